@@ -90,7 +90,7 @@ def show(console: Console) -> list[Verdict]:
         console.print("[yellow]The run is skipped: no Heart Disease data; set PRIVPLAN_DATA.[/]")
         return []
     from privplan.fl.running.preparation import prepare
-    from privplan.fl.running.session import carry_out
+    from privplan.fl.running.session import execute
 
     progress("running uldp-avg on Heart Disease")
     settings = parse(CONFIGURATION.format(path=folder).encode(), "bench.toml")
@@ -100,7 +100,7 @@ def show(console: Console) -> list[Verdict]:
         ready = time.perf_counter()
         with LogWriter.create(Path(directory) / "run") as writer:
             log = TimedLog(writer)
-            carry_out(prepared, Path(directory) / "run", log)
+            execute(prepared, Path(directory) / "run", log)
             lines = writer.records
         end = time.perf_counter()
     whole, share = end - start, log.seconds / (end - ready)

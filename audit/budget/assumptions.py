@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
 from ...accountant.errors import with_article
-from ...fl.observers.names import COUNTS_UNKNOWN, SILO, SILO_WITH_RECORDS, coalition_of
+from ...fl.observers.assumptions import COUNTS_UNKNOWN
+from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 

@@ -12,7 +12,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.empty_log import UNBEGUN
-from ...fl.observers.names import NAMED, observer_names, relieved_by
+from ...fl.observers.assumptions import remedies
+from ...fl.observers.names import DEFAULT_OBSERVERS, observer_names
 from ..configuration.first_line import compare_with_file
 from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
 from ..evidence.evidence import Evidence
@@ -146,7 +147,7 @@ def audit_ledger(
         limit=limit,
         left=rounds_left(evidence, claim.epsilon if limit is None else limit),
         assumptions=assumptions_of(evidence),
-        relief=relieved_by(evidence.circumstances),
+        relief=remedies(evidence.circumstances),
         observers=_named(ledger.opened),
         not_stated=(
             *search.not_stated,
@@ -163,9 +164,9 @@ def _named(opened: RunOpen) -> tuple[str, ...]:
     privacy = opened.configuration.get("privacy")
     listed = privacy.get("observers") if isinstance(privacy, Mapping) else None
     try:
-        return NAMED if listed is None else observer_names(observers=listed)
+        return DEFAULT_OBSERVERS if listed is None else observer_names(observers=listed)
     except InvalidInput:
-        return NAMED
+        return DEFAULT_OBSERVERS
 
 
 def chain_of(verified: Verification) -> Chain:

@@ -11,7 +11,8 @@ from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
 from ...fl.log.empty_log import UNBEGUN
-from ...fl.observers.names import NAMED, phrase, row_of
+from ...fl.observers.names import DEFAULT_OBSERVERS, observer_fields
+from ...fl.observers.words import phrase
 from ..evidence.epsilon_total import EpsilonTotal
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Row:
     def to_json(self) -> dict[str, object]:
         """Return the row as a JSON object."""
         return {
-            **row_of(self.observer, self.dropouts),
+            **observer_fields(self.observer, self.dropouts),
             "epsilon": _ends(self.total.epsilon),
             "engine": self.total.engine,
             "checks": list(self.total.checks),
@@ -82,11 +83,11 @@ class WorstRow:
     def to_json(self) -> dict[str, object]:
         """Return it as a JSON object."""
         return {
-            **row_of(self.row.observer, self.row.dropouts),
+            **observer_fields(self.row.observer, self.row.dropouts),
             "epsilon": _ends(self.row.total.epsilon),
             "below": self.below,
             "of": self.named,
-            "beyond": [row_of(row.observer, row.dropouts) for row in self.beyond],
+            "beyond": [observer_fields(row.observer, row.dropouts) for row in self.beyond],
         }
 
 
@@ -170,7 +171,7 @@ class BudgetReport:
     left: int | None
     assumptions: tuple[str, ...]
     relief: tuple[str, ...] = ()
-    observers: tuple[str, ...] = NAMED
+    observers: tuple[str, ...] = DEFAULT_OBSERVERS
     not_stated: tuple[str, ...] = ()
     sealed: SealedCheck | None = None
 

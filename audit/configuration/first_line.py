@@ -14,8 +14,9 @@ from typing import Final
 from ...accountant.errors import PrivplanError
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
+from ...fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ...fl.settings.file import content_of, parse
-from ...fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, tables_in
+from ...fl.settings.logged_tables import tables_in
 
 CONFIG_FILE: Final = "config.toml"
 
@@ -82,7 +83,11 @@ def missing_from_first_line(opened: RunOpen) -> tuple[Difference, ...]:
     taken_out = []
     for name, cls in tables_in(opened.configuration).items():
         source = opened.configuration.get(name, {})
-        keys = [item.name for item in fields(cls) if item.name not in (*UNLOGGED, *ONLY_IF_TRUE)]
+        keys = [
+            item.name
+            for item in fields(cls)
+            if item.name not in (*UNLOGGED_KEYS, *KEYS_LOGGED_IF_TRUE)
+        ]
         if isinstance(source, Mapping):
             taken_out += [_taken(f"[{name}] {key}") for key in keys if key not in source]
     if opened.sealed is None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import RunOpen
+from ...fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ...fl.frame import expected_log
 from ...fl.frame.expected_log import NotStated
-from ...fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
+from ...fl.settings.logged_tables import idle_tables, tables_in
 from .first_line import ADDED_KEYS, MAX_VALUE_CHARACTERS, is_current, missing_from_first_line
 from .logged_values import in_range, value_of
 
@@ -84,7 +85,7 @@ class LoggedConfiguration:
         if not isinstance(source, Mapping):
             self.absurd.append((f"[{name}]", f"{source!r:.{MAX_VALUE_CHARACTERS}}"))
             return
-        known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
+        known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED_KEYS}
         for key in sorted(map(str, source.keys() - known.keys())):
             if (name, key) in expected_log.LATER:
                 self._values[name, key] = source[key]
@@ -94,7 +95,7 @@ class LoggedConfiguration:
         for key, item in known.items():
             if key in source:
                 self._key(name, key, source[key], hints[key])
-            elif key in ONLY_IF_TRUE:
+            elif key in KEYS_LOGGED_IF_TRUE:
                 self._values[name, key] = item.default
             elif (name, key) not in ADDED_KEYS and not is_current(self._opened):
                 self.not_stated.append(f"[{name}] {key}")

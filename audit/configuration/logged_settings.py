@@ -16,9 +16,11 @@ from typing import Any
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import declaration_of, exactly_named
+from ...fl.declarations.toml_keys import UNLOGGED_KEYS
 from ...fl.running.resumption import require_same_settings
 from ...fl.settings.file import content_of, parse
-from ...fl.settings.schema import NO_TRAINING, UNLOGGED, Settings, idle_tables, tables_in
+from ...fl.settings.logged_tables import idle_tables, tables_in
+from ...fl.settings.schema import NO_TRAINING, Settings
 from .first_line import CONFIG_FILE, compare_with_file, sentence_of
 from .logged_values import in_range, refused, value_of
 
@@ -27,8 +29,8 @@ from .logged_values import in_range, refused, value_of
 def settings_in(opened: RunOpen) -> Settings:
     """Return the settings under which a run was opened, checked key by key.
 
-    They lack what never reaches a log (`fl.settings.schema.UNLOGGED`).  Whether the log keeps to
-    them is the question of `comparison`.  Raises `InvalidInput`, naming the key, for a
+    They lack what never reaches a log (`fl.settings.schema.UNLOGGED_KEYS`).  Whether the log keeps
+    to them is the question of `comparison`.  Raises `InvalidInput`, naming the key, for a
     configuration that is missing, incomplete, of a newer version or out of range.
     """
     if not opened.configuration:
@@ -74,7 +76,7 @@ def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
     assert is_dataclass(cls)
     if not isinstance(source, Mapping):
         raise refused(f"[{name}] of the log's configuration is no table.")
-    known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
+    known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED_KEYS}
     unknown = sorted(str(key) for key in source if key not in known)
     if unknown:
         raise refused(f"The log's configuration has an unknown key {unknown[0]!r:.60} in [{name}].")

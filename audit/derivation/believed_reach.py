@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 
 from ...accountant.records import Reach
 from ...fl.observers.names import ANALYZER, CLIENT, MODEL
-from ...fl.observers.reaches import Route, reach_of
-from ...fl.observers.suppositions import as_stated, without_protocol
+from ...fl.observers.reaches import reach_of
+from ...fl.observers.route import Route
+from ...fl.observers.stated_assumptions import stated_assumptions, unenforced_assumption
 from .protocol_consistency import reliable_facts
 from .reach_conflicts import HIDES_NO_MORE, HOLDS, conflicts, sends_many
 from .round_facts import RoundFacts
@@ -75,8 +76,8 @@ def _judged(
         # row and the view of each message.
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
         reaches = (*_by_colluders(_all(merged), table), table, *weak)
-        return BelievedReach(_told_apart(reaches, facts), as_stated(stated), why)
-    assumed = as_stated(stated)
+        return BelievedReach(_told_apart(reaches, facts), stated_assumptions(stated), why)
+    assumed = stated_assumptions(stated)
     # No protocol of the log carries it, and nothing excludes it: an assumption, named beside the
     # number.
     if stated.sees not in HIDES_NO_MORE[table.sees]:
@@ -84,7 +85,10 @@ def _judged(
             merged = replace(merged, colluders=max(merged.colluders, 1))
         return BelievedReach(
             (merged,),
-            (without_protocol(stated, observer, setting.aggregation, setting.security), *assumed),
+            (
+                unenforced_assumption(stated, observer, setting.aggregation, setting.security),
+                *assumed,
+            ),
         )
     if stated.sees == table.sees == "shuffled" or merged == _plain(table, merged):
         return BelievedReach((merged,), assumed)  # of what is mixed the table knows no dimensions

@@ -7,8 +7,9 @@ from typing import Final
 
 from ...accountant.records import Reach
 from ...fl.observers.names import CLIENT, PEER, SILO, SILO_WITH_RECORDS
-from ...fl.observers.reaches import Route, misfits
-from ...fl.observers.suppositions import without_protocol
+from ...fl.observers.route import Route
+from ...fl.observers.stated_assumptions import unenforced_assumption
+from ...fl.observers.stated_reaches import inconsistent_fields
 from .round_facts import RoundFacts
 from .run_setting import RunSetting
 
@@ -48,7 +49,7 @@ def conflicts(
     stated: Reach, table: Reach, facts: RoundFacts, setting: RunSetting, observer: str, route: Route
 ) -> Iterator[str]:
     """Yield why other facts are against a stated reach, each in a clause that names both."""
-    for key, what in misfits(stated):
+    for key, what in inconsistent_fields(stated):
         yield f"`{key}` {what}"
     for name in ("colluders", "dropouts"):
         stated_value, least = getattr(stated, name), getattr(table, name)
@@ -63,7 +64,7 @@ def conflicts(
         yield f"`{observer}` sends more messages than one, nobody knows how many, and knows them"
     if stated.sees == "shuffled":
         yield from _not_mixed(stated, facts, setting)
-    if stated.sees not in HIDES_NO_MORE[table.sees] and not without_protocol(
+    if stated.sees not in HIDES_NO_MORE[table.sees] and not unenforced_assumption(
         stated, observer, setting.aggregation, setting.security
     ):
         yield (

@@ -1,6 +1,6 @@
 """Samples: against whom they hide a unit, and what they make of an event.
 
-A draw hides a unit only from who does not know it (`fl.observers.reaches.knows_sample`), and only
+A draw hides a unit only from who does not know it (`fl.observers.sample_knowledge`), and only
 where the unit is left out as a whole:
 
     drawn by              known to
@@ -21,14 +21,16 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant import events as ev
-from ...fl.observers.reaches import SAMPLERS, Route, is_sampled, parts_of, reach_of
+from ...fl.observers.reaches import reach_of
+from ...fl.observers.route import Route
+from ...fl.observers.sample_knowledge import SAMPLING_EVENTS, is_sampled, parts_of
 from .noise_shares import SUM_NOISE_FAMILIES
 from .protocol_consistency import reliable_facts
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 
 __all__ = [
-    "SAMPLERS",
+    "SAMPLING_EVENTS",
     "can_hide",
     "is_hidden",
     "is_sampled",

@@ -30,7 +30,7 @@ from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
 from ...fl.observers.names import MODEL, Coalition
-from ...fl.observers.reaches import knows_sample
+from ...fl.observers.sample_knowledge import knows_sample
 from .believed_reach import believed_reach
 from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_messages_of_units
 from .event_order import weakest

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
-from ...fl.observers.names import MODEL, SERVER, Circumstances, rests_on
+from ...fl.observers.assumptions import Circumstances, assumptions_of
+from ...fl.observers.names import MODEL, SERVER
 from ..derivation.attained_event import attained_event
 from ..derivation.event_order import covers
 from ..derivation.run_setting import RunSetting
@@ -77,7 +78,7 @@ class Evidence(Rounds):
         """Return what the number before an observer rests on; nothing where there is none."""
         if math.isinf(self.spent_total(observer).upper):
             return ()
-        assumptions = rests_on(observer, self.circumstances)
+        assumptions = assumptions_of(observer, self.circumstances)
         return tuple(dict.fromkeys((*assumptions, *self.assumed(observer))))
 
     def assumed(self, observer: str) -> tuple[str, ...]:

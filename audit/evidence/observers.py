@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant.records import Reach
+from ...fl.observers.assumptions import Circumstances
 from ...fl.observers.names import (
     ANALYZER,
     MODEL,
@@ -31,7 +32,6 @@ from ...fl.observers.names import (
     SHUFFLER,
     SILO,
     SILO_WITH_RECORDS,
-    Circumstances,
     Coalition,
 )
 from ..derivation.believed_reach import believed_reach

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS, coalition_of, phrase
+from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS, coalition_of
+from ...fl.observers.words import phrase
 from ..derivation.protocol_consistency import reliable_facts
-from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
+from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..evidence.evidence import Evidence, RoundKind
 from .hazard import RuleFinding, left_over, lines_of, rule
 from .units import holds
@@ -87,10 +88,10 @@ def known_sample(evidence: Evidence) -> RuleFinding | None:
             for kind in evidence.kinds
             if kind.facts.sampling.method != "none"
             and not is_hidden(kind.facts, evidence.setting, observer)
-            and holds(kind.stated.get(observer), *SAMPLERS)
+            and holds(kind.stated.get(observer), *SAMPLING_EVENTS)
         ]
         planned = evidence.ledger.opened.plan.events.get(observer)
-        if not bad and holds(planned, *SAMPLERS):
+        if not bad and holds(planned, *SAMPLING_EVENTS):
             bad = [
                 kind
                 for kind in evidence.kinds
@@ -132,7 +133,7 @@ def visible_messages(evidence: Evidence) -> RuleFinding | None:
         or (
             kind.facts.noise.family in ("randomized-response", "exponential")
             and evidence.setting.aggregation == "plain"
-            and holds(kind.stated.get(SERVER), *SAMPLERS)
+            and holds(kind.stated.get(SERVER), *SAMPLING_EVENTS)
         )
     ]
     if not bad:

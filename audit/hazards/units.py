@@ -10,7 +10,7 @@ from ...accountant.delta_checks import DELTA_LIMIT, allows_publishing
 from ...accountant.errors import with_article
 from ...fl.observers.names import MODEL
 from ..derivation.run_setting import NoProof, RunSetting
-from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
+from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..derivation.sensitivity import sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from .hazard import RuleFinding, Severity, left_over, lines_of, rule
@@ -72,7 +72,7 @@ def sampled_unit(evidence: Evidence) -> RuleFinding | None:
         for kind in evidence.kinds
         if kind.facts.sampling.method != "none"
         and not is_hidden(kind.facts, evidence.setting, MODEL)
-        and holds(kind.stated[MODEL], *SAMPLERS)
+        and holds(kind.stated[MODEL], *SAMPLING_EVENTS)
     ]
     if not bad:
         return None

@@ -24,7 +24,7 @@ from ...accountant.records import Record
 from ...fl.data.federation import Federation
 from ...fl.data.moments import Moments
 from ...fl.frame.rounds import rehearsed_rounds
-from ...fl.running.preparation import Prepared
+from ...fl.running.prepared_run import PreparedRun
 from ...fl.settings.schema import Settings
 from .executor import Executor, SerialExecutor
 
@@ -118,7 +118,7 @@ def _replica(
         return _trained(_prepared(settings, federation.only(inside), streams))
 
 
-def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
+def _prepared(settings: Settings, federation: Federation, streams: Streams) -> PreparedRun:
     from ...fl.frame.system import build
     from ...fl.models import model_named
     from ...fl.settings.public_test_data import evaluation_data
@@ -127,7 +127,7 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     width, training = math.prod(federation.features.shape[1:]), settings.training
     model = model_named(training.model, width, federation.classes, dropout=training.dropout)
     system = build(settings, federation, TorchLocal(settings, federation, model), streams)
-    return Prepared(
+    return PreparedRun(
         settings,
         federation,
         model,
@@ -140,7 +140,7 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     )
 
 
-def _trained(prepared: Prepared) -> Replica:
+def _trained(prepared: PreparedRun) -> Replica:
     # A gate and a budget as in the run, so that each replica spends no more than its plan.
     odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
     gate = Gate(odometer, DiscardingRecorder(), prepared.streams)

@@ -12,7 +12,8 @@ import typer
 
 from ...accountant import rounding
 from ...accountant.errors import counted
-from ...fl.observers.names import observer_name, phrase
+from ...fl.observers.names import observer_name
+from ...fl.observers.words import phrase
 from ..inputs import anchors, options
 from ..terminal.output import Report, show
 from ..terminal.text import paragraph, plain, table

@@ -8,7 +8,8 @@ import typer
 
 from ...accountant import rounding
 from ...accountant.errors import counted
-from ...fl.observers.names import coalition_of, holds_part, phrase, unit_before
+from ...fl.observers.names import coalition_of, holds_part
+from ...fl.observers.words import phrase, unit_before
 from ..inputs import anchors, options
 from ..terminal.output import Report, show
 from ..terminal.text import paragraph, plain, table, wrapped

@@ -109,7 +109,7 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
 
 def foreign_systems() -> list[dict[str, str | None]]:
     """Return the systems of other packages, or what is wrong with them."""
-    from ...fl.declarations.packages import foreign
+    from ...fl.declarations.packages import foreign_systems
 
     return [
         {
@@ -118,7 +118,7 @@ def foreign_systems() -> list[dict[str, str | None]]:
             "version": entry.version,
             "trouble": None if entry.trouble is None else entry.trouble.what,
         }
-        for entry in foreign()
+        for entry in foreign_systems()
     ]
 
 

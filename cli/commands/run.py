@@ -16,8 +16,8 @@ from ..terminal.interruption import Interruption
 
 if TYPE_CHECKING:
     from ...accountant.errors import MissingExtra
-    from ...fl.running import Ready
-    from ...fl.running.checkpoint import Measured
+    from ...fl.running import ReadyRun
+    from ...fl.running.checkpoint import RoundMeasurement
 
 RUN_EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
 
@@ -49,7 +49,7 @@ Head = Annotated[
     ),
 ]
 
-RoundReport = Callable[["Measured", int], None]
+RoundReport = Callable[["RoundMeasurement", int], None]
 
 
 def run(
@@ -76,7 +76,7 @@ def run(
             return
         # This makes the folder: whatever stops the run from here on leaves it fit for --resume.
         ready = _ready(config, out, resume, anchors.normalised_head(head), accept_delta)
-        from ...fl.running.lifecycle import carried_out
+        from ...fl.running.lifecycle import execute_ready
         from ...fl.running.warnings import warnings_of
         from ..reports.run import report_of
 
@@ -84,7 +84,7 @@ def run(
             # Collected before the first round, while nothing is spent.
             warnings = warnings_of(ready.prepared)
             with _progress_bar(ready, shown=not (as_json or quiet)) as tell:
-                result = carried_out(ready, tell)
+                result = execute_ready(ready, tell)
         report = report_of(ready, result, ready.writer.head, warnings)
     except MissingExtra as error:
         raise _with_install_command(error) from None
@@ -109,11 +109,11 @@ def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.R
 
 def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -> Interruption:
     """Return how to go on where a run was interrupted, in a round or outside of all."""
-    from ...fl.running.folder import CONFIG
+    from ...fl.running.folder import CONFIG_FILE
     from ...fl.running.interrupted_run import RunInterrupted, between_rounds
 
     # A folder with a configuration holds a run, whatever line it stopped at.
-    if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG).is_file()):
+    if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG_FILE).is_file()):
         stopped = between_rounds(error, out or Path(), head)
         return Interruption(stopped.what, stopped.why, stopped.next_step)
     return Interruption("The run was interrupted.", "No round was under way.")
@@ -121,9 +121,9 @@ def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -
 
 def _ready(
     config: Path | None, out: Path | None, resume: bool, head: str | None, accept_delta: bool
-) -> Ready:
+) -> ReadyRun:
     from ...accountant.errors import InvalidInput
-    from ...fl.running import Configuration, begin, take_up
+    from ...fl.running import Configuration, ready_new_run, ready_to_resume
 
     if out is None:
         raise InvalidInput(
@@ -147,13 +147,13 @@ def _ready(
     if source is not None and accept_delta:
         source = source.with_accepted_delta()
     if resume:
-        return take_up(source, out, head)
+        return ready_to_resume(source, out, head)
     assert source is not None
-    return begin(source, out)
+    return ready_new_run(source, out)
 
 
 @contextmanager
-def _progress_bar(ready: Ready, *, shown: bool) -> Iterator[RoundReport | None]:
+def _progress_bar(ready: ReadyRun, *, shown: bool) -> Iterator[RoundReport | None]:
     """Show how far the run is, on a terminal only; yield what is to be told of each round."""
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
         yield None
@@ -173,7 +173,7 @@ def _progress_bar(ready: Ready, *, shown: bool) -> Iterator[RoundReport | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=ready.prepared.rounds)
 
-        def tell(measured: Measured, _: int) -> None:
+        def tell(measured: RoundMeasurement, _: int) -> None:
             progress.update(task, completed=measured.round, description=line_of(measured))
 
         yield tell

@@ -27,16 +27,16 @@ def filled(page: str) -> str:
 
 def _systems() -> str:
     """Return the list of systems, and what is wrong with those of other packages."""
-    from ...fl.declarations.declaration import OURS
-    from ...fl.declarations.packages import foreign
+    from ...fl.declarations.declaration import PRIVPLAN_PACKAGE
+    from ...fl.declarations.packages import foreign_systems
     from ...fl.declarations.registry import declared
 
     lines = ["Systems"]
     for name, system in declared().items():
-        whose = "" if system.package == OURS else f" (package {system.package})"
+        whose = "" if system.package == PRIVPLAN_PACKAGE else f" (package {system.package})"
         lines += _entry(name, f"{system.summary}{whose}")
     # A package that cannot be loaded is listed too: its author reads here why.
-    for entry in foreign():
+    for entry in foreign_systems():
         if entry.trouble is not None:
             lines += _entry(entry.name, f"cannot be used.  {entry.trouble.what}")
     return "\n".join(lines)
@@ -61,9 +61,9 @@ def _tables() -> str:
 def _for_whom(table: str, key: str) -> str:
     """Return which systems have a use for a shared key, where not all have one."""
     from ...fl.declarations.registry import declared, with_use_for
-    from ...fl.declarations.toml_keys import SOME
+    from ...fl.declarations.toml_keys import OPTIONAL_KEYS
 
-    if (table, key) not in SOME:
+    if (table, key) not in OPTIONAL_KEYS:
         return ""
     users = with_use_for(table, key)
     others = [name for name in declared() if name not in users]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ...accountant import rounding
 from ...accountant.errors import with_article
 from ...accountant.neighbours import CHANGE_WORDS
-from ...fl.observers.names import phrase as whom
+from ...fl.observers.words import phrase as whom
 from ..terminal.text import paragraph, plain, table
 
 if TYPE_CHECKING:

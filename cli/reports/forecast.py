@@ -13,7 +13,7 @@ from ..terminal.text import paragraph, plain, table
 from . import describe
 
 if TYPE_CHECKING:
-    from ...fl.running.forecast import Change, Expected, Forecast
+    from ...fl.running.forecast import Change, Forecast, ObserverForecast
 
 
 def is_run(path: str) -> bool:
@@ -63,12 +63,12 @@ def report_of(forecast: Forecast, path: Path) -> Report:
     )
 
 
-def _row(forecast: Forecast, expected: Expected) -> dict[str, object]:
-    from ...fl.observers.names import row_of
+def _row(forecast: Forecast, expected: ObserverForecast) -> dict[str, object]:
+    from ...fl.observers.names import observer_fields
 
     change = expected.lowered_by
     return {
-        **row_of(expected.observer, forecast.prepared.settings.security.dropouts),
+        **observer_fields(expected.observer, forecast.prepared.settings.security.dropouts),
         "epsilon": describe.ends(expected.epsilon),
         "rests_on": list(expected.rests_on),
         "lowered_by": None if change is None else change.name,
@@ -77,7 +77,7 @@ def _row(forecast: Forecast, expected: Expected) -> dict[str, object]:
 
 
 def _text(forecast: Forecast, path: Path) -> str:
-    from ...fl.observers.names import unit_before
+    from ...fl.observers.words import unit_before
 
     prepared = forecast.prepared
     data, claim = prepared.federation, prepared.opening.claim
@@ -115,7 +115,7 @@ def _observers(forecast: Forecast) -> str:
     return "\n".join(part for pair in zip(text, below, strict=True) for part in pair if part)
 
 
-def _basis(forecast: Forecast, expected: Expected, indent: str) -> str:
+def _basis(forecast: Forecast, expected: ObserverForecast, indent: str) -> str:
     who = paragraph(indent, _observer_phrase(forecast, expected.observer))
     if math.isinf(expected.epsilon.upper):
         reason = describe.no_guarantee(forecast.prepared.plan.seen_by(expected.observer))
@@ -127,8 +127,8 @@ def _basis(forecast: Forecast, expected: Expected, indent: str) -> str:
 
 def _observer_phrase(forecast: Forecast, observer: str) -> str:
     """Return an observer in words, with what it sees."""
-    from ...fl.observers.names import SILO_WITH_RECORDS, coalition_of, phrase
-    from ...fl.observers.words import in_a_run
+    from ...fl.observers.names import SILO_WITH_RECORDS, coalition_of
+    from ...fl.observers.words import in_a_run, phrase
 
     prepared = forecast.prepared
     if coalition_of(observer) is not None:
@@ -137,7 +137,7 @@ def _observer_phrase(forecast: Forecast, observer: str) -> str:
     return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
-def _epsilon_text(expected: Expected) -> str:
+def _epsilon_text(expected: ObserverForecast) -> str:
     upper = expected.epsilon.upper
     return rounding.up(upper) if math.isfinite(upper) else "no guarantee"
 

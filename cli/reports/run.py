@@ -7,17 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
-from ...fl.observers.names import (
-    SILO_WITH_RECORDS,
-    Coalition,
-    circumstances_of,
-    coalition_of,
-    phrase,
-    relieved_by,
-    row_of,
-    unit_before,
-)
-from ...fl.observers.words import in_a_run
+from ...fl.observers.assumptions import remedies
+from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
+from ...fl.observers.words import in_a_run, phrase, unit_before
+from ...fl.settings.circumstances import circumstances_of
 from ..terminal.output import Report
 from ..terminal.text import plain, table, wrapped
 from . import describe
@@ -25,8 +18,8 @@ from . import describe
 if TYPE_CHECKING:
     from ...accountant.guarantee import Guarantee
     from ...accountant.records import Security
-    from ...fl.running import Ready
-    from ...fl.running.checkpoint import Measured
+    from ...fl.running import ReadyRun
+    from ...fl.running.checkpoint import RoundMeasurement
     from ...fl.running.session import RunResult
 
 _SILOS_DO_NOT_COLLUDE: Final = (
@@ -40,7 +33,7 @@ _USERS_DO_NOT_COLLUDE: Final = (
 )
 
 
-def line_of(measured: Measured) -> str:
+def line_of(measured: RoundMeasurement) -> str:
     """Return one line on the model after a round, and what was spent by then."""
     parts = [f"{name} {value:.4g}" for name, value in [*measured.metrics.items()][:1]]
     if "model" in measured.epsilon:
@@ -49,7 +42,7 @@ def line_of(measured: Measured) -> str:
 
 
 def report_of(
-    ready: Ready, result: RunResult, head: str | None, warnings: tuple[str, ...]
+    ready: ReadyRun, result: RunResult, head: str | None, warnings: tuple[str, ...]
 ) -> Report:
     """Return what a run has left."""
     proven = result.guarantees[ready.prepared.opening.claim.observer]
@@ -62,7 +55,7 @@ def report_of(
     )
 
 
-def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object]:
+def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, object]:
     prepared = ready.prepared
     proven = result.guarantees[prepared.opening.claim.observer]
     last = result.measured[-1] if result.measured else None
@@ -81,7 +74,7 @@ def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object
         "neighbours": prepared.opening.claim.neighbours,
         "observers": [
             {
-                **row_of(who, prepared.settings.security.dropouts),
+                **observer_fields(who, prepared.settings.security.dropouts),
                 "epsilon": describe.ends(guarantee.epsilon),
                 "rests_on": list(_rests_on(ready, who, guarantee)),
             }
@@ -105,7 +98,7 @@ def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
-def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, str]]:
+def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[str, str]]:
     prepared, folder = ready.prepared, plain(str(ready.folder))
     data, rounds = (
         prepared.federation,
@@ -177,7 +170,7 @@ def _protocol(security: Security) -> str:
     )
 
 
-def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
+def _proven_rows(ready: ReadyRun, result: RunResult) -> list[tuple[str, str]]:
     claim = ready.prepared.opening.claim
     if not ready.prepared.promises:
         return [("proves", "nothing: there is no guarantee")]
@@ -203,7 +196,7 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
             rows.append(("", f"{_epsilon_text(guarantee)} against {whom}"))
             rows += _basis(ready, who, guarantee)
     prepared = ready.prepared
-    relief = relieved_by(circumstances_of(prepared.settings, prepared.federation.silos))
+    relief = remedies(circumstances_of(prepared.settings, prepared.federation.silos))
     return rows + [row for relieving in relief for row in wrapped("instead", relieving)]
 
 
@@ -215,7 +208,7 @@ def _knows_no_more_by_holding(result: RunResult, who: str) -> bool:
     return guarantees[who].epsilon == guarantees[Coalition(coalition.colluders).name].epsilon
 
 
-def _basis(ready: Ready, who: str, guarantee: Guarantee) -> list[tuple[str, str]]:
+def _basis(ready: ReadyRun, who: str, guarantee: Guarantee) -> list[tuple[str, str]]:
     """Return what stands under a number: what it rests on, or why there is none."""
     if math.isinf(guarantee.epsilon.upper):
         reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
@@ -224,11 +217,11 @@ def _basis(ready: Ready, who: str, guarantee: Guarantee) -> list[tuple[str, str]
     return wrapped("", f"rests on: {'; '.join(suppositions)}") if suppositions else []
 
 
-def _rests_on(ready: Ready, who: str, guarantee: Guarantee) -> tuple[str, ...]:
+def _rests_on(ready: ReadyRun, who: str, guarantee: Guarantee) -> tuple[str, ...]:
     """Return what a number rests on; nothing where there is none."""
-    from ...fl.running.forecast import supposed
+    from ...fl.running.forecast import all_assumptions
 
-    return supposed(ready.prepared, who, guarantee.epsilon.upper)
+    return all_assumptions(ready.prepared, who, guarantee.epsilon.upper)
 
 
 def _epsilon_text(guarantee: Guarantee) -> str:
@@ -236,7 +229,7 @@ def _epsilon_text(guarantee: Guarantee) -> str:
     return "no guarantee" if math.isinf(upper) else f"epsilon {rounding.up(upper)}"
 
 
-def _observer_phrase(ready: Ready, observer: str, *, whatever: bool = False) -> str:
+def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) -> str:
     prepared = ready.prepared
     if coalition_of(observer) is not None:
         return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
@@ -245,7 +238,7 @@ def _observer_phrase(ready: Ready, observer: str, *, whatever: bool = False) -> 
     return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
-def _assumptions(ready: Ready) -> tuple[str, ...]:
+def _assumptions(ready: ReadyRun) -> tuple[str, ...]:
     prepared = ready.prepared
     if not prepared.promises:
         return ()

@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, cast
 
 from ...accountant.errors import Unsupported
-from ..declarations.registry import declared, known
+from ..declarations.registry import declaration_or_none, declared
 from .request import Carrier
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def carrier(settings: Settings) -> Carrier:
     such as `canary_training` takes more than `Asked`.
     """
     system = settings.run.system
-    declaration = known(system)
+    declaration = declaration_or_none(system)
     if declaration is None or declaration.carrier is None:
         carried = ", ".join(sorted(other.name for other in declared().values() if other.carrier))
         raise Unsupported(

@@ -16,7 +16,8 @@ import numpy as np
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.randomness import Streams
-from ..observers.names import MODEL, SERVER, SILO, phrase
+from ..observers.names import MODEL, SERVER, SILO
+from ..observers.words import phrase
 from .coins import Flags, Floats, Indices
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from ..declarations.registry import known
+from ..declarations.registry import declaration_or_none
 
 if TYPE_CHECKING:
     from ..settings.schema import Settings
@@ -36,7 +36,7 @@ def usual_work(settings: Settings, silos: int, canaries: int) -> int:
 
 def work_of(settings: Settings) -> Work:
     """Return what says how much work a round of these settings is."""
-    declaration = known(settings.run.system)
+    declaration = declaration_or_none(settings.run.system)
     if declaration is None or declaration.canary_work is None:
         return usual_work
     return cast("Work", declaration.load(declaration.canary_work))
@@ -44,7 +44,7 @@ def work_of(settings: Settings) -> Work:
 
 def usual_canaries(settings: Settings) -> int | None:
     """Return how many canaries suit a system where one costs more than usual; None elsewhere."""
-    declaration = known(settings.run.system)
+    declaration = declaration_or_none(settings.run.system)
     usual = None if declaration is None else declaration.canaries
     if declaration is not None and usual is None and not declaration.trains:
         return BY_ROWS

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
-from ..observers.names import NAMED
+from ..observers.names import DEFAULT_OBSERVERS
+from .defaults import Defaults, dataset_defaults
 from .toml_key import Key as Key
-
-if TYPE_CHECKING:
-    from .defaults import Defaults
+from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 
 Given: TypeAlias = Mapping[str, Mapping[str, Any]]
 """What a configuration says: checked values by table and key; `[run] system` is there."""
@@ -36,11 +35,11 @@ Sealed: TypeAlias = Callable[[Read], Mapping[str, tuple[str, ...]]]
 Phases: TypeAlias = tuple[str, ...] | Callable[[Read], tuple[str, ...]]
 """The names of phases in their order, or from a configuration to them."""
 
-Adjust: TypeAlias = "Callable[[str, Defaults], Defaults]"
+Adjust: TypeAlias = Callable[[str, Defaults], Defaults]
 """From a data set and how it is usually trained on to how a system trains on it."""
 
 
-OURS: Final = "privplan"
+PRIVPLAN_PACKAGE: Final = "privplan"
 """The package that brings the systems of `fl`."""
 
 TRAIN: Final = "train"
@@ -53,7 +52,7 @@ AS_PUBLISHED: Final = "as_published"
 """The key of a table that runs a method as it was published; its log then says so."""
 
 
-USUAL: Final = ("plain", "masked")
+SERVER_AGGREGATIONS: Final = ("plain", "masked")
 """The aggregations of a system that declares none: sums that a server gets."""
 
 
@@ -85,7 +84,7 @@ class Declaration:
         `table`        its own table, where it has one
         `ignores`      keys of that table that it has no use for: they are another's of its family
         `uses`         shared keys that it has a use for, of those that not all systems have one
-                       for (`fl.declarations.toml_keys.SOME`), as "privacy.sampling_rate"
+                       for (`fl.declarations.toml_keys.OPTIONAL_KEYS`), as "privacy.sampling_rate"
         `rules`        what else its keys demand of one another
         `adjust`       how it trains on a data set, from how that is usually trained on
         `rounds`       its usual number of rounds; None: that of the data set
@@ -98,9 +97,9 @@ class Declaration:
     What it does, by references:
         `make`         the function that makes the system (`fl.frame.system.Maker`)
         `data`         what it makes of data: settings to a federation and digests of its records
-                       (`fl.running.preparation.Source`); None: a data set, dealt to users and silos
+                       (`fl.running.run_data.Source`); None: a data set, dealt to users and silos
         `measure`      how it is measured: a prepared run and what it released to numbers by name
-                       (`fl.running.preparation.Measure`); None: the metrics of the model
+                       (`fl.running.measuring.Measure`); None: the metrics of the model
         `determines`   what its configuration determines of its log
                        (`fl.frame.expected_log.Determines`);
                        None: nothing is compared but what is of every system
@@ -118,15 +117,15 @@ class Declaration:
     name: str
     make: str
     summary: str
-    package: str = OURS
+    package: str = PRIVPLAN_PACKAGE
     table: Table | None = None
     ignores: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
     adjust: Adjust | None = None
     rounds: int | None = None
-    aggregations: tuple[str, ...] = USUAL
-    observers: tuple[str, ...] = NAMED
+    aggregations: tuple[str, ...] = SERVER_AGGREGATIONS
+    observers: tuple[str, ...] = DEFAULT_OBSERVERS
     units: tuple[str, ...] = ("user",)
     promises: bool = True
     trains: bool = True
@@ -148,6 +147,16 @@ class Declaration:
         """What a configuration means that says nothing of aggregation."""
         return "plain" if "plain" in self.aggregations else self.aggregations[0]
 
+    def defaults(self, dataset: str, users: int | None = None) -> Defaults:
+        """Return how the system trains on a data set by default; with `users`, for that many.
+
+        Raises `InvalidInput` for a data set without defaults.
+        """
+        defaults = dataset_defaults(dataset, users)
+        if self.adjust is not None:
+            defaults = self.adjust(dataset, defaults)
+        return defaults if self.rounds is None else replace(defaults, rounds=self.rounds)
+
     def load(self, reference: str) -> Any:
         """Return what a reference of this declaration names.
 
@@ -158,7 +167,7 @@ class Declaration:
         try:
             return getattr(importlib.import_module(module), attribute)
         except (Exception, SystemExit) as error:  # whatever another package does
-            if self.package == OURS:
+            if self.package == PRIVPLAN_PACKAGE:
                 raise
             raise self.failed(reference, error) from error
 
@@ -174,10 +183,8 @@ class Declaration:
 
     def has_use_for(self, table: str, key: str) -> bool:
         """Return whether a key has an effect in this system, as far as it depends on the system."""
-        from .toml_keys import SHARED, SOME
-
         if table == "training" and not self.trains:
             return False
-        if table in SHARED:
-            return (table, key) not in SOME or f"{table}.{key}" in self.uses
+        if table in SHARED_KEYS:
+            return (table, key) not in OPTIONAL_KEYS or f"{table}.{key}" in self.uses
         return self.table is not None and table == self.table.name and key not in self.ignores

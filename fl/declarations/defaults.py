@@ -13,13 +13,10 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from .declaration import Declaration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +50,7 @@ _HEART: Final = Defaults(
     users=50,
 )
 
-_USUAL: Final = {
+_DEFAULTS: Final = {
     "heart-disease": _HEART,
     "tcga-brca": replace(_HEART, model="cox", batch=8),
     "creditcard": Defaults(
@@ -97,40 +94,21 @@ _USUAL: Final = {
 }
 """How each data set is usually trained on."""
 
-DATASETS: Final = tuple(_USUAL)
+DATASETS_WITH_DEFAULTS: Final = tuple(_DEFAULTS)
 
 
-def usual(dataset: str, users: int | None = None) -> Defaults:
+def dataset_defaults(dataset: str, users: int | None = None) -> Defaults:
     """Return how a data set is usually trained on, by whatever system; with `users`, so many.
 
     Raises `InvalidInput` for another name.
     """
-    if dataset not in _USUAL:
-        close = difflib.get_close_matches(str(dataset).lower(), DATASETS, n=1)
+    if dataset not in _DEFAULTS:
+        close = difflib.get_close_matches(str(dataset).lower(), DATASETS_WITH_DEFAULTS, n=1)
         raise InvalidInput(
             f"There are no defaults for `dataset` {dataset!r:.60}.",
-            next_step=f"Did you mean {close[0]}?" if close else f"Choose: {', '.join(DATASETS)}.",
+            next_step=f"Did you mean {close[0]}?"
+            if close
+            else f"Choose: {', '.join(DATASETS_WITH_DEFAULTS)}.",
         )
-    defaults = _USUAL[dataset]
+    defaults = _DEFAULTS[dataset]
     return defaults if users is None else replace(defaults, users=validate.count(users=users))
-
-
-def adjusted(system: Declaration, dataset: str, defaults: Defaults) -> Defaults:
-    """Return how a system trains on a data set, from how that is usually trained on."""
-    if system.adjust is not None:
-        defaults = system.adjust(dataset, defaults)
-    return defaults if system.rounds is None else replace(defaults, rounds=system.rounds)
-
-
-def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:
-    """Return how `system` trains on `dataset` by default.
-
-    With `users`, the answer is for that many.  Raises `InvalidInput` for another name.
-
-    >>> found = defaults_for("heart-disease", "uldp-avg")
-    >>> found.model, found.local_rate, found.global_rate, found.clip
-    ('logistic', 0.001, 10.0, 0.1)
-    """
-    from .registry import declaration_of
-
-    return adjusted(declaration_of(system), dataset, usual(dataset, users))

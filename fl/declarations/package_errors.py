@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...accountant.errors import PrivplanError
-from .declaration import OURS, Declaration
+from .declaration import PRIVPLAN_PACKAGE, Declaration
 
 
 @contextmanager
-def naming(system: Declaration, what: str) -> Iterator[None]:
+def blame_package(system: Declaration, what: str) -> Iterator[None]:
     """Let code of another package fail by the name of the package, the system and the field.
 
     Raises `InvalidInput` for whatever it raises, `SystemExit` too; errors of privplan as they are.
@@ -20,6 +20,6 @@ def naming(system: Declaration, what: str) -> Iterator[None]:
     except PrivplanError:
         raise
     except (Exception, SystemExit) as error:
-        if system.package == OURS:
+        if system.package == PRIVPLAN_PACKAGE:
             raise
         raise system.failed(what, error) from error

@@ -13,19 +13,22 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import metadata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
+from .built_in import built_in
 from .checking import require_sound
-from .declaration import OURS, Declaration, Table
+from .declaration import PRIVPLAN_PACKAGE, Declaration, Table
 
-GROUP: Final = "privplan.systems"
+if TYPE_CHECKING:
+    from importlib import metadata
+
+ENTRY_POINT_GROUP: Final = "privplan.systems"
 """The group of entry points."""
 
 
 @dataclass(frozen=True)
-class Foreign:
+class ForeignSystem:
     """A system of another package, and its version; or what is wrong with it.
 
     `name` is the system's; that of the entry point where no declaration could be had from it.
@@ -39,13 +42,13 @@ class Foreign:
 
 
 @cache
-def foreign() -> tuple[Foreign, ...]:
+def foreign_systems() -> tuple[ForeignSystem, ...]:
     """Return the systems of all other packages that are installed, by package and entry."""
     return _of(_entries())
 
 
 @cache
-def foreign_named(name: str) -> tuple[Foreign, ...]:
+def foreign_systems_named(name: str) -> tuple[ForeignSystem, ...]:
     """Return the systems of this name, loading only entry points that are named so themselves.
 
     Whatever else such an entry point brings is left out.
@@ -60,12 +63,14 @@ def has_entry(name: str) -> bool:
 
 
 def _entries() -> list[metadata.EntryPoint]:
-    entries = set(metadata.entry_points(group=GROUP))
+    from importlib import metadata  # a tenth of a second that our own systems need not wait for
+
+    entries = set(metadata.entry_points(group=ENTRY_POINT_GROUP))
     return sorted(entries, key=lambda entry: (_package(entry), entry.name))
 
 
-def _of(entries: list[metadata.EntryPoint]) -> tuple[Foreign, ...]:
-    listed: list[Foreign] = []
+def _of(entries: list[metadata.EntryPoint]) -> tuple[ForeignSystem, ...]:
+    listed: list[ForeignSystem] = []
     for entry in entries:  # several entry points may name one module: each system counts once
         listed += [system for system in _systems(entry) if system not in listed]
     return _without_clashes(listed)
@@ -75,14 +80,14 @@ def _package(entry: metadata.EntryPoint) -> str:
     return "an unknown package" if entry.dist is None else entry.dist.name
 
 
-def _systems(entry: metadata.EntryPoint) -> Iterator[Foreign]:
+def _systems(entry: metadata.EntryPoint) -> Iterator[ForeignSystem]:
     package = _package(entry)
     version = "?" if entry.dist is None else entry.dist.version
     where = f"The entry point `{entry.name}` of package {package}"
 
-    def broken(what: str, why: str) -> Foreign:
+    def broken(what: str, why: str) -> ForeignSystem:
         repair = f"Repair or remove {package}; other systems run without it."
-        return Foreign(package, version, entry.name, None, InvalidInput(what, why, repair))
+        return ForeignSystem(package, version, entry.name, None, InvalidInput(what, why, repair))
 
     try:
         with redirect_stdout(sys.stderr):  # what it prints is no answer of ours
@@ -106,21 +111,20 @@ def _systems(entry: metadata.EntryPoint) -> Iterator[Foreign]:
             require_sound(whose)
         except InvalidInput as error:
             name = system.name if isinstance(system.name, str) else entry.name
-            yield Foreign(package, version, name, None, error)
+            yield ForeignSystem(package, version, name, None, error)
         else:
-            yield Foreign(package, version, system.name, whose, None)
+            yield ForeignSystem(package, version, system.name, whose, None)
 
 
-def _without_clashes(listed: list[Foreign]) -> tuple[Foreign, ...]:
+def _without_clashes(listed: list[ForeignSystem]) -> tuple[ForeignSystem, ...]:
     """Return systems of which no two have one name, or one table with different keys."""
-    from .registry import built_in
-
     ours = built_in()
     times = Counter(entry.name for entry in listed if entry.system is not None)
     tables: dict[str, Declaration] = {}
     for system in ours.values():
         if system.table is not None:
             tables.setdefault(system.table.name, system)
+    # Of two systems with one name neither is taken: which ran would depend on the order of files.
     kept = []
     for entry in listed:
         if entry.system is None:
@@ -149,11 +153,15 @@ def _require_same_table(system: Declaration, table: Table, known: dict[str, Decl
         )
 
 
-def _taken(entry: Foreign, ours: dict[str, Declaration], listed: list[Foreign]) -> InvalidInput:
+def _taken(
+    entry: ForeignSystem, ours: dict[str, Declaration], listed: list[ForeignSystem]
+) -> InvalidInput:
     others = sorted(
         {other.package for other in listed if other.name == entry.name} - {entry.package}
     )
-    whose = OURS if entry.name in ours else " and ".join(others) or "the same package again"
+    whose = (
+        PRIVPLAN_PACKAGE if entry.name in ours else " and ".join(others) or "the same package again"
+    )
     return InvalidInput(
         f"Package {entry.package}: the `name` {entry.name} is also that of a system of {whose}.",
         "A name says which algorithm ran, in configurations and in logs.",

@@ -9,62 +9,47 @@ several systems has an entry point for each.
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import Final
 
 from ...accountant.errors import InvalidInput
+from .built_in import built_in
 from .declaration import Declaration, Table
+from .defaults import Defaults
+from .packages import ForeignSystem, foreign_systems, foreign_systems_named
 from .toml_key import Key
-from .toml_keys import SHARED
+from .toml_keys import SHARED_KEYS
 
-if TYPE_CHECKING:
-    from .packages import Foreign
-
-_FOLDERS: Final = ("fedavg", "uldp")
-"""Folders of `fl` with systems; each has a module `declaration` with `SYSTEMS`."""
-
-
-@cache
-def built_in() -> dict[str, Declaration]:
-    """Return the declaration of every system of this package, by its name."""
-    known: dict[str, Declaration] = {}
-    for folder in _FOLDERS:
-        module = importlib.import_module(f"..{folder}.declaration", __package__)
-        known |= {system.name: system for system in module.SYSTEMS}
-    return known
-
-
-_ASKED: ContextVar[set[str] | None] = ContextVar("systems asked for by name", default=None)
+_NAMES_REQUESTED: ContextVar[set[str] | None] = ContextVar(
+    "systems asked for by name", default=None
+)
 """Within `exactly_named`, the names that were asked for; None outside of it."""
 
 
 @contextmanager
 def exactly_named() -> Iterator[None]:
     """Load, within this, no package but those whose entry points have a name that is asked for."""
-    token = _ASKED.set(set(_ASKED.get() or ()))
+    token = _NAMES_REQUESTED.set(set(_NAMES_REQUESTED.get() or ()))
     try:
         yield
     finally:
-        _ASKED.reset(token)
+        _NAMES_REQUESTED.reset(token)
 
 
-def _foreign() -> tuple[Foreign, ...]:
+def _foreign_systems() -> tuple[ForeignSystem, ...]:
     """Return the systems of other packages: of all, or of those that were asked for by name."""
-    from .packages import foreign, foreign_named
-
-    asked = _ASKED.get()
+    asked = _NAMES_REQUESTED.get()
     if asked is None:
-        return foreign()
-    return tuple(entry for name in sorted(asked) for entry in foreign_named(name))
+        return foreign_systems()
+    return tuple(entry for name in sorted(asked) for entry in foreign_systems_named(name))
 
 
 def declared() -> dict[str, Declaration]:
     """Return the declaration of every system that can be run, those of other packages last."""
-    others = (entry.system for entry in _foreign())
+    others = (entry.system for entry in _foreign_systems())
     return built_in() | {system.name: system for system in others if system is not None}
 
 
@@ -75,27 +60,30 @@ def declaration_of(system: object) -> Declaration:
     """
     if isinstance(system, str) and system in built_in():
         return built_in()[system]
-    asked = _ASKED.get()
+    # Ours come first: a log or configuration of ours imports no other package.
+    asked = _NAMES_REQUESTED.get()
     if asked is not None and isinstance(system, str):
         asked.add(system)
-    known = declared()
-    if isinstance(system, str) and system in known:
-        return known[system]
-    troubles = {entry.name: entry.trouble for entry in _foreign() if entry.trouble is not None}
+    systems = declared()
+    if isinstance(system, str) and system in systems:
+        return systems[system]
+    troubles = {
+        entry.name: entry.trouble for entry in _foreign_systems() if entry.trouble is not None
+    }
     if isinstance(system, str) and system in troubles:
         raise troubles[system]
     unnamed = ""
     if asked is not None and isinstance(system, str):
         unnamed = " No package here has an entry point of that name, and a log loads no other."
-    close = difflib.get_close_matches(str(system).lower(), known, n=1)
+    close = difflib.get_close_matches(str(system).lower(), systems, n=1)
     raise InvalidInput(
-        f"`system` must be one of {', '.join(known)}; it is {system!r:.60}.{unnamed}",
+        f"`system` must be one of {', '.join(systems)}; it is {system!r:.60}.{unnamed}",
         " ".join(trouble.what for trouble in troubles.values()),
         f"Did you mean {close[0]}?" if close else "Give `system` one of these names.",
     )
 
 
-def known(system: str) -> Declaration | None:
+def declaration_or_none(system: str) -> Declaration | None:
     """Return the declaration of a system; None for a name that is not known."""
     try:
         return declaration_of(system)
@@ -103,24 +91,53 @@ def known(system: str) -> Declaration | None:
         return None
 
 
-def promising_nothing() -> tuple[str, ...]:
-    """Return the names of the systems of this package that promise nothing."""
-    return tuple(name for name, system in built_in().items() if not system.promises)
-
-
 def with_use_for(table: str, key: str) -> tuple[str, ...]:
     """Return the names of all systems that have a use for a key."""
     return tuple(name for name, system in declared().items() if system.has_use_for(table, key))
 
 
-def family_tables(known: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
-    """Return the tables that families of systems have; without `known`, those of all systems."""
-    systems = declared() if known is None else known
+def family_tables(among: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
+    """Return the tables of a configuration that only some systems have, by name.
+
+    `among` are the systems whose tables are meant; all that are installed, if None.
+    """
+    systems = declared() if among is None else among
     tables = (system.table for system in systems.values())
     return {table.name: table for table in tables if table is not None}
+
+
+def system_name(**field: object) -> str:
+    """Return the name of a system that can be run, of this package or another.
+
+    It is the range of `[run] system`.  Raises `InvalidInput` as `declaration_of`.
+    """
+    ((_, value),) = field.items()
+    return declaration_of(value).name
+
+
+_KEYS_WITH_SYSTEM_NAMES: Final[Mapping[str, tuple[Key, ...]]] = {
+    table: tuple(
+        replace(key, check=system_name) if (table, key.name) == ("run", "system") else key
+        for key in keys
+    )
+    for table, keys in SHARED_KEYS.items()
+}
+"""The keys that all systems share; `[run] system` takes the names of installed systems only."""
 
 
 def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
     """Return the keys of every table; with `everywhere`, those of other packages too."""
     families = family_tables(None if everywhere else built_in())
-    return {**SHARED, **{name: table.keys for name, table in families.items()}}
+    return {**_KEYS_WITH_SYSTEM_NAMES, **{name: table.keys for name, table in families.items()}}
+
+
+def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:
+    """Return how `system` trains on `dataset` by default.
+
+    With `users`, the answer is for that many.  Raises `InvalidInput` for another name.
+
+    >>> defaults = defaults_for("heart-disease", "uldp-avg")
+    >>> defaults.model, defaults.local_rate, defaults.global_rate, defaults.clip
+    ('logistic', 0.001, 10.0, 0.1)
+    """
+    return declaration_of(system).defaults(dataset, users)

@@ -45,6 +45,7 @@ def sealed_items(read: Read) -> Mapping[str, tuple[str, ...]]:
         except KeyError as error:  # a key that a system without such a table asks for
             raise system.failed("sealed", error) from error
     sorted_items = {phase: tuple(sorted(names)) for phase, names in items.items()}
+    # Private moments are a noisy sum of every system alike, whatever it declares.
     if read("data", "normalisation") == "private":
         sorted_items[NORMALISE] = NOISE
     return sorted_items

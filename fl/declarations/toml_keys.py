@@ -14,48 +14,24 @@ from ...accountant import validate
 from ...accountant.delta_checks import delta_below_half
 from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import NEIGHBOURS
-from ..observers.names import WORDS, observer_name, observer_names
+from ..observers.names import OBSERVERS, observer_name, observer_names
 from .toml_key import Key, at_least, below_one, between, choice, flag, rate, text, word
+from .toml_words import AGGREGATIONS, DATASETS, FSYNC_POLICIES, KEY_BITS, MODELS, UNITS
 
-LATER_SYSTEMS: Final = (
-    *("flame-simple", "flame-double", "flame-topk", "disco"),
-    *("fedpower-original", "fedpower-utility", "fedpower-private"),
-    *("delm-basic", "delm-enhanced"),
-)
-"""Systems that have a name, and no implementation yet."""
-
-LATER_TABLES: Final = ("flame", "disco", "fedpower", "delm")
-"""Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
-
-DATASETS: Final = (
-    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
-)
-LATER_DATASETS: Final = ("ratings",)
-
-MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
-
-UNITS: Final = ("record", "user", "silo", "entry")
-
-AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares", "shuffle")
-
-KEY_BITS: Final = (2048, 3072, 4096)
-
-LONGEST_SOURCE: Final = 300
+MAX_SOURCE_CHARACTERS: Final = 300
 """Most characters of a source."""
 
-_PLACE: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?!/)|\bfile:")
+_PATH_START: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?!/)|\bfile:")
 """What a path begins with; a web address has a colon and two slashes."""
-
-FSYNC: Final = ("records", "always", "never")
 
 
 def source(**field: object) -> str:
     """Return a short text that names no place in a file system: it stands in the log."""
     ((name, _),) = field.items()
     said = text(**field)
-    if len(said) > LONGEST_SOURCE:
-        raise InvalidInput(f"`{name}` must have at most {LONGEST_SOURCE} characters.")
-    if _PLACE.search(said):
+    if len(said) > MAX_SOURCE_CHARACTERS:
+        raise InvalidInput(f"`{name}` must have at most {MAX_SOURCE_CHARACTERS} characters.")
+    if _PATH_START.search(said):
         raise InvalidInput(
             f"`{name}` must not name a file or a folder.",
             "It stands in the log, which may be published, and a path may name somebody.",
@@ -64,19 +40,11 @@ def source(**field: object) -> str:
     return said
 
 
-def system_name(**field: object) -> str:
-    """Return the name of a system that can be run, of this package or another."""
-    from .registry import declaration_of
-
-    ((_, value),) = field.items()
-    return declaration_of(value).name
-
-
-SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
+SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
     "run": (
         Key(
             "system",
-            system_name,
+            text,  # `registry.keys_by_table` narrows it to the systems that are installed
             "what is run: one of the systems above",
             "required",
             "It is the algorithm by which the silos learn together.",
@@ -210,7 +178,7 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
             "for whom noise and claim are made: model, server, silo, silo-with-records, or "
             "server+2, the server with two silos that tell it all they know",
             "model",
-            words=(*WORDS, "server+1", "server+2"),
+            words=(*OBSERVERS, "server+1", "server+2"),
         ),
         Key(
             "observers",
@@ -331,7 +299,7 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
     "log": (
         word(
             "fsync",
-            FSYNC,
+            FSYNC_POLICIES,
             "when the log is forced to disk: records (what must be), always, never",
             "records",
         ),
@@ -346,7 +314,7 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
 }
 """The keys of each table that all systems share."""
 
-SOME: Final = (
+OPTIONAL_KEYS: Final = (
     ("privacy", "normalisation_noise"),
     ("privacy", "sampling_rate"),
     ("training", "weighting"),
@@ -357,3 +325,9 @@ SOME: Final = (
     ("training", "dropout"),
 )
 """Shared keys that only some systems have a use for: those whose declarations say so."""
+
+UNLOGGED_KEYS: Final = ("path", "fsync", "sign_key", "save_models", "keep_transcripts", "processes")
+"""Keys that never reach the log: a path may name a person, the others change nothing in a run."""
+
+KEYS_LOGGED_IF_TRUE: Final = ("accept_delta",)
+"""Keys that earlier versions lack: they reach the log where they are true, and no other."""

@@ -26,7 +26,8 @@ from ..frame.setup import Setup, public_features_only, require_aggregation, setu
 from ..frame.state import Arrays, State
 from ..frame.system import Opening, Parameters, Round, digest
 from ..observers.names import MODEL
-from ..observers.reaches import Route, reaches_of
+from ..observers.reaches import reaches_of
+from ..observers.route import Route
 from ..training.local_training import Local
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from ...accountant.records import (
     Security,
     Weights,
 )
-from ..declarations.declaration import AS_PUBLISHED, NORMALISE, OURS, Declaration, Read
+from ..declarations.declaration import AS_PUBLISHED, NORMALISE, PRIVPLAN_PACKAGE, Declaration, Read
 from ..declarations.registry import declaration_of
 from ..declarations.sealed_items import sealed_items
 from ..secagg.peers import security_among
@@ -134,7 +134,7 @@ def _asked(system: Declaration, call: Callable[[], Answer], *, loading: bool = F
     except NotStated:
         raise
     except (Exception, SystemExit) as error:
-        if system.package == OURS or (isinstance(error, PrivplanError) and not loading):
+        if system.package == PRIVPLAN_PACKAGE or (isinstance(error, PrivplanError) and not loading):
             raise
         raise NotStated(f"what {system.name} of package {system.package} determines") from None
 
@@ -159,7 +159,7 @@ def first_of(read: Read) -> NDArray[np.float64] | None:
         first = determines.first(read)
         if first is not None:
             return first
-    elif system.trains and (determines is not None or system.package == OURS):
+    elif system.trains and (determines is not None or system.package == PRIVPLAN_PACKAGE):
         return None
     raise NotStated(f"what {system.name} starts from")
 

@@ -37,7 +37,8 @@ from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data import normalise
 from ..data.federation import Federation
 from ..data.moments import Moments
-from ..observers.reaches import Route, reaches_of
+from ..observers.reaches import reaches_of
+from ..observers.route import Route
 from ..settings.schema import SecuritySettings
 from .phases import Follow, Keep, Once, Phase
 from .state import Arrays, State

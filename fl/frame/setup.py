@@ -16,10 +16,13 @@ from ...accountant.plan import Plan, PlannedPhase
 from ..aggregation.choice import aggregator
 from ..aggregation.sums import Aggregator, Plain
 from ..data.federation import Federation
-from ..declarations.declaration import OURS, USUAL
-from ..declarations.registry import known
+from ..declarations.declaration import PRIVPLAN_PACKAGE, SERVER_AGGREGATIONS
+from ..declarations.registry import declaration_or_none
 from ..observers.names import MODEL, SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
-from ..observers.reaches import Route, checked_reaches, is_sampled, reaches_of
+from ..observers.reaches import reaches_of
+from ..observers.route import Route
+from ..observers.sample_knowledge import is_sampled
+from ..observers.stated_reaches import checked_reaches
 from ..settings.schema import SecuritySettings
 from ..training.local_training import Local
 from .phases import Phase
@@ -131,11 +134,11 @@ class Promised:
 
     def stated_reaches(self) -> Mapping[str, records.Reach] | None:
         """Return `reaches`; raise `InvalidInput`, naming package and field, for what cannot be."""
-        stated, declaration = self.reaches(), known(self.name)
+        stated, declaration = self.reaches(), declaration_or_none(self.name)
         if stated is None:
             return None
         return checked_reaches(
-            stated, self.name, OURS if declaration is None else declaration.package
+            stated, self.name, PRIVPLAN_PACKAGE if declaration is None else declaration.package
         )
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:
@@ -250,7 +253,7 @@ class Promised:
         mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
         about = self._about(number, planned, sampling, draws, digest(parameters))
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
-        whose = name_in(self.name, known(self.name))
+        whose = name_in(self.name, declaration_or_none(self.name))
         return make_round(gate, intent, work, state=states(self), whose=whose)
 
     def release_beside(
@@ -365,8 +368,8 @@ def _require_two_left(colluders: int, users: int) -> None:
 
 def require_aggregation(setup: Setup) -> None:
     """Raise `Unsupported` for an aggregation that the system's declaration does not name."""
-    declaration = known(setup.name)
-    words = USUAL if declaration is None else declaration.aggregations
+    declaration = declaration_or_none(setup.name)
+    words = SERVER_AGGREGATIONS if declaration is None else declaration.aggregations
     if setup.aggregation not in words:
         raise Unsupported(
             f"{setup.name} has no aggregation {setup.aggregation!r}.",

@@ -17,7 +17,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import Neighbours, as_neighbours
 from ...accountant.records import Claim, Planned, Population, Security
 from ..declarations.registry import declaration_of
-from ..observers.names import MODEL, NAMED, observer_name, observer_names
+from ..observers.names import DEFAULT_OBSERVERS, MODEL, observer_name, observer_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ class Privacy:
     sampling_rate: float = 1.0
     observer: str = MODEL
     group: int = 1
-    observers: tuple[str, ...] = NAMED
+    observers: tuple[str, ...] = DEFAULT_OBSERVERS
 
     def __post_init__(self) -> None:
         validate.choice(("record", "user", "silo", "entry"), unit=self.unit)

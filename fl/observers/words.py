@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from .names import SILO, coalition_of, holds_part
+
 
 @dataclass(frozen=True)
 class Sentences:
     """One observer in words.
 
-    `who` says who it is.  `in_a_run` says it of a run, with what it knows there; `told_apart`
+    `who_is` says who it is.  `in_a_run` says it of a run, with what it knows there; `told_apart`
     where those of its kind who hold a part of the unit are spoken of as well, or see something
-    else.  `sees` adds what an aggregation shows to it.  Each is `who` where there is nothing to
+    else.  `sees` adds what an aggregation shows to it.  Each is `who_is` where there is nothing to
     add.
     """
 
@@ -26,7 +28,7 @@ class Sentences:
     sees: Mapping[str, str] = field(default_factory=dict)
 
 
-TABLE: Final[Mapping[str, Sentences]] = {
+SENTENCES: Final[Mapping[str, Sentences]] = {
     "model": Sentences("whoever sees the released models"),
     "server": Sentences(
         "the server",
@@ -69,16 +71,16 @@ TABLE: Final[Mapping[str, Sentences]] = {
         sees={"shuffle": "dummies among them, without their senders"},
     ),
 }
-"""Observers by their names; coalitions are worded in `fl.observers.names`."""
+"""Observers by their names; `phrase` words coalitions."""
 
 
-def who(observer: str) -> str:
+def who_is(observer: str) -> str:
     """Return who an observer is; of a name that is not in the table, that it is somebody's.
 
-    >>> who("server"), who("auditor")
+    >>> who_is("server"), who_is("auditor")
     ('the server', 'the observer auditor')
     """
-    row = TABLE.get(observer)
+    row = SENTENCES.get(observer)
     return f"the observer {observer}" if row is None else row.who
 
 
@@ -91,10 +93,45 @@ def in_a_run(observer: str, aggregation: str, *, told_apart: bool = False) -> st
     >>> in_a_run("server", "masked")
     "the server, which sees only the sum of the silos' noisy updates"
     """
-    row = TABLE.get(observer)
+    row = SENTENCES.get(observer)
     if row is None:
-        return who(observer)
+        return who_is(observer)
     if told_apart and row.told_apart:
         return row.told_apart
     seen = row.sees.get(aggregation)
     return row.in_a_run or (row.who if seen is None else f"{row.who}, {seen}")
+
+
+def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
+    """Return an observer in words (`observer_words`), coalitions too.
+
+    `whatever`: a coalition, whether or not one of its silos holds a part of the unit.
+
+    >>> phrase("server+2", 1)
+    'the server with 2 silos that hold nothing of the unit, and 1 of the others missing'
+    """
+    coalition = coalition_of(observer)
+    if coalition is None:
+        return who_is(observer)
+    plural = coalition.colluders > 1
+    silos = f"{coalition.colluders:,} silos that hold" if plural else "a silo that holds"
+    part = "some" if coalition.holds else "nothing"
+    held = f"{silos} {part} of the unit"
+    if whatever:
+        held = f"{silos.rsplit(' that ', 1)[0]}, whatever {'they hold' if plural else 'it holds'}"
+    lost = f", and {dropouts:,} of the others missing" if dropouts else ""
+    return f"the server with {held}{lost}"
+
+
+def unit_before(observer: str, unit: str) -> str:
+    """Return what a promise before an observer is about, to stand after "one".
+
+    >>> unit_before("model", "user"), unit_before("silo-with-records", "user")
+    ('user (all records in all silos)', "user's records in the other silos")
+    """
+    if holds_part(observer):
+        return f"{unit}'s records in the other silos"
+    if unit != "user":
+        return unit
+    apart = observer == SILO or coalition_of(observer) is not None
+    return f"{unit} (all records in {'other' if apart else 'all'} silos)"

@@ -4,21 +4,21 @@
 """
 
 from .configuration import Configuration
-from .folder import CONFIG
-from .interrupted_run import RunInterrupted, how_to_go_on
+from .folder import CONFIG_FILE
+from .interrupted_run import RunInterrupted, how_to_resume
 from .lifecycle import Outcome, plan_run, resume, run
-from .starting import Ready, begin, take_up
+from .starting import ReadyRun, ready_new_run, ready_to_resume
 
 __all__ = [
-    "CONFIG",
+    "CONFIG_FILE",
     "Configuration",
     "Outcome",
-    "Ready",
+    "ReadyRun",
     "RunInterrupted",
-    "begin",
-    "how_to_go_on",
+    "how_to_resume",
     "plan_run",
+    "ready_new_run",
+    "ready_to_resume",
     "resume",
     "run",
-    "take_up",
 ]

@@ -30,26 +30,26 @@ from ..data.moments import Moments
 from ..files import atomic
 from ..frame.state import Arrays, Shape
 
-FORMAT: Final = "privplan-model/1"
+CHECKPOINT_FORMAT: Final = "privplan-model/1"
 
-CHECKPOINT: Final = "checkpoint.npz"
+CHECKPOINT_FILE: Final = "checkpoint.npz"
 """The model so far, while a run is under way."""
 
-MODEL: Final = "model.npz"
+MODEL_FILE: Final = "model.npz"
 """The last model, once a run is done."""
 
-MODELS: Final = "models"
+MODELS_FOLDER: Final = "models"
 """The folder of every released model, where the settings ask for them."""
 
-_OWN: Final = ("parameters", "about")
+_NOT_STATE: Final = ("parameters", "about")
 """Arrays of a file that are no state."""
 
-LARGEST: Final = 2**33
+MAX_CHECKPOINT_BYTES: Final = 2**33
 """Most bytes that are read as a model."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class RoundMeasurement:
     """What the test data said about the model after a round.
 
     `epsilon` is what was spent by then, by observer: a reading, and no guarantee.
@@ -73,7 +73,7 @@ class Checkpoint:
     round: int
     model: str
     parameters: NDArray[np.float64]
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[RoundMeasurement, ...] = ()
     state: Arrays = field(default_factory=dict)
     parts: tuple[tuple[str, Shape], ...] = ()
 
@@ -86,10 +86,11 @@ class Checkpoint:
         """Return what was released, part by part.
 
         >>> kept = Checkpoint("", 1, "", np.arange(3.0), parts=(("mean", (2,)), ("count", ())))
-        >>> {name: one.tolist() for name, one in kept.arrays().items()}
+        >>> {name: part.tolist() for name, part in kept.arrays().items()}
         {'mean': [0.0, 1.0], 'count': 2.0}
         """
         parts = self.parts or (("parameters", self.parameters.shape),)
+        # The vector is the parts one behind the other, each in row-major order.
         ends = np.cumsum([math.prod(shape) for _, shape in parts])
         pieces = np.split(self.parameters, ends[:-1])
         return {
@@ -99,12 +100,12 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Put the checkpoint in its place, whole or not at all; raises `OSError`."""
         about = {
-            "format": FORMAT,
+            "format": CHECKPOINT_FORMAT,
             "run_id": self.run_id,
             "round": self.round,
             "model": self.model,
             "measured": [
-                [one.round, dict(one.metrics), dict(one.epsilon)] for one in self.measured
+                [past.round, dict(past.metrics), dict(past.epsilon)] for past in self.measured
             ],
         }
         if self.parts:
@@ -119,13 +120,14 @@ class Checkpoint:
     def read(cls, path: Path) -> Checkpoint:
         """Return what a file holds; raises `InvalidInput` for a file that is no checkpoint."""
         try:
-            content = b"" if path.stat().st_size > LARGEST else path.read_bytes()
+            content = b"" if path.stat().st_size > MAX_CHECKPOINT_BYTES else path.read_bytes()
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
         try:
+            # Without pickle: a model file of a stranger must run no code.
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 parameters, text = arrays["parameters"], arrays["about"]
-                state = {name: arrays[name] for name in arrays.files if name not in _OWN}
+                state = {name: arrays[name] for name in arrays.files if name not in _NOT_STATE}
             return cls._of(json.loads(text.tobytes()), parameters, state)
         except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile):
             raise _broken(path) from None
@@ -135,11 +137,15 @@ class Checkpoint:
         cls, about: Mapping[str, Any], parameters: NDArray[Any], state: dict[str, NDArray[Any]]
     ) -> Checkpoint:
         Moments.from_arrays(state)  # raises where there are some, and no moments
-        if about["format"] != FORMAT or parameters.dtype != np.float64 or parameters.ndim != 1:
+        if (
+            about["format"] != CHECKPOINT_FORMAT
+            or parameters.dtype != np.float64
+            or parameters.ndim != 1
+        ):
             raise ValueError
         measured = tuple(
-            Measured(int(number), _numbers(found), _numbers(epsilon))
-            for number, found, epsilon in about["measured"]
+            RoundMeasurement(int(number), _as_floats(metrics), _as_floats(epsilon))
+            for number, metrics, epsilon in about["measured"]
         )
         parts = tuple(
             (str(name), tuple(int(size) for size in shape))
@@ -158,16 +164,16 @@ class Checkpoint:
         )
 
 
-def name_of(number: int) -> str:
+def round_model_name(number: int) -> str:
     """Return the name of the file of the model that a round released.
 
-    >>> name_of(7)
+    >>> round_model_name(7)
     'round-000007.npz'
     """
     return f"round-{number:06}.npz"
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+def _as_floats(values: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): float(value) for name, value in values.items()}
 
 

@@ -15,23 +15,23 @@ from ..declarations.registry import keys_by_table
 from ..declarations.toml_key import Key
 from ..settings.file import completed, content_of, parse
 from ..settings.schema import Settings
-from .toml_writer import text_of
+from .toml_writer import toml_bytes
 
-Given: TypeAlias = Settings | Mapping[str, Mapping[str, object]] | str | Path
+RunDescription: TypeAlias = Settings | Mapping[str, Mapping[str, object]] | str | Path
 """What describes a run: a TOML file, its tables, or settings that were made."""
 
-NAME: Final = "The configuration"
+_UNNAMED_CONFIGURATION: Final = "The configuration"
 """How messages call one that is no file."""
 
-_PRIVACY: Final = re.compile(
+_PRIVACY_HEADER: Final = re.compile(
     rb"^[ \t]*\[[ \t]*privacy[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)", re.MULTILINE
 )
 """The line that begins the table [privacy]."""
 
-_PATHS: Final = (("data", "path"), ("log", "sign_key"))
+_PATH_KEYS: Final = (("data", "path"), ("log", "sign_key"))
 """Keys whose values are paths."""
 
-_FIRST: Final = ("run", "data", "privacy", "security")
+_TABLES_READ_FIRST: Final = ("run", "data", "privacy", "security")
 """Tables on which defaults of other tables depend, in the order in which they do."""
 
 
@@ -53,7 +53,7 @@ class Configuration:
         return cls(content, parse(content, path.name))
 
     @classmethod
-    def of(cls, given: Given) -> Configuration:
+    def of(cls, given: RunDescription) -> Configuration:
         """Return that of a TOML file, of a mapping of tables, or of settings.
 
         All are checked alike, and none may hold what a file could not: a run that is cut off goes
@@ -61,9 +61,9 @@ class Configuration:
         """
         if isinstance(given, (str, Path)):
             return cls.read(Path(given))
-        tables = _told(given) if isinstance(given, Settings) else given
-        content = text_of(tables)
-        settings = parse(content, NAME)
+        tables = _described_tables(given) if isinstance(given, Settings) else given
+        content = toml_bytes(tables)
+        settings = parse(content, _UNNAMED_CONFIGURATION)
         if isinstance(given, Settings) and settings != given:
             raise _unwritable(given, settings)
         return cls(content, settings, from_file=False)
@@ -84,8 +84,8 @@ class Configuration:
             return self
         accepted = replace(self.settings, privacy=replace(self.settings.privacy, accept_delta=True))
         with contextlib.suppress(InvalidInput):
-            content = _PRIVACY.sub(rb"\g<0>\naccept_delta = true", self.content, count=1)
-            if content != self.content and parse(content, NAME) == accepted:
+            content = _PRIVACY_HEADER.sub(rb"\g<0>\naccept_delta = true", self.content, count=1)
+            if content != self.content and parse(content, _UNNAMED_CONFIGURATION) == accepted:
                 return Configuration(content, accepted, self.from_file)
         raise InvalidInput(
             "To accept a delta from outside, the configuration needs a line [privacy], without "
@@ -115,7 +115,7 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
     }
 
 
-def _told(settings: Settings) -> dict[str, dict[str, Any]]:
+def _described_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     _require_plain(settings)
     try:
         return tables_of(settings)
@@ -133,7 +133,7 @@ def _require_plain(settings: Settings) -> None:
     """Raise `InvalidInput` where settings that were made by hand hold what no key has."""
     for table, at in _tables(settings).items():
         for key, value in vars(at).items():
-            kinds = (str, Path) if (table, key) in _PATHS else (str, Path, Real, tuple)
+            kinds = (str, Path) if (table, key) in _PATH_KEYS else (str, Path, Real, tuple)
             if value is not None and not isinstance(value, kinds):
                 raise InvalidInput(
                     f"The settings give `{key}` in [{table}] {kind_of(value)}.",
@@ -157,7 +157,7 @@ def _missing(
 
 def _require_in_range(table: str, key: Key, value: object) -> None:
     try:
-        key.check(**{key.name: str(value) if (table, key.name) in _PATHS else value})
+        key.check(**{key.name: str(value) if (table, key.name) in _PATH_KEYS else value})
     except InvalidInput as error:
         raise InvalidInput(
             f"The settings, [{table}]: {error.what}", error.why or key.why, error.next_step
@@ -165,9 +165,9 @@ def _require_in_range(table: str, key: Key, value: object) -> None:
 
 
 def _tables(settings: Settings) -> dict[str, object]:
-    """Return what settings hold, by the names of a configuration's tables; `_FIRST` come first."""
+    """Return what settings hold, by table of a configuration; `_TABLES_READ_FIRST` lead."""
     tables = settings.tables()
-    return {name: tables[name] for name in (*_FIRST, *tables)}
+    return {name: tables[name] for name in (*_TABLES_READ_FIRST, *tables)}
 
 
 def _key(table: str, name: str) -> Key:

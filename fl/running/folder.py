@@ -12,12 +12,12 @@ from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from ..files import atomic
 from ..log.canonical import LOG, SEALED
 
-CONFIG: Final = "config.toml"
+CONFIG_FILE: Final = "config.toml"
 
-_UNCONFIGURED: Final = (LOG, SEALED, f".{CONFIG}.part")
+_FILES_BEFORE_CONFIG: Final = (LOG, SEALED, f".{CONFIG_FILE}.part")
 """What a run that was cut off before its configuration was kept may have left."""
 
-_BEGUN: Final = (*_UNCONFIGURED, CONFIG)
+_FILES_BEFORE_FIRST_LINE: Final = (*_FILES_BEFORE_CONFIG, CONFIG_FILE)
 """What a run that was cut off before its first line may have left."""
 
 
@@ -48,19 +48,19 @@ def folder_at(given: object) -> Path:
     return folder
 
 
-def is_fresh(folder: Path) -> bool:
+def is_new_or_empty(folder: Path) -> bool:
     """Return whether a folder is empty, or can be made."""
     if folder.is_dir():
         return not any(folder.iterdir())
     return not folder.exists() and not folder.is_symlink()
 
 
-def is_blank(log: Path) -> bool:
+def is_empty_log(log: Path) -> bool:
     """Return whether a log holds nothing."""
     return not log.exists() or not log.stat().st_size
 
 
-def left_unconfigured(folder: Path) -> bool:
+def holds_unconfigured_start(folder: Path) -> bool:
     """Return whether a folder holds only what a start left that kept no configuration.
 
     A whole line of a log is no such thing: the configuration is kept before the first.
@@ -68,16 +68,16 @@ def left_unconfigured(folder: Path) -> bool:
     if not folder.is_dir() or folder.is_symlink():
         return False
     names = {path.name for path in folder.iterdir()}
-    empty = is_blank(folder / LOG) and not sealed_after_a_line(folder)
-    return bool(names) and names <= set(_UNCONFIGURED) and empty
+    empty = is_empty_log(folder / LOG) and not has_items_sealed_in_rounds(folder)
+    return bool(names) and names <= set(_FILES_BEFORE_CONFIG) and empty
 
 
-def left_before_begun(folder: Path) -> bool:
+def holds_unbegun_run(folder: Path) -> bool:
     """Return whether a folder holds only what a run leaves that was cut off before its start."""
-    return {path.name for path in folder.iterdir()} <= set(_BEGUN)
+    return {path.name for path in folder.iterdir()} <= set(_FILES_BEFORE_FIRST_LINE)
 
 
-def sealed_after_a_line(folder: Path) -> bool:
+def has_items_sealed_in_rounds(folder: Path) -> bool:
     """Return whether the sidecar holds what only a run that had begun can have sealed.
 
     Before the first line of its log a run seals one item, on which records it is made.  Whatever
@@ -98,11 +98,11 @@ def require_unbegun(folder: Path) -> None:
     """
     log = folder / LOG
     lines = log.read_bytes().count(b'"prev":') if log.exists() else 0
-    if lines > 1 or not left_before_begun(folder) or sealed_after_a_line(folder):
-        raise lost(folder)
+    if lines > 1 or not holds_unbegun_run(folder) or has_items_sealed_in_rounds(folder):
+        raise first_line_lost(folder)
 
 
-def lost(folder: Path) -> InvalidInput:
+def first_line_lost(folder: Path) -> InvalidInput:
     """Return that a log lost its first line, and with it what was spent."""
     return InvalidInput(
         f"The log in {folder} has lost its first line, and the run had begun.",
@@ -111,21 +111,21 @@ def lost(folder: Path) -> InvalidInput:
     )
 
 
-def keep_configuration(content: bytes, folder: Path) -> None:
+def save_configuration(content: bytes, folder: Path) -> None:
     """Keep a configuration beside its log; raise `PrivplanError` where it cannot be written."""
     try:
-        atomic.write(folder / CONFIG, content)
+        atomic.write(folder / CONFIG_FILE, content)
     except OSError as error:
         raise PrivplanError(
-            f"{folder / CONFIG} cannot be written: {error.strerror or error}.",
+            f"{folder / CONFIG_FILE} cannot be written: {error.strerror or error}.",
             "A run keeps its configuration beside its log; without it nothing is begun or spent.",
             "Make room on the disk, or give another folder.",
         ) from None
 
 
-def discard(folder: Path) -> None:
+def discard_unbegun_run(folder: Path) -> None:
     """Clear what a run has left that was cut off before its first line: nothing was drawn."""
-    for name in _BEGUN:
+    for name in _FILES_BEFORE_FIRST_LINE:
         with contextlib.suppress(OSError):
             (folder / name).unlink()
     with contextlib.suppress(OSError):

@@ -15,22 +15,27 @@ from ...accountant.guarantee import Bounds
 from ..frame.phases import last_round
 from ..frame.setup import Promised
 from ..frame.system import Aggregation, System, build
-from ..observers.names import circumstances_of, rests_on
-from ..observers.suppositions import supposed_in
+from ..observers.assumptions import assumptions_of
+from ..observers.stated_assumptions import reach_assumptions
+from ..settings.circumstances import circumstances_of
 from ..settings.schema import Settings
-from .preparation import Prepared, local_of, prepare, require_small_delta
+from .preparation import local_of, prepare, require_small_delta
+from .prepared_run import PreparedRun
 
-WITH_RECORDS: Final = "-with-records"
+WITH_RECORDS_SUFFIX: Final = "-with-records"
 
-TWICE: Final = "twice the noise"
-HALF: Final = "half the rounds"
+DOUBLE_NOISE: Final = "twice the noise"
+HALF_ROUNDS: Final = "half the rounds"
 
-_LESS: Final = 1.0 - 1e-9
+_STRICTLY_LOWER_FACTOR: Final = 1.0 - 1e-9
 """Epsilon that differs by rounding alone is not lower."""
 
-_MOST_SLOTS: Final = 256
+_MAX_SUGGESTED_SLOTS: Final = 256
 
-_NEXT: Final[Mapping[str, Aggregation]] = {"plain": "masked", "masked": "private-weighting"}
+_STRONGER_AGGREGATION: Final[Mapping[str, Aggregation]] = {
+    "plain": "masked",
+    "masked": "private-weighting",
+}
 """One step on in what is kept from the server; `shares` has none, and a peer learns there what a
 silo does under masks."""
 
@@ -44,7 +49,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ObserverForecast:
     """What one observer would learn of a run.
 
     `rests_on` is what the number supposes, `lowered_by` the change that lowers it most.
@@ -63,9 +68,9 @@ class Forecast:
     `noise_multiplier` is that of the last phase, None for a run without noise.
     """
 
-    prepared: Prepared
+    prepared: PreparedRun
     noise_multiplier: float | None
-    observers: tuple[Expected, ...]
+    observers: tuple[ObserverForecast, ...]
 
     @property
     def rounds(self) -> int:
@@ -87,10 +92,10 @@ def forecast(settings: Settings) -> Forecast:
         prepared,
         noise,
         tuple(
-            Expected(
+            ObserverForecast(
                 observer,
                 guarantee.epsilon,
-                supposed(prepared, observer, guarantee.epsilon.upper),
+                all_assumptions(prepared, observer, guarantee.epsilon.upper),
                 _best(observer, guarantee.epsilon.upper, changes),
             )
             for observer, guarantee in prepared.plan.guarantees.items()
@@ -98,12 +103,12 @@ def forecast(settings: Settings) -> Forecast:
     )
 
 
-def supposed(prepared: Prepared, observer: str, epsilon: float) -> tuple[str, ...]:
+def all_assumptions(prepared: PreparedRun, observer: str, epsilon: float) -> tuple[str, ...]:
     """Return what a number rests on, with what its system assumes; nothing where there is none."""
     if math.isinf(epsilon):
         return ()
     known = circumstances_of(prepared.settings, prepared.federation.silos)
-    return (*rests_on(observer, known), *_assumed(prepared.system, observer))
+    return (*assumptions_of(observer, known), *_assumed(prepared.system, observer))
 
 
 def _assumed(system: System, observer: str) -> tuple[str, ...]:
@@ -111,7 +116,7 @@ def _assumed(system: System, observer: str) -> tuple[str, ...]:
     if not isinstance(system, Promised):
         return ()
     opened = system.opening()
-    return supposed_in(system.stated_reaches(), observer, opened.aggregation, opened.security)
+    return reach_assumptions(system.stated_reaches(), observer, opened.aggregation, opened.security)
 
 
 def _best(
@@ -122,18 +127,20 @@ def _best(
     Where a changed plan says nothing apart of who holds a part of the unit, who holds nothing of it
     stands for both; of whom else it is silent, nothing is said.
     """
-    without = observer.removesuffix(WITH_RECORDS)
+    without = observer.removesuffix(WITH_RECORDS_SUFFIX)
     lowered = [
         Change(name, upper)
         for name, epsilons in changes
-        if (upper := epsilons.get(observer, epsilons.get(without, math.inf))) < epsilon * _LESS
+        if (upper := epsilons.get(observer, epsilons.get(without, math.inf)))
+        < epsilon * _STRICTLY_LOWER_FACTOR
     ]
     return min(lowered, key=lambda change: change.epsilon, default=None)
 
 
-def _changed(prepared: Prepared, noise: float) -> Iterator[tuple[str, Mapping[str, float]]]:
+def _changed(prepared: PreparedRun, noise: float) -> Iterator[tuple[str, Mapping[str, float]]]:
     """Yield every change that this system takes, with the epsilon of each observer under it."""
     privacy = replace(prepared.settings.privacy, epsilon=None, noise_multiplier=noise)
+    # The noise is fixed first: with epsilon, every change would only move the noise.
     fixed = replace(
         prepared.settings,
         privacy=privacy,
@@ -150,7 +157,7 @@ def _alternatives(settings: Settings) -> Iterator[tuple[str, Settings]]:
     """Yield settings that differ in one thing that a person may change."""
     run, privacy, training = settings.run, settings.privacy, settings.training
     security = settings.security
-    step = _NEXT.get(security.aggregation)
+    step = _STRONGER_AGGREGATION.get(security.aggregation)
     if step == "masked":
         yield (
             f'aggregation = "{step}"',
@@ -166,7 +173,7 @@ def _alternatives(settings: Settings) -> Iterator[tuple[str, Settings]]:
     if slots is not None:
         yield f"slots = {slots}", replace(settings, security=replace(security, slots=slots))
     if run.rounds > 1:
-        yield HALF, replace(settings, run=replace(run, rounds=run.rounds // 2))
+        yield HALF_ROUNDS, replace(settings, run=replace(run, rounds=run.rounds // 2))
     assert privacy.noise_multiplier is not None
     moments = privacy.normalisation_noise
     louder = replace(
@@ -174,7 +181,7 @@ def _alternatives(settings: Settings) -> Iterator[tuple[str, Settings]]:
         noise_multiplier=2.0 * privacy.noise_multiplier,
         normalisation_noise=None if moments is None else 2.0 * moments,
     )
-    yield TWICE, replace(settings, privacy=louder)
+    yield DOUBLE_NOISE, replace(settings, privacy=louder)
 
 
 def _slots(settings: Settings) -> int | None:
@@ -183,14 +190,17 @@ def _slots(settings: Settings) -> int | None:
     hidden = security.aggregation == "private-weighting" and not settings.as_published
     if not hidden or security.slots is not None or rate == 1.0:
         return None
-    fits = (slots for slots in range(2, _MOST_SLOTS + 1) if round(rate * slots) / slots == rate)
+    fits = (
+        slots for slots in range(2, _MAX_SUGGESTED_SLOTS + 1) if round(rate * slots) / slots == rate
+    )
     return next((slots for slots in fits if 0 < round(rate * slots) < slots), None)
 
 
-def _epsilons(prepared: Prepared, settings: Settings) -> dict[str, float]:
+def _epsilons(prepared: PreparedRun, settings: Settings) -> dict[str, float]:
     local = local_of(settings, prepared.federation, prepared.trained)
     system = build(settings, prepared.federation, local, prepared.streams)
     plan = system.plan()
+    # A plan that pays for fewer rounds is another run: its smaller epsilon lowers nothing here.
     if last_round(system.phases) != settings.run.rounds:
         return {"model": math.inf}
-    return {who: one.epsilon.upper for who, one in plan.guarantees.items()}
+    return {who: proven.epsilon.upper for who, proven in plan.guarantees.items()}

@@ -11,8 +11,8 @@ from pathlib import Path
 from ...accountant.errors import PrivplanError, ProtocolFault
 from ...accountant.records import RoundAbort
 from ..log import LogWriter
-from .folder import CONFIG
-from .log_progress import require_progress, standing
+from .folder import CONFIG_FILE
+from .log_progress import read_log_progress, require_progress
 from .resumption import require_moments_released
 
 
@@ -30,44 +30,44 @@ class RunInterrupted(KeyboardInterrupt):
         return f"{self.what} {self.why} {self.next_step}"
 
 
-def how_to_go_on(folder: Path, head: str | None = None, place: Path | None = None) -> str:
+def how_to_resume(folder: Path, head: str | None = None, absolute: Path | None = None) -> str:
     """Return what to do about a run that stopped: resume it where that can help, or audit it.
 
-    `head` is that of its log: with it, a backup that was restored meanwhile is found.  `place` is
+    `head` is that of its log: with it, a backup that was restored since is found.  `absolute` is
     the folder wherever the program has gone since; `folder` is its name in what is said.
     """
     try:
-        seen = standing(folder if place is None else place)
+        seen = read_log_progress(folder if absolute is None else absolute)
         if seen.complete:
-            return auditing(folder)
+            return audit_command(folder)
         require_moments_released(require_progress(seen, folder))
     except PrivplanError as error:
-        return error.next_step or _resuming(folder, head)
+        return error.next_step or _resume_command(folder, head)
     except Exception:  # a log that cannot be read: whatever resumes it says why
-        return _resuming(folder, head)
-    return _resuming(folder, head)
+        return _resume_command(folder, head)
+    return _resume_command(folder, head)
 
 
-def was_spent(folder: Path) -> str:
+def spent_by_fault(folder: Path) -> str:
     """Return what a run that stopped in a protocol has spent by that, as its log tells it."""
     last = None
     with contextlib.suppress(Exception):  # what is wrong with a log is for its audit to say
-        last = standing(folder).last
+        last = read_log_progress(folder).last
     if isinstance(last, RoundAbort) and last.intent is None:
         return "It was before the round began, so nothing is spent by it."
     return "The round is spent, and the log says so."
 
 
-def auditing(folder: Path) -> str:
+def audit_command(folder: Path) -> str:
     """Return the command that audits the run in a folder."""
     return f"privplan audit budget {shlex.quote(str(folder))}"
 
 
 @contextmanager
-def explained(folder: Path, place: Path, writer: LogWriter) -> Iterator[None]:
+def stops_explained(folder: Path, absolute: Path, writer: LogWriter) -> Iterator[None]:
     """Say of whatever stops the rounds of a run what is spent by it, and how the run goes on.
 
-    `folder` and `place` are as for `how_to_go_on`.
+    `folder` and `absolute` are as for `how_to_resume`.
     Raises `RunInterrupted`, `PrivplanError` for an `OSError`, and faults of a protocol with what
     its session cannot know; anything else as it is.
     """
@@ -77,19 +77,19 @@ def explained(folder: Path, place: Path, writer: LogWriter) -> Iterator[None]:
         raise RunInterrupted(
             "The run was interrupted.",
             "What was begun is spent, and the log says so.",
-            how_to_go_on(folder, writer.head, place),
+            how_to_resume(folder, writer.head, absolute),
         ) from None
     except OSError as error:
         raise PrivplanError(
             f"The run stopped: {error.strerror or error}.",
             "What was begun is spent; no file is left half-written.",
-            f"When that is mended: {how_to_go_on(folder, writer.head, place)}",
+            f"When that is mended: {how_to_resume(folder, writer.head, absolute)}",
         ) from None
     except ProtocolFault as error:  # what a party says of its next step is for its session
         raise type(error)(
             error.what,
-            f"{error.why} {was_spent(place)}",
-            f"Find out what it was; then: {how_to_go_on(folder, writer.head, place)}",
+            f"{error.why} {spent_by_fault(absolute)}",
+            f"Find out what it was; then: {how_to_resume(folder, writer.head, absolute)}",
         ) from None
 
 
@@ -98,11 +98,11 @@ def between_rounds(error: KeyboardInterrupt, folder: Path, head: str | None) -> 
     if isinstance(error, RunInterrupted):
         return error
     step = "Begin it again."
-    if (folder / CONFIG).is_file():
-        step = how_to_go_on(folder, head)
+    if (folder / CONFIG_FILE).is_file():
+        step = how_to_resume(folder, head)
     return RunInterrupted("The run was interrupted.", "No round was under way.", step)
 
 
-def _resuming(folder: Path, head: str | None = None) -> str:
+def _resume_command(folder: Path, head: str | None = None) -> str:
     newest = f" --head {head}" if head else ""
     return f"privplan run --resume --out {shlex.quote(str(folder))}{newest}"

@@ -15,7 +15,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def interruptions_delayed() -> Iterator[None]:
     """Hold interruptions back until the block is left; then the first of them takes effect.
 
     Elsewhere than in the main thread, which alone is interrupted, it does nothing.
@@ -23,6 +23,7 @@ def held() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # Handlers only note the signal; the first one noted is delivered when the block is left.
     waiting: list[int] = []
     before: dict[int, Callable[[int, FrameType | None], Any]] = {}
     for each in _SIGNALS:
@@ -40,12 +41,13 @@ def held() -> Iterator[None]:
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does: by `KeyboardInterrupt`.
 
     A program that handles it itself goes on doing so, and elsewhere than in the main thread
     nothing is changed.
     """
+    # Python lets only the main thread set handlers, and a handler of the program's stays.
     before = signal.getsignal(signal.SIGTERM)
     main = threading.current_thread() is threading.main_thread()
     if not main or before is None or callable(before):
@@ -62,7 +64,7 @@ def _interrupt(_: int, __: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-class Unbroken:
+class UninterruptedRecorder:
     """A recorder that no interruption reaches while it writes."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -70,15 +72,15 @@ class Unbroken:
 
     def append(self, record: Record) -> int:
         """Append to the recorder, whole."""
-        with held():
+        with interruptions_delayed():
             return self._recorder.append(record)
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
         """Seal at the recorder, whole."""
-        with held():
+        with interruptions_delayed():
             return self._recorder.seal(items)
 
     def settle(self) -> None:
         """Settle the recorder, whole."""
-        with held():
+        with interruptions_delayed():
             self._recorder.settle()

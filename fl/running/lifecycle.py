@@ -13,14 +13,14 @@ from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.guarantee import Guarantee
 from ..declarations.toml_key import flag
 from ..frame.system import Parameters
-from .configuration import Configuration, Given
+from .configuration import Configuration, RunDescription
 from .folder import folder_at
 from .forecast import Forecast, forecast
-from .interrupted_run import RunInterrupted, between_rounds, explained
-from .interruption import terminable
-from .preparation import Prepared
-from .session import Report, RunResult, carry_out
-from .starting import Ready, begin, take_up
+from .interrupted_run import RunInterrupted, between_rounds, stops_explained
+from .interruption import sigterm_as_interrupt
+from .prepared_run import PreparedRun
+from .session import Report, RunResult, execute
+from .starting import ReadyRun, ready_new_run, ready_to_resume
 from .warnings import warnings_of
 
 
@@ -36,7 +36,7 @@ class Outcome:
     folder: Path
     head: str
     result: RunResult
-    prepared: Prepared
+    prepared: PreparedRun
     warnings: tuple[str, ...]
 
     @property
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def run(
-    settings: Given,
+    settings: RunDescription,
     folder: str | Path,
     *,
     accept_delta: bool = False,
@@ -108,12 +108,12 @@ def run(
     _require_function(report)
     with _resumable(target):
         configuration = _accepted(settings, accept_delta)
-        return _outcome(begin(configuration, target), report)
+        return _outcome(ready_new_run(configuration, target), report)
 
 
 def resume(
     folder: str | Path,
-    settings: Given | None = None,
+    settings: RunDescription | None = None,
     *,
     head: str | None = None,
     report: Report | None = None,
@@ -152,10 +152,10 @@ def resume(
     given = head.strip().lower() if isinstance(head, str) else head
     with _resumable(target, given):
         configuration = None if settings is None else Configuration.of(settings)
-        return _outcome(take_up(configuration, target, given), report)
+        return _outcome(ready_to_resume(configuration, target, given), report)
 
 
-def plan_run(settings: Given, *, accept_delta: bool = False) -> Forecast:
+def plan_run(settings: RunDescription, *, accept_delta: bool = False) -> Forecast:
     """Return what a run would prove to each observer, and what would lower that; writes nothing.
 
     Arguments and errors are as for `run`.
@@ -167,20 +167,20 @@ def plan_run(settings: Given, *, accept_delta: bool = False) -> Forecast:
     ...     "privacy": {"noise_multiplier": 5.0, "delta": 1e-3},
     ... }
     >>> expected = pp.plan_run(ward)
-    >>> expected.rounds, [one.observer for one in expected.observers][:2]
+    >>> expected.rounds, [row.observer for row in expected.observers][:2]
     (10, ['model', 'server'])
     """
     return forecast(_accepted(settings, accept_delta).settings)
 
 
-def carried_out(ready: Ready, report: Report | None = None) -> RunResult:
+def execute_ready(ready: ReadyRun, report: Report | None = None) -> RunResult:
     """Make the rounds of a run that may go; whatever stops it, the error says how it goes on.
 
-    Raises what `carry_out` raises, and as `explained` says.
+    Raises what `execute` raises, and as `stops_explained` says.
     """
-    with explained(ready.folder, ready.place, ready.writer), terminable():
-        return carry_out(
-            ready.prepared, ready.place, ready.writer, progress=ready.progress, report=report
+    with stops_explained(ready.folder, ready.absolute, ready.writer), sigterm_as_interrupt():
+        return execute(
+            ready.prepared, ready.absolute, ready.writer, progress=ready.progress, report=report
         )
 
 
@@ -193,15 +193,15 @@ def _require_function(report: object) -> None:
         )
 
 
-def _accepted(given: Given, accept_delta: bool) -> Configuration:
+def _accepted(given: RunDescription, accept_delta: bool) -> Configuration:
     flag(accept_delta=accept_delta)
     configuration = Configuration.of(given)
     return configuration.with_accepted_delta() if accept_delta else configuration
 
 
-def _outcome(ready: Ready, report: Report | None) -> Outcome:
+def _outcome(ready: ReadyRun, report: Report | None) -> Outcome:
     with ready.writer:
-        result = carried_out(ready, report)
+        result = execute_ready(ready, report)
     head = ready.writer.head
     assert head is not None
     return Outcome(ready.folder, head, result, ready.prepared, warnings_of(ready.prepared))

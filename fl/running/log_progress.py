@@ -12,7 +12,7 @@ from ..log.reader import BadLine, Scan
 
 
 @dataclass(frozen=True)
-class Standing:
+class LogProgress:
     """What one pass over a log has seen.
 
     `records` lines are good, and `first_bad` is the number of the first bad one and what is wrong
@@ -34,7 +34,7 @@ class Standing:
         return None if self.progress is None else self.progress.opened
 
 
-def standing(folder: Path, expected_head: str | None = None) -> Standing:
+def read_log_progress(folder: Path, expected_head: str | None = None) -> LogProgress:
     """Return how far the run in a folder had come, without changing its log.
 
     Signatures are held against the keys that stand beside them.  Raises `InvalidInput` where there
@@ -49,7 +49,7 @@ def standing(folder: Path, expected_head: str | None = None) -> Standing:
             last = line.record
     except BadLine as error:
         bad = error
-    return Standing(
+    return LogProgress(
         records=check.records,
         first_bad=bad,
         complete=scan.course.closed and bad is None and scan.torn is None,
@@ -59,7 +59,7 @@ def standing(folder: Path, expected_head: str | None = None) -> Standing:
     )
 
 
-def require_progress(seen: Standing, folder: Path) -> Progress:
+def require_progress(seen: LogProgress, folder: Path) -> Progress:
     """Return how far a run had come; raise `BadLine` or `InvalidInput` where that is not known."""
     if seen.first_bad is not None:
         raise seen.first_bad

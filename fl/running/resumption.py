@@ -9,29 +9,32 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RoundRelease, RunOpen
-from ..declarations.declaration import OURS
+from ..declarations.declaration import PRIVPLAN_PACKAGE
 from ..frame.phases import Once, Phase
 from ..frame.private_normalisation import MOMENTS, NORMALISE
 from ..frame.state import Arrays, State, state_digest, states
 from ..frame.system import digest
-from ..observers.names import MODEL as SEES_MODEL
-from ..observers.names import NAMED
-from ..settings.schema import Settings, idle_tables
-from .checkpoint import CHECKPOINT, MODEL, Checkpoint
-from .preparation import Prepared, first_checkpoint, first_state, prepare, versions
+from ..observers.names import DEFAULT_OBSERVERS, MODEL
+from ..settings.logged_tables import idle_tables
+from ..settings.schema import Settings
+from .checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
+from .first_state import first_checkpoint, first_state
+from .preparation import prepare
+from .prepared_run import PreparedRun
+from .versions import versions
 
-_NEW_RUN: Final = "Restore what was changed, or start a new run in another folder."
+_RESTORE_OR_RESTART: Final = "Restore what was changed, or start a new run in another folder."
 
 
-ADDED: Final[Mapping[str, object]] = {
-    "[privacy] observer": SEES_MODEL,
-    "[privacy] observers": list(NAMED),
+KEYS_ADDED_LATER: Final[Mapping[str, object]] = {
+    "[privacy] observer": MODEL,
+    "[privacy] observers": list(DEFAULT_OBSERVERS),
     "[security] colluders": 0,
 }
 """Keys that logs did not always have, and what they were then."""
 
 
-def taken_up(settings: Settings, progress: Progress) -> Prepared:
+def prepare_resumption(settings: Settings, progress: Progress) -> PreparedRun:
     """Return a run that may go on, for the segment after its recoveries.
 
     A run that an older version began goes on as its log says: under masks that bear as many
@@ -39,18 +42,19 @@ def taken_up(settings: Settings, progress: Progress) -> Prepared:
     plan, is what is known now.  Raises as `prepare` does.
     """
     opened, security = progress.opened, progress.opened.security
-    older = "[privacy] observer" not in _flat(opened.configuration)
+    # Logs before observers could be named lack the key; their masks bore what they stated.
+    older = "[privacy] observer" not in _values_by_key(opened.configuration)
     if older and security is not None and settings.security.aggregation == "masked":
         bearing = replace(settings.security, colluders=security.colluders)
         settings = replace(settings, security=bearing)
-    made = prepare(settings, segment=progress.recoveries + 1)
-    if not older or made.opening.plan == opened.plan:
-        return made
-    made.system.restate(opened.plan)
-    return replace(made, opening=made.system.opening())
+    prepared = prepare(settings, segment=progress.recoveries + 1)
+    if not older or prepared.opening.plan == opened.plan:
+        return prepared
+    prepared.system.restate(opened.plan)
+    return replace(prepared, opening=prepared.system.opening())
 
 
-def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> Checkpoint:
+def require_resumable(prepared: PreparedRun, folder: Path, progress: Progress) -> Checkpoint:
     """Return the model to go on from; raise `InvalidInput` where something does not belong."""
     phases = [phase for phase in prepared.system.phases if phase.once is not None]
     require_same_settings(progress.opened, prepared.settings.to_json())
@@ -60,7 +64,7 @@ def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> C
     for phase in phases:
         assert phase.once is not None
         _require_released(phase.name, phase.once.what, progress)
-    kept = kept_model(prepared, (folder / CHECKPOINT, folder / MODEL), progress)
+    kept = kept_model(prepared, (folder / CHECKPOINT_FILE, folder / MODEL_FILE), progress)
     require_results_kept(phases, kept, progress)
     return require_released_state(prepared, kept, progress)
 
@@ -70,7 +74,7 @@ def require_same_package(opened: RunOpen, package: str) -> None:
 
     Systems of privplan itself are held against the plan, and against what was released.
     """
-    if package == OURS:
+    if package == PRIVPLAN_PACKAGE:
         return
     unstated = "of no stated version"
     before, now = (code.get(package, unstated) for code in (opened.code, versions(package)))
@@ -83,7 +87,7 @@ def require_same_package(opened: RunOpen, package: str) -> None:
         )
 
 
-def require_state_stated(prepared: Prepared, progress: Progress) -> None:
+def require_state_stated(prepared: PreparedRun, progress: Progress) -> None:
     """Raise `InvalidInput` where a system does not say what it keeps between rounds."""
     if states(prepared.system) is None and progress.intents:
         kind = type(prepared.system).__name__
@@ -101,10 +105,10 @@ def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) 
     """Raise `InvalidInput`, naming the keys, where a log was opened under other settings."""
     idle = idle_tables(opened.configuration)  # which earlier versions wrote for every system
     kept = {name: table for name, table in opened.configuration.items() if name not in idle}
-    before, now = _flat(kept), _flat(configuration)
+    before, now = _values_by_key(kept), _values_by_key(configuration)
     told = 0 if opened.security is None else opened.security.colluders
-    usual = {**ADDED, "[security] colluders": told}
-    for key, value in ADDED.items():
+    usual = {**KEYS_ADDED_LATER, "[security] colluders": told}
+    for key, value in KEYS_ADDED_LATER.items():
         if key not in before and now.get(key) in (value, usual[key]):
             now.pop(key, None)
     changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
@@ -112,21 +116,21 @@ def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) 
         raise InvalidInput(
             f"The run was begun with other settings; changed: {', '.join(changed[:5])}.",
             "Its plan was fixed before the first release, and the rest of it must be the same.",
-            _NEW_RUN,
+            _RESTORE_OR_RESTART,
         )
 
 
-def require_same_plan(prepared: Prepared, opened: RunOpen) -> None:
+def require_same_plan(prepared: PreparedRun, opened: RunOpen) -> None:
     """Raise `InvalidInput` where the log announces another plan, promise or system."""
-    own = prepared.opening
+    planned = prepared.opening
     same = {
         "system": prepared.system.name == opened.system,
-        "promise": own.claim == opened.claim,
-        "plan": own.plan == opened.plan,
-        "population": own.population == opened.population,
-        "aggregation": own.aggregation == opened.aggregation,
-        "protocol": own.security == opened.security,
-        "as_published": own.as_published == opened.as_published,
+        "promise": planned.claim == opened.claim,
+        "plan": planned.plan == opened.plan,
+        "population": planned.population == opened.population,
+        "aggregation": planned.aggregation == opened.aggregation,
+        "protocol": planned.security == opened.security,
+        "as_published": planned.as_published == opened.as_published,
     }
     other = [name for name, agrees in same.items() if not agrees]
     if other:
@@ -176,7 +180,7 @@ def _require_result(once: Once, state: Arrays, released: RoundRelease | None) ->
             raise InvalidInput(
                 f"The folder holds {once.what} that the log never released.",
                 "A run goes on from what it released, and from nothing else.",
-                _NEW_RUN,
+                _RESTORE_OR_RESTART,
             )
         return
     whole = held.keys() == once.state.shapes.keys()
@@ -185,11 +189,13 @@ def _require_result(once: Once, state: Arrays, released: RoundRelease | None) ->
         raise InvalidInput(
             f"{what} {missing}.",
             "They were released once; the plan pays for no other release of them.",
-            _NEW_RUN,
+            _RESTORE_OR_RESTART,
         )
 
 
-def require_released_state(prepared: Prepared, kept: Checkpoint, progress: Progress) -> Checkpoint:
+def require_released_state(
+    prepared: PreparedRun, kept: Checkpoint, progress: Progress
+) -> Checkpoint:
     """Return the kept model with its state, checked; raise `InvalidInput` for another state.
 
     The state belongs to the model: both are of the last release, or both are what it started from.
@@ -201,6 +207,7 @@ def require_released_state(prepared: Prepared, kept: Checkpoint, progress: Progr
         if phase.once is not None
         for name in phase.once.state.shapes
     }
+    # What phases released once lies in the same file and has digests of its own.
     beside = {name: array for name, array in kept.state.items() if name not in results}
     state = stated.checked(beside, prepared.whose)
     if state_digest(state) not in _states_beside(prepared, digest(kept.parameters), progress):
@@ -209,13 +216,13 @@ def require_released_state(prepared: Prepared, kept: Checkpoint, progress: Progr
             f"The state of {prepared.whose} that is kept beside the model ({names}) is not the one "
             "that the log released with it.",
             "A run goes on from its last release, and from nothing else.",
-            _NEW_RUN,
+            _RESTORE_OR_RESTART,
         )
     once = {name: kept.state[name] for name in kept.state if name in results}
     return replace(kept, state={**once, **state}, parts=tuple(prepared.parts.items()))
 
 
-def _states_beside(prepared: Prepared, model: str, progress: Progress) -> set[str | None]:
+def _states_beside(prepared: PreparedRun, model: str, progress: Progress) -> set[str | None]:
     """Return the digests of the states with which a model was released, or began the run."""
     models = released_models(progress)
     states_out = {each.state_out for each in models if each.model_out == model}
@@ -237,49 +244,49 @@ def released_models(progress: Progress) -> list[RoundRelease]:
     return [progress.releases[seq] for seq in order if progress.releases[seq].model_out is not None]
 
 
-def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress) -> Checkpoint:
+def kept_model(prepared: PreparedRun, paths: tuple[Path, ...], progress: Progress) -> Checkpoint:
     """Return the model from which the run goes on.
 
     It is the last released one; or, where the run was cut off between a release and its keeping,
     the one that this release started from.  Raises `InvalidInput` for any other.
     """
-    place = next((path for path in places if path.exists()), None)
-    if place is None:
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
         kept = first_checkpoint(prepared, progress.opened.run_id)
     else:
-        kept = Checkpoint.read(place)
-    own = digest(kept.parameters)
+        kept = Checkpoint.read(path)
+    model = digest(kept.parameters)
     last = next(reversed(released_models(progress)), None)
     if kept.run_id != progress.opened.run_id:
-        raise _foreign(place, "belongs to another run")
+        raise _foreign(path, "belongs to another run")
     if last is None:
         if kept.round == 0:
             return kept
-        raise _foreign(place, "stands for a release, and the log has none of a model")
-    if own == last.model_out or own == progress.intents[last.intent].model_in:
+        raise _foreign(path, "stands for a release, and the log has none of a model")
+    if model == last.model_out or model == progress.intents[last.intent].model_in:
         return kept
-    raise _foreign(place, "is not the one that the log released last")
+    raise _foreign(path, "is not the one that the log released last")
 
 
-def _foreign(place: Path | None, reason: str) -> InvalidInput:
-    if place is None:
+def _foreign(path: Path | None, reason: str) -> InvalidInput:
+    if path is None:
         return InvalidInput(
             "The last released model is missing.",
             "The log has releases, and the folder no model to go on from.",
-            _NEW_RUN,
+            _RESTORE_OR_RESTART,
         )
     return InvalidInput(
-        f"The model in {place.name} {reason}.",
+        f"The model in {path.name} {reason}.",
         "A run goes on from its last release, and from nothing else.",
-        _NEW_RUN,
+        _RESTORE_OR_RESTART,
     )
 
 
-def _flat(configuration: Mapping[str, object]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _values_by_key(configuration: Mapping[str, object]) -> dict[str, object]:
+    values: dict[str, object] = {}
     for table, content in configuration.items():
         if isinstance(content, Mapping):
-            found |= {f"[{table}] {key}": value for key, value in content.items()}
+            values |= {f"[{table}] {key}": value for key, value in content.items()}
         else:
-            found[table] = content
-    return found
+            values[table] = content
+    return values

@@ -21,7 +21,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -33,7 +32,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.guarantee import Guarantee
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
-from ...accountant.records import Evaluation, Progress, Recorder, RunClose, RunOpen, Tuning
+from ...accountant.records import Evaluation, Progress, Recorder
 from ..declarations.declaration import Declaration
 from ..declarations.registry import declaration_of
 from ..files import atomic
@@ -42,24 +41,26 @@ from ..frame.rounds import checked_round
 from ..frame.state import Arrays
 from ..frame.system import Parameters, Round, digest
 from ..parties.transcripts import append_transcripts
-from ..settings.public_test_data import EARLIER, EvaluationData
+from ..settings.public_test_data import DECLARED_BY_EARLIER_VERSION, EvaluationData
 from ..settings.schema import Settings
-from .checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint, Measured, name_of
-from .interruption import Unbroken, held
-from .outcome import METRICS, write_metrics
-from .preparation import (
-    Prepared,
-    first_checkpoint,
-    measure,
-    one_thread,
-    prepare,
-    randomness,
-    require_small_delta,
-    versions,
+from .checkpoint import (
+    CHECKPOINT_FILE,
+    MODEL_FILE,
+    MODELS_FOLDER,
+    Checkpoint,
+    RoundMeasurement,
+    round_model_name,
 )
-from .resumption import released_models, require_resumable, taken_up
+from .first_state import first_checkpoint
+from .interruption import UninterruptedRecorder, interruptions_delayed
+from .measuring import measure
+from .metrics_file import METRICS_FILE, write_metrics
+from .preparation import one_thread, prepare, require_small_delta
+from .prepared_run import PreparedRun
+from .resumption import prepare_resumption, released_models, require_resumable
+from .run_records import close_record, metrics_header, open_record
 
-Report = Callable[[Measured, int], None]
+Report = Callable[[RoundMeasurement, int], None]
 """Called with what was measured after a round, and with the number of rounds planned."""
 
 
@@ -78,7 +79,7 @@ class RunResult:
     planned: int
     reason: Literal["finished", "budget"]
     guarantees: Mapping[str, Guarantee]
-    measured: tuple[Measured, ...]
+    measured: tuple[RoundMeasurement, ...]
     parameters: Parameters
     model: str
     test: EvaluationData
@@ -92,13 +93,13 @@ def run(
     progress: Progress | None = None,
     report: Report | None = None,
 ) -> RunResult:
-    """Carry out the run that `settings` describe: `carry_out` of what `prepare` returns."""
-    made = prepare(settings) if progress is None else taken_up(settings, progress)
-    return carry_out(made, folder, recorder, progress=progress, report=report)
+    """Carry out the run that `settings` describe: `execute` of what `prepare` returns."""
+    prepared = prepare(settings) if progress is None else prepare_resumption(settings, progress)
+    return execute(prepared, folder, recorder, progress=progress, report=report)
 
 
-def carry_out(
-    prepared: Prepared,
+def execute(
+    prepared: PreparedRun,
     folder: str | Path,
     recorder: Recorder,
     *,
@@ -114,82 +115,65 @@ def carry_out(
     `InvalidInput` where the log, the settings and the kept model do not belong together.  After an
     error the run may be resumed.
     """
-    conduct = _Conduct(prepared, Path(folder), Unbroken(recorder), report)
+    execution = _Execution(prepared, Path(folder), UninterruptedRecorder(recorder), report)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(prepared.trained), np.errstate(all="ignore"):
         if progress is None:
             require_small_delta(prepared)
-            conduct.open()
+            execution.open()
         else:
-            conduct.take_up(progress)
-        conduct.make_rounds()
-        return conduct.close()
+            execution.resume(progress)
+        execution.make_rounds()
+        return execution.close()
 
 
 @dataclass
-class _Conduct:
-    """A run under way: the model after `kept.round`, and what was spent.
+class _Execution:
+    """A run under way: the model after `checkpoint.round`, and what was spent.
 
     `spent` is the number of the last round that was begun, `released` how many rounds released a
     model; `earlier` counts the releases, of which a round may have several, from before this start.
     """
 
-    prepared: Prepared
+    prepared: PreparedRun
     folder: Path
-    recorder: Unbroken
+    recorder: UninterruptedRecorder
     report: Report | None
     spent: int = 0
     released: int = 0
     earlier: int = 0
-    kept: Checkpoint = field(init=False)
+    checkpoint: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
-        own = self.prepared
-        self.odometer = Odometer.for_plan(own.plan) if own.promises else None
-        self.gate = Gate(self.odometer, self.recorder, own.streams)
+        prepared = self.prepared
+        self.odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
+        self.gate = Gate(self.odometer, self.recorder, prepared.streams)
 
     def open(self) -> None:
         """Write the first line."""
-        own = self.prepared
+        prepared = self.prepared
         run_id = secrets.token_hex(16)
-        with held():
-            sealed = self.recorder.seal({"dataset": own.dataset})
-            self.recorder.append(
-                RunOpen(
-                    run_id=run_id,
-                    system=own.system.name,
-                    claim=own.opening.claim,
-                    plan=own.opening.plan,
-                    population=own.opening.population,
-                    randomness=randomness(own.settings),
-                    aggregation=own.opening.aggregation,
-                    security=own.opening.security,
-                    as_published=own.opening.as_published,
-                    tuning=_tuning(own.settings),
-                    dataset=sealed["dataset"],
-                    configuration=own.settings.to_json(),
-                    code=versions(own.settings.system.package),
-                    opened=datetime.now(UTC).isoformat(timespec="seconds"),
-                    sealed=own.settings.sealed_items(),
-                )
-            )
+        with interruptions_delayed():
+            sealed = self.recorder.seal({"dataset": prepared.dataset})
+            self.recorder.append(open_record(prepared, run_id, sealed["dataset"]))
         self.gate.run_id = run_id
-        self.kept = first_checkpoint(own, run_id)
+        self.checkpoint = first_checkpoint(prepared, run_id)
 
-    def take_up(self, progress: Progress) -> None:
+    def resume(self, progress: Progress) -> None:
         """Go on where the log says that the run was cut off."""
-        own = self.prepared
-        if own.segment != progress.recoveries + 1:
+        prepared = self.prepared
+        if prepared.segment != progress.recoveries + 1:
             raise InvalidInput(
-                f"The streams are those of segment {own.segment}; this is the start after "
+                f"The streams are those of segment {prepared.segment}; this is the start after "
                 f"{progress.recoveries} others that were cut off.",
                 "Streams of another segment may have been used before.",
                 "Somebody else may have taken up the run meanwhile: resume it again.",
             )
-        self.kept = require_resumable(own, self.folder, progress)
+        self.checkpoint = require_resumable(prepared, self.folder, progress)
         self.gate.run_id = progress.opened.run_id
         if "evaluation" not in progress.opened.configuration:
-            self.prepared = replace(own, test=EARLIER)
+            self.prepared = replace(prepared, test=DECLARED_BY_EARLIER_VERSION)
+        # Every intent was spent, also one whose noise may never have been drawn.
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
@@ -201,7 +185,7 @@ class _Conduct:
         """Make every round of the plan that is left."""
         self._keep_transcripts()  # a folder that is in the way is better found before a round
         if self.prepared.settings.log.save_models:
-            (self.folder / MODELS).mkdir(exist_ok=True)
+            (self.folder / MODELS_FOLDER).mkdir(exist_ok=True)
             atomic.settle(self.folder)
         for phase in self.prepared.system.phases:
             if phase.once is not None:
@@ -211,84 +195,67 @@ class _Conduct:
 
     def close(self) -> RunResult:
         """Leave the model and the measurements, and write the last line."""
-        own = self.prepared
+        prepared = self.prepared
         self._measure()
-        guarantees, model = own.plan.guarantees, digest(self.kept.parameters)
-        reason: Literal["finished", "budget"] = "budget" if own.cut else "finished"
-        with held():
+        guarantees, model = prepared.plan.guarantees, digest(self.checkpoint.parameters)
+        reason: Literal["finished", "budget"] = "budget" if prepared.cut else "finished"
+        with interruptions_delayed():
             self.recorder.settle()  # before files show what the log says
-            self.kept.write(self.folder / MODEL)
+            self.checkpoint.write(self.folder / MODEL_FILE)
             write_metrics(
-                self.folder / METRICS,
-                {
-                    "run_id": self.kept.run_id,
-                    "system": own.system.name,
-                    "data": own.settings.data.name,
-                    "model": self.kept.model,
-                    "planned": own.rounds,
-                    "released": self.released,
-                    "normalisation_noise": own.settings.privacy.normalisation_noise,
-                },
-                own.test,
-                self.kept.measured,
+                self.folder / METRICS_FILE,
+                metrics_header(prepared, self.checkpoint, self.released),
+                prepared.test,
+                self.checkpoint.measured,
                 guarantees,
             )
-            self.recorder.append(
-                RunClose(
-                    rounds=self.earlier + self.gate.releases,
-                    reason=reason,
-                    events=own.opening.plan.events,
-                    epsilon={who: one.epsilon.upper for who, one in guarantees.items()},
-                    delta=own.opening.claim.delta,
-                    engine=guarantees[own.opening.claim.observer].engine,
-                    model=model,
-                )
-            )
-            atomic.remove(self._checkpoint)
+            releases = self.earlier + self.gate.releases
+            self.recorder.append(close_record(prepared, releases, reason, model))
+            atomic.remove(self._checkpoint_file)
         return RunResult(
-            self.kept.run_id,
+            self.checkpoint.run_id,
             self.released,
-            own.rounds,
+            prepared.rounds,
             reason,
             guarantees,
-            self.kept.measured,
-            self.kept.parameters,
+            self.checkpoint.measured,
+            self.checkpoint.parameters,
             model,
-            own.test,
+            prepared.test,
         )
 
     def _make_once(self, once: Once) -> None:
         """Release what a phase releases once, unless it was kept; and go on with what follows."""
         whose, names = self.prepared.whose, once.state.shapes
-        if not names.keys() <= self.kept.state.keys():
+        if not names.keys() <= self.checkpoint.state.keys():
             earlier = self.gate.releases
             try:
-                with held():  # an interruption in the middle would lose it
+                with interruptions_delayed():  # an interruption in the middle would lose it
                     once.release(self.gate, partial(self._keep_result, once, earlier))
             finally:
                 self._keep_transcripts()
-            require_one_release(once, self.kept.state, self.gate, earlier, whose)
-        follow = once.follow({name: self.kept.state[name] for name in names})
+            require_one_release(once, self.checkpoint.state, self.gate, earlier, whose)
+        follow = once.follow({name: self.checkpoint.state[name] for name in names})
         arrays = once.state.checked(follow.arrays, whose)
-        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
+        self.checkpoint = replace(self.checkpoint, state={**self.checkpoint.state, **arrays})
         if follow.federation is not None:
             self.prepared = replace(self.prepared, federation=follow.federation)
 
     def _keep_result(self, once: Once, earlier: int, result: Arrays) -> None:
         require_kept_first(once, self.gate, earlier, self.prepared.whose)
         arrays = once.state.checked(result, self.prepared.whose)
-        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
-        with held():
-            self.kept.write(self._checkpoint)
+        self.checkpoint = replace(self.checkpoint, state={**self.checkpoint.state, **arrays})
+        with interruptions_delayed():
+            self.checkpoint.write(self._checkpoint_file)
 
     def _make(self, phase: Phase, make: MakeRound) -> None:
         """Make the rounds of a phase that are left."""
-        if phase.first <= self.kept.round <= phase.last and self._due(self.kept.round):
+        if phase.first <= self.checkpoint.round <= phase.last and self._due(self.checkpoint.round):
             self._measure()  # a run that was cut off before it measured what it had kept
         for number in range(max(phase.first, self.spent + 1), phase.last + 1):
-            earlier, before = self.gate.releases, self.kept.parameters
+            earlier, before = self.gate.releases, self.checkpoint.parameters
             try:
-                moved = make(number, before.copy(), self.gate, self.kept.state)
+                moved = make(number, before.copy(), self.gate, self.checkpoint.state)
             finally:
                 self._keep_transcripts()
             moved = checked_round(
@@ -316,50 +283,55 @@ class _Conduct:
         return declaration_of(self.prepared.system.name)
 
     @property
-    def _checkpoint(self) -> Path:
-        return self.folder / CHECKPOINT
+    def _checkpoint_file(self) -> Path:
+        return self.folder / CHECKPOINT_FILE
 
     def _due(self, number: int) -> bool:
         every = self.prepared.settings.run.evaluate_every
         return every > 0 and number % every == 0
 
     def _keep(self, number: int, moved: Round) -> None:
-        state = {**self.kept.state, **moved.state}
-        self.kept = replace(self.kept, round=number, parameters=moved.parameters, state=state)
-        with held():
+        state = {**self.checkpoint.state, **moved.state}
+        self.checkpoint = replace(
+            self.checkpoint, round=number, parameters=moved.parameters, state=state
+        )
+        with interruptions_delayed():
             if self.prepared.settings.log.save_models:
                 # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.
-                replace(self.kept, measured=()).write(self.folder / MODELS / name_of(number))
-            self.kept.write(self._checkpoint)
+                replace(self.checkpoint, measured=()).write(
+                    self.folder / MODELS_FOLDER / round_model_name(number)
+                )
+            self.checkpoint.write(self._checkpoint_file)
 
     def _measure(self) -> None:
         """Measure the kept model on public test data, unless that was done; and what is spent."""
-        own, number = self.prepared, self.kept.round
-        if any(one.round == number for one in self.kept.measured):
+        prepared, number = self.prepared, self.checkpoint.round
+        if any(past.round == number for past in self.checkpoint.measured):
             return
-        found = Measured(number, measure(own, self.kept.parameters), self._readings())
-        if own.test.public:
-            shown = {name: repr(float(value)) for name, value in found.metrics.items()}
+        measurement = RoundMeasurement(
+            number, measure(prepared, self.checkpoint.parameters), self._readings()
+        )
+        if prepared.test.public:
+            shown = {name: repr(float(value)) for name, value in measurement.metrics.items()}
             self.recorder.append(
-                Evaluation(number, "declared-public", shown, source=own.test.source)
+                Evaluation(number, "declared-public", shown, source=prepared.test.source)
             )
-        self.kept = replace(self.kept, measured=(*self.kept.measured, found))
+        self.checkpoint = replace(
+            self.checkpoint, measured=(*self.checkpoint.measured, measurement)
+        )
         if self.report is not None:
-            self.report(found, own.rounds)
+            self.report(measurement, prepared.rounds)
 
     def _readings(self) -> dict[str, float]:
         """Return the reading of every observer; those who see the same have the same."""
         if self.odometer is None or not self.spent:
             return {}
+        # Observers with equal views have equal readings: each composition is evaluated once.
         known: dict[tuple[ev.Event | None, ...], float] = {}
-        found = {}
+        readings = {}
         for who in self.odometer.observers:
             seen = tuple(phase.views.get(who) for phase in self.prepared.plan.phases)
             if seen not in known:
                 known[seen] = self.odometer.reading(who).epsilon
-            found[who] = known[seen]
-        return found
-
-
-def _tuning(settings: Settings) -> Tuning:
-    return Tuning(settings.run.trials, public_only=settings.run.trials == 1)
+            readings[who] = known[seen]
+        return readings

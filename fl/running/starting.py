@@ -16,47 +16,48 @@ from ..log.disk import AppendFile
 from . import preparation
 from .configuration import Configuration
 from .folder import (
-    CONFIG,
-    discard,
+    CONFIG_FILE,
+    discard_unbegun_run,
+    first_line_lost,
     folder_at,
-    is_blank,
-    is_fresh,
-    keep_configuration,
-    left_before_begun,
-    left_unconfigured,
-    lost,
+    has_items_sealed_in_rounds,
+    holds_unbegun_run,
+    holds_unconfigured_start,
+    is_empty_log,
+    is_new_or_empty,
     require_unbegun,
-    sealed_after_a_line,
+    save_configuration,
 )
-from .interrupted_run import auditing, how_to_go_on
-from .log_progress import Standing, require_progress, standing
-from .preparation import Prepared, randomness
-from .resumption import require_resumable, require_same_settings, taken_up
+from .interrupted_run import audit_command, how_to_resume
+from .log_progress import LogProgress, read_log_progress, require_progress
+from .preparation import randomness
+from .prepared_run import PreparedRun
+from .resumption import prepare_resumption, require_resumable, require_same_settings
 from .signing_key import signing_key
 
-NEW: Final = "privplan run CONFIG.toml --out DIR"
+NEW_RUN_COMMAND: Final = "privplan run CONFIG.toml --out DIR"
 """How a new run is begun, in a folder of its own."""
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
+class ReadyRun:
     """A run that may go: everything that can be checked beforehand was checked.
 
-    `progress` is how far a run had come that was cut off; None for a new one.  `place` is the
-    folder wherever the program goes meanwhile: its name may be that of another run's elsewhere.
+    `progress` is how far a run had come that was cut off; None for a new one.  `absolute`
+    is the folder wherever the program changes its working directory to.
     """
 
-    prepared: Prepared
+    prepared: PreparedRun
     folder: Path
     writer: LogWriter
     progress: Progress | None = None
-    place: Path = field(init=False)
+    absolute: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "place", self.folder.absolute())
+        object.__setattr__(self, "absolute", self.folder.absolute())
 
 
-def begin(configuration: Configuration, folder: Path, *, again: bool = False) -> Ready:
+def ready_new_run(configuration: Configuration, folder: Path, *, again: bool = False) -> ReadyRun:
     """Return a new run; nothing is written unless data, plan and folder are fit for it.
 
     `again`: the folder holds what was left by a start that was cut off before the first line, and
@@ -64,9 +65,10 @@ def begin(configuration: Configuration, folder: Path, *, again: bool = False) ->
     Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
     """
     folder_at(folder)
-    again = again or left_unconfigured(folder)
+    again = again or holds_unconfigured_start(folder)
     if not again:
         _require_empty(folder)
+    # All that can fail comes before the folder is touched: key, data, plan, delta.
     key = signing_key(configuration.settings)
     prepared = preparation.prepare(configuration.settings)
     preparation.require_small_delta(prepared)
@@ -74,15 +76,15 @@ def begin(configuration: Configuration, folder: Path, *, again: bool = False) ->
         _clear(folder)
     writer = LogWriter.create(folder, fsync=configuration.settings.log.fsync, key=key)
     try:
-        keep_configuration(configuration.content, folder)
+        save_configuration(configuration.content, folder)
     except BaseException:
         writer.close()
-        discard(folder)
+        discard_unbegun_run(folder)
         raise
-    return Ready(prepared, folder, writer)
+    return ReadyRun(prepared, folder, writer)
 
 
-def take_up(given: Configuration | None, folder: Path, head: str | None = None) -> Ready:
+def ready_to_resume(given: Configuration | None, folder: Path, head: str | None = None) -> ReadyRun:
     """Return a run that was cut off, as far as its log says that it had come.
 
     `head` is the newest head of its log that was kept elsewhere, or the first digits of it: a log
@@ -96,39 +98,39 @@ def take_up(given: Configuration | None, folder: Path, head: str | None = None) 
     configuration = _copied(given, folder)
     if head is not None:
         _require_head(folder, head)
-    if not (folder / LOG).exists() and left_before_begun(folder):
-        return begin(configuration, folder, again=True)
-    seen = standing(folder)
+    if not (folder / LOG).exists() and holds_unbegun_run(folder):
+        return ready_new_run(configuration, folder, again=True)
+    seen = read_log_progress(folder)
     if seen.first_bad is None and seen.opened is None:
         require_unbegun(folder)
-        return begin(configuration, folder, again=True)
+        return ready_new_run(configuration, folder, again=True)
     _require_sound(seen, folder)
     progress = require_progress(seen, folder)
     settings = configuration.settings
     require_same_settings(progress.opened, settings.to_json())
-    prepared = taken_up(settings, progress)
+    prepared = prepare_resumption(settings, progress)
     _require_same_data(prepared.dataset, progress.opened, folder)
     key = signing_key(settings)
     require_resumable(prepared, folder, progress)
     writer, progress = LogWriter.resume(folder, randomness=randomness(settings), key=key)
     try:
-        if not (folder / CONFIG).is_file():
-            keep_configuration(configuration.content, folder)
+        if not (folder / CONFIG_FILE).is_file():
+            save_configuration(configuration.content, folder)
     except BaseException:
         writer.close()
         raise
-    return Ready(prepared, folder, writer, progress)
+    return ReadyRun(prepared, folder, writer, progress)
 
 
 def _copied(given: Configuration | None, folder: Path) -> Configuration:
     """Return the configuration of the run in the folder."""
-    copy = folder / CONFIG
+    copy = folder / CONFIG_FILE
     if not copy.is_file():
         if given is not None and folder.is_dir() and _fits_a_named_configuration(folder):
             return given
         raise InvalidInput(
             f"{folder} holds no run to resume.",
-            f"A run keeps its configuration there, as {CONFIG}.",
+            f"A run keeps its configuration there, as {CONFIG_FILE}.",
             _how_to_configure(folder),
         )
     kept = Configuration.read(copy)
@@ -136,7 +138,7 @@ def _copied(given: Configuration | None, folder: Path) -> Configuration:
         raise InvalidInput(
             f"The configuration differs from the run's own, {copy}.",
             "A run that goes on keeps the settings under which it was planned.",
-            how_to_go_on(folder),
+            how_to_resume(folder),
         )
     return kept
 
@@ -146,9 +148,9 @@ def _fits_a_named_configuration(folder: Path) -> bool:
 
     It can before the first line, and where a first line says with which settings it must agree.
     """
-    if left_before_begun(folder):
+    if holds_unbegun_run(folder):
         return True
-    return (folder / LOG).is_file() and standing(folder).opened is not None
+    return (folder / LOG).is_file() and read_log_progress(folder).opened is not None
 
 
 def _how_to_configure(folder: Path) -> str:
@@ -157,18 +159,18 @@ def _how_to_configure(folder: Path) -> str:
     Raises `InvalidInput` where no configuration helps: the log is bad, or closed, or lost.
     """
     named = shlex.quote(str(folder))
-    written = (folder / LOG).is_file() and not is_blank(folder / LOG)
-    seen = standing(folder) if written else None
+    written = (folder / LOG).is_file() and not is_empty_log(folder / LOG)
+    seen = read_log_progress(folder) if written else None
     if seen is not None:
         _require_sound(seen, folder)
     opened = seen is not None and seen.opened is not None
-    if not opened and sealed_after_a_line(folder):
-        raise lost(folder)
-    if opened or (written and left_before_begun(folder)):
+    if not opened and has_items_sealed_in_rounds(folder):
+        raise first_line_lost(folder)
+    if opened or (written and holds_unbegun_run(folder)):
         return f"Give it: privplan run CONFIG.toml --resume --out {named}"
-    if is_fresh(folder) or left_unconfigured(folder):
+    if is_new_or_empty(folder) or holds_unconfigured_start(folder):
         return f"Begin it: privplan run CONFIG.toml --out {named}"
-    return f"Begin a run in a new folder: {NEW}"
+    return f"Begin a run in a new folder: {NEW_RUN_COMMAND}"
 
 
 def _clear(folder: Path) -> None:
@@ -178,24 +180,24 @@ def _clear(folder: Path) -> None:
     """
     held = AppendFile.open(folder / LOG) if (folder / LOG).exists() else None
     try:
-        if held is not None and standing(folder).records:
+        if held is not None and read_log_progress(folder).records:
             raise InvalidInput(
                 f"The run in {folder} was begun by another process.",
                 "One folder holds one run.",
-                how_to_go_on(folder),
+                how_to_resume(folder),
             )
         require_unbegun(folder)
-        discard(folder)
+        discard_unbegun_run(folder)
     finally:
         if held is not None:
             held.close()
 
 
 def _require_empty(folder: Path) -> None:
-    if is_fresh(folder):
+    if is_new_or_empty(folder):
         return
-    if sealed_after_a_line(folder) and is_blank(folder / LOG):
-        raise lost(folder)
+    if has_items_sealed_in_rounds(folder) and is_empty_log(folder / LOG):
+        raise first_line_lost(folder)
     raise InvalidInput(
         f"{folder} is not an empty folder.",
         "One folder holds one run, and nothing is written over.",
@@ -205,12 +207,12 @@ def _require_empty(folder: Path) -> None:
 
 def _how_to_leave(folder: Path) -> str:
     """Return what to do about a folder that is not empty: go on with its run, or leave it."""
-    if (folder / CONFIG).is_file() and (folder / LOG).is_file():
-        return how_to_go_on(folder)
+    if (folder / CONFIG_FILE).is_file() and (folder / LOG).is_file():
+        return how_to_resume(folder)
     return "Give a new folder."
 
 
-def _require_sound(seen: Standing, folder: Path) -> None:
+def _require_sound(seen: LogProgress, folder: Path) -> None:
     if seen.first_bad is not None:
         raise InvalidInput(
             f"The log in {folder} is not what was written: line {seen.first_bad.number} is bad: "
@@ -222,13 +224,13 @@ def _require_sound(seen: Standing, folder: Path) -> None:
         raise InvalidInput(
             f"The run in {folder} is closed.",
             "What was planned is spent; more would be another run.",
-            auditing(folder),
+            audit_command(folder),
         )
 
 
 def _require_head(folder: Path, head: str) -> None:
     """Raise `InvalidInput` where no line of a log has a head that was kept elsewhere."""
-    seen = standing(folder, head)
+    seen = read_log_progress(folder, head)
     if seen.first_bad is None and not seen.anchored:
         raise InvalidInput(
             f"No line of the log in {folder} has the head {head}.",

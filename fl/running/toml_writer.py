@@ -18,12 +18,12 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
 
-def text_of(tables: Mapping[str, Mapping[str, object]]) -> bytes:
+def toml_bytes(tables: Mapping[str, Mapping[str, object]]) -> bytes:
     """Return tables of texts, truths, numbers, paths and lists of these as a TOML file, UTF-8.
 
     Raises `InvalidInput`, which names table and key, for any other value.
 
-    >>> text_of({"run": {"rounds": 2}, "privacy": {"observers": ["model"]}}).decode()
+    >>> toml_bytes({"run": {"rounds": 2}, "privacy": {"observers": ["model"]}}).decode()
     '[run]\\nrounds = 2\\n\\n[privacy]\\nobservers = ["model"]\\n'
     """
     if not isinstance(tables, Mapping):
@@ -41,6 +41,7 @@ def text_of(tables: Mapping[str, Mapping[str, object]]) -> bytes:
                 'Give a mapping, as in {"run": {"rounds": 10}}.',
             )
         lines = [f"{_key(key)} = {_value(value, name, key)}\n" for key, value in table.items()]
+        # No blank line inside a table, one between tables.
         texts.append("".join([f"[{_key(name)}]\n", *lines]))
     try:
         return "\n".join(texts).encode()

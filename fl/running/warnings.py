@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .preparation import Prepared
+from .prepared_run import PreparedRun
 
 _SEEDED: Final = (
     "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "
@@ -30,11 +30,11 @@ _TRIED: Final = (
 _CUT: Final = (
     "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
 )
-_SCARCE: Final = 10.0
+_MAX_QUIET_DELTA_RATIO: Final = 10.0
 """Delta times users above 1 / this is worth a warning."""
 
 
-def warnings_of(prepared: Prepared) -> tuple[str, ...]:
+def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
     """Return the warnings about a run, each a sentence or more."""
     settings = prepared.settings
     said: list[str] = []
@@ -46,10 +46,11 @@ def warnings_of(prepared: Prepared) -> tuple[str, ...]:
         said.append(_NO_NOISE)
     elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
         said.append(_ACCEPTED.format(delta=settings.privacy.delta, users=settings.data.users))
-    elif settings.privacy.delta * settings.data.users * _SCARCE > 1.0:
+    elif settings.privacy.delta * settings.data.users * _MAX_QUIET_DELTA_RATIO > 1.0:
         said.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
     if settings.run.trials > 1:
         said.append(_TRIED.format(trials=settings.run.trials))
+    # Without a target the rounds are those asked for, and none can be cut.
     if prepared.cut and settings.privacy.epsilon is not None:
         said.append(
             _CUT.format(

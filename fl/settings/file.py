@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
-from ..declarations import toml_keys
+from ..declarations import toml_keys, toml_words
 from ..declarations.declaration import Given
-from ..declarations.defaults import Defaults, adjusted, usual
-from ..declarations.package_errors import naming
+from ..declarations.defaults import Defaults, dataset_defaults
+from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of, declared, keys_by_table
 from ..declarations.toml_key import Key
 from ..observers.names import coalitions_in
-from .rules import complaint, observers_in
+from .rule_facts import observers_in
+from .rules import first_complaint
 from .schema import (
     NO_TRAINING,
     DataSettings,
@@ -33,22 +34,27 @@ from .schema import (
     TrainingSettings,
 )
 
-LIMIT: Final = 1024 * 1024
+MAX_CONFIGURATION_BYTES: Final = 1024 * 1024
 """Most bytes that are read as a configuration."""
 
-HELP: Final = "privplan explain run"
+HELP_COMMAND: Final = "privplan explain run"
 
-_MISSPELT: Final = "A misspelt name would silently change a number."
+_WHY_MISSPELT: Final = "A misspelt name would silently change a number."
 
-_LATER: Final = {
-    ("run", "system"): toml_keys.LATER_SYSTEMS,
-    ("data", "name"): toml_keys.LATER_DATASETS,
+_PLANNED_WORDS: Final = {
+    ("run", "system"): toml_words.PLANNED_SYSTEMS,
+    ("data", "name"): toml_words.PLANNED_DATASETS,
 }
 """Words that are planned."""
 
 
-def read(path: Path) -> Settings:
-    """Return the settings that a file describes; see `settings.read_settings`."""
+def read_settings(path: str | Path) -> Settings:
+    """Return the settings that a TOML file describes.
+
+    Raises `InvalidInput`, which names the file, the table and the key, for whatever is no
+    configuration, and `Unsupported` for what has a name but does not exist yet.
+    """
+    path = Path(path)
     return parse(content_of(path), path.name)
 
 
@@ -56,13 +62,13 @@ def content_of(path: Path) -> bytes:
     """Return the first bytes of a configuration, one more than it may have."""
     try:
         with path.open("rb") as file:
-            return file.read(LIMIT + 1)
+            return file.read(MAX_CONFIGURATION_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(
             f"{path.name or path} cannot be read: {reason}.",
             "A run is described by a TOML file.",
-            HELP,
+            HELP_COMMAND,
         ) from None
 
 
@@ -86,7 +92,7 @@ class _Reader:
         for table, key in self._required(given):
             if key not in given.get(table, {}):
                 raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
-        said = complaint(given)
+        said = first_complaint(given)
         if said is not None:
             what, why, step = said
             raise self.refusal(what, why, step)
@@ -107,11 +113,12 @@ class _Reader:
     def given(self, content: bytes) -> Given:
         """Return the tables of the file, every key known and every value in its range."""
         tables = self._toml(content)
+        # [run] first: a wrong system is told before keys that belong to another one.
         first = {name: tables[name] for name in ("run",) if name in tables}
         return {name: self._table(name, table) for name, table in {**first, **tables}.items()}
 
     def _toml(self, content: bytes) -> dict[str, Any]:
-        if len(content) > LIMIT:
+        if len(content) > MAX_CONFIGURATION_BYTES:
             raise self.refusal("is larger than 1 MiB", "A configuration is a short description.")
         try:
             return tomllib.loads(content.decode("utf-8-sig"))
@@ -122,9 +129,10 @@ class _Reader:
 
     def _table(self, name: str, table: Any) -> dict[str, Any]:
         known_tables = keys_by_table()
+        # Other packages are imported only for a table that none of our systems has.
         if name not in known_tables:
             known_tables = keys_by_table(everywhere=True)
-        if name not in known_tables and name in toml_keys.LATER_TABLES:
+        if name not in known_tables and name in toml_words.PLANNED_TABLES:
             raise Unsupported(
                 f"{self.name} has a table [{name}], of a system that is not available yet.",
                 f"Available are {', '.join(declared())}.",
@@ -145,7 +153,7 @@ class _Reader:
         try:
             return key.check(**{key.name: value})
         except InvalidInput as error:
-            later = _LATER.get((table, key.name), ())
+            later = _PLANNED_WORDS.get((table, key.name), ())
             available = tuple(declared()) if key.name == "system" else key.words
             if isinstance(value, str) and value in later:
                 raise Unsupported(
@@ -156,7 +164,7 @@ class _Reader:
             close = difflib.get_close_matches(str(value).lower(), (*available, *later), n=1)
             step = f'Did you mean {key.name} = "{close[0]}"?' if close else error.next_step
             raise InvalidInput(
-                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP
+                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP_COMMAND
             ) from None
 
         except Exception as error:  # whatever a range of another package does
@@ -171,24 +179,25 @@ class _Reader:
         names = list(known)
         close = difflib.get_close_matches(word.lower(), names, n=1)
         step = f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(names)}."
-        return self.refusal(what, _MISSPELT, step)
+        return self.refusal(what, _WHY_MISSPELT, step)
 
     def refusal(self, what: str, why: str = "", step: str = "") -> PrivplanError:
         """Return a complaint about the file."""
-        return InvalidInput(f"{self.name} {what}.", why, step or HELP)
+        return InvalidInput(f"{self.name} {what}.", why, step or HELP_COMMAND)
 
 
 def completed(given: Given) -> Settings:
     """Return settings in which everything that is left out has the value of the paper."""
     tables: dict[str, dict[str, Any]] = {
-        name: dict(given.get(name, {})) for name in toml_keys.SHARED
+        name: dict(given.get(name, {})) for name in toml_keys.SHARED_KEYS
     }
     run, data = tables["run"], tables["data"]
     system = declaration_of(run["system"])
-    defaults = usual(data["name"], data.get("users"))
     if system.trains:
-        defaults = adjusted(system, data["name"], defaults)
-    elif system.rounds is not None:
+        defaults = system.defaults(data["name"], data.get("users"))
+    else:
+        defaults = dataset_defaults(data["name"], data.get("users"))
+    if not system.trains and system.rounds is not None:
         run.setdefault("rounds", system.rounds)
     for table, key in ((data, "path"), (tables["log"], "sign_key")):
         if key in table:
@@ -197,13 +206,14 @@ def completed(given: Given) -> Settings:
     privacy = tables["privacy"]
     privacy.setdefault("unit", system.units[0] if system.promises else None)
     privacy.setdefault("observers", system.observers)
+    # Masks bear as many colluders as the largest coalition that is named.
     told = max(coalitions_in(observers_in(given)), default=0)
     tables["security"].setdefault("colluders", told)
     tables["security"].setdefault("aggregation", system.usual_aggregation)
     special = None
     if system.table is not None:
         keys_given = given.get(system.table.name, {})
-        with naming(system, "table.settings"):
+        with blame_package(system, "table.settings"):
             special = system.table.settings(**keys_given)
         if system.table.group is not None:
             privacy["group"] = keys_given.get(system.table.group, 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from .schema import Settings
 
-BUNDLED: Final[Mapping[str, str]] = {
+BUNDLED_SOURCES: Final[Mapping[str, str]] = {
     "digits": "published with scikit-learn; UCI Machine Learning Repository, doi 10.24432/C50P49",
     "breast-cancer": (
         "published with scikit-learn; UCI Machine Learning Repository, doi 10.24432/C5DW2B"
@@ -35,7 +35,7 @@ class EvaluationData:
     why: str
 
 
-EARLIER: Final = EvaluationData(
+DECLARED_BY_EARLIER_VERSION: Final = EvaluationData(
     True, None, "declared public by an earlier version, source not stated"
 )
 """Of a run that was begun before test data had to be declared: it goes on as it began."""
@@ -48,20 +48,20 @@ def source_of(name: str, test: str | None, source: str | None, evaluate_every: i
     """
     if test == "none" or evaluate_every == 0:
         return None
-    bundled = BUNDLED.get(name)
+    bundled = BUNDLED_SOURCES.get(name)
     return source or bundled if test == "public" or bundled is not None else None
 
 
 def evaluation_data(settings: Settings) -> EvaluationData:
     """Return what the settings say of the test data, or what follows where they say nothing."""
-    own, name, every = settings.evaluation, settings.data.name, settings.run.evaluate_every
-    source = source_of(name, own.test, own.source, every)
+    evaluation, name, every = settings.evaluation, settings.data.name, settings.run.evaluate_every
+    source = source_of(name, evaluation.test, evaluation.source, every)
     if source is not None:
         said = 'test = "public" in [evaluation]'
         return EvaluationData(
-            True, source, said if own.test else f"{name} is published with scikit-learn"
+            True, source, said if evaluation.test else f"{name} is published with scikit-learn"
         )
-    if own.test == "none":
+    if evaluation.test == "none":
         return EvaluationData(False, None, 'test = "none" in [evaluation]')
     if every == 0:
         return EvaluationData(False, None, "evaluate_every = 0 in [run]")

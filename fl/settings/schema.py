@@ -1,8 +1,8 @@
 """The settings of a run: its configuration, checked, complete and frozen.
 
-A configuration is TOML (`read_settings`); what it leaves out is filled in from the paper of the
-system (`fl.declarations.defaults`, and what the system declares).  Settings that were made are
-consistent: no key contradicts another, and none is without effect.
+A configuration is TOML (`.file.read_settings`); what it leaves out is filled in from the paper of
+the system (`fl.declarations.defaults`, and what the system declares).  Settings read from a file
+are consistent: no key contradicts another, and none is without effect.
 """
 
 from __future__ import annotations
@@ -10,26 +10,21 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import Relation, Unit
 from ..declarations.declaration import AS_PUBLISHED, Declaration
-from ..declarations.registry import built_in, declaration_of, family_tables
+from ..declarations.registry import declaration_of
 from ..declarations.sealed_items import sealed_items
-from ..observers.names import AMONG_PEERS, MODEL, NAMED
+from ..observers.names import DEFAULT_OBSERVERS, MODEL, PEER_OBSERVERS
+from .table_values import default_table, table_json
 
-Kind = TypeVar("Kind")
+TableType = TypeVar("TableType")
 
 Fsync = Literal["records", "always", "never"]
-
-UNLOGGED: Final = ("path", "fsync", "sign_key", "save_models", "keep_transcripts", "processes")
-"""Keys that never reach the log: a path may name a person, the others change nothing in a run."""
-
-ONLY_IF_TRUE: Final = ("accept_delta",)
-"""Keys that earlier versions lack: they reach the log where they are true, and no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +78,7 @@ class PrivacySettings:
     sampling_rate: float = 1.0
     group: int = 1
     observer: str = MODEL
-    observers: tuple[str, ...] = NAMED
+    observers: tuple[str, ...] = DEFAULT_OBSERVERS
     accept_delta: bool = False
 
 
@@ -170,24 +165,25 @@ class Settings:
     log: LogSettings = LogSettings()
 
     def __post_init__(self) -> None:
-        for name, shared in _SHARED.items():
+        for name, shared in _SHARED_TABLES.items():
             if not isinstance(getattr(self, name), shared):
                 raise InvalidInput(
                     f"`{name}` must be {shared.__name__}; it is {kind_of(getattr(self, name))}.",
                     "Each table of a configuration has a type of its own.",
                     "Make the settings with `read_settings`.",
                 )
-        if self.security.aggregation == "shares" and self.privacy.observers == NAMED:
-            among = replace(self.privacy, observers=AMONG_PEERS)  # of the others there is none
+        if self.security.aggregation == "shares" and self.privacy.observers == DEFAULT_OBSERVERS:
+            among = replace(self.privacy, observers=PEER_OBSERVERS)  # of the others there is none
             object.__setattr__(self, "privacy", among)
+        # The table of another family may stand here only where it says nothing: all defaults.
         declared = declaration_of(self.run.system).table
         kind = types.NoneType if declared is None else declared.settings
         if isinstance(self.table, kind):
             return
-        usual = _usual(kind)
+        usual = default_table(kind)
         if isinstance(usual, kind) and (
             self.table is None
-            or (is_dataclass(self.table) and self.table == _usual(type(self.table)))
+            or (is_dataclass(self.table) and self.table == default_table(type(self.table)))
         ):
             object.__setattr__(self, "table", usual)
         else:
@@ -197,7 +193,7 @@ class Settings:
                 "The table of one system says nothing to another.",
             )
 
-    def of(self, kind: type[Kind]) -> Kind:
+    def of(self, kind: type[TableType]) -> TableType:
         """Return the table of the system's family, which is of this type."""
         if not isinstance(self.table, kind):
             raise InvalidInput(f"The settings of {self.run.system} have no {kind.__name__}.")
@@ -205,7 +201,7 @@ class Settings:
 
     def tables(self) -> dict[str, object]:
         """Return what the settings hold, by the names of the tables of a configuration."""
-        return {name: getattr(self, _FIELD.get(name, "table")) for name in tables_of(self.system)}
+        return {name: getattr(self, _FIELDS.get(name, "table")) for name in tables_of(self.system)}
 
     @property
     def system(self) -> Declaration:
@@ -227,7 +223,7 @@ class Settings:
         return most
 
     def to_json(self) -> dict[str, dict[str, object]]:
-        """Return what a log may say of the settings: all but `UNLOGGED`; floats as texts."""
+        """Return what a log may say of the settings: all but `UNLOGGED_KEYS`; floats as texts."""
         logged = {name: table_json(table) for name, table in self.tables().items()}
         return {name: table for name, table in logged.items() if table}
 
@@ -237,7 +233,7 @@ class Settings:
         return sealed_items(lambda table, key: getattr(tables[table], key))
 
 
-_SHARED: Final[Mapping[str, type[Any]]] = {
+_SHARED_TABLES: Final[Mapping[str, type[Any]]] = {
     "run": RunSettings,
     "data": DataSettings,
     "privacy": PrivacySettings,
@@ -248,92 +244,17 @@ _SHARED: Final[Mapping[str, type[Any]]] = {
 }
 """The tables that all systems share."""
 
-_FIELD: Final = {name: name for name in _SHARED}
+_FIELDS: Final = {name: name for name in _SHARED_TABLES}
 
 
 def tables_of(system: Declaration | None) -> dict[str, type[Any]]:
     """Return the type of each table of a system; those that all systems share, for None."""
-    tables = dict(_SHARED)
+    tables = dict(_SHARED_TABLES)
     if system is not None and not system.trains:
         del tables["training"]
     if system is not None and system.table is not None:
         tables[system.table.name] = system.table.settings
     return tables
-
-
-def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:
-    """Return the type of each table of a log's configuration, as its system has them.
-
-    Of a system that is not known here, only those that all systems share; and [training] only where
-    the configuration has it, since nobody here knows whether the system trains.
-    """
-    run = configuration.get("run")
-    name = run.get("system") if isinstance(run, Mapping) else None
-    try:
-        return tables_of(declaration_of(name))
-    except InvalidInput:
-        shared = tables_of(None)
-        if "training" not in configuration:
-            del shared["training"]
-        return shared
-
-
-def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the tables of other families in a log's configuration that say nothing.
-
-    Earlier versions wrote such tables for every system, with the defaults of all keys.
-    """
-    families = family_tables(built_in())
-    mine = tables_in(configuration)
-    return tuple(
-        name
-        for name, said in configuration.items()
-        if name in families and name not in mine and _says_nothing(said, families[name].settings)
-    )
-
-
-def _usual(kind: type[Any]) -> object:
-    """Return a table whose keys have their defaults; None where some have none."""
-    try:
-        return kind()
-    except TypeError:
-        return None
-
-
-def _says_nothing(said: object, kind: type[Any]) -> bool:
-    usual = _usual(kind)
-    defaults = {} if usual is None else table_json(usual)
-    return isinstance(said, Mapping) and all(
-        key in defaults and type(value) is type(defaults[key]) and value == defaults[key]
-        for key, value in said.items()
-    )
-
-
-def read_settings(path: str | Path) -> Settings:
-    """Return the settings that a TOML file describes.
-
-    Raises `InvalidInput`, which names the file, the table and the key, for whatever is no
-    configuration, and `Unsupported` for what has a name but does not exist yet.
-    """
-    from .file import read
-
-    return read(Path(path))
-
-
-def table_json(table: object) -> dict[str, object]:
-    """Return what a log may say of one table."""
-    pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
-    return {
-        name: _json(value)
-        for name, value in pairs.items()
-        if name not in UNLOGGED and (value or name not in ONLY_IF_TRUE)
-    }
-
-
-def _json(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    return repr(value) if isinstance(value, float) else value
 
 
 __all__ = [
@@ -346,5 +267,4 @@ __all__ = [
     "SecuritySettings",
     "Settings",
     "TrainingSettings",
-    "read_settings",
 ]

@@ -20,24 +20,23 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ..models import Model
-from .blocks import Block, Indices, blocks
+from .blocks import Block, blocks
 from .minibatches import Source
 from .scores import Scores, is_one_score
 from .units import Precision, Recipe, Units
 
-Floats = NDArray[np.float64]
-
-_ROOM: Final = {"cpu": 2**21, "cuda": 2**28}
+_BLOCK_NUMBERS: Final = {"cpu": 2**21, "cuda": 2**28}
 """How many numbers a block may take: 16 MB, which a cache may hold, and 2 GB of float64."""
 
-_PIECE: Final = 1024
+_MAX_RECORDS_AT_ONCE: Final = 1024
 """How many records of a unit go through a model at once, where its loss is a sum over records."""
 
-_WHOLE: Final = 2**40
+_UNBOUNDED_RECORDS: Final = 2**40
 """More records than any unit has."""
 
 
@@ -49,7 +48,7 @@ def local_deltas(
     *,
     number: int = 0,
     device: str = "cpu",
-) -> Floats:
+) -> FloatArray:
     """Return how far each unit moves the parameters by training: (units, D) float64.
 
         x_u - x,  after `recipe.epochs` epochs of x_u <- x_u - rate * (mean gradient of a minibatch
@@ -80,7 +79,7 @@ def delta_blocks(
     *,
     number: int = 0,
     device: str = "cpu",
-) -> Iterator[tuple[Indices, Floats]]:
+) -> Iterator[tuple[IntArray, FloatArray]]:
     """Return the deltas of `local_deltas` in parts: indices of units, and a row for each.
 
     Units without records are left out.
@@ -89,10 +88,10 @@ def delta_blocks(
     if _is_quick(model, recipe.precision, device) and not recipe.proximal:
         scores = _scores(model, units, recipe.seed, number)
         parts = scores.blocks(recipe.batch)
-        return ((one.units, _finite(scores.deltas(start, one, recipe))) for one in parts)
+        return ((block.units, _finite(scores.deltas(start, block, recipe))) for block in parts)
     source = _source(model, units, recipe.seed, number, device, recipe.precision)
     parts = _blocks(model, units, recipe.batch, source)
-    return ((one.units, _finite(_deltas(model, start, one, source, recipe))) for one in parts)
+    return ((block.units, _finite(_deltas(model, start, block, source, recipe))) for block in parts)
 
 
 def gradients(
@@ -104,7 +103,7 @@ def gradients(
     number: int = 0,
     precision: Precision = "float64",
     device: str = "cpu",
-) -> Floats:
+) -> FloatArray:
     """Return the gradient of each unit's mean loss over all its records: (units, D) float64.
 
     `seed` and `number` (the round) decide what drops out, if the model has dropout.  A unit
@@ -112,7 +111,8 @@ def gradients(
     `local_deltas`.
     """
     start = _start(model, parameters, units)
-    piece = _PIECE if model.loss.additive else _WHOLE
+    # Where the loss adds up over records, a large unit goes through the model in pieces.
+    piece = _MAX_RECORDS_AT_ONCE if model.loss.additive else _UNBOUNDED_RECORDS
     out = np.zeros((len(units), model.parameters))
     if _is_quick(model, precision, device):
         scores = _scores(model, units, seed, number)
@@ -136,7 +136,7 @@ def per_example_gradients(
     number: int = 0,
     precision: Precision = "float64",
     device: str = "cpu",
-) -> Floats:
+) -> FloatArray:
     """Return the gradient of each record's own loss: (records, D) float64, for DP-SGD.
 
     With dropout, `names` (records,) are public integers that stay with a record whichever others
@@ -160,13 +160,13 @@ def per_example_gradients(
             "Give each record's public index, or a model without dropout.",
         )
     records = np.arange(len(np.asarray(labels)))
-    own = records if names is None else np.asarray(names)
+    record_names = records if names is None else np.asarray(names)
     units = Units(
         np.asarray(features),
         np.asarray(labels),
         records,
         np.arange(len(records) + 1),
-        own,
+        record_names,
         np.zeros_like(records),
     )
     return gradients(
@@ -175,51 +175,67 @@ def per_example_gradients(
 
 
 @torch.inference_mode()
-def _deltas(model: Model, start: Floats, block: Block, source: Source, recipe: Recipe) -> Floats:
+def _deltas(
+    model: Model, start: FloatArray, block: Block, source: Source, recipe: Recipe
+) -> FloatArray:
     """Return how far a block's units move the parameters: (units, D) float64."""
-    begun = torch.from_numpy(start).to(source.device, source.dtype)
-    shared = model.spread(begun, len(block.units))
+    initial = torch.from_numpy(start).to(source.device, source.dtype)
+    shared = model.spread(initial, len(block.units))
     # Never a view of what others share: training writes into it.
-    weights = [one.clone(memory_format=torch.contiguous_format) for one in shared]
-    for part in source.epochs(block, recipe.epochs):
-        own = [one[: part.units] for one in weights]
-        pulls = _pulls(own, shared, recipe)
+    weights = [tensor.clone(memory_format=torch.contiguous_format) for tensor in shared]
+    for minibatch in source.epochs(block, recipe.epochs):
+        # Units with the most minibatches come first: the others have finished this epoch.
+        active = [tensor[: minibatch.units] for tensor in weights]
+        # mu (x_u - x) is taken before the step, at the same x_u as the gradient.
+        pulls = _proximal_steps(active, shared, recipe)
+        # x_u <- x_u - rate sum_i share_i grad loss_i(x_u), in place.
         model.add_gradient(
-            own, part.x, part.labels, part.share, part.draws, into=own, scale=-recipe.local_rate
+            active,
+            minibatch.x,
+            minibatch.labels,
+            minibatch.share,
+            minibatch.draws,
+            into=active,
+            scale=-recipe.local_rate,
         )
-        for weight, pull in zip(own, pulls, strict=False):
+        for weight, pull in zip(active, pulls, strict=False):
             weight -= pull
-    moved: Floats = (model.flat(weights).double() - begun.double()).cpu().numpy()
+    # The difference is taken in float64, also after training in float32.
+    moved: FloatArray = (model.flat(weights).double() - initial.double()).cpu().numpy()
     return moved
 
 
-def _pulls(
+def _proximal_steps(
     weights: list[torch.Tensor], start: list[torch.Tensor], recipe: Recipe
 ) -> list[torch.Tensor]:
-    """Return by how much one step pulls each unit's weights back to the start; none without mu."""
+    """Return rate * mu * (x_u - x) for each unit's weights; an empty list where mu is 0."""
     if not recipe.proximal:
         return []
     length = recipe.local_rate * recipe.proximal
     pairs = zip(weights, start, strict=True)
-    return [length * (weight - begun[: len(weight)]) for weight, begun in pairs]
+    return [length * (weight - initial[: len(weight)]) for weight, initial in pairs]
 
 
 @torch.inference_mode()
-def _gradients(model: Model, start: Floats, block: Block, source: Source) -> Floats:
+def _gradients(model: Model, start: FloatArray, block: Block, source: Source) -> FloatArray:
     """Return the mean gradient of a block's units: (units, D) float64."""
-    begun = torch.from_numpy(start).to(source.device, source.dtype)
-    weights = model.spread(begun, len(block.units))
-    into = [torch.zeros_like(one, memory_format=torch.contiguous_format) for one in weights]
-    for part in source.whole(block):
-        own = [one[: part.units] for one in weights]
-        target = [one[: part.units] for one in into]
-        model.add_gradient(own, part.x, part.labels, part.share, part.draws, into=target, scale=1.0)
-    found: Floats = model.flat(into).double().cpu().numpy()
-    return found
+    initial = torch.from_numpy(start).to(source.device, source.dtype)
+    weights = model.spread(initial, len(block.units))
+    into = [torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in weights]
+    # The weights stay; pieces of one unit add up, as its shares are of all of its records.
+    for piece in source.whole(block):
+        active = [tensor[: piece.units] for tensor in weights]
+        target = [tensor[: piece.units] for tensor in into]
+        model.add_gradient(
+            active, piece.x, piece.labels, piece.share, piece.draws, into=target, scale=1.0
+        )
+    rows: FloatArray = model.flat(into).double().cpu().numpy()
+    return rows
 
 
-def _finite(rows: Floats) -> Floats:
+def _finite(rows: FloatArray) -> FloatArray:
     """Return rows, with zeros in place of each that is not finite."""
+    # By row, so that a unit that diverged is no part of another's; 0 is inside every clip.
     rows[~np.isfinite(rows).all(1)] = 0.0
     return rows
 
@@ -229,14 +245,14 @@ def _is_quick(model: Model, precision: Precision, device: str) -> bool:
     return precision == "float64" and device == "cpu" and is_one_score(model)
 
 
-def _start(model: Model, parameters: ArrayLike, units: Units) -> Floats:
+def _start(model: Model, parameters: ArrayLike, units: Units) -> FloatArray:
     model.check_records(units.features.shape)
     model.check_labels(units.labels)
     return model.vector(parameters)
 
 
 def _scores(model: Model, units: Units, seed: int, number: int) -> Scores:
-    return Scores(model, units, seed=seed, number=number, room=_ROOM["cpu"])
+    return Scores(model, units, seed=seed, number=number, room=_BLOCK_NUMBERS["cpu"])
 
 
 def _source(
@@ -253,7 +269,7 @@ def device_named(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError):
         device = torch.device("meta")
-    if device.type not in _ROOM:
+    if device.type not in _BLOCK_NUMBERS:
         raise InvalidInput(
             f"There is no device {name!r:.60} here.",
             next_step="Give cpu, or cuda where PyTorch finds a GPU.",
@@ -267,4 +283,4 @@ def _blocks(model: Model, units: Units, batch: int, source: Source) -> Iterator[
         pairs = 0 if model.loss.additive else 2 * width
         return 2 * model.parameters + width * (2 * model.kept + pairs)
 
-    return blocks(units.sizes, batch, model.multiple, _ROOM[source.device.type], cost)
+    return blocks(units.sizes, batch, model.multiple, _BLOCK_NUMBERS[source.device.type], cost)

@@ -148,10 +148,12 @@ class TorchLocal:
         from .units import Recipe
 
         device_named(settings.run.device)  # refused now, not in the first round
-        own = settings.training
+        training = settings.training
         self.federation, self.model = federation, model
-        self.device, self.seed = settings.run.device, own.seed
-        self.recipe = Recipe(own.local_rate, own.local_epochs, own.batch, own.seed)
+        self.device, self.seed = settings.run.device, training.seed
+        self.recipe = Recipe(
+            training.local_rate, training.local_epochs, training.batch, training.seed
+        )
 
     @property
     def proximal(self) -> float:
@@ -165,8 +167,9 @@ class TorchLocal:
     def use(self, federation: Federation) -> None:
         """Train from now on on the same records with other features."""
         self.federation = federation
-        for name, made in vars(type(self)).items():
-            if isinstance(made, cached_property):
+        # Whatever was computed from the records before is computed anew from the new ones.
+        for name, member in vars(type(self)).items():
+            if isinstance(member, cached_property):
                 self.__dict__.pop(name, None)
 
     def initial(self) -> Parameters:
@@ -196,6 +199,7 @@ class TorchLocal:
         step = max(1, _ROOM // self.model.parameters)
         for first in range(0, len(units), step):
             some = units.only(np.arange(first, min(first + step, len(units))))
+            # At most `_ROOM` numbers of gradients at a time, 128 MB.
             rows = gradients(
                 self.model, parameters, some, seed=self.seed, number=number, device=self.device
             )
@@ -223,8 +227,8 @@ class TorchLocal:
         silos = self.federation.silo[chosen]
         rows = np.empty((len(chosen), self.model.parameters))
         for silo in np.unique(silos):
-            own = np.flatnonzero(silos == silo)
-            rows[own] = self._record_gradients(models[silo], chosen[own], step)
+            positions = np.flatnonzero(silos == silo)
+            rows[positions] = self._record_gradients(models[silo], chosen[positions], step)
         return rows
 
     def _record_gradients(self, parameters: Parameters, chosen: Indices, step: int) -> Rows:
@@ -248,8 +252,8 @@ class TorchLocal:
     def _of_users(self, users: Sequence[Indices]) -> Units:
         """Return the units of those of these users who have records in the silo."""
         taking_part = np.zeros((self.federation.silos, self.federation.users), bool)
-        for silo, own in enumerate(users):
-            taking_part[silo, own] = True
+        for silo, members in enumerate(users):
+            taking_part[silo, members] = True
         return self._units.only(taking_part[self._pairs.silo, self._pairs.user])
 
     @cached_property
@@ -274,12 +278,12 @@ class TorchLocal:
         """The records, where there is a quick way to their gradients."""
         from .scores import Records, is_one_score
 
-        model, own = self.model, self.federation
+        model, federation = self.model, self.federation
         if self.device != "cpu" or not (is_one_score(model) and model.loss.additive):
             return None
-        model.check_records(own.features.shape)
-        model.check_labels(own.labels)
-        return Records(model, own.features, own.labels, own.silo)
+        model.check_records(federation.features.shape)
+        model.check_labels(federation.labels)
+        return Records(model, federation.features, federation.labels, federation.silo)
 
     @cached_property
     def _names(self) -> Indices:
@@ -289,6 +293,7 @@ class TorchLocal:
         """
         pairs = self._pairs
         places = np.arange(len(pairs.order)) - np.repeat(pairs.offsets[:-1], pairs.sizes)
+        # 64 bits: the pair of user and silo above, the place among its records below.
         pair = np.repeat(pairs.user * self.federation.silos + pairs.silo, pairs.sizes)
         names = np.empty_like(pairs.order)
         names[pairs.order] = (pair << 32) + places
@@ -307,7 +312,7 @@ def _one_by_one(
     records = len(labels)
     with torch.inference_mode():
         weights = model.spread(torch.from_numpy(parameters), records)
-        into = [torch.zeros(one.shape, dtype=one.dtype) for one in weights]
+        into = [torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in weights]
         model.add_gradient(
             weights,
             torch.from_numpy(features.astype(np.float64))[:, None],

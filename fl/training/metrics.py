@@ -8,31 +8,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ...accountant.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 
 if TYPE_CHECKING:
     from ..models import Model
 
-Floats = NDArray[np.float64]
-
-_PAIRS: Final = 2**22
+_MAX_PAIRS_AT_ONCE: Final = 2**22
 """How many pairs of records are compared at once."""
 
 
-class _HeldOut(Protocol):
+class _TestSet(Protocol):
     @property
-    def test_features(self) -> NDArray[np.float32]: ...
+    def test_features(self) -> Float32Array: ...
 
     @property
-    def test_labels(self) -> NDArray[np.int64] | NDArray[np.float32]: ...
+    def test_labels(self) -> IntArray | Float32Array: ...
 
 
-def evaluate(model: Model, parameters: ArrayLike, held_out: _HeldOut) -> dict[str, float]:
+def evaluate(model: Model, parameters: ArrayLike, test_set: _TestSet) -> dict[str, float]:
     """Return the metrics of a model on a federation's test set; see `measured`."""
-    logits = model.logits(parameters, held_out.test_features)
-    return measured(logits, held_out.test_labels)
+    logits = model.logits(parameters, test_set.test_features)
+    return measured(logits, test_set.test_labels)
 
 
 def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
@@ -59,16 +58,17 @@ def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
             "c_index": concordance(truth[:, 0], truth[:, 1], scores[:, 0]),
             "loss": cox_loss(truth[:, 0], truth[:, 1], scores[:, 0]),
         }
+    # One output is the log-odds of class 1: the same as logits (0, s).
     table = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     chosen = table.argmax(1)
-    found = {
+    values = {
         "accuracy": accuracy(truth, chosen),
         "balanced_accuracy": balanced_accuracy(truth, chosen),
         "loss": cross_entropy(truth, table),
     }
     if table.shape[1] == 2:
-        found["roc_auc"] = roc_auc(truth, table[:, 1] - table[:, 0])
-    return found
+        values["roc_auc"] = roc_auc(truth, table[:, 1] - table[:, 0])
+    return values
 
 
 def accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
@@ -80,7 +80,7 @@ def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
     """Return the mean of the classes' recalls, over the classes that occur in `labels`."""
     truth = np.asarray(labels)
     right = truth == np.asarray(predicted)
-    return float(np.mean([right[truth == one].mean() for one in np.unique(truth)]))
+    return float(np.mean([right[truth == label].mean() for label in np.unique(truth)]))
 
 
 def roc_auc(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -111,6 +111,8 @@ def cox_loss(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
     As `models.losses.CoxPartialLikelihood`, in O(n log n).
     """
     when, happened, score = _survival(time, event, risk)
+    # From the latest time back, log sum exp of the risks so far is that of each risk set; records
+    # of equal time are in one another's, so each takes the value at the last of them.
     order = np.argsort(-when, kind="stable")
     running = np.logaddexp.accumulate(score[order])
     last = np.searchsorted(-when[order], -when, side="right") - 1
@@ -131,20 +133,20 @@ def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
     when, happened, score = _survival(time, event, risk)
     if np.isnan(score).any():
         return float("nan")
-    right, pairs, step = 0.0, 0, max(1, _PAIRS // len(score))
+    right, pairs, step = 0.0, 0, max(1, _MAX_PAIRS_AT_ONCE // len(score))
     rows = np.flatnonzero(happened)
     for first in range(0, len(rows), step):
-        own = rows[first : first + step, None]
-        counts = (when[own] < when) | ((when[own] == when) & ~happened)
+        earlier = rows[first : first + step, None]  # (step, 1), compared with all: (step, records)
+        counts = (when[earlier] < when) | ((when[earlier] == when) & ~happened)
         pairs += int(counts.sum())
-        right += float((counts & (score[own] > score)).sum())
-        right += 0.5 * float((counts & (score[own] == score)).sum())
+        right += float((counts & (score[earlier] > score)).sum())
+        right += 0.5 * float((counts & (score[earlier] == score)).sum())
     return right / pairs if pairs else float("nan")
 
 
 def _survival(
     time: ArrayLike, event: ArrayLike, risk: ArrayLike
-) -> tuple[Floats, NDArray[np.bool_], Floats]:
+) -> tuple[FloatArray, BoolArray, FloatArray]:
     when, score = np.asarray(time, np.float64), np.asarray(risk, np.float64)
     happened = np.asarray(event) == 1
     if not when.shape == happened.shape == score.shape == (len(score),) or not len(score):

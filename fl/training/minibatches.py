@@ -16,7 +16,7 @@ from ..models.draws import Draws, derived, shuffled, unit_keys
 from .blocks import Block
 from .units import Units
 
-_ORDER: Final = 0
+_ORDER_STREAM: Final = 0
 """The stream that orders an epoch; those behind it belong to its minibatches."""
 
 
@@ -83,12 +83,14 @@ class Source:
         within = torch.arange(block.width, device=self.device)
         for step, units in enumerate(self._active(-(-sizes // block.batch))):
             first = step * block.batch
-            places = first + within
-            present = (within < block.batch) & (places < sizes[:units, None])
+            # (units, width): the padding behind a minibatch's records is not present, and weighs 0.
+            positions = first + within
+            present = (within < block.batch) & (positions < sizes[:units, None])
             if order is not None:
-                places = order[:units, first : first + block.width]
+                positions = order[:units, first : first + block.width]
+            # Shares add up to 1 over a minibatch, or over the whole unit.
             over = present.sum(1) if of is None else of[:units]
-            records = self._starts[rows[:units], None] + torch.where(present, places, 0)
+            records = self._starts[rows[:units], None] + torch.where(present, positions, 0)
             yield Minibatch(
                 units,
                 self._features[records].to(self.dtype),
@@ -118,6 +120,7 @@ def orders(keys: Tensor, sizes: Tensor, epochs: range, width: int) -> Tensor:
     `keys` are those of the units in a round, `sizes` how many records they have: (units,).
     """
     names = torch.arange(epochs.start, epochs.stop, device=keys.device)[:, None]
-    own = derived(derived(keys[None], names), _ORDER)
-    found = shuffled(own.flatten(), sizes.repeat(len(epochs)), width)
-    return found.view(len(epochs), len(keys), width)
+    # One key for each epoch and unit, by (seed, round, user, silo, epoch) and nothing else.
+    epoch_keys = derived(derived(keys[None], names), _ORDER_STREAM)
+    positions = shuffled(epoch_keys.flatten(), sizes.repeat(len(epochs)), width)
+    return positions.view(len(epochs), len(keys), width)

@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 
-Indices = NDArray[np.int64]
 Precision = Literal["float64", "float32"]
 
 
 class _Groups(Protocol):
     @property
-    def order(self) -> Indices: ...
+    def order(self) -> IntArray: ...
 
     @property
-    def offsets(self) -> Indices: ...
+    def offsets(self) -> IntArray: ...
 
 
 class _Pairs(_Groups, Protocol):
     @property
-    def user(self) -> Indices: ...
+    def user(self) -> IntArray: ...
 
     @property
-    def silo(self) -> Indices: ...
+    def silo(self) -> IntArray: ...
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class Units:
 
     features: NDArray[np.generic]
     labels: NDArray[np.generic]
-    order: Indices
-    offsets: Indices
-    user: Indices
-    silo: Indices
+    order: IntArray
+    offsets: IntArray
+    user: IntArray
+    silo: IntArray
 
     def __post_init__(self) -> None:
         features, labels = np.asarray(self.features), np.asarray(self.labels)
@@ -123,7 +123,7 @@ class Units:
         )
 
     @property
-    def sizes(self) -> Indices:
+    def sizes(self) -> IntArray:
         """How many records each unit has: (units,).  Private."""
         return np.diff(self.offsets)
 
@@ -132,22 +132,23 @@ class Units:
 
     def only(self, chosen: ArrayLike) -> Units:
         """Return some of the units, by index or by a mask; each trains as before."""
-        kept = np.arange(len(self))[np.asarray(chosen)]
-        sizes = self.sizes[kept]
+        units = np.arange(len(self))[np.asarray(chosen)]
+        sizes = self.sizes[units]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
-        places = np.repeat(self.offsets[kept] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        # Positions in `order` of the chosen units' records, one unit behind the other.
+        positions = np.repeat(self.offsets[units] - offsets[:-1], sizes) + np.arange(offsets[-1])
         return Units(
             self.features,
             self.labels,
-            self.order[places],
+            self.order[positions],
             offsets,
-            self.user[kept],
-            self.silo[kept],
+            self.user[units],
+            self.silo[units],
         )
 
 
-def _indices(field: str, values: ArrayLike) -> Indices:
+def _indices(field: str, values: ArrayLike) -> IntArray:
     given = np.asarray(values)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise InvalidInput(f"`{field}` must be a row of integers; it is {given.dtype}.")
-    return cast(Indices, given.astype(np.int64))
+    return cast(IntArray, given.astype(np.int64))

@@ -41,7 +41,7 @@ from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Promised, Setup, everybody_joins, setup, users_only
 from ..frame.state import Arrays, State
 from ..frame.system import Opening, Parameters, Round
-from ..observers.names import AMONG_PEERS, MODEL, PEER, Coalition
+from ..observers.names import MODEL, PEER, PEER_OBSERVERS, Coalition
 from ..training.local_training import Local
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Naive(Promised):
         if self.as_published:
             whom: tuple[str, ...] = ("model", "server", "silo")
             if peers:
-                whom = AMONG_PEERS
+                whom = PEER_OBSERVERS
             elif silos == 1:
                 whom = ("model", "server")
             return dict.fromkeys((*whom, *(one.name for one in coalitions)), PUBLISHED)

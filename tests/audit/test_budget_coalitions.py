@@ -17,8 +17,9 @@ from privplan.accountant import events as ev
 from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.derivation.event_order import compared
-from privplan.fl.observers.names import HONEST_SERVER, OTHERS_PART
-from privplan.fl.running.preparation import Prepared, prepare
+from privplan.fl.observers.assumptions import HONEST_SERVER, OTHER_SILOS_RECORDS
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.settings.file import parse
 
 from ..sweeps import sweep
@@ -52,7 +53,7 @@ def prepared(
     neighbours: str = "add-remove",
     colluders: int = 0,
     dropouts: int = 0,
-) -> Prepared:
+) -> PreparedRun:
     """Return a run that may begin."""
     lines = [
         f'[run]\nsystem = "{system}"\nrounds = 2',
@@ -83,7 +84,7 @@ class Shut:
         raise EndOfRound
 
 
-def log_of(own: Prepared) -> Records:
+def log_of(own: PreparedRun) -> Records:
     """Return a log of its rounds, by the code that states them; nothing is trained."""
     system: Any = own.system
     promise = system.promise
@@ -380,7 +381,7 @@ def test_numbers_of_private_weighting_rest_on_parties_that_follow_it() -> None:
     found = rests_on(weighted(rule="records", aggregation="private-weighting"))
     for observer in ("model", "server", "silo", "silo-with-records"):
         assert found[observer][0] == "every silo and the server follow the protocol"
-        assert found[observer][1:] == (OTHERS_PART,) * (observer == "silo-with-records")
+        assert found[observer][1:] == (OTHER_SILOS_RECORDS,) * (observer == "silo-with-records")
 
 
 def test_masks_rest_on_silos_that_tell_nothing_or_no_more_than_is_stated() -> None:

@@ -140,9 +140,9 @@ def lost(folder: Path) -> bool:
     if last.get("type") != "round.release" or last["model_out"] is None:
         return False
     from privplan.fl.frame.system import digest
-    from privplan.fl.running.checkpoint import CHECKPOINT, Checkpoint
+    from privplan.fl.running.checkpoint import CHECKPOINT_FILE, Checkpoint
 
-    kept = folder / CHECKPOINT
+    kept = folder / CHECKPOINT_FILE
     if not kept.exists():
         return True
     return digest(Checkpoint.read(kept).parameters) != last["model_out"]

@@ -14,7 +14,7 @@ from privplan.accountant.records import RoundRelease, RunClose
 from privplan.audit.edits import edits_of
 from privplan.fl.frame.state import state_digest
 from privplan.fl.frame.system import digest
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 
 from .faults import modelled
 from .ledgers import Records, written
@@ -64,7 +64,7 @@ OTHERS: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("place", [MODEL, CHECKPOINT])
+@pytest.mark.parametrize("place", [MODEL_FILE, CHECKPOINT_FILE])
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_file_holds_the_state_that_was_released_with_its_model(
     name: str, place: str, tmp_path: Path
@@ -77,5 +77,5 @@ def test_a_file_holds_the_state_that_was_released_with_its_model(
 
 def test_a_log_that_names_no_state_asks_for_none(tmp_path: Path) -> None:
     folder = written(tmp_path / "run", stated(lambda _: False))
-    Checkpoint("run-1", 4, "logistic", VECTOR, state=STATE).write(folder / MODEL)
+    Checkpoint("run-1", 4, "logistic", VECTOR, state=STATE).write(folder / MODEL_FILE)
     assert "foreign-model" not in found_in(folder)

@@ -15,9 +15,9 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.report import read as read_page
 from privplan.cli.main import app
 from privplan.fl.log import LogWriter
-from privplan.fl.running import Configuration, begin
+from privplan.fl.running import Configuration, ready_new_run
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import carry_out
+from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 
 from .forged import Edit, Records, earlier
@@ -73,12 +73,12 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("fresh")
     for name, text in CONFIGURATIONS.items():
         (place / f"{name}.toml").write_text(text)
-        ready = begin(Configuration.read(place / f"{name}.toml"), place / name)
+        ready = ready_new_run(Configuration.read(place / f"{name}.toml"), place / name)
         with ready.writer:
-            carry_out(ready.prepared, place / name, ready.writer)
+            execute(ready.prepared, place / name, ready.writer)
     settings = parse(CONFIGURATIONS["seeded"].encode(), "run.toml")
     with LogWriter.create(place / "python", fsync="never") as writer:
-        carry_out(prepare(settings), place / "python", writer)
+        execute(prepare(settings), place / "python", writer)
     return place
 
 

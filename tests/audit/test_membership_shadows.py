@@ -15,7 +15,7 @@ from privplan.audit.shadows.replicas import DiscardingRecorder, without_cryptogr
 from privplan.fl.frame.system import build
 from privplan.fl.models import model_named
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import carry_out
+from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 from privplan.fl.training.local_training import TorchLocal
 
@@ -139,7 +139,7 @@ RUNS = {
 @pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS.keys())
 def test_a_replica_with_everybody_is_the_run_itself(settings, tmp_path):
     own = prepare(settings)
-    result = carry_out(own, tmp_path, DiscardingRecorder())
+    result = execute(own, tmp_path, DiscardingRecorder())
     federation = prepare(settings).federation
     everybody = np.ones((1, federation.records), bool)
     (made,) = replicas(settings, federation, everybody, seed=settings.run.seed)

@@ -12,7 +12,8 @@ pytest.importorskip("sklearn")
 from privplan.audit.derivation.believed_reach import believed_reach
 from privplan.audit.derivation.protocol_consistency import reliable_facts
 from privplan.audit.derivation.sampling import route_of
-from privplan.fl.observers.reaches import checked_reaches, reaches_of
+from privplan.fl.observers.reaches import reaches_of
+from privplan.fl.observers.stated_reaches import checked_reaches
 
 from ..sweeps import sweep
 from .ledgers import Records, audited, evidence, intents, weighted

@@ -19,7 +19,7 @@ from privplan.audit.edits import edits_of
 from privplan.audit.edits.replay import Replay, replay
 from privplan.cli.main import app
 from privplan.fl.frame.system import digest
-from privplan.fl.running.checkpoint import MODEL, MODELS, Checkpoint, name_of
+from privplan.fl.running.checkpoint import MODEL_FILE, MODELS_FOLDER, Checkpoint, round_model_name
 from privplan.fl.settings.file import parse
 
 from ..cli.killing import at_each_write, attempt
@@ -70,14 +70,14 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def of(folder: Path) -> Replay:
-    return replay(folder, folder / MODELS)
+    return replay(folder, folder / MODELS_FOLDER)
 
 
 def test_every_released_model_is_kept(folder: Path) -> None:
-    names = sorted(path.name for path in (folder / MODELS).iterdir())
-    assert names == [name_of(number) for number in (1, 2, 3)]
-    last = Checkpoint.read(folder / MODELS / name_of(3))
-    assert digest(last.parameters) == digest(Checkpoint.read(folder / MODEL).parameters)
+    names = sorted(path.name for path in (folder / MODELS_FOLDER).iterdir())
+    assert names == [round_model_name(number) for number in (1, 2, 3)]
+    last = Checkpoint.read(folder / MODELS_FOLDER / round_model_name(3))
+    assert digest(last.parameters) == digest(Checkpoint.read(folder / MODEL_FILE).parameters)
     assert of(folder) == Replay((1, 2, 3), (), (), (), ())
     assert audit_budget(folder).ok
 
@@ -91,15 +91,15 @@ def test_it_is_off_unless_asked_for_and_never_logged(made: Path) -> None:
 def test_a_folder_that_is_in_the_way_is_told_before_the_first_round(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privplan.fl.running.session import _Conduct
+    from privplan.fl.running.session import _Execution
 
-    opened = _Conduct.open
+    opened = _Execution.open
 
-    def blocked(self: _Conduct) -> None:
+    def blocked(self: _Execution) -> None:
         opened(self)
-        (self.folder / MODELS).write_text("in the way")
+        (self.folder / MODELS_FOLDER).write_text("in the way")
 
-    monkeypatch.setattr(_Conduct, "open", blocked)
+    monkeypatch.setattr(_Execution, "open", blocked)
     with pytest.raises(FileExistsError):
         attempt(config, tmp_path / "run")
     assert "round.intent" not in (tmp_path / "run" / "log.jsonl").read_text()
@@ -120,28 +120,32 @@ def test_whatever_moment_it_is_cut_off_at_models_are_kept(
 
 
 def removed(folder: Path) -> None:
-    (folder / MODELS / name_of(2)).unlink()
+    (folder / MODELS_FOLDER / round_model_name(2)).unlink()
 
 
 def added(folder: Path) -> None:
-    shutil.copy(folder / MODELS / name_of(2), folder / MODELS / name_of(4))
+    shutil.copy(
+        folder / MODELS_FOLDER / round_model_name(2), folder / MODELS_FOLDER / round_model_name(4)
+    )
 
 
 def named_otherwise(folder: Path) -> None:
-    (folder / MODELS / "round-2.npz").write_bytes(b"")
+    (folder / MODELS_FOLDER / "round-2.npz").write_bytes(b"")
 
 
 def exchanged(folder: Path) -> None:
-    shutil.copy(folder / MODELS / name_of(2), folder / MODELS / name_of(3))
+    shutil.copy(
+        folder / MODELS_FOLDER / round_model_name(2), folder / MODELS_FOLDER / round_model_name(3)
+    )
 
 
 def spoilt(folder: Path) -> None:
-    (folder / MODELS / name_of(1)).write_bytes(b"no model")
+    (folder / MODELS_FOLDER / round_model_name(1)).write_bytes(b"no model")
 
 
 def said_otherwise(folder: Path, number: int, **fields: object) -> None:
     """Change what the file of a round says of itself; its model stays."""
-    path = folder / MODELS / name_of(number)
+    path = folder / MODELS_FOLDER / round_model_name(number)
     with np.load(path) as held:
         content = dict(held)
     about = json.loads(content["about"].tobytes()) | fields
@@ -171,7 +175,7 @@ def of_another_round(folder: Path) -> None:
 def test_what_does_not_belong_to_the_log_is_named(
     folder: Path, change: Callable[[Path], None], said: str
 ) -> None:
-    models = str(folder / MODELS)
+    models = str(folder / MODELS_FOLDER)
     good = CliRunner().invoke(app, ["audit", "log", str(folder), "--models", models])
     assert good.exit_code == 0
     assert "models     3, each the one that its round released" in good.stdout
@@ -188,18 +192,18 @@ def test_models_beside_a_log_from_which_rounds_were_cut_are_surplus(
     folder = forging.forged(
         made, tmp_path / "forged", forging.without_rounds([3]), forging.renumbered
     )
-    assert of(folder).surplus == (name_of(3),)
+    assert of(folder).surplus == (round_model_name(3),)
 
 
 @pytest.mark.parametrize("lines", [1, 2])
 def test_a_run_that_has_released_no_model_yet_has_none_to_compare(folder: Path, lines: int) -> None:
     log = folder / "log.jsonl"
     log.write_text("".join(line + "\n" for line in log.read_text().splitlines()[:lines]))
-    for path in (folder / MODELS).iterdir():
+    for path in (folder / MODELS_FOLDER).iterdir():
         path.unlink()
     assert of(folder) == Replay((), (), (), (), ())
-    arguments = ["audit", "log", str(folder), "--models", str(folder / MODELS)]
-    (folder / MODEL).unlink()
+    arguments = ["audit", "log", str(folder), "--models", str(folder / MODELS_FOLDER)]
+    (folder / MODEL_FILE).unlink()
     (folder / "metrics.json").unlink()
     assert CliRunner().invoke(app, arguments).exit_code == 0
 

@@ -29,7 +29,7 @@ needs_runs = pytest.mark.skipif(
 def made(folder: Path, system: str = "uldp-avg", aggregation: str = "plain", rounds: int = 6):
     """Make a small run, and return its folder."""
     from privplan.fl.running.preparation import prepare
-    from privplan.fl.running.session import carry_out
+    from privplan.fl.running.session import execute
     from privplan.fl.settings.schema import (
         DataSettings,
         PrivacySettings,
@@ -50,7 +50,7 @@ def made(folder: Path, system: str = "uldp-avg", aggregation: str = "plain", rou
     )
     folder.mkdir()
     with LogWriter.create(folder, fsync="never") as writer:
-        carry_out(prepare(settings), folder, writer)
+        execute(prepare(settings), folder, writer)
     return folder
 
 

@@ -12,13 +12,13 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
-from privplan.fl.declarations import registry
+from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
 from privplan.fl.frame import expected_log
 from privplan.fl.log import LogWriter
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import carry_out
-from privplan.fl.running.toml_writer import text_of
+from privplan.fl.running.session import execute
+from privplan.fl.running.toml_writer import toml_bytes
 from privplan.fl.settings.file import parse
 
 from ..audit.forging import forged
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
     reason="runs need the extra `fl`",
 )
 
-RUN = text_of(ward(run={"rounds": 2}, data={"users": 6, "silos": 2}))
+RUN = toml_bytes(ward(run={"rounds": 2}, data={"users": 6, "silos": 2}))
 
 DECLARED = """
 from pathlib import Path
@@ -55,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
     folder.mkdir()
     with LogWriter.create(folder) as writer:
-        carry_out(prepare(parse(RUN, "run.toml")), folder, writer)
+        execute(prepare(parse(RUN, "run.toml")), folder, writer)
     return folder
 
 
@@ -137,18 +137,19 @@ def test_code_that_fails_when_it_is_asked_stops_no_audit(
 def test_who_runs_a_system_finds_it_by_whatever_entry(tmp_path: Path) -> None:
     install(tmp_path, "other-toys", "others", "other")
     program = """
-        from privplan.fl.declarations.registry import declaration_of, exactly_named, known
+        from privplan.fl.declarations.registry import declaration_of, declaration_or_none
+        from privplan.fl.declarations.registry import exactly_named
         with exactly_named():
-            print(known("other"))
+            print(declaration_or_none("other"))
         print(declaration_of("other").package)
         with exactly_named():
-            print(known("other"))
+            print(declaration_or_none("other"))
     """
     assert foreign.python(tmp_path, program).split() == ["None", "other-toys", "None"]
 
 
 def test_our_own_code_hides_no_error() -> None:
-    ours = registry.built_in()["uldp-avg"]
+    ours = built_in()["uldp-avg"]
 
     def wrong() -> None:
         raise ZeroDivisionError

@@ -23,7 +23,7 @@ from privplan.fl.frame.expected_log import NotStated
 from privplan.fl.log import LogWriter, Sealed
 from privplan.fl.log.sealed import commitment
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import carry_out
+from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 
 from .forged import RUNS, Edit, Records, earlier, forged, records_of
@@ -53,7 +53,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of this version."""
     folder = tmp_path_factory.mktemp("fresh") / "run"
     with LogWriter.create(folder, fsync="never") as writer:
-        carry_out(prepare(parse(CONFIG, "run.toml")), folder, writer)
+        execute(prepare(parse(CONFIG, "run.toml")), folder, writer)
     return folder
 
 

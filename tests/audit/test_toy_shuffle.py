@@ -17,7 +17,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import LaplaceMessages
 from privplan.audit.budget import audit_budget
 from privplan.fl.running import resume, run
-from privplan.fl.running.checkpoint import MODEL, MODELS, Checkpoint
+from privplan.fl.running.checkpoint import MODEL_FILE, MODELS_FOLDER, Checkpoint
 from privplan.fl.shuffling import Shuffling
 
 from ..fl.foreign import killed, privplan
@@ -130,9 +130,11 @@ def test_it_is_killed_and_resumed_with_its_state(tmp_path: Path) -> None:
     first = Checkpoint.read(folder / "checkpoint.npz")
     assert np.array_equal(first.state["average"], first.parameters)
     resume(folder)
-    last = Checkpoint.read(folder / MODEL)
+    last = Checkpoint.read(folder / MODEL_FILE)
     assert last.round == 3
-    released = [Checkpoint.read(path).parameters for path in sorted((folder / MODELS).iterdir())]
+    released = [
+        Checkpoint.read(path).parameters for path in sorted((folder / MODELS_FOLDER).iterdir())
+    ]
     assert np.array_equal(released[0], first.parameters)
     assert last.state["average"] == pytest.approx(np.mean(released, axis=0), rel=1e-9)
     report = audit_budget(folder)

@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.running import Configuration, Ready, begin, take_up
-from privplan.fl.running.session import carry_out
+from privplan.fl.running import Configuration, ReadyRun, ready_new_run, ready_to_resume
+from privplan.fl.running.session import execute
 
 
 def attempt(config: Path, folder: Path) -> None:
     """Begin the run in the folder, or go on with it."""
     source = Configuration.read(config)
     fresh = not folder.exists() or not any(folder.iterdir())
-    ready: Ready = begin(source, folder) if fresh else take_up(source, folder)
+    ready: ReadyRun = ready_new_run(source, folder) if fresh else ready_to_resume(source, folder)
     with ready.writer:
-        carry_out(ready.prepared, folder, ready.writer, progress=ready.progress)
+        execute(ready.prepared, folder, ready.writer, progress=ready.progress)
 
 
 WRITES = [

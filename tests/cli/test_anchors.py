@@ -229,20 +229,20 @@ def test_the_page_on_logs_is_where_verdicts_point(run: Run) -> None:
 
 def cut_off(folder: Path) -> str:
     """Leave a run of this version that was cut off after its first round; return its head."""
-    from privplan.fl.running import Configuration, begin
-    from privplan.fl.running.session import carry_out
+    from privplan.fl.running import Configuration, ready_new_run
+    from privplan.fl.running.session import execute
 
     Path("run.toml").write_text(
         '[run]\nsystem = "uldp-avg"\nrounds = 3\n[data]\nname = "breast-cancer"\nusers = 6\n'
         "silos = 2\n[privacy]\nnoise_multiplier = 5.0\n[training]\nlocal_epochs = 1\nbatch = 64\n"
     )
-    ready = begin(Configuration.read(Path("run.toml")), folder)
+    ready = ready_new_run(Configuration.read(Path("run.toml")), folder)
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with ready.writer, pytest.raises(KeyboardInterrupt):
-        carry_out(ready.prepared, folder, ready.writer, report=stop)
+        execute(ready.prepared, folder, ready.writer, report=stop)
     return str(ready.writer.head)
 
 

@@ -18,8 +18,8 @@ from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
 from privplan.cli.commands import audit_attack as audit_attack_command
 from privplan.fl.log.canonical import LOG
-from privplan.fl.running import Configuration, begin
-from privplan.fl.running.session import carry_out
+from privplan.fl.running import Configuration, ready_new_run
+from privplan.fl.running.session import execute
 
 from ..audit.attacked import MEASURED, Stand, configured, run_in
 from ..audit.broken import broken
@@ -381,9 +381,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.importorskip(name)
     folder = tmp_path_factory.mktemp("ran")
     (folder / "run.toml").write_text(RUN)
-    ready = begin(Configuration.read(folder / "run.toml"), folder / "run")
+    ready = ready_new_run(Configuration.read(folder / "run.toml"), folder / "run")
     with ready.writer:
-        carry_out(ready.prepared, ready.folder, ready.writer)
+        execute(ready.prepared, ready.folder, ready.writer)
     return ready.folder
 
 
@@ -426,9 +426,9 @@ def test_the_residual_tier_leaves_no_trace_in_the_log(run: Run, real: str) -> No
 def test_an_honest_run_with_unusual_noise_is_not_accused(run: Run, tmp_path: Path) -> None:
     """The noise of seed 18 has p-value .045, as that of about one seed in twenty is below .05."""
     (tmp_path / "run.toml").write_text(RUN.replace("rounds = 3", "rounds = 2\nseed = 18"))
-    ready = begin(Configuration.read(tmp_path / "run.toml"), tmp_path / "rare")
+    ready = ready_new_run(Configuration.read(tmp_path / "run.toml"), tmp_path / "rare")
     with ready.writer:
-        carry_out(ready.prepared, ready.folder, ready.writer)
+        execute(ready.prepared, ready.folder, ready.writer)
     outcome = run("audit", "attack", str(ready.folder), "--tier", "residual")
     assert outcome.code == 0
     assert (
@@ -461,13 +461,13 @@ def test_an_observer_that_the_run_does_not_know_is_refused(refused: Refused, rea
 def test_a_run_that_was_cut_off_is_audited_and_then_resumed(ran: Path, run: Run) -> None:
     content = (ran / "config.toml").read_bytes()
     Path("run.toml").write_bytes(content)
-    ready = begin(Configuration.read(Path("run.toml")), Path("cut"))
+    ready = ready_new_run(Configuration.read(Path("run.toml")), Path("cut"))
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with ready.writer, pytest.raises(KeyboardInterrupt):
-        carry_out(ready.prepared, ready.folder, ready.writer, report=stop)
+        execute(ready.prepared, ready.folder, ready.writer, report=stop)
     outcome = run("audit", "attack", "cut", "--tier", "claim", "--canaries", "2000", "--seed", "1")
     assert outcome.code == 0, outcome.err
     assert "The run is not closed" in outcome.err

@@ -145,7 +145,7 @@ def test_what_was_accepted_is_in_the_log_and_its_audit_is_an_error(run: Run) -> 
 def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier versions began such runs; what is left of one has to end, and its audit says so."""
     pytest.importorskip("torch")
-    from privplan.fl.running import Configuration, begin, session
+    from privplan.fl.running import Configuration, ready_new_run, session
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -153,9 +153,9 @@ def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as earlier:
         for module in ("privplan.fl.running.preparation", "privplan.fl.running.session"):
             earlier.setattr(f"{module}.require_small_delta", lambda _: None)
-        ready = begin(Configuration.read(Path(configured("0.2"))), Path("cut"))
+        ready = ready_new_run(Configuration.read(Path(configured("0.2"))), Path("cut"))
         with ready.writer, pytest.raises(KeyboardInterrupt):
-            session.carry_out(ready.prepared, ready.folder, ready.writer, report=stop)
+            session.execute(ready.prepared, ready.folder, ready.writer, report=stop)
     assert run("run", "--resume", "--out", "cut").code == 0
     assert run("audit", "budget", "cut").code == 1
 

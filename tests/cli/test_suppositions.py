@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.records import Reach, Security
-from privplan.fl.observers.suppositions import supposed_in, without_protocol
+from privplan.fl.observers.stated_assumptions import reach_assumptions, unenforced_assumption
 
 from ..packages.toys import installed
 from .conftest import Run
@@ -68,11 +68,11 @@ def test_a_run_supposes_what_an_audit_does() -> None:
     mixed, blind = Reach("shuffled", users=9), Reach("nothing", also=("times",))
     facts = Security("shuffler", 9, 9)
     reaches = {"analyzer": replace(mixed, rests_on=("a", "")), "shuffler": blind}
-    trusted = without_protocol(mixed, "analyzer", "shuffle", None)
+    trusted = unenforced_assumption(mixed, "analyzer", "shuffle", None)
     assert "trusted to mix" in trusted
-    assert supposed_in(reaches, "model", "shuffle", None) == (trusted, "assumed: a")
-    assert supposed_in(reaches, "model", "shuffle", facts) == ("assumed: a",)
-    seen = supposed_in(reaches, "shuffler", "shuffle", facts)
+    assert reach_assumptions(reaches, "model", "shuffle", None) == (trusted, "assumed: a")
+    assert reach_assumptions(reaches, "model", "shuffle", facts) == ("assumed: a",)
+    seen = reach_assumptions(reaches, "shuffler", "shuffle", facts)
     assert seen == ("assumed: when messages are sent depends on no data", "assumed: a")
-    assert supposed_in(reaches, "server", "shuffle", None) == ()
-    assert supposed_in(None, "model", "plain", None) == ()
+    assert reach_assumptions(reaches, "server", "shuffle", None) == ()
+    assert reach_assumptions(None, "model", "plain", None) == ()

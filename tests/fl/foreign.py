@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from privplan.fl.declarations.packages import GROUP
-from privplan.fl.declarations.registry import built_in
+from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations.packages import ENTRY_POINT_GROUP
 
 ROOT = Path(__file__).parents[2]
 BROUGHT = Path(__file__).parent / "brought"
@@ -64,7 +64,7 @@ def install(
     module = package.replace("-", "_")
     place.mkdir(exist_ok=True)
     (place / f"{module}.py").write_text(textwrap.dedent(source))
-    _described(place, package, version, f"[{GROUP}]\n{entry.format(module)}\n")
+    _described(place, package, version, f"[{ENTRY_POINT_GROUP}]\n{entry.format(module)}\n")
 
 
 def as_pip(place: Path, project: Path, version: str = "1.0") -> Path:

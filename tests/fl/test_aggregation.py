@@ -24,7 +24,7 @@ from privplan.fl.log import LogWriter, read
 from privplan.fl.parties.network import SERVER, Message
 from privplan.fl.parties.transcripts import FOLDER, read_transcript
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.running.session import RunResult, execute
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -73,7 +73,7 @@ def changed(own: Settings = SMALL, **tables: Any) -> Settings:
 def started(settings: Settings, folder: Path) -> RunResult:
     folder.mkdir(exist_ok=True)
     with LogWriter.create(folder) as writer:
-        return carry_out(prepare(settings), folder, writer)
+        return execute(prepare(settings), folder, writer)
 
 
 def of(folder: Path, kind: type[Any]) -> list[Any]:
@@ -244,7 +244,7 @@ def test_transcripts_that_cannot_be_kept_cost_no_round(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path) as writer:
         (tmp_path / FOLDER).write_text("in the way")
         with pytest.raises(FileExistsError):
-            carry_out(own, tmp_path, writer)
+            execute(own, tmp_path, writer)
     assert not of(tmp_path, records.RoundIntent)
 
 

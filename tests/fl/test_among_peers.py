@@ -21,12 +21,13 @@ from privplan.audit.edits import edits_of
 from privplan.fl.aggregation.weighted_sum import weighted_views
 from privplan.fl.fedavg.averaging import FedAvg
 from privplan.fl.log import LogWriter, read
-from privplan.fl.observers.names import AMONG_PEERS
+from privplan.fl.observers.names import PEER_OBSERVERS
 from privplan.fl.parties.network import Message, Network
 from privplan.fl.running.forecast import forecast
-from privplan.fl.running.preparation import Prepared, prepare, randomness
-from privplan.fl.running.resumption import taken_up
-from privplan.fl.running.session import carry_out
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.prepared_run import PreparedRun
+from privplan.fl.running.resumption import prepare_resumption
+from privplan.fl.running.session import execute
 from privplan.fl.secagg.decentralised import PartialSum
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
@@ -63,10 +64,10 @@ def settings_of(
     )
 
 
-def begun(settings: Settings, folder: Path, prepared: Prepared | None = None) -> Any:
+def begun(settings: Settings, folder: Path, prepared: PreparedRun | None = None) -> Any:
     folder.mkdir()
     with LogWriter.create(folder) as writer:
-        return carry_out(prepared or prepare(settings), folder, writer)
+        return execute(prepared or prepare(settings), folder, writer)
 
 
 def of(folder: Path, kind: Any) -> list[Any]:
@@ -82,7 +83,7 @@ def test_a_peer_sees_what_a_silo_sees_under_masks(silos: int, neighbours: str) -
     options: dict[str, Any] = {"silos": silos, "rule": "uniform", "neighbours": neighbours}
     peers = weighted_views(SIGMA, aggregation="shares", **options)
     masked = weighted_views(SIGMA, aggregation="masked", **options)
-    assert tuple(peers) == AMONG_PEERS
+    assert tuple(peers) == PEER_OBSERVERS
     assert (peers["model"], peers["peer"]) == (masked["model"], masked["silo"])
 
 
@@ -169,9 +170,9 @@ def test_settings_that_peers_cannot_have_are_refused(given: dict[str, str], why:
 
 
 def test_the_verdict_is_about_those_that_there_are() -> None:
-    assert parsed().privacy.observers == AMONG_PEERS
+    assert parsed().privacy.observers == PEER_OBSERVERS
     assert parsed(privacy='observers = ["peer"]').privacy.observers == ("peer",)
-    assert settings_of().privacy.observers == AMONG_PEERS
+    assert settings_of().privacy.observers == PEER_OBSERVERS
     assert parsed(privacy='observer = "peer"').privacy.observer == "peer"
     with pytest.raises(InvalidInput, match="no observer 'peer' of its own"):
         prepare(settings_of(privacy={"observer": "peer"}, aggregation="masked"))
@@ -214,10 +215,10 @@ def test_the_audit_finds_what_the_run_promised(
     assert report.ok
     assert edits_of(tmp_path / "run") == ()
     rows = {row.observer: row for row in report.rows}
-    assert tuple(rows) == AMONG_PEERS
+    assert tuple(rows) == PEER_OBSERVERS
     assert report.worst is not None
     assert report.worst.named == 2
-    model, peer = (result.guarantees[who].epsilon.upper for who in AMONG_PEERS)
+    model, peer = (result.guarantees[who].epsilon.upper for who in PEER_OBSERVERS)
     assert rows["model"].total.upper == pytest.approx(model, rel=1e-6)
     # It is about what lies elsewhere, so of even weights it may be below the model's.
     assert rows["peer"].total.upper == pytest.approx(peer, rel=1e-6)
@@ -265,10 +266,10 @@ def test_a_run_that_is_killed_goes_on_among_peers(system: str, tmp_path: Path) -
     own, folder = settings_of(system), tmp_path / "run"
     folder.mkdir()
     with LogWriter.create(folder) as writer, pytest.raises(Stop):
-        carry_out(prepare(own), folder, writer, report=stop)
+        execute(prepare(own), folder, writer, report=stop)
     writer, progress = LogWriter.resume(folder, randomness=randomness(own))
     with writer:
-        result = carry_out(taken_up(own, progress), folder, writer, progress=progress)
+        result = execute(prepare_resumption(own, progress), folder, writer, progress=progress)
     assert result.rounds == ROUNDS
     assert [one.round for one in of(folder, records.RoundIntent)] == [1, 2, 3]
     report = audit_budget(folder)
@@ -346,7 +347,7 @@ def test_a_changed_partial_sum_ends_in_an_abort_that_names_its_sender(
     meddled(prepared.system.network, change)
     folder.mkdir()
     with LogWriter.create(folder) as writer, pytest.raises(ProtocolFault, match="silo-2"):
-        carry_out(prepared, folder, writer)
+        execute(prepared, folder, writer)
     (abort,) = of(folder, records.RoundAbort)
     assert (abort.reason, abort.round) == ("error", 2)
     intents, releases = of(folder, records.RoundIntent), of(folder, records.RoundRelease)
@@ -358,7 +359,7 @@ def test_a_changed_partial_sum_ends_in_an_abort_that_names_its_sender(
 @runs
 def test_a_forecast_says_what_a_peer_would_learn(tmp_path: Path) -> None:
     found = forecast(settings_of())
-    assert tuple(one.observer for one in found.observers) == AMONG_PEERS
+    assert tuple(one.observer for one in found.observers) == PEER_OBSERVERS
     for one in found.observers:
         assert one.lowered_by is not None
         assert one.lowered_by.name in ("half the rounds", "twice the noise")

@@ -22,8 +22,8 @@ from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES, canary_count
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation.sums import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
+from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
-from privplan.fl.declarations.registry import built_in
 from privplan.fl.frame.promise import PHASE
 from privplan.fl.frame.setup import Promised, setup
 from privplan.fl.frame.system import Round, digest

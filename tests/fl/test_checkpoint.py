@@ -16,15 +16,19 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Evaluation
 from privplan.fl.files import atomic
 from privplan.fl.running import checkpoint
-from privplan.fl.running.checkpoint import Checkpoint, Measured
-from privplan.fl.running.interruption import Unbroken, held, terminable
+from privplan.fl.running.checkpoint import Checkpoint, RoundMeasurement
+from privplan.fl.running.interruption import (
+    UninterruptedRecorder,
+    interruptions_delayed,
+    sigterm_as_interrupt,
+)
 
 KEPT = Checkpoint(
     "ab" * 16,
     3,
     "logistic",
     np.array([0.5, -0.0, 1e-300]),
-    (Measured(2, {"accuracy": 0.5, "loss": float("nan")}, {"model": float("inf")}),),
+    (RoundMeasurement(2, {"accuracy": 0.5, "loss": float("nan")}, {"model": float("inf")}),),
 )
 
 
@@ -57,7 +61,13 @@ def npz(path: Path, **arrays: object) -> None:
 
 
 def about(**changes: object) -> np.ndarray:
-    found = {"format": checkpoint.FORMAT, "run_id": "a", "round": 1, "model": "m", "measured": []}
+    found = {
+        "format": checkpoint.CHECKPOINT_FORMAT,
+        "run_id": "a",
+        "round": 1,
+        "model": "m",
+        "measured": [],
+    }
     return np.frombuffer(json.dumps({**found, **changes}).encode(), np.uint8)
 
 
@@ -124,7 +134,7 @@ def test_interruptions_wait_while_something_is_written(number: int) -> None:
     before = signal.getsignal(number)
 
     def writing() -> None:
-        with terminable(), held():
+        with sigterm_as_interrupt(), interruptions_delayed():
             os.kill(os.getpid(), number)
             reached.append(True)
 
@@ -135,12 +145,12 @@ def test_interruptions_wait_while_something_is_written(number: int) -> None:
 
 
 def test_without_an_interruption_nothing_happens() -> None:
-    with held(), held():
+    with interruptions_delayed(), interruptions_delayed():
         pass
     done: list[int] = []
 
     def elsewhere() -> None:
-        with terminable(), held():
+        with sigterm_as_interrupt(), interruptions_delayed():
             done.append(1)
 
     thread = threading.Thread(target=elsewhere)
@@ -163,7 +173,7 @@ def test_a_recorder_finishes_its_line() -> None:
             lines.append("sealed")
             return {}
 
-    recorder = Unbroken(Slow())  # type: ignore[arg-type]
+    recorder = UninterruptedRecorder(Slow())  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         recorder.append(Evaluation(1, "declared-public", {}))
     with pytest.raises(KeyboardInterrupt):

@@ -16,7 +16,8 @@ from privplan.fl.declarations.checking import require_sound
 from privplan.fl.declarations.declaration import Declaration, Table
 from privplan.fl.declarations.registry import declaration_of, keys_by_table
 from privplan.fl.declarations.toml_key import Key
-from privplan.fl.declarations.toml_keys import LATER_SYSTEMS, LATER_TABLES, SHARED, SOME
+from privplan.fl.declarations.toml_keys import OPTIONAL_KEYS, SHARED_KEYS
+from privplan.fl.declarations.toml_words import PLANNED_SYSTEMS, PLANNED_TABLES
 from privplan.fl.frame.expected_log import NotStated, phase_of
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import tables_of
@@ -86,12 +87,12 @@ def test_a_key_is_taken_where_it_is_declared_and_nowhere_else(
 
 
 def test_the_keys_of_only_some_systems_are_those_that_one_has_and_one_has_not() -> None:
-    assert set(VALUES) >= set(SOME)
-    for table, key in SOME:
+    assert set(VALUES) >= set(OPTIONAL_KEYS)
+    for table, key in OPTIONAL_KEYS:
         uses = [system.has_use_for(table, key) for system in SYSTEMS.values()]
         assert any(uses), key
         assert not all(uses), key
-        assert key in [one.name for one in SHARED[table]]
+        assert key in [one.name for one in SHARED_KEYS[table]]
 
 
 def test_the_page_lists_every_system_and_says_whose_a_key_is() -> None:
@@ -144,8 +145,8 @@ def test_rules_of_a_system_hold_for_it(name: str, tables: Any, what: str) -> Non
 
 
 def test_words_for_later_are_no_systems_of_ours() -> None:
-    assert not set(LATER_SYSTEMS) & set(SYSTEMS)
-    assert not set(LATER_TABLES) & set(keys_by_table())
+    assert not set(PLANNED_SYSTEMS) & set(SYSTEMS)
+    assert not set(PLANNED_TABLES) & set(keys_by_table())
 
 
 def test_lists_and_pages_load_nothing_heavy() -> None:

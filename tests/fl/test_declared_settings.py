@@ -11,7 +11,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Claim, Planned, Population, Randomness, RunOpen
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.fl.running.resumption import require_same_settings
-from privplan.fl.settings.schema import LogSettings, idle_tables
+from privplan.fl.settings.logged_tables import idle_tables
+from privplan.fl.settings.schema import LogSettings
 from privplan.fl.uldp.settings import UldpSettings
 
 from .configured import read

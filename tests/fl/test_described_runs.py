@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import privplan as pp
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.running import Configuration
-from privplan.fl.running.toml_writer import text_of
-from privplan.fl.settings.schema import Settings, read_settings
+from privplan.fl.running.toml_writer import toml_bytes
+from privplan.fl.settings.file import read_settings
+from privplan.fl.settings.schema import Settings
 
 from .wards import Tables, ward, written
 
@@ -83,7 +84,7 @@ EXTRA: Final[dict[str, Tables]] = {
 
 
 def test_settings_are_written_so_that_they_read_back() -> None:
-    described = {**configurations(), **{name: text_of(ward(**x)) for name, x in EXTRA.items()}}
+    described = {**configurations(), **{name: toml_bytes(ward(**x)) for name, x in EXTRA.items()}}
     assert len(described) > 60
     for name, content in described.items():
         Path("run.toml").write_bytes(content)
@@ -132,6 +133,6 @@ VALUES = st.one_of(
 )
 @settings(max_examples=200, deadline=None)
 def test_flat_tables_read_back(tables: Tables) -> None:
-    again = tomllib.loads(text_of(tables).decode())
+    again = tomllib.loads(toml_bytes(tables).decode())
     assert again == tables
     assert repr(again) == repr(tables)  # True is not 1, and -0.0 is not 0.0

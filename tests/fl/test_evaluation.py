@@ -17,13 +17,17 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.verify import verify
 from privplan.fl.datasets.registry import load
-from privplan.fl.declarations.toml_keys import DATASETS
+from privplan.fl.declarations.toml_words import DATASETS
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.preparation import prepare, randomness
-from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.running.session import RunResult, execute
 from privplan.fl.settings import public_test_data
 from privplan.fl.settings.file import parse
-from privplan.fl.settings.public_test_data import BUNDLED, EARLIER, evaluation_data
+from privplan.fl.settings.public_test_data import (
+    BUNDLED_SOURCES,
+    DECLARED_BY_EARLIER_VERSION,
+    evaluation_data,
+)
 from privplan.fl.settings.schema import EvaluationSettings, Settings
 
 from .test_datasets import tiny_cards
@@ -78,15 +82,15 @@ def cards(tmp_path: Path) -> Any:
 @pytest.mark.parametrize("name", DATASETS)
 def test_bundled_data_are_public_and_no_others(name: str) -> None:
     found = evaluation_data(of(name))
-    assert found.public == (name in BUNDLED)
-    assert found.source == BUNDLED.get(name)
+    assert found.public == (name in BUNDLED_SOURCES)
+    assert found.source == BUNDLED_SOURCES.get(name)
     assert found.why
 
 
-@pytest.mark.parametrize("name", BUNDLED)
+@pytest.mark.parametrize("name", BUNDLED_SOURCES)
 def test_bundled_data_need_no_path_and_are_published_where_they_say(name: str) -> None:
     pytest.importorskip("sklearn")
-    assert load(name).citation.rsplit("doi ", 1)[1] in BUNDLED[name]
+    assert load(name).citation.rsplit("doi ", 1)[1] in BUNDLED_SOURCES[name]
 
 
 def test_a_declaration_with_a_source_counts_and_none_is_none(cards: Any) -> None:
@@ -154,14 +158,14 @@ def test_a_source_may_be_an_address_or_a_title(source: str) -> None:
 
 def started(settings: Settings, folder: Path, **more: Any) -> RunResult:
     with LogWriter.create(folder, fsync="never") as writer:
-        return carry_out(prepare(settings), folder, writer, **more)
+        return execute(prepare(settings), folder, writer, **more)
 
 
 def resumed(settings: Settings, folder: Path) -> RunResult:
     prepared = prepare(settings, segment=verify(folder).recoveries + 1)
     writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
     with writer:
-        return carry_out(prepared, folder, writer, progress=progress)
+        return execute(prepared, folder, writer, progress=progress)
 
 
 def evaluations(folder: Path) -> list[Evaluation]:
@@ -247,13 +251,15 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_began(
 
     with monkeypatch.context() as patch:
         patch.setattr(Settings, "to_json", before)
-        patch.setattr("privplan.fl.running.preparation.evaluation_data", lambda _: EARLIER)
+        patch.setattr(
+            "privplan.fl.running.preparation.evaluation_data", lambda _: DECLARED_BY_EARLIER_VERSION
+        )
         cut(settings, folder)
     for declared in (PUBLIC, NONE):
         with pytest.raises(InvalidInput, match=r"\[evaluation\] test"):
             resumed(cards(more=declared), folder)
     result = resumed(settings, folder)
-    assert result.test == EARLIER
+    assert result.test == DECLARED_BY_EARLIER_VERSION
     assert {one.round for one in evaluations(folder)} == {1, 2}
     assert {one.source for one in evaluations(folder)} == {None}
     said = "The test data are public: declared public, source not stated."
@@ -262,5 +268,5 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_began(
 
 
 def test_the_module_says_nothing_of_data_sets_that_do_not_exist() -> None:
-    assert set(public_test_data.BUNDLED) <= set(DATASETS)
-    assert np.all([0 < len(one) <= 300 for one in BUNDLED.values()])
+    assert set(public_test_data.BUNDLED_SOURCES) <= set(DATASETS)
+    assert np.all([0 < len(one) <= 300 for one in BUNDLED_SOURCES.values()])

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.running.forecast import HALF, TWICE, Expected, Forecast, forecast
+from privplan.fl.running.forecast import (
+    DOUBLE_NOISE,
+    HALF_ROUNDS,
+    Forecast,
+    ObserverForecast,
+    forecast,
+)
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
@@ -35,7 +41,7 @@ def settings(
     return parse(text.encode(), "run.toml")
 
 
-def of(found: Forecast, observer: str) -> Expected:
+def of(found: Forecast, observer: str) -> ObserverForecast:
     (only,) = (one for one in found.observers if one.observer == observer)
     return only
 
@@ -55,7 +61,7 @@ def test_a_change_is_what_another_run_would_prove() -> None:
     best = of(forecast(own), "model").lowered_by
     louder = replace(own, privacy=replace(own.privacy, noise_multiplier=10.0))
     assert best is not None
-    assert best.name == TWICE
+    assert best.name == DOUBLE_NOISE
     assert best.epsilon == prepare(louder).plan.guarantees["model"].epsilon.upper
 
 
@@ -81,7 +87,7 @@ def test_rounds_that_a_budget_cuts_are_not_counted_again() -> None:
     [
         ('[training]\nweighting = "records"\n', "server", 'aggregation = "masked"'),
         ('[training]\nweighting = "records"\n', "silo-with-records", 'weighting = "uniform"'),
-        ('[security]\naggregation = "masked"\n', "server", TWICE),
+        ('[security]\naggregation = "masked"\n', "server", DOUBLE_NOISE),
     ],
 )
 def test_what_lowers_an_observers_epsilon_most(more: str, observer: str, name: str) -> None:
@@ -106,7 +112,7 @@ def test_one_round_is_not_halved() -> None:
     found = forecast(settings(rounds=1))
     best = of(found, "model").lowered_by
     assert best is not None
-    assert best.name not in (HALF,)
+    assert best.name not in (HALF_ROUNDS,)
 
 
 @pytest.mark.parametrize(

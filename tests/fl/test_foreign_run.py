@@ -16,7 +16,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations.registry import declaration_of
-from privplan.fl.running import preparation
+from privplan.fl.running import measuring, run_data
 
 from .foreign import ROOT, as_pip, killed, privplan
 
@@ -155,14 +155,14 @@ def test_a_system_says_what_it_makes_of_data_and_how_it_is_measured(
     settings: Any = SimpleNamespace(system=system, run=SimpleNamespace(system="toy"), labels=[0, 1])
     for public, said in ((True, {"length": 2.0}), (False, {})):
         prepared: Any = SimpleNamespace(settings=settings, test=SimpleNamespace(public=public))
-        assert preparation.measure(prepared, np.zeros(2)) == said
-    federation, dataset = preparation._federation(settings)
+        assert measuring.measure(prepared, np.zeros(2)) == said
+    federation, dataset = run_data.federation_of(settings)
     assert federation.labels.tolist() == [0, 1]
     assert list(dataset) == ["federation"]
-    assert preparation._federation(settings)[1] == dataset
+    assert run_data.federation_of(settings)[1] == dataset
     settings.labels = [1, 1]  # a run would not be resumed on them, though no digest was given
-    assert preparation._federation(settings)[1] != dataset
+    assert run_data.federation_of(settings)[1] != dataset
     for bad in ("none", "numbers", "alone"):
         settings.system = replace(system, data=f"toy_hooks:{bad}", package="toys")
         with pytest.raises(InvalidInput, match=r"`data` of toy \(package toys\)"):
-            preparation._federation(settings)
+            run_data.federation_of(settings)

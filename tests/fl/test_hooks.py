@@ -14,7 +14,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.frame.system import digest
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare
 
 from .foreign import BROUGHT
@@ -37,12 +37,12 @@ def test_killed_and_taken_up_it_ends_where_it_would_have(
     system: str, conducting: Any, tmp_path: Path
 ) -> None:
     assert by_itself("killed", system, tmp_path) == -signal.SIGKILL
-    kept = Checkpoint.read(tmp_path / CHECKPOINT)
+    kept = Checkpoint.read(tmp_path / CHECKPOINT_FILE)
     assert kept.round == conducting.CUT
     result = conducting.resumed(system, tmp_path)
     parameters, state = conducting.uninterrupted(system, conducting.CUT)
     assert result.parameters.tobytes() == parameters.tobytes()
-    last = Checkpoint.read(tmp_path / MODEL)
+    last = Checkpoint.read(tmp_path / MODEL_FILE)
     assert last.state.keys() == state.keys() == prepare_state(conducting, system)
     assert all(last.state[name].tobytes() == array.tobytes() for name, array in state.items())
     assert digest(last.parameters) == result.model
@@ -72,7 +72,7 @@ def test_momentum_that_is_not_stated_is_refused_on_resume(conducting: Any, tmp_p
         conducting.resumed("hidden-momentum", tmp_path)
     assert "hidden-momentum (package numpy)" in why.value.what
     assert "class Hidden does not state" in why.value.why
-    assert Checkpoint.read(tmp_path / CHECKPOINT).state == {}
+    assert Checkpoint.read(tmp_path / CHECKPOINT_FILE).state == {}
     assert (tmp_path / "log.jsonl").read_bytes().startswith(before)
 
 
@@ -132,7 +132,7 @@ def test_a_step_that_returns_no_model_releases_nothing(
     )
     with pytest.raises(InvalidInput, match="next model of fedprox must be a vector"):
         conducting.begun("fedprox", tmp_path)
-    assert not (tmp_path / CHECKPOINT).exists()
+    assert not (tmp_path / CHECKPOINT_FILE).exists()
 
 
 def test_hooks_are_those_of_every_way_to_sum(conducting: Any) -> None:

@@ -21,7 +21,8 @@ from privplan.audit.verify import verify
 from privplan.fl.frame.rounds import Draft
 from privplan.fl.frame.user_sum import Held
 from privplan.fl.running import RunInterrupted, preparation
-from privplan.fl.settings.schema import Settings, read_settings
+from privplan.fl.settings.file import read_settings
+from privplan.fl.settings.schema import Settings
 
 from .wards import Tables, command, ward, written
 
@@ -239,7 +240,7 @@ def test_an_interruption_before_the_run_was_begun(monkeypatch: pytest.MonkeyPatc
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(starting, "keep_configuration", interrupted)
+    monkeypatch.setattr(starting, "save_configuration", interrupted)
     with pytest.raises(RunInterrupted, match=r"No round was under way\. Begin it again"):
         pp.run(ward(), "out")
     assert not Path("out").exists()

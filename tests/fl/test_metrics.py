@@ -50,7 +50,7 @@ def test_concordance_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     time, event, risk = rng.integers(0, 9, 60), rng.integers(0, 2, 60), rng.normal(size=60)
     whole = metrics.concordance(time, event, risk)
-    monkeypatch.setattr(metrics, "_PAIRS", 130)
+    monkeypatch.setattr(metrics, "_MAX_PAIRS_AT_ONCE", 130)
     assert metrics.concordance(time, event, risk) == whole
 
 

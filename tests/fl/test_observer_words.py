@@ -14,8 +14,8 @@ from privplan.audit.report import page
 from privplan.cli.reports import describe
 from privplan.fl.declarations.registry import declared
 from privplan.fl.observers import words
-from privplan.fl.observers.names import WORDS, phrase
-from privplan.fl.observers.words import TABLE, in_a_run, who
+from privplan.fl.observers.names import OBSERVERS
+from privplan.fl.observers.words import SENTENCES, in_a_run, phrase, who_is
 
 ROOT: Final = Path(__file__).parents[2]
 SPEAKING: Final = sorted([*(ROOT / "cli").rglob("*"), *(ROOT / "audit" / "report").rglob("*")])
@@ -25,16 +25,16 @@ def test_examples() -> None:
     assert doctest.testmod(words).failed == 0
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", OBSERVERS)
 def test_every_observer_has_a_sentence(name: str) -> None:
-    assert phrase(name) == TABLE[name].who == who(name) != name
+    assert phrase(name) == SENTENCES[name].who == who_is(name) != name
     assert in_a_run(name, "plain")
 
 
 @pytest.mark.parametrize("name", ["auditor", "silo-7", "server+0"])
 def test_an_observer_that_nobody_knows_has_one_too(name: str) -> None:
     expected = f"the observer {name}"
-    assert phrase(name) == who(name) == in_a_run(name, "plain", told_apart=True) == expected
+    assert phrase(name) == who_is(name) == in_a_run(name, "plain", told_apart=True) == expected
 
 
 def test_what_the_server_sees_depends_on_the_aggregation() -> None:
@@ -50,9 +50,9 @@ def test_a_silo_is_told_apart_from_those_that_hold_records() -> None:
 
 
 def test_the_commands_say_what_the_table_says() -> None:
-    for name in TABLE:
+    for name in SENTENCES:
         (hidden, *_) = describe.assumptions(ev.Gaussian(1.0), "add-remove", "user", name)
-        assert hidden.endswith(f"from {TABLE[name].who}.")
+        assert hidden.endswith(f"from {SENTENCES[name].who}.")
     assert page.phrase is phrase
 
 
@@ -70,7 +70,7 @@ def texts_in(path: Path) -> list[str]:
 def test_nobody_else_has_such_sentences() -> None:
     sentences = {
         sentence
-        for row in TABLE.values()
+        for row in SENTENCES.values()
         for sentence in (row.who, row.in_a_run, row.told_apart, *row.sees.values())
         if len(sentence) > len("the coordinator")
     }

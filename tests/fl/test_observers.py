@@ -17,19 +17,20 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.observers import names
-from privplan.fl.observers.names import (
+from privplan.fl.observers import assumptions, names, words
+from privplan.fl.observers.assumptions import (
     HONEST_SERVER,
-    OTHERS_PART,
+    OTHER_SILOS_RECORDS,
+    PROTOCOL_FOLLOWED,
     Circumstances,
-    circumstances_of,
-    coalition_of,
-    phrase,
-    relieved_by,
-    rests_on,
-    unit_before,
+    assumptions_of,
+    remedies,
 )
-from privplan.fl.running.preparation import Prepared, prepare
+from privplan.fl.observers.names import coalition_of
+from privplan.fl.observers.words import phrase, unit_before
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.prepared_run import PreparedRun
+from privplan.fl.settings.circumstances import circumstances_of
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
 
@@ -50,7 +51,7 @@ def settings(
     return parse(text.encode(), "run.toml")
 
 
-def prepared(**given: Any) -> Prepared:
+def prepared(**given: Any) -> PreparedRun:
     return prepare(settings(**given))
 
 
@@ -60,7 +61,7 @@ def refused(**given: Any) -> str:
     return " ".join((caught.value.what, caught.value.why, caught.value.next_step))
 
 
-def epsilons(own: Prepared) -> dict[str, float]:
+def epsilons(own: PreparedRun) -> dict[str, float]:
     return {who: one.epsilon.upper for who, one in own.plan.guarantees.items()}
 
 
@@ -78,9 +79,9 @@ def epsilon_of(mu: float, delta: float = 1e-5) -> float:
 
 
 def test_examples_run() -> None:
-    found = doctest.testmod(names)
-    assert found.attempted > 3
-    assert found.failed == 0
+    found = [doctest.testmod(module) for module in (names, assumptions, words)]
+    assert sum(module.attempted for module in found) > 3
+    assert not any(module.failed for module in found)
 
 
 @pytest.mark.parametrize(
@@ -303,15 +304,17 @@ def test_moments_and_training_are_counted_for_the_same_coalitions(aggregation: s
 @pytest.mark.parametrize("aggregation", ["plain", "masked"])
 @pytest.mark.parametrize("who", ["model", "server", "silo", "server+2"])
 def test_weights_by_records_in_the_clear_rest_on_counts(who: str, aggregation: str) -> None:
-    clear = rests_on(who, Circumstances(aggregation, "records", 5))
+    clear = assumptions_of(who, Circumstances(aggregation, "records", 5))
     assert clear[0].startswith("N_u")
-    even = rests_on(who, Circumstances(aggregation, "uniform", 5))
+    even = assumptions_of(who, Circumstances(aggregation, "uniform", 5))
     assert clear[1:] == even
-    assert rests_on(who, Circumstances("private-weighting", "records", 5)) == (names.FOLLOWED,)
+    assert assumptions_of(who, Circumstances("private-weighting", "records", 5)) == (
+        PROTOCOL_FOLLOWED,
+    )
 
 
 def test_with_a_single_silo_there_is_nobody_to_learn_a_count() -> None:
-    assert rests_on("model", Circumstances("plain", "records", 1)) == ()
+    assert assumptions_of("model", Circumstances("plain", "records", 1)) == ()
 
 
 @pytest.mark.parametrize(
@@ -329,17 +332,17 @@ def test_masks_that_a_lying_server_could_take_off_say_so(
     circumstances = circumstances_of(own.settings, silos)
     named = ["server"] + [f"server+{colluders}"] * bool(colluders)
     for who in named:
-        assert (HONEST_SERVER in rests_on(who, circumstances)) == trusts
-    assert HONEST_SERVER not in rests_on("model", circumstances)
+        assert (HONEST_SERVER in assumptions_of(who, circumstances)) == trusts
+    assert HONEST_SERVER not in assumptions_of("model", circumstances)
 
 
 @pytest.mark.parametrize("observer", ["silo-with-records", "server+2-with-records"])
 def test_who_holds_a_part_of_the_unit_is_promised_what_the_others_hold(observer: str) -> None:
     uniform = Circumstances("masked", "uniform", 5)
-    assert OTHERS_PART in rests_on(observer, uniform)
+    assert OTHER_SILOS_RECORDS in assumptions_of(observer, uniform)
     assert unit_before(observer, "user") == "user's records in the other silos"
     without = observer.removesuffix("-with-records")
-    assert OTHERS_PART not in rests_on(without, uniform)
+    assert OTHER_SILOS_RECORDS not in assumptions_of(without, uniform)
     assert unit_before(without, "user") == "user (all records in other silos)"
 
 
@@ -347,13 +350,13 @@ def test_a_search_that_is_not_counted_stands_beside_every_number() -> None:
     own = settings()
     searched = replace(own, run=replace(own.run, trials=50))
     for who in ("model", "server", "silo"):
-        assert any("50 runs" in one for one in rests_on(who, circumstances_of(searched, 5)))
-        assert not any("runs" in one for one in rests_on(who, circumstances_of(own, 5)))
+        assert any("50 runs" in one for one in assumptions_of(who, circumstances_of(searched, 5)))
+        assert not any("runs" in one for one in assumptions_of(who, circumstances_of(own, 5)))
 
 
 def test_private_moments_are_relieved_by_uniform_weights_alone() -> None:
     moments = replace(circumstances_of(settings(), 5), moments=True)
-    (relief,) = relieved_by(moments)
+    (relief,) = remedies(moments)
     assert "uniform" in relief
     assert "private-weighting" not in relief
-    assert "private-weighting" in relieved_by(replace(moments, moments=False))[0]
+    assert "private-weighting" in remedies(replace(moments, moments=False))[0]

@@ -20,7 +20,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import PlannedPhase
 from privplan.audit.verify import verify
-from privplan.fl.declarations.registry import built_in
+from privplan.fl.declarations.built_in import built_in
 from privplan.fl.frame.phases import (
     Follow,
     Once,
@@ -32,10 +32,10 @@ from privplan.fl.frame.phases import (
 from privplan.fl.frame.rounds import rehearsed_rounds
 from privplan.fl.frame.state import State
 from privplan.fl.log import LogWriter, read
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.resumption import require_resumable
-from privplan.fl.running.session import carry_out
+from privplan.fl.running.session import execute
 
 runs = pytest.mark.skipif(find_spec("sklearn") is None, reason="runs need the extra `fl`")
 
@@ -171,8 +171,8 @@ def test_two_phases_are_cut_off_anywhere_and_go_on(
             raise Stop
 
     with LogWriter.create(tmp_path) as writer, pytest.raises(Stop):
-        carry_out(prepared, tmp_path, writer, report=stop)
-    assert Checkpoint.read(tmp_path / CHECKPOINT).round == after
+        execute(prepared, tmp_path, writer, report=stop)
+    assert Checkpoint.read(tmp_path / CHECKPOINT_FILE).round == after
     result = conducting.resumed("stages", tmp_path)
     intents = of(tmp_path, records.RoundIntent)
     assert [(one.phase, one.round) for one in intents] == [
@@ -237,7 +237,7 @@ def test_a_round_that_is_cut_between_its_intents_is_spent_by_its_number(
 ) -> None:
     with cut_off(monkeypatch, 2):
         conducting.begun("doubled", tmp_path)
-    assert Checkpoint.read(tmp_path / CHECKPOINT).round == 1
+    assert Checkpoint.read(tmp_path / CHECKPOINT_FILE).round == 1
     with cut_off(monkeypatch, 3):
         conducting.resumed("doubled", tmp_path)
     result = conducting.resumed("doubled", tmp_path)
@@ -261,11 +261,11 @@ def test_other_streams_of_a_cut_round_are_refused_like_those_of_any(
     """The kept model is that of the log's last release of a model, not of its last release."""
     with cut_off(monkeypatch, 3):
         conducting.begun("doubled", tmp_path)
-    kept = Checkpoint.read(tmp_path / CHECKPOINT)
+    kept = Checkpoint.read(tmp_path / CHECKPOINT_FILE)
     progress = conducting.progress_of(tmp_path)
     own = prepare(conducting.settings_of("doubled"), segment=1)
     assert require_resumable(own, tmp_path, progress).round == kept.round == 2
-    (tmp_path / CHECKPOINT).unlink()
+    (tmp_path / CHECKPOINT_FILE).unlink()
     with pytest.raises(InvalidInput, match="last released model is missing"):
         require_resumable(own, tmp_path, progress)
 
@@ -273,7 +273,7 @@ def test_other_streams_of_a_cut_round_are_refused_like_those_of_any(
 @runs
 def test_a_whole_model_names_its_parts(conducting: Any, tmp_path: Path) -> None:
     conducting.begun("stages", tmp_path)
-    kept = Checkpoint.read(tmp_path / MODEL)
+    kept = Checkpoint.read(tmp_path / MODEL_FILE)
     assert kept.parts == (("mean", (30,)), ("count", ()))
     arrays = kept.arrays()
     assert arrays["mean"].tolist() == kept.parameters[:30].tolist()

@@ -35,10 +35,11 @@ from privplan.fl.files import atomic
 from privplan.fl.frame.private_normalisation import NORMALISE, Normalising
 from privplan.fl.frame.system import digest
 from privplan.fl.log import LogWriter, read
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.running.preparation import Prepared, prepare, randomness
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.running.resumption import require_resumable
-from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.running.session import RunResult, execute
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -81,7 +82,7 @@ def started(settings: Settings, folder: Path, recorder: Any = None) -> RunResult
     """Make a whole run."""
     prepared = prepare(settings)
     with LogWriter.create(folder) as writer:
-        return carry_out(prepared, folder, recorder(writer) if recorder else writer)
+        return execute(prepared, folder, recorder(writer) if recorder else writer)
 
 
 def resumed(settings: Settings, folder: Path) -> RunResult:
@@ -90,7 +91,7 @@ def resumed(settings: Settings, folder: Path) -> RunResult:
     require_resumable(prepared, folder, progress_of(folder))
     writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
     with writer:
-        return carry_out(prepared, folder, writer, progress=progress)
+        return execute(prepared, folder, writer, progress=progress)
 
 
 def progress_of(folder: Path) -> records.Progress:
@@ -350,12 +351,12 @@ def require_whole(folder: Path, planned: int = 2) -> None:
     ]
     assert close.rounds == len(releases)
     assert releases[0].round == 0
-    kept = Checkpoint.read(folder / MODEL)
+    kept = Checkpoint.read(folder / MODEL_FILE)
     assert kept.moments is not None
     assert kept.moments.digest == releases[0].aggregate
     assert digest(kept.parameters) == close.model
     assert {one.model_out for one in releases[1:]} | {intents[1].model_in} >= {close.model}
-    assert not (folder / CHECKPOINT).exists()
+    assert not (folder / CHECKPOINT_FILE).exists()
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["released"] == len(releases) - 1
     assert metrics["planned"] == planned
@@ -368,7 +369,7 @@ def require_whole(folder: Path, planned: int = 2) -> None:
 def require_measured(folder: Path, kept: Checkpoint, said: Mapping[str, float]) -> None:
     """Require that the model's file, and records as they are read, give what the run measured."""
     prepared = prepare(changed(privacy={"normalisation_noise": 3.0}))
-    with np.load(folder / MODEL, allow_pickle=False) as arrays:
+    with np.load(folder / MODEL_FILE, allow_pickle=False) as arrays:
         lower, upper, mean, scale = (
             arrays[f"normalisation_{name}"] for name in ("lower", "upper", "mean", "scale")
         )
@@ -415,7 +416,7 @@ def test_training_sees_features_by_the_released_moments_alone(tmp_path: Path) ->
     """A seeded run equals one on a federation that was normalised by hand with what it released."""
     own = changed(run={"seed": 4})
     started(own, tmp_path)
-    kept = Checkpoint.read(tmp_path / MODEL)
+    kept = Checkpoint.read(tmp_path / MODEL_FILE)
     moments = kept.moments
     assert moments is not None
     prepared = prepare(own)
@@ -428,7 +429,7 @@ def test_training_sees_features_by_the_released_moments_alone(tmp_path: Path) ->
     assert parameters.tobytes() == kept.parameters.tobytes()
 
 
-def replayed(prepared: Prepared, features: Any) -> Any:
+def replayed(prepared: PreparedRun, features: Any) -> Any:
     """Return the model of the same rounds with the same streams, on features given by hand."""
 
     class Forgets:
@@ -474,7 +475,7 @@ def test_local_training_forgets_the_features_as_they_were_read() -> None:
         assert one.tobytes() == other.tobytes() != old.tobytes()
 
 
-def normalising_by_hand(prepared: Prepared) -> Any:
+def normalising_by_hand(prepared: PreparedRun) -> Any:
     """Return moments that nothing released: of a sum of zeros."""
     step = prepared.system.normalising
     assert step is not None
@@ -485,7 +486,7 @@ def test_public_normalisation_releases_nothing(tmp_path: Path) -> None:
     own = changed(data={"normalisation": "public"}, privacy={"normalisation_noise": None})
     started(own, tmp_path)
     assert {one.phase for one in of(tmp_path, records.RoundIntent)} == {"train"}
-    assert Checkpoint.read(tmp_path / MODEL).moments is None
+    assert Checkpoint.read(tmp_path / MODEL_FILE).moments is None
     assert json.loads((tmp_path / "metrics.json").read_text())["normalisation_noise"] is None
 
 
@@ -620,7 +621,7 @@ def test_what_a_phase_keeps_is_what_it_released_once(
     monkeypatch.setattr(Normalising, "release", release)
     with pytest.raises(InvalidInput, match=rf"uldp-avg \(package privplan\).* {what}"):
         started(SMALL, tmp_path)
-    assert not (tmp_path / MODEL).exists()
+    assert not (tmp_path / MODEL_FILE).exists()
     monkeypatch.undo()
     with pytest.raises(InvalidInput):
         resumed(SMALL, tmp_path)
@@ -648,7 +649,7 @@ def test_an_interruption_waits_until_the_moments_are_released(
 def test_a_run_goes_on_from_the_moments_that_it_released_and_no_others(tmp_path: Path) -> None:
     with pytest.raises(Stop):
         started(SMALL, tmp_path, lambda writer: Failing(writer, 4, written=False))
-    place = tmp_path / CHECKPOINT
+    place = tmp_path / CHECKPOINT_FILE
     kept = Checkpoint.read(place)
     assert kept.moments is not None
     moved = kept.moments.released.copy()
@@ -675,15 +676,15 @@ def test_moments_that_no_release_stands_for_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Stop):
         started(SMALL, tmp_path / "own", lambda writer: Failing(writer, 2, written=False))
     (opened,) = of(tmp_path / "own", records.RunOpen)
-    kept = Checkpoint.read(tmp_path / "other" / CHECKPOINT)
-    replace(kept, run_id=opened.run_id).write(tmp_path / "own" / CHECKPOINT)
+    kept = Checkpoint.read(tmp_path / "other" / CHECKPOINT_FILE)
+    replace(kept, run_id=opened.run_id).write(tmp_path / "own" / CHECKPOINT_FILE)
     with pytest.raises(InvalidInput, match="the log never released"):
         resumed(SMALL, tmp_path / "own")
 
 
 def test_files_that_hold_no_moments_are_no_models(tmp_path: Path) -> None:
     started(SMALL, tmp_path)
-    with np.load(tmp_path / MODEL) as arrays:
+    with np.load(tmp_path / MODEL_FILE) as arrays:
         content = dict(arrays)
     del content["normalisation_mean"]
     with (tmp_path / "broken.npz").open("wb") as file:

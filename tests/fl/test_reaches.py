@@ -9,15 +9,12 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Reach, Sampling, Security
-from privplan.fl.observers.names import WORDS, Circumstances, observer_name, phrase, rests_on
-from privplan.fl.observers.reaches import (
-    Route,
-    checked_reaches,
-    is_encrypted,
-    misfits,
-    reach_of,
-    reaches_of,
-)
+from privplan.fl.observers.assumptions import Circumstances, assumptions_of
+from privplan.fl.observers.names import OBSERVERS, observer_name
+from privplan.fl.observers.reaches import reach_of, reaches_of
+from privplan.fl.observers.route import Route, is_encrypted
+from privplan.fl.observers.stated_reaches import checked_reaches, inconsistent_fields
+from privplan.fl.observers.words import phrase
 
 from ..audit.shuffling import SMALL
 
@@ -114,7 +111,7 @@ def test_who_knows_the_sample(
 
 def test_a_name_that_the_table_does_not_have() -> None:
     assert reach_of("bystander", Route("plain", 5)) is None
-    assert set(reaches_of((*WORDS, "bystander"), Route("plain", 5))) == set(WORDS)
+    assert set(reaches_of((*OBSERVERS, "bystander"), Route("plain", 5))) == set(OBSERVERS)
 
 
 # --- what a system states -------------------------------------------------------------------------
@@ -152,10 +149,10 @@ def test_fields_that_do_not_go_together_are_refused_by_name(
     fields: dict[str, Any], field: str
 ) -> None:
     bad = replace(SMALL, **fields)
-    assert field in dict(misfits(bad))
+    assert field in dict(inconsistent_fields(bad))
     with pytest.raises(InvalidInput) as refused:
         checked_reaches({"model": Reach("sum"), "analyzer": bad}, "toy", "toys")
-    for word in ("'toy'", "'toys'", f"reaches.analyzer.{next(misfits(bad))[0]}"):
+    for word in ("'toy'", "'toys'", f"reaches.analyzer.{next(inconsistent_fields(bad))[0]}"):
         assert word in refused.value.what
 
 
@@ -190,6 +187,6 @@ def test_new_observers_have_a_phrase_and_say_what_they_rest_on(name: str) -> Non
     assert observer_name(observer=name) == name
     assert phrase(name) != name
     for aggregation in ("plain", "shares", "shuffle"):
-        told = rests_on(name, Circumstances(aggregation, "uniform", 5))
+        told = assumptions_of(name, Circumstances(aggregation, "uniform", 5))
         assert told
         assert all("tell" in one for one in told)

@@ -111,7 +111,7 @@ def test_few_epochs_at_once_change_no_bit(name: str, monkeypatch: pytest.MonkeyP
     start, recipe = model.initial(0), Recipe(0.05, 5, 4)
     whole = local_deltas(model, start, units, recipe)
     for room in (1, 2000, 20_000):
-        monkeypatch.setitem(deltas._ROOM, "cpu", room)
+        monkeypatch.setitem(deltas._BLOCK_NUMBERS, "cpu", room)
         np.testing.assert_array_equal(local_deltas(model, start, units, recipe), whole)
 
 
@@ -126,7 +126,7 @@ def test_a_long_unit_is_not_all_made_at_once(monkeypatch: pytest.MonkeyPatch) ->
         return steps(self, records, share)
 
     monkeypatch.setattr(Scores, "_steps", watched)
-    monkeypatch.setitem(deltas._ROOM, "cpu", 3 * 40 * 10)
+    monkeypatch.setitem(deltas._BLOCK_NUMBERS, "cpu", 3 * 40 * 10)
     list(delta_blocks(model, model.initial(0), units, Recipe(0.1, 7, 4)))
     assert seen == [3] * 10 + [3] * 10 + [1] * 10
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
-from privplan.fl.declarations import toml_keys
-from privplan.fl.declarations.registry import built_in, keys_by_table
+from privplan.fl.declarations import toml_words
+from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations.registry import keys_by_table
 from privplan.fl.settings import schema
-from privplan.fl.settings.file import LIMIT, parse
-from privplan.fl.settings.schema import Settings, read_settings
+from privplan.fl.settings.file import MAX_CONFIGURATION_BYTES, parse, read_settings
+from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.settings import UldpSettings
 
 BASE = {
@@ -50,7 +51,7 @@ def test_what_is_left_out_is_filled_in() -> None:
     assert found.privacy.unit == "user"
     assert found.privacy.delta == 1e-5
     assert found.training.clip > 0.0
-    assert found.training.model in toml_keys.MODELS
+    assert found.training.model in toml_words.MODELS
 
 
 def test_rounds_may_be_left_out() -> None:
@@ -185,7 +186,7 @@ def test_a_misspelt_word_suggests_the_right_one(tables: dict[str, str], step: st
     assert step in refused(made(**tables)).next_step
 
 
-@pytest.mark.parametrize("system", toml_keys.LATER_SYSTEMS)
+@pytest.mark.parametrize("system", toml_words.PLANNED_SYSTEMS)
 def test_systems_to_come_are_refused_as_such(system: str) -> None:
     error = refused(made(run=f'system = "{system}"'), Unsupported)
     assert "not available yet" in error.what
@@ -194,7 +195,7 @@ def test_systems_to_come_are_refused_as_such(system: str) -> None:
 
 def test_other_things_to_come_are_refused_as_such() -> None:
     refused(made(data='name = "ratings"'), Unsupported)
-    for table in toml_keys.LATER_TABLES:
+    for table in toml_words.PLANNED_TABLES:
         refused(made(**{table: "users = 3"}), Unsupported)
 
 
@@ -384,7 +385,7 @@ def test_contradictions_are_refused(tables: dict[str, str], what: str) -> None:
         (b"[run", "is not TOML"),
         (b'[run]\nsystem = "uldp-avg"\nsystem = "fedavg"\n', "is not TOML"),
         (b"\xff\xfe", "is not UTF-8"),
-        (b"#" * (LIMIT + 1), "is larger than 1 MiB"),
+        (b"#" * (MAX_CONFIGURATION_BYTES + 1), "is larger than 1 MiB"),
         (b"a = " + b"[" * 100_000, "is not TOML"),
         (b"a = " + b"9" * 5_000, "is not TOML"),
         (b"run = 3", "needs `run` to be a table"),
@@ -424,10 +425,10 @@ def test_the_models_are_those_that_exist() -> None:
     pytest.importorskip("torch")
     from privplan.fl.models import MODELS
 
-    assert set(toml_keys.MODELS) == set(MODELS)
+    assert set(toml_words.MODELS) == set(MODELS)
 
 
 def test_the_data_sets_are_those_that_exist() -> None:
     from privplan.fl.datasets import NAMES
 
-    assert set(toml_keys.DATASETS) == set(NAMES)
+    assert set(toml_words.DATASETS) == set(NAMES)

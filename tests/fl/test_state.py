@@ -21,9 +21,11 @@ from privplan.fl.data.moments import Moments
 from privplan.fl.frame.phases import Once, Phase
 from privplan.fl.frame.state import MOST, State, state_digest, states
 from privplan.fl.log import LogWriter, read
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.running.preparation import Prepared, first_state, prepare
-from privplan.fl.running.session import carry_out
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
+from privplan.fl.running.first_state import first_state
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.prepared_run import PreparedRun
+from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 
 runs = pytest.mark.skipif(
@@ -92,8 +94,8 @@ def test_other_shapes_are_refused(shapes: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["velocity", "arr_0", "self_", "A" * 64, "normalisation"])
 def test_what_is_kept_under_a_name_comes_back_from_the_file(name: str, tmp_path: Path) -> None:
     arrays = State(**{name: (3,)}).checked({name: np.arange(3.0)}, "toy")
-    Checkpoint("run", 1, "toy", np.zeros(2), state=arrays).write(tmp_path / MODEL)
-    kept = Checkpoint.read(tmp_path / MODEL).state
+    Checkpoint("run", 1, "toy", np.zeros(2), state=arrays).write(tmp_path / MODEL_FILE)
+    kept = Checkpoint.read(tmp_path / MODEL_FILE).state
     assert {key: value.tolist() for key, value in kept.items()} == {name: [0.0, 1.0, 2.0]}
 
 
@@ -163,7 +165,7 @@ def stopped(conducting: Any, system: str, folder: Path, after: int) -> None:
 
     prepared = prepare(conducting.settings_of(system))
     with LogWriter.create(folder) as writer, pytest.raises(Stop):
-        carry_out(prepared, folder, writer, report=stop)
+        execute(prepared, folder, writer, report=stop)
 
 
 @runs
@@ -173,7 +175,10 @@ def test_each_release_names_the_state_and_stateless_ones_none(
     conducting.begun("server-momentum", tmp_path / "momentum")
     lines = releases(tmp_path / "momentum")
     assert len({line.state_out for line in lines}) == len(lines) == conducting.ROUNDS
-    assert state_digest(Checkpoint.read(tmp_path / "momentum" / MODEL).state) == lines[-1].state_out
+    assert (
+        state_digest(Checkpoint.read(tmp_path / "momentum" / MODEL_FILE).state)
+        == lines[-1].state_out
+    )
     conducting.begun("uldp-avg", tmp_path / "plain")
     assert "state_out" not in (tmp_path / "plain" / "log.jsonl").read_text()
 
@@ -182,8 +187,8 @@ def test_each_release_names_the_state_and_stateless_ones_none(
 def test_a_stale_or_altered_state_is_refused(conducting: Any, tmp_path: Path) -> None:
     stopped(conducting, "server-momentum", tmp_path / "one", 1)
     stopped(conducting, "server-momentum", tmp_path / "own", 2)
-    path = tmp_path / "own" / CHECKPOINT
-    kept, earlier = Checkpoint.read(path), Checkpoint.read(tmp_path / "one" / CHECKPOINT)
+    path = tmp_path / "own" / CHECKPOINT_FILE
+    kept, earlier = Checkpoint.read(path), Checkpoint.read(tmp_path / "one" / CHECKPOINT_FILE)
     velocity = kept.state["velocity"]
     wrong: list[tuple[dict[str, Any], str]] = [
         (dict(earlier.state), r"`velocity`\) is not the one that the log released"),
@@ -212,26 +217,26 @@ def test_a_round_that_was_released_and_not_kept_goes_on_from_the_state_before(
     conducting: Any, tmp_path: Path
 ) -> None:
     stopped(conducting, "server-momentum", tmp_path, 2)
-    before = (tmp_path / CHECKPOINT).read_bytes()
-    prepared_file = Checkpoint.read(tmp_path / CHECKPOINT)
+    before = (tmp_path / CHECKPOINT_FILE).read_bytes()
+    prepared_file = Checkpoint.read(tmp_path / CHECKPOINT_FILE)
 
     def lost(measured: Any, _: int) -> None:
         if measured.round == 3:
             raise Stop
 
     from privplan.fl.running.preparation import randomness
-    from privplan.fl.running.resumption import taken_up
+    from privplan.fl.running.resumption import prepare_resumption
 
     settings = conducting.settings_of("server-momentum")
-    prepared = taken_up(settings, conducting.progress_of(tmp_path))
+    prepared = prepare_resumption(settings, conducting.progress_of(tmp_path))
     writer, progress = LogWriter.resume(tmp_path, randomness=randomness(settings))
     with writer, pytest.raises(Stop):
-        carry_out(prepared, tmp_path, writer, progress=progress, report=lost)
-    (tmp_path / CHECKPOINT).write_bytes(before)  # as if round 3 had never been kept
+        execute(prepared, tmp_path, writer, progress=progress, report=lost)
+    (tmp_path / CHECKPOINT_FILE).write_bytes(before)  # as if round 3 had never been kept
     conducting.resumed("server-momentum", tmp_path)
     last = releases(tmp_path)[-1]
     assert [line.round for line in releases(tmp_path)] == [1, 2, 3, 4]
-    kept = Checkpoint.read(tmp_path / MODEL)
+    kept = Checkpoint.read(tmp_path / MODEL_FILE)
     assert state_digest(kept.state) == last.state_out
     assert state_digest(prepared_file.state) == releases(tmp_path)[1].state_out
     metrics = json.loads((tmp_path / "metrics.json").read_text())
@@ -253,7 +258,7 @@ def test_a_state_that_is_not_finite_ends_the_run_before_the_checkpoint(
     monkeypatch.setattr(momenta.Momentum, "server_step", diverging)
     with pytest.raises(InvalidInput, match=r"`velocity` in the state of server-momentum .* finite"):
         conducting.begun("server-momentum", tmp_path)
-    assert Checkpoint.read(tmp_path / CHECKPOINT).round == 1
+    assert Checkpoint.read(tmp_path / CHECKPOINT_FILE).round == 1
     assert [line.round for line in releases(tmp_path)] == [1]
     assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])["reason"] == "error"
 
@@ -345,7 +350,7 @@ def test_two_phases_leave_no_array_of_one_name(conducting: Any) -> None:
 
 def with_results(
     conducting: Any, kept: int, results: tuple[int, ...], name: str = "a{phase}_{array}"
-) -> Prepared:
+) -> PreparedRun:
     """Return a run with so many arrays of state, whose phases leave so many each."""
     event = ev.Gaussian(2.0)
     phases = []

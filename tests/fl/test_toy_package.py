@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import privplan as pp
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, MODELS_FOLDER, Checkpoint
 
 from ..sweeps import sweep
 from .foreign import ROOT, as_pip, python, started
@@ -98,7 +98,7 @@ def killed(place: Path, number: int) -> None:
         pp.run("run.toml", "out", report=kill)
     """
     assert python(place, program, check=False) == "killed\n"
-    assert Checkpoint.read(place / "out" / CHECKPOINT).round == number
+    assert Checkpoint.read(place / "out" / CHECKPOINT_FILE).round == number
 
 
 def uninterrupted(place: Path, cut: int) -> Any:
@@ -111,7 +111,7 @@ def uninterrupted(place: Path, cut: int) -> Any:
         from privplan.accountant.randomness import Streams
         from privplan.fl.canaries import Memory
         from privplan.fl.running.preparation import prepare
-        from privplan.fl.settings.schema import read_settings
+        from privplan.fl.settings.file import read_settings
         prepared = prepare(read_settings(Path("run.toml")))
         odometer = Odometer.for_plan(prepared.plan)
         gates = [Gate(odometer, Memory(), Streams.seeded({SEED}, part)) for part in (0, 1)]
@@ -153,9 +153,9 @@ def test_it_is_listed_planned_and_run(place: Path) -> None:
     assert "trained" not in said
     assert "31 numbers" in said
     assert "parameters" not in said
-    models = sorted((place / "out" / MODELS).iterdir())
+    models = sorted((place / "out" / MODELS_FOLDER).iterdir())
     assert len(models) == ROUNDS
-    kept = Checkpoint.read(place / "out" / MODEL)
+    kept = Checkpoint.read(place / "out" / MODEL_FILE)
     assert set(kept.arrays()) == {"features", "label"}
     assert (kept.parameters == kept.state["velocity"]).all()
     measured = json.loads((place / "out" / "metrics.json").read_text())
@@ -180,7 +180,7 @@ def test_it_is_killed_and_ends_where_it_would_have(cut: int, place: Path) -> Non
     seeded(place)
     killed(place, cut)
     command(place, "run", "--resume", "--out", "out")
-    kept = Checkpoint.read(place / "out" / MODEL)
+    kept = Checkpoint.read(place / "out" / MODEL_FILE)
     model, velocity = uninterrupted(place, cut)
     assert kept.parameters.tolist() == model
     assert kept.state["velocity"].tolist() == velocity

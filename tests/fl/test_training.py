@@ -253,7 +253,7 @@ def test_small_blocks_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         recipe, start = Recipe(0.05, epochs=2, batch=BATCH), model.initial(0)
         whole = local_deltas(model, start, units, recipe)
         with monkeypatch.context() as patch:
-            patch.setitem(deltas._ROOM, "cpu", 1)
+            patch.setitem(deltas._BLOCK_NUMBERS, "cpu", 1)
             parts = list(delta_blocks(model, start, units, recipe))
         assert [len(rows) for _, rows in parts] == [1] * 9
         for chosen, rows in parts:
@@ -330,7 +330,7 @@ def test_gradients_in_pieces(dropout: float, monkeypatch: pytest.MonkeyPatch) ->
     model, units = made("mlp", dropout), units_of("mlp", (7, 20, 3, 11))
     start = model.initial(2)
     whole = gradients(model, start, units)
-    monkeypatch.setattr(deltas, "_PIECE", 4)
+    monkeypatch.setattr(deltas, "_MAX_RECORDS_AT_ONCE", 4)
     in_pieces = gradients(model, start, units)
     if dropout:  # other pieces draw otherwise, but small units are as before
         np.testing.assert_array_equal(in_pieces[2], whole[2])
@@ -342,7 +342,7 @@ def test_gradients_in_pieces(dropout: float, monkeypatch: pytest.MonkeyPatch) ->
 def test_cox_gradients_are_never_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     model, units = made("cox"), units_of("cox", (7, 20, 3, 11))
     whole = gradients(model, model.initial(2), units)
-    monkeypatch.setattr(deltas, "_PIECE", 4)
+    monkeypatch.setattr(deltas, "_MAX_RECORDS_AT_ONCE", 4)
     np.testing.assert_array_equal(gradients(model, model.initial(2), units), whole)
 
 

@@ -27,8 +27,8 @@ from privplan.fl.log import LogWriter, read
 from privplan.fl.log.canonical import LOG
 from privplan.fl.running.forecast import forecast
 from privplan.fl.running.preparation import prepare, randomness
-from privplan.fl.running.resumption import taken_up
-from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.running.resumption import prepare_resumption
+from privplan.fl.running.session import RunResult, execute
 from privplan.fl.settings.schema import Settings
 
 from ..accountant.mechanism_tickets import Memory
@@ -65,13 +65,13 @@ def settings(conducting: Any) -> Settings:
 
 def started(own: Settings, folder: Path) -> RunResult:
     with LogWriter.create(folder) as writer:
-        return carry_out(prepare(own), folder, writer)
+        return execute(prepare(own), folder, writer)
 
 
 def resumed(own: Settings, folder: Path) -> RunResult:
     writer, progress = LogWriter.resume(folder, randomness=randomness(own))
     with writer:
-        return carry_out(taken_up(own, progress), folder, writer, progress=progress)
+        return execute(prepare_resumption(own, progress), folder, writer, progress=progress)
 
 
 def of(folder: Path, kind: type[records.Record]) -> list[records.Record]:

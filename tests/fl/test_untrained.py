@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.training.local_training import NoTraining
 
 from .foreign import BROUGHT
@@ -38,7 +38,7 @@ def test_a_run_its_resume_and_its_audit_load_no_torch(tmp_path: Path) -> None:
     assert by_itself("resumed", tmp_path / "cut") == (0, ["no torch"])
     for folder in ("whole", "cut"):
         assert by_itself("audited", tmp_path / folder) == (0, ["4", "no torch"])
-        kept = Checkpoint.read(tmp_path / folder / MODEL)
+        kept = Checkpoint.read(tmp_path / folder / MODEL_FILE)
         assert set(kept.arrays()) == {"mean", "count"}
         assert kept.state["average"].shape == (31,)
         metrics = json.loads((tmp_path / folder / "metrics.json").read_text())
@@ -59,7 +59,8 @@ def test_it_ends_where_it_would_have(conducting: Any, tmp_path: Path) -> None:
     parameters, state = conducting.uninterrupted("means", conducting.CUT)
     assert result.parameters.tobytes() == parameters.tobytes()
     assert (
-        Checkpoint.read(tmp_path / MODEL).state["average"].tobytes() == state["average"].tobytes()
+        Checkpoint.read(tmp_path / MODEL_FILE).state["average"].tobytes()
+        == state["average"].tobytes()
     )
 
 
@@ -99,18 +100,18 @@ def test_parts_that_are_not_all_of_it_are_refused(
 
 def test_files_keep_parts_and_earlier_ones_are_one_part(tmp_path: Path) -> None:
     kept = Checkpoint("run", 1, "m", np.arange(6.0), parts=(("a", (2, 2)), ("b", (2,))))
-    kept.write(tmp_path / MODEL)
-    found = Checkpoint.read(tmp_path / MODEL)
+    kept.write(tmp_path / MODEL_FILE)
+    found = Checkpoint.read(tmp_path / MODEL_FILE)
     assert found.parts == kept.parts
     assert found.arrays()["a"].tolist() == [[0.0, 1.0], [2.0, 3.0]]
     earlier = replace(kept, parts=())
-    earlier.write(tmp_path / MODEL)
-    assert "parts" not in json.loads(np.load(tmp_path / MODEL)["about"].tobytes())
-    assert list(Checkpoint.read(tmp_path / MODEL).arrays()) == ["parameters"]
+    earlier.write(tmp_path / MODEL_FILE)
+    assert "parts" not in json.loads(np.load(tmp_path / MODEL_FILE)["about"].tobytes())
+    assert list(Checkpoint.read(tmp_path / MODEL_FILE).arrays()) == ["parameters"]
     for parts in ((("a", (2, 2)),), (("a", (7,)),)):
-        replace(kept, parts=parts).write(tmp_path / CHECKPOINT)
+        replace(kept, parts=parts).write(tmp_path / CHECKPOINT_FILE)
         with pytest.raises(InvalidInput, match="no model of a run"):
-            Checkpoint.read(tmp_path / CHECKPOINT)
+            Checkpoint.read(tmp_path / CHECKPOINT_FILE)
 
 
 def test_a_trained_model_names_its_layers() -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from typer.testing import CliRunner
 
 from privplan.cli.main import app
-from privplan.fl.running.toml_writer import text_of
+from privplan.fl.running.toml_writer import toml_bytes
 
 Tables: TypeAlias = dict[str, dict[str, Any]]
 
@@ -36,5 +36,5 @@ def command(*words: str) -> tuple[int, Any]:
 
 def written(tables: Tables, name: str = "run.toml") -> str:
     """Write tables into a file; return its path."""
-    Path(name).write_bytes(text_of(tables))
+    Path(name).write_bytes(toml_bytes(tables))
     return name

@@ -108,6 +108,6 @@ def run_as_printed(folder: Any) -> None:
     )
     with pytest.MonkeyPatch.context() as patch:
         made = (federation, {"records": "0" * 64})
-        patch.setattr(preparation, "_federation", lambda _: made)
+        patch.setattr(preparation, "federation_of", lambda _: made)
         patch.setattr(Shuffling, "round", unboxed)
         run(settings(**DOUBLE), folder)

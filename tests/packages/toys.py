@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from privplan.fl.declarations.packages import foreign
+from privplan.fl.declarations.packages import foreign_systems
 
 from ..fl.foreign import as_pip
 
@@ -40,11 +40,11 @@ def installed(name: str, place: Path) -> Iterator[Path]:
     """Have a package of this folder here and now, and no longer."""
     sys.path.insert(0, str(install(name, place)))
     importlib.invalidate_caches()
-    foreign.cache_clear()
+    foreign_systems.cache_clear()
     try:
         yield place
     finally:
         sys.path.remove(str(place))
         for module in [one for one in sys.modules if one.split(".")[0] == name]:
             del sys.modules[module]
-        foreign.cache_clear()
+        foreign_systems.cache_clear()

@@ -42,7 +42,7 @@ from .user_scores import per_unit
 
 if TYPE_CHECKING:
     from ....fl.models import Model
-    from ....fl.running.preparation import Prepared
+    from ....fl.running.prepared_run import PreparedRun
     from ....fl.settings.schema import Settings
 
 Level = Literal["user", "record"]
@@ -188,7 +188,7 @@ def trials_of(evidence: Evidence, attack: str, level: str) -> Trials:
     return Trials(summed, evidence.design.targets, np.arange(evidence.design.units))
 
 
-def _description(prepared: Prepared, evidence: Evidence, level: Level) -> AttackDescription:
+def _description(prepared: PreparedRun, evidence: Evidence, level: Level) -> AttackDescription:
     sure = log_likelihood(evidence.targets)
     sample: Sample = {
         "shadows": len(evidence.shadows),
@@ -213,7 +213,7 @@ def _description(prepared: Prepared, evidence: Evidence, level: Level) -> Attack
     )
 
 
-def _claimed_event(prepared: Prepared, level: Level) -> ev.Event | None:
+def _claimed_event(prepared: PreparedRun, level: Level) -> ev.Event | None:
     """Return the event that bounds this attack; None where no claim does.
 
     A user's coin adds or removes all of a user's records: what is claimed for another unit, or for

@@ -15,13 +15,13 @@ from typing import Any
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.fl.declarations.declaration import USUAL, Declaration
-from privplan.fl.declarations.registry import built_in
+from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations.declaration import SERVER_AGGREGATIONS, Declaration
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import Scan
 from privplan.fl.running.preparation import prepare, randomness
-from privplan.fl.running.resumption import taken_up
-from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.running.resumption import prepare_resumption
+from privplan.fl.running.session import RunResult, execute
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -66,7 +66,9 @@ def enter() -> None:
             package=PACKAGE,
             trains=not is_light(make),
             phases=PHASES.get(name, ("release",) if is_light(make) else ("train",)),
-            aggregations=("plain",) if is_light(make) else (*USUAL, "private-weighting"),
+            aggregations=("plain",)
+            if is_light(make)
+            else (*SERVER_AGGREGATIONS, "private-weighting"),
             measure="means:measure" if is_light(make) else None,
         )
 
@@ -103,15 +105,15 @@ def begun(system: str, folder: Path, cut: int | None = None, **more: Any) -> Run
 
     prepared = prepare(settings_of(system))
     with LogWriter.create(folder) as writer:
-        return carry_out(prepared, folder, writer, report=kill, **more)
+        return execute(prepared, folder, writer, report=kill, **more)
 
 
 def resumed(system: str, folder: Path) -> RunResult:
     settings = settings_of(system)
-    prepared = taken_up(settings, progress_of(folder))
+    prepared = prepare_resumption(settings, progress_of(folder))
     writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
     with writer:
-        return carry_out(prepared, folder, writer, progress=progress)
+        return execute(prepared, folder, writer, progress=progress)
 
 
 class Forgets:

@@ -9,30 +9,38 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant.records import Reach, Security
-from .names import ANALYZER, CLIENT, COORDINATOR, MODEL, SERVER, SHUFFLER, phrase
+from .names import ANALYZER, CLIENT, COORDINATOR, MODEL, SERVER, SHUFFLER
+from .words import phrase
 
-ASSUMED: Final = "assumed: "
+ASSUMED_PREFIX: Final = "assumed: "
 
-_TRUSTED: Final = (
-    f"{ASSUMED}the shuffler is trusted to mix all messages and to tell nobody who sent which"
+_TRUSTED_SHUFFLER: Final = (
+    f"{ASSUMED_PREFIX}the shuffler is trusted to mix all messages and to tell nobody who sent which"
 )
-_TIMES: Final = f"{ASSUMED}when messages are sent depends on no data"
-_SHOWN: Final = 5
-_LONGEST: Final = 200
+_DATA_FREE_TIMES: Final = f"{ASSUMED_PREFIX}when messages are sent depends on no data"
+_MAX_SHOWN_ASSUMPTIONS: Final = 5
+_MAX_ASSUMPTION_CHARACTERS: Final = 200
 
 
-def as_stated(stated: Reach) -> tuple[str, ...]:
+def stated_assumptions(stated: Reach) -> tuple[str, ...]:
     """Return what a reach itself says that it rests on, as far as it can be shown."""
+    # A log is a stranger's: what it states is shown short, few, and without control characters.
     said = [
         "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
     ]
-    shown = [f"{ASSUMED}{text.strip()[:_LONGEST]}" for text in said[:_SHOWN] if text.strip()]
-    if len(said) > _SHOWN:
-        shown.append(f"{ASSUMED}and {len(said) - _SHOWN:,} more that the log names")
-    return (*shown, *((_TIMES,) if "times" in stated.also else ()))
+    shown = [
+        f"{ASSUMED_PREFIX}{text.strip()[:_MAX_ASSUMPTION_CHARACTERS]}"
+        for text in said[:_MAX_SHOWN_ASSUMPTIONS]
+        if text.strip()
+    ]
+    if len(said) > _MAX_SHOWN_ASSUMPTIONS:
+        shown.append(
+            f"{ASSUMED_PREFIX}and {len(said) - _MAX_SHOWN_ASSUMPTIONS:,} more that the log names"
+        )
+    return (*shown, *((_DATA_FREE_TIMES,) if "times" in stated.also else ()))
 
 
-def without_protocol(
+def unenforced_assumption(
     stated: Reach, observer: str, aggregation: str, security: Security | None
 ) -> str:
     """Return what must be supposed where no protocol can carry a reach; empty where one could."""
@@ -40,14 +48,14 @@ def without_protocol(
         return ""
     blind = stated.sees == "nothing" and observer in (SERVER, COORDINATOR, SHUFFLER)
     if blind and aggregation in ("plain", "shuffle"):
-        return f"{ASSUMED}{phrase(observer)} holds ciphertexts and can read none of them"
+        return f"{ASSUMED_PREFIX}{phrase(observer)} holds ciphertexts and can read none of them"
     mixed = (ANALYZER, MODEL, CLIENT, SERVER)
     if stated.sees == "shuffled" and aggregation == "shuffle" and observer in mixed:
-        return _TRUSTED
+        return _TRUSTED_SHUFFLER
     return ""
 
 
-def supposed_in(
+def reach_assumptions(
     reaches: Mapping[str, Reach] | None, observer: str, aggregation: str, security: Security | None
 ) -> tuple[str, ...]:
     """Return what the number before an observer supposes of what is stated to reach it.
@@ -56,12 +64,14 @@ def supposed_in(
     """
     stated = reaches or {}
     names = (ANALYZER, MODEL) if observer == MODEL and aggregation == "shuffle" else (observer,)
-    name = next((one for one in names if one in stated), None)
+    name = next((each for each in names if each in stated), None)
     if name is None:
         return ()
     reach = stated[name]
-    one = without_protocol(reach, observer, aggregation, security)
+    unenforced = unenforced_assumption(reach, observer, aggregation, security)
     beside: tuple[str, ...] = ()
     if reach.sees == "nothing" and observer != MODEL:
-        beside = supposed_in(reaches, MODEL, aggregation, security)
-    return tuple(dict.fromkeys((*((one,) if one else ()), *as_stated(reach), *beside)))
+        beside = reach_assumptions(reaches, MODEL, aggregation, security)
+    return tuple(
+        dict.fromkeys((*((unenforced,) if unenforced else ()), *stated_assumptions(reach), *beside))
+    )

@@ -11,13 +11,13 @@ from typing import Final
 from ...accountant.guarantee import Guarantee
 from ..files import atomic
 from ..settings.public_test_data import EvaluationData
-from .checkpoint import Measured
+from .checkpoint import RoundMeasurement
 
-FORMAT: Final = "privplan-metrics/1"
+METRICS_FORMAT: Final = "privplan-metrics/1"
 
-METRICS: Final = "metrics.json"
+METRICS_FILE: Final = "metrics.json"
 
-NOTE: Final = (
+READING_NOTE: Final = (
     "epsilon_so_far is a reading and no guarantee: it would hold had the run been planned to end "
     "there. What is guaranteed is `guarantees`, for the whole plan."
 )
@@ -27,25 +27,26 @@ def write_metrics(
     path: Path,
     about: Mapping[str, object],
     test: EvaluationData,
-    measured: Sequence[Measured],
+    measured: Sequence[RoundMeasurement],
     guarantees: Mapping[str, Guarantee],
 ) -> None:
     """Put the measurements in their place, whole or not at all; raises `OSError`."""
     content = {
-        "format": FORMAT,
+        "format": METRICS_FORMAT,
         **about,
         "test": {"public": test.public, "source": test.source, "why": test.why},
-        "note": f"{NOTE} {_of_metrics(test)}",
-        "guarantees": {who: _guarantee(one) for who, one in guarantees.items()},
+        "note": f"{READING_NOTE} {_of_metrics(test)}",
+        "guarantees": {who: _guarantee(proven) for who, proven in guarantees.items()},
         "rounds": [
             {
-                "round": one.round,
-                "metrics": _finite(one.metrics),
-                "epsilon_so_far": _finite(one.epsilon),
+                "round": row.round,
+                "metrics": _finite(row.metrics),
+                "epsilon_so_far": _finite(row.epsilon),
             }
-            for one in measured
+            for row in measured
         ],
     }
+    # JSON has no infinity: `_number` writes it as a text, so that any reader takes the file.
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     atomic.write(path, text.encode())
 
@@ -58,13 +59,13 @@ def _of_metrics(test: EvaluationData) -> str:
     return f"Metrics are of test data that were declared public: {test.source}."
 
 
-def _guarantee(one: Guarantee) -> dict[str, object]:
+def _guarantee(proven: Guarantee) -> dict[str, object]:
     return {
-        "epsilon": _number(one.epsilon.upper),
-        "delta": one.delta.upper,
-        "unit": one.unit,
-        "neighbours": one.neighbours,
-        "engine": one.engine,
+        "epsilon": _number(proven.epsilon.upper),
+        "delta": proven.delta.upper,
+        "unit": proven.unit,
+        "neighbours": proven.neighbours,
+        "engine": proven.engine,
     }
 
 

@@ -1,0 +1,31 @@
+"""The words that keys of a configuration take: available ones, and planned ones by name only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PLANNED_SYSTEMS: Final = (
+    *("flame-simple", "flame-double", "flame-topk", "disco"),
+    *("fedpower-original", "fedpower-utility", "fedpower-private"),
+    *("delm-basic", "delm-enhanced"),
+)
+"""Systems that have a name, and no implementation yet."""
+
+PLANNED_TABLES: Final = ("flame", "disco", "fedpower", "delm")
+"""Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
+
+DATASETS: Final = (
+    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
+)
+PLANNED_DATASETS: Final = ("ratings",)
+
+MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
+
+UNITS: Final = ("record", "user", "silo", "entry")
+RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
+
+AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares", "shuffle")
+
+KEY_BITS: Final = (2048, 3072, 4096)
+
+FSYNC_POLICIES: Final = ("records", "always", "never")

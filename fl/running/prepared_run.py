@@ -1,0 +1,81 @@
+"""A run whose plan is certified and of which nothing is released yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...accountant.errors import Unsupported
+from ...accountant.plan import Plan
+from ...accountant.randomness import Streams
+from ..data.federation import Federation
+from ..declarations.registry import declaration_of
+from ..frame.phases import last_round
+from ..frame.rounds import name_in
+from ..frame.state import Shape
+from ..frame.system import Opening, System
+from ..settings.public_test_data import EvaluationData
+from ..settings.schema import Settings
+
+if TYPE_CHECKING:
+    from ..models import Model
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A run that may begin: nothing is released or written yet.
+
+    `dataset` identifies the records and how they were dealt: a fact about private data, which may
+    only be sealed.  `test` says whether the model may be measured.  `segment` counts the starts of
+    the run; each has streams of its own.  `trained` is None for a system that does not train.
+    `parts` are the names and shapes of what is released, in the order of the vector.
+    """
+
+    settings: Settings
+    federation: Federation
+    trained: Model | None
+    system: System
+    streams: Streams
+    plan: Plan
+    opening: Opening
+    dataset: dict[str, str] = field(repr=False)
+    test: EvaluationData
+    segment: int = 0
+    parts: Mapping[str, Shape] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Model:
+        """The model that is trained; raises `Unsupported` for a system that does not train."""
+        if self.trained is None:
+            raise Unsupported(
+                f"{self.whose} trains no model.",
+                "What asks what a model says of a record has nothing to ask.",
+                "Read what was released from its file: `fl.running.checkpoint.Checkpoint.arrays`.",
+            )
+        return self.trained
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are planned, of those that `[run] rounds` counts."""
+        return last_round(self.system.phases)
+
+    @property
+    def width(self) -> int:
+        """How many numbers one release of a model has, D."""
+        return self.system.initial().size
+
+    @property
+    def whose(self) -> str:
+        """The system and its package, as messages name them."""
+        return name_in(self.system.name, declaration_of(self.system.name))
+
+    @property
+    def promises(self) -> bool:
+        """Whether there is any guarantee: not for a method as published, nor without noise."""
+        return not self.opening.as_published and self.opening.claim.epsilon is not None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the budget allows fewer rounds than were asked for."""
+        return self.rounds < self.settings.run.rounds

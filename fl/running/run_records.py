@@ -1,0 +1,68 @@
+"""The first and the last line of a run's log, and the head of its metrics."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from ...accountant.records import RunClose, RunOpen, Tuning
+from .checkpoint import Checkpoint
+from .preparation import randomness
+from .prepared_run import PreparedRun
+from .versions import versions
+
+
+def open_record(prepared: PreparedRun, run_id: str, dataset: str) -> RunOpen:
+    """Return the first line of a log; `dataset` is the commitment to the digests of the data."""
+    opening, settings = prepared.opening, prepared.settings
+    return RunOpen(
+        run_id=run_id,
+        system=prepared.system.name,
+        claim=opening.claim,
+        plan=opening.plan,
+        population=opening.population,
+        randomness=randomness(settings),
+        aggregation=opening.aggregation,
+        security=opening.security,
+        as_published=opening.as_published,
+        tuning=Tuning(settings.run.trials, public_only=settings.run.trials == 1),
+        dataset=dataset,
+        configuration=settings.to_json(),
+        code=versions(settings.system.package),
+        opened=datetime.now(UTC).isoformat(timespec="seconds"),
+        sealed=settings.sealed_items(),
+    )
+
+
+def close_record(
+    prepared: PreparedRun, releases: int, reason: Literal["finished", "budget"], model: str
+) -> RunClose:
+    """Return the last line of a log: the number of releases, and what the whole plan proves.
+
+    `model` is the digest of the last model.
+    """
+    guarantees, claim = prepared.plan.guarantees, prepared.opening.claim
+    return RunClose(
+        rounds=releases,
+        reason=reason,
+        events=prepared.opening.plan.events,
+        epsilon={who: proven.epsilon.upper for who, proven in guarantees.items()},
+        delta=claim.delta,
+        engine=guarantees[claim.observer].engine,
+        model=model,
+    )
+
+
+def metrics_header(
+    prepared: PreparedRun, checkpoint: Checkpoint, released: int
+) -> dict[str, object]:
+    """Return what `metrics.json` says of the run beside its measurements."""
+    return {
+        "run_id": checkpoint.run_id,
+        "system": prepared.system.name,
+        "data": prepared.settings.data.name,
+        "model": checkpoint.model,
+        "planned": prepared.rounds,
+        "released": released,
+        "normalisation_noise": prepared.settings.privacy.normalisation_noise,
+    }

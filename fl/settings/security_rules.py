@@ -1,0 +1,165 @@
+"""What [security] demands of a configuration: protocols, coalitions, peers and slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ..declarations.declaration import Complaint, Given, Rule
+from ..declarations.registry import declared
+from ..observers.names import PEER_OBSERVERS, coalition_of, coalitions_in
+from ..secagg.peers import MIN_PEERS
+from .rule_facts import aggregation_of, observers_in, system_of
+
+_MASKED: Final = ("masked",)
+_WEIGHED: Final = ("private-weighting",)
+
+_AGGREGATIONS_WITH_USE: Final[Mapping[str, tuple[str, ...]]] = {
+    "dropouts": _MASKED,
+    "count_limit": _WEIGHED,
+    "records_per_count": _WEIGHED,
+    "slots": _WEIGHED,
+    "processes": _WEIGHED,
+    "keep_transcripts": _MASKED + _WEIGHED + ("shares", "shuffle"),
+}
+"""Keys of [security] that only some aggregations have a use for."""
+
+
+def _unused_protocol(given: Given) -> Complaint | None:
+    aggregation = aggregation_of(given)
+    for key, aggregations in _AGGREGATIONS_WITH_USE.items():
+        if key in given.get("security", {}) and aggregation not in aggregations:
+            return (
+                f'gives `{key}` in [security], which aggregation = "{aggregation}" has no use for',
+                f"It belongs to {' and '.join(aggregations)}.",
+                f"Leave `{key}` out, or choose another aggregation.",
+            )
+    return None
+
+
+def _hidden_weights(given: Given) -> Complaint | None:
+    if aggregation_of(given) != "private-weighting":
+        return None
+    what = 'has aggregation = "private-weighting" in [security], and '
+    if "private-weighting" not in system_of(given).aggregations:
+        return (
+            f"{what}{system_of(given).name} has no weights to hide",
+            "The protocol weights every user by its records, and nobody sees how many they are.",
+            f'Choose {_taking("private-weighting")}, or write aggregation = "masked".',
+        )
+    if given.get("training", {}).get("weighting", "records") != "records":
+        return (
+            f'{what}weighting = "uniform" in [training]',
+            "Uniform weights are public; there is nothing to hide.",
+            'Write weighting = "records", or aggregation = "masked".',
+        )
+    if given["data"].get("normalisation") == "private":
+        return (
+            f'{what}normalisation = "private" in [data]',
+            "The moments would be summed under weights in the clear, which tell the counts.",
+            'Write normalisation = "public", or aggregation = "masked".',
+        )
+    return None
+
+
+def _other_aggregation(given: Given) -> Complaint | None:
+    system, aggregation = system_of(given), aggregation_of(given)
+    if aggregation in system.aggregations:
+        return None
+    return (
+        f'has aggregation = "{aggregation}" in [security], and {system.name} cannot sum by it',
+        "What the server sees decides what it learns, so none is taken for another.",
+        f"Choose {_taking(aggregation)}, or write aggregation = "
+        f"{' or '.join(map(_quoted, system.aggregations))}.",
+    )
+
+
+def _taking(aggregation: str) -> str:
+    """Return the names of the systems that can sum by an aggregation."""
+    systems = declared().values()
+    return " or ".join(system.name for system in systems if aggregation in system.aggregations)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+def _coalition(given: Given) -> Complaint | None:
+    told = given.get("security", {}).get("colluders")
+    named = max(coalitions_in(observers_in(given)), default=0)
+    if told is not None and told < named:
+        return (
+            f"names server+{named} in [privacy] beside colluders = {told} in [security]",
+            "So many silos would tell the server what they know, and the protocol would be made "
+            "for fewer.",
+            f"Write colluders = {named}, or leave it out.",
+        )
+    observer = given.get("privacy", {}).get("observer", "model")
+    if coalition_of(observer) is not None and aggregation_of(given) == "private-weighting":
+        return (
+            f'has observer = "{observer}" in [privacy] and aggregation = "private-weighting"',
+            "Private weighting admits no coalition: the server and a silo know together how many "
+            "records every user has, without any noise.",
+            'Write aggregation = "masked" with weighting = "uniform", or observer = "server".',
+        )
+    return None
+
+
+def _among_peers(given: Given) -> Complaint | None:
+    """Refuse what silos cannot have that add up among themselves."""
+    if aggregation_of(given) != "shares":
+        return None
+    what = 'has aggregation = "shares" in [security], and '
+    for name in observers_in(given):
+        if name not in PEER_OBSERVERS:
+            return (
+                f"{what}names {name} in [privacy]",
+                "There is no server among peers, and every silo is one: it sees the sum, of which "
+                "it can take its own part off.",
+                'Name "model" and "peer"; `colluders` in [security] says how many may tell a peer '
+                "what they know.",
+            )
+    if given.get("training", {}).get("weighting") == "records":
+        return (
+            f'{what}weighting = "records" in [training]',
+            "A peer that holds a record of a user would learn from its weight how many it has.",
+            'Write weighting = "uniform", or aggregation = "masked".',
+        )
+    silos = given["data"].get("silos", MIN_PEERS)
+    if silos < MIN_PEERS:
+        return (
+            f"{what}silos = {silos} in [data]",
+            "Of two, each learns what the other sent, and one has nobody to add up with.",
+            f"Write silos = {MIN_PEERS} or more, or another aggregation.",
+        )
+    return None
+
+
+def _slots(given: Given) -> Complaint | None:
+    slots = given.get("security", {}).get("slots")
+    if slots is None:
+        return None
+    rate = given.get("privacy", {}).get("sampling_rate", 1.0)
+    # k of the slots are real; k / slots must be the rate exactly, as the plan counts on it.
+    chosen = round(rate * slots)
+    if 0 < chosen < slots and chosen / slots == rate:
+        return None
+    nearest = min(max(chosen, 1), slots - 1) / slots
+    step = f"Write sampling_rate = {nearest!r}, or other slots."
+    if rate == 1.0:
+        step = "Leave `slots` out, or write a sampling_rate below 1 under [privacy]."
+    return (
+        f"gives slots = {slots} in [security] for sampling_rate = {rate!r} in [privacy]",
+        "A user joins with probability k / slots, where k of so many answers are real.",
+        step,
+    )
+
+
+SECURITY_RULES: Final[tuple[Rule, ...]] = (
+    _unused_protocol,
+    _hidden_weights,
+    _other_aggregation,
+    _coalition,
+    _among_peers,
+    _slots,
+)
