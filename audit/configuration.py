@@ -281,7 +281,7 @@ class _Comparing:
 
     def _expected(
         self, intent: RoundIntent, values: int | None, number: int
-    ) -> expected_log.Phase | None:
+    ) -> expected_log.ExpectedPhase | None:
         try:
             if intent.phase not in expected_log.phase_names(self.given):
                 return None

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ...fl.canaries.coins import Flags, Floats
+from ...accountant.arrays import BoolArray, FloatArray
 from ..statistics import Counts, counts_at, trade_off, upper_rate
 from .rehearsal import Rehearsal
 from .scores import fitted
@@ -55,7 +55,7 @@ def chosen(rehearsal: Rehearsal, *, alpha: float, rng: np.random.Generator) -> C
     assert rehearsal.event is not None
     looking = rng.random(rehearsal.canaries) < _FRACTION
     curve = trade_off(rehearsal.event, rehearsal.neighbours)
-    best: tuple[float, str, int | None, Floats, Flags, float] | None = None
+    best: tuple[float, str, int | None, FloatArray, BoolArray, float] | None = None
     for name, scores in _statistics(rehearsal, looking):
         for group, units in _groups(rehearsal):
             own = units & looking
@@ -72,7 +72,7 @@ def chosen(rehearsal: Rehearsal, *, alpha: float, rng: np.random.Generator) -> C
     return Choice(name, group, threshold, counts, value)
 
 
-def _statistics(rehearsal: Rehearsal, looking: Flags) -> Iterator[tuple[str, Floats]]:
+def _statistics(rehearsal: Rehearsal, looking: BoolArray) -> Iterator[tuple[str, FloatArray]]:
     seen = rehearsal.observations
     yield "ratio", rehearsal.scores
     if rehearsal.rate < 1.0:
@@ -82,7 +82,7 @@ def _statistics(rehearsal: Rehearsal, looking: Flags) -> Iterator[tuple[str, Flo
         yield "fitted", weights @ seen
 
 
-def _groups(rehearsal: Rehearsal) -> Iterator[tuple[int | None, Flags]]:
+def _groups(rehearsal: Rehearsal) -> Iterator[tuple[int | None, BoolArray]]:
     yield None, np.ones(rehearsal.canaries, bool)
     found = np.unique(rehearsal.groups)
     if len(found) > 1:
@@ -90,13 +90,13 @@ def _groups(rehearsal: Rehearsal) -> Iterator[tuple[int | None, Flags]]:
             yield group, rehearsal.groups == group
 
 
-def _fewest(coins: Flags) -> int:
+def _fewest(coins: BoolArray) -> int:
     into = int(coins.sum())
     return min(into, len(coins) - into)
 
 
 def _judged(
-    scores: Floats, coins: Flags, curve: Callable[[Floats], Floats], alpha: float
+    scores: FloatArray, coins: BoolArray, curve: Callable[[FloatArray], FloatArray], alpha: float
 ) -> tuple[float, float]:
     """Return how much of the claim's separation is surely reached, and at which threshold.
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ...fl.canaries.coins import Flags, Floats
+from ...accountant.arrays import BoolArray, FloatArray
 from .rehearsal import Rehearsal
 from .scores import ratios
 
@@ -28,7 +28,7 @@ Bound: TypeAlias = Callable[[int, int], float]
 """From guesses and how many are right to a lower bound."""
 
 
-def right_of(scores: Floats, coins: Flags, guesses: int) -> int:
+def right_of(scores: FloatArray, coins: BoolArray, guesses: int) -> int:
     """Return how many guesses are right: about the units with the surest scores.
 
     A positive score says in, any other out; the surest are those furthest from 0.
@@ -37,7 +37,7 @@ def right_of(scores: Floats, coins: Flags, guesses: int) -> int:
     return int(((scores[surest] > 0.0) == coins[surest]).sum())
 
 
-def guesses_for(rehearsal: Rehearsal, expected: Floats, bound: Bound) -> int:
+def guesses_for(rehearsal: Rehearsal, expected: FloatArray, bound: Bound) -> int:
     """Return for how many guesses `bound` is largest, if the claim is exactly true.
 
     `expected` is what `expected_right` returns.  Nothing that was observed goes into it: a number
@@ -57,7 +57,7 @@ def guesses_for(rehearsal: Rehearsal, expected: Floats, bound: Bound) -> int:
     return found
 
 
-def expected_right(rehearsal: Rehearsal) -> Floats:
+def expected_right(rehearsal: Rehearsal) -> FloatArray:
     """Return which share of the n surest guesses is right under the claim, for n from 1."""
     rng = np.random.default_rng(0)
     coins = rng.random(_SIMULATED) < 0.5

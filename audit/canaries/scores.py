@@ -12,10 +12,12 @@ import math
 
 import numpy as np
 
-from ...fl.canaries.coins import Flags, Floats
+from ...accountant.arrays import BoolArray, FloatArray
 
 
-def ratios(observations: Floats, shift: float, rate: float, *, opposite: bool = False) -> Floats:
+def ratios(
+    observations: FloatArray, shift: float, rate: float, *, opposite: bool = False
+) -> FloatArray:
     """Return the log-likelihood ratio of each unit, in over out, under the claim: (m,).
 
     With x ~ N(0, 1) where it is out or not drawn, N(shift, 1) where it is in and drawn, and drawn
@@ -40,7 +42,7 @@ def ratios(observations: Floats, shift: float, rate: float, *, opposite: bool = 
     return found
 
 
-def fitted(observations: Floats, coins: Flags) -> Floats | None:
+def fitted(observations: FloatArray, coins: BoolArray) -> FloatArray | None:
     """Return a weight for each round, (rounds,), from units whose coins are known; None if too few.
 
     Fisher's discriminant: S^-1 (mean of those in - mean of those out), S their common covariance.
@@ -55,13 +57,13 @@ def fitted(observations: Floats, coins: Flags) -> Floats | None:
     # Where noise repeats exactly the matrix has no inverse, and a little more noise gives it one.
     spread += np.eye(rounds) * (1e-9 * float(np.trace(spread)) / rounds)
     try:
-        weights: Floats = np.linalg.solve(spread, difference)
+        weights: FloatArray = np.linalg.solve(spread, difference)
     except np.linalg.LinAlgError:
         return None
     return weights if np.isfinite(weights).all() else None
 
 
-def _mixed(exponent: Floats, shift: float, rate: float) -> Floats:
+def _mixed(exponent: FloatArray, shift: float, rate: float) -> FloatArray:
     """Return log(1 - q + q exp(exponent - shift^2 / 2)), for any exponent."""
     inside = exponent - shift * shift / 2.0 + math.log(rate)
     return np.asarray(np.logaddexp(inside, math.log1p(-rate)))

@@ -22,8 +22,8 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import rounding, validate
 from ...accountant.account import account
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
-from ...fl.canaries.coins import Floats
 from ..levels import Levels, levels_of, one_in
 from ..measurement import ANY_MECHANISM, Curve, Measurement, Verdict
 from ..statistics import (
@@ -281,7 +281,7 @@ class _Guessing:
 
     rehearsal: Rehearsal
     delta: float
-    expected: Floats
+    expected: FloatArray
 
     def of_any(self, level: float) -> tuple[float, Mapping[str, float | int | str]]:
         """Return the bound of any mechanism, and the guesses that gave it."""

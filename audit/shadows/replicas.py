@@ -23,7 +23,7 @@ from ...accountant.randomness import Streams
 from ...accountant.records import Record
 from ...fl.data.federation import Federation
 from ...fl.data.moments import Moments
-from ...fl.frame.rounds import rehearsed_rounds
+from ...fl.frame.rounds import simulated_rounds
 from ...fl.running.preparation import Prepared
 from ...fl.settings.schema import Settings
 from .design import Inside
@@ -124,11 +124,11 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     from ...fl.frame.system import build
     from ...fl.models import model_named
     from ...fl.settings.public_test_data import evaluation_data
-    from ...fl.training.local_training import TorchLocal
+    from ...fl.training.local_training import TorchLocalTraining
 
     width, own = math.prod(federation.features.shape[1:]), settings.training
     model = model_named(own.model, width, federation.classes, dropout=own.dropout)
-    system = build(settings, federation, TorchLocal(settings, federation, model), streams)
+    system = build(settings, federation, TorchLocalTraining(settings, federation, model), streams)
     return Prepared(
         settings,
         federation,
@@ -146,6 +146,6 @@ def _made(own: Prepared) -> Replica:
     odometer = Odometer.for_plan(own.plan) if own.promises else None
     gate = Gate(odometer, Forgetful(), own.streams)
     parameters, state = own.system.initial(), own.system.initial_state()
-    for _, _, moved in rehearsed_rounds(own.system, gate):
+    for _, _, moved in simulated_rounds(own.system, gate):
         parameters, state = moved.parameters, moved.state
     return Replica(parameters, Moments.from_arrays(state))

@@ -6,56 +6,67 @@ what an observer sees of it is handed to an audit.  Each system brings its own c
 of these parts; a package of its own may import all names here.
 """
 
-from .carriers import carrier
-from .coins import Coins, Flags, Floats, Indices, flip
+from .carriers import carrier_of
+from .coins import Coins, flip_coins
 from .federation import canary_federation
-from .injection import MOST_ROWS, Viewing, canary_rows, canary_training
-from .local import NORM, Beside, CanaryLocal
-from .memory_log import Memory, Watching
-from .rehearsal_rounds import by_phase, conduct, rounds_made, training_noise, training_of
-from .rehearsal_settings import PUBLIC, settled, silos_of
-from .request import OWN, REHEARSED, Asked, Carrier, Seen, nobody_beside, require_observer
+from .injection import MAX_CANARY_ROWS, MakeView, canary_rows, canary_training
+from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
+from .memory_log import MemoryLog, RecordingAggregator
+from .rehearsal_rounds import (
+    by_phase,
+    rounds_to_simulate,
+    simulate_rounds,
+    training_noise,
+    training_phase,
+)
+from .rehearsal_settings import PUBLIC_DATASETS, rehearsal_settings, silos_of
+from .request import (
+    OBSERVER_SILO,
+    REHEARSABLE_OBSERVERS,
+    CanaryObservations,
+    Carrier,
+    RehearsalRequest,
+    refuse_real_users,
+    require_observer,
+)
 from .sums import canary_sum
-from .view import Look, View, watched
-from .work import Work, meetings, usual_work
+from .view import ObserveUnits, View, observe_rounds
+from .work import Work, mask_pairs, usual_work
 
 __all__ = [
-    "MOST_ROWS",
-    "NORM",
-    "OWN",
-    "PUBLIC",
-    "REHEARSED",
-    "Asked",
-    "Beside",
-    "CanaryLocal",
+    "CANARY_NORM_IN_CLIPS",
+    "MAX_CANARY_ROWS",
+    "OBSERVER_SILO",
+    "PUBLIC_DATASETS",
+    "REHEARSABLE_OBSERVERS",
+    "CanaryLocalTraining",
+    "CanaryObservations",
     "Carrier",
     "Coins",
-    "Flags",
-    "Floats",
-    "Indices",
-    "Look",
-    "Memory",
-    "Seen",
+    "MakeView",
+    "MemoryLog",
+    "ObserveUnits",
+    "RealUsers",
+    "RecordingAggregator",
+    "RehearsalRequest",
     "View",
-    "Viewing",
-    "Watching",
     "Work",
     "by_phase",
     "canary_federation",
     "canary_rows",
     "canary_sum",
     "canary_training",
-    "carrier",
-    "conduct",
-    "flip",
-    "meetings",
-    "nobody_beside",
+    "carrier_of",
+    "flip_coins",
+    "mask_pairs",
+    "observe_rounds",
+    "refuse_real_users",
+    "rehearsal_settings",
     "require_observer",
-    "rounds_made",
-    "settled",
+    "rounds_to_simulate",
     "silos_of",
+    "simulate_rounds",
     "training_noise",
-    "training_of",
+    "training_phase",
     "usual_work",
-    "watched",
 ]

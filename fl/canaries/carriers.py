@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
-def carrier(settings: Settings) -> Carrier:
+def carrier_of(settings: Settings) -> Carrier:
     """Return what carries the system of these settings.
 
     Raises `Unsupported` for a system that none does, and `InvalidInput` for what is no carrier: one
-    such as `canary_training` takes more than `Asked`.
+    such as `canary_training` takes more than `RehearsalRequest`.
     """
     system = settings.run.system
     declaration = known(system)
@@ -33,6 +33,6 @@ def carrier(settings: Settings) -> Carrier:
     try:
         inspect.signature(carry).bind(None)
     except (TypeError, ValueError) as error:
-        reason = TypeError(f"a carrier takes one argument, `Asked`; {error}")
+        reason = TypeError(f"a carrier takes one argument, `RehearsalRequest`; {error}")
         raise declaration.failed(declaration.carrier, reason) from error
     return cast("Carrier", carry)

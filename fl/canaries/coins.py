@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
-
-Flags: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
-Indices: TypeAlias = NDArray[np.int64]
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +18,14 @@ class Coins:
     model belongs to a kind of unit.
     """
 
-    into: Flags
-    signs: Floats
-    columns: Indices
+    into: BoolArray
+    signs: FloatArray
+    columns: IntArray
 
     def __len__(self) -> int:
         return len(self.into)
 
-    def sign(self, number: int) -> Floats:
+    def sign(self, number: int) -> FloatArray:
         """Return the direction of each unit in round `number`: (m,), +1 or -1.
 
         It alternates by round: what is the same in all rounds, noise that is used again above all,
@@ -39,7 +34,7 @@ class Coins:
         return self.signs if number % 2 == 0 else -self.signs
 
 
-def flip(canaries: int, rng: np.random.Generator) -> Coins:
+def flip_coins(canaries: int, rng: np.random.Generator) -> Coins:
     """Return fair coins, signs and columns for so many units."""
     units = validate.count(canaries=canaries)
     return Coins(

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from ...accountant import validate
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ..frame.system import build
-from .coins import Coins, Indices, flip
+from .coins import Coins, flip_coins
 from .federation import canary_federation
-from .local import NORM, CanaryLocal
-from .request import OWN, Asked, Seen, nobody_beside
-from .view import View, watched
+from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining
+from .request import OBSERVER_SILO, CanaryObservations, RehearsalRequest, refuse_real_users
+from .view import View, observe_rounds
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
     from ..frame.system import System
 
-MOST_ROWS: Final = 10_000
+MAX_CANARY_ROWS: Final = 10_000
 """Most canaries that enter by rows: each has a column of its own, so they take m^2 numbers."""
 
-Viewing: TypeAlias = "Callable[[System, Indices], View]"
+MakeView: TypeAlias = "Callable[[System, IntArray], View]"
 """From the system that was built, and the column of each unit (m,), to what is seen of them.
 
 Units move column j of what is summed by one bound at most; `View.look` reads that column off what
@@ -39,59 +40,61 @@ _OUT: Final = {"add-remove": None, "replace-one": -1.0, "zero-out": 0.0}
 """What a unit that is out gives, in rows of one that is in; None: it has no record."""
 
 
-def canary_training(asked: Asked, *, clip: float, view: Viewing) -> Seen:
+def canary_training(asked: RehearsalRequest, *, clip: float, view: MakeView) -> CanaryObservations:
     """Rehearse a system that clips what training gives for each user.
 
     Such training is a `fl.training.local_training.Local`.
 
-    Units have one record in every silo but that which watches.  `clip` is the bound on a user's
-    contribution, above 0 and finite; rows are `NORM` times as long.  Raises as `watched`, and
-    `InvalidInput` where public records are to train beside them.
+    Each unit has one record in every silo but that of the observer.  `clip` is the bound on a
+    user's contribution, above 0 and finite; a canary's row is `CANARY_NORM_IN_CLIPS` clips long.
+    Raises as `observe_rounds`, and `InvalidInput` where real users are to train beside them.
     """
-    nobody_beside(asked, "Its carrier puts in canaries alone.")
+    refuse_real_users(asked, "Its carrier puts in canaries alone.")
     validate.positive(clip=clip)
-    coins = flip(asked.canaries, asked.rng())
+    coins = flip_coins(asked.canaries, asked.rng())
     opposite = asked.settings.privacy.neighbours == "replace-one"
     present = np.ones((asked.canaries, asked.silos), np.int64)
     if asked.observer == "silo":
-        present[:, OWN] = 0
+        present[:, OBSERVER_SILO] = 0
     if not opposite:
         present[~coins.into] = 0
     federation = canary_federation(present)
-    local = CanaryLocal(coins, federation, clip=clip, opposite=opposite)
+    local = CanaryLocalTraining(coins, federation, clip=clip, opposite=opposite)
     streams = asked.streams()
     system = build(asked.settings, federation, local, streams)
-    return watched(asked, system, coins, view(system, local.columns), streams)
+    return observe_rounds(asked, system, coins, view(system, local.columns), streams)
 
 
-def canary_rows(asked: Asked, *, clip: float, view: Viewing, everywhere: bool = False) -> Seen:
+def canary_rows(
+    asked: RehearsalRequest, *, clip: float, view: MakeView, everywhere: bool = False
+) -> CanaryObservations:
     """Rehearse a system that clips the rows of its users, and sums them: nothing is trained.
 
-    Each of m units has one record, in one silo in its turn (never in that which watches), or one in
-    each of these with `everywhere`: a row of m numbers, `NORM` times `clip` along its own column
-    and with its own sign.  A unit that is out
-    has no record (`add-remove`), the opposite row (`replace-one`) or one of zeros (`zero-out`).
-    Rows are the same in all rounds, so signs do not alternate.  `clip` is above 0 and finite.
-    Raises `InvalidInput` for more than `MOST_ROWS` canaries, where public records are to be beside
-    them, and as `watched`.
+    Each of m units has one record, in one silo that it is dealt to (never the observer's), or with
+    `everywhere` one in each of these silos: a row of m numbers, `CANARY_NORM_IN_CLIPS` times `clip`
+    in the unit's own column, with the unit's own sign.  A unit that is out has no record
+    (`add-remove`), the opposite row (`replace-one`) or a row of zeros (`zero-out`).  Rows are the
+    same in all rounds, so signs do not alternate.  `clip` is above 0 and finite.  Raises
+    `InvalidInput` for more than `MAX_CANARY_ROWS` canaries and where real users are to be beside
+    them, and as `observe_rounds`.
     """
-    nobody_beside(asked, "Its carrier puts in canaries alone.")
+    refuse_real_users(asked, "Its carrier puts in canaries alone.")
     validate.positive(clip=clip)
-    if asked.canaries > MOST_ROWS:
+    if asked.canaries > MAX_CANARY_ROWS:
         raise InvalidInput(
             f"{asked.canaries:,} canaries are too many rows.",
             "Each has a column of its own, so memory grows with their square.",
-            f"Give at most {MOST_ROWS:,}, and declare as many as `canaries` of the system.",
+            f"Give at most {MAX_CANARY_ROWS:,}, and declare as many as `canaries` of the system.",
         )
-    coins, streams = flip(asked.canaries, asked.rng()), asked.streams()
-    federation = _of_rows(asked, coins, NORM * clip, everywhere)
-    local = CanaryLocal(coins, federation, clip=clip)
+    coins, streams = flip_coins(asked.canaries, asked.rng()), asked.streams()
+    federation = _of_rows(asked, coins, CANARY_NORM_IN_CLIPS * clip, everywhere)
+    local = CanaryLocalTraining(coins, federation, clip=clip)
     system = build(asked.settings, federation, local, streams)
     seen = replace(view(system, coins.columns), alternates=False)
-    return watched(asked, system, coins, seen, streams)
+    return observe_rounds(asked, system, coins, seen, streams)
 
 
-def _of_rows(asked: Asked, coins: Coins, length: float, everywhere: bool) -> Federation:
+def _of_rows(asked: RehearsalRequest, coins: Coins, length: float, everywhere: bool) -> Federation:
     """Return a federation in which each unit's record is its row."""
     units, silos = np.arange(asked.canaries), asked.silos
     silo = units % silos
@@ -104,7 +107,7 @@ def _of_rows(asked: Asked, coins: Coins, length: float, everywhere: bool) -> Fed
     if everywhere:
         table[there] = 1
         if asked.observer == "silo" and silos > 1:
-            table[:, OWN] = 0
+            table[:, OBSERVER_SILO] = 0
     federation = canary_federation(table, features=asked.canaries)
     unit = federation.user
     towards = np.where(coins.into, 1.0, out or 0.0) * coins.signs * length

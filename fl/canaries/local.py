@@ -17,34 +17,35 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms.clip import Sparse
 from ..data.federation import Federation
-from ..frame.system import Parameters
-from ..training.local_training import Local, Part, Rows
-from .coins import Coins, Flags, Floats, Indices
+from ..frame.model import Parameters
+from ..training.local_training import LocalTraining, Rows, UpdateBlock
+from .coins import Coins
 
-NORM: Final = 10.0
+CANARY_NORM_IN_CLIPS: Final = 10.0
 """The norm of a canary's row, in clips: what is missing of the clip shows tenfold."""
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class RealUsers:
     """Real users beside the canaries: how they train, a model of how many numbers, how many."""
 
-    local: Local
+    local: LocalTraining
     width: int
     federation: Federation
 
 
-class CanaryLocal:
+class CanaryLocalTraining:
     """Training in which canary j is the user after all real ones, and moves its own column alone.
 
-    `federation` is that of `canary_federation`; rows are `NORM` times as long as `clip`.  A unit
-    whose coin says in moves the sum along its sign of the round (`Coins.sign`); one whose coin says
-    out moves it the other way with `opposite` (the relation replace-one), and else not at all,
-    whether it has records or not.  The model of the real users stands in the first places, the
-    canaries' columns after it.
+    `federation` is made by `canary_federation`; a row is `CANARY_NORM_IN_CLIPS` times `clip` long.
+    A unit whose coin says in moves the sum along its sign of the round (`Coins.sign`); one whose
+    coin says out moves it the other way with `opposite` (the relation replace-one), and otherwise
+    not at all, whether it has records or not.  The real users' model comes first in the vector,
+    the canaries' columns follow.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class CanaryLocal:
         *,
         clip: float,
         opposite: bool = False,
-        beside: Beside | None = None,
+        beside: RealUsers | None = None,
     ) -> None:
         self._first = 0 if beside is None else beside.federation.users
         self._width = 0 if beside is None else beside.width
@@ -65,8 +66,8 @@ class CanaryLocal:
             )
         self._coins, self._federation, self._beside = coins, federation, beside
         out = -1.0 if opposite else 0.0
-        self._length = NORM * clip * np.where(coins.into, 1.0, out)
-        self.columns: Indices = self._width + coins.columns
+        self._length = CANARY_NORM_IN_CLIPS * clip * np.where(coins.into, 1.0, out)
+        self.columns: IntArray = self._width + coins.columns
         """The place of each unit in the model: (m,)."""
         self.width = self._width + len(coins)
 
@@ -81,8 +82,8 @@ class CanaryLocal:
         return model
 
     def user_deltas(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: Parameters, users: Sequence[IntArray], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield what each user that takes part moves the model by, by user and silo."""
         if self._beside is not None:
             own = self._real(users)
@@ -91,8 +92,8 @@ class CanaryLocal:
         yield self._rows(users, number, 1.0)
 
     def user_gradients(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: Parameters, users: Sequence[IntArray], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield the gradients that move the model as `user_deltas` says: its negatives."""
         if self._beside is not None:
             own = self._real(users)
@@ -114,7 +115,7 @@ class CanaryLocal:
         rows[:, self.columns] += np.where(present, moved[:, None], 0.0).T
         return rows
 
-    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
+    def record_gradients(self, models: Rows, chosen: IntArray, step: int) -> Rows:
         """Return the gradient of each record at its silo's model: (records, D)."""
         rows = np.zeros((len(chosen), self.width))
         unit = self._federation.user[chosen] - self._first
@@ -128,24 +129,24 @@ class CanaryLocal:
         rows[np.flatnonzero(canary), self.columns[which]] = -moved
         return rows
 
-    def _rows(self, users: Sequence[Indices], number: int, times: float) -> Part:
+    def _rows(self, users: Sequence[IntArray], number: int, times: float) -> UpdateBlock:
         """Return one row for each canary in each silo where it takes part."""
         unit = [own[own >= self._first] - self._first for own in users]
         silo = np.repeat(np.arange(len(users)), [len(own) for own in unit])
         which = np.concatenate(unit)
-        moves: Flags = self._length[which] != 0.0
+        moves: BoolArray = self._length[which] != 0.0
         which, silo = which[moves], silo[moves]
-        moved: Floats = times * self._length[which] * self._coins.sign(number)[which]
+        moved: FloatArray = times * self._length[which] * self._coins.sign(number)[which]
         rows = Sparse(self.columns[which][:, None], moved[:, None], self.width)
-        return Part(self._first + which, silo, rows)
+        return UpdateBlock(self._first + which, silo, rows)
 
-    def _real(self, users: Sequence[Indices]) -> list[Indices]:
+    def _real(self, users: Sequence[IntArray]) -> list[IntArray]:
         return [own[own < self._first] for own in users]
 
-    def _widened(self, part: Part) -> Part:
+    def _widened(self, part: UpdateBlock) -> UpdateBlock:
         """Return real users' rows as rows of the whole model."""
         values: NDArray[np.float64] = (
             part.rows.dense() if isinstance(part.rows, Sparse) else part.rows
         )
         columns = np.broadcast_to(np.arange(self._width), values.shape)
-        return Part(part.user, part.silo, Sparse(columns, values, self.width))
+        return UpdateBlock(part.user, part.silo, Sparse(columns, values, self.width))

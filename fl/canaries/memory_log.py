@@ -11,7 +11,7 @@ from ..aggregation.sums import Aggregator, Integers, Silo, Sum
 from ..parties.network import Network, silo_name
 
 
-class Memory:
+class MemoryLog:
     """A recorder that keeps public records in memory, and nothing of what would be sealed."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Memory:
         """There is no disk."""
 
 
-class Watching:
+class RecordingAggregator:
     """An aggregator that adds nothing of its own and shows what the last round sent.
 
     `sent` holds each silo's integers, as it sent them: what a server sees in the clear, and what

@@ -13,10 +13,10 @@ from ..frame.system import build
 from ..settings.schema import Settings
 from .coins import Coins
 from .federation import canary_federation
-from .local import CanaryLocal
-from .rehearsal_rounds import training_noise, training_of
+from .local import CanaryLocalTraining
+from .rehearsal_rounds import training_noise, training_phase
 
-PUBLIC: Final = ("digits", "breast-cancer")
+PUBLIC_DATASETS: Final = ("digits", "breast-cancer")
 """Data sets whose records are public."""
 
 
@@ -37,7 +37,7 @@ def silos_of(settings: Settings, silos: int | None = None) -> int:
     return known
 
 
-def settled(settings: Settings, silos: int) -> tuple[Settings, tuple[str, ...]]:
+def rehearsal_settings(settings: Settings, silos: int) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings to rehearse, and what was left out of them.
 
     Moments that are released to normalise features are not rehearsed: canaries have no features.
@@ -67,9 +67,9 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     present = np.ones((2, silos), np.int64)
     federation = canary_federation(present, features=features)
     coins = Coins(np.ones(2, bool), np.ones(2), np.arange(2))
-    local = CanaryLocal(coins, federation, clip=settings.training.clip)
+    local = CanaryLocalTraining(coins, federation, clip=settings.training.clip)
     plan = build(settings, federation, local, Streams.secure()).plan()
-    return training_noise(plan), training_of(plan).rounds
+    return training_noise(plan), training_phase(plan).rounds
 
 
 def _fixed(name: str) -> int:

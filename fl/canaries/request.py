@@ -1,9 +1,10 @@
-"""What a carrier is asked, what it returns, and which observers it can be asked about.
+"""The request that a carrier is given, the observations that it returns, and whose they can be.
 
 A system whose declaration names a carrier (`fl.declarations.declaration.Declaration.carrier`) can
-be rehearsed and attacked.  A carrier is one function, from `Asked` to `Seen`: it builds the system
-of the settings, puts canaries into it, lets it make its rounds, and says what one observer saw of
-each of them.  It judges nothing; scores, thresholds and verdicts are the audit's.
+be rehearsed and attacked.  A carrier is one function, from `RehearsalRequest` to
+`CanaryObservations`: it builds the system of the settings, puts canaries into it, lets it make its
+rounds, and returns what one observer saw of each of them.  It judges nothing; scores, thresholds
+and verdicts are the audit's.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.randomness import Streams
 from ..observers.names import MODEL, SERVER, SILO, phrase
-from .coins import Flags, Floats, Indices
 
 if TYPE_CHECKING:
     from ...accountant import events as ev
     from ...accountant.plan import Plan
-    from ..frame.system import Opening
+    from ..frame.opening import OpeningStatement
     from ..settings.schema import Settings
 
 _ATTACKER: Final = 20
 """Names the stream of the attacker's own randomness: coins, signs and columns."""
 
-OWN: Final = 0
+OBSERVER_SILO: Final = 0
 """The silo that watches, where a silo does."""
 
-REHEARSED: Final = (MODEL, SERVER, SILO)
+REHEARSABLE_OBSERVERS: Final = (MODEL, SERVER, SILO)
 """Before whom units can be put in and seen."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class RehearsalRequest:
     """What is rehearsed: settings without private moments, for whom, how many units and rounds.
 
     - `settings`: those of the run, as `fl.canaries.rehearsal_settings` leaves them.
@@ -70,7 +71,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class CanaryObservations:
     """What one observer saw of each of m canaries in `rounds` rounds.
 
     - `coins`: (m,), whether the unit was in, by a fair coin of its own (`flip`).
@@ -91,14 +92,14 @@ class Seen:
     that is negative or not finite: of such a thing no test could be made.
     """
 
-    coins: Flags
-    observations: Floats
+    coins: BoolArray
+    observations: FloatArray
     shift: float
     rate: float
     plan: Plan
-    opening: Opening
+    opening: OpeningStatement
     rounds: int
-    groups: Indices | None = None
+    groups: IntArray | None = None
     note: tuple[str, ...] = ()
     event: ev.Event | None = None
 
@@ -143,7 +144,7 @@ class Carrier(Protocol):
     instead, for what it cannot rehearse.
     """
 
-    def __call__(self, asked: Asked, /) -> Seen:
+    def __call__(self, asked: RehearsalRequest, /) -> CanaryObservations:
         """Return what `asked.observer` sees of `asked.canaries` units."""
 
 
@@ -153,16 +154,16 @@ def require_observer(plan: Plan, observer: str) -> None:
     Raises `Unsupported` for one that nobody rehearses.
     """
     validate.choice(tuple(plan.guarantees), observer=observer)
-    if observer not in REHEARSED:
+    if observer not in REHEARSABLE_OBSERVERS:
         raise Unsupported(
             f"What {phrase(observer)} sees is not rehearsed with canaries.",
             "What it holds of a unit, and what its weights tell, would have to be staged for each "
             "silo.",
-            f"Give one of {', '.join(REHEARSED)} as `observer`.",
+            f"Give one of {', '.join(REHEARSABLE_OBSERVERS)} as `observer`.",
         )
 
 
-def nobody_beside(asked: Asked, why: str) -> None:
+def refuse_real_users(asked: RehearsalRequest, why: str) -> None:
     """Raise `InvalidInput` where public records are to train beside canaries, and cannot."""
     if asked.real:
         raise InvalidInput(

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.randomness import Streams
-from .coins import Coins, Flags, Floats, Indices
-from .rehearsal_rounds import conduct, rounds_made
-from .request import Asked, Seen, require_observer
+from .coins import Coins
+from .rehearsal_rounds import rounds_to_simulate, simulate_rounds
+from .request import CanaryObservations, RehearsalRequest, require_observer
 
 if TYPE_CHECKING:
-    from ..frame.system import Parameters, System
+    from ..frame.model import Parameters
+    from ..frame.system import System
 
-Look: TypeAlias = "Callable[[Parameters, Parameters], Floats]"
+ObserveUnits: TypeAlias = "Callable[[Parameters, Parameters], FloatArray]"
 """From the models before and after a round to what is seen of each unit: (m,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What an observer sees of m units, as `Seen` describes it.
+    """What an observer sees of m units, as `CanaryObservations` describes it.
 
     `look` returns one number for each unit, in units of the noise that is claimed, with the sign
     that the unit had in the round (`Coins.sign`).  `joined` says which units took part in the last
@@ -31,16 +33,18 @@ class View:
     """
 
     shift: float
-    look: Look
+    look: ObserveUnits
     rate: float = 1.0
-    joined: Callable[[], Flags] | None = None
+    joined: Callable[[], BoolArray] | None = None
     missed: float = 0.0
-    groups: Indices | None = None
+    groups: IntArray | None = None
     note: tuple[str, ...] = ()
     alternates: bool = True
 
 
-def watched(asked: Asked, system: System, coins: Coins, view: View, streams: Streams) -> Seen:
+def observe_rounds(
+    asked: RehearsalRequest, system: System, coins: Coins, view: View, streams: Streams
+) -> CanaryObservations:
     """Make the rounds of a system, and return what is seen in them.
 
     `streams` are those that the system was built with.  Raises as `require_observer`, and what the
@@ -48,8 +52,8 @@ def watched(asked: Asked, system: System, coins: Coins, view: View, streams: Str
     """
     plan = system.plan()
     require_observer(plan, asked.observer)
-    rounds = rounds_made(plan, asked.rounds)
-    seen: Floats = np.empty((rounds, len(coins)))
+    rounds = rounds_to_simulate(plan, asked.rounds)
+    seen: FloatArray = np.empty((rounds, len(coins)))
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
         sign = coins.sign(number) if view.alternates else coins.signs
@@ -58,8 +62,8 @@ def watched(asked: Asked, system: System, coins: Coins, view: View, streams: Str
             row = np.where(view.joined(), row, view.missed)
         seen[number - 1] = row
 
-    conduct(system, streams, rounds=asked.rounds, each=each)
-    return Seen(
+    simulate_rounds(system, streams, rounds=asked.rounds, each=each)
+    return CanaryObservations(
         coins=coins.into,
         observations=seen,
         shift=view.shift,

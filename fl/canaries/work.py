@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
-BY_ROWS: Final = 1_000
+USUAL_ROW_CANARIES: Final = 1_000
 """Canaries of a system that does not train and names no number: each has a column of its own."""
 
 
@@ -21,7 +21,7 @@ class Work(Protocol):
         """Return about how many steps of half a microsecond a round takes."""
 
 
-def meetings(settings: Settings, silos: int) -> int:
+def mask_pairs(settings: Settings, silos: int) -> int:
     """Return how many meetings of silos a round has: in the clear each sends once.
 
     Otherwise every two of them share a mask.
@@ -31,7 +31,7 @@ def meetings(settings: Settings, silos: int) -> int:
 
 def usual_work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of a round in which all canaries go through together."""
-    return 1_000 * meetings(settings, silos) + canaries * silos
+    return 1_000 * mask_pairs(settings, silos) + canaries * silos
 
 
 def work_of(settings: Settings) -> Work:
@@ -47,7 +47,7 @@ def usual_canaries(settings: Settings) -> int | None:
     declaration = known(settings.run.system)
     usual = None if declaration is None else declaration.canaries
     if declaration is not None and usual is None and not declaration.trains:
-        return BY_ROWS
+        return USUAL_ROW_CANARIES
     if usual is None or isinstance(usual, int):
         return usual
     return usual.get(settings.security.aggregation)

@@ -19,15 +19,17 @@ from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import Plan, PlannedPhase, given
 from ..aggregation.sums import float_sum
 from ..data.federation import Federation
+from ..frame.model import Parameters, Round, model_digest
+from ..frame.opening import OpeningStatement
 from ..frame.phases import Phase
-from ..frame.promise import PHASE, claimed
+from ..frame.promise import TRAINING_PHASE, claimed
+from ..frame.requirements import require_aggregation, require_public_normalisation
 from ..frame.rounds import Draft, NoisySum, make_round
-from ..frame.setup import Setup, public_features_only, require_aggregation, setup
+from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
-from ..frame.system import Opening, Parameters, Round, digest
 from ..observers.names import MODEL
 from ..observers.reaches import Route, reaches_of
-from ..training.local_training import Local
+from ..training.local_training import LocalTraining
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -44,7 +46,7 @@ class FedAvg:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        public_features_only(setup)
+        require_public_normalisation(setup)
         require_aggregation(setup)
         self.aggregator = setup.aggregator
 
@@ -60,13 +62,15 @@ class FedAvg:
     def restate(self, planned: records.Planned) -> None:
         """State what a log announced; nothing is promised either way."""
 
-    def opening(self) -> Opening:
+    def opening(self) -> OpeningStatement:
         """Return what the run states first: no epsilon."""
         own = self.setup
         planned = records.Planned(own.rounds, {"model": self._plan.seen_by("model")})
         population = records.Population(own.users, own.silos)
         claim = claimed(own.privacy, None)
-        return Opening(claim, planned, population, own.aggregation, self.aggregator.security)
+        return OpeningStatement(
+            claim, planned, population, own.aggregation, self.aggregator.security
+        )
 
     def initial(self) -> Parameters:
         """Return the model that the first round starts from."""
@@ -111,7 +115,7 @@ class FedAvg:
     @cached_property
     def _plan(self) -> Plan:
         own = self.setup
-        phase = PlannedPhase(PHASE, None, NO_NOISE, own.rounds, {"model": NO_NOISE})
+        phase = PlannedPhase(TRAINING_PHASE, None, NO_NOISE, own.rounds, {"model": NO_NOISE})
         return given(
             [phase],
             delta=own.privacy.delta,
@@ -120,7 +124,7 @@ class FedAvg:
         )
 
 
-def fedavg(settings: Settings, federation: Federation, local: Local, _: Streams) -> FedAvg:
+def fedavg(settings: Settings, federation: Federation, local: LocalTraining, _: Streams) -> FedAvg:
     """Return FedAvg."""
     return FedAvg(setup(settings, federation, local))
 
@@ -128,11 +132,11 @@ def fedavg(settings: Settings, federation: Federation, local: Local, _: Streams)
 def _intent(number: int, parameters: Parameters, route: Route) -> records.RoundIntent:
     return records.RoundIntent(
         round=number,
-        phase=PHASE,
+        phase=TRAINING_PHASE,
         event=NO_NOISE,
         contribution=records.Contribution(math.inf, "l2", "user", "whole"),
         noise=records.Noise("none", 0.0, shares=0, draws=0),
         sensitivity=math.inf,
-        model_in=digest(parameters),
+        model_in=model_digest(parameters),
         reaches=reaches_of((MODEL,), route),
     )

@@ -66,7 +66,7 @@ class NotStated(Exception):
 
 
 @dataclass(frozen=True)
-class Phase:
+class ExpectedPhase:
     """What every round of one phase states; the names are those of the records.
 
     `normaliser` and `clip_enforced` stand in its releases.
@@ -85,7 +85,7 @@ Fact: TypeAlias = Callable[[Read], object]
 
 
 @dataclass(frozen=True)
-class Determines:
+class ExpectedLog:
     """What the configuration of one system determines of its log; its declaration names this.
 
     `phase` is what a round states, but for the normalising phase, which is of every system; see
@@ -95,7 +95,7 @@ class Determines:
     `first` it is the first model of `[training]`.  All raise `NotStated` where a key is missing.
     """
 
-    phase: Callable[[Read, RoundIntent, int | None], Phase]
+    phase: Callable[[Read, RoundIntent, int | None], ExpectedPhase]
     security: Callable[[Read], Security] | None = None
     first: Callable[[Read], NDArray[np.float64] | None] | None = None
 
@@ -109,7 +109,7 @@ def system_of(read: Read) -> Declaration:
         raise NotStated(f"[run] system {name}") from None
 
 
-def _determines(read: Read) -> Determines | None:
+def _determines(read: Read) -> ExpectedLog | None:
     system = system_of(read)
     if system.determines is None:
         return None
@@ -117,10 +117,10 @@ def _determines(read: Read) -> Determines | None:
     return _asked(system, lambda: _facts_at(system, reference), loading=True)
 
 
-def _facts_at(system: Declaration, reference: str) -> Determines:
+def _facts_at(system: Declaration, reference: str) -> ExpectedLog:
     facts = system.load(reference)
-    if not isinstance(facts, Determines):
-        raise TypeError(f"{reference} of {system.name} is no `Determines`")
+    if not isinstance(facts, ExpectedLog):
+        raise TypeError(f"{reference} of {system.name} is no `ExpectedLog`")
     return facts
 
 
@@ -164,7 +164,7 @@ def first_of(read: Read) -> NDArray[np.float64] | None:
     raise NotStated(f"what {system.name} starts from")
 
 
-def phase_of(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     """Return what a round of a phase states, where noise was found: with the noise of `intent`.
 
     `values` is the length of what a round released; None before any did.  Raises `NotStated`, and
@@ -325,15 +325,15 @@ def test_source(read: Read) -> str | None:
 # --- rounds ---------------------------------------------------------------------------------------
 
 
-def phase_made(
+def expected_phase(
     mechanism: Mechanism,
     relation: str,
     draws: int,
     sampling: Sampling,
     normaliser: Normaliser | None,
-) -> Phase:
+) -> ExpectedPhase:
     """Return what a round states whose noise a mechanism makes, in so many draws."""
-    return Phase(
+    return ExpectedPhase(
         mechanism.contribution,
         mechanism.noise(draws),
         mechanism.sensitivity(relation),
@@ -343,7 +343,7 @@ def phase_made(
     )
 
 
-def _moments(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _moments(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     """Return the phase of private moments, whose bound follows from the number of features."""
     from ..data.normalise import contribution_bound
 
@@ -367,10 +367,12 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> Phase:
         rule=rule,
         tolerated_dropouts=read("security", "dropouts"),
     )
-    return phase_made(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
 
 
-def multiplier(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> float:
+def noise_multiplier_of(
+    read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]
+) -> float:
     """Return the noise multiplier: the configured one, or what a round's noise comes to."""
     given: float | None = read("privacy", "noise_multiplier")
     if given is not None:

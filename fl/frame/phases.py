@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.mechanisms import Gate
 from ...accountant.plan import PlannedPhase
+from .model import Parameters, Round
 from .state import Arrays, State
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
-    from .system import Parameters, Round
 
-MakeRound: TypeAlias = "Callable[[int, Parameters, Gate, Arrays], Round]"
+MakeRound: TypeAlias = Callable[[int, Parameters, Gate, Arrays], Round]
 """From a round's number, the model and the state that the last round left, to what it releases."""
 
-Keep: TypeAlias = Callable[[Arrays], None]
+SaveArrays: TypeAlias = Callable[[Arrays], None]
 """Keeps the result of a phase that cannot be made again, durably."""
 
 
 @dataclass(frozen=True, eq=False)
-class Follow:
+class PhaseOutcome:
     """What follows from the result of a phase: the arrays as they are used, and the federation.
 
     `federation` is what is trained and measured on from then on; None where it stays the same.
@@ -38,7 +38,7 @@ class Follow:
 
 
 @dataclass(frozen=True, eq=False)
-class Once:
+class SingleRelease:
     """What a phase releases that is no model, and that no other release can replace.
 
     - `what`: its name in messages, such as "the moments that features are normalised by".
@@ -52,9 +52,9 @@ class Once:
 
     what: str
     state: State
-    release: Callable[[Gate, Keep], Arrays]
+    release: Callable[[Gate, SaveArrays], Arrays]
     digest: Callable[[Arrays], str]
-    follow: Callable[[Arrays], Follow]
+    follow: Callable[[Arrays], PhaseOutcome]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Phase:
     plan: PlannedPhase
     first: int
     make: MakeRound | None = None
-    once: Once | None = None
+    once: SingleRelease | None = None
 
     def __post_init__(self) -> None:
         if (self.make is None) == (self.once is None) or (self.once and self.plan.rounds != 1):
@@ -135,7 +135,7 @@ def checked_phases(phases: Sequence[Phase], planned: Sequence[PlannedPhase]) -> 
     return listed
 
 
-def require_kept_first(once: Once, gate: Gate, earlier: int, whose: str) -> None:
+def require_saved_before_release(once: SingleRelease, gate: Gate, earlier: int, whose: str) -> None:
     """Raise `InvalidInput` where a result is kept after its release stands in the log.
 
     `earlier` is how many releases the gate had recorded before the phase, and `whose` names the
@@ -145,7 +145,9 @@ def require_kept_first(once: Once, gate: Gate, earlier: int, whose: str) -> None
         raise _lying(f"{whose} keeps {once.what} after their release", "Call `keep` before `close`")
 
 
-def require_one_release(once: Once, state: Arrays, gate: Gate, earlier: int, whose: str) -> None:
+def require_one_release(
+    once: SingleRelease, state: Arrays, gate: Gate, earlier: int, whose: str
+) -> None:
     """Raise `InvalidInput` unless a phase made one release, of what it kept; as above."""
     kept = {name: state[name] for name in once.state.shapes if name in state}
     if kept.keys() != once.state.shapes.keys():
@@ -172,7 +174,7 @@ def last_round(phases: Sequence[Phase]) -> int:
     return max((phase.last for phase in phases if phase.plan.rounds), default=0)
 
 
-def shared_out(planned: Sequence[PlannedPhase], rounds: int) -> list[int]:
+def rounds_by_phase(planned: Sequence[PlannedPhase], rounds: int) -> list[int]:
     """Return how many of the first `rounds` rounds of a plan belong to each phase."""
     shares = []
     for phase in planned:

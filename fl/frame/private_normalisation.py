@@ -39,20 +39,20 @@ from ..data.federation import Federation
 from ..data.moments import Moments
 from ..observers.reaches import Route, reaches_of
 from ..settings.schema import SecuritySettings
-from .phases import Follow, Keep, Once, Phase
+from .phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
 from .state import Arrays, State
 
 NORMALISE: Final = "normalise"
 """The name of the phase."""
 
-ROUND: Final = 0
+MOMENTS_ROUND: Final = 0
 """Its one round, before the first round of training."""
 
-MOMENTS: Final = "the moments that features are normalised by"
+MOMENTS_DESCRIPTION: Final = "the moments that features are normalised by"
 
 
 @dataclass(frozen=True, eq=False)
-class Normalising:
+class MomentsRelease:
     """One noisy sum of users' moments; nothing is drawn until `release`.
 
     `federation` has features as they are read, `lower` and `upper` are their public range, for each
@@ -132,19 +132,23 @@ class Normalising:
     def as_phase(self, use: Callable[[Federation], None]) -> Phase:
         """Return the phase as a system lists it; `use` is given the federation, normalised."""
 
-        def release(gate: Gate, keep: Keep) -> Arrays:
+        def release(gate: Gate, keep: SaveArrays) -> Arrays:
             return self.release(gate, lambda moments: keep(moments.to_arrays())).to_arrays()
 
         def digest(arrays: Arrays) -> str:
             return _known(arrays).digest
 
-        def follow(arrays: Arrays) -> Follow:
+        def follow(arrays: Arrays) -> PhaseOutcome:
             moments = self.moments(_known(arrays).released)
             federation = moments.applied(self.federation)
             use(federation)
-            return Follow(moments.to_arrays(), federation)
+            return PhaseOutcome(moments.to_arrays(), federation)
 
-        return Phase(self.phase, ROUND, once=Once(MOMENTS, self.state, release, digest, follow))
+        return Phase(
+            self.phase,
+            MOMENTS_ROUND,
+            once=SingleRelease(MOMENTS_DESCRIPTION, self.state, release, digest, follow),
+        )
 
     @property
     def state(self) -> State:
@@ -167,7 +171,7 @@ class Normalising:
         mechanism = self.mechanism
         others = {who: event for who, event in self.views.items() if who != "model"}
         about = About(
-            ROUND,
+            MOMENTS_ROUND,
             NORMALISE,
             views=others,
             event_override=self.views["model"],
@@ -179,7 +183,9 @@ class Normalising:
         totals = self.totals(again)  # before the intent: a run that is cut off here spends nothing
         with gate.open(intent) as ticket:
             watch = Residuals().watch(intent.noise)
-            arrived = noisy_sum(self.aggregator, ROUND, mechanism, ticket, totals, NORMALISE, watch)
+            arrived = noisy_sum(
+                self.aggregator, MOMENTS_ROUND, mechanism, ticket, totals, NORMALISE, watch
+            )
             made = self.moments(mechanism.units(arrived.total))
             keep(made)
             ticket.close(

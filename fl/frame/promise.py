@@ -19,12 +19,12 @@ from ...accountant.errors import BudgetExceeded, InvalidInput
 from ...accountant.plan import Phase, Plan, PlannedPhase, affordable, given, plan
 from ...accountant.records import Claim, Planned
 from ..observers.names import SILO, SILO_WITH_RECORDS
-from .system import Privacy
+from .privacy import PrivacyTarget
 
 Views: TypeAlias = Callable[[float], Mapping[str, ev.Event]]
 """From a noise multiplier to one round as each observer sees it."""
 
-PHASE: Final = "train"
+TRAINING_PHASE: Final = "train"
 """The name of the phase in which models are trained, where a system does not name its own."""
 
 _WAY: Final = 'Write weighting = "uniform" in [training] or another aggregation in [security]'
@@ -34,7 +34,7 @@ _WAYS: Final[Mapping[str, str]] = {
 }
 """What gives a guarantee before an observer; masks hide no weight from who applies it."""
 
-_DIGITS: Final = 6
+_CLAIM_DIGITS: Final = 6
 """Significant digits of a claimed epsilon, rounded up."""
 
 
@@ -70,10 +70,10 @@ class Promise:
 
 def promise(
     views: Views,
-    privacy: Privacy,
+    privacy: PrivacyTarget,
     rounds: int,
     before: Sequence[PlannedPhase] = (),
-    phase: str = PHASE,
+    phase: str = TRAINING_PHASE,
 ) -> Promise:
     """Return the promise of a run of at most `rounds` rounds of `phase`, after other phases.
 
@@ -105,7 +105,7 @@ def promise(
 
 def unproven(
     views: Views,
-    privacy: Privacy,
+    privacy: PrivacyTarget,
     rounds: int,
     event: ev.NoGuarantee,
     published: Callable[[float], float],
@@ -125,7 +125,7 @@ def unproven(
     seen = views(noise)
     _require_among(seen, privacy.observer)
     plan = given(
-        [PlannedPhase(PHASE, noise, event, rounds, seen)],
+        [PlannedPhase(TRAINING_PHASE, noise, event, rounds, seen)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit=privacy.unit,
@@ -133,7 +133,7 @@ def unproven(
     return Promise(noise, plan, claimed(privacy, rounded_up(published(noise))))
 
 
-def restated(made: Promise, planned: Planned, privacy: Privacy) -> Promise | None:
+def restated(made: Promise, planned: Planned, privacy: PrivacyTarget) -> Promise | None:
     """Return a promise whose phases are stated as a log announced them, to whom it did.
 
     What is stated to the model must be what it was; None where the announcement has another shape.
@@ -167,7 +167,7 @@ def _parts(event: ev.Event, phases: int) -> tuple[ev.Event, ...] | None:
     return rounds if len(rounds) == len(parts) == phases else None
 
 
-def claimed(privacy: Privacy, epsilon: float | None) -> Claim:
+def claimed(privacy: PrivacyTarget, epsilon: float | None) -> Claim:
     """Return the claim of an epsilon, which may be None."""
     return Claim(
         privacy.unit,
@@ -183,12 +183,12 @@ def rounded_up(value: float) -> float:
     """Return the value to six significant digits, at or above itself; infinity as it is."""
     if not 0.0 < value < math.inf:
         return value
-    place = _DIGITS - 1 - math.floor(math.log10(value))
+    place = _CLAIM_DIGITS - 1 - math.floor(math.log10(value))
     rounded = round(value, place)
     return rounded if rounded >= value else round(value + 10.0**-place, place)
 
 
-def _stated(privacy: Privacy, proven: float) -> float:
+def _stated(privacy: PrivacyTarget, proven: float) -> float:
     """Return the epsilon to claim: the target, or what is proven, rounded up within a budget."""
     if privacy.epsilon is None:
         return rounded_up(proven)
@@ -198,7 +198,7 @@ def _stated(privacy: Privacy, proven: float) -> float:
 
 
 def _noise(
-    views: Views, privacy: Privacy, rounds: int, before: Sequence[PlannedPhase], phase: str
+    views: Views, privacy: PrivacyTarget, rounds: int, before: Sequence[PlannedPhase], phase: str
 ) -> float:
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier
@@ -256,7 +256,7 @@ def _require_among(seen: Mapping[str, ev.Event], observer: str) -> None:
 def _rounds(
     event: ev.Event,
     noise: float,
-    privacy: Privacy,
+    privacy: PrivacyTarget,
     rounds: int,
     before: Sequence[PlannedPhase],
 ) -> int:
@@ -283,13 +283,13 @@ def _rounds(
     return made
 
 
-def _seen(privacy: Privacy, before: Sequence[PlannedPhase]) -> tuple[ev.Event, ...]:
+def _seen(privacy: PrivacyTarget, before: Sequence[PlannedPhase]) -> tuple[ev.Event, ...]:
     """Return what the claim's observer sees of the phases before the training."""
     found = (one.seen_by(privacy.observer) for one in before)
     return tuple(event for event in found if event is not None)
 
 
-def _require_room(privacy: Privacy, before: Sequence[PlannedPhase]) -> None:
+def _require_room(privacy: PrivacyTarget, before: Sequence[PlannedPhase]) -> None:
     """Raise `BudgetExceeded` where nothing of a budget is left for training."""
     seen = _seen(privacy, before)
     if not seen or privacy.epsilon is None:

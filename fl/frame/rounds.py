@@ -19,8 +19,9 @@ from ...accountant import records
 from ...accountant.errors import InvalidInput, kind_of, with_article
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
-from .state import Arrays, State, state_digest, states
-from .system import Parameters, Round, System, digest
+from .model import Parameters, Round, finite_model, model_digest
+from .state import Arrays, State, declared_state, state_digest
+from .system import System
 
 if TYPE_CHECKING:
     from ..declarations.declaration import Declaration
@@ -92,7 +93,7 @@ def make_round(
         released = ticket.close(
             normaliser=draft.normaliser,
             aggregate=None if draft.aggregate is None else draft.aggregate.tobytes(),
-            model_out=digest(model),
+            model_out=model_digest(model),
             state_out=state_digest(kept),
             sealed=draft.sealed,
             values=model.size,
@@ -102,7 +103,7 @@ def make_round(
     return Round(model, released, kept)
 
 
-def part_of(planned: PlannedPhase, place: int, name: str | None = None) -> PlannedPhase:
+def planned_release(planned: PlannedPhase, place: int, name: str | None = None) -> PlannedPhase:
     """Return one release of each round of a phase whose rounds are several, in the plan's order.
 
     The plan has a `Compose` for every observer; `place` is which of its events, from 0.  Each
@@ -151,24 +152,26 @@ def checked_round(
     the run's own: what the system does to its arrays later changes no model.  Raises
     `InvalidInput`, which names the package, the system and the array.
     """
-    whose = name_in(system.name, declaration)
+    whose = system_with_package(system.name, declaration)
     _require(Round, moved, whose)
     model = finite_model(moved.parameters, size, f"The next model of {whose}")
-    if gate.model != (moved.released, digest(model)):
+    if gate.model != (moved.released, model_digest(model)):
         raise InvalidInput(
             f"The next model of {whose} is not the one that its round released.",
             "A run goes on from what stands in its log, and from nothing else.",
             "Return what `make_round` returns, and change nothing of it.",
         )
-    return Round(model, moved.released, (states(system) or State()).checked(moved.state, whose))
+    return Round(
+        model, moved.released, (declared_state(system) or State()).checked(moved.state, whose)
+    )
 
 
-def name_in(system: str, declaration: Declaration | None) -> str:
+def system_with_package(system: str, declaration: Declaration | None) -> str:
     """Return a system with its package, as messages name it."""
     return system if declaration is None else f"{system} (package {declaration.package})"
 
 
-def rehearsed_rounds(
+def simulated_rounds(
     system: System, gate: Gate, *, most: int | None = None
 ) -> Iterator[tuple[int, Parameters, Round]]:
     """Make the rounds of a system without a folder: yield number, model before, and what was made.
@@ -194,23 +197,6 @@ def rehearsed_rounds(
             parameters, done = moved.parameters, done + 1
 
 
-def finite_model(parameters: object, size: int | None, whose: str) -> Parameters:
-    """Return a copy of a model (D,) float64 whose numbers are finite; `size` is D, if known.
-
-    Raises `InvalidInput` for anything else.
-    """
-    if size is None:
-        size = max(int(np.size(parameters)), 1) if isinstance(parameters, np.ndarray) else 1
-    model = require_model(parameters, size, whose)
-    if not np.isfinite(model).all():
-        raise InvalidInput(
-            f"{whose} is not finite.",
-            "From a model that is no number there is no way on.",
-            "Lower the learning rates of [training], or give more noise, in a new run.",
-        )
-    return model.copy()
-
-
 def _require(kind: type[Any], given: object, whose: str) -> None:
     if not isinstance(given, kind):
         raise InvalidInput(
@@ -219,18 +205,3 @@ def _require(kind: type[Any], given: object, whose: str) -> None:
             "What is released, and what the next round starts from, is said there.",
             f"Return {with_article(kind.__name__)}.",
         )
-
-
-def require_model(parameters: object, size: int, whose: str) -> Parameters:
-    """Return a model (D,) float64; raise `InvalidInput` for anything else."""
-    if (
-        not isinstance(parameters, np.ndarray)
-        or parameters.dtype != np.float64
-        or parameters.shape != (size,)
-    ):
-        raise InvalidInput(
-            f"{whose} must be a vector ({size},) of float64.",
-            "A model is one such vector, in every round.",
-            "Return one for each parameter.",
-        )
-    return parameters

@@ -24,10 +24,10 @@ Shape: TypeAlias = tuple[int, ...]
 Arrays: TypeAlias = Mapping[str, NDArray[np.float64]]
 """Public arrays by name, all float64."""
 
-MOST: Final = 8
+MAX_STATE_ARRAYS: Final = 8
 """Most arrays of a state: an audit reads at most 16 of a file, moments of features among them."""
 
-_TAKEN: Final = ("parameters", "about", "file", "allow_pickle")
+_RESERVED_NAMES: Final = ("parameters", "about", "file", "allow_pickle")
 """Names that a file of a model, or numpy as it writes one, has for itself."""
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -51,9 +51,9 @@ class State:
     def __init__(self, **shapes: Shape) -> None:
         for name, shape in shapes.items():
             _require_shape(name, shape)
-        if len(shapes) > MOST:
+        if len(shapes) > MAX_STATE_ARRAYS:
             raise InvalidInput(
-                f"A state has at most {MOST} arrays; these are {len(shapes)}.",
+                f"A state has at most {MAX_STATE_ARRAYS} arrays; these are {len(shapes)}.",
                 next_step="Put several of them into one array.",
             )
         object.__setattr__(self, "shapes", dict(shapes))
@@ -98,7 +98,7 @@ class State:
         return kept
 
 
-def states(system: object) -> State | None:
+def declared_state(system: object) -> State | None:
     """Return what a system keeps beside its model; None where its class does not say."""
     if "state" not in vars(type(system)):
         return None
@@ -130,11 +130,11 @@ def _require_shape(name: str, shape: object) -> None:
         )
     assert isinstance(shape, tuple)
     named = _NAME.fullmatch(name) is not None
-    if not named or name in _TAKEN or math.prod(shape) > 2**40:
+    if not named or name in _RESERVED_NAMES or math.prod(shape) > 2**40:
         raise InvalidInput(
             f"No state has an array {name!r:.80} of shape {shape}.",
             "Names are at most 64 letters, digits and _, and begin with a letter.  A file of a "
-            f"model has the names {' and '.join(_TAKEN)} for itself, and an end.",
+            f"model has the names {' and '.join(_RESERVED_NAMES)} for itself, and an end.",
             "Give it another name, or a smaller shape.",
         )
 

@@ -29,17 +29,26 @@ from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..declarations.sealed_items import RELEASE
-from .expected_log import Determines, NotStated, Phase, multiplier, phase_made, system_of
-from .rounds import Draft, NoisySum, require_model
-from .setup import Promised, everybody_joins, public_features_only, setup, users_only
+from .expected_log import (
+    ExpectedLog,
+    ExpectedPhase,
+    NotStated,
+    expected_phase,
+    noise_multiplier_of,
+    system_of,
+)
+from .model import Parameters, Round, require_model
+from .private_system import PrivateSystem
+from .requirements import require_all_users, require_public_normalisation, require_user_unit
+from .rounds import Draft, NoisySum
+from .setup import setup
 from .state import Arrays, Shape
-from .system import Parameters, Round
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..data.federation import Federation, Indices
     from ..settings.schema import Settings
-    from ..training.local_training import Local
+    from ..training.local_training import LocalTraining
 
 _RULE: Final = "uniform"
 
@@ -48,14 +57,14 @@ _CLIP: Final = "clip"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Held:
+class UserRecords:
     """What one user holds in one silo: `features` (n, d) float64 and `labels` (n, ...), n >= 1."""
 
     features: NDArray[np.float64]
     labels: NDArray[np.int64] | NDArray[np.float32]
 
 
-class UserSum(Promised):
+class UserSum(PrivateSystem):
     """One noisy sum of users' rows in every round; no model is trained.
 
     A class gives `parts`, `row` and `state`, and, where a release is not the noisy mean itself,
@@ -70,13 +79,13 @@ class UserSum(Promised):
         self,
         settings: Settings,
         federation: Federation,
-        local: Local,
+        local: LocalTraining,
         streams: Streams,  # noqa: ARG002
     ) -> None:
         super().__init__(setup(settings, federation, local))
-        users_only(self.setup)
-        everybody_joins(self.setup)
-        public_features_only(self.setup)
+        require_user_unit(self.setup)
+        require_all_users(self.setup)
+        require_public_normalisation(self.setup)
         self.clip = clip_of(settings)
         self.residuals = Residuals()
 
@@ -85,7 +94,7 @@ class UserSum(Promised):
         """The parts of a row, and of what is released: names and shapes, in their order."""
         raise NotImplementedError
 
-    def row(self, held: Held) -> NDArray[np.float64]:
+    def row(self, held: UserRecords) -> NDArray[np.float64]:
         """Return what a user gives in a silo, (D,) float64, from its records there alone."""
         raise NotImplementedError
 
@@ -173,7 +182,7 @@ class UserSum(Promised):
         rows = np.zeros((len(pairs), size))
         for pair in range(len(pairs)):
             held = pairs.records(pair)
-            row = self.row(Held(features[held].astype(np.float64), federation.labels[held]))
+            row = self.row(UserRecords(features[held].astype(np.float64), federation.labels[held]))
             rows[pair] = require_model(row, size, f"A row of {self.name}")
         return rows, pairs.silo, pairs.user
 
@@ -204,13 +213,13 @@ def clip_of(settings: Settings) -> float:
     return validate.positive(clip=clip)
 
 
-def of_user_sum(size: Callable[[Read], int | None]) -> Determines:
+def of_user_sum(size: Callable[[Read], int | None]) -> ExpectedLog:
     """Return what a configuration determines of the log of a `UserSum`, as declarations name it.
 
     `size` says how many numbers a release has; it returns None where a configuration does not.
     """
 
-    def phase(read: Read, intent: records.RoundIntent, values: int | None) -> Phase:
+    def phase(read: Read, intent: records.RoundIntent, values: int | None) -> ExpectedPhase:
         del values
 
         table = system_of(read).table
@@ -226,8 +235,8 @@ def of_user_sum(size: Callable[[Read], int | None]) -> Determines:
                 dropouts=read("security", "dropouts"),
             )
 
-        return phase_made(
-            make(multiplier(read, intent, make)),
+        return expected_phase(
+            make(noise_multiplier_of(read, intent, make)),
             read("privacy", "neighbours"),
             1,
             records.Sampling(),
@@ -238,7 +247,7 @@ def of_user_sum(size: Callable[[Read], int | None]) -> Determines:
         known = size(read)
         return None if known is None else np.zeros(known)
 
-    return Determines(phase, first=first)
+    return ExpectedLog(phase, first=first)
 
 
 def features_of(read: Read) -> int:

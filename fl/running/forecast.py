@@ -12,9 +12,10 @@ from typing import Final
 
 from ...accountant.errors import PrivplanError
 from ...accountant.guarantee import Bounds
+from ..frame.opening import Aggregation
 from ..frame.phases import last_round
-from ..frame.setup import Promised
-from ..frame.system import Aggregation, System, build
+from ..frame.private_system import PrivateSystem
+from ..frame.system import System, build
 from ..observers.names import circumstances_of, rests_on
 from ..observers.suppositions import supposed_in
 from ..settings.schema import Settings
@@ -108,7 +109,7 @@ def supposed(prepared: Prepared, observer: str, epsilon: float) -> tuple[str, ..
 
 def _assumed(system: System, observer: str) -> tuple[str, ...]:
     """Return what is stated to reach an observer supposes, as an audit will say of the log."""
-    if not isinstance(system, Promised):
+    if not isinstance(system, PrivateSystem):
         return ()
     opened = system.opening()
     return supposed_in(system.stated_reaches(), observer, opened.aggregation, opened.security)

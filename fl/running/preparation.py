@@ -25,14 +25,16 @@ from ..datasets import federate, load
 from ..declarations.declaration import NORMALISE, Declaration
 from ..declarations.package_errors import naming
 from ..declarations.registry import declaration_of
+from ..frame.model import Parameters, finite_model
+from ..frame.opening import OpeningStatement
 from ..frame.phases import checked_phases, last_round
-from ..frame.rounds import finite_model, name_in
-from ..frame.state import MOST, Arrays, Shape, State, states
-from ..frame.system import Opening, Parameters, Parted, System, build
-from ..frame.system_checks import checked_data, checked_parts, measured, require_opening
+from ..frame.rounds import system_with_package
+from ..frame.state import MAX_STATE_ARRAYS, Arrays, Shape, State, declared_state
+from ..frame.system import System, SystemWithParts, build
+from ..frame.system_checks import checked_data, checked_measurements, checked_parts, require_opening
 from ..settings.public_test_data import EvaluationData, evaluation_data
 from ..settings.schema import Settings
-from ..training.local_training import Local, NoTraining, TorchLocal
+from ..training.local_training import LocalTraining, NoTraining, TorchLocalTraining
 from .checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Prepared:
     system: System
     streams: Streams
     plan: Plan
-    opening: Opening
+    opening: OpeningStatement
     dataset: dict[str, str] = field(repr=False)
     test: EvaluationData
     segment: int = 0
@@ -92,7 +94,7 @@ class Prepared:
     @property
     def whose(self) -> str:
         """The system and its package, as messages name them."""
-        return name_in(self.system.name, declaration_of(self.system.name))
+        return system_with_package(self.system.name, declaration_of(self.system.name))
 
     @property
     def promises(self) -> bool:
@@ -118,7 +120,7 @@ def first_state(prepared: Prepared) -> Arrays:
     Raises `InvalidInput` where it is not the one stated, where a class inherits a statement that it
     may not keep to, and where two arrays of a run have one name.
     """
-    system, stated = prepared.system, states(prepared.system)
+    system, stated = prepared.system, declared_state(prepared.system)
     inherited = getattr(system, "state", None)
     if stated is None and inherited:
         kind = type(system).__name__
@@ -155,10 +157,10 @@ def _require_few(whose: str, every: Iterable[State]) -> None:
             "Give it another name.",
         )
     kept = [name for name in names if name not in Moments.names()]
-    if len(kept) > MOST:
+    if len(kept) > MAX_STATE_ARRAYS:
         raise InvalidInput(
             f"The state of {whose} and what its phases release once are {len(kept)} arrays; at "
-            f"most {MOST} can be kept beside a model, and the moments of features.",
+            f"most {MAX_STATE_ARRAYS} can be kept beside a model, and the moments of features.",
             "All of them stand in one file, and an audit reads no more of it.",
             "Put several of them into one array.",
         )
@@ -195,7 +197,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     seed = settings.run.seed
     streams = Streams.secure() if seed is None else Streams.seeded(seed, segment)
     streams.stream("before the run").bytes(1)  # what cannot be drawn later is better known now
-    whose = name_in(settings.run.system, declaration)
+    whose = system_with_package(settings.run.system, declaration)
     local = local_of(settings, federation, model)
     with naming(declaration, "make"):
         system = build(settings, federation, local, streams)
@@ -232,7 +234,7 @@ def require_declared(settings: Settings, system: System) -> None:
     names = tuple(phase.name for phase in system.phases if phase.name != NORMALISE)
     if names != tuple(declared_names):
         raise InvalidInput(
-            f"{name_in(system.name, declaration)} declares the phases "
+            f"{system_with_package(system.name, declaration)} declares the phases "
             f"{', '.join(declared_names)}, and has {', '.join(names) or 'none'}.",
             "An audit reads what rounds state phase by phase, as they were declared.",
             "Give their names, in order, as `phases` of the declaration.",
@@ -250,9 +252,9 @@ def model_of(settings: Settings, federation: Federation) -> Model | None:
     return model_named(how.model, features, federation.classes, dropout=how.dropout)
 
 
-def local_of(settings: Settings, federation: Federation, model: Model | None) -> Local:
+def local_of(settings: Settings, federation: Federation, model: Model | None) -> LocalTraining:
     """Return the training inside the silos, of a model where there is one."""
-    return NoTraining() if model is None else TorchLocal(settings, federation, model)
+    return NoTraining() if model is None else TorchLocalTraining(settings, federation, model)
 
 
 @contextmanager
@@ -306,7 +308,9 @@ def versions(package: str = "privplan") -> dict[str, str]:
 def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.system.data is not None:
         source = cast("Source", settings.system.load(settings.system.data))
-        return checked_data(source(settings), name_in(settings.run.system, settings.system))
+        return checked_data(
+            source(settings), system_with_package(settings.run.system, settings.system)
+        )
     own = settings.data
     private = own.normalisation == "private"  # the run does that, once the moments are released
     records = load(
@@ -341,7 +345,9 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
     if system.measure is not None:
         with naming(system, system.measure):
             how = cast("Measure", system.load(system.measure))
-            return measured(how(prepared, parameters.copy()), name_in(system.name, system))
+            return checked_measurements(
+                how(prepared, parameters.copy()), system_with_package(system.name, system)
+            )
     if prepared.trained is None:
         return {}
     from ..training.metrics import evaluate
@@ -355,6 +361,6 @@ def _parts(
     """Return the parts of what is released; raise `InvalidInput` where they are not all of it."""
     parts: Mapping[str, Shape] = {} if model is None else model.parts
     with naming(declaration, "parts"):
-        if isinstance(system, Parted):
+        if isinstance(system, SystemWithParts):
             parts = system.parts
-    return checked_parts(parts, size, name_in(system.name, declaration))
+    return checked_parts(parts, size, system_with_package(system.name, declaration))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import Declaration
-from . import defaults, rules, sealed_items
+from . import defaults, sealed_items, settings_rules
 from .settings import TABLE
 
 _LOCAL: Final = (
@@ -39,12 +39,12 @@ _AVERAGE: Final = Declaration(
     table=TABLE,
     ignores=_GROUPS,
     uses=(*_WEIGHTED, *_LOCAL),
-    rules=(rules.no_moments, rules.published_protocol, rules.no_target),
+    rules=(settings_rules.no_moments, settings_rules.published_protocol, settings_rules.no_target),
     adjust=defaults.average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
     determines=f"{__package__}.expected_log:WEIGHTED",
     sealed=sealed_items.of_weighted,
-    carrier=f"{_USERS}:carry",
+    carrier=f"{_USERS}:simulate",
     canaries={"private-weighting": 200},  # each is encrypted
     canary_work=f"{_USERS}:work",
 )
@@ -57,12 +57,12 @@ SYSTEMS: Final = (
         table=TABLE,
         ignores=_GROUPS,
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL),
-        rules=(rules.no_moments, rules.no_target),
+        rules=(settings_rules.no_moments, settings_rules.no_target),
         adjust=defaults.naive,
         aggregations=_SUMS,
         determines=f"{__package__}.expected_log:NAIVE",
         sealed=sealed_items.of_naive,
-        carrier=f"{_NAIVE}:carry",
+        carrier=f"{_NAIVE}:simulate",
         canaries=1_000,  # each has a rehearsal of its own
         canary_work=f"{_NAIVE}:work",
     ),
@@ -73,11 +73,11 @@ SYSTEMS: Final = (
         table=TABLE,
         ignores=("as_published",),
         uses=("training.clip", *_LOCAL),
-        rules=(rules.group_given, rules.rate_or_batch),
+        rules=(settings_rules.group_given, settings_rules.rate_or_batch),
         adjust=defaults.group,
         determines=f"{__package__}.expected_log:GROUP",
         sealed=sealed_items.of_group,
-        carrier=f"{_GROUP}:carry",
+        carrier=f"{_GROUP}:simulate",
         canaries=3_000,  # the cost grows with their square
         canary_work=f"{_GROUP}:work",
     ),

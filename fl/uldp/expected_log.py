@@ -17,18 +17,24 @@ from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import reach, up
 from ..aggregation.weighted_sum import weighted_sum
 from ..declarations.declaration import Read
-from ..frame.expected_log import Determines, Mechanism, Phase, multiplier, phase_made
-from .record_flags import CHOSEN_BY
+from ..frame.expected_log import (
+    ExpectedLog,
+    ExpectedPhase,
+    Mechanism,
+    expected_phase,
+    noise_multiplier_of,
+)
+from .record_flags import FLAGS_CHOSEN_BY
 
 # --- ULDP-NAIVE -----------------------------------------------------------------------------------
 
 
-def _naive(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _naive(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
     silos: int = read("data", "silos")
     mechanism = _found(read, intent, lambda noise: _naive_sum(read, noise))
     constant = Normaliser("constant", float(silos))
-    return phase_made(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
 
 
 def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
@@ -50,17 +56,17 @@ def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
 # --- ULDP-GROUP -----------------------------------------------------------------------------------
 
 
-def _group(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _group(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
     mechanism = _found(read, intent, lambda noise: _group_sum(read, noise))
     rate = _record_rate(read)
-    sampling = Sampling(chosen_by=CHOSEN_BY)
+    sampling = Sampling(chosen_by=FLAGS_CHOSEN_BY)
     if rate != 1.0:
-        sampling = Sampling("poisson", "record", rate, "silos", chosen_by=CHOSEN_BY)
+        sampling = Sampling("poisson", "record", rate, "silos", chosen_by=FLAGS_CHOSEN_BY)
     epochs: int = read("training", "local_epochs")
     steps = epochs * math.ceil(1 / Fraction(rate))  # of DP-SGD in a round
     constant = Normaliser("constant", float(Fraction(rate) * _nominal(read)))
-    return phase_made(mechanism, read("privacy", "neighbours"), steps, sampling, constant)
+    return expected_phase(mechanism, read("privacy", "neighbours"), steps, sampling, constant)
 
 
 def _group_sum(read: Read, noise_multiplier: float) -> Gaussian:
@@ -85,7 +91,7 @@ def _record_rate(read: Read) -> float:
 # --- ULDP-AVG and ULDP-SGD ------------------------------------------------------------------------
 
 
-def _weighted(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _weighted(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
     mechanism = _found(read, intent, lambda noise: _weighted_sum(read, noise))
     rate, slots = _user_rate(read), read("security", "slots")
@@ -98,7 +104,7 @@ def _weighted(read: Read, intent: RoundIntent, values: int | None) -> Phase:
             sampling = replace(sampling, drawn_by="shared-secret")
     users, silos = read("data", "users"), read("data", "silos")
     constant = Normaliser("constant", rate * users * silos)
-    return phase_made(mechanism, read("privacy", "neighbours"), 1, sampling, constant)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, sampling, constant)
 
 
 def _weighted_sum(read: Read, noise_multiplier: float) -> Mechanism:
@@ -155,9 +161,9 @@ def _private_weighting(read: Read) -> Security:
 
 def _found(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> Mechanism:
     """Return the mechanism whose noise is configured, or was found for a target."""
-    return make(multiplier(read, intent, make))
+    return make(noise_multiplier_of(read, intent, make))
 
 
-NAIVE: Final = Determines(_naive)
-GROUP: Final = Determines(_group)
-WEIGHTED: Final = Determines(_weighted, _private_weighting)
+NAIVE: Final = ExpectedLog(_naive)
+GROUP: Final = ExpectedLog(_group)
+WEIGHTED: Final = ExpectedLog(_weighted, _private_weighting)

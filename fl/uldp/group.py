@@ -40,12 +40,14 @@ from ..aggregation.residuals import Residuals, Watch, every
 from ..aggregation.sums import float_sum
 from ..aggregation.term_norms import norms_of
 from ..data.federation import Federation, Indices
+from ..frame.model import Parameters, Round
+from ..frame.private_system import PrivateSystem
+from ..frame.requirements import require_all_users, require_public_normalisation, require_user_unit
 from ..frame.rounds import Draft, NoisySum
-from ..frame.setup import Promised, Setup, everybody_joins, public_features_only, setup, users_only
+from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
-from ..frame.system import Parameters, Round
-from ..training.local_training import Local, Rows
-from .record_flags import CHOSEN_BY, flagged
+from ..training.local_training import LocalTraining, Rows
+from .record_flags import FLAGS_CHOSEN_BY, records_taking_part
 from .settings import UldpSettings
 
 if TYPE_CHECKING:
@@ -53,14 +55,14 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
-_ROOM: Final = 2**24
+_MAX_NUMBERS_AT_ONCE: Final = 2**24
 """How many numbers of gradients or of samples are made at once: 128 MB."""
 
-_AGAIN: Final = 8
+_MAX_STEPS_RECOMPUTED: Final = 8
 """How many steps of a round are summed again, for the sealed sidecar."""
 
 
-class Group(Promised):
+class UldpGroup(PrivateSystem):
     """ULDP-GROUP-k, k being `setup.privacy.group`.
 
     `rate` is the probability that a record joins a step (`None`: one batch of a silo's nominal
@@ -72,7 +74,7 @@ class Group(Promised):
     state = State()
 
     def __init__(self, setup: Setup, *, rate: float | None = None, seed: int = 0) -> None:
-        users_only(setup)
+        require_user_unit(setup)
         if setup.privacy.group < 2:
             raise InvalidInput(
                 "uldp-group needs room for two records of a user or more.",
@@ -81,8 +83,8 @@ class Group(Promised):
                 "Give group_records = 2, or more.",
             )
         super().__init__(setup)
-        everybody_joins(setup)
-        public_features_only(setup)
+        require_all_users(setup)
+        require_public_normalisation(setup)
         _add_remove_only(setup)
         # Refused now, not in the first round: a loss may couple records, and have none of these.
         start = np.tile(setup.local.initial(), (setup.silos, 1))
@@ -92,7 +94,7 @@ class Group(Promised):
         self.steps = setup.training.local_epochs * math.ceil(1 / Fraction(self.rate))
         self.constant = float(Fraction(self.rate) * self.nominal)
         self.residuals = Residuals()
-        taking_part = flagged(setup.federation, setup.privacy.group, seed)
+        taking_part = records_taking_part(setup.federation, setup.privacy.group, seed)
         self._silo, silos = setup.federation.silo, setup.federation.by_silo()
         self._records = [
             own[taking_part[own]] for own in (silos.records(silo) for silo in range(setup.silos))
@@ -136,7 +138,7 @@ class Group(Promised):
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
 
         def work(ticket: Ticket) -> Draft:
-            looked = _Looked(ticket.intent, mechanism, models=(silos, parameters.size))
+            looked = _RoundStatistics(ticket.intent, mechanism, models=(silos, parameters.size))
             models = self._descended(parameters, number, mechanism, ticket, looked)
             total = float_sum(self.aggregator, number, models - parameters)
             return Draft(
@@ -155,8 +157,8 @@ class Group(Promised):
 
     def _sampling(self) -> records.Sampling:
         if self.rate == 1.0:
-            return records.Sampling(chosen_by=CHOSEN_BY)
-        return records.Sampling("poisson", "record", self.rate, "silos", chosen_by=CHOSEN_BY)
+            return records.Sampling(chosen_by=FLAGS_CHOSEN_BY)
+        return records.Sampling("poisson", "record", self.rate, "silos", chosen_by=FLAGS_CHOSEN_BY)
 
     def _descended(
         self,
@@ -164,7 +166,7 @@ class Group(Promised):
         number: int,
         mechanism: Gaussian,
         ticket: Ticket,
-        looked: _Looked,
+        looked: _RoundStatistics,
     ) -> Rows:
         """Return the model of each silo after all steps, (silos, D); every step is a release.
 
@@ -179,7 +181,7 @@ class Group(Promised):
             count=self.steps,
         )
         length = self.setup.training.local_rate / self.constant
-        most = max(1, _ROOM // parameters.size)
+        most = max(1, _MAX_NUMBERS_AT_ONCE // parameters.size)
         models = np.tile(parameters, (silos, 1))
         for place, chosen in enumerate(self._samples(ticket)):
             step = (number - 1) * self.steps + place
@@ -202,7 +204,7 @@ class Group(Promised):
         ]
         everybody = np.concatenate(self._records)
         # No more records than that take part: their own number is private, and is not looked at.
-        ahead = max(1, _ROOM // (self.setup.privacy.group * self.setup.users))
+        ahead = max(1, _MAX_NUMBERS_AT_ONCE // (self.setup.privacy.group * self.setup.users))
         for first in range(0, self.steps, ahead):
             steps = min(ahead, self.steps - first)
             joins = [
@@ -214,7 +216,7 @@ class Group(Promised):
             yield from (chosen[i:j] for i, j in itertools.pairwise(ends.tolist()))
 
 
-class _Looked:
+class _RoundStatistics:
     """Steps of a round, evenly spaced, of which the sealed sidecar has statistics."""
 
     def __init__(
@@ -222,7 +224,7 @@ class _Looked:
     ) -> None:
         silos, width = models
         steps = intent.noise.draws
-        self._every, self._again_every = every(steps, width), -(-steps // _AGAIN)
+        self._every, self._again_every = every(steps, width), -(-steps // _MAX_STEPS_RECOMPUTED)
         self._grid = mechanism.grid
         self._again = Recomputed(intent, mechanism, silos, width)
         self._totals = np.zeros(models, np.int64)
@@ -251,10 +253,12 @@ class _Looked:
         return {**watch.items(), **self._again.items(self._totals)}
 
 
-def group(settings: Settings, federation: Federation, local: Local, _: Streams) -> Group:
+def group(
+    settings: Settings, federation: Federation, local: LocalTraining, _: Streams
+) -> UldpGroup:
     """Return ULDP-GROUP-k."""
     own = setup(settings, federation, local)
-    return Group(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
+    return UldpGroup(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
 
 
 def _rate(setup: Setup, nominal: Fraction) -> float:

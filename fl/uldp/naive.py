@@ -36,32 +36,35 @@ from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import about_norms, norms_of
 from ..aggregation.weighted_sum import ALONE
 from ..data.federation import Federation
+from ..frame.model import Parameters, Round
+from ..frame.opening import OpeningStatement
+from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, unproven
+from ..frame.requirements import require_all_users, require_user_unit
 from ..frame.rounds import Draft, NoisySum
-from ..frame.setup import Promised, Setup, everybody_joins, setup, users_only
+from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
-from ..frame.system import Opening, Parameters, Round
 from ..observers.names import AMONG_PEERS, MODEL, PEER, Coalition
-from ..training.local_training import Local
+from ..training.local_training import LocalTraining
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..settings.schema import Settings
 
-PUBLISHED: Final = ev.NoGuarantee(
+PUBLISHED_NAIVE_EVENT: Final = ev.NoGuarantee(
     "ULDP-NAIVE as published: its noise is made for half of what a user can move"
 )
 
 
-class Naive(Promised):
+class UldpNaive(PrivateSystem):
     """ULDP-NAIVE, with sound noise or, marked in every round, as it was published."""
 
     state = State()
 
     def __init__(self, setup: Setup, *, as_published: bool = False) -> None:
         super().__init__(setup)
-        users_only(setup)
-        everybody_joins(setup)
+        require_user_unit(setup)
+        require_all_users(setup)
         self.as_published = as_published
         self.residuals = Residuals()
         if as_published and (
@@ -118,7 +121,7 @@ class Naive(Promised):
                 whom = AMONG_PEERS
             elif silos == 1:
                 whom = ("model", "server")
-            return dict.fromkeys((*whom, *(one.name for one in coalitions)), PUBLISHED)
+            return dict.fromkeys((*whom, *(one.name for one in coalitions)), PUBLISHED_NAIVE_EVENT)
         stated = 2.0 * noise_multiplier / reach(relation)  # in the paper's unit, C |S|
 
         missing = self.setup.security.dropouts
@@ -155,9 +158,9 @@ class Naive(Promised):
         def claim(noise: float) -> float:
             return published_user_epsilon(rounds, noise=noise, delta=own.delta)
 
-        return unproven(self.views, own, rounds, PUBLISHED, claim)
+        return unproven(self.views, own, rounds, PUBLISHED_NAIVE_EVENT, claim)
 
-    def opening(self) -> Opening:
+    def opening(self) -> OpeningStatement:
         """Return what the run states first; a run as published is marked."""
         return replace(super().opening(), as_published=self.as_published)
 
@@ -197,7 +200,9 @@ class Naive(Promised):
         return self.make_round(number, parameters, gate, work)
 
 
-def naive(settings: Settings, federation: Federation, local: Local, _: Streams) -> Naive:
+def naive(
+    settings: Settings, federation: Federation, local: LocalTraining, _: Streams
+) -> UldpNaive:
     """Return ULDP-NAIVE."""
     own = setup(settings, federation, local)
-    return Naive(own, as_published=settings.as_published)
+    return UldpNaive(own, as_published=settings.as_published)

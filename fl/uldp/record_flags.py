@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from ...accountant import validate
 from ..data.federation import Federation
 
-CHOSEN_BY: Final = "each-silo"
+FLAGS_CHOSEN_BY: Final = "each-silo"
 """How flags are chosen, as the log states it."""
 
-_BYTES: Final = 16
+_FLAG_HASH_BYTES: Final = 16
 """Length of a hash: two of them are equal with probability 2^-128."""
 
 
-def flagged(federation: Federation, most: int, seed: int) -> NDArray[np.bool_]:
+def records_taking_part(federation: Federation, most: int, seed: int) -> NDArray[np.bool_]:
     """Return which records take part, fixed for a whole run: (records,).
 
     `most` is the number of records of a user over all silos, 1 or above, `seed` a public one.  A
@@ -74,4 +74,4 @@ def _hash(seed: int, purpose: bytes, *numbers: int) -> bytes:
     """Return the hash of some numbers under a public seed, as its key."""
     content = b"".join(number.to_bytes(8, "little") for number in numbers)
     key = seed.to_bytes(8, "little")
-    return hashlib.blake2b(content, digest_size=_BYTES, key=key, person=purpose).digest()
+    return hashlib.blake2b(content, digest_size=_FLAG_HASH_BYTES, key=key, person=purpose).digest()

@@ -1,231 +1,39 @@
-"""ULDP-AVG and ULDP-SGD: every user's update is clipped in every silo, weighted, summed, noised.
+"""ULDP-AVG and ULDP-SGD, made from settings; and the systems whose weights are known.
 
     silo s:  D_s = sum_u w_su clip_C(d_su) + N(0, sigma^2 C^2 / |S|)
-    server:  x + eta_g / (q |U| |S|) sum_s D_s
 
-where d_su is how local training on user u's records in silo s moves the model (AVG), or the
-negative of their mean gradient (SGD), and sum_s w_su <= 1, so that a user moves the sum by C.
-A user joins a round with probability q, by one draw for all silos.  The lists of users and of
-silos and the rate are public constants, as the accounting assumes: the sum is divided by them.
-
-What silos start from, how far they are pulled back to it, and what the server makes of the noisy
-sum are hooks of `Weighting`: other systems override them, and keep the rest.
-
-Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithms 3
-(AVG, SGD, weights by records) and 4 (sampled users).
+A silo knows the weights of its users; whether the server could compute them is decided by the
+aggregation.  Formulas and hooks stand in `averaging`, hidden weights in `hidden_weights`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accountant import events as ev
-from ...accountant import records, validate
-from ...accountant.errors import InvalidInput, Unsupported
-from ...accountant.mechanisms import Gate, Gaussian, Ticket
-from ...accountant.mechanisms.clip import Sparse
-from ...accountant.randomness import poisson
+from ...accountant.mechanisms import Gaussian, Ticket
 from ..aggregation.clip_check import Recomputed
-from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
-from ..aggregation.term_norms import about_norms, norms_of
+from ..aggregation.term_norms import norms_of
 from ..aggregation.user_weights import checked_weights, user_weights
-from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..crypto import dependencies
-from ..data.federation import Federation, Indices
-from ..frame.rounds import Draft, NoisySum, require_model
-from ..frame.setup import Promised, Setup, setup, users_only
-from ..frame.state import Arrays, State
-from ..frame.system import Parameters, Round
-from ..training.local_training import Local, Part, Proximal, Rows
+from ..data.federation import Federation
+from ..frame.model import Parameters
+from ..frame.setup import Setup, setup
+from ..frame.state import State
+from ..training.local_training import LocalTraining
+from .averaging import RoundSum, UldpAvg
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..settings.schema import Settings
 
-Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Part]]
-"""From a model, users of each silo and a round, to one update for each user in each silo."""
-
-T = TypeVar("T", bound="Weighting")
-
-Drawer: TypeAlias = Literal["server", "oblivious-transfer", "shared-secret"]
-
-SAMPLING: Final = "sampling/users"
-"""The stream that draws who joins."""
+T = TypeVar("T", bound="UldpAvg")
 
 
-@dataclass(frozen=True, eq=False)
-class Summed:
-    """The noisy sum of one round: `total` (D,) in units, and how many silos' noise is in it.
-
-    `norms` are those of the updates before they were clipped, by silo, and `sealed` what else may
-    only be sealed.
-    """
-
-    total: NDArray[np.float64]
-    shares: int
-    norms: Sequence[NDArray[np.float64]]
-    sealed: Mapping[str, object]
-
-
-class Weighting(Promised):
-    """What ULDP-AVG (`step` is `average`) and ULDP-SGD (`gradient`) do, whoever knows the weights.
-
-    `start`, `proximal` and `server_step` are hooks.  They see public values only, so whatever they
-    do is post-processing, and each user's update is clipped after the first two.
-
-    Raises `InvalidInput` for a unit or a relation that they do not protect.
-    """
-
-    proximal: ClassVar[float] = 0.0
-    """mu in (mu / 2) |x - start|^2, which is added to every local objective; FedProx.
-
-    Range: 0 or above.  A single gradient (`uldp-sgd`) is taken where that is flat.
-    Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith 2020, *Federated optimization in
-    heterogeneous networks*, MLSys, arXiv 1812.06127, Algorithm 2.
-    """
-
-    hidden: ClassVar[bool] = False
-    """Whether it sums under weights that nobody sees; each way of summing says so."""
-
-    def __init__(self, setup: Setup, *, step: str) -> None:
-        super().__init__(setup)
-        users_only(setup)
-        if (setup.aggregation == "private-weighting") != self.hidden:
-            raise Unsupported(
-                f"{type(self).__name__} of {setup.name} has no aggregation {setup.aggregation!r}.",
-                "What the server sees decides what it learns, so none is taken for another.",
-                "Have the system made by its name, which chooses by the aggregation.",
-            )
-        if setup.aggregation == "private-weighting" and setup.normalising is not None:
-            raise InvalidInput(
-                f"{setup.name} under private weighting does not normalise by private moments.",
-                "The moments would be summed under weights in the clear, which tell the counts.",
-                "Give normalisation = 'public', or aggregation = 'masked'.",
-            )
-        if setup.aggregation == "private-weighting" and setup.training.weighting != "records":
-            raise InvalidInput(
-                "Private weighting hides weights by records; uniform weights are public.",
-                next_step="Give weighting = 'records', or aggregation = 'masked'.",
-            )
-        if setup.aggregation == "shares" and setup.training.weighting != "uniform":
-            raise InvalidInput(
-                f"{setup.name} among peers has uniform weights; they are by records.",
-                "A peer that holds a record of a user would learn from its weight how many it has.",
-                "Give weighting = 'uniform', or aggregation = 'masked'.",
-            )
-        validate.non_negative(proximal=self.proximal)
-        if self.proximal and isinstance(setup.local, Proximal):
-            setup.local.proximal = self.proximal
-        self.updates = _UPDATES[step](setup)
-        self.residuals = Residuals()
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the model, the server, and one of the silos see it."""
-        own = self.setup
-        return weighted_views(
-            noise_multiplier,
-            silos=own.silos,
-            rule=own.training.weighting,
-            neighbours=own.privacy.neighbours,
-            rate=self.rate,
-            aggregation=own.aggregation,
-            drawn_by=self.drawn_by,
-            tolerated_dropouts=own.security.dropouts,
-            coalitions=own.coalitions,
-            colluders=own.security.colluders,
-        )
-
-    def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
-        """Return what silos train from in round `number`, (D,): the last model.
-
-        A hook: a function of these public values alone.  Updates are measured from what it returns.
-        """
-        return parameters
-
-    def server_step(
-        self,
-        parameters: Parameters,
-        noisy: NoisySum,
-        state: Arrays,  # noqa: ARG002
-        number: int,  # noqa: ARG002
-    ) -> tuple[Parameters, Arrays]:
-        """Return the next model (D,), and the state beside it: a step of the global rate.
-
-        A hook: a function of these public values alone, whose arrays are those that `state` of
-        the class states.  `noisy.mean` is the noisy mean update; arrays of `state` are read only.
-        """
-        return parameters + noisy.times(self.setup.training.global_rate), {}
-
-    def round(
-        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
-    ) -> Round:
-        """Make one round: sample the users, sum what each silo sends, divide by constants."""
-        own = self.setup
-        before = self.initial_state() if state is None else state
-        constant = self.rate * own.users * own.silos
-
-        def work(ticket: Ticket) -> Draft:
-            start = self.start(parameters, before, number)
-            start = require_model(start, parameters.size, f"What silos of {self.name} start from")
-            summed = self.summed(ticket, number, start)
-            noisy = NoisySum(summed.total, constant)
-            moved, after = self.server_step(parameters, noisy, before, number)
-            return Draft(
-                require_model(moved, parameters.size, f"The next model of {self.name}"),
-                after,
-                aggregate=summed.total,
-                normaliser=records.Normaliser("constant", constant),
-                sealed={**summed.sealed, **about_norms(summed.norms, own.training.clip)},
-                shares=summed.shares,
-            )
-
-        return self.make_round(number, parameters, gate, work, sampling=self._sampling())
-
-    def summing(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        own = self.setup
-        return weighted_sum(
-            noise_multiplier,
-            bound=own.training.clip,
-            users=own.users,
-            silos=own.silos,
-            rule=own.training.weighting,
-            tolerated_dropouts=own.security.dropouts,
-        )
-
-    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
-        """Return the noisy sum of one round."""
-        raise NotImplementedError
-
-    @property
-    def rate(self) -> float:
-        """The probability with which a user joins a round."""
-        return self.setup.privacy.sampling_rate
-
-    @property
-    def drawn_by(self) -> Drawer:
-        """Who draws the sample of users, where there is one: peers, from a secret they share."""
-        return "shared-secret" if self.setup.aggregation == "shares" else "server"
-
-    def joining(self, ticket: Ticket) -> NDArray[np.bool_]:
-        """Return which users join, in all silos alike: (users,)."""
-        if self.rate == 1.0:
-            return np.ones(self.setup.users, bool)
-        return poisson(ticket.stream(SAMPLING), self.setup.users, self.rate)
-
-    def _sampling(self) -> records.Sampling:
-        if self.rate == 1.0:
-            return records.Sampling()
-        return records.Sampling("poisson", "user", self.rate, self.drawn_by)
-
-
-class Weighted(Weighting):
+class UldpAvgKnownWeights(UldpAvg):
     """ULDP-AVG or ULDP-SGD with weights that are known; see the module.
 
     `setup.training.weighting` is the rule of the weights: `uniform` or `records`.
@@ -243,7 +51,7 @@ class Weighted(Weighting):
         """Return the noise of one round, on the grid on which updates are summed."""
         return self.summing(noise_multiplier)
 
-    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, as the aggregator adds it up."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
         joining = self.joining(ticket)
@@ -251,7 +59,7 @@ class Weighted(Weighting):
         totals, norms = self._totals(joining, parameters, number, mechanism, again)
         watch = self.residuals.watch(ticket.intent.noise)
         arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals), watch=watch)
-        return Summed(
+        return RoundSum(
             mechanism.units(arrived.total),
             len(arrived.silos),
             norms,
@@ -281,72 +89,48 @@ class Weighted(Weighting):
 
 
 def average(
-    settings: Settings, federation: Federation, local: Local, streams: Streams
-) -> Weighting:
+    settings: Settings, federation: Federation, local: LocalTraining, streams: Streams
+) -> UldpAvg:
     """Return ULDP-AVG."""
-    return hooked(Weighting, settings, federation, local, streams)
+    return hooked(UldpAvg, settings, federation, local, streams)
 
 
 def gradient(
-    settings: Settings, federation: Federation, local: Local, streams: Streams
-) -> Weighting:
+    settings: Settings, federation: Federation, local: LocalTraining, streams: Streams
+) -> UldpAvg:
     """Return ULDP-SGD."""
-    return hooked(Weighting, settings, federation, local, streams, "gradient")
+    return hooked(UldpAvg, settings, federation, local, streams, "gradient")
 
 
 def hooked(
-    hooks: type[Weighting],
+    hooks: type[UldpAvg],
     settings: Settings,
     federation: Federation,
-    local: Local,
+    local: LocalTraining,
     streams: Streams,
     step: str = "average",
-) -> Weighting:
+) -> UldpAvg:
     """Return ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`) with the hooks of a class.
 
-    `hooks` derives from `Weighting`, overrides hooks of it and states its `state`; how updates are
+    `hooks` derives from `UldpAvg`, overrides hooks of it and states its `state`; how updates are
     summed is added to it, as the settings say.
     """
     known = setup(settings, federation, local)
     if known.aggregation != "private-weighting":
-        return _joined(hooks, Weighted)(known, step=step)
+        return _joined(hooks, UldpAvgKnownWeights)(known, step=step)
     dependencies.require(dependencies.WEIGHTING)
     if settings.as_published:
-        from .published import Published
+        from .published_weights import UldpAvgAsPublished
 
-        return _joined(hooks, Published)(known, step=step)
-    from .hidden import Hidden  # brings cryptography with it
+        return _joined(hooks, UldpAvgAsPublished)(known, step=step)
+    from .hidden_weights import UldpAvgHiddenWeights  # brings cryptography with it
 
-    return _joined(hooks, Hidden)(known, step=step, streams=streams)
+    return _joined(hooks, UldpAvgHiddenWeights)(known, step=step, streams=streams)
 
 
-def _joined(hooks: type[Weighting], summing: type[T]) -> type[T]:
+def _joined(hooks: type[UldpAvg], summing: type[T]) -> type[T]:
     """Return the class that has both, and states what the hooks state, if they do."""
-    if hooks is Weighting:
+    if hooks is UldpAvg:
         return summing
     stated = {"state": vars(hooks)["state"]} if "state" in vars(hooks) else {}
     return cast("type[T]", type(hooks.__name__, (hooks, summing), stated))
-
-
-def _trained(own: Setup) -> Updates:
-    return own.local.user_deltas
-
-
-def _descended(own: Setup) -> Updates:
-    def updates(parameters: Parameters, users: Sequence[Indices], number: int) -> Iterator[Part]:
-        for part in own.local.user_gradients(parameters, users, number):
-            yield replace(part, rows=_turned(part.rows))
-
-    return updates
-
-
-def _turned(rows: Rows | Sparse) -> Rows | Sparse:
-    if isinstance(rows, Sparse):
-        return replace(rows, values=-rows.values)
-    return -rows
-
-
-_UPDATES: Final[Mapping[str, Callable[[Setup], Updates]]] = {
-    "average": _trained,
-    "gradient": _descended,
-}

@@ -31,9 +31,10 @@ from privplan.audit.verify import verify
 from privplan.fl.data import normalise
 from privplan.fl.datasets import load
 from privplan.fl.datasets.breast_cancer import SCALING
+from privplan.fl.declarations.declaration import NORMALISE
 from privplan.fl.files import atomic
-from privplan.fl.frame.private_normalisation import NORMALISE, Normalising
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
+from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
 from privplan.fl.running.preparation import Prepared, prepare, randomness
@@ -119,8 +120,8 @@ def epsilon_of(mus: list[float], delta: float) -> float:
     return float(brentq(excess, 1e-9, 500.0, xtol=1e-12))
 
 
-def normalising(federation: Any, *, rule: str = "records", noise: float = 3.0) -> Normalising:
-    return Normalising(noise, rule, "add-remove", federation, -1.0, 1.0)
+def normalising(federation: Any, *, rule: str = "records", noise: float = 3.0) -> MomentsRelease:
+    return MomentsRelease(noise, rule, "add-remove", federation, -1.0, 1.0)
 
 
 # -- the plan -----------------------------------------------------------------------------------
@@ -277,7 +278,7 @@ def test_moments_with_hardly_any_noise_are_those_of_the_users(
     assert found.released.size == 8 + (rule == "uniform")
 
 
-def released(own: Normalising, recorder: Any, seed: int = 1) -> Any:
+def released(own: MomentsRelease, recorder: Any, seed: int = 1) -> Any:
     from privplan.accountant.plan import given
 
     plan = given([own.phase], delta=1e-5, unit="user")
@@ -349,7 +350,7 @@ def require_whole(folder: Path, planned: int = 2) -> None:
     kept = Checkpoint.read(folder / MODEL)
     assert kept.moments is not None
     assert kept.moments.digest == releases[0].aggregate
-    assert digest(kept.parameters) == close.model
+    assert model_digest(kept.parameters) == close.model
     assert {one.model_out for one in releases[1:]} | {intents[1].model_in} >= {close.model}
     assert not (folder / CHECKPOINT).exists()
     metrics = json.loads((folder / "metrics.json").read_text())
@@ -446,14 +447,14 @@ def replayed(prepared: Prepared, features: Any) -> Any:
 
 
 def test_local_training_forgets_the_features_as_they_were_read() -> None:
-    from privplan.fl.training.local_training import TorchLocal
+    from privplan.fl.training.local_training import TorchLocalTraining
 
     prepared = prepare(SMALL)
     raw = prepared.federation
     scaled = normalising_by_hand(prepared).applied(raw)
-    own, fresh = (TorchLocal(SMALL, one, prepared.model) for one in (raw, scaled))
+    own, fresh = (TorchLocalTraining(SMALL, one, prepared.model) for one in (raw, scaled))
 
-    def answers(local: TorchLocal) -> list[Any]:
+    def answers(local: TorchLocalTraining) -> list[Any]:
         first, everybody = local.initial(), 2 * [np.arange(6)]
         return [
             *(part.rows for part in local.user_deltas(first, everybody, 1)),
@@ -576,24 +577,24 @@ def test_a_full_disk_at_each_file_never_releases_moments_twice(
     assert outcomes == [False, True, True, True, True]  # the first file holds the moments
 
 
-HONEST = Normalising.release
+HONEST = MomentsRelease.release
 
 
-def keeps_nothing(own: Normalising, gate: Gate, _: Any) -> Any:
+def keeps_nothing(own: MomentsRelease, gate: Gate, _: Any) -> Any:
     return HONEST(own, gate, lambda _: None)
 
 
-def keeps_late(own: Normalising, gate: Gate, keep: Any) -> Any:
+def keeps_late(own: MomentsRelease, gate: Gate, keep: Any) -> Any:
     made = HONEST(own, gate, lambda _: None)
     keep(made)
     return made
 
 
-def keeps_others(own: Normalising, gate: Gate, keep: Any) -> Any:
+def keeps_others(own: MomentsRelease, gate: Gate, keep: Any) -> Any:
     return HONEST(own, gate, lambda one: keep(replace(one, released=one.released + 1.0)))
 
 
-def keeps_what_it_never_released(own: Normalising, gate: Gate, keep: Any) -> Any:  # noqa: ARG001
+def keeps_what_it_never_released(own: MomentsRelease, gate: Gate, keep: Any) -> Any:  # noqa: ARG001
     """Without noise, and without a line in the log."""
     made = own.moments(own.mechanism.units(np.sum(own.totals(), axis=0)))
     keep(made)
@@ -613,7 +614,7 @@ def test_what_a_phase_keeps_is_what_it_released_once(
     release: Any, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a system of another package, too: a run would go on from what is in no log."""
-    monkeypatch.setattr(Normalising, "release", release)
+    monkeypatch.setattr(MomentsRelease, "release", release)
     with pytest.raises(InvalidInput, match=rf"uldp-avg \(package privplan\).* {what}"):
         started(SMALL, tmp_path)
     assert not (tmp_path / MODEL).exists()

@@ -19,7 +19,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput
 from privplan.audit.verify import verify
 from privplan.fl.files import atomic
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
 from privplan.fl.log import LogWriter, Sealed, read
 from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
 from privplan.fl.running.preparation import prepare, randomness
@@ -92,7 +92,7 @@ def require_whole(folder: Path, planned: int = 3) -> None:
     outs = {one.model_out for one in releases}
     kept = Checkpoint.read(folder / MODEL)
     first = intents[0].model_in
-    assert digest(kept.parameters) == close.model
+    assert model_digest(kept.parameters) == close.model
     assert close.model in outs | {first}
     for intent in intents:  # every round starts from the first model, or from a released one
         assert intent.model_in in outs | {first}
@@ -137,7 +137,7 @@ def test_a_run_leaves_what_it_says(tmp_path: Path) -> None:
     assert close.events == opened.plan.events
     assert close.epsilon == {who: one.epsilon.upper for who, one in result.guarantees.items()}
     assert close.epsilon["model"] <= opened.claim.epsilon
-    assert close.model == result.model == digest(result.parameters)
+    assert close.model == result.model == model_digest(result.parameters)
     assert result.rounds == result.planned == 3
 
 
@@ -334,7 +334,7 @@ def test_a_log_that_fails_stops_the_run_and_it_goes_on(
     for name in (CHECKPOINT, MODEL):
         if (tmp_path / name).exists():
             kept = Checkpoint.read(tmp_path / name)
-            assert digest(kept.parameters) in told
+            assert model_digest(kept.parameters) in told
     if at == APPENDS and written:
         assert verify(tmp_path).complete
         return

@@ -20,33 +20,32 @@ from typing import Final
 
 import numpy as np
 
+from ....accountant.arrays import BoolArray, FloatArray
 from ....accountant.errors import InvalidInput, Unsupported
 from ....accountant.mechanisms import FineGaussian, Ticket
 from ....accountant.randomness import Streams
 from ...canaries import (
-    OWN,
-    Asked,
-    CanaryLocal,
-    Flags,
-    Floats,
-    Seen,
+    OBSERVER_SILO,
+    CanaryLocalTraining,
+    CanaryObservations,
+    RehearsalRequest,
     View,
     canary_federation,
-    flip,
+    flip_coins,
+    observe_rounds,
     require_observer,
-    watched,
 )
+from ...frame.model import Parameters
 from ...frame.setup import Setup, setup
-from ...frame.system import Parameters
 from ...parties.network import silo_name
-from ..hidden import Hidden
+from ..hidden_weights import UldpAvgHiddenWeights
 
-STEPS: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
+STEP_OF_SYSTEM: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
 """What a user gives, by system."""
 
 
 @dataclass(frozen=True)
-class Heard(FineGaussian):
+class RecordedNoise(FineGaussian):
     """The noise of private weighting, of which one silo remembers its own share in `heard`."""
 
     heard: list[int] = field(default_factory=list, compare=False)
@@ -54,23 +53,23 @@ class Heard(FineGaussian):
     def share(self, ticket: Ticket, count: int, name: str, part: str = "") -> list[int]:
         """Return one party's share of the noise, in fine steps."""
         noise = super().share(ticket, count, name, part)
-        if name.endswith(silo_name(OWN)):
+        if name.endswith(silo_name(OBSERVER_SILO)):
             self.heard[:] = noise
         return noise
 
 
-class Watched(Hidden):
+class ObservedUldpAvg(UldpAvgHiddenWeights):
     """The system, with what parties know themselves: who was drawn, and silo 0 its noise."""
 
     def __init__(self, own: Setup, streams: Streams) -> None:
-        self.joined: Flags = np.ones(own.users, bool)
+        self.joined: BoolArray = np.ones(own.users, bool)
         self.heard: list[int] = []
-        super().__init__(own, step=STEPS[own.name], streams=streams)
+        super().__init__(own, step=STEP_OF_SYSTEM[own.name], streams=streams)
 
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
         """Return the noise of one round."""
         made = super().mechanism(noise_multiplier)
-        return Heard(
+        return RecordedNoise(
             made.bound,
             made.std,
             made.multiple,
@@ -83,34 +82,34 @@ class Watched(Hidden):
             self.heard,
         )
 
-    def joining(self, ticket: Ticket) -> Flags:
+    def joining(self, ticket: Ticket) -> BoolArray:
         """Return which users join, as the server draws them."""
         self.joined = super().joining(ticket)
         return self.joined
 
 
-def carry(asked: Asked) -> Seen:
+def simulate(asked: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in or out, in every round."""
     _refuse(asked)
-    own, coins = asked.settings, flip(asked.canaries, asked.rng())
+    own, coins = asked.settings, flip_coins(asked.canaries, asked.rng())
     opposite = own.privacy.neighbours == "replace-one"
     counts = np.full(asked.silos, (own.security.count_limit - 1) // asked.silos)
     if asked.observer == "silo":
-        counts[OWN] = 0
+        counts[OBSERVER_SILO] = 0
     there = np.ones(asked.canaries, bool) if opposite else coins.into
     federation = canary_federation(
         np.outer(there, counts * own.security.records_per_count).astype(np.int64)
     )
-    local = CanaryLocal(coins, federation, clip=own.training.clip, opposite=opposite)
+    local = CanaryLocalTraining(coins, federation, clip=own.training.clip, opposite=opposite)
     streams = asked.streams()
-    system = Watched(setup(own, federation, local), streams)
+    system = ObservedUldpAvg(setup(own, federation, local), streams)
     require_observer(system.plan(), asked.observer)
     weight = float(counts.sum() / (counts.sum() + 1))  # one dummy is counted for everybody
     left = asked.silos - 1 if asked.observer == "silo" else asked.silos
     noise = system.promise.noise_multiplier * math.sqrt(left / asked.silos)
     shift, knows = weight / noise, asked.observer == "server" and system.drawn_by == "server"
 
-    def look(before: Parameters, after: Parameters) -> Floats:
+    def look(before: Parameters, after: Parameters) -> FloatArray:
         total = _sum(asked, system, before, after)[local.columns]
         return np.asarray(total / (noise * own.training.clip))
 
@@ -122,10 +121,12 @@ def carry(asked: Asked) -> Seen:
         missed=0.0 if opposite else shift / 2.0,
         note=(f"only {asked.canaries} units, each by the whole protocol: little can be shown",),
     )
-    return watched(asked, system, coins, view, streams)
+    return observe_rounds(asked, system, coins, view, streams)
 
 
-def _sum(asked: Asked, system: Watched, before: Parameters, after: Parameters) -> Floats:
+def _sum(
+    asked: RehearsalRequest, system: ObservedUldpAvg, before: Parameters, after: Parameters
+) -> FloatArray:
     """Return the noisy sum of a round, (D,), without the own noise of a silo that watches."""
     own = asked.settings.training
     constant = system.rate * system.setup.users * asked.silos
@@ -135,7 +136,7 @@ def _sum(asked: Asked, system: Watched, before: Parameters, after: Parameters) -
     return np.asarray(total)
 
 
-def _refuse(asked: Asked) -> None:
+def _refuse(asked: RehearsalRequest) -> None:
     """Refuse what cannot be rehearsed."""
     if asked.settings.as_published:
         raise Unsupported(

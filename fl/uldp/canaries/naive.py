@@ -23,35 +23,35 @@ from ....accountant import events as ev
 from ....accountant.sensitivity.release import reach, repeated
 from ...aggregation.sums import aggregator
 from ...canaries import (
-    NORM,
-    OWN,
-    Asked,
-    Seen,
-    Watching,
+    CANARY_NORM_IN_CLIPS,
+    OBSERVER_SILO,
+    CanaryObservations,
+    RecordingAggregator,
+    RehearsalRequest,
     canary_federation,
-    conduct,
-    flip,
-    meetings,
-    nobody_beside,
+    flip_coins,
+    mask_pairs,
+    refuse_real_users,
     require_observer,
-    rounds_made,
+    rounds_to_simulate,
+    simulate_rounds,
 )
 from ...data.federation import Federation, Indices
+from ...frame.model import Parameters
 from ...frame.setup import setup
-from ...frame.system import Parameters
 from ...settings.schema import Settings
 from ...training.local_training import Rows
-from ..naive import Naive
+from ..naive import UldpNaive
 
 
-class Swing:
+class SwingingUserTraining:
     """Training in which one user turns the update of every silo around: a `Local` of one number.
 
     `into` says whether the user is there, `sign` which way it pulls in even rounds.
     """
 
     def __init__(self, silos: int, clip: float) -> None:
-        self._silos, self._pull = silos, NORM * clip
+        self._silos, self._pull = silos, CANARY_NORM_IN_CLIPS * clip
         self.into, self.sign = False, 1.0
 
     def use(self, federation: Federation) -> None:
@@ -87,19 +87,22 @@ class Swing:
         raise NotImplementedError
 
 
-def carry(asked: Asked) -> Seen:
+def simulate(asked: RehearsalRequest) -> CanaryObservations:
     """Return what one user in each of `asked.canaries` runs shows to an observer.
 
     As published, nothing is promised; what is tested is what the paper takes a round for, Gaussian
     noise of the multiplier that it states, before those who see the sum.
     """
-    nobody_beside(asked, "The others of its run only pull against it.")
+    refuse_real_users(asked, "The others of its run only pull against it.")
     settings, silos = asked.settings, asked.silos
-    local = Swing(silos, settings.training.clip)
+    local = SwingingUserTraining(silos, settings.training.clip)
     federation = canary_federation(np.ones((2, silos), np.int64))
-    system = Naive(setup(settings, federation, local), as_published=settings.as_published)
+    system = UldpNaive(setup(settings, federation, local), as_published=settings.as_published)
     require_observer(system.plan(), asked.observer)
-    coins, rounds = flip(asked.canaries, asked.rng()), rounds_made(system.plan(), asked.rounds)
+    coins, rounds = (
+        flip_coins(asked.canaries, asked.rng()),
+        rounds_to_simulate(system.plan(), asked.rounds),
+    )
     seen = np.empty((rounds, asked.canaries))
     for run in range(asked.canaries):
         local.into, local.sign = bool(coins.into[run]), float(coins.signs[run])
@@ -110,7 +113,7 @@ def carry(asked: Asked) -> Seen:
     if settings.privacy.neighbours != "replace-one":  # a user who is out is at 0, not opposite
         seen += noise * shift
         shift *= 2.0
-    return Seen(
+    return CanaryObservations(
         coins=coins.into,
         observations=seen / noise,
         shift=shift,
@@ -125,28 +128,30 @@ def carry(asked: Asked) -> Seen:
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of a round: each canary has a run of its own."""
-    return 300 * canaries * meetings(settings, silos)
+    return 300 * canaries * mask_pairs(settings, silos)
 
 
-def _run(asked: Asked, system: Naive, local: Swing, run: int) -> list[float]:
+def _run(
+    asked: RehearsalRequest, system: UldpNaive, local: SwingingUserTraining, run: int
+) -> list[float]:
     """Return what the observer sees of each round of one run, in the user's direction."""
     own, seen = asked.settings, list[float]()
-    watching = system.aggregator = Watching(aggregator(own.security, asked.silos))
+    watching = system.aggregator = RecordingAggregator(aggregator(own.security, asked.silos))
     mechanism = system.mechanism(system.promise.noise_multiplier)
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
         total = (after - before) * asked.silos / own.training.global_rate
         if asked.observer == "silo":  # what it sent itself, it takes off
-            total = total - mechanism.units(watching.sent[OWN])
+            total = total - mechanism.units(watching.sent[OBSERVER_SILO])
         elif asked.observer == "server" and watching.sum is not None:
             total = mechanism.units(watching.sum.total)
         seen.append(float(total[0]) * local.towards(number))
 
-    conduct(system, asked.streams(run), rounds=asked.rounds, each=each)
+    simulate_rounds(system, asked.streams(run), rounds=asked.rounds, each=each)
     return seen
 
 
-def _published(system: Naive, observer: str, rounds: int) -> ev.Event | None:
+def _published(system: UldpNaive, observer: str, rounds: int) -> ev.Event | None:
     """Return what the paper takes so many rounds for; None where the plan says what they are."""
     noise = system.setup.privacy.noise_multiplier
     if not system.as_published or observer == "silo" or noise is None:
@@ -155,7 +160,7 @@ def _published(system: Naive, observer: str, rounds: int) -> ev.Event | None:
     return repeated(rounds, ev.Gaussian(noise * reach(system.setup.privacy.neighbours)))
 
 
-def _note(system: Naive) -> tuple[str, ...]:
+def _note(system: UldpNaive) -> tuple[str, ...]:
     note = "one user in each of many small runs, who turns the update of every silo around"
     if not system.as_published:
         return (note,)

@@ -27,37 +27,36 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.mechanisms import Ticket
 from ...aggregation.user_weights import user_weights
 from ...canaries import (
-    OWN,
-    Asked,
-    Beside,
-    CanaryLocal,
-    Flags,
-    Floats,
-    Indices,
-    Look,
-    Seen,
+    OBSERVER_SILO,
+    CanaryLocalTraining,
+    CanaryObservations,
+    ObserveUnits,
+    RealUsers,
+    RecordingAggregator,
+    RehearsalRequest,
     View,
-    Watching,
     canary_federation,
-    flip,
+    flip_coins,
+    observe_rounds,
     require_observer,
     training_noise,
-    watched,
 )
-from ...frame.system import Parameters, System, build
+from ...frame.model import Parameters
+from ...frame.system import System, build
 from ...settings.schema import Settings
-from ...training.local_training import TorchLocal
+from ...training.local_training import TorchLocalTraining
 
-EVERYWHERE: Final = -1
+IN_EVERY_SILO: Final = -1
 """The group of units that lie in every silo that is watched."""
 
 
-def carry(asked: Asked) -> Seen:
+def simulate(asked: RehearsalRequest) -> CanaryObservations:
     """Return what the observer sees of users who are in or out, in every round."""
-    coins = flip(asked.canaries, asked.rng())
+    coins = flip_coins(asked.canaries, asked.rng())
     opposite = asked.settings.privacy.neighbours == "replace-one"
     groups = placed(asked)
     present = spread(groups, asked.silos, watching=asked.observer, staying=_staying(asked))
@@ -67,7 +66,7 @@ def carry(asked: Asked) -> Seen:
         present if opposite else np.where(coins.into[:, None], present, 0),
         real=None if beside is None else beside.federation,
     )
-    local = CanaryLocal(
+    local = CanaryLocalTraining(
         coins, federation, clip=settings.training.clip, opposite=opposite, beside=beside
     )
     streams = asked.streams()
@@ -76,7 +75,7 @@ def carry(asked: Asked) -> Seen:
     weights = user_weights(settings.training.weighting, present)
     watching = _watched(system, missing=range(_staying(asked), asked.silos))
     shift, look = _view(asked, system, local, weights, watching)
-    drawn = _Drawn(system, units=asked.canaries) if _knows_sample(asked) else None
+    drawn = _SampleRecorder(system, units=asked.canaries) if _knows_sample(asked) else None
     view = View(
         shift,
         look,
@@ -87,38 +86,38 @@ def carry(asked: Asked) -> Seen:
         note=_notes(asked),
     )
     with _threads(asked):
-        return watched(asked, system, coins, view, streams)
+        return observe_rounds(asked, system, coins, view, streams)
 
 
-def placed(asked: Asked) -> Indices:
-    """Return the silo in which each unit lies, or `EVERYWHERE`; see the module."""
+def placed(asked: RehearsalRequest) -> IntArray:
+    """Return the silo in which each unit lies, or `IN_EVERY_SILO`; see the module."""
     units, rule = np.arange(asked.canaries), asked.settings.training.weighting
     if asked.observer == "silo" and rule == "records":
         return np.asarray(1 + units % max(1, _staying(asked) - 1))
     if asked.observer == "server" and rule == "records" and _plain(asked) and asked.silos > 1:
         return np.asarray(units % asked.silos)
-    return np.full(len(units), EVERYWHERE)
+    return np.full(len(units), IN_EVERY_SILO)
 
 
-def spread(groups: Indices, silos: int, *, watching: str, staying: int) -> Indices:
+def spread(groups: IntArray, silos: int, *, watching: str, staying: int) -> IntArray:
     """Return how many records each unit has in each silo: (units, silos).
 
     A silo that watches has nothing of any unit, nor has one after the first `staying`.
     """
-    table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == EVERYWHERE))
+    table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == IN_EVERY_SILO))
     if watching == "silo":
-        table[:, OWN] = False
+        table[:, OBSERVER_SILO] = False
     table[:, staying:] = False
     return table.astype(np.int64)
 
 
 def _view(
-    asked: Asked,
+    asked: RehearsalRequest,
     system: System,
-    local: CanaryLocal,
+    local: CanaryLocalTraining,
     weights: NDArray[np.float64],
-    watching: Watching,
-) -> tuple[float, Look]:
+    watching: RecordingAggregator,
+) -> tuple[float, ObserveUnits]:
     """Return the claimed shift of a unit, and what makes observations of two models.
 
     Both are in units of the noise that the claim gives those silos that are there.
@@ -131,7 +130,7 @@ def _view(
     constant = own.privacy.sampling_rate * system.opening().population.users * silos
     length = constant / _global_rate(system)
 
-    def released(before: Parameters, after: Parameters) -> Floats:
+    def released(before: Parameters, after: Parameters) -> FloatArray:
         return np.asarray((after[column] - before[column]) * length)
 
     if asked.observer == "model":
@@ -139,16 +138,16 @@ def _view(
     mechanism = cast("Any", system).mechanism(multiplier)
     if asked.observer == "silo":
         noise = std * math.sqrt((there - 1) / there)
-        shift = float(np.delete(weights[0], OWN).sum()) * clip / noise
+        shift = float(np.delete(weights[0], OBSERVER_SILO).sum()) * clip / noise
 
-        def beyond(before: Parameters, after: Parameters) -> Floats:
-            mine: Floats = mechanism.units(watching.sent[OWN][column])
+        def beyond(before: Parameters, after: Parameters) -> FloatArray:
+            mine: FloatArray = mechanism.units(watching.sent[OBSERVER_SILO][column])
             return np.asarray((released(before, after) - mine) / noise)
 
         return shift, beyond
     if not _plain(asked):
 
-        def together(_: Parameters, __: Parameters) -> Floats:
+        def together(_: Parameters, __: Parameters) -> FloatArray:
             assert watching.sum is not None
             return np.asarray(mechanism.units(watching.sum.total[column]) / std)
 
@@ -156,7 +155,7 @@ def _view(
     size = np.sqrt(np.square(weights).sum(axis=1))
     towards, noise = weights / size[:, None], std / math.sqrt(silos)
 
-    def apart(_: Parameters, __: Parameters) -> Floats:
+    def apart(_: Parameters, __: Parameters) -> FloatArray:
         found = np.zeros(len(column))
         for silo, sent in watching.sent.items():
             found += towards[:, silo] * mechanism.units(sent[column])
@@ -165,50 +164,50 @@ def _view(
     return float(size[0]) * clip / noise, apart
 
 
-def _staying(asked: Asked) -> int:
+def _staying(asked: RehearsalRequest) -> int:
     """Return how many silos are there in every round; those after them are missing."""
     if asked.settings.training.weighting == "uniform":
         return asked.silos
     return _fewest(asked)
 
 
-def _fewest(asked: Asked) -> int:
+def _fewest(asked: RehearsalRequest) -> int:
     """Return how many silos' noise is that which is claimed."""
     return asked.silos - asked.settings.security.dropouts
 
 
-def _watched(system: System, *, missing: range) -> Watching:
+def _watched(system: System, *, missing: range) -> RecordingAggregator:
     """Put a watch around what adds up the silos' integers; it changes none of them."""
     inside = cast("Any", system)
-    inside.aggregator = Watching(inside.aggregator, missing=missing)
-    return cast("Watching", inside.aggregator)
+    inside.aggregator = RecordingAggregator(inside.aggregator, missing=missing)
+    return cast("RecordingAggregator", inside.aggregator)
 
 
-class _Drawn:
+class _SampleRecorder:
     """The sample of a round, as the server that draws it knows it: `joined` (units,)."""
 
     def __init__(self, system: System, *, units: int) -> None:
-        self.joined: Flags = np.zeros(units, bool)
+        self.joined: BoolArray = np.zeros(units, bool)
         inside = cast("Any", system)
-        draws: Callable[[Ticket], Flags] = inside.joining
+        draws: Callable[[Ticket], BoolArray] = inside.joining
 
-        def joining(ticket: Ticket) -> Flags:
+        def joining(ticket: Ticket) -> BoolArray:
             drawn = draws(ticket)
             self.joined = drawn[-units:]
             return drawn
 
         inside.joining = joining
 
-    def current(self) -> Flags:
+    def current(self) -> BoolArray:
         """Return who joined the last round."""
         return self.joined
 
 
-def _knows_sample(asked: Asked) -> bool:
+def _knows_sample(asked: RehearsalRequest) -> bool:
     return asked.observer == "server" and asked.settings.privacy.sampling_rate < 1.0
 
 
-def _plain(asked: Asked) -> bool:
+def _plain(asked: RehearsalRequest) -> bool:
     return asked.settings.security.aggregation == "plain"
 
 
@@ -216,16 +215,16 @@ def _global_rate(system: System) -> float:
     return float(cast("Any", system).setup.training.global_rate)
 
 
-def _beside(asked: Asked) -> Beside:
+def _beside(asked: RehearsalRequest) -> RealUsers:
     """Return the real users of a public data set, and how they train."""
     from ...running.preparation import prepare
 
     ready = prepare(asked.settings)
-    local = TorchLocal(asked.settings, ready.federation, ready.model)
-    return Beside(local, ready.model.parameters, ready.federation)
+    local = TorchLocalTraining(asked.settings, ready.federation, ready.model)
+    return RealUsers(local, ready.model.parameters, ready.federation)
 
 
-def _with_steps(asked: Asked, beside: Beside) -> Settings:
+def _with_steps(asked: RehearsalRequest, beside: RealUsers) -> Settings:
     """Return settings in which the real model takes the steps of the run.
 
     The sum is divided by |U|, which counts the canaries too; that is done after the noise.
@@ -235,7 +234,7 @@ def _with_steps(asked: Asked, beside: Beside) -> Settings:
     return replace(own, training=replace(own.training, global_rate=rate))
 
 
-def _threads(asked: Asked) -> AbstractContextManager[None]:
+def _threads(asked: RehearsalRequest) -> AbstractContextManager[None]:
     if not asked.real:
         return nullcontext()
     from ...training.threads import one_thread
@@ -243,7 +242,7 @@ def _threads(asked: Asked) -> AbstractContextManager[None]:
     return one_thread()
 
 
-def _notes(asked: Asked) -> tuple[str, ...]:
+def _notes(asked: RehearsalRequest) -> tuple[str, ...]:
     found = []
     if asked.real:
         found.append("public records were trained on beside the canaries")
@@ -259,4 +258,4 @@ def _notes(asked: Asked) -> tuple[str, ...]:
     return tuple(found)
 
 
-__all__ = ["EVERYWHERE", "carry", "placed", "spread"]
+__all__ = ["IN_EVERY_SILO", "placed", "simulate", "spread"]

@@ -24,28 +24,29 @@ from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
 from ..aggregation.term_norms import norms_of
+from ..frame.model import Parameters
+from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
-from ..frame.system import Opening, Parameters
 from ..observers.names import Coalition
-from .weighted import Summed, Weighting
+from .averaging import RoundSum, UldpAvg
 from .weighting.published import PublishedWeighting
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
-    from ..frame.system import Round
+    from ..frame.model import Round
     from ..parties.network import Network
 
-PUBLISHED: Final = ev.NoGuarantee(
+PUBLISHED_WEIGHTING_EVENT: Final = ev.NoGuarantee(
     "private weighting as published: what is decrypted, and its ciphertexts, show more than the sum"
 )
 
-STEP: Final = 1e-10
+FIXED_POINT_STEP: Final = 1e-10
 """The step of the fixed point, as published."""
 
 
-class Published(Weighting):
+class UldpAvgAsPublished(UldpAvg):
     """ULDP-AVG or ULDP-SGD with the published protocol; see the module.
 
     Raises `InvalidInput` without a noise multiplier, for a single silo, and for users whom the
@@ -74,7 +75,7 @@ class Published(Weighting):
             for holds in (False, True)
         ]
         whom = ("model", "server", "silo", "silo-with-records", *coalitions)
-        return dict.fromkeys(whom, PUBLISHED)
+        return dict.fromkeys(whom, PUBLISHED_WEIGHTING_EVENT)
 
     @cached_property
     def promise(self) -> Promise:
@@ -85,9 +86,9 @@ class Published(Weighting):
             rounds, rate = self.setup.rounds, own.sampling_rate
             return published_user_epsilon(rounds, rate=rate, noise=noise, delta=own.delta)
 
-        return unproven(self.views, own, self.setup.rounds, PUBLISHED, claim)
+        return unproven(self.views, own, self.setup.rounds, PUBLISHED_WEIGHTING_EVENT, claim)
 
-    def opening(self) -> Opening:
+    def opening(self) -> OpeningStatement:
         """Return what the run states first: that it is run as published, and with what."""
         own = self.setup
         security = records.Security(
@@ -116,12 +117,12 @@ class Published(Weighting):
                 self._session = PublishedWeighting(
                     self.setup.federation.counts,
                     count_limit=security.count_limit,
-                    step=STEP,
+                    step=FIXED_POINT_STEP,
                     key_bits=security.key_bits,
                 )
         return super().round(number, parameters, gate, state)
 
-    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, as the server decrypts it."""
         assert self._session is not None  # made by `round`
         own, width = self.setup, parameters.size
@@ -135,7 +136,7 @@ class Published(Weighting):
         found = self._session.round(number, deltas, np.array(noise), joining.tolist())
         if not own.security.keep_transcripts:
             self._session.network.take()
-        return Summed(found.values, own.silos, norms, {"joined": int(joining.sum())})
+        return RoundSum(found.values, own.silos, norms, {"joined": int(joining.sum())})
 
     def _deltas(
         self, parameters: Parameters, number: int

@@ -32,11 +32,12 @@ from ...accountant.mechanisms.clip import Sparse
 from ...accountant.sensitivity.release import up
 from ..aggregation.clip_check import ITEM as RECOMPUTED
 from ..aggregation.term_norms import norms_of
+from ..frame.model import Parameters
+from ..frame.opening import OpeningStatement
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
-from ..frame.system import Opening, Parameters
 from ..parties.network import Network
-from .weighted import Summed, Weighting
+from .averaging import RoundSum, UldpAvg
 from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
 from .weighting.terms import WeightingTerms, common_multiple
@@ -44,27 +45,27 @@ from .weighting.terms import WeightingTerms, common_multiple
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
     from ...accountant.randomness import Streams
-    from ..frame.system import Round
+    from ..frame.model import Round
 
-DIGITS: Final = 16
+UPDATE_DIGIT_BITS: Final = 16
 """Bits of one number of a clipped update, with its sign."""
 
-FINE: Final = 2**19
+MIN_GRID_STEPS_PER_SHARE: Final = 2**19
 """Steps of the grid in one share of the noise, at least.
 
 An audit takes 64 steps^2 off a share's variance, as a log does not say whether they are in it
 already.  With so many steps epsilon is the same to 10^-9, up to which audits compare.
 """
 
-SLOTS: Final = "sampling/slots"
+SLOT_ORDER_STREAM: Final = "sampling/slots"
 """The stream that puts the real answers of an oblivious transfer into their order."""
 
 
-SESSION: Final = "weighting/session"
+SESSION_STREAM: Final = "weighting/session"
 """The stream of what a session of the protocol is known by, and of the silos' common seed."""
 
 
-class Hidden(Weighting):
+class UldpAvgHiddenWeights(UldpAvg):
     """ULDP-AVG or ULDP-SGD with hidden weights; see the module.
 
     `streams` are those of the run, from which the silos' common seed comes; it decides who is drawn
@@ -89,8 +90,8 @@ class Hidden(Weighting):
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
         """Return the noise of one round, on the grid of what is decrypted."""
         multiple = common_multiple(self.setup.security.count_limit)
-        made = FineGaussian.of(self.summing(noise_multiplier), multiple, DIGITS)
-        if Fraction(made.share_std) < FINE * made.step:
+        made = FineGaussian.of(self.summing(noise_multiplier), multiple, UPDATE_DIGIT_BITS)
+        if Fraction(made.share_std) < MIN_GRID_STEPS_PER_SHARE * made.step:
             raise InvalidInput(
                 "The noise of one silo is too little for `count_limit` in [security]: less than "
                 "2^19 steps of its grid.",
@@ -114,7 +115,7 @@ class Hidden(Weighting):
             key_bits=security.key_bits,
             count_limit=security.count_limit,
             records_per_count=security.records_per_count,
-            digits=DIGITS,
+            digits=UPDATE_DIGIT_BITS,
             drawn_by=self.drawn_by if self.rate < 1.0 else "nobody",
             slots=security.slots,
             chosen=self._chosen,
@@ -138,10 +139,10 @@ class Hidden(Weighting):
         """Who draws the sample of users, where there is one."""
         return "server" if self.setup.security.slots is None else "oblivious-transfer"
 
-    def opening(self) -> Opening:
+    def opening(self) -> OpeningStatement:
         """Return what the run states first, with the parameters of the protocol."""
         found = super().opening()
-        return Opening(
+        return OpeningStatement(
             found.claim,
             found.plan,
             found.population,
@@ -159,13 +160,13 @@ class Hidden(Weighting):
                     self.terms,
                     self.setup.federation.counts,
                     self.network,
-                    stream=None if self._streams is None else self._streams.stream(SESSION),
+                    stream=None if self._streams is None else self._streams.stream(SESSION_STREAM),
                     processes=self.setup.security.processes,
                     rounds=self.setup.rounds,
                 )
         return super().round(number, parameters, gate, state)
 
-    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, as the server decrypts it."""
         assert self._session is not None  # made by `round`
         mechanism = self.mechanism(self.promise.noise_multiplier)
@@ -184,14 +185,14 @@ class Hidden(Weighting):
             joining = self.joining(ticket)
             sealed["joined"] = int(joining.sum())
         elif self.terms.drawn_by == "oblivious-transfer":
-            slots = ticket.stream(SLOTS)
+            slots = ticket.stream(SLOT_ORDER_STREAM)
         total = self._session.round(number, rows, noise, joining=joining, stream=slots)
         found = mechanism.units(total)
         if slots is None:  # else nobody knows whose digits are in the sum
             exact = self._sum(rows, joining, mechanism)
             watch.whole(found - exact, 1.0, range(self.setup.silos))
         sealed |= watch.items() | self._limits(rows, mechanism)
-        return Summed(found, self.setup.silos, norms, sealed)
+        return RoundSum(found, self.setup.silos, norms, sealed)
 
     def _sum(
         self,
