@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.records import RoundIntent, RoundRelease, RunOpen
 from ..accountant.records.shape import LATER
-from ..fl.frame import expected_log
-from ..fl.frame.expected_log import AtMost, NotStated
+from ..fl.frame import expected_log, expected_opening
+from ..fl.frame.expected_log import NotStated
+from ..fl.frame.expected_opening import AtMost
 from ..fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
 from .budget.ledger import Ledger, Spent
 from .configured import in_range, value_of
@@ -139,7 +140,7 @@ class _Configuration:
             return
         known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
         for key in sorted(map(str, source.keys() - known.keys())):
-            if (name, key) in expected_log.LATER:
+            if (name, key) in expected_opening.LATER:
                 self._values[name, key] = source[key]
             else:
                 self.not_stated.append(f"[{name}] {key:.40}")
@@ -191,7 +192,7 @@ class _Comparing:
 
     def _opening(self) -> None:
         opened = self.ledger.opened
-        for path, fact in expected_log.OPENING:
+        for path, fact in expected_opening.OPENING:
             if path == "sealed" and opened.sealed is None:
                 continue  # an earlier version did not say; else it is `lacking`
             try:
@@ -201,7 +202,7 @@ class _Comparing:
                 continue
             self._differs(path, expected, _at(opened, path), 1)
         try:
-            security = expected_log.security_of(self.given)
+            security = expected_opening.security_of(self.given)
         except NotStated as missing:
             self.missing.append(str(missing))
         except PrivplanError as error:
@@ -212,7 +213,7 @@ class _Comparing:
     def _recoveries(self) -> None:
         """Compare where randomness comes from after each recovery."""
         try:
-            expected = expected_log.source(self.given)
+            expected = expected_opening.source(self.given)
         except NotStated:
             return
         for one in self.ledger.recoveries:
@@ -222,7 +223,7 @@ class _Comparing:
     def _evaluations(self) -> None:
         """Find measurements of test data that no configuration, or another one, declares public."""
         try:
-            expected = expected_log.test_source(self.given)
+            expected = expected_opening.test_source(self.given)
         except NotStated:
             return  # an earlier version had no such key
         for number, record in self.ledger.evaluations:

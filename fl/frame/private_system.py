@@ -1,4 +1,10 @@
-"""The base of every system that makes one promise for all of its rounds."""
+"""The base of the systems that promise a guarantee: plan, promise, intents and rounds in common.
+
+    views(sigma)  ->  noise or rounds  ->  plan and claim  ->  for each round: intent, draw, release
+
+A subclass says what one round shows to each observer, which mechanism draws the noise, and how a
+round is computed.  Everything that the log must state about it follows here.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +44,15 @@ from .setup import Setup
 
 
 class PrivateSystem:
-    """The part that all systems with one promise share; see `fl.frame.system.System`.
+    """A system with one guarantee for all of its rounds; see `fl.frame.system.System`.
 
-    A system gives `views(noise)`, one round as each observer sees it; `mechanism(noise)`, what
-    draws the noise; `round`, which most make with `make_round`; and `state`, what it keeps between
-    rounds beside its model.
+    A subclass defines `views(noise_multiplier)`, the event of one round for each observer;
+    `mechanism(noise_multiplier)`, which draws the noise; `round`, usually by means of `make_round`;
+    and `state`, the arrays that it keeps between rounds beside its model.
     """
 
     phase: ClassVar[str] = TRAINING_PHASE
-    """The name of the phase whose rounds it makes."""
+    """The name of its phase in the plan and in the log."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -59,32 +65,32 @@ class PrivateSystem:
         return self.setup.name
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round, as each observer sees it."""
+        """Return the event of one round for each observer, by the observer's name."""
         raise NotImplementedError
 
     def reaches(self) -> Mapping[str, records.Reach] | None:
-        """Return what of one round reaches each observer, as the frame's table has it.
+        """Return which messages of a round reach each observer, by the aggregation that is used.
 
-        Who knows the sample is who is promised an event without one.
+        An observer whose event has no sampling, where the model's event has it, knows the sample.
         """
-        opened, seen = self.opening(), {MODEL: self.promise.event, **self.promise.views}
+        opening, views = self.opening(), {MODEL: self.promise.event, **self.promise.views}
         mechanism = self.mechanism(self.promise.noise_multiplier)
         route = Route(
-            opened.aggregation,
+            opening.aggregation,
             self.setup.silos,
-            opened.security,
+            opening.security,
             mechanism.noise().tolerated_dropouts,
             unit=mechanism.contribution.unit,
             messages=mechanism.contribution.terms == "message",
         )
-        drawn = is_sampled(seen[MODEL])
+        sampled = is_sampled(views[MODEL])
         return {
-            name: replace(reach, knows_sample=drawn and not is_sampled(seen[name]))
-            for name, reach in reaches_of(seen, route).items()
+            name: replace(reach, knows_sample=sampled and not is_sampled(views[name]))
+            for name, reach in reaches_of(views, route).items()
         }
 
     def stated_reaches(self) -> Mapping[str, records.Reach] | None:
-        """Return `reaches`; raise `InvalidInput`, naming package and field, for what cannot be."""
+        """Return `reaches` after checks; `InvalidInput` names the package and the wrong field."""
         stated, declaration = self.reaches(), known(self.name)
         if stated is None:
             return None
@@ -93,50 +99,53 @@ class PrivateSystem:
         )
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:
-        """Return what draws the noise of this multiplier."""
+        """Return the mechanism that draws the noise of this multiplier."""
         raise NotImplementedError
 
     @cached_property
     def promise(self) -> Promise:
-        """What the run promises, certified once."""
-        own = self.setup
-        before = () if own.normalising is None else (own.normalising.phase,)
-        return promise(self.seen, own.privacy, own.rounds, before, self.phase)
+        """Noise, plan and claim of the run; computed once."""
+        setup = self.setup
+        earlier = () if setup.normalisation is None else (setup.normalisation.phase,)
+        return promise(self.all_views, setup.privacy, setup.rounds, earlier, self.phase)
 
-    def seen(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return `views`, and those of coalitions where a record has a silo's noise to itself.
+    def all_views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return `views`, with those of coalitions added where noise protects single records.
 
-        Then silos that tell the server what they know add nothing to it but what they hold.
+        There each record is covered by the noise of its own silo alone.  Silos that collude with
+        the server then tell it nothing about a record of another silo, except the records of the
+        same user that they hold themselves.
         """
-        found = dict(self.views(noise_multiplier))
-        if self.setup.privacy.group > 1 and SERVER in found:
-            holder = found.get(SILO_WITH_RECORDS, found[SERVER])
+        views = dict(self.views(noise_multiplier))
+        if self.setup.privacy.group > 1 and SERVER in views:
+            holder = views.get(SILO_WITH_RECORDS, views[SERVER])
             for colluders in self.setup.coalitions:
-                found.setdefault(Coalition(colluders).name, found[SERVER])
-                found.setdefault(Coalition(colluders, holds=True).name, holder)
-        return found
+                views.setdefault(Coalition(colluders).name, views[SERVER])
+                views.setdefault(Coalition(colluders, holds=True).name, holder)
+        return views
 
     def restate(self, planned: records.Planned) -> None:
-        """State from now on what a log announced, if it fits: it was fixed before any release."""
-        found = restated(self.promise, planned, self.setup.privacy)
-        if found is None:
+        """Take over the announced plan of a log, if it is this plan in other words; on resume."""
+        announced = restated(self.promise, planned, self.setup.privacy)
+        if announced is None:
             return
-        self.__dict__["promise"] = found
-        if self.setup.normalising is not None:
-            self.setup.normalising.restate(found.plan.phases[0].views)
+        self.__dict__["promise"] = announced  # the cached property above
+        if self.setup.normalisation is not None:
+            self.setup.normalisation.restate(announced.plan.phases[0].views)
 
     def plan(self) -> Plan:
-        """Return what will be released, fixed before the first release.
+        """Return the plan of all releases, fixed before the first of them.
 
-        Raises `InvalidInput` for noise or a clip that no mechanism takes, and for reaches that
-        cannot be: now, not in a round.
+        Raises `InvalidInput` for noise or a clip that no mechanism accepts, and for reaches that
+        contradict the aggregation.
         """
+        # Refused here rather than in a round, which the budget would have paid for.
         self.mechanism(self.promise.noise_multiplier)
         self.stated_reaches()
         return self.promise.plan
 
     def opening(self) -> OpeningStatement:
-        """Return what the run states first."""
+        """Return what the first line of the log states."""
         return OpeningStatement(
             self.promise.claim,
             self.promise.planned,
@@ -147,12 +156,12 @@ class PrivateSystem:
 
     @property
     def security(self) -> records.Security | None:
-        """The facts of the protocol by which its updates, or messages, travel."""
+        """The public parameters of the protocol that carries updates or messages."""
         return self.aggregator.security
 
     @property
     def network(self) -> Network | None:
-        """Between whom messages travel, where parties exchange any."""
+        """The parties and their messages; None where no party talks to another."""
         return self.aggregator.network
 
     def initial(self) -> Parameters:
@@ -161,24 +170,24 @@ class PrivateSystem:
 
     @property
     def state(self) -> State | None:
-        """What is kept between rounds beside the model; each class states it for itself."""
+        """Names and shapes of what is kept between rounds; every class declares its own."""
         return None
 
     def initial_state(self) -> Arrays:
-        """Return the state that the first round starts from: zeros, unless a system says other."""
+        """Return the state that the first round starts from: zeros, unless overridden."""
         return (declared_state(self) or State()).zeros()
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The moments of features, where they are released; then the rounds."""
-        before = self.setup.normalising
+        """The release of private feature moments, where there is one; then the rounds."""
+        moments = self.setup.normalisation
         rounds = Phase(self.promise.plan.phases[-1], 1, self.round)
-        return (rounds,) if before is None else (before.as_phase(self.normalised), rounds)
+        return (rounds,) if moments is None else (moments.as_phase(self.normalised), rounds)
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
-        """Make round `number` (from 1), from the model and the state that the last one left."""
+        """Make round `number` (from 1), from the model and the state that the last one returned."""
         raise NotImplementedError
 
     def make_round(
@@ -194,10 +203,10 @@ class PrivateSystem:
     ) -> Round:
         """Make one round of the plan: one intent, what `work` draws under it, and its release.
 
-        `sampling` says who takes part, `draws` how many noisy sums are released, `phase` which
-        phase of the plan the round is of: the last one, if None; or the last part of one (`part_of`
-        of `fl.frame.rounds`), after `release_beside` has released the others.  Raises as
-        `fl.frame.rounds.make_round`.
+        `sampling` says how participants are drawn, `draws` how many noisy sums are released, and
+        `phase` which phase of the plan the round belongs to (None: the last one).  A round of
+        several releases gives the last of them (`fl.frame.rounds.planned_release`), after
+        `release_beside` has made the others.  Raises as `fl.frame.rounds.make_round`.
         """
         planned = self.promise.plan.phases[-1] if phase is None else phase
         noise = planned.noise_multiplier
@@ -218,10 +227,11 @@ class PrivateSystem:
         sampling: records.Sampling | None = None,
         draws: int = 1,
     ) -> NDArray[np.float64]:
-        """Make a release of a round that is no model, before the one that is; return its values.
+        """Release something else than a model before the model of a round; return its values.
 
-        `phase` is that part of the plan's phase (`part_of` of `fl.frame.rounds`), `mechanism` draws
-        its noise.  Where a run is cut off before the round is whole, the rest of it is spent.
+        `phase` is this release as planned (`fl.frame.rounds.planned_release`), and `mechanism`
+        draws its noise.  Where a run is cut off in the middle, the budget of the whole round is
+        spent.
         """
         about = self._about(number, phase, sampling, draws, None)
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
@@ -247,10 +257,10 @@ class PrivateSystem:
         )
 
     @property
-    def normalising(self) -> MomentsRelease | None:
-        """The phase that releases what features are normalised by, where there is one."""
-        return self.setup.normalising
+    def normalisation(self) -> MomentsRelease | None:
+        """The release of the moments that features are normalised by, where there is one."""
+        return self.setup.normalisation
 
     def normalised(self, federation: Federation) -> None:
-        """Train on these features from now on; nothing else of the federation has changed."""
+        """Train on these normalised features from now on; the records are the same."""
         self.setup.local.use(federation)

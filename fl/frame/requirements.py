@@ -1,4 +1,4 @@
-"""Refusals of what a system does not cover: a unit, a sample, an aggregation, a normalisation."""
+"""What a system may require of its setup: a user as the unit, no sampling, public normalisation."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .setup import Setup
 def require_aggregation(setup: Setup) -> None:
     """Raise `Unsupported` for an aggregation that the system's declaration does not name."""
     declaration = known(setup.name)
-    words = USUAL if declaration is None else declaration.aggregations
-    if setup.aggregation not in words:
+    aggregations = USUAL if declaration is None else declaration.aggregations
+    if setup.aggregation not in aggregations:
         raise Unsupported(
             f"{setup.name} has no aggregation {setup.aggregation!r}.",
             "What the server sees decides what it learns, so none is taken for another.",
-            f"Use one of {', '.join(words)}.",
+            f"Use one of {', '.join(aggregations)}.",
         )
 
 
 def require_user_unit(setup: Setup) -> None:
-    """Raise `InvalidInput` unless a user is the unit, present or absent, or with other records."""
+    """Raise `InvalidInput` unless the unit is a user, added, removed or replaced as a whole."""
     if setup.privacy.unit != "user":
         raise InvalidInput(
             f"{setup.name} protects users; the unit asked for is {setup.privacy.unit!r}.",
@@ -37,7 +37,7 @@ def require_user_unit(setup: Setup) -> None:
 
 
 def require_all_users(setup: Setup) -> None:
-    """Raise `InvalidInput` where users are sampled and the system has no place for it."""
+    """Raise `InvalidInput` where users are sampled."""
     if setup.privacy.sampling_rate != 1.0:
         raise InvalidInput(
             f"{setup.name} does not sample users.",
@@ -47,8 +47,8 @@ def require_all_users(setup: Setup) -> None:
 
 
 def require_public_normalisation(setup: Setup) -> None:
-    """Raise `InvalidInput` where features are normalised by private moments, and may not be."""
-    if setup.normalising is not None:
+    """Raise `InvalidInput` where features are normalised by private moments."""
+    if setup.normalisation is not None:
         raise InvalidInput(
             f"{setup.name} does not normalise features by private moments.",
             "Such moments are a release for users, and its promise does not cover that.",

@@ -1,4 +1,4 @@
-"""What every federated system is made of, and what it keeps over all of its rounds."""
+"""What a system is made from: its settings as public constants, its federation and aggregator."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a system is made of: public constants, a federation, and training inside its silos.
+    """The parts that a system is built from; the same for every round.
 
-    `aggregator` adds up what the silos send; `normalising` is the phase that releases what features
-    are normalised by, where there is one.
+    - `privacy`, `rounds`, `training`, `security`: the settings, all public.
+    - `federation`: the records by user and silo; `local`: the training inside the silos.
+    - `aggregator`: adds up what the silos send.
+    - `normalisation`: the private release of the moments that features are normalised by, if any.
     """
 
     name: str
@@ -35,7 +37,7 @@ class Setup:
     local: LocalTraining
     security: SecuritySettings = field(default_factory=SecuritySettings)
     aggregator: Aggregator = field(default_factory=Plain)
-    normalising: MomentsRelease | None = None
+    normalisation: MomentsRelease | None = None
 
     @property
     def aggregation(self) -> Aggregation:
@@ -44,14 +46,14 @@ class Setup:
 
     @property
     def coalitions(self) -> tuple[int, ...]:
-        """With how many silos the server is accounted for, where silos collude with it.
+        """The sizes of coalitions of the server with silos that guarantees are computed for.
 
-        Among peers there is no server: who colludes there is counted with the peer.
+        Empty among peers, where there is no server: a peer's own event counts its colluders.
         """
         if self.aggregation == "shares":
             return ()
-        named = coalitions_in((self.privacy.observer, *self.privacy.observers))
-        return tuple(sorted({*named, self.security.colluders} - {0}))
+        sizes = coalitions_in((self.privacy.observer, *self.privacy.observers))
+        return tuple(sorted({*sizes, self.security.colluders} - {0}))
 
     @property
     def users(self) -> int:
@@ -65,68 +67,69 @@ class Setup:
 
 
 def setup(settings: Settings, federation: Federation, local: LocalTraining) -> Setup:
-    """Return what the settings say that a system is made of."""
-    own = settings.privacy
-    security = _bearing(settings, federation)
-    by = aggregator(security, federation.silos)
+    """Return the setup of a system, as its settings have it."""
+    privacy = settings.privacy
+    security = _with_coalitions(settings, federation)
+    adds = aggregator(security, federation.silos)
     return Setup(
         settings.run.system,
         PrivacyTarget(
-            unit=own.unit or "user",
-            neighbours=own.neighbours,
-            delta=own.delta,
-            epsilon=own.epsilon,
-            noise_multiplier=own.noise_multiplier,
-            sampling_rate=own.sampling_rate,
-            observer=own.observer,
-            group=own.group,
-            observers=own.observers,
+            unit=privacy.unit or "user",
+            neighbours=privacy.neighbours,
+            delta=privacy.delta,
+            epsilon=privacy.epsilon,
+            noise_multiplier=privacy.noise_multiplier,
+            sampling_rate=privacy.sampling_rate,
+            observer=privacy.observer,
+            group=privacy.group,
+            observers=privacy.observers,
         ),
         settings.run.rounds,
         settings.training,
         federation,
         local,
         security,
-        by,
-        _normalising(settings, federation, by, security),
+        adds,
+        _moments_release(settings, federation, adds, security),
     )
 
 
-def _bearing(settings: Settings, federation: Federation) -> SecuritySettings:
-    """Return settings that bear the coalitions that are named; `InvalidInput` for too large ones.
+def _with_coalitions(settings: Settings, federation: Federation) -> SecuritySettings:
+    """Return security settings whose colluders cover every coalition that an observer names.
 
-    Of all silos two must be left to hide among; of all users, where these send messages.
+    Two silos (or users, where users send the messages) must stay outside of it, so that neither's
+    contribution follows from the sum.  Raises `InvalidInput` for a larger coalition.
     """
     privacy, silos = settings.privacy, federation.silos
     if settings.security.aggregation == "shuffle":
         _require_two_left(settings.security.colluders, federation.users)
         return settings.security
     named = max(coalitions_in((privacy.observer, *privacy.observers)), default=0)
-    told = max(named, settings.security.colluders)
-    if told > max(0, silos - 2):
-        what = f"`colluders` is {told}" if named < told else f"server+{named} is named"
+    colluders = max(named, settings.security.colluders)
+    if colluders > max(0, silos - 2):
+        what = f"`colluders` is {colluders}" if named < colluders else f"server+{named} is named"
         raise InvalidInput(
             f"{what}, and {there_are(silos, 'silo')}.",
             "Two silos at least must tell nothing: what one alone sends, the others would know.",
             f"Name at most {max(0, silos - 2)} of them, or have more silos.",
         )
-    return replace(settings.security, colluders=told)
+    return replace(settings.security, colluders=colluders)
 
 
 def _require_two_left(colluders: int, users: int) -> None:
     """Raise `InvalidInput` where shuffled messages have nobody to hide among."""
     if users - colluders < 2:
-        told = f", and `colluders` is {colluders:,}" if colluders else ""
+        beside = f", and `colluders` is {colluders:,}" if colluders else ""
         raise InvalidInput(
             f"A shuffle needs two users who tell nothing; there {'is' if users == 1 else 'are'} "
-            f"{users:,}{told}.",
+            f"{users:,}{beside}.",
             "One message is not hidden among others that are known.",
             "Have more `users` in [data], or lower `colluders` in [security].",
         )
 
 
-def _normalising(
-    settings: Settings, federation: Federation, by: Aggregator, security: SecuritySettings
+def _moments_release(
+    settings: Settings, federation: Federation, adds: Aggregator, security: SecuritySettings
 ) -> MomentsRelease | None:
     from ..datasets.registry import scaling_of
 
@@ -147,7 +150,7 @@ def _normalising(
         federation,
         scaling.lower,
         scaling.upper,
-        by,
+        adds,
         security,
         coalitions_in((settings.privacy.observer, *settings.privacy.observers)),
     )

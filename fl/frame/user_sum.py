@@ -1,10 +1,11 @@
-"""A system of one noisy sum in every round: what each user gives, clipped, and averaged.
+"""A system that releases one noisy sum of the users' clipped rows in every round.
 
-    sum_s sum_u clip_C(row_su) / |S|  +  N(0, sigma^2 C^2),   in |S| shares
+    sum_s sum_u clip_C(row_su) / |S|  +  N(0, sigma^2 C^2),   in |S| shares of the noise
 
-A row is made of the records of one user in one silo, and of nothing else.  So a user who goes
-moves the sum by C at most, wherever its records lie, and what follows from the sum is free.  Who
-sees what of it is as in `fl.aggregation.weighted_sum`, with uniform weights and without a sample.
+A row is a function of the records of one user in one silo alone.  Adding or removing a user
+therefore moves the sum by at most C, wherever its records lie, and everything computed from the
+released sum is post-processing.  What each observer sees is as in `fl.aggregation.weighted_sum`,
+with uniform weights and without sampling.
 """
 
 from __future__ import annotations
@@ -53,24 +54,24 @@ if TYPE_CHECKING:
 _RULE: Final = "uniform"
 
 _CLIP: Final = "clip"
-"""The key of a system's own table that bounds a row."""
+"""The key in a system's own table that bounds the norm of a row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UserRecords:
-    """What one user holds in one silo: `features` (n, d) float64 and `labels` (n, ...), n >= 1."""
+    """The records of one user in one silo: `features` (n, d) float64, `labels` (n, ...), n >= 1."""
 
     features: NDArray[np.float64]
     labels: NDArray[np.int64] | NDArray[np.float32]
 
 
 class UserSum(PrivateSystem):
-    """One noisy sum of users' rows in every round; no model is trained.
+    """A system of one noisy sum of users' rows in every round; no model is trained.
 
-    A class gives `parts`, `row` and `state`, and, where a release is not the noisy mean itself,
-    `server_step`; a declaration names it as `make`.  Its table has a key `clip`: C, above 0 and
-    finite.  Raises `InvalidInput` for another unit than a user, a sample, private moments, and
-    where there is no such clip.
+    A subclass defines `parts`, `row` and `state`, and `server_step` where it releases something
+    else than the noisy mean; a declaration names the subclass as `make`.  Its table has a key
+    `clip`: C, above 0 and finite.  Raises `InvalidInput` for another unit than a user, for sampled
+    users, for private moments, and without a clip.
     """
 
     phase = RELEASE
@@ -91,11 +92,11 @@ class UserSum(PrivateSystem):
 
     @property
     def parts(self) -> Mapping[str, Shape]:
-        """The parts of a row, and of what is released: names and shapes, in their order."""
+        """The shapes of the parts of a row, and of a release, by name and in order."""
         raise NotImplementedError
 
     def row(self, held: UserRecords) -> NDArray[np.float64]:
-        """Return what a user gives in a silo, (D,) float64, from its records there alone."""
+        """Return the row (D,) float64 of a user in a silo, from its records there alone."""
         raise NotImplementedError
 
     def server_step(
@@ -105,30 +106,30 @@ class UserSum(PrivateSystem):
         state: Arrays,  # noqa: ARG002
         number: int,  # noqa: ARG002
     ) -> tuple[Parameters, Arrays]:
-        """Return what round `number` releases, (D,), and the state beside it: the noisy mean.
+        """Return the release of round `number`, (D,), and the next state; here the noisy mean.
 
-        A function of these public values alone.
+        An override must be a function of these public values alone.
         """
         return noisy.mean, {}
 
     @property
     def features(self) -> int:
-        """How many features a record has, d."""
+        """d, the number of features of a record."""
         return math.prod(self.setup.federation.features.shape[1:])
 
     def initial(self) -> Parameters:
-        """Return what stands before the first release: zeros, (D,)."""
+        """Return the vector before the first release: zeros, (D,)."""
         return np.zeros(sum(math.prod(shape) for shape in self.parts.values()))
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
+        """Return the noise of one round: std sigma C on the sum over all silos, in |S| shares."""
         users, silos, dropouts = self.setup.users, self.setup.silos, self.setup.security.dropouts
         return user_sum(
             noise_multiplier, clip=self.clip, users=users, silos=silos, dropouts=dropouts
         )
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the release, the server, and one of the silos see it."""
+        """Return the event of one round for the released model, the server and a silo."""
         return weighted_views(
             noise_multiplier,
             silos=self.setup.silos,
@@ -142,14 +143,17 @@ class UserSum(PrivateSystem):
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
-        """Make one round: every user's rows, clipped and summed in each silo, with its noise."""
+        """Make one round: clip and sum the users' rows in each silo, with that silo's noise."""
         size, silos, users = parameters.size, self.setup.silos, self.setup.users
-        before = self.initial_state() if state is None else state
+        last_state = self.initial_state() if state is None else state
         mechanism = self.mechanism(self.promise.noise_multiplier)
         rows, silo, user = self._rows(size)
+        # 1 / |S| in each silo, so that the weights of a user sum to at most 1 over all silos.
         weights = np.full(len(rows), 1.0 / silos)
 
         def work(ticket: Ticket) -> Draft:
+            # Integers on the mechanism's grid, (silos, D): rows are clipped to norm C before they
+            # are weighted, rounded towards the inside of the ball.
             totals, norms = mechanism.totals(rows, silo, silos, weights), norms_of(rows)
             again = Recomputed(ticket.intent, mechanism, silos, size)
             again.add(rows, silo, norms, weights, user)
@@ -158,10 +162,10 @@ class UserSum(PrivateSystem):
                 self.aggregator, number, mechanism, ticket, list(totals), watch=watch
             )
             noisy = NoisySum(mechanism.units(arrived.total), float(users))
-            moved, after = self.server_step(parameters, noisy, before, number)
+            released, next_state = self.server_step(parameters, noisy, last_state, number)
             return Draft(
-                require_model(moved, size, f"What {self.name} releases"),
-                after,
+                require_model(released, size, f"What {self.name} releases"),
+                next_state,
                 aggregate=noisy.total,
                 normaliser=records.Normaliser("constant", noisy.constant),
                 sealed={
@@ -181,8 +185,10 @@ class UserSum(PrivateSystem):
         pairs = federation.pairs()
         rows = np.zeros((len(pairs), size))
         for pair in range(len(pairs)):
-            held = pairs.records(pair)
-            row = self.row(UserRecords(features[held].astype(np.float64), federation.labels[held]))
+            index = pairs.records(pair)
+            row = self.row(
+                UserRecords(features[index].astype(np.float64), federation.labels[index])
+            )
             rows[pair] = require_model(row, size, f"A row of {self.name}")
         return rows, pairs.silo, pairs.user
 
@@ -190,7 +196,7 @@ class UserSum(PrivateSystem):
 def user_sum(
     noise_multiplier: float, *, clip: float, users: int, silos: int, dropouts: int = 0
 ) -> Gaussian:
-    """Return the noise of one such sum: sigma C on all silos together; raises as `weighted_sum`."""
+    """Return the noise of one such sum: std sigma C over all silos; raises as `weighted_sum`."""
     return weighted_sum(
         noise_multiplier,
         bound=clip,
@@ -202,7 +208,7 @@ def user_sum(
 
 
 def clip_of(settings: Settings) -> float:
-    """Return the clip in the table of a system; raise `InvalidInput` where it has none."""
+    """Return the clip C in the system's own table; raise `InvalidInput` where there is none."""
     clip: object = getattr(settings.table, _CLIP, None)
     if not isinstance(clip, float):
         raise InvalidInput(
@@ -214,9 +220,9 @@ def clip_of(settings: Settings) -> float:
 
 
 def of_user_sum(size: Callable[[Read], int | None]) -> ExpectedLog:
-    """Return what a configuration determines of the log of a `UserSum`, as declarations name it.
+    """Return what a configuration fixes of the log of a `UserSum`; a declaration names the result.
 
-    `size` says how many numbers a release has; it returns None where a configuration does not.
+    `size` returns D, the length of a release, or None where the configuration does not fix it.
     """
 
     def phase(read: Read, intent: records.RoundIntent, values: int | None) -> ExpectedPhase:
@@ -244,8 +250,8 @@ def of_user_sum(size: Callable[[Read], int | None]) -> ExpectedLog:
         )
 
     def first(read: Read) -> NDArray[np.float64] | None:
-        known = size(read)
-        return None if known is None else np.zeros(known)
+        length = size(read)
+        return None if length is None else np.zeros(length)
 
     return ExpectedLog(phase, first=first)
 

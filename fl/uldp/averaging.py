@@ -97,7 +97,7 @@ class UldpAvg(PrivateSystem):
                 "What the server sees decides what it learns, so none is taken for another.",
                 "Have the system made by its name, which chooses by the aggregation.",
             )
-        if setup.aggregation == "private-weighting" and setup.normalising is not None:
+        if setup.aggregation == "private-weighting" and setup.normalisation is not None:
             raise InvalidInput(
                 f"{setup.name} under private weighting does not normalise by private moments.",
                 "The moments would be summed under weights in the clear, which tell the counts.",

@@ -75,7 +75,7 @@ class UldpNaive(PrivateSystem):
                 "Noise found by its formula would not keep the budget.",
                 "Give `noise_multiplier`, or leave `as_published` out.",
             )
-        if as_published and setup.normalising is not None:
+        if as_published and setup.normalisation is not None:
             raise InvalidInput(
                 "ULDP-NAIVE as published does not normalise features by private moments.",
                 "It promises nothing, so nothing would pay for their release.",
@@ -143,7 +143,7 @@ class UldpNaive(PrivateSystem):
         views = {"model": seen(silos), "server": seen(silos)}
         if silos > 1:
             views["silo"] = seen(silos - 1)  # it knows its own noise
-            if own.normalising is not None and own.normalising.rule == "records":
+            if own.normalisation is not None and own.normalisation.rule == "records":
                 views["silo-with-records"] = views["silo"]  # which knows more of the moments
         # What a silo holds of a user is no part of what the others send, and changes none of it.
         return views | {one.name: seen(silos - one.colluders) for one in coalitions}

@@ -436,7 +436,7 @@ def replayed(prepared: Prepared, features: Any) -> Any:
             return dict.fromkeys(items, "0" * 64)
 
     gate = Gate(Odometer.for_plan(prepared.plan), Forgets(), Streams.seeded(4, 0))
-    step, system = prepared.system.normalising, prepared.system
+    step, system = prepared.system.normalisation, prepared.system
     assert step is not None
     step.release(gate, lambda _: None)
     system.normalised(replace(prepared.federation, features=features))
@@ -473,7 +473,7 @@ def test_local_training_forgets_the_features_as_they_were_read() -> None:
 
 def normalising_by_hand(prepared: Prepared) -> Any:
     """Return moments that nothing released: of a sum of zeros."""
-    step = prepared.system.normalising
+    step = prepared.system.normalisation
     assert step is not None
     return step.moments(np.zeros(60))
 

@@ -205,7 +205,7 @@ def test_moments_are_not_summed_under_weights_in_the_clear(kind, tiny, made_of):
     federation = tiny()
     setup = made_of("uldp-avg", federation, training={"weighting": "records"})
     moments = MomentsRelease(2.0, "records", "add-remove", federation, -1.0, 1.0)
-    setup = replace(setup, security=SECURITY, normalising=moments)
+    setup = replace(setup, security=SECURITY, normalisation=moments)
     with pytest.raises(InvalidInput, match="private moments"):
         kind(setup, step="average")
 
