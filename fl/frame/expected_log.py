@@ -212,7 +212,7 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
 def noise_multiplier_of(
     read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]
 ) -> float:
-    """Return the noise multiplier: the configured one, or the one that the intent's noise implies."""
+    """Return the noise multiplier: the configured one, or what the intent's noise implies."""
     given: float | None = read("privacy", "noise_multiplier")
     if given is not None:
         return given

@@ -52,8 +52,8 @@ def _epsilon(read: Read) -> object:
 def _rounds(read: Read) -> object:
     """Return the number of planned releases; at most that, where a budget may allow fewer."""
     rounds = read("run", "rounds") + (read("data", "normalisation") == "private")
-    limited = read("privacy", "epsilon") is not None and read("privacy", "noise_multiplier") is not
-    None return AtMost(rounds) if limited else rounds
+    target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
+    return rounds if target is None or noise is None else AtMost(rounds)
 
 
 def _unit(read: Read) -> object:

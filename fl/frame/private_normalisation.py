@@ -155,7 +155,7 @@ class MomentsRelease:
 
     @property
     def state(self) -> State:
-        """The arrays that it adds to the state: the release, and range, mean and scale by feature."""
+        """The arrays that it adds to the state: the release; range, mean and scale by feature."""
         features = (self._width,)
         return State(
             normalisation_released=(2 * self._width + self.counted,),
