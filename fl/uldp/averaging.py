@@ -1,15 +1,16 @@
-"""ULDP-AVG and ULDP-SGD: every user's update is clipped in every silo, weighted, summed, noised.
+"""ULDP-AVG and ULDP-SGD: the users' updates are clipped in each silo, weighted, summed and noised.
 
     silo s:  D_s = sum_u w_su clip_C(d_su) + N(0, sigma^2 C^2 / |S|)
     server:  x + eta_g / (q |U| |S|) sum_s D_s
 
-where d_su is how local training on user u's records in silo s moves the model (AVG), or the
-negative of their mean gradient (SGD), and sum_s w_su <= 1, so that a user moves the sum by C.
-A user joins a round with probability q, by one draw for all silos.  The lists of users and of
-silos and the rate are public constants, as the accounting assumes: the sum is divided by them.
+d_su is the change of the model by local training on user u's records in silo s (AVG), or minus
+the mean gradient of these records (SGD).  As sum_s w_su <= 1, adding or removing a user moves the
+sum by at most C.  A user joins a round with probability q, by one draw that holds in all silos.
+|U|, |S| and q are public constants, as the accounting assumes, and the sum is divided by them.
 
-What silos start from, how far they are pulled back to it, and what the server makes of the noisy
-sum are hooks of `UldpAvg`: other systems override them, and keep the rest.
+Here is what does not depend on who knows the weights w_su.  Other systems override its hooks: the
+model that silos start from, the proximal term that pulls local training back to it, and the step
+that the server takes from the noisy sum.
 
 Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithms 3
 (AVG, SGD, weights by records) and 4 (sampled users).
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,24 +43,22 @@ from ..frame.setup import Setup
 from ..frame.state import Arrays
 from ..training.local_training import ProximalTraining, Rows, UpdateBlock
 
-if TYPE_CHECKING:
-    pass
-
 UserUpdates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[UpdateBlock]]
-"""From a model, users of each silo and a round, to one update for each user in each silo."""
+"""From a model, the users of each silo and a round number, to one update per user and silo."""
 
 DrawnBy: TypeAlias = Literal["server", "oblivious-transfer", "shared-secret"]
 
 USER_SAMPLING_STREAM: Final = "sampling/users"
-"""The stream that draws who joins."""
+"""The random stream that draws which users join a round."""
 
 
 @dataclass(frozen=True, eq=False)
 class RoundSum:
-    """The noisy sum of one round: `total` (D,) in units, and how many silos' noise is in it.
+    """The noisy sum of one round, with what is sealed about it.
 
-    `norms` are those of the updates before they were clipped, by silo, and `sealed` what else may
-    only be sealed.
+    - `total` (D,): the sum in units of the model; `shares`: how many silos' noise it contains.
+    - `norms`: by silo, the norms of the updates before clipping; `sealed`: other values that were
+      computed before the noise.  Both go to the sealed sidecar only.
     """
 
     total: NDArray[np.float64]
@@ -69,29 +68,30 @@ class RoundSum:
 
 
 class UldpAvg(PrivateSystem):
-    """What ULDP-AVG (`step` is `average`) and ULDP-SGD (`gradient`) do, whoever knows the weights.
+    """ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`), whoever knows the weights.
 
-    `start`, `proximal` and `server_step` are hooks.  They see public values only, so whatever they
-    do is post-processing, and each user's update is clipped after the first two.
+    `start`, `proximal` and `server_step` are hooks.  They are given public values alone, so
+    they are post-processing; updates are clipped after the first two have had their effect.  A
+    subclass defines `mechanism` and `summed`, which depend on who knows the weights.
 
-    Raises `InvalidInput` for a unit or a relation that they do not protect.
+    Raises `InvalidInput` for a unit or a relation that is not protected.
     """
 
     proximal: ClassVar[float] = 0.0
-    """mu in (mu / 2) |x - start|^2, which is added to every local objective; FedProx.
+    """mu in the proximal term (mu / 2) |x - start|^2 of every local objective; FedProx.
 
-    Range: 0 or above.  A single gradient (`uldp-sgd`) is taken where that is flat.
+    Range: 0 or above.  The term has no effect on ULDP-SGD, whose gradient is taken at x = start.
     Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith 2020, *Federated optimization in
     heterogeneous networks*, MLSys, arXiv 1812.06127, Algorithm 2.
     """
 
-    hidden: ClassVar[bool] = False
-    """Whether it sums under weights that nobody sees; each way of summing says so."""
+    hides_weights: ClassVar[bool] = False
+    """Whether updates are summed under weights that nobody sees."""
 
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup)
         require_user_unit(setup)
-        if (setup.aggregation == "private-weighting") != self.hidden:
+        if (setup.aggregation == "private-weighting") != self.hides_weights:
             raise Unsupported(
                 f"{type(self).__name__} of {setup.name} has no aggregation {setup.aggregation!r}.",
                 "What the server sees decides what it learns, so none is taken for another.",
@@ -117,29 +117,29 @@ class UldpAvg(PrivateSystem):
         validate.non_negative(proximal=self.proximal)
         if self.proximal and isinstance(setup.local, ProximalTraining):
             setup.local.proximal = self.proximal
-        self.updates = _UPDATES[step](setup)
+        self.updates = _UPDATES_OF_STEP[step](setup)
         self.residuals = Residuals()
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the model, the server, and one of the silos see it."""
-        own = self.setup
+        """Return the event of one round for the model, the server, a silo, and coalitions."""
+        setup = self.setup
         return weighted_views(
             noise_multiplier,
-            silos=own.silos,
-            rule=own.training.weighting,
-            neighbours=own.privacy.neighbours,
+            silos=setup.silos,
+            rule=setup.training.weighting,
+            neighbours=setup.privacy.neighbours,
             rate=self.rate,
-            aggregation=own.aggregation,
+            aggregation=setup.aggregation,
             drawn_by=self.drawn_by,
-            tolerated_dropouts=own.security.dropouts,
-            coalitions=own.coalitions,
-            colluders=own.security.colluders,
+            tolerated_dropouts=setup.security.dropouts,
+            coalitions=setup.coalitions,
+            colluders=setup.security.colluders,
         )
 
     def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
-        """Return what silos train from in round `number`, (D,): the last model.
+        """Return the model (D,) that silos train from in round `number`; here the last one.
 
-        A hook: a function of these public values alone.  Updates are measured from what it returns.
+        A hook: a function of these public values alone.  Updates are differences from its result.
         """
         return parameters
 
@@ -150,52 +150,54 @@ class UldpAvg(PrivateSystem):
         state: Arrays,  # noqa: ARG002
         number: int,  # noqa: ARG002
     ) -> tuple[Parameters, Arrays]:
-        """Return the next model (D,), and the state beside it: a step of the global rate.
+        """Return the next model (D,) and the next state; here a step of the global rate.
 
-        A hook: a function of these public values alone, whose arrays are those that `state` of
-        the class states.  `noisy.mean` is the noisy mean update; arrays of `state` are read only.
+        A hook: a function of these public values alone.  The state that it returns has the arrays
+        that the class declares as `state`.  `noisy.mean` is the noisy mean update; the arrays of
+        `state` are read only.
         """
         return parameters + noisy.times(self.setup.training.global_rate), {}
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
-        """Make one round: sample the users, sum what each silo sends, divide by constants."""
-        own = self.setup
-        before = self.initial_state() if state is None else state
-        constant = self.rate * own.users * own.silos
+        """Make one round: sample users, sum their clipped updates with noise, take the step."""
+        setup = self.setup
+        last_state = self.initial_state() if state is None else state
+        constant = self.rate * setup.users * setup.silos
 
         def work(ticket: Ticket) -> Draft:
-            start = self.start(parameters, before, number)
+            start = self.start(parameters, last_state, number)
             start = require_model(start, parameters.size, f"What silos of {self.name} start from")
-            summed = self.summed(ticket, number, start)
-            noisy = NoisySum(summed.total, constant)
-            moved, after = self.server_step(parameters, noisy, before, number)
+            noisy_sum = self.summed(ticket, number, start)
+            # q |U| |S| whoever joined: dividing by the number drawn would release it.
+            noisy = NoisySum(noisy_sum.total, constant)
+            model, next_state = self.server_step(parameters, noisy, last_state, number)
             return Draft(
-                require_model(moved, parameters.size, f"The next model of {self.name}"),
-                after,
-                aggregate=summed.total,
+                require_model(model, parameters.size, f"The next model of {self.name}"),
+                next_state,
+                aggregate=noisy_sum.total,
                 normaliser=records.Normaliser("constant", constant),
-                sealed={**summed.sealed, **about_norms(summed.norms, own.training.clip)},
-                shares=summed.shares,
+                sealed={**noisy_sum.sealed, **about_norms(noisy_sum.norms, setup.training.clip)},
+                shares=noisy_sum.shares,
             )
 
         return self.make_round(number, parameters, gate, work, sampling=self._sampling())
 
-    def summing(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        own = self.setup
+    def sum_mechanism(self, noise_multiplier: float) -> Gaussian:
+        """Return the Gaussian of one round: std sigma C on the sum of all silos, in |S| shares."""
+        setup = self.setup
         return weighted_sum(
             noise_multiplier,
-            bound=own.training.clip,
-            users=own.users,
-            silos=own.silos,
-            rule=own.training.weighting,
-            tolerated_dropouts=own.security.dropouts,
+            bound=setup.training.clip,
+            users=setup.users,
+            silos=setup.silos,
+            rule=setup.training.weighting,
+            tolerated_dropouts=setup.security.dropouts,
         )
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
-        """Return the noisy sum of one round."""
+        """Return the noisy sum of one round, of updates that start from `parameters`."""
         raise NotImplementedError
 
     @property
@@ -205,11 +207,11 @@ class UldpAvg(PrivateSystem):
 
     @property
     def drawn_by(self) -> DrawnBy:
-        """Who draws the sample of users, where there is one: peers, from a secret they share."""
+        """Who draws the sample of users: the server, or peers from a secret that they share."""
         return "shared-secret" if self.setup.aggregation == "shares" else "server"
 
     def joining(self, ticket: Ticket) -> NDArray[np.bool_]:
-        """Return which users join, in all silos alike: (users,)."""
+        """Return which users join the round, the same in all silos: (users,)."""
         if self.rate == 1.0:
             return np.ones(self.setup.users, bool)
         return poisson(ticket.stream(USER_SAMPLING_STREAM), self.setup.users, self.rate)
@@ -220,27 +222,27 @@ class UldpAvg(PrivateSystem):
         return records.Sampling("poisson", "user", self.rate, self.drawn_by)
 
 
-def _trained(own: Setup) -> UserUpdates:
-    return own.local.user_deltas
+def _local_deltas(setup: Setup) -> UserUpdates:
+    return setup.local.user_deltas
 
 
-def _descended(own: Setup) -> UserUpdates:
+def _negative_gradients(setup: Setup) -> UserUpdates:
     def updates(
         parameters: Parameters, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
-        for part in own.local.user_gradients(parameters, users, number):
-            yield replace(part, rows=_turned(part.rows))
+        for block in setup.local.user_gradients(parameters, users, number):
+            yield replace(block, rows=_negated(block.rows))
 
     return updates
 
 
-def _turned(rows: Rows | Sparse) -> Rows | Sparse:
+def _negated(rows: Rows | Sparse) -> Rows | Sparse:
     if isinstance(rows, Sparse):
         return replace(rows, values=-rows.values)
     return -rows
 
 
-_UPDATES: Final[Mapping[str, Callable[[Setup], UserUpdates]]] = {
-    "average": _trained,
-    "gradient": _descended,
+_UPDATES_OF_STEP: Final[Mapping[str, Callable[[Setup], UserUpdates]]] = {
+    "average": _local_deltas,
+    "gradient": _negative_gradients,
 }

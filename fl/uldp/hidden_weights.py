@@ -1,24 +1,26 @@
-"""ULDP-AVG and ULDP-SGD by records, with weights that nobody sees: the private weighting protocol.
+"""ULDP-AVG and ULDP-SGD weighted by records, under weights that nobody sees: private weighting.
 
-    silo s:  under encryption, sum_u (c_su / N_u) clip_C(d_su) + noise;   N_u = sum_s c_su + 1
-    server:  decrypts the sum over all silos, and nothing else
+    silo s:  sends Enc( sum_u (c_su / N_u) clip_C(d_su) + noise );   N_u = sum_s c_su + 1
+    server:  decrypts the sum over all silos, and sees nothing else
 
-A user's count in a silo is a public function of the records there, capped, and one dummy is counted
-for everybody (`weighting.counts`), so weights are a little below n_su / N_u and sum to less than 1:
-a user moves the sum by less than C.  Updates are clipped as integers, and every silo's noise stands
-on the grid of what is decrypted (`accountant.mechanisms.fine`), so that no residue is without it.
+c_su is user u's record count in silo s, capped by a public rule; the 1 in N_u is a dummy that is
+counted for every user (`weighting.counts`).  Weights are therefore slightly below n_su / N_u and
+sum to less than 1, and adding or removing a user moves the sum by less than C.  Updates are clipped
+as integers.  Every silo's noise is on the grid of the decrypted integers
+(`accountant.mechanisms.fine`), so no residue of the sum is free of noise.
 
-A silo is not told who was drawn, so it trains on all of its users in every round, and those who
-were not are weighted by an encrypted 0.
+A silo does not learn which users were drawn: it trains on all of its users in every round, and
+those who were not drawn are weighted by an encrypted 0.
 
 Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1; what
-is done differently, and why, stands in `weighting.protocol`.
+is changed, and why, is said in `weighting.protocol`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Literal
@@ -48,33 +50,34 @@ if TYPE_CHECKING:
     from ..frame.model import Round
 
 UPDATE_DIGIT_BITS: Final = 16
-"""Bits of one number of a clipped update, with its sign."""
+"""Bits of one integer of a clipped update, its sign included."""
 
 MIN_GRID_STEPS_PER_SHARE: Final = 2**19
-"""Steps of the grid in one share of the noise, at least.
+"""The least std of one share of the noise, in steps of its grid.
 
-An audit takes 64 steps^2 off a share's variance, as a log does not say whether they are in it
-already.  With so many steps epsilon is the same to 10^-9, up to which audits compare.
+An audit subtracts 64 steps^2 from a share's variance, as a log does not say whether the rounding to
+the grid is in it.  With this many steps epsilon changes by less than 10^-9, to which audits
+compare.
 """
 
 SLOT_ORDER_STREAM: Final = "sampling/slots"
-"""The stream that puts the real answers of an oblivious transfer into their order."""
+"""The random stream that orders the slots of an oblivious transfer."""
 
 
 SESSION_STREAM: Final = "weighting/session"
-"""The stream of what a session of the protocol is known by, and of the silos' common seed."""
+"""The random stream of a session's name and of the silos' common seed."""
 
 
 class UldpAvgHiddenWeights(UldpAvg):
-    """ULDP-AVG or ULDP-SGD with hidden weights; see the module.
+    """ULDP-AVG or ULDP-SGD under hidden weights; see the module.
 
-    `streams` are those of the run, from which the silos' common seed comes; it decides who is drawn
-    by oblivious transfer.  `weak_key` allows keys that are too short to hide anything, for tests.
-    Raises `InvalidInput` for weights by another rule than `records`, and for slots that do not give
-    the sampling rate.
+    `streams` are the random streams of the run; the silos' common seed comes from them, which
+    decides who is drawn by oblivious transfer.  `weak_key` allows keys that are too short to hide
+    anything, for tests.  Raises `InvalidInput` for another rule of weights than `records`, and for
+    slots that cannot give the sampling rate.
     """
 
-    hidden = True
+    hides_weights = True
     state = State()
 
     def __init__(
@@ -85,13 +88,15 @@ class UldpAvgHiddenWeights(UldpAvg):
         self._streams = streams
         self._present = [np.flatnonzero(column > 0) for column in setup.federation.counts.T]
         self._session: PrivateWeighting | None = None
-        _ = self._chosen
+        _ = self._real_slots  # refuses a rate that the slots cannot give
 
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
-        """Return the noise of one round, on the grid of what is decrypted."""
+        """Return the noise of one round, on the grid of the decrypted integers."""
         multiple = common_multiple(self.setup.security.count_limit)
-        made = FineGaussian.of(self.summing(noise_multiplier), multiple, UPDATE_DIGIT_BITS)
-        if Fraction(made.share_std) < MIN_GRID_STEPS_PER_SHARE * made.step:
+        mechanism = FineGaussian.of(
+            self.sum_mechanism(noise_multiplier), multiple, UPDATE_DIGIT_BITS
+        )
+        if Fraction(mechanism.share_std) < MIN_GRID_STEPS_PER_SHARE * mechanism.step:
             raise InvalidInput(
                 "The noise of one silo is too little for `count_limit` in [security]: less than "
                 "2^19 steps of its grid.",
@@ -99,16 +104,16 @@ class UldpAvgHiddenWeights(UldpAvg):
                 "noise than is promised.",
                 "Give a larger `count_limit`, or more noise.",
             )
-        return made
+        return mechanism
 
     @cached_property
     def terms(self) -> WeightingTerms:
-        """What all parties agree on."""
-        own, security = self.setup, self.setup.security
+        """The public parameters that all parties agree on."""
+        setup, security = self.setup, self.setup.security
         mechanism = self.mechanism(self.promise.noise_multiplier)
         return WeightingTerms(
-            users=own.users,
-            silos=own.silos,
+            users=setup.users,
+            silos=setup.silos,
             dimensions=self.initial().size,
             largest=mechanism.largest,
             tail=mechanism.tail,
@@ -118,21 +123,21 @@ class UldpAvgHiddenWeights(UldpAvg):
             digits=UPDATE_DIGIT_BITS,
             drawn_by=self.drawn_by if self.rate < 1.0 else "nobody",
             slots=security.slots,
-            chosen=self._chosen,
+            chosen=self._real_slots,
             weak_key=self._weak_key,
         )
 
     @cached_property
     def network(self) -> Network:
-        """Between whom messages travel."""
+        """The parties and their messages."""
         return Network(names(self.terms), keep=self.setup.security.keep_transcripts)
 
     @property
     def rate(self) -> float:
         """The probability with which a user joins a round; of real slots, rounded up."""
-        if self._chosen is None or self.setup.security.slots is None:
+        if self._real_slots is None or self.setup.security.slots is None:
             return super().rate
-        return up(Fraction(self._chosen, self.setup.security.slots))
+        return up(Fraction(self._real_slots, self.setup.security.slots))
 
     @property
     def drawn_by(self) -> Literal["server", "oblivious-transfer"]:
@@ -140,20 +145,13 @@ class UldpAvgHiddenWeights(UldpAvg):
         return "server" if self.setup.security.slots is None else "oblivious-transfer"
 
     def opening(self) -> OpeningStatement:
-        """Return what the run states first, with the parameters of the protocol."""
-        found = super().opening()
-        return OpeningStatement(
-            found.claim,
-            found.plan,
-            found.population,
-            found.aggregation,
-            self.terms.security(),
-        )
+        """Return what the first line of the log states, with the parameters of the protocol."""
+        return replace(super().opening(), security=self.terms.security())
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
-        """Make one round; before the first, the parties agree on keys and count their records."""
+        """Make one round; before the first one, the parties exchange keys and blinded counts."""
         if self._session is None:
             with gate.before(number):
                 self._session = PrivateWeighting(
@@ -167,16 +165,20 @@ class UldpAvgHiddenWeights(UldpAvg):
         return super().round(number, parameters, gate, state)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
-        """Return the noisy sum of one round, as the server decrypts it."""
-        assert self._session is not None  # made by `round`
+        """Return the noisy sum of one round, as the server decrypts it.
+
+        A silo sees encrypted weights, and sends its encrypted sum with its share of the noise; the
+        server sees the sum of all, and who was drawn only where it draws.
+        """
+        assert self._session is not None  # created by `round`
         mechanism = self.mechanism(self.promise.noise_multiplier)
         rows, norms = self._rows(parameters, number, mechanism)
         width, watch = parameters.size, self.residuals.watch(ticket.intent.noise)
 
         def share(silo: int) -> list[int]:
-            drawn = mechanism.share(ticket, width, f"noise/silo-{silo}")
-            watch.share(silo, mechanism.units(drawn), 1.0)
-            return drawn
+            steps = mechanism.share(ticket, width, f"noise/silo-{silo}")
+            watch.share(silo, mechanism.units(steps), 1.0)
+            return steps
 
         noise = [partial(share, silo) for silo in range(self.setup.silos)]
         sealed: dict[str, object] = {}
@@ -187,12 +189,12 @@ class UldpAvgHiddenWeights(UldpAvg):
         elif self.terms.drawn_by == "oblivious-transfer":
             slots = ticket.stream(SLOT_ORDER_STREAM)
         total = self._session.round(number, rows, noise, joining=joining, stream=slots)
-        found = mechanism.units(total)
-        if slots is None:  # else nobody knows whose digits are in the sum
+        noisy = mechanism.units(total)
+        if slots is None:  # by oblivious transfer nobody knows who is in the sum
             exact = self._sum(rows, joining, mechanism)
-            watch.whole(found - exact, 1.0, range(self.setup.silos))
+            watch.whole(noisy - exact, 1.0, range(self.setup.silos))
         sealed |= watch.items() | self._limits(rows, mechanism)
-        return RoundSum(found, self.setup.silos, norms, sealed)
+        return RoundSum(noisy, self.setup.silos, norms, sealed)
 
     def _sum(
         self,
@@ -200,7 +202,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         joining: NDArray[np.bool_] | None,
         mechanism: FineGaussian,
     ) -> NDArray[np.float64]:
-        """Return the sum that noise was added to, in units: what no party of the protocol knows."""
+        """Return sum_s sum_u w_su d_su without noise, (D,), in units; no party sees it."""
         total = np.zeros(rows[0][1].shape[1])
         for silo, (users, digits) in enumerate(rows):
             weights = self._weights[users, silo]
@@ -214,7 +216,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         rows: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
         mechanism: FineGaussian,
     ) -> dict[str, object]:
-        """Return how near to their limits terms and weights came; see `clip_check`."""
+        """Return how close terms and weights came to their bounds, for the sealed sidecar."""
         squares = [np.einsum("ij,ij->i", digits, digits).max(initial=0) for _, digits in rows]
         return {
             RECOMPUTED: {
@@ -227,7 +229,7 @@ class UldpAvgHiddenWeights(UldpAvg):
 
     @cached_property
     def _weights(self) -> NDArray[np.float64]:
-        """What each user weighs in each silo, (users, silos), as nobody knows it."""
+        """The weights c_su / N_u, (users, silos), rounded down; no party sees them all."""
         return rounded_weights(reduced_counts(self.setup.federation.counts, self.terms))
 
     def _rows(
@@ -236,27 +238,27 @@ class UldpAvgHiddenWeights(UldpAvg):
         list[tuple[NDArray[np.int64], NDArray[np.int64]]],
         list[NDArray[np.float64]],
     ]:
-        """Return each silo's users, the digits of their updates, and the norms of these."""
+        """Return by silo its users (n,) and their clipped integer updates (n, D), and all norms."""
         silos = range(self.setup.silos)
         users: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in silos]
         digits = [[np.empty((0, parameters.size), np.int64)] for _ in silos]
         norms: list[list[NDArray[np.float64]]] = [[np.empty(0)] for _ in silos]
-        for part in self.updates(parameters, self._present, number):
-            table = part.rows.dense() if isinstance(part.rows, Sparse) else part.rows
-            for silo in np.unique(part.silo).tolist():
-                own = part.silo == silo
-                users[silo].append(part.user[own])
-                digits[silo].append(mechanism.clipped(table[own]))
-                norms[silo].append(norms_of(table[own]))
+        for block in self.updates(parameters, self._present, number):
+            dense = block.rows.dense() if isinstance(block.rows, Sparse) else block.rows
+            for silo in np.unique(block.silo).tolist():
+                here = block.silo == silo
+                users[silo].append(block.user[here])
+                digits[silo].append(mechanism.clipped(dense[here]))
+                norms[silo].append(norms_of(dense[here]))
         rows = [
-            (np.concatenate(who), np.concatenate(what))
-            for who, what in zip(users, digits, strict=True)
+            (np.concatenate(silo_users), np.concatenate(silo_digits))
+            for silo_users, silo_digits in zip(users, digits, strict=True)
         ]
-        return rows, [np.concatenate(one) for one in norms]
+        return rows, [np.concatenate(silo_norms) for silo_norms in norms]
 
     @cached_property
-    def _chosen(self) -> int | None:
-        """How many slots of an oblivious transfer are real, so that the rate is what was asked."""
+    def _real_slots(self) -> int | None:
+        """k, the number of real slots of an oblivious transfer: k / slots is the sampling rate."""
         rate, slots = self.setup.privacy.sampling_rate, self.setup.security.slots
         if slots is None:
             return None

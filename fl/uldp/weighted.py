@@ -1,9 +1,10 @@
-"""ULDP-AVG and ULDP-SGD, made from settings; and the systems whose weights are known.
+"""ULDP-AVG and ULDP-SGD whose weights are known, and the functions that build either system.
 
     silo s:  D_s = sum_u w_su clip_C(d_su) + N(0, sigma^2 C^2 / |S|)
 
-A silo knows the weights of its users; whether the server could compute them is decided by the
-aggregation.  Formulas and hooks stand in `averaging`, hidden weights in `hidden_weights`.
+Each silo knows the weights of its users.  What the server sees is decided by the aggregation:
+every D_s (`plain`) or only their sum (`masked`, `shares`).  The algorithm is in `averaging`; the
+same under weights that nobody knows is in `hidden_weights`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..settings.schema import Settings
 
-T = TypeVar("T", bound="UldpAvg")
+SystemClass = TypeVar("SystemClass", bound="UldpAvg")
 
 
 class UldpAvgKnownWeights(UldpAvg):
-    """ULDP-AVG or ULDP-SGD with weights that are known; see the module.
+    """ULDP-AVG or ULDP-SGD with known weights; see the module.
 
-    `setup.training.weighting` is the rule of the weights: `uniform` or `records`.
+    `setup.training.weighting` is the rule of the weights: `uniform`, 1 / |S| everywhere, or
+    `records`, in proportion to the user's records in the silo.
     """
 
     state = State()
@@ -49,13 +51,14 @@ class UldpAvgKnownWeights(UldpAvg):
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round, on the grid on which updates are summed."""
-        return self.summing(noise_multiplier)
+        return self.sum_mechanism(noise_multiplier)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, as the aggregator adds it up."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
         joining = self.joining(ticket)
         again = Recomputed(ticket.intent, mechanism, self.setup.silos, parameters.size)
+        # Silo s: D_s without noise, integers on the grid; `noisy_sum` adds the noise silo by silo.
         totals, norms = self._totals(joining, parameters, number, mechanism, again)
         watch = self.residuals.watch(ticket.intent.noise)
         arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals), watch=watch)
@@ -74,18 +77,21 @@ class UldpAvgKnownWeights(UldpAvg):
         mechanism: Gaussian,
         again: Recomputed,
     ) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
-        """Return each silo's sum of updates, clipped and weighted, and the updates' norms."""
-        users = [own[joining[own]] for own in self._present]
+        """Return sum_u w_su clip_C(d_su) of each silo, (silos, D) integers, and the norms |d_su|.
+
+        A term is truncated towards 0 on the grid, so no clipped term gets longer.
+        """
+        users = [present[joining[present]] for present in self._present]
         totals = np.zeros((self.setup.silos, parameters.size), np.int64)
         norms, silos = [np.empty(0)], [np.empty(0, np.int64)]
-        for part in self.updates(parameters, users, number):
-            weights = self.weights[part.user, part.silo]
-            totals += mechanism.totals(part.rows, part.silo, self.setup.silos, weights)
-            norms.append(norms_of(part.rows))
-            again.add(part.rows, part.silo, norms[-1], weights, part.user)
-            silos.append(part.silo)
-        size, silo = np.concatenate(norms), np.concatenate(silos)
-        return totals, [size[silo == one] for one in range(self.setup.silos)]
+        for block in self.updates(parameters, users, number):
+            weights = self.weights[block.user, block.silo]
+            totals += mechanism.totals(block.rows, block.silo, self.setup.silos, weights)
+            norms.append(norms_of(block.rows))
+            again.add(block.rows, block.silo, norms[-1], weights, block.user)
+            silos.append(block.silo)
+        norm, silo = np.concatenate(norms), np.concatenate(silos)
+        return totals, [norm[silo == index] for index in range(self.setup.silos)]
 
 
 def average(
@@ -110,27 +116,27 @@ def hooked(
     streams: Streams,
     step: str = "average",
 ) -> UldpAvg:
-    """Return ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`) with the hooks of a class.
+    """Return ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`) with overridden hooks.
 
-    `hooks` derives from `UldpAvg`, overrides hooks of it and states its `state`; how updates are
-    summed is added to it, as the settings say.
+    `hooks` is a subclass of `UldpAvg` that overrides hooks and declares its `state`; it is combined
+    with the class that sums updates as the settings' aggregation demands.
     """
-    known = setup(settings, federation, local)
-    if known.aggregation != "private-weighting":
-        return _joined(hooks, UldpAvgKnownWeights)(known, step=step)
+    parts = setup(settings, federation, local)
+    if parts.aggregation != "private-weighting":
+        return _with_hooks(hooks, UldpAvgKnownWeights)(parts, step=step)
     dependencies.require(dependencies.WEIGHTING)
     if settings.as_published:
         from .published_weights import UldpAvgAsPublished
 
-        return _joined(hooks, UldpAvgAsPublished)(known, step=step)
+        return _with_hooks(hooks, UldpAvgAsPublished)(parts, step=step)
     from .hidden_weights import UldpAvgHiddenWeights  # brings cryptography with it
 
-    return _joined(hooks, UldpAvgHiddenWeights)(known, step=step, streams=streams)
+    return _with_hooks(hooks, UldpAvgHiddenWeights)(parts, step=step, streams=streams)
 
 
-def _joined(hooks: type[UldpAvg], summing: type[T]) -> type[T]:
-    """Return the class that has both, and states what the hooks state, if they do."""
+def _with_hooks(hooks: type[UldpAvg], system: type[SystemClass]) -> type[SystemClass]:
+    """Return a class with the hooks of one and the sum of the other, and the state of the hooks."""
     if hooks is UldpAvg:
-        return summing
-    stated = {"state": vars(hooks)["state"]} if "state" in vars(hooks) else {}
-    return cast("type[T]", type(hooks.__name__, (hooks, summing), stated))
+        return system
+    state = {"state": vars(hooks)["state"]} if "state" in vars(hooks) else {}
+    return cast("type[SystemClass]", type(hooks.__name__, (hooks, system), state))
