@@ -19,8 +19,8 @@ from ..frame.system import System
 
 
 def simulate(asked: RehearsalRequest) -> CanaryObservations:
-    """Return what who sees the model sees of each unit, in the length of what it sends."""
-    # Nothing is clipped, so a unit may move the model as far as it likes: by anything.
+    """Return what an observer of the model sees of each unit, in units of the unit's own row."""
+    # Nothing is clipped, so any length of a canary's row will do.
     clip = asked.settings.training.clip
     clip = clip if math.isfinite(clip) else 1.0
     length = asked.settings.training.global_rate * CANARY_NORM_IN_CLIPS * clip

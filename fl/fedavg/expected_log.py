@@ -1,4 +1,4 @@
-"""What a configuration of FedAvg determines of the log of its run: rounds without noise."""
+"""What a configuration of FedAvg fixes of its run's log: rounds without clip and noise."""
 
 from __future__ import annotations
 

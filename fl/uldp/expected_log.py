@@ -1,4 +1,6 @@
-"""What a configuration of Uldp-FL's systems determines of the log of a run.
+"""What a configuration of Uldp-FL's systems fixes of a run's log (`fl.frame.expected_log`).
+
+Each section recomputes noise, sampling and normaliser of one system from the configuration.
 
 Source: the systems beside this file, which state these facts when they run.
 """
@@ -32,20 +34,20 @@ from .record_flags import FLAGS_CHOSEN_BY
 def _naive(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
     silos: int = read("data", "silos")
-    mechanism = _found(read, intent, lambda noise: _naive_sum(read, noise))
+    mechanism = _mechanism(read, intent, lambda noise: _naive_sum(read, noise))
     constant = Normaliser("constant", float(silos))
     return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
 
 
 def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
     clip, silos = read("training", "clip"), read("data", "silos")
-    moved = uldp.naive_sensitivity_as_published(clip, silos)
+    sensitivity = uldp.naive_sensitivity_as_published(clip, silos)
     if not read("uldp", "as_published"):
         relation = read("privacy", "neighbours")
-        moved = uldp.naive_sensitivity(clip, silos, relation).l2 / reach(relation)
+        sensitivity = uldp.naive_sensitivity(clip, silos, relation).l2 / reach(relation)
     return Gaussian(
         bound=clip,
-        std=up(Fraction(noise_multiplier) * Fraction(moved)),
+        std=up(Fraction(noise_multiplier) * Fraction(sensitivity)),
         shares=silos,
         terms="silo-delta",
         unit="user",
@@ -58,7 +60,7 @@ def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
 
 def _group(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
-    mechanism = _found(read, intent, lambda noise: _group_sum(read, noise))
+    mechanism = _mechanism(read, intent, lambda noise: _group_sum(read, noise))
     rate = _record_rate(read)
     sampling = Sampling(chosen_by=FLAGS_CHOSEN_BY)
     if rate != 1.0:
@@ -76,9 +78,9 @@ def _group_sum(read: Read, noise_multiplier: float) -> Gaussian:
 
 
 def _nominal(read: Read) -> Fraction:
-    """Return how many records a silo has, if every user has all that take part."""
-    most = read("uldp", "group_records") or 1
-    return Fraction(most * read("data", "users"), read("data", "silos"))
+    """Return n, the records of a silo if every user has k of them over all silos."""
+    group_records = read("uldp", "group_records") or 1
+    return Fraction(group_records * read("data", "users"), read("data", "silos"))
 
 
 def _record_rate(read: Read) -> float:
@@ -93,7 +95,7 @@ def _record_rate(read: Read) -> float:
 
 def _weighted(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
-    mechanism = _found(read, intent, lambda noise: _weighted_sum(read, noise))
+    mechanism = _mechanism(read, intent, lambda noise: _weighted_sum(read, noise))
     rate, slots = _user_rate(read), read("security", "slots")
     sampling = Sampling()
     if rate != 1.0:
@@ -125,14 +127,14 @@ def _weighted_sum(read: Read, noise_multiplier: float) -> Mechanism:
 
 
 def _user_rate(read: Read) -> float:
-    """Return the probability with which a user joins a round; of real slots, rounded up."""
+    """Return the probability with which a user joins a round; of slots, rounded up."""
     slots = read("security", "slots")
     if slots is None:
         return float(read("privacy", "sampling_rate"))
-    return up(Fraction(_chosen(read), slots))
+    return up(Fraction(_real_slots(read), slots))
 
 
-def _chosen(read: Read) -> int:
+def _real_slots(read: Read) -> int:
     rate: float = read("privacy", "sampling_rate")
     slots: int = read("security", "slots")
     return round(rate * slots)
@@ -151,7 +153,7 @@ def _private_weighting(read: Read) -> Security:
         count_cap=0 if published else (limit - 1) // silos,
         records_per_count=1 if published else read("security", "records_per_count"),
         slots=slots or 0,
-        chosen=0 if slots is None else _chosen(read),
+        chosen=0 if slots is None else _real_slots(read),
         noise="multiples" if published else "every-residue",
     )
 
@@ -159,11 +161,11 @@ def _private_weighting(read: Read) -> Security:
 # --- what declarations name -----------------------------------------------------------------------
 
 
-def _found(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> Mechanism:
-    """Return the mechanism whose noise is configured, or was found for a target."""
+def _mechanism(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> Mechanism:
+    """Return the mechanism with the configured noise, or with that of the intent."""
     return make(noise_multiplier_of(read, intent, make))
 
 
-NAIVE: Final = ExpectedLog(_naive)
-GROUP: Final = ExpectedLog(_group)
+EXPECTED_NAIVE: Final = ExpectedLog(_naive)
+EXPECTED_GROUP: Final = ExpectedLog(_group)
 WEIGHTED: Final = ExpectedLog(_weighted, _private_weighting)
