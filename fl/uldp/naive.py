@@ -153,7 +153,7 @@ class UldpNaive(PrivateSystem):
 
     @cached_property
     def promise(self) -> Promise:
-        """The promise of the run; as published, it proves nothing and claims the paper's epsilon."""
+        """The promise of the run; as published, it proves nothing and claims the paper's number."""
         if not self.as_published:
             return super().promise
         privacy, rounds = self.setup.privacy, self.setup.rounds

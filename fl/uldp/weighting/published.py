@@ -47,7 +47,7 @@ NO_GUARANTEE: Final = "no-guarantee"
 
 @dataclass(frozen=True)
 class PublishedRound:
-    """What a round gave: `values` (D,), and what they are worth."""
+    """The decoded sum of a round, `values` (D,), and why nothing is guaranteed for it."""
 
     values: NDArray[np.float64]
     guarantee: str = NO_GUARANTEE
@@ -134,18 +134,18 @@ class PublishedWeighting:
         `number` is 1 or above; `joining` leaves users out.  Raises `InvalidInput` for other
         shapes, and for values so large that the sum may not fit the key.
         """
-        moved, added = np.asarray(deltas, float), np.asarray(noise, float)
-        right = moved.ndim == 3 and moved.shape[:2] == (self.silos, self.users)
-        if not right or added.shape != (self.silos, moved.shape[2]):
+        updates, noises = np.asarray(deltas, float), np.asarray(noise, float)
+        fits = updates.ndim == 3 and updates.shape[:2] == (self.silos, self.users)
+        if not fits or noises.shape != (self.silos, updates.shape[2]):
             raise InvalidInput("`deltas` must be (silos, users, D), and `noise` (silos, D).")
-        largest = (np.abs(moved).sum(axis=(0, 1)) + np.abs(added).sum(axis=0)).max(initial=0.0)
+        largest = (np.abs(updates).sum(axis=(0, 1)) + np.abs(noises).sum(axis=0)).max(initial=0.0)
         if math.ceil(float(largest) / self.step) * self.multiple >= self.modulus // 4:
             raise InvalidInput("The sum may not fit the key: take a larger step, or a longer key.")
-        who = [True] * self.users if joining is None else list(joining)
-        self._enter(number, moved.shape[2])
-        self._server.invite(who)
-        for silo, own, of_its_own in zip(self._silos, moved, added, strict=True):
-            silo.answer(number, own, of_its_own)
+        joins = [True] * self.users if joining is None else list(joining)
+        self._enter(number, updates.shape[2])
+        self._server.invite(joins)
+        for silo, silo_updates, silo_noise in zip(self._silos, updates, noises, strict=True):
+            silo.answer(number, silo_updates, silo_noise)
         signed = self._server.total()
         self._leave()
         return PublishedRound(np.array([v * self.step / self.multiple for v in signed]))

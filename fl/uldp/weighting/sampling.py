@@ -37,7 +37,7 @@ def transfer(terms: WeightingTerms, session: bytes, number: int, silo: str) -> T
 def common_slots(
     seed: Secret, terms: WeightingTerms, session: bytes, number: int
 ) -> NDArray[np.int64]:
-    """Return the place that all silos take, for each user of a round: (users,)."""
+    """Return the slot of each user that all silos take in a round: (users,)."""
     key = derive(seed, b"weighting: slots")
     return shared_choices(key, session, number, terms.users, terms.slots or 0)
 
@@ -51,8 +51,8 @@ def offered(
     """
     table = real.reshape(len(inverses), -1)
     plaintexts = [
-        inverse if one else 0
+        inverse if is_real else 0
         for inverse, row in zip(inverses, table.tolist(), strict=True)
-        for one in row
+        for is_real in row
     ]
     return private.encrypt_many(plaintexts, workers)
