@@ -1,9 +1,9 @@
-"""Canaries: units with a secret coin each, sent through a rehearsal of a run's own settings.
+"""Canaries: units that are in or out by a secret coin, in a rehearsal of a run's settings.
 
-A canary is one claimed unit whose data are as bad as the claim allows, and worse: its row is ten
-times as long as the clip.  It goes through the project's own weights, clip, sample and noise, and
-what an observer sees of it is handed to an audit.  Each system brings its own carrier (`Carrier`),
-of these parts; a package of its own may import all names here.
+A canary is one unit of the claim whose data are worse than the claim allows: its row is ten times
+as long as the clip.  It goes through the system's own weights, clip, sampling and noise, and what
+an observer sees of it is handed to an audit.  Each system brings its own carrier (`Carrier`), made
+of the parts here; other packages may import all of these names.
 """
 
 from .carriers import carrier_of

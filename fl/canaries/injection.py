@@ -1,7 +1,7 @@
-"""Two ways in that suit many systems: by training, and by rows of data.
+"""Carriers for two kinds of systems: canaries enter by training, or by rows of data.
 
-A carrier of a system whose units enter in one of these ways is a few lines: it says what its
-observer sees of a round (`View`), in units of the noise, and the rest is done here.
+A system's own carrier then only says what its observer sees of a round (`View`), in units of the
+noise; the rest is done here.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from ..frame.system import System
 
 MAX_CANARY_ROWS: Final = 10_000
-"""Most canaries that enter by rows: each has a column of its own, so they take m^2 numbers."""
+"""The most canaries that enter by rows: m of them with a column each take m^2 numbers."""
 
 MakeView: TypeAlias = "Callable[[System, IntArray], View]"
-"""From the system that was built, and the column of each unit (m,), to what is seen of them.
+"""From the system and the column of each unit (m,) to the view of the observer.
 
-Units move column j of what is summed by one bound at most; `View.look` reads that column off what
-reaches the observer, in units of the noise in it, and `View.shift` is the bound in that unit.
+A unit moves its column of the sum by at most one bound; `View.look` reads that column off what
+reaches the observer, in units of its noise, and `View.shift` is the bound in that unit.
 """
 
 _OUT: Final = {"add-remove": None, "replace-one": -1.0, "zero-out": 0.0}
-"""What a unit that is out gives, in rows of one that is in; None: it has no record."""
+"""The row of a unit that is out, as a multiple of one that is in; None: it has no record."""
 
 
 def canary_training(asked: RehearsalRequest, *, clip: float, view: MakeView) -> CanaryObservations:
@@ -95,7 +95,7 @@ def canary_rows(
 
 
 def _of_rows(asked: RehearsalRequest, coins: Coins, length: float, everywhere: bool) -> Federation:
-    """Return a federation in which each unit's record is its row."""
+    """Return a federation in which the features of each unit's record are its row."""
     units, silos = np.arange(asked.canaries), asked.silos
     silo = units % silos
     if asked.observer == "silo" and silos > 1:

@@ -1,11 +1,11 @@
-"""What "training" gives for canaries: rows that are far too long, in a direction of their own.
+"""The "training" of canaries: rows far longer than the clip, each in a direction of its own.
 
-They take the place of what training inside the silos returns, before weights, clip, sample and
-noise, which are the project's own: a canary that is inserted after the clip would not show that
-the clip is missing.
+They replace the result of training inside the silos, before the system's own weights, clip,
+sampling and noise: a canary that is inserted after the clip would not show that the clip is
+missing.
 
-A row holds one number, so that a clip of every number by itself looks like one of the norm: that is
-for the residual tier to see.
+A row has a single number that is not 0, so a clip of each number by itself looks like a clip of the
+norm; the residual tier of the audit tells these apart.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ..training.local_training import LocalTraining, Rows, UpdateBlock
 from .coins import Coins
 
 CANARY_NORM_IN_CLIPS: Final = 10.0
-"""The norm of a canary's row, in clips: what is missing of the clip shows tenfold."""
+"""The norm of a canary's row, in clips: a missing clip shows tenfold."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealUsers:
-    """Real users beside the canaries: how they train, a model of how many numbers, how many."""
+    """Real users beside the canaries: their training, the length of their model, their data."""
 
     local: LocalTraining
     width: int
@@ -68,7 +68,7 @@ class CanaryLocalTraining:
         out = -1.0 if opposite else 0.0
         self._length = CANARY_NORM_IN_CLIPS * clip * np.where(coins.into, 1.0, out)
         self.columns: IntArray = self._width + coins.columns
-        """The place of each unit in the model: (m,)."""
+        """The column of each unit in the model: (m,)."""
         self.width = self._width + len(coins)
 
     def use(self, federation: Federation) -> None:
@@ -86,9 +86,10 @@ class CanaryLocalTraining:
     ) -> Iterator[UpdateBlock]:
         """Yield what each user that takes part moves the model by, by user and silo."""
         if self._beside is not None:
-            own = self._real(users)
-            for part in self._beside.local.user_deltas(parameters[: self._width], own, number):
-                yield self._widened(part)
+            real = self._real(users)
+            model = parameters[: self._width]
+            for block in self._beside.local.user_deltas(model, real, number):
+                yield self._widened(block)
         yield self._rows(users, number, 1.0)
 
     def user_gradients(
@@ -96,9 +97,10 @@ class CanaryLocalTraining:
     ) -> Iterator[UpdateBlock]:
         """Yield the gradients that move the model as `user_deltas` says: its negatives."""
         if self._beside is not None:
-            own = self._real(users)
-            for part in self._beside.local.user_gradients(parameters[: self._width], own, number):
-                yield self._widened(part)
+            real = self._real(users)
+            model = parameters[: self._width]
+            for block in self._beside.local.user_gradients(model, real, number):
+                yield self._widened(block)
         yield self._rows(users, number, -1.0)
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
@@ -108,8 +110,9 @@ class CanaryLocalTraining:
         """
         rows = np.zeros((self._federation.silos, self.width))
         if self._beside is not None:
-            own = parameters[: self._width]
-            rows[:, : self._width] = self._beside.local.silo_deltas(own, number)
+            model = parameters[: self._width]
+            rows[:, : self._width] = self._beside.local.silo_deltas(model, number)
+        # Row of canary j: +-(norm) in its own column, in every silo where it has records.
         present = self._federation.counts[self._first :] > 0
         moved = self._length * self._coins.sign(number)
         rows[:, self.columns] += np.where(present, moved[:, None], 0.0).T
@@ -121,18 +124,19 @@ class CanaryLocalTraining:
         unit = self._federation.user[chosen] - self._first
         canary = unit >= 0
         if self._beside is not None:
-            own = models[:, : self._width]
-            real = self._beside.local.record_gradients(own, chosen[~canary], step)
+            real_models = models[:, : self._width]
+            real = self._beside.local.record_gradients(real_models, chosen[~canary], step)
             rows[~canary, : self._width] = real
         which = unit[canary]
         moved = self._length[which] * self._coins.sign(step)[which]
+        # A gradient is minus the direction in which the unit pulls the model.
         rows[np.flatnonzero(canary), self.columns[which]] = -moved
         return rows
 
     def _rows(self, users: Sequence[IntArray], number: int, times: float) -> UpdateBlock:
         """Return one row for each canary in each silo where it takes part."""
-        unit = [own[own >= self._first] - self._first for own in users]
-        silo = np.repeat(np.arange(len(users)), [len(own) for own in unit])
+        unit = [here[here >= self._first] - self._first for here in users]
+        silo = np.repeat(np.arange(len(users)), [len(here) for here in unit])
         which = np.concatenate(unit)
         moves: BoolArray = self._length[which] != 0.0
         which, silo = which[moves], silo[moves]
@@ -141,12 +145,12 @@ class CanaryLocalTraining:
         return UpdateBlock(self._first + which, silo, rows)
 
     def _real(self, users: Sequence[IntArray]) -> list[IntArray]:
-        return [own[own < self._first] for own in users]
+        return [here[here < self._first] for here in users]
 
-    def _widened(self, part: UpdateBlock) -> UpdateBlock:
+    def _widened(self, block: UpdateBlock) -> UpdateBlock:
         """Return real users' rows as rows of the whole model."""
         values: NDArray[np.float64] = (
-            part.rows.dense() if isinstance(part.rows, Sparse) else part.rows
+            block.rows.dense() if isinstance(block.rows, Sparse) else block.rows
         )
         columns = np.broadcast_to(np.arange(self._width), values.shape)
-        return UpdateBlock(part.user, part.silo, Sparse(columns, values, self.width))
+        return UpdateBlock(block.user, block.silo, Sparse(columns, values, self.width))

@@ -1,6 +1,6 @@
-"""Rounds of a system without a folder, and how many of its plan they are.
+"""The rounds of a rehearsal: made in memory, under the gate and the odometer of a run.
 
-What canaries know of phases and of how a round is made stands here, and nowhere else.
+All that canaries need to know about phases, and about how a round is made, is here.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ AfterRound: TypeAlias = "Callable[[int, Parameters, Parameters], None]"
 def simulate_rounds(
     system: System, streams: Streams, *, rounds: int | None = None, each: AfterRound
 ) -> MemoryLog:
-    """Make the rounds of a system (those of its plan, or fewer), and return the log of them.
+    """Make the planned rounds of a system, or the first `rounds`, and return their log.
 
-    The gate, the odometer and the order of things are those of a run; there is no folder, and the
-    log is in memory.  Raises what the system raises.
+    Gate, odometer and the order of intents and releases are those of a run; the log is in memory.
+    `each` is called after every release.  Raises what the system raises.
     """
     _require_models_only(system)
     plan, opening, log = system.plan(), system.opening(), MemoryLog()
@@ -46,7 +46,7 @@ def simulate_rounds(
 
 
 def _require_models_only(system: System) -> None:
-    """Raise `Unsupported` for a system with a phase that is one release of something else."""
+    """Raise `Unsupported` for a system with a phase that releases something else than models."""
     others = [phase.name for phase in system.phases if phase.once is not None]
     if others:
         raise Unsupported(
@@ -57,13 +57,13 @@ def _require_models_only(system: System) -> None:
 
 
 def rounds_to_simulate(plan: Plan, rounds: int | None = None) -> int:
-    """Return how many models are made: those planned, or `rounds` if that is fewer."""
+    """Return the number of rounds: those planned, or `rounds` if that is fewer."""
     planned = sum(phase.rounds for phase in plan.phases)
     return planned if rounds is None else min(rounds, planned)
 
 
 def by_phase(plan: Plan, rounds: int) -> list[int]:
-    """Return how many of the first `rounds` rounds of a plan belong to each phase."""
+    """Return how many of the first `rounds` rounds of a plan fall into each phase."""
     return rounds_by_phase(plan.phases, rounds)
 
 

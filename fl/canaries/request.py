@@ -30,18 +30,18 @@ _ATTACKER: Final = 20
 """Names the stream of the attacker's own randomness: coins, signs and columns."""
 
 OBSERVER_SILO: Final = 0
-"""The silo that watches, where a silo does."""
+"""The index of the observing silo, where the observer is a silo."""
 
 REHEARSABLE_OBSERVERS: Final = (MODEL, SERVER, SILO)
-"""Before whom units can be put in and seen."""
+"""The observers that a rehearsal can have."""
 
 
 @dataclass(frozen=True)
 class RehearsalRequest:
-    """What is rehearsed: settings without private moments, for whom, how many units and rounds.
+    """A request to rehearse a system with canaries before one observer.
 
-    - `settings`: those of the run, as `fl.canaries.rehearsal_settings` leaves them.
-    - `observer`: whose view is returned; a carrier refuses one that it cannot take
+    - `settings`: those of `fl.canaries.rehearsal_settings`, without private moments.
+    - `observer`: whose observations are returned; a carrier refuses what it cannot rehearse
       (`require_observer`).
     - `canaries`: how many units are put in or left out, 2 or above; `silos`: how many silos.
     - `rounds`: fewer rounds than planned; None: all.
@@ -72,7 +72,7 @@ class RehearsalRequest:
 
 @dataclass(frozen=True, eq=False)
 class CanaryObservations:
-    """What one observer saw of each of m canaries in `rounds` rounds.
+    """The observations of one observer: one number for each of m canaries in each round.
 
     - `coins`: (m,), whether the unit was in, by a fair coin of its own (`flip`).
     - `observations`: (rounds, m), one number for each unit in each round: what the observer saw in
@@ -130,7 +130,7 @@ class CanaryObservations:
 
 
 class Carrier(Protocol):
-    """What puts canaries into a system and returns what an observer sees of them.
+    """The function that puts canaries into a system and returns what an observer sees of them.
 
     A declaration names it as `module:attribute`.  Its parts are here for every package: `flip` for
     the coins, `canary_federation` and `CanaryLocal` where units enter by training, `canary_rows`
@@ -164,7 +164,7 @@ def require_observer(plan: Plan, observer: str) -> None:
 
 
 def refuse_real_users(asked: RehearsalRequest, why: str) -> None:
-    """Raise `InvalidInput` where public records are to train beside canaries, and cannot."""
+    """Raise `InvalidInput` where real users were requested beside the canaries."""
     if asked.real:
         raise InvalidInput(
             f"Nobody trains beside the canaries of {asked.settings.run.system}.",

@@ -1,10 +1,10 @@
-"""What is seen of units in a noisy sum of uniformly weighted rows, one in each silo.
+"""The carrier of a `UserSum`: canaries with one equal row in every silo, seen in the noisy sum.
 
     (sum - what the observer takes off)_j / the noise that is left in it
 
-The sum is read where it arrives, and not off a model: a model is a function of it, so that whoever
-sees the model sees no more.  In the clear the server sees the parts of the sum; all units are in
-all parts alike, so their sum says as much.
+The sum is read where it arrives rather than off a model, which is a function of it.  In the clear
+the server sees every silo's part of the sum; as every unit is in all parts alike, their sum tells
+as much.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MIN_ROW_SHARE_IN_COLUMN: Final = 0.9
-"""Least share of a canary's row, of length 1, that lies in its own column."""
+"""The least share of a canary's row, scaled to norm 1, that lies in its own column."""
 
 
 def canary_sum(asked: RehearsalRequest) -> CanaryObservations:
@@ -53,13 +53,15 @@ def _view(system: UserSum, columns: IntArray, asked: RehearsalRequest) -> View:
     _require_direction(system)
     mechanism = system.mechanism(system.promise.noise_multiplier)
     alone = asked.observer == SILO and asked.silos > 1
+    # A silo takes off what it sent, with its 1 / |S| of the noise and of each unit's row.
     left = (asked.silos - 1) / asked.silos if alone else 1.0
     std = mechanism.std * math.sqrt(left)
-    watching = system.aggregator = RecordingAggregator(system.aggregator)
+    recorder = system.aggregator = RecordingAggregator(system.aggregator)
 
     def look(_: Parameters, __: Parameters) -> FloatArray:
-        assert watching.sum is not None
-        steps = watching.sum.total - watching.sent[OBSERVER_SILO] if alone else watching.sum.total
+        assert recorder.sum is not None
+        total = recorder.sum.total
+        steps = total - recorder.sent[OBSERVER_SILO] if alone else total
         seen: FloatArray = mechanism.units(steps)[columns] / std
         return seen
 
@@ -75,12 +77,12 @@ def _require_direction(system: UserSum) -> None:
         return
     features = federation.features[:1].astype(np.float64)
     row = system.row(UserRecords(features, federation.labels[:1]))
-    at, length = int(np.abs(features[0]).argmax()), float(np.linalg.norm(row))
-    kept = abs(float(row[at])) / length if length > 0.0 else 0.0
-    if not kept >= MIN_ROW_SHARE_IN_COLUMN:
+    column, length = int(np.abs(features[0]).argmax()), float(np.linalg.norm(row))
+    share = abs(float(row[column])) / length if length > 0.0 else 0.0
+    if not share >= MIN_ROW_SHARE_IN_COLUMN:
         raise Unsupported(
-            f"`canary_sum` cannot rehearse {system.name}: {kept:.2g} of a canary's row lies in the "
-            f"direction of its record, and {MIN_ROW_SHARE_IN_COLUMN} is needed.",
+            f"`canary_sum` cannot rehearse {system.name}: {share:.2g} of a canary's row lies in "
+            f"the direction of its record, and {MIN_ROW_SHARE_IN_COLUMN} is needed.",
             "A canary has one large feature, and is looked for at its place in the row: what else "
             "the row has is noise to it, or takes its place under the clip.",
             "Bound the rest of what `row` returns, or give the system a carrier of its own, as "

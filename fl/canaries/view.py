@@ -1,4 +1,4 @@
-"""What an observer sees of each canary in a round, and the rounds in which it is looked at."""
+"""An observer's view of each canary in a round, and the rounds in which it is recorded."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from ..frame.system import System
 
 ObserveUnits: TypeAlias = "Callable[[Parameters, Parameters], FloatArray]"
-"""From the models before and after a round to what is seen of each unit: (m,)."""
+"""From the models before and after a round to one observation of each unit: (m,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """What an observer sees of m units, as `CanaryObservations` describes it.
 
-    `look` returns one number for each unit, in units of the noise that is claimed, with the sign
-    that the unit had in the round (`Coins.sign`).  `joined` says which units took part in the last
-    round, where the observer knows that: then a round that a unit missed counts as `missed`, half
-    way between in and out, and `rate` is 1.  Without `alternates` units keep their first sign.
+    `look` returns one number for each unit, in units of the claimed noise, with the sign that the
+    unit has in the round (`Coins.sign`).  Where the observer knows the sample, `joined` returns
+    which units took part in the last round, `rate` is 1, and a round that a unit missed is recorded
+    as `missed`, half way between in and out.  Without `alternates` units keep their first sign.
     """
 
     shift: float
@@ -45,7 +45,7 @@ class View:
 def observe_rounds(
     asked: RehearsalRequest, system: System, coins: Coins, view: View, streams: Streams
 ) -> CanaryObservations:
-    """Make the rounds of a system, and return what is seen in them.
+    """Make the rounds of a system, and return what the observer sees of the units.
 
     `streams` are those that the system was built with.  Raises as `require_observer`, and what the
     system raises.
@@ -58,7 +58,7 @@ def observe_rounds(
     def each(number: int, before: Parameters, after: Parameters) -> None:
         sign = coins.sign(number) if view.alternates else coins.signs
         row = view.look(before, after) * sign
-        if view.joined is not None:  # a round that the unit is known to have missed says nothing
+        if view.joined is not None:  # a round that a unit is known to have missed tells nothing
             row = np.where(view.joined(), row, view.missed)
         seen[number - 1] = row
 

@@ -1,4 +1,4 @@
-"""How much work a round of a rehearsal is, roughly: to hours, not to minutes."""
+"""Rough estimates of the work of a rehearsal: right to hours, not to minutes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ if TYPE_CHECKING:
 
 
 USUAL_ROW_CANARIES: Final = 1_000
-"""Canaries of a system that does not train and names no number: each has a column of its own."""
+"""Canaries of a system without training whose declaration names no number."""
 
 
 class Work(Protocol):
-    """What says how much a round costs; a declaration names it as `canary_work`."""
+    """The function that estimates a round's work; a declaration names it as `canary_work`."""
 
     def __call__(self, settings: Settings, silos: int, canaries: int, /) -> int:
         """Return about how many steps of half a microsecond a round takes."""
 
 
 def mask_pairs(settings: Settings, silos: int) -> int:
-    """Return how many meetings of silos a round has: in the clear each sends once.
-
-    Otherwise every two of them share a mask.
-    """
+    """Return how many pairs of silos share a mask in a round; in the clear, how many silos send."""
     return silos if settings.security.aggregation == "plain" else silos**2
 
 
@@ -35,7 +32,7 @@ def usual_work(settings: Settings, silos: int, canaries: int) -> int:
 
 
 def work_of(settings: Settings) -> Work:
-    """Return what says how much work a round of these settings is."""
+    """Return the function that estimates a round's work under these settings."""
     declaration = known(settings.run.system)
     if declaration is None or declaration.canary_work is None:
         return usual_work

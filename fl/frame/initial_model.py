@@ -54,8 +54,8 @@ def initial_digest(model: object, data: object, seed: object, *, fused: bool = F
     parts = _PARTS.get(model) if isinstance(model, str) else None
     if shape is None or parts is None or type(seed) is not int or seed < 0:
         return None
-    made = _made(parts(*shape), seed, _fused if fused else _apart)
-    return hashlib.sha256(made.tobytes()).hexdigest()
+    vector = _draw_parts(parts(*shape), seed, _rounded_once if fused else _rounded_twice)
+    return hashlib.sha256(vector.tobytes()).hexdigest()
 
 
 def initial_size(model: object, data: object) -> int | None:
@@ -70,29 +70,29 @@ def initial_size(model: object, data: object) -> int | None:
     )
 
 
-def _made(
+def _draw_parts(
     parts: list[ModelPart], seed: int, draw: Callable[[FloatArray, float], FloatArray]
 ) -> FloatArray:
     rng = np.random.default_rng(seed)
-    found: list[FloatArray] = []
+    arrays: list[FloatArray] = []
     for part in parts:
         if isinstance(part, ConstantParameters):
-            found.append(np.full(part.size, part.value))
+            arrays.append(np.full(part.size, part.value))
             continue
-        reach = 1.0 / math.sqrt(part.fan_in)
-        found += [draw(rng.random(size), reach) for size in part.sizes]
-    return np.concatenate(found).astype("<f8")
+        bound = 1.0 / math.sqrt(part.fan_in)
+        arrays += [draw(rng.random(size), bound) for size in part.sizes]
+    return np.concatenate(arrays).astype("<f8")
 
 
-def _apart(words: FloatArray, reach: float) -> FloatArray:
+def _rounded_twice(uniforms: FloatArray, bound: float) -> FloatArray:
     """Return low + width x u, rounded twice, as `Generator.uniform` computes it."""
-    return -reach + (reach - -reach) * words
+    return -bound + (bound - -bound) * uniforms
 
 
-def _fused(words: FloatArray, reach: float) -> FloatArray:
+def _rounded_once(uniforms: FloatArray, bound: float) -> FloatArray:
     """Return the same, rounded once: the exact product with the error of its rounding."""
-    low, width = Fraction(-reach), Fraction(reach - -reach)
-    return np.array([float(low + width * Fraction(one)) for one in words.tolist()])
+    low, width = Fraction(-bound), Fraction(bound - -bound)
+    return np.array([float(low + width * Fraction(uniform)) for uniform in uniforms.tolist()])
 
 
 def _linear(inputs: int, outputs: int) -> UniformParameters:

@@ -89,8 +89,10 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     present = placed(asked)
     federation = canary_federation(present * coins.into[:, None])
     local = AlignedCanaryTraining(coins, federation, clip=settings.training.clip)
-    own = setup(settings, federation, local)
-    system = UldpGroup(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
+    parts = setup(settings, federation, local)
+    system = UldpGroup(
+        parts, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed
+    )
     require_observer(system.plan(), asked.observer)
     local.steps = system.steps
     total = _SumView(asked, system, local, int(present[0].sum()))
@@ -126,12 +128,13 @@ def placed(asked: RehearsalRequest) -> Indices:
         )
     settings, silos = asked.settings, asked.silos
     most = settings.privacy.group
-    found = caps(asked.canaries, silos, most, settings.training.seed)
+    table = caps(asked.canaries, silos, most, settings.training.seed)
     if asked.observer == "silo" and silos > 1:
-        found[:, OBSERVER_SILO] = 0
-        beyond = found.sum(axis=1) > most - -(-most // silos)
-        found[beyond, found[beyond].argmax(axis=1)] -= 1
-    return found
+        table[:, OBSERVER_SILO] = 0
+        # Caps differ by 1 between silos; all units keep k - ceil(k / |S|) records elsewhere.
+        more = table.sum(axis=1) > most - -(-most // silos)
+        table[more, table[more].argmax(axis=1)] -= 1
+    return table
 
 
 def with_rate(settings: Settings, silos: int) -> Settings:
@@ -149,20 +152,20 @@ class _SumView:
     def __init__(
         self, asked: RehearsalRequest, system: UldpGroup, local: AlignedCanaryTraining, records: int
     ) -> None:
-        own, silos = system.setup, asked.silos
+        setup, silos = system.setup, asked.silos
         self.records = records
         self._observer, self._columns = asked.observer, local.columns
-        self._length = silos / own.training.global_rate
-        if own.aggregation == "plain" and asked.observer != "model":
+        self._length = silos / setup.training.global_rate
+        if setup.aggregation == "plain" and asked.observer != "model":
             system.aggregator = UpdateRecorder(silos)
         else:
             system.aggregator = RecordingAggregator(system.aggregator)
-        self._watching = system.aggregator
-        heard = silos - 1 if asked.observer == "silo" else silos
+        self._recorder = system.aggregator
+        silos_seen = silos - 1 if asked.observer == "silo" else silos
         std = system.mechanism(system.promise.noise_multiplier).std
-        step = own.training.local_rate / system.constant
-        self._noise = step * std * math.sqrt(system.steps * heard)
-        pulled = records * system.rate * system.steps * own.training.clip
+        step = setup.training.local_rate / system.constant
+        self._noise = step * std * math.sqrt(system.steps * silos_seen)
+        pulled = records * system.rate * system.steps * setup.training.clip
         self.shift = step * pulled / self._noise
 
     def seen(self, before: Parameters, after: Parameters) -> FloatArray:
@@ -174,7 +177,7 @@ class _SumView:
 
     def _sent(self, total: Parameters, silo: int) -> FloatArray:
         """Return a silo's update; what a step of its grid is worth shows in the sum of all."""
-        assert self._watching.sum is not None
-        steps = self._watching.sum.total.astype(np.float64)
+        assert self._recorder.sum is not None
+        steps = self._recorder.sum.total.astype(np.float64)
         worth = 2.0 ** round(math.log2(float(total @ steps) / float(steps @ steps)))
-        return cast("FloatArray", self._watching.sent[silo] * worth)
+        return cast("FloatArray", self._recorder.sent[silo] * worth)

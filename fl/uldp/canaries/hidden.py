@@ -46,40 +46,40 @@ STEP_OF_SYSTEM: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
 
 @dataclass(frozen=True)
 class RecordedNoise(FineGaussian):
-    """The noise of private weighting, of which one silo remembers its own share in `heard`."""
+    """The noise of private weighting, of which one silo remembers its own share in `silo_noise`."""
 
-    heard: list[int] = field(default_factory=list, compare=False)
+    silo_noise: list[int] = field(default_factory=list, compare=False)
 
     def share(self, ticket: Ticket, count: int, name: str, part: str = "") -> list[int]:
         """Return one party's share of the noise, in fine steps."""
         noise = super().share(ticket, count, name, part)
         if name.endswith(silo_name(OBSERVER_SILO)):
-            self.heard[:] = noise
+            self.silo_noise[:] = noise
         return noise
 
 
 class ObservedUldpAvg(UldpAvgHiddenWeights):
     """The system, with what parties know themselves: who was drawn, and silo 0 its noise."""
 
-    def __init__(self, own: Setup, streams: Streams) -> None:
-        self.joined: BoolArray = np.ones(own.users, bool)
-        self.heard: list[int] = []
-        super().__init__(own, step=STEP_OF_SYSTEM[own.name], streams=streams)
+    def __init__(self, setup: Setup, streams: Streams) -> None:
+        self.joined: BoolArray = np.ones(setup.users, bool)
+        self.silo_noise: list[int] = []
+        super().__init__(setup, step=STEP_OF_SYSTEM[setup.name], streams=streams)
 
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
         """Return the noise of one round."""
-        made = super().mechanism(noise_multiplier)
+        mechanism = super().mechanism(noise_multiplier)
         return RecordedNoise(
-            made.bound,
-            made.std,
-            made.multiple,
-            made.shares,
-            made.digits,
-            made.weights,
-            made.unit,
-            made.source,
-            made.tolerated_dropouts,
-            self.heard,
+            mechanism.bound,
+            mechanism.std,
+            mechanism.multiple,
+            mechanism.shares,
+            mechanism.digits,
+            mechanism.weights,
+            mechanism.unit,
+            mechanism.source,
+            mechanism.tolerated_dropouts,
+            self.silo_noise,
         )
 
     def joining(self, ticket: Ticket) -> BoolArray:
@@ -91,18 +91,18 @@ class ObservedUldpAvg(UldpAvgHiddenWeights):
 def simulate(asked: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in or out, in every round."""
     _refuse(asked)
-    own, coins = asked.settings, flip_coins(asked.canaries, asked.rng())
-    opposite = own.privacy.neighbours == "replace-one"
-    counts = np.full(asked.silos, (own.security.count_limit - 1) // asked.silos)
+    settings, coins = asked.settings, flip_coins(asked.canaries, asked.rng())
+    opposite = settings.privacy.neighbours == "replace-one"
+    counts = np.full(asked.silos, (settings.security.count_limit - 1) // asked.silos)
     if asked.observer == "silo":
         counts[OBSERVER_SILO] = 0
     there = np.ones(asked.canaries, bool) if opposite else coins.into
     federation = canary_federation(
-        np.outer(there, counts * own.security.records_per_count).astype(np.int64)
+        np.outer(there, counts * settings.security.records_per_count).astype(np.int64)
     )
-    local = CanaryLocalTraining(coins, federation, clip=own.training.clip, opposite=opposite)
+    local = CanaryLocalTraining(coins, federation, clip=settings.training.clip, opposite=opposite)
     streams = asked.streams()
-    system = ObservedUldpAvg(setup(own, federation, local), streams)
+    system = ObservedUldpAvg(setup(settings, federation, local), streams)
     require_observer(system.plan(), asked.observer)
     weight = float(counts.sum() / (counts.sum() + 1))  # one dummy is counted for everybody
     left = asked.silos - 1 if asked.observer == "silo" else asked.silos
@@ -111,7 +111,7 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
 
     def look(before: Parameters, after: Parameters) -> FloatArray:
         total = _sum(asked, system, before, after)[local.columns]
-        return np.asarray(total / (noise * own.training.clip))
+        return np.asarray(total / (noise * settings.training.clip))
 
     view = View(
         shift,
@@ -128,11 +128,11 @@ def _sum(
     asked: RehearsalRequest, system: ObservedUldpAvg, before: Parameters, after: Parameters
 ) -> FloatArray:
     """Return the noisy sum of a round, (D,), without the own noise of a silo that watches."""
-    own = asked.settings.training
+    training = asked.settings.training
     constant = system.rate * system.setup.users * asked.silos
-    total = (after - before) * (constant / own.global_rate)
+    total = (after - before) * (constant / training.global_rate)
     if asked.observer == "silo":
-        total -= system.mechanism(system.promise.noise_multiplier).units(system.heard)
+        total -= system.mechanism(system.promise.noise_multiplier).units(system.silo_noise)
     return np.asarray(total)
 
 

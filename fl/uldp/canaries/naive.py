@@ -45,7 +45,7 @@ from ..naive import UldpNaive
 
 
 class SwingingUserTraining:
-    """Training in which one user turns the update of every silo around: a `Local` of one number.
+    """A `LocalTraining` of one number, in which one user turns every silo's update around.
 
     `into` says whether the user is there, `sign` which way it pulls in even rounds.
     """
@@ -107,9 +107,9 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     for run in range(asked.canaries):
         local.into, local.sign = bool(coins.into[run]), float(coins.signs[run])
         seen[:, run] = _run(asked, system, local, run)
-    watched = silos - 1 if asked.observer == "silo" else silos
-    noise = system.mechanism(system.promise.noise_multiplier).share_std * math.sqrt(watched)
-    shift = settings.training.clip * watched / noise
+    silos_seen = silos - 1 if asked.observer == "silo" else silos
+    noise = system.mechanism(system.promise.noise_multiplier).share_std * math.sqrt(silos_seen)
+    shift = settings.training.clip * silos_seen / noise
     if settings.privacy.neighbours != "replace-one":  # a user who is out is at 0, not opposite
         seen += noise * shift
         shift *= 2.0
@@ -135,16 +135,16 @@ def _run(
     asked: RehearsalRequest, system: UldpNaive, local: SwingingUserTraining, run: int
 ) -> list[float]:
     """Return what the observer sees of each round of one run, in the user's direction."""
-    own, seen = asked.settings, list[float]()
-    watching = system.aggregator = RecordingAggregator(aggregator(own.security, asked.silos))
+    settings, seen = asked.settings, list[float]()
+    recorder = system.aggregator = RecordingAggregator(aggregator(settings.security, asked.silos))
     mechanism = system.mechanism(system.promise.noise_multiplier)
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
-        total = (after - before) * asked.silos / own.training.global_rate
+        total = (after - before) * asked.silos / settings.training.global_rate
         if asked.observer == "silo":  # what it sent itself, it takes off
-            total = total - mechanism.units(watching.sent[OBSERVER_SILO])
-        elif asked.observer == "server" and watching.sum is not None:
-            total = mechanism.units(watching.sum.total)
+            total = total - mechanism.units(recorder.sent[OBSERVER_SILO])
+        elif asked.observer == "server" and recorder.sum is not None:
+            total = mechanism.units(recorder.sum.total)
         seen.append(float(total[0]) * local.towards(number))
 
     simulate_rounds(system, asked.streams(run), rounds=asked.rounds, each=each)

@@ -59,7 +59,7 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     coins = flip_coins(asked.canaries, asked.rng())
     opposite = asked.settings.privacy.neighbours == "replace-one"
     groups = placed(asked)
-    present = spread(groups, asked.silos, watching=asked.observer, staying=_staying(asked))
+    present = spread(groups, asked.silos, recorder=asked.observer, staying=_silos_present(asked))
     beside = _beside(asked) if asked.real else None
     settings = asked.settings if beside is None else _with_steps(asked, beside)
     federation = canary_federation(
@@ -73,8 +73,8 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     system = build(settings, federation, local, streams)
     require_observer(system.plan(), asked.observer)
     weights = user_weights(settings.training.weighting, present)
-    watching = _watched(system, missing=range(_staying(asked), asked.silos))
-    shift, look = _view(asked, system, local, weights, watching)
+    recorder = _record_aggregator(system, missing=range(_silos_present(asked), asked.silos))
+    shift, look = _view(asked, system, local, weights, recorder)
     drawn = _SampleRecorder(system, units=asked.canaries) if _knows_sample(asked) else None
     view = View(
         shift,
@@ -93,19 +93,19 @@ def placed(asked: RehearsalRequest) -> IntArray:
     """Return the silo in which each unit lies, or `IN_EVERY_SILO`; see the module."""
     units, rule = np.arange(asked.canaries), asked.settings.training.weighting
     if asked.observer == "silo" and rule == "records":
-        return np.asarray(1 + units % max(1, _staying(asked) - 1))
+        return np.asarray(1 + units % max(1, _silos_present(asked) - 1))
     if asked.observer == "server" and rule == "records" and _plain(asked) and asked.silos > 1:
         return np.asarray(units % asked.silos)
     return np.full(len(units), IN_EVERY_SILO)
 
 
-def spread(groups: IntArray, silos: int, *, watching: str, staying: int) -> IntArray:
+def spread(groups: IntArray, silos: int, *, recorder: str, staying: int) -> IntArray:
     """Return how many records each unit has in each silo: (units, silos).
 
     A silo that watches has nothing of any unit, nor has one after the first `staying`.
     """
     table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == IN_EVERY_SILO))
-    if watching == "silo":
+    if recorder == "silo":
         table[:, OBSERVER_SILO] = False
     table[:, staying:] = False
     return table.astype(np.int64)
@@ -116,18 +116,18 @@ def _view(
     system: System,
     local: CanaryLocalTraining,
     weights: NDArray[np.float64],
-    watching: RecordingAggregator,
+    recorder: RecordingAggregator,
 ) -> tuple[float, ObserveUnits]:
     """Return the claimed shift of a unit, and what makes observations of two models.
 
     Both are in units of the noise that the claim gives those silos that are there.
     """
-    own, silos = asked.settings, asked.silos
-    there, clip = _staying(asked), own.training.clip
+    settings, silos = asked.settings, asked.silos
+    there, clip = _silos_present(asked), settings.training.clip
     multiplier = training_noise(system.plan())
-    std = multiplier * clip * math.sqrt(there / _fewest(asked))
+    std = multiplier * clip * math.sqrt(there / _silos_with_noise(asked))
     column = local.columns
-    constant = own.privacy.sampling_rate * system.opening().population.users * silos
+    constant = settings.privacy.sampling_rate * system.opening().population.users * silos
     length = constant / _global_rate(system)
 
     def released(before: Parameters, after: Parameters) -> FloatArray:
@@ -140,43 +140,43 @@ def _view(
         noise = std * math.sqrt((there - 1) / there)
         shift = float(np.delete(weights[0], OBSERVER_SILO).sum()) * clip / noise
 
-        def beyond(before: Parameters, after: Parameters) -> FloatArray:
-            mine: FloatArray = mechanism.units(watching.sent[OBSERVER_SILO][column])
+        def without_own(before: Parameters, after: Parameters) -> FloatArray:
+            mine: FloatArray = mechanism.units(recorder.sent[OBSERVER_SILO][column])
             return np.asarray((released(before, after) - mine) / noise)
 
-        return shift, beyond
+        return shift, without_own
     if not _plain(asked):
 
         def together(_: Parameters, __: Parameters) -> FloatArray:
-            assert watching.sum is not None
-            return np.asarray(mechanism.units(watching.sum.total[column]) / std)
+            assert recorder.sum is not None
+            return np.asarray(mechanism.units(recorder.sum.total[column]) / std)
 
         return float(weights[0].sum()) * clip / std, together
     size = np.sqrt(np.square(weights).sum(axis=1))
     towards, noise = weights / size[:, None], std / math.sqrt(silos)
 
     def apart(_: Parameters, __: Parameters) -> FloatArray:
-        found = np.zeros(len(column))
-        for silo, sent in watching.sent.items():
-            found += towards[:, silo] * mechanism.units(sent[column])
-        return found / noise
+        projected = np.zeros(len(column))
+        for silo, sent in recorder.sent.items():
+            projected += towards[:, silo] * mechanism.units(sent[column])
+        return projected / noise
 
     return float(size[0]) * clip / noise, apart
 
 
-def _staying(asked: RehearsalRequest) -> int:
+def _silos_present(asked: RehearsalRequest) -> int:
     """Return how many silos are there in every round; those after them are missing."""
     if asked.settings.training.weighting == "uniform":
         return asked.silos
-    return _fewest(asked)
+    return _silos_with_noise(asked)
 
 
-def _fewest(asked: RehearsalRequest) -> int:
+def _silos_with_noise(asked: RehearsalRequest) -> int:
     """Return how many silos' noise is that which is claimed."""
     return asked.silos - asked.settings.security.dropouts
 
 
-def _watched(system: System, *, missing: range) -> RecordingAggregator:
+def _record_aggregator(system: System, *, missing: range) -> RecordingAggregator:
     """Put a watch around what adds up the silos' integers; it changes none of them."""
     inside = cast("Any", system)
     inside.aggregator = RecordingAggregator(inside.aggregator, missing=missing)
@@ -229,9 +229,9 @@ def _with_steps(asked: RehearsalRequest, beside: RealUsers) -> Settings:
 
     The sum is divided by |U|, which counts the canaries too; that is done after the noise.
     """
-    own, real = asked.settings, beside.federation.users
-    rate = own.training.global_rate * (real + asked.canaries) / real
-    return replace(own, training=replace(own.training, global_rate=rate))
+    settings, real = asked.settings, beside.federation.users
+    rate = settings.training.global_rate * (real + asked.canaries) / real
+    return replace(settings, training=replace(settings.training, global_rate=rate))
 
 
 def _threads(asked: RehearsalRequest) -> AbstractContextManager[None]:
@@ -243,19 +243,19 @@ def _threads(asked: RehearsalRequest) -> AbstractContextManager[None]:
 
 
 def _notes(asked: RehearsalRequest) -> tuple[str, ...]:
-    found = []
+    notes = []
     if asked.real:
-        found.append("public records were trained on beside the canaries")
-    if _staying(asked) < asked.silos:
-        found.append("as many silos as the noise allows for were missing from every round")
+        notes.append("public records were trained on beside the canaries")
+    if _silos_present(asked) < asked.silos:
+        notes.append("as many silos as the noise allows for were missing from every round")
     elif asked.settings.security.dropouts:
-        found.append("no silo was missing, so there was more noise than is claimed")
+        notes.append("no silo was missing, so there was more noise than is claimed")
     if asked.observer == "silo":
-        found.append(
+        notes.append(
             "the silo has no record of a canary, and takes off what it sent; what its own weights "
             "of a user tell is not rehearsed, nor that it knows who was drawn of its users"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 __all__ = ["IN_EVERY_SILO", "placed", "simulate", "spread"]
