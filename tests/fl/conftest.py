@@ -216,3 +216,19 @@ def totals(monkeypatch):
     monkeypatch.setattr(Gaussian, "share_steps", watched)
     monkeypatch.setattr(Steps, "noisy", step_watched)
     return seen
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Return how many ciphertexts of private weighting were decrypted, call by call."""
+    from privplan.fl.crypto.paillier.keys import PrivateKey
+
+    seen = []
+    decrypt_many = PrivateKey.decrypt_many
+
+    def recording(self, ciphertexts, *rest):
+        seen.append(len(ciphertexts))
+        return decrypt_many(self, ciphertexts, *rest)
+
+    monkeypatch.setattr(PrivateKey, "decrypt_many", recording)
+    return seen

@@ -59,7 +59,7 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     coins = flip_coins(asked.canaries, asked.rng())
     opposite = asked.settings.privacy.neighbours == "replace-one"
     groups = placed(asked)
-    present = spread(groups, asked.silos, recorder=asked.observer, staying=_silos_present(asked))
+    present = spread(groups, asked.silos, observer=asked.observer, staying=_silos_present(asked))
     beside = _beside(asked) if asked.real else None
     settings = asked.settings if beside is None else _with_steps(asked, beside)
     federation = canary_federation(
@@ -99,13 +99,13 @@ def placed(asked: RehearsalRequest) -> IntArray:
     return np.full(len(units), IN_EVERY_SILO)
 
 
-def spread(groups: IntArray, silos: int, *, recorder: str, staying: int) -> IntArray:
+def spread(groups: IntArray, silos: int, *, observer: str, staying: int) -> IntArray:
     """Return how many records each unit has in each silo: (units, silos).
 
-    A silo that watches has nothing of any unit, nor has one after the first `staying`.
+    The observing silo has no records of a unit, nor has any silo after the first `staying`.
     """
     table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == IN_EVERY_SILO))
-    if recorder == "silo":
+    if observer == "silo":
         table[:, OBSERVER_SILO] = False
     table[:, staying:] = False
     return table.astype(np.int64)
