@@ -53,6 +53,7 @@ def canary_training(asked: RehearsalRequest, *, clip: float, view: MakeView) -> 
     validate.positive(clip=clip)
     coins = flip_coins(asked.canaries, asked.rng())
     opposite = asked.settings.privacy.neighbours == "replace-one"
+    # A silo that observes holds no canary: it would know of its own whether it is in.
     present = np.ones((asked.canaries, asked.silos), np.int64)
     if asked.observer == "silo":
         present[:, OBSERVER_SILO] = 0
@@ -90,6 +91,7 @@ def canary_rows(
     federation = _of_rows(asked, coins, CANARY_NORM_IN_CLIPS * clip, everywhere)
     local = CanaryLocalTraining(coins, federation, clip=clip)
     system = build(asked.settings, federation, local, streams)
+    # A record is the same in all rounds, so its sign cannot alternate.
     seen = replace(view(system, coins.columns), alternates=False)
     return observe_rounds(asked, system, coins, seen, streams)
 
@@ -110,6 +112,7 @@ def _of_rows(asked: RehearsalRequest, coins: Coins, length: float, everywhere: b
             table[:, OBSERVER_SILO] = 0
     federation = canary_federation(table, features=asked.canaries)
     unit = federation.user
+    # In: +-length; out under `replace-one`: the opposite, under `zero-out`: zeros.
     towards = np.where(coins.into, 1.0, out or 0.0) * coins.signs * length
     rows = np.zeros((len(unit), asked.canaries), np.float32)
     rows[np.arange(len(unit)), coins.columns[unit]] = towards[unit]

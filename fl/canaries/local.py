@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
@@ -149,8 +148,6 @@ class CanaryLocalTraining:
 
     def _widened(self, block: UpdateBlock) -> UpdateBlock:
         """Return real users' rows as rows of the whole model."""
-        values: NDArray[np.float64] = (
-            block.rows.dense() if isinstance(block.rows, Sparse) else block.rows
-        )
+        values: FloatArray = block.rows.dense() if isinstance(block.rows, Sparse) else block.rows
         columns = np.broadcast_to(np.arange(self._width), values.shape)
         return UpdateBlock(block.user, block.silo, Sparse(columns, values, self.width))

@@ -37,6 +37,7 @@ def simulate_rounds(
     """
     _require_models_only(system)
     plan, opening, log = system.plan(), system.opening(), MemoryLog()
+    # Without a claim there is no budget that an odometer could refuse by.
     promises = not opening.as_published and opening.claim.epsilon is not None
     gate = Gate(Odometer.for_plan(plan) if promises else None, log, streams)
     with np.errstate(all="ignore"):

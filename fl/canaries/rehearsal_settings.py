@@ -63,6 +63,7 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     from ...accountant.randomness import Streams
     from ..datasets.registry import scaling_of
 
+    # Two canaries suffice: noise and rounds of a plan depend on no record.
     features = int(np.size(scaling_of(settings.data.name).lower))
     present = np.ones((2, silos), np.int64)
     federation = canary_federation(present, features=features)

@@ -105,6 +105,7 @@ class CanaryObservations:
 
     def __post_init__(self) -> None:
         units = len(self.coins)
+        # A carrier is another package's code: what it returns is checked before any test.
         shapes = {
             "coins": (self.coins.shape == (units,) and self.coins.dtype == bool, "(m,) of bools"),
             "observations": (

@@ -75,6 +75,7 @@ def _require_direction(system: UserSum) -> None:
     federation = system.setup.federation
     if not len(federation.features):  # no unit is in
         return
+    # A canary's own record shows how much of its length the system's `row` keeps.
     features = federation.features[:1].astype(np.float64)
     row = system.row(UserRecords(features, federation.labels[:1]))
     column, length = int(np.abs(features[0]).argmax()), float(np.linalg.norm(row))

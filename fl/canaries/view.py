@@ -56,6 +56,7 @@ def observe_rounds(
     seen: FloatArray = np.empty((rounds, len(coins)))
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
+        # With the sign taken out, a unit that is in is seen at +shift in every round.
         sign = coins.sign(number) if view.alternates else coins.signs
         row = view.look(before, after) * sign
         if view.joined is not None:  # a round that a unit is known to have missed tells nothing

@@ -28,6 +28,7 @@ def mask_pairs(settings: Settings, silos: int) -> int:
 
 def usual_work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of a round in which all canaries go through together."""
+    # A pair of silos costs about as much as a thousand canaries in one silo.
     return 1_000 * mask_pairs(settings, silos) + canaries * silos
 
 

@@ -103,6 +103,7 @@ class FedAvg:
         setup = self.setup
 
         def work(_: Ticket) -> Draft:
+            # x_s - x of every silo, (silos, D), without a clip.
             rows = setup.local.silo_deltas(parameters, number)
             total = NoisySum(float_sum(self.aggregator, number, rows), float(setup.silos))
             return Draft(

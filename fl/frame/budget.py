@@ -51,6 +51,7 @@ def noise_within_budget(
     observer = privacy.observer
     event_seen_by(observer, views(1.0))  # refused before a search, whatever the noise
     _require_budget_left(privacy, earlier)
+    # Only the last phase's noise is unknown; the earlier phases have theirs.
     calibrated = plan(
         [
             *(Phase(done.name, done.views[observer], done.rounds, observer) for done in earlier),
@@ -112,6 +113,7 @@ def rounds_within_budget(
     if privacy.noise_multiplier is None or privacy.epsilon is None:
         return rounds
     _require_budget_left(privacy, earlier)
+    # The most rounds whose composition with the earlier phases keeps epsilon at delta.
     allowed = affordable(
         event,
         epsilon=privacy.epsilon,
@@ -148,6 +150,7 @@ def _require_budget_left(privacy: PrivacyTarget, earlier: Sequence[PlannedPhase]
     composed: ev.Event = ev.Compose(released)
     if privacy.group > 1:
         composed = ev.Group(privacy.group, composed)
+    # By the upper end: a budget is exhausted as soon as it may be.
     spent = account(composed, delta=privacy.delta, neighbours=privacy.neighbours)
     if spent.epsilon.upper >= privacy.epsilon:
         names = " and ".join(repr(done.name) for done in earlier)

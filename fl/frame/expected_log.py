@@ -32,8 +32,7 @@ from ..declarations.declaration import NORMALISE, OURS, Declaration, Read
 from ..declarations.registry import declaration_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ...accountant.arrays import FloatArray
 
 
 Answer = TypeVar("Answer")
@@ -77,7 +76,7 @@ class ExpectedLog:
 
     phase: Callable[[Read, RoundIntent, int | None], ExpectedPhase]
     security: Callable[[Read], Security] | None = None
-    first: Callable[[Read], NDArray[np.float64] | None] | None = None
+    first: Callable[[Read], FloatArray | None] | None = None
 
 
 def system_of(read: Read) -> Declaration:
@@ -132,7 +131,7 @@ def phase_names(read: Read) -> tuple[str, ...]:
     return ((NORMALISE,) if private else ()) + system.phase_names(read)
 
 
-def first_of(read: Read) -> NDArray[np.float64] | None:
+def first_of(read: Read) -> FloatArray | None:
     """Return the vector that the first round starts from, (D,) float64.
 
     None where that is the first model of `[training]` (`fl.frame.initial_model`).  Raises
@@ -189,6 +188,7 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
     counted = rule == "uniform" and silos > 1
     bound = intent.contribution.bound
     if values is not None:
+        # Two moments of each feature, and under uniform weights the sum of the weights.
         features, odd = divmod(values - counted, 2)
         if odd or features < 1:
             raise InvalidInput(
@@ -216,6 +216,7 @@ def noise_multiplier_of(
     given: float | None = read("privacy", "noise_multiplier")
     if given is not None:
         return given
+    # Noise that was calibrated to a target is known from the log alone.
     std = intent.noise.std
     if not 0.0 < std < math.inf:
         raise NotStated("the noise that was found")

@@ -73,6 +73,7 @@ def initial_size(model: object, data: object) -> int | None:
 def _draw_parts(
     parts: list[ModelPart], seed: int, draw: Callable[[FloatArray, float], FloatArray]
 ) -> FloatArray:
+    # One generator for all layers, in their order: the draws depend on the order.
     rng = np.random.default_rng(seed)
     arrays: list[FloatArray] = []
     for part in parts:
@@ -91,6 +92,7 @@ def _rounded_twice(uniforms: FloatArray, bound: float) -> FloatArray:
 
 def _rounded_once(uniforms: FloatArray, bound: float) -> FloatArray:
     """Return the same, rounded once: the exact product with the error of its rounding."""
+    # Exact rationals, rounded once at the end, as a fused multiply-add does.
     low, width = Fraction(-bound), Fraction(bound - -bound)
     return np.array([float(low + width * Fraction(uniform)) for uniform in uniforms.tolist()])
 

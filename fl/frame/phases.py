@@ -125,6 +125,7 @@ def checked_phases(phases: Sequence[Phase], planned: Sequence[PlannedPhase]) -> 
             "What is released is what was planned, phase by phase.",
             "List the phases of the plan, in its order.",
         )
+    # A phase before the first model may have the number 0; rounds of models start at 1.
     next_number = 0
     for phase in listed:
         if phase.first < next_number:

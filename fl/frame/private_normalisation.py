@@ -21,10 +21,11 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import About, Gate, Gaussian
 from ...accountant.plan import PlannedPhase
 from ...accountant.records import Reach
@@ -180,6 +181,7 @@ class MomentsRelease:
             event_override=self.views["model"],
             reaches=self.reaches,
         )
+        # All that the log states before the draw: bound, noise, weights and who sees what.
         intent = mechanism.intent(about, self.neighbours)
         width = 2 * self._width + self.counted
         again = Recomputed(intent, mechanism, self.federation.silos, width)
@@ -199,7 +201,7 @@ class MomentsRelease:
             )
         return moments
 
-    def totals(self, again: Recomputed | None = None) -> list[NDArray[np.int64]]:
+    def totals(self, again: Recomputed | None = None) -> list[IntArray]:
         """Return each silo's sum without noise, integers on the mechanism's grid; private.
 
         `again` is given every row with its weight, and recomputes the sums for the sealed sidecar.
@@ -226,12 +228,13 @@ class MomentsRelease:
             totals.append(self.mechanism.total(user_rows, user_weight))
         return totals
 
-    def moments(self, released: NDArray[np.float64]) -> Moments:
+    def moments(self, released: FloatArray) -> Moments:
         """Return the moments that the noisy sum gives: post-processing, the same in every call.
 
         Raises `InvalidInput` for a vector of another length.
         """
         federation = self.federation
+        # A function of the released vector and public constants alone, so it costs nothing.
         lower, upper = self._by_feature(self.lower), self._by_feature(self.upper)
         mean, scale = normalise.moments_from_sum(
             released,
@@ -247,7 +250,7 @@ class MomentsRelease:
     def _width(self) -> int:
         return math.prod(self.federation.features.shape[1:])
 
-    def _by_feature(self, values: ArrayLike) -> NDArray[np.float64]:
+    def _by_feature(self, values: ArrayLike) -> FloatArray:
         """Return one value for each feature: (d,)."""
         record = self.federation.features.shape[1:]
         return np.broadcast_to(np.asarray(values, np.float64), record).reshape(-1).copy()

@@ -28,19 +28,15 @@ from .opening import OpeningStatement
 from .phases import Phase
 from .private_normalisation import MomentsRelease
 from .promise import TRAINING_PHASE, Promise, promise, restated
+from .requirements import require_aggregation
 from .rounds import Draft, make_round, release_beside, system_with_package
+from .setup import Setup
 from .state import Arrays, State, declared_state
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ...accountant.arrays import FloatArray
     from ...accountant.mechanisms import Gate, Ticket
     from ..parties.network import Network
-
-
-from .requirements import require_aggregation
-from .setup import Setup
 
 
 class PrivateSystem:
@@ -74,6 +70,7 @@ class PrivateSystem:
         An observer whose event has no sampling, where the model's event has it, knows the sample.
         """
         opening, views = self.opening(), {MODEL: self.promise.event, **self.promise.views}
+        # The protocol decides who receives which message; the event, what is promised of it.
         mechanism = self.mechanism(self.promise.noise_multiplier)
         route = Route(
             opening.aggregation,
@@ -83,6 +80,7 @@ class PrivateSystem:
             unit=mechanism.contribution.unit,
             messages=mechanism.contribution.terms == "message",
         )
+        # Amplification by sampling holds only for an observer who does not know the sample.
         sampled = is_sampled(views[MODEL])
         return {
             name: replace(reach, knows_sample=sampled and not is_sampled(views[name]))
@@ -209,6 +207,7 @@ class PrivateSystem:
         `release_beside` has made the others.  Raises as `fl.frame.rounds.make_round`.
         """
         planned = self.promise.plan.phases[-1] if phase is None else phase
+        # A phase with noise of its own draws with that, and all others with the run's.
         noise = planned.noise_multiplier
         mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
         about = self._about(number, planned, sampling, draws, model_digest(parameters))
@@ -221,12 +220,12 @@ class PrivateSystem:
         number: int,
         gate: Gate,
         mechanism: Mechanism,
-        work: Callable[[Ticket], NDArray[np.float64]],
+        work: Callable[[Ticket], FloatArray],
         *,
         phase: PlannedPhase,
         sampling: records.Sampling | None = None,
         draws: int = 1,
-    ) -> NDArray[np.float64]:
+    ) -> FloatArray:
         """Release something else than a model before the model of a round; return its values.
 
         `phase` is this release as planned (`fl.frame.rounds.planned_release`), and `mechanism`

@@ -94,6 +94,7 @@ def promise(
         unit="record" if privacy.group > 1 else privacy.unit,
         group=privacy.group,
     )
+    # An upper end, so the claim is never below what the plan proves.
     proven = plan.guarantees[privacy.observer].epsilon.upper
     return Promise(noise, plan, claimed(privacy, _claimed_epsilon(privacy, proven)))
 
@@ -146,6 +147,7 @@ def restated(promise: Promise, planned: Planned, privacy: PrivacyTarget) -> Prom
     announced = [
         replace(phase, views=phase_views) for phase, phase_views in zip(phases, views, strict=True)
     ]
+    # The released model must mean the same in both statements, or the noise differs.
     if any(phase.event != phase.views.get("model") for phase in announced):
         return None
     plan = given(
@@ -161,6 +163,7 @@ def restated(promise: Promise, planned: Planned, privacy: PrivacyTarget) -> Prom
 
 def _round_events(event: ev.Event, phases: int) -> tuple[ev.Event, ...] | None:
     """Return one round of each phase of an event that `Plan.seen_by` made; None for another."""
+    # A group of records wraps the whole composition, not each phase.
     inner = event.event if isinstance(event, ev.Group) else event
     repeats = inner.events if isinstance(inner, ev.Compose) else (inner,)
     rounds = tuple(part.event for part in repeats if isinstance(part, ev.Repeat))
@@ -183,6 +186,7 @@ def rounded_up(value: float) -> float:
     """Return the value to six significant digits, at or above itself; infinity as it is."""
     if not 0.0 < value < math.inf:
         return value
+    # `round` may round down: then one unit of the last digit is added.
     decimals = _CLAIM_DIGITS - 1 - math.floor(math.log10(value))
     rounded = round(value, decimals)
     return rounded if rounded >= value else round(value + 10.0**-decimals, decimals)

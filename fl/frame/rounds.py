@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, kind_of, with_article
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
@@ -45,7 +45,7 @@ class Draft:
 
     parameters: Parameters
     state: Arrays = field(default_factory=dict)
-    aggregate: NDArray[np.float64] | None = None
+    aggregate: FloatArray | None = None
     normaliser: records.Normaliser | None = None
     sealed: Mapping[str, object] = field(default_factory=dict, repr=False)
     shares: int | None = None
@@ -56,17 +56,17 @@ class Draft:
 class NoisySum:
     """A noisy sum (D,) and the public constant that divides it; both may be published."""
 
-    total: NDArray[np.float64]
+    total: FloatArray
     constant: float
 
     @property
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> FloatArray:
         """The noisy mean, (D,)."""
         return self.total / self.constant
 
-    def times(self, rate: float) -> NDArray[np.float64]:
+    def times(self, rate: float) -> FloatArray:
         """Return `rate` times the mean, (D,), with one rounding of `rate / constant`."""
-        scaled: NDArray[np.float64] = rate / self.constant * self.total
+        scaled: FloatArray = rate / self.constant * self.total
         return scaled
 
 
@@ -86,8 +86,10 @@ def make_round(
     finite float64, or another state than declared; then the round has no release.
     """
     with gate.open(intent) as ticket:
+        # The intent is logged and paid for: from here on, a failure counts as spent.
         draft = work(ticket)
         _require(Draft, draft, whose)
+        # All checks come before `close`: after it the release could not be taken back.
         model = finite_model(draft.parameters, None, f"The next model of {whose}")
         if not isinstance(draft.aggregate, np.ndarray | None):
             raise InvalidInput(
@@ -126,8 +128,8 @@ def planned_release(planned: PlannedPhase, index: int, name: str | None = None) 
 
 
 def release_beside(
-    gate: Gate, intent: records.RoundIntent, work: Callable[[Ticket], NDArray[np.float64]]
-) -> NDArray[np.float64]:
+    gate: Gate, intent: records.RoundIntent, work: Callable[[Ticket], FloatArray]
+) -> FloatArray:
     """Release something else than a model within a round, such as a noisy count; return its values.
 
     `work` returns the released array, of any shape; the log keeps its digest.  The model is the
@@ -160,6 +162,7 @@ def checked_round(
     """
     whose = system_with_package(system.name, declaration)
     _require(Round, result, whose)
+    # What the next round starts from must be what the log says was released.
     model = finite_model(result.parameters, size, f"The next model of {whose}")
     if gate.model != (result.released, model_digest(model)):
         raise InvalidInput(
@@ -197,6 +200,7 @@ def simulated_rounds(
         for number in range(phase.first, phase.last + 1):
             if rounds_done == most:
                 return
+            # Copies: a system that keeps the array cannot change what was yielded.
             returned = phase.make(number, parameters.copy(), gate, state)
             result = checked_round(system, None, returned, parameters.size, gate)
             state = {**state, **result.state}

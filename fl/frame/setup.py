@@ -70,7 +70,7 @@ def setup(settings: Settings, federation: Federation, local: LocalTraining) -> S
     """Return the setup of a system, as its settings have it."""
     privacy = settings.privacy
     security = _with_coalitions(settings, federation)
-    adds = aggregator(security, federation.silos)
+    silo_aggregator = aggregator(security, federation.silos)
     return Setup(
         settings.run.system,
         PrivacyTarget(
@@ -89,8 +89,8 @@ def setup(settings: Settings, federation: Federation, local: LocalTraining) -> S
         federation,
         local,
         security,
-        adds,
-        _moments_release(settings, federation, adds, security),
+        silo_aggregator,
+        _moments_release(settings, federation, silo_aggregator, security),
     )
 
 
@@ -104,6 +104,7 @@ def _with_coalitions(settings: Settings, federation: Federation) -> SecuritySett
     if settings.security.aggregation == "shuffle":
         _require_two_left(settings.security.colluders, federation.users)
         return settings.security
+    # An observer such as server+2 names a coalition, whatever `colluders` says.
     named = max(coalitions_in((privacy.observer, *privacy.observers)), default=0)
     colluders = max(named, settings.security.colluders)
     if colluders > max(0, silos - 2):
@@ -129,7 +130,10 @@ def _require_two_left(colluders: int, users: int) -> None:
 
 
 def _moments_release(
-    settings: Settings, federation: Federation, adds: Aggregator, security: SecuritySettings
+    settings: Settings,
+    federation: Federation,
+    silo_aggregator: Aggregator,
+    security: SecuritySettings,
 ) -> MomentsRelease | None:
     from ..datasets.registry import scaling_of
 
@@ -150,7 +154,7 @@ def _moments_release(
         federation,
         scaling.lower,
         scaling.upper,
-        adds,
+        silo_aggregator,
         security,
         coalitions_in((settings.privacy.observer, *settings.privacy.observers)),
     )

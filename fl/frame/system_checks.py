@@ -41,6 +41,7 @@ def require_opening(
             whose,
             f"claims something before {claim.observer!r:.60}, of whom the plan says nothing",
         )
+    # A published claim is what the paper printed; no proof is compared with it.
     if opening.as_published or claim.epsilon is None:
         return opening
     if (claim.delta, claim.group) != (asked.delta, asked.group):

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records, validate
+from ...accountant.arrays import Float32Array, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ..aggregation.clip_check import Recomputed
@@ -61,8 +61,8 @@ _CLIP: Final = "clip"
 class UserRecords:
     """The records of one user in one silo: `features` (n, d) float64, `labels` (n, ...), n >= 1."""
 
-    features: NDArray[np.float64]
-    labels: NDArray[np.int64] | NDArray[np.float32]
+    features: FloatArray
+    labels: IntArray | Float32Array
 
 
 class UserSum(PrivateSystem):
@@ -95,7 +95,7 @@ class UserSum(PrivateSystem):
         """The shapes of the parts of a row, and of a release, by name and in order."""
         raise NotImplementedError
 
-    def row(self, held: UserRecords) -> NDArray[np.float64]:
+    def row(self, held: UserRecords) -> FloatArray:
         """Return the row (D,) float64 of a user in a silo, from its records there alone."""
         raise NotImplementedError
 
@@ -155,6 +155,7 @@ class UserSum(PrivateSystem):
             # Integers on the mechanism's grid, (silos, D): rows are clipped to norm C before they
             # are weighted, rounded towards the inside of the ball.
             totals, norms = mechanism.totals(rows, silo, silos, weights), norms_of(rows)
+            # The sums once more in floats, for the sealed sidecar; never released.
             again = Recomputed(ticket.intent, mechanism, silos, size)
             again.add(rows, silo, norms, weights, user)
             watch = self.residuals.watch(ticket.intent.noise)
@@ -178,7 +179,7 @@ class UserSum(PrivateSystem):
 
         return self.make_round(number, parameters, gate, work)
 
-    def _rows(self, size: int) -> tuple[NDArray[np.float64], Indices, Indices]:
+    def _rows(self, size: int) -> tuple[FloatArray, Indices, Indices]:
         """Return rows (n, D), one for each user in each silo, and the silo and user of each."""
         federation = self.setup.federation
         features = federation.features.reshape(len(federation.features), -1)
@@ -189,6 +190,7 @@ class UserSum(PrivateSystem):
             row = self.row(
                 UserRecords(features[index].astype(np.float64), federation.labels[index])
             )
+            # A user with records in several silos has a row in each of them.
             rows[pair] = require_model(row, size, f"A row of {self.name}")
         return rows, pairs.silo, pairs.user
 
@@ -249,7 +251,7 @@ def of_user_sum(size: Callable[[Read], int | None]) -> ExpectedLog:
             records.Normaliser("constant", float(read("data", "users"))),
         )
 
-    def first(read: Read) -> NDArray[np.float64] | None:
+    def first(read: Read) -> FloatArray | None:
         length = size(read)
         return None if length is None else np.zeros(length)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accountant.arrays import FloatArray
+from ...accountant.arrays import Float32Array, FloatArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms.clip import Sparse
 from ..data.federation import Federation, Indices, Pairs
@@ -296,7 +296,7 @@ class TorchLocalTraining:
 
 
 def _one_by_one(
-    model: Model, parameters: FloatArray, features: NDArray[np.float32], labels: NDArray[np.generic]
+    model: Model, parameters: FloatArray, features: Float32Array, labels: NDArray[np.generic]
 ) -> Rows:
     """Return the gradient of each record, as `per_example_gradients` without its preparations.
 

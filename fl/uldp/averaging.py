@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records, validate
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
@@ -61,9 +61,9 @@ class RoundSum:
       computed before the noise.  Both go to the sealed sidecar only.
     """
 
-    total: NDArray[np.float64]
+    total: FloatArray
     shares: int
-    norms: Sequence[NDArray[np.float64]]
+    norms: Sequence[FloatArray]
     sealed: Mapping[str, object]
 
 
@@ -114,6 +114,7 @@ class UldpAvg(PrivateSystem):
                 "A peer that holds a record of a user would learn from its weight how many it has.",
                 "Give weighting = 'uniform', or aggregation = 'masked'.",
             )
+        # Local training reads mu from the object that trains, before the first round.
         validate.non_negative(proximal=self.proximal)
         if self.proximal and isinstance(setup.local, ProximalTraining):
             setup.local.proximal = self.proximal
@@ -167,6 +168,7 @@ class UldpAvg(PrivateSystem):
         constant = self.rate * setup.users * setup.silos
 
         def work(ticket: Ticket) -> Draft:
+            # Hooks are checked too: a model of another shape would not be caught by the clip.
             start = self.start(parameters, last_state, number)
             start = require_model(start, parameters.size, f"What silos of {self.name} start from")
             noisy_sum = self.summed(ticket, number, start)
@@ -210,7 +212,7 @@ class UldpAvg(PrivateSystem):
         """Who draws the sample of users: the server, or peers from a secret that they share."""
         return "shared-secret" if self.setup.aggregation == "shares" else "server"
 
-    def joining(self, ticket: Ticket) -> NDArray[np.bool_]:
+    def joining(self, ticket: Ticket) -> BoolArray:
         """Return which users join the round, the same in all silos: (users,)."""
         if self.rate == 1.0:
             return np.ones(self.setup.users, bool)

@@ -66,6 +66,7 @@ def _group(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase
     if rate != 1.0:
         sampling = Sampling("poisson", "record", rate, "silos", chosen_by=FLAGS_CHOSEN_BY)
     epochs: int = read("training", "local_epochs")
+    # Every step of DP-SGD is a draw of its own in the intent.
     steps = epochs * math.ceil(1 / Fraction(rate))  # of DP-SGD in a round
     constant = Normaliser("constant", float(Fraction(rate) * _nominal(read)))
     return expected_phase(mechanism, read("privacy", "neighbours"), steps, sampling, constant)
@@ -122,6 +123,7 @@ def _weighted_sum(read: Read, noise_multiplier: float) -> Mechanism:
         return mechanism
     from .weighting.terms import WeightingTerms, common_multiple
 
+    # Private weighting draws on a finer grid, so that no residue is without noise.
     multiple = common_multiple(read("security", "count_limit"))
     return FineGaussian.of(mechanism, multiple, WeightingTerms.digits)
 

@@ -28,10 +28,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records, validate
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
@@ -92,6 +92,7 @@ class UldpGroup(PrivateSystem):
         setup.local.record_gradients(start, np.empty(0, np.int64), 0)
         self.nominal = Fraction(setup.privacy.group * setup.users, setup.silos)
         self.rate = _rate(setup, self.nominal) if rate is None else _checked(rate)
+        # ceil(1 / q) steps visit each record once per epoch on average.
         self.steps = setup.training.local_epochs * math.ceil(1 / Fraction(self.rate))
         self.constant = float(Fraction(self.rate) * self.nominal)
         self.residuals = Residuals()
@@ -120,6 +121,7 @@ class UldpGroup(PrivateSystem):
         update, nor a silo that takes its own off the model, nor one that holds other records of the
         user, as flags are a function of a silo's own records.
         """
+        # Each step is a Gaussian sum over a Poisson sample: amplified where q < 1.
         step: ev.Event = ev.Gaussian(noise_multiplier)
         if self.rate < 1.0:
             step = ev.Poisson(self.rate, step)
@@ -141,6 +143,7 @@ class UldpGroup(PrivateSystem):
         def work(ticket: Ticket) -> Draft:
             statistics = _RoundStatistics(ticket.intent, mechanism, models=(silos, parameters.size))
             models = self._silo_models(parameters, number, mechanism, ticket, statistics)
+            # The updates are noisy already; adding them up is post-processing.
             total = float_sum(self.aggregator, number, models - parameters)
             return Draft(
                 parameters + NoisySum(total, silos).times(self.setup.training.global_rate),
@@ -186,6 +189,7 @@ class UldpGroup(PrivateSystem):
         )
         step_size = self.setup.training.local_rate / self.constant  # eta_l / (q n)
         records_at_once = max(1, _MAX_NUMBERS_AT_ONCE // parameters.size)
+        # (silos, D): every silo starts the round from the same released model.
         models = np.tile(parameters, (silos, 1))
         for index, chosen in enumerate(self._samples(ticket)):
             step = (number - 1) * self.steps + index
@@ -235,14 +239,14 @@ class _RoundStatistics:
         self._again = Recomputed(intent, mechanism, silos, width)
         self._totals = np.zeros(models, np.int64)
         self._sent: list[Rows] = []
-        self._exact: list[NDArray[np.int64]] = []
+        self._exact: list[IntArray] = []
 
     def rows(self, step: int, rows: Rows, silo: Indices) -> None:
         """Add gradients of a step, (records, D), of these silos."""
         if step % self._again_every == 0:
             self._again.add(rows, silo, norms_of(rows))
 
-    def sums(self, step: int, totals: NDArray[np.int64], noisy: Rows) -> None:
+    def sums(self, step: int, totals: IntArray, noisy: Rows) -> None:
         """Add each silo's sum of a step, without and with its noise: (silos, D)."""
         if step % self._again_every == 0:
             self._totals += totals
@@ -252,6 +256,7 @@ class _RoundStatistics:
 
     def items(self, watch: Watch) -> dict[str, object]:
         """Return the sealed items of the round."""
+        # Back to integers: the noise of a step is what was sent minus the exact sum.
         sent = np.rint(np.array(self._sent) / self._grid).astype(np.int64)
         residuals = sent - np.array(self._exact)
         for silo in range(residuals.shape[1]):

@@ -26,8 +26,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import FineGaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
@@ -137,6 +137,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         """The probability with which a user joins a round; of real slots, rounded up."""
         if self._real_slots is None or self.setup.security.slots is None:
             return super().rate
+        # Rounded up: a larger rate never gives a smaller epsilon.
         return up(Fraction(self._real_slots, self.setup.security.slots))
 
     @property
@@ -172,6 +173,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         """
         assert self._session is not None  # created by `round`
         mechanism = self.mechanism(self.promise.noise_multiplier)
+        # Every silo trains on all of its users, as it does not know who was drawn.
         rows, norms = self._rows(parameters, number, mechanism)
         width, watch = parameters.size, self.residuals.watch(ticket.intent.noise)
 
@@ -188,6 +190,7 @@ class UldpAvgHiddenWeights(UldpAvg):
             sealed["joined"] = int(joining.sum())
         elif self.terms.drawn_by == "oblivious-transfer":
             slots = ticket.stream(SLOT_ORDER_STREAM)
+        # Integers V in steps of the fine grid; each silo draws its own share of the noise.
         total = self._session.round(number, rows, noise, joining=joining, stream=slots)
         noisy = mechanism.units(total)
         if slots is None:  # by oblivious transfer nobody knows who is in the sum
@@ -198,10 +201,10 @@ class UldpAvgHiddenWeights(UldpAvg):
 
     def _sum(
         self,
-        rows: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-        joining: NDArray[np.bool_] | None,
+        rows: Sequence[tuple[IntArray, IntArray]],
+        joining: BoolArray | None,
         mechanism: FineGaussian,
-    ) -> NDArray[np.float64]:
+    ) -> FloatArray:
         """Return sum_s sum_u w_su d_su without noise, (D,), in units; no party sees it."""
         total = np.zeros(rows[0][1].shape[1])
         for silo, (users, digits) in enumerate(rows):
@@ -213,10 +216,11 @@ class UldpAvgHiddenWeights(UldpAvg):
 
     def _limits(
         self,
-        rows: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        rows: Sequence[tuple[IntArray, IntArray]],
         mechanism: FineGaussian,
     ) -> dict[str, object]:
         """Return how close terms and weights came to their bounds, for the sealed sidecar."""
+        # Squared norms of the integer updates, exact in int64.
         squares = [np.einsum("ij,ij->i", digits, digits).max(initial=0) for _, digits in rows]
         return {
             RECOMPUTED: {
@@ -228,21 +232,21 @@ class UldpAvgHiddenWeights(UldpAvg):
         }
 
     @cached_property
-    def _weights(self) -> NDArray[np.float64]:
+    def _weights(self) -> FloatArray:
         """The weights c_su / N_u, (users, silos), rounded down; no party sees them all."""
         return rounded_weights(reduced_counts(self.setup.federation.counts, self.terms))
 
     def _rows(
         self, parameters: Parameters, number: int, mechanism: FineGaussian
     ) -> tuple[
-        list[tuple[NDArray[np.int64], NDArray[np.int64]]],
-        list[NDArray[np.float64]],
+        list[tuple[IntArray, IntArray]],
+        list[FloatArray],
     ]:
         """Return by silo its users (n,) and their clipped integer updates (n, D), and all norms."""
         silos = range(self.setup.silos)
-        users: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in silos]
+        users: list[list[IntArray]] = [[np.empty(0, np.int64)] for _ in silos]
         digits = [[np.empty((0, parameters.size), np.int64)] for _ in silos]
-        norms: list[list[NDArray[np.float64]]] = [[np.empty(0)] for _ in silos]
+        norms: list[list[FloatArray]] = [[np.empty(0)] for _ in silos]
         for block in self.updates(parameters, self._present, number):
             dense = block.rows.dense() if isinstance(block.rows, Sparse) else block.rows
             for silo in np.unique(block.silo).tolist():
@@ -262,6 +266,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         rate, slots = self.setup.privacy.sampling_rate, self.setup.security.slots
         if slots is None:
             return None
+        # k real slots out of `slots`: the rate must be that fraction exactly.
         chosen = round(rate * slots)
         if not 0 < chosen < slots or chosen / slots != rate:
             raise InvalidInput(

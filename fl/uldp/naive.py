@@ -75,6 +75,7 @@ class UldpNaive(PrivateSystem):
                 "Noise found by its formula would not keep the budget.",
                 "Give `noise_multiplier`, or leave `as_published` out.",
             )
+        # A phase before the rounds would be paid from a promise that proves nothing.
         if as_published and setup.normalisation is not None:
             raise InvalidInput(
                 "ULDP-NAIVE as published does not normalise features by private moments.",
@@ -128,6 +129,7 @@ class UldpNaive(PrivateSystem):
 
         def event_of(silos_seen: int) -> ev.Event:
             """Return the event of who sees the sum of so many silos."""
+            # As many silos may be missing as are seen: then no noise is left for certain.
             if dropouts >= silos_seen:
                 return ALONE
             return uldp.naive_release(

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
@@ -129,22 +129,22 @@ class UldpAvgAsPublished(UldpAvg):
         mechanism = self.mechanism(self.promise.noise_multiplier)
         joining = self.joining(ticket)
         deltas, norms = self._deltas(parameters, number)
+        # Shares of the noise alone: the protocol adds them to updates under encryption.
         nothing = np.zeros(width, np.int64)
         noise = [
             mechanism.share(ticket, nothing, f"noise/silo-{silo}") for silo in range(setup.silos)
         ]
         decrypted = self._session.round(number, deltas, np.array(noise), joining.tolist())
+        # Transcripts hold every ciphertext of the round; they are large and rarely wanted.
         if not setup.security.keep_transcripts:
             self._session.network.take()
         return RoundSum(decrypted.values, setup.silos, norms, {"joined": int(joining.sum())})
 
-    def _deltas(
-        self, parameters: Parameters, number: int
-    ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+    def _deltas(self, parameters: Parameters, number: int) -> tuple[FloatArray, list[FloatArray]]:
         """Return every user's clipped update in each silo, (silos, users, D), and their norms."""
         setup, clip = self.setup, self.setup.training.clip
         deltas = np.zeros((setup.silos, setup.users, parameters.size))
-        norms: list[list[NDArray[np.float64]]] = [[np.empty(0)] for _ in range(setup.silos)]
+        norms: list[list[FloatArray]] = [[np.empty(0)] for _ in range(setup.silos)]
         for block in self.updates(parameters, self._present, number):
             sizes = norms_of(block.rows)
             # min(1, C / |d_su|), in floats: rounding may leave an update slightly above C.
@@ -157,7 +157,7 @@ class UldpAvgAsPublished(UldpAvg):
         ]
 
 
-def _require_countable(counts: NDArray[np.int64], limit: int) -> None:
+def _require_countable(counts: IntArray, limit: int) -> None:
     """Raise `InvalidInput` for counts (users, silos) that the published protocol cannot weight."""
     if counts.shape[1] < 2:
         raise InvalidInput(

@@ -15,9 +15,9 @@ import hashlib
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, IntArray
 from ..data.federation import Federation
 
 FLAGS_CHOSEN_BY: Final = "each-silo"
@@ -27,7 +27,7 @@ _FLAG_HASH_BYTES: Final = 16
 """Bytes of a hash: two are equal with probability 2^-128."""
 
 
-def records_taking_part(federation: Federation, most: int, seed: int) -> NDArray[np.bool_]:
+def records_taking_part(federation: Federation, most: int, seed: int) -> BoolArray:
     """Return which records take part in a whole run: (records,).
 
     `most` is k, the records of a user over all silos, 1 or above; `seed` is public.  A record is
@@ -45,7 +45,7 @@ def records_taking_part(federation: Federation, most: int, seed: int) -> NDArray
     return chosen
 
 
-def caps(users: int, silos: int, most: int, seed: int) -> NDArray[np.int64]:
+def caps(users: int, silos: int, most: int, seed: int) -> IntArray:
     """Return the most records of each user that take part in each silo: (users, silos).
 
     The caps of one user sum to `most`, and differ by at most 1.
@@ -57,12 +57,13 @@ def caps(users: int, silos: int, most: int, seed: int) -> NDArray[np.int64]:
     user_caps = np.full((validate.count(users=users), silos), per_silo, np.int64)
     if rest:
         for user in range(users):
+            # A public hash per user and silo decides which silos get the records left over.
             ranked = sorted(range(silos), key=lambda silo: _hash(seed, b"cap", user, silo))
             user_caps[user, ranked[:rest]] += 1
     return user_caps
 
 
-def _first(seed: int, user: int, silo: int, count: int, most: int) -> NDArray[np.int64]:
+def _first(seed: int, user: int, silo: int, count: int, most: int) -> IntArray:
     """Return the positions of the first `most` of `count` records of a user, by their hashes."""
     if count <= most:
         return np.arange(count)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.mechanisms import Gaussian, Ticket
 from ..aggregation.clip_check import Recomputed
 from ..aggregation.sums import noisy_sum
@@ -46,6 +46,7 @@ class UldpAvgKnownWeights(UldpAvg):
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup, step=step)
         rule = setup.training.weighting
+        # Sums over silos are at most 1 in exact arithmetic, which the sensitivity C relies on.
         self.weights = checked_weights(user_weights(rule, setup.federation.counts))
         self._present = [np.flatnonzero(column > 0.0) for column in self.weights.T]
 
@@ -56,6 +57,7 @@ class UldpAvgKnownWeights(UldpAvg):
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, as the aggregator adds it up."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
+        # One draw for all silos: a user is in the whole round or in none of it.
         joining = self.joining(ticket)
         again = Recomputed(ticket.intent, mechanism, self.setup.silos, parameters.size)
         # Silo s: D_s without noise, integers on the grid; `noisy_sum` adds the noise silo by silo.
@@ -71,12 +73,12 @@ class UldpAvgKnownWeights(UldpAvg):
 
     def _totals(
         self,
-        joining: NDArray[np.bool_],
+        joining: BoolArray,
         parameters: Parameters,
         number: int,
         mechanism: Gaussian,
         again: Recomputed,
-    ) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
+    ) -> tuple[IntArray, list[FloatArray]]:
         """Return sum_u w_su clip_C(d_su) of each silo, (silos, D) integers, and the norms |d_su|.
 
         A term is truncated towards 0 on the grid, so no clipped term gets longer.
@@ -124,6 +126,7 @@ def hooked(
     parts = setup(settings, federation, local)
     if parts.aggregation != "private-weighting":
         return _with_hooks(hooks, UldpAvgKnownWeights)(parts, step=step)
+    # Refused before any module is imported that needs the missing packages.
     dependencies.require(dependencies.WEIGHTING)
     if settings.as_published:
         from .published_weights import UldpAvgAsPublished

@@ -165,6 +165,7 @@ class _SumView:
         std = system.mechanism(system.promise.noise_multiplier).std
         step = setup.training.local_rate / system.constant
         self._noise = step * std * math.sqrt(system.steps * silos_seen)
+        # The mean of C J over J ~ Bin(k steps, q), times the step size.
         pulled = records * system.rate * system.steps * setup.training.clip
         self.shift = step * pulled / self._noise
 
@@ -179,5 +180,6 @@ class _SumView:
         """Return a silo's update; what a step of its grid is worth shows in the sum of all."""
         assert self._recorder.sum is not None
         steps = self._recorder.sum.total.astype(np.float64)
+        # A least-squares factor between both sums, which is a power of two exactly.
         worth = 2.0 ** round(math.log2(float(total @ steps) / float(steps @ steps)))
         return cast("FloatArray", self._recorder.sent[silo] * worth)

@@ -93,6 +93,7 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     _refuse(asked)
     settings, coins = asked.settings, flip_coins(asked.canaries, asked.rng())
     opposite = settings.privacy.neighbours == "replace-one"
+    # The largest counts that the protocol takes: the weights are nearest to 1.
     counts = np.full(asked.silos, (settings.security.count_limit - 1) // asked.silos)
     if asked.observer == "silo":
         counts[OBSERVER_SILO] = 0
@@ -104,6 +105,7 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     streams = asked.streams()
     system = ObservedUldpAvg(setup(settings, federation, local), streams)
     require_observer(system.plan(), asked.observer)
+    # All units have the same counts, so c / (c + 1) is the weight of each.
     weight = float(counts.sum() / (counts.sum() + 1))  # one dummy is counted for everybody
     left = asked.silos - 1 if asked.observer == "silo" else asked.silos
     noise = system.promise.noise_multiplier * math.sqrt(left / asked.silos)
@@ -130,6 +132,7 @@ def _sum(
     """Return the noisy sum of a round, (D,), without the own noise of a silo that watches."""
     training = asked.settings.training
     constant = system.rate * system.setup.users * asked.silos
+    # The step of the server is undone: the model moved by eta_g / (q |U| |S|) x sum.
     total = (after - before) * (constant / training.global_rate)
     if asked.observer == "silo":
         total -= system.mechanism(system.promise.noise_multiplier).units(system.silo_noise)

@@ -67,6 +67,7 @@ class SwingingUserTraining:
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
         """Return the update of each silo, (silos, 1): -M of the others, and +2M of the user."""
+        # Both are far beyond the clip: the clipped update is +C or -C, whatever M is.
         pulled = 2.0 * self._pull * self.into - self._pull
         return np.full((self._silos, parameters.size), pulled * self.towards(number))
 
@@ -140,6 +141,7 @@ def _run(
     mechanism = system.mechanism(system.promise.noise_multiplier)
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
+        # The server's step is undone: x moved by eta_g / |S| times the sum.
         total = (after - before) * asked.silos / settings.training.global_rate
         if asked.observer == "silo":  # what it sent itself, it takes off
             total = total - mechanism.units(recorder.sent[OBSERVER_SILO])

@@ -25,7 +25,6 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.mechanisms import Ticket
@@ -115,7 +114,7 @@ def _view(
     asked: RehearsalRequest,
     system: System,
     local: CanaryLocalTraining,
-    weights: NDArray[np.float64],
+    weights: FloatArray,
     recorder: RecordingAggregator,
 ) -> tuple[float, ObserveUnits]:
     """Return the claimed shift of a unit, and what makes observations of two models.
@@ -152,6 +151,7 @@ def _view(
             return np.asarray(mechanism.units(recorder.sum.total[column]) / std)
 
         return float(weights[0].sum()) * clip / std, together
+    # The best linear statistic of silos with equal noise weights them by w_su / |w_u|.
     size = np.sqrt(np.square(weights).sum(axis=1))
     towards, noise = weights / size[:, None], std / math.sqrt(silos)
 
@@ -196,6 +196,7 @@ class _SampleRecorder:
             self.joined = drawn[-units:]
             return drawn
 
+        # The server draws the sample itself, so it knows who is in the round.
         inside.joining = joining
 
     def current(self) -> BoolArray:

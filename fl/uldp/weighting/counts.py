@@ -15,8 +15,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput
 from ....accountant.sensitivity.release import down
 from .terms import WeightingTerms
@@ -25,7 +26,7 @@ DUMMY = 1
 """What is counted for every user, by silo 0, whether or not anybody has records of it."""
 
 
-def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64]:
+def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> IntArray:
     """Return c_su from record counts n_su, of any shape; each is computed from its own n_su alone.
 
     Raises `InvalidInput` for what is no table of integers, 0 or above.
@@ -50,7 +51,7 @@ def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64
     return np.asarray(capped, dtype=np.int64)
 
 
-def checked_shares(shares: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64]:
+def checked_shares(shares: ArrayLike, terms: WeightingTerms) -> IntArray:
     """Return one silo's reduced counts, (users,); refuse one that is negative or above the cap.
 
     Every silo does so with its own data before it sends anything, as nobody else can: what it sends
@@ -78,7 +79,7 @@ def checked_shares(shares: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64
     return counts.astype(np.int64)
 
 
-def totals(reduced: NDArray[np.int64]) -> NDArray[np.int64]:
+def totals(reduced: IntArray) -> IntArray:
     """Return N_u of every user from the whole table (users, silos); for audits and tests.
 
     In the protocol nobody has this table.
@@ -86,7 +87,7 @@ def totals(reduced: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(reduced.sum(axis=1) + DUMMY, dtype=np.int64)
 
 
-def exact_weights(reduced: NDArray[np.int64]) -> list[list[Fraction]]:
+def exact_weights(reduced: IntArray) -> list[list[Fraction]]:
     """Return w_su = c_su / N_u from the whole table (users, silos); for audits and tests."""
     return [
         [Fraction(int(count), int(total)) for count in row]
@@ -94,7 +95,7 @@ def exact_weights(reduced: NDArray[np.int64]) -> list[list[Fraction]]:
     ]
 
 
-def rounded_weights(reduced: NDArray[np.int64]) -> NDArray[np.float64]:
+def rounded_weights(reduced: IntArray) -> FloatArray:
     """Return w_su as floats, none above its exact value: shape (users, silos)."""
     exact = exact_weights(reduced)
     return np.array([[down(weight) if weight else 0.0 for weight in row] for row in exact]).reshape(

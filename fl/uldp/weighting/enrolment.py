@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput, ProtocolFault
 from ....accountant.randomness import Secret
 from ...crypto.keys import Identity, KeyPair, fresh
@@ -48,7 +48,7 @@ class Membership:
     session: bytes
     terms: WeightingTerms
     public: PublicKey
-    shares: NDArray[np.int64]
+    shares: IntArray
     exponents: tuple[int, ...]
     seed: Secret
     keys: Mapping[str, PairKeys]
@@ -129,6 +129,7 @@ class Enrolment:
         self._keys = pair_keys(
             self._post.name, self._key_pair, listed, self._names, self._roster, self._agreed
         )
+        # The seed is drawn once; locked under a pair key, only its receiver can read it.
         if self._number == 0:
             self._seed = Secret(self._draw(SEED_BYTES))
             locked = {

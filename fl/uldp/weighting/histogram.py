@@ -13,9 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ....accountant.arrays import IntArray
 from ....accountant.errors import ProtocolFault
 from ....accountant.randomness import Secret
 from ...crypto.keys import derive
@@ -43,7 +41,7 @@ def seed_check(seed: Secret, session: bytes) -> bytes:
 
 def blinded_column(
     silo: int,
-    shares: NDArray[np.int64],
+    shares: IntArray,
     factors: Sequence[int],
     keys: Mapping[str, PairKeys],
     modulus: int,

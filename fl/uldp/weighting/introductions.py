@@ -67,6 +67,7 @@ def pair_keys(
     """
     if set(listed.publics) != set(names) or set(listed.signatures) != set(names):
         raise _fault(f"{name} was not given one key of every silo.")
+    # The server relays the list: it must hold this silo's key as it was sent.
     if not hmac.compare_digest(listed.publics[name], key_pair.public):
         raise _fault(f"{name} was given another key in its own name.")
     if len(set(listed.publics.values())) != len(names):
@@ -75,6 +76,7 @@ def pair_keys(
     for other in names:
         if other != name:
             public = listed.publics[other]
+            # The signature binds the key to the session, the terms and the server's key.
             verify(roster[other], listed.signatures[other], _statement(other, public, agreed))
             keys[other] = _purposes(agree(key_pair, public, agreed))
     return keys

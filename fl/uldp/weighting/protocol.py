@@ -76,6 +76,7 @@ class PrivateWeighting:
         processes: int = 1,
         rounds: int = 1,
     ) -> None:
+        # The whole table is here only because all parties run in one process.
         reduced = reduced_counts(counts, terms)
         if reduced.shape != (terms.users, terms.silos):
             raise InvalidInput(f"`counts` must be {terms.users} users by {terms.silos} silos.")

@@ -34,9 +34,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ....accountant import validate
+from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ...crypto.keys import fresh
 from ...parties.network import SERVER, Message, Network, Post, silo_name
@@ -49,7 +50,7 @@ NO_GUARANTEE: Final = "no-guarantee"
 class PublishedRound:
     """The decoded sum of a round, `values` (D,), and why nothing is guaranteed for it."""
 
-    values: NDArray[np.float64]
+    values: FloatArray
     guarantee: str = NO_GUARANTEE
     why: str = (
         "The protocol as published: its noise leaves V mod C_LCM free, its ciphertexts show their "
@@ -139,6 +140,7 @@ class PublishedWeighting:
         if not fits or noises.shape != (self.silos, updates.shape[2]):
             raise InvalidInput("`deltas` must be (silos, users, D), and `noise` (silos, D).")
         largest = (np.abs(updates).sum(axis=(0, 1)) + np.abs(noises).sum(axis=0)).max(initial=0.0)
+        # A sum that wraps around the modulus would decode to something else.
         if math.ceil(float(largest) / self.step) * self.multiple >= self.modulus // 4:
             raise InvalidInput("The sum may not fit the key: take a larger step, or a longer key.")
         joins = [True] * self.users if joining is None else list(joining)

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ....accountant.arrays import FloatArray
 from ....accountant.errors import MissingExtra, ProtocolFault
 from ...parties.message_bodies import Body, Limits, room
 from ...parties.network import SERVER, Post
@@ -155,6 +153,7 @@ class Server:
         """Round (c): multiply the silos' ciphertexts, decrypt, and return signed integers V."""
         sent = [self.post.receive(Updates, name).ciphertexts for name in self.silos]
         rows = [_numbers(_checked(update, len(sent[0]))) for update in sent]
+        # A product of ciphertexts encrypts the sum; the pairwise masks cancel in it.
         products = [math.prod(column) % self.modulus**2 for column in zip(*rows, strict=True)]
         values = [int(self._private.raw_decrypt(product)) for product in products]
         return [v - self.modulus if v > self.modulus // 2 else v for v in values]
@@ -210,7 +209,7 @@ class Silo:
             ),
         )
 
-    def answer(self, number: int, deltas: NDArray[np.float64], noise: NDArray[np.float64]) -> None:
+    def answer(self, number: int, deltas: FloatArray, noise: FloatArray) -> None:
         """Round (b), (c): send D ciphertexts, of updates (users, D) and noise (D,)."""
         from ...crypto.paillier.arithmetic import powmod  # gmpy2: ten times as fast as Python
 
@@ -252,6 +251,7 @@ def hide_seed(seed: int, key: bytes) -> bytes:
 
 def blinding_factors(seed: int, users: int, modulus: int) -> list[int]:
     """Return r_u for each user, from the Mersenne Twister under the seed R."""
+    # As published: 32 bits of seed, and a generator that is not cryptographic.
     generator = random.Random(seed)
     return [generator.randrange(1, modulus) for _ in range(users)]
 

@@ -13,8 +13,9 @@ from itertools import chain
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ....accountant.arrays import BoolArray
 from ....accountant.errors import InvalidInput, ProtocolFault
 from ....accountant.randomness import Stream
 from ...crypto.oblivious import Sender, real_slots
@@ -97,6 +98,7 @@ class Server:
         """(c) Pass silo 0's seed on, locked for each other silo."""
         first, *others = self._silos
         locked = self._post.receive(LockedSeeds, first).by_silo
+        # The server cannot open the locked seeds; it checks only whom they are for.
         if set(locked) != set(others):
             raise _fault(f"{first} did not send a seed for every other silo.")
         for silo in others:
@@ -130,6 +132,7 @@ class Server:
         """
         real = self._joining(joining)
         ciphertexts = offered(self._private, self._inverses, real, self._workers)
+        # Powers of each ciphertext, with which silos raise it to large exponents faster.
         pieces = self._private.powers(ciphertexts, self._terms.pieces, self._workers)
         body = Inverses(b"".join(self._private.public.write(chain.from_iterable(pieces))))
         for silo in self._silos:
@@ -150,6 +153,7 @@ class Server:
         terms = self._terms
         slots, chosen = terms.slots or 0, terms.chosen or 0
         requests = self._post.gather(TransferRequests, self._silos)
+        # k of the slots of each user are real, in an order that the silos never learn.
         real = real_slots(stream, terms.users, slots, chosen)
         ciphertexts = offered(self._private, self._inverses, real, self._workers)
         written = self._private.public.write(ciphertexts)
@@ -172,7 +176,7 @@ class Server:
         plaintexts = self._private.decrypt_many(aggregate(public, parts), self._workers)
         return terms.packing.unpack(plaintexts, terms.dimensions, int(public.n))
 
-    def _joining(self, joining: ArrayLike | None) -> NDArray[np.bool_]:
+    def _joining(self, joining: ArrayLike | None) -> BoolArray:
         if joining is None:
             return np.ones(self._terms.users, dtype=bool)
         joins = np.asarray(joining)

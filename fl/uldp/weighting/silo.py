@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput
 from ...crypto.masks import words
 from ...crypto.oblivious import Receiver
@@ -71,6 +72,7 @@ class Silo:
 
     def begin(self, number: int) -> None:
         """Enter a round; its number must be above all earlier ones, or masks would come again."""
+        # Masks are derived from the round's number: the same number gives the same masks.
         if number <= self._round:
             raise InvalidInput(
                 f"{self._post.name} was in round {self._round} already.",
@@ -115,6 +117,7 @@ class Silo:
         """
         terms, public = self._terms, self._member.public
         users, digits = self._checked_rows(rows)
+        # Several numbers share a plaintext; the terms leave room for the largest sum.
         packed = terms.packing.pack(self._drawn(noise))
         # Enc(z) with randomness 1 is 1 + n z mod n^2; masks and rho below hide it.
         ciphertexts = [(1 + public.n * block) % public.square for block in packed]
@@ -154,6 +157,7 @@ class Silo:
             if other == self._member.number:
                 continue
             first, second = sorted((self._member.number, other))
+            # Both silos of a pair derive the same masks; one multiplies, the other divides.
             stream = words(
                 self._member.keys[silo_name(other)].ciphertexts,
                 -(-length // 8),
@@ -165,7 +169,7 @@ class Silo:
             (multiply if self._member.number == first else divide).append(masks)
         return multiply, divide
 
-    def _checked_rows(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _checked_rows(self, rows: Rows) -> tuple[IntArray, IntArray]:
         try:
             users, digits = (np.asarray(array) for array in rows)
         except (TypeError, ValueError):  # numpy's, of rows of different lengths
@@ -224,5 +228,6 @@ def _within(digits: NDArray[np.integer[Any]], largest: int) -> bool:
         return True
     if digits.max() > largest or digits.min() < -largest:
         return False
+    # int64 where |d|^2 fits, Python integers otherwise; never floats.
     exact = digits.astype(np.int64 if digits.shape[1] * largest**2 < 2**63 else object)
     return bool(((exact * exact).sum(axis=1) <= largest**2).all())

@@ -175,6 +175,7 @@ class WeightingTerms:
 
     def digest(self) -> bytes:
         """Return 32 bytes that stand for these terms: parties that agree on it agree on them."""
+        # `tail` in hex: it may exceed what JSON readers take for an exact integer.
         text = json.dumps({**asdict(self), "tail": hex(self.tail)}, sort_keys=True)
         return hashlib.sha256(b"privplan weighting terms\0" + text.encode()).digest()
 
