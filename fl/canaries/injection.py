@@ -40,7 +40,9 @@ _OUT: Final = {"add-remove": None, "replace-one": -1.0, "zero-out": 0.0}
 """The row of a unit that is out, as a multiple of one that is in; None: it has no record."""
 
 
-def canary_training(asked: RehearsalRequest, *, clip: float, view: MakeView) -> CanaryObservations:
+def canary_training(
+    request: RehearsalRequest, *, clip: float, view: MakeView
+) -> CanaryObservations:
     """Rehearse a system that clips what training gives for each user.
 
     Such training is a `fl.training.local_training.Local`.
@@ -49,25 +51,25 @@ def canary_training(asked: RehearsalRequest, *, clip: float, view: MakeView) -> 
     user's contribution, above 0 and finite; a canary's row is `CANARY_NORM_IN_CLIPS` clips long.
     Raises as `observe_rounds`, and `InvalidInput` where real users are to train beside them.
     """
-    refuse_real_users(asked, "Its carrier puts in canaries alone.")
+    refuse_real_users(request, "Its carrier puts in canaries alone.")
     validate.positive(clip=clip)
-    coins = flip_coins(asked.canaries, asked.rng())
-    opposite = asked.settings.privacy.neighbours == "replace-one"
+    coins = flip_coins(request.canaries, request.rng())
+    opposite = request.settings.privacy.neighbours == "replace-one"
     # A silo that observes holds no canary: it would know of its own whether it is in.
-    present = np.ones((asked.canaries, asked.silos), np.int64)
-    if asked.observer == "silo":
+    present = np.ones((request.canaries, request.silos), np.int64)
+    if request.observer == "silo":
         present[:, OBSERVER_SILO] = 0
     if not opposite:
         present[~coins.into] = 0
     federation = canary_federation(present)
     local = CanaryLocalTraining(coins, federation, clip=clip, opposite=opposite)
-    streams = asked.streams()
-    system = build(asked.settings, federation, local, streams)
-    return observe_rounds(asked, system, coins, view(system, local.columns), streams)
+    streams = request.streams()
+    system = build(request.settings, federation, local, streams)
+    return observe_rounds(request, system, coins, view(system, local.columns), streams)
 
 
 def canary_rows(
-    asked: RehearsalRequest, *, clip: float, view: MakeView, everywhere: bool = False
+    request: RehearsalRequest, *, clip: float, view: MakeView, everywhere: bool = False
 ) -> CanaryObservations:
     """Rehearse a system that clips the rows of its users, and sums them: nothing is trained.
 
@@ -79,41 +81,43 @@ def canary_rows(
     `InvalidInput` for more than `MAX_CANARY_ROWS` canaries and where real users are to be beside
     them, and as `observe_rounds`.
     """
-    refuse_real_users(asked, "Its carrier puts in canaries alone.")
+    refuse_real_users(request, "Its carrier puts in canaries alone.")
     validate.positive(clip=clip)
-    if asked.canaries > MAX_CANARY_ROWS:
+    if request.canaries > MAX_CANARY_ROWS:
         raise InvalidInput(
-            f"{asked.canaries:,} canaries are too many rows.",
+            f"{request.canaries:,} canaries are too many rows.",
             "Each has a column of its own, so memory grows with their square.",
             f"Give at most {MAX_CANARY_ROWS:,}, and declare as many as `canaries` of the system.",
         )
-    coins, streams = flip_coins(asked.canaries, asked.rng()), asked.streams()
-    federation = _of_rows(asked, coins, CANARY_NORM_IN_CLIPS * clip, everywhere)
+    coins, streams = flip_coins(request.canaries, request.rng()), request.streams()
+    federation = _of_rows(request, coins, CANARY_NORM_IN_CLIPS * clip, everywhere)
     local = CanaryLocalTraining(coins, federation, clip=clip)
-    system = build(asked.settings, federation, local, streams)
+    system = build(request.settings, federation, local, streams)
     # A record is the same in all rounds, so its sign cannot alternate.
     seen = replace(view(system, coins.columns), alternates=False)
-    return observe_rounds(asked, system, coins, seen, streams)
+    return observe_rounds(request, system, coins, seen, streams)
 
 
-def _of_rows(asked: RehearsalRequest, coins: Coins, length: float, everywhere: bool) -> Federation:
+def _of_rows(
+    request: RehearsalRequest, coins: Coins, length: float, everywhere: bool
+) -> Federation:
     """Return a federation in which the features of each unit's record are its row."""
-    units, silos = np.arange(asked.canaries), asked.silos
+    units, silos = np.arange(request.canaries), request.silos
     silo = units % silos
-    if asked.observer == "silo" and silos > 1:
+    if request.observer == "silo" and silos > 1:
         silo = 1 + units % (silos - 1)
-    out = _OUT[asked.settings.privacy.neighbours]
+    out = _OUT[request.settings.privacy.neighbours]
     there = coins.into if out is None else np.ones(len(coins), bool)
-    table = np.zeros((asked.canaries, silos), np.int64)
+    table = np.zeros((request.canaries, silos), np.int64)
     table[units[there], silo[there]] = 1
     if everywhere:
         table[there] = 1
-        if asked.observer == "silo" and silos > 1:
+        if request.observer == "silo" and silos > 1:
             table[:, OBSERVER_SILO] = 0
-    federation = canary_federation(table, features=asked.canaries)
+    federation = canary_federation(table, features=request.canaries)
     unit = federation.user
     # In: +-length; out under `replace-one`: the opposite, under `zero-out`: zeros.
     towards = np.where(coins.into, 1.0, out or 0.0) * coins.signs * length
-    rows = np.zeros((len(unit), asked.canaries), np.float32)
+    rows = np.zeros((len(unit), request.canaries), np.float32)
     rows[np.arange(len(unit)), coins.columns[unit]] = towards[unit]
     return replace(federation, features=rows)

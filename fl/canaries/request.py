@@ -83,7 +83,7 @@ class CanaryObservations:
     - `rate`: the probability with which a unit takes part in a round, as far as this observer does
       not know the sample; in (0, 1].
     - `plan`, `opening`: those of the system that was rehearsed; `rounds`: how many of its rounds
-      were made (`conduct`).
+      were made (`simulate_rounds`).
     - `groups`: (m,), the silo that a unit lies in, -1 where it lies in all; None: in all.
     - `note`: what was assumed, and what was left out, a sentence each.
     - `event`: what is claimed of the rounds, where that is not the plan's own view of the observer.
@@ -139,14 +139,14 @@ class Carrier(Protocol):
     rounds.  It goes through the system's own clip, weights, sample and noise: a canary that is put
     in after the clip would not show that the clip is missing.
 
-    It draws coins from `asked.rng()` and noise from `asked.streams()`, and from nothing else, so
-    that a seeded rehearsal repeats; it reads no private record and writes nothing.  It raises
+    It draws coins from `request.rng()` and noise from `request.streams()`, and from nothing else,
+    so that a seeded rehearsal repeats; it reads no private record and writes nothing.  It raises
     `InvalidInput` for an observer that the plan does not know, and `Unsupported`, with what to do
     instead, for what it cannot rehearse.
     """
 
-    def __call__(self, asked: RehearsalRequest, /) -> CanaryObservations:
-        """Return what `asked.observer` sees of `asked.canaries` units."""
+    def __call__(self, request: RehearsalRequest, /) -> CanaryObservations:
+        """Return what `request.observer` sees of `request.canaries` units."""
 
 
 def require_observer(plan: Plan, observer: str) -> None:
@@ -164,11 +164,11 @@ def require_observer(plan: Plan, observer: str) -> None:
         )
 
 
-def refuse_real_users(asked: RehearsalRequest, why: str) -> None:
+def refuse_real_users(request: RehearsalRequest, why: str) -> None:
     """Raise `InvalidInput` where real users were requested beside the canaries."""
-    if asked.real:
+    if request.real:
         raise InvalidInput(
-            f"Nobody trains beside the canaries of {asked.settings.run.system}.",
+            f"Nobody trains beside the canaries of {request.settings.run.system}.",
             why,
             "Leave `real` out.",
         )

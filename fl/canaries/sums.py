@@ -32,7 +32,7 @@ MIN_ROW_SHARE_IN_COLUMN: Final = 0.9
 """The least share of a canary's row, scaled to norm 1, that lies in its own column."""
 
 
-def canary_sum(asked: RehearsalRequest) -> CanaryObservations:
+def canary_sum(request: RehearsalRequest) -> CanaryObservations:
     """Rehearse a `fl.frame.user_sum.UserSum`: units enter by equal directions in all silos.
 
     A canary is a record with one feature that is ten clips long, all others and its label 0.  The
@@ -44,17 +44,17 @@ def canary_sum(asked: RehearsalRequest) -> CanaryObservations:
     from ..frame.user_sum import clip_of
 
     def view(system: System, columns: IntArray) -> View:
-        return _view(cast("UserSum", system), columns, asked)
+        return _view(cast("UserSum", system), columns, request)
 
-    return canary_rows(asked, clip=clip_of(asked.settings), view=view, everywhere=True)
+    return canary_rows(request, clip=clip_of(request.settings), view=view, everywhere=True)
 
 
-def _view(system: UserSum, columns: IntArray, asked: RehearsalRequest) -> View:
+def _view(system: UserSum, columns: IntArray, request: RehearsalRequest) -> View:
     _require_direction(system)
     mechanism = system.mechanism(system.promise.noise_multiplier)
-    alone = asked.observer == SILO and asked.silos > 1
+    alone = request.observer == SILO and request.silos > 1
     # A silo takes off what it sent, with its 1 / |S| of the noise and of each unit's row.
-    left = (asked.silos - 1) / asked.silos if alone else 1.0
+    left = (request.silos - 1) / request.silos if alone else 1.0
     std = mechanism.std * math.sqrt(left)
     recorder = system.aggregator = RecordingAggregator(system.aggregator)
 

@@ -43,7 +43,7 @@ class View:
 
 
 def observe_rounds(
-    asked: RehearsalRequest, system: System, coins: Coins, view: View, streams: Streams
+    request: RehearsalRequest, system: System, coins: Coins, view: View, streams: Streams
 ) -> CanaryObservations:
     """Make the rounds of a system, and return what the observer sees of the units.
 
@@ -51,8 +51,8 @@ def observe_rounds(
     system raises.
     """
     plan = system.plan()
-    require_observer(plan, asked.observer)
-    rounds = rounds_to_simulate(plan, asked.rounds)
+    require_observer(plan, request.observer)
+    rounds = rounds_to_simulate(plan, request.rounds)
     seen: FloatArray = np.empty((rounds, len(coins)))
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
@@ -63,7 +63,7 @@ def observe_rounds(
             row = np.where(view.joined(), row, view.missed)
         seen[number - 1] = row
 
-    simulate_rounds(system, streams, rounds=asked.rounds, each=each)
+    simulate_rounds(system, streams, rounds=request.rounds, each=each)
     return CanaryObservations(
         coins=coins.into,
         observations=seen,

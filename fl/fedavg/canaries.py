@@ -18,12 +18,12 @@ from ..frame.model import Parameters
 from ..frame.system import System
 
 
-def simulate(asked: RehearsalRequest) -> CanaryObservations:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer of the model sees of each unit, in units of the unit's own row."""
     # Nothing is clipped, so any length of a canary's row will do.
-    clip = asked.settings.training.clip
+    clip = request.settings.training.clip
     clip = clip if math.isfinite(clip) else 1.0
-    length = asked.settings.training.global_rate * CANARY_NORM_IN_CLIPS * clip
+    length = request.settings.training.global_rate * CANARY_NORM_IN_CLIPS * clip
 
     def view(_: System, columns: IntArray) -> View:
         def look(before: Parameters, after: Parameters) -> FloatArray:
@@ -31,4 +31,4 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
 
         return View(0.0, look)
 
-    return canary_training(asked, clip=clip, view=view)
+    return canary_training(request, clip=clip, view=view)

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 _HIDDEN: Final = "private-weighting"
 
 
-def simulate(asked: RehearsalRequest) -> CanaryObservations:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what the observer sees of users who are in or out, in every round."""
-    if asked.settings.security.aggregation == _HIDDEN:
+    if request.settings.security.aggregation == _HIDDEN:
         from . import hidden
 
-        return hidden.simulate(asked)
+        return hidden.simulate(request)
     from . import weighted
 
-    return weighted.simulate(asked)
+    return weighted.simulate(request)
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:

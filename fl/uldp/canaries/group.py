@@ -79,23 +79,23 @@ class UpdateRecorder(RecordingAggregator):
         return self._between
 
 
-def simulate(asked: RehearsalRequest) -> CanaryObservations:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in, with k records, or out."""
     refuse_real_users(
-        asked, "Its records are drawn one by one, and the canaries' rate would not be the run's."
+        request, "Its records are drawn one by one, and the canaries' rate would not be the run's."
     )
-    settings = with_rate(asked.settings, asked.silos)
-    coins = flip_coins(asked.canaries, asked.rng())
-    present = placed(asked)
+    settings = with_rate(request.settings, request.silos)
+    coins = flip_coins(request.canaries, request.rng())
+    present = placed(request)
     federation = canary_federation(present * coins.into[:, None])
     local = AlignedCanaryTraining(coins, federation, clip=settings.training.clip)
     parts = setup(settings, federation, local)
     system = UldpGroup(
         parts, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed
     )
-    require_observer(system.plan(), asked.observer)
+    require_observer(system.plan(), request.observer)
     local.steps = system.steps
-    total = _SumView(asked, system, local, int(present[0].sum()))
+    total = _SumView(request, system, local, int(present[0].sum()))
     view = View(
         total.shift,
         total.seen,
@@ -104,7 +104,7 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
             "steps are seen as the sum of a round's, while the claim counts each by itself",
         ),
     )
-    return observe_rounds(asked, system, coins, view, asked.streams())
+    return observe_rounds(request, system, coins, view, request.streams())
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
@@ -115,21 +115,21 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
     return 100 * steps * silos + canaries**2 * settings.privacy.group * epochs // 100
 
 
-def placed(asked: RehearsalRequest) -> Indices:
+def placed(request: RehearsalRequest) -> Indices:
     """Return how many records a unit that is in has in each silo: (units, silos).
 
     Raises `Unsupported` for a silo that holds records of the unit itself.
     """
-    if asked.observer == "silo-with-records":
+    if request.observer == "silo-with-records":
         raise Unsupported(
             "A silo that has records of the unit itself is not rehearsed.",
             "It sees of the others what a silo sees that has none.",
             "Give observer = 'silo', 'server' or 'model'.",
         )
-    settings, silos = asked.settings, asked.silos
+    settings, silos = request.settings, request.silos
     most = settings.privacy.group
-    table = caps(asked.canaries, silos, most, settings.training.seed)
-    if asked.observer == "silo" and silos > 1:
+    table = caps(request.canaries, silos, most, settings.training.seed)
+    if request.observer == "silo" and silos > 1:
         table[:, OBSERVER_SILO] = 0
         # Caps differ by 1 between silos; all units keep k - ceil(k / |S|) records elsewhere.
         more = table.sum(axis=1) > most - -(-most // silos)
@@ -150,18 +150,22 @@ class _SumView:
     """What an observer sees of each unit in one round, in units of the noise that is in it."""
 
     def __init__(
-        self, asked: RehearsalRequest, system: UldpGroup, local: AlignedCanaryTraining, records: int
+        self,
+        request: RehearsalRequest,
+        system: UldpGroup,
+        local: AlignedCanaryTraining,
+        records: int,
     ) -> None:
-        setup, silos = system.setup, asked.silos
+        setup, silos = system.setup, request.silos
         self.records = records
-        self._observer, self._columns = asked.observer, local.columns
+        self._observer, self._columns = request.observer, local.columns
         self._length = silos / setup.training.global_rate
-        if setup.aggregation == "plain" and asked.observer != "model":
+        if setup.aggregation == "plain" and request.observer != "model":
             system.aggregator = UpdateRecorder(silos)
         else:
             system.aggregator = RecordingAggregator(system.aggregator)
         self._recorder = system.aggregator
-        silos_seen = silos - 1 if asked.observer == "silo" else silos
+        silos_seen = silos - 1 if request.observer == "silo" else silos
         std = system.mechanism(system.promise.noise_multiplier).std
         step = setup.training.local_rate / system.constant
         self._noise = step * std * math.sqrt(system.steps * silos_seen)

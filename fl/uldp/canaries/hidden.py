@@ -88,31 +88,31 @@ class ObservedUldpAvg(UldpAvgHiddenWeights):
         return self.joined
 
 
-def simulate(asked: RehearsalRequest) -> CanaryObservations:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in or out, in every round."""
-    _refuse(asked)
-    settings, coins = asked.settings, flip_coins(asked.canaries, asked.rng())
+    _refuse(request)
+    settings, coins = request.settings, flip_coins(request.canaries, request.rng())
     opposite = settings.privacy.neighbours == "replace-one"
     # The largest counts that the protocol takes: the weights are nearest to 1.
-    counts = np.full(asked.silos, (settings.security.count_limit - 1) // asked.silos)
-    if asked.observer == "silo":
+    counts = np.full(request.silos, (settings.security.count_limit - 1) // request.silos)
+    if request.observer == "silo":
         counts[OBSERVER_SILO] = 0
-    there = np.ones(asked.canaries, bool) if opposite else coins.into
+    there = np.ones(request.canaries, bool) if opposite else coins.into
     federation = canary_federation(
         np.outer(there, counts * settings.security.records_per_count).astype(np.int64)
     )
     local = CanaryLocalTraining(coins, federation, clip=settings.training.clip, opposite=opposite)
-    streams = asked.streams()
+    streams = request.streams()
     system = ObservedUldpAvg(setup(settings, federation, local), streams)
-    require_observer(system.plan(), asked.observer)
+    require_observer(system.plan(), request.observer)
     # All units have the same counts, so c / (c + 1) is the weight of each.
     weight = float(counts.sum() / (counts.sum() + 1))  # one dummy is counted for everybody
-    left = asked.silos - 1 if asked.observer == "silo" else asked.silos
-    noise = system.promise.noise_multiplier * math.sqrt(left / asked.silos)
-    shift, knows = weight / noise, asked.observer == "server" and system.drawn_by == "server"
+    left = request.silos - 1 if request.observer == "silo" else request.silos
+    noise = system.promise.noise_multiplier * math.sqrt(left / request.silos)
+    shift, knows = weight / noise, request.observer == "server" and system.drawn_by == "server"
 
     def look(before: Parameters, after: Parameters) -> FloatArray:
-        total = _sum(asked, system, before, after)[local.columns]
+        total = _sum(request, system, before, after)[local.columns]
         return np.asarray(total / (noise * settings.training.clip))
 
     view = View(
@@ -121,39 +121,39 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
         rate=1.0 if knows else system.rate,
         joined=(lambda: system.joined) if knows else None,
         missed=0.0 if opposite else shift / 2.0,
-        note=(f"only {asked.canaries} units, each by the whole protocol: little can be shown",),
+        note=(f"only {request.canaries} units, each by the whole protocol: little can be shown",),
     )
-    return observe_rounds(asked, system, coins, view, streams)
+    return observe_rounds(request, system, coins, view, streams)
 
 
 def _sum(
-    asked: RehearsalRequest, system: ObservedUldpAvg, before: Parameters, after: Parameters
+    request: RehearsalRequest, system: ObservedUldpAvg, before: Parameters, after: Parameters
 ) -> FloatArray:
     """Return the noisy sum of a round, (D,), without the own noise of a silo that watches."""
-    training = asked.settings.training
-    constant = system.rate * system.setup.users * asked.silos
+    training = request.settings.training
+    constant = system.rate * system.setup.users * request.silos
     # The step of the server is undone: the model moved by eta_g / (q |U| |S|) x sum.
     total = (after - before) * (constant / training.global_rate)
-    if asked.observer == "silo":
+    if request.observer == "silo":
         total -= system.mechanism(system.promise.noise_multiplier).units(system.silo_noise)
     return np.asarray(total)
 
 
-def _refuse(asked: RehearsalRequest) -> None:
+def _refuse(request: RehearsalRequest) -> None:
     """Refuse what cannot be rehearsed."""
-    if asked.settings.as_published:
+    if request.settings.as_published:
         raise Unsupported(
             "Private weighting as published is not rehearsed with canaries.",
             "It promises nothing, and what it leaks beside the sum, no canary shows.",
             "See `privplan audit demo` for its ciphertexts and its residue.",
         )
-    if asked.observer == "silo-with-records":
+    if request.observer == "silo-with-records":
         raise Unsupported(
             "A silo that has records of the unit itself is not rehearsed.",
             "What its own weight of the unit tells would have to be staged for each silo.",
             "Give observer = 'silo', 'server' or 'model'.",
         )
-    if asked.real:
+    if request.real:
         raise InvalidInput(
             "Nobody trains beside the canaries under private weighting.",
             "Each number of a model costs an encryption for every user.",

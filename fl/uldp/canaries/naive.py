@@ -88,27 +88,27 @@ class SwingingUserTraining:
         raise NotImplementedError
 
 
-def simulate(asked: RehearsalRequest) -> CanaryObservations:
-    """Return what one user in each of `asked.canaries` runs shows to an observer.
+def simulate(request: RehearsalRequest) -> CanaryObservations:
+    """Return what one user in each of `request.canaries` runs shows to an observer.
 
     As published, nothing is promised; what is tested is what the paper takes a round for, Gaussian
     noise of the multiplier that it states, before those who see the sum.
     """
-    refuse_real_users(asked, "The others of its run only pull against it.")
-    settings, silos = asked.settings, asked.silos
+    refuse_real_users(request, "The others of its run only pull against it.")
+    settings, silos = request.settings, request.silos
     local = SwingingUserTraining(silos, settings.training.clip)
     federation = canary_federation(np.ones((2, silos), np.int64))
     system = UldpNaive(setup(settings, federation, local), as_published=settings.as_published)
-    require_observer(system.plan(), asked.observer)
+    require_observer(system.plan(), request.observer)
     coins, rounds = (
-        flip_coins(asked.canaries, asked.rng()),
-        rounds_to_simulate(system.plan(), asked.rounds),
+        flip_coins(request.canaries, request.rng()),
+        rounds_to_simulate(system.plan(), request.rounds),
     )
-    seen = np.empty((rounds, asked.canaries))
-    for run in range(asked.canaries):
+    seen = np.empty((rounds, request.canaries))
+    for run in range(request.canaries):
         local.into, local.sign = bool(coins.into[run]), float(coins.signs[run])
-        seen[:, run] = _run(asked, system, local, run)
-    silos_seen = silos - 1 if asked.observer == "silo" else silos
+        seen[:, run] = _run(request, system, local, run)
+    silos_seen = silos - 1 if request.observer == "silo" else silos
     noise = system.mechanism(system.promise.noise_multiplier).share_std * math.sqrt(silos_seen)
     shift = settings.training.clip * silos_seen / noise
     if settings.privacy.neighbours != "replace-one":  # a user who is out is at 0, not opposite
@@ -123,7 +123,7 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
         opening=system.opening(),
         rounds=rounds,
         note=_note(system),
-        event=_published(system, asked.observer, rounds),
+        event=_published(system, request.observer, rounds),
     )
 
 
@@ -133,23 +133,23 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
 
 
 def _run(
-    asked: RehearsalRequest, system: UldpNaive, local: SwingingUserTraining, run: int
+    request: RehearsalRequest, system: UldpNaive, local: SwingingUserTraining, run: int
 ) -> list[float]:
     """Return what the observer sees of each round of one run, in the user's direction."""
-    settings, seen = asked.settings, list[float]()
-    recorder = system.aggregator = RecordingAggregator(aggregator(settings.security, asked.silos))
+    settings, seen = request.settings, list[float]()
+    recorder = system.aggregator = RecordingAggregator(aggregator(settings.security, request.silos))
     mechanism = system.mechanism(system.promise.noise_multiplier)
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
         # The server's step is undone: x moved by eta_g / |S| times the sum.
-        total = (after - before) * asked.silos / settings.training.global_rate
-        if asked.observer == "silo":  # what it sent itself, it takes off
+        total = (after - before) * request.silos / settings.training.global_rate
+        if request.observer == "silo":  # what it sent itself, it takes off
             total = total - mechanism.units(recorder.sent[OBSERVER_SILO])
-        elif asked.observer == "server" and recorder.sum is not None:
+        elif request.observer == "server" and recorder.sum is not None:
             total = mechanism.units(recorder.sum.total)
         seen.append(float(total[0]) * local.towards(number))
 
-    simulate_rounds(system, asked.streams(run), rounds=asked.rounds, each=each)
+    simulate_rounds(system, request.streams(run), rounds=request.rounds, each=each)
     return seen
 
 

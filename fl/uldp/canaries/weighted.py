@@ -53,14 +53,16 @@ IN_EVERY_SILO: Final = -1
 """The group of units that lie in every silo that is watched."""
 
 
-def simulate(asked: RehearsalRequest) -> CanaryObservations:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what the observer sees of users who are in or out, in every round."""
-    coins = flip_coins(asked.canaries, asked.rng())
-    opposite = asked.settings.privacy.neighbours == "replace-one"
-    groups = placed(asked)
-    present = spread(groups, asked.silos, observer=asked.observer, staying=_silos_present(asked))
-    beside = _beside(asked) if asked.real else None
-    settings = asked.settings if beside is None else _with_steps(asked, beside)
+    coins = flip_coins(request.canaries, request.rng())
+    opposite = request.settings.privacy.neighbours == "replace-one"
+    groups = placed(request)
+    present = spread(
+        groups, request.silos, observer=request.observer, staying=_silos_present(request)
+    )
+    beside = _beside(request) if request.real else None
+    settings = request.settings if beside is None else _with_steps(request, beside)
     federation = canary_federation(
         present if opposite else np.where(coins.into[:, None], present, 0),
         real=None if beside is None else beside.federation,
@@ -68,13 +70,13 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
     local = CanaryLocalTraining(
         coins, federation, clip=settings.training.clip, opposite=opposite, beside=beside
     )
-    streams = asked.streams()
+    streams = request.streams()
     system = build(settings, federation, local, streams)
-    require_observer(system.plan(), asked.observer)
+    require_observer(system.plan(), request.observer)
     weights = user_weights(settings.training.weighting, present)
-    recorder = _record_aggregator(system, missing=range(_silos_present(asked), asked.silos))
-    shift, look = _view(asked, system, local, weights, recorder)
-    drawn = _SampleRecorder(system, units=asked.canaries) if _knows_sample(asked) else None
+    recorder = _record_aggregator(system, missing=range(_silos_present(request), request.silos))
+    shift, look = _view(request, system, local, weights, recorder)
+    drawn = _SampleRecorder(system, units=request.canaries) if _knows_sample(request) else None
     view = View(
         shift,
         look,
@@ -82,19 +84,19 @@ def simulate(asked: RehearsalRequest) -> CanaryObservations:
         joined=None if drawn is None else drawn.current,
         missed=0.0 if opposite else shift / 2.0,
         groups=groups,
-        note=_notes(asked),
+        note=_notes(request),
     )
-    with _threads(asked):
-        return observe_rounds(asked, system, coins, view, streams)
+    with _threads(request):
+        return observe_rounds(request, system, coins, view, streams)
 
 
-def placed(asked: RehearsalRequest) -> IntArray:
+def placed(request: RehearsalRequest) -> IntArray:
     """Return the silo in which each unit lies, or `IN_EVERY_SILO`; see the module."""
-    units, rule = np.arange(asked.canaries), asked.settings.training.weighting
-    if asked.observer == "silo" and rule == "records":
-        return np.asarray(1 + units % max(1, _silos_present(asked) - 1))
-    if asked.observer == "server" and rule == "records" and _plain(asked) and asked.silos > 1:
-        return np.asarray(units % asked.silos)
+    units, rule = np.arange(request.canaries), request.settings.training.weighting
+    if request.observer == "silo" and rule == "records":
+        return np.asarray(1 + units % max(1, _silos_present(request) - 1))
+    if request.observer == "server" and rule == "records" and _plain(request) and request.silos > 1:
+        return np.asarray(units % request.silos)
     return np.full(len(units), IN_EVERY_SILO)
 
 
@@ -111,7 +113,7 @@ def spread(groups: IntArray, silos: int, *, observer: str, staying: int) -> IntA
 
 
 def _view(
-    asked: RehearsalRequest,
+    request: RehearsalRequest,
     system: System,
     local: CanaryLocalTraining,
     weights: FloatArray,
@@ -121,10 +123,10 @@ def _view(
 
     Both are in units of the noise that the claim gives those silos that are there.
     """
-    settings, silos = asked.settings, asked.silos
-    there, clip = _silos_present(asked), settings.training.clip
+    settings, silos = request.settings, request.silos
+    there, clip = _silos_present(request), settings.training.clip
     multiplier = training_noise(system.plan())
-    std = multiplier * clip * math.sqrt(there / _silos_with_noise(asked))
+    std = multiplier * clip * math.sqrt(there / _silos_with_noise(request))
     column = local.columns
     constant = settings.privacy.sampling_rate * system.opening().population.users * silos
     length = constant / _global_rate(system)
@@ -132,10 +134,10 @@ def _view(
     def released(before: Parameters, after: Parameters) -> FloatArray:
         return np.asarray((after[column] - before[column]) * length)
 
-    if asked.observer == "model":
+    if request.observer == "model":
         return float(weights[0].sum()) * clip / std, lambda *two: released(*two) / std
     mechanism = cast("Any", system).mechanism(multiplier)
-    if asked.observer == "silo":
+    if request.observer == "silo":
         noise = std * math.sqrt((there - 1) / there)
         shift = float(np.delete(weights[0], OBSERVER_SILO).sum()) * clip / noise
 
@@ -144,7 +146,7 @@ def _view(
             return np.asarray((released(before, after) - mine) / noise)
 
         return shift, without_own
-    if not _plain(asked):
+    if not _plain(request):
 
         def together(_: Parameters, __: Parameters) -> FloatArray:
             assert recorder.sum is not None
@@ -164,16 +166,16 @@ def _view(
     return float(size[0]) * clip / noise, apart
 
 
-def _silos_present(asked: RehearsalRequest) -> int:
+def _silos_present(request: RehearsalRequest) -> int:
     """Return how many silos are there in every round; those after them are missing."""
-    if asked.settings.training.weighting == "uniform":
-        return asked.silos
-    return _silos_with_noise(asked)
+    if request.settings.training.weighting == "uniform":
+        return request.silos
+    return _silos_with_noise(request)
 
 
-def _silos_with_noise(asked: RehearsalRequest) -> int:
+def _silos_with_noise(request: RehearsalRequest) -> int:
     """Return how many silos' noise is that which is claimed."""
-    return asked.silos - asked.settings.security.dropouts
+    return request.silos - request.settings.security.dropouts
 
 
 def _record_aggregator(system: System, *, missing: range) -> RecordingAggregator:
@@ -204,54 +206,54 @@ class _SampleRecorder:
         return self.joined
 
 
-def _knows_sample(asked: RehearsalRequest) -> bool:
-    return asked.observer == "server" and asked.settings.privacy.sampling_rate < 1.0
+def _knows_sample(request: RehearsalRequest) -> bool:
+    return request.observer == "server" and request.settings.privacy.sampling_rate < 1.0
 
 
-def _plain(asked: RehearsalRequest) -> bool:
-    return asked.settings.security.aggregation == "plain"
+def _plain(request: RehearsalRequest) -> bool:
+    return request.settings.security.aggregation == "plain"
 
 
 def _global_rate(system: System) -> float:
     return float(cast("Any", system).setup.training.global_rate)
 
 
-def _beside(asked: RehearsalRequest) -> RealUsers:
+def _beside(request: RehearsalRequest) -> RealUsers:
     """Return the real users of a public data set, and how they train."""
     from ...running.preparation import prepare
 
-    ready = prepare(asked.settings)
-    local = TorchLocalTraining(asked.settings, ready.federation, ready.model)
+    ready = prepare(request.settings)
+    local = TorchLocalTraining(request.settings, ready.federation, ready.model)
     return RealUsers(local, ready.model.parameters, ready.federation)
 
 
-def _with_steps(asked: RehearsalRequest, beside: RealUsers) -> Settings:
+def _with_steps(request: RehearsalRequest, beside: RealUsers) -> Settings:
     """Return settings in which the real model takes the steps of the run.
 
     The sum is divided by |U|, which counts the canaries too; that is done after the noise.
     """
-    settings, real = asked.settings, beside.federation.users
-    rate = settings.training.global_rate * (real + asked.canaries) / real
+    settings, real = request.settings, beside.federation.users
+    rate = settings.training.global_rate * (real + request.canaries) / real
     return replace(settings, training=replace(settings.training, global_rate=rate))
 
 
-def _threads(asked: RehearsalRequest) -> AbstractContextManager[None]:
-    if not asked.real:
+def _threads(request: RehearsalRequest) -> AbstractContextManager[None]:
+    if not request.real:
         return nullcontext()
     from ...training.threads import one_thread
 
     return one_thread()
 
 
-def _notes(asked: RehearsalRequest) -> tuple[str, ...]:
+def _notes(request: RehearsalRequest) -> tuple[str, ...]:
     notes = []
-    if asked.real:
+    if request.real:
         notes.append("public records were trained on beside the canaries")
-    if _silos_present(asked) < asked.silos:
+    if _silos_present(request) < request.silos:
         notes.append("as many silos as the noise allows for were missing from every round")
-    elif asked.settings.security.dropouts:
+    elif request.settings.security.dropouts:
         notes.append("no silo was missing, so there was more noise than is claimed")
-    if asked.observer == "silo":
+    if request.observer == "silo":
         notes.append(
             "the silo has no record of a canary, and takes off what it sent; what its own weights "
             "of a user tell is not rehearsed, nor that it knows who was drawn of its users"
