@@ -21,7 +21,7 @@ from privplan.audit.attacks import transcripts as attacks
 from privplan.audit.attacks.transcripts import Finding
 from privplan.fl.crypto.paillier import blinding
 from privplan.fl.parties.network import SERVER, Body, Message, Network
-from privplan.fl.uldp.weighting import published
+from privplan.fl.uldp.weighting import published, published_messages
 from privplan.fl.uldp.weighting import published_parties as parties
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.published import PublishedWeighting
@@ -55,13 +55,13 @@ def run_published(
 
 def updates(session: PublishedWeighting, number: int = 1) -> dict[str, list[int]]:
     view = session.views[SERVER]
-    width = len(parties.wide(0, session.modulus**2))
+    width = len(published_messages.wide(0, session.modulus**2))
     return attacks.residues(view, "published-updates", width, round=number)
 
 
 def invited(session: PublishedWeighting, number: int = 1) -> list[int]:
-    width = len(parties.wide(0, session.modulus**2))
-    kind = parties.Inverses.kind
+    width = len(published_messages.wide(0, session.modulus**2))
+    kind = published_messages.Inverses.kind
     return attacks.residues(session.views["silo-0"], kind, width, round=number)[SERVER]
 
 

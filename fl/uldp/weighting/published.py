@@ -41,7 +41,8 @@ from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ...crypto.keys import fresh
 from ...parties.network import SERVER, Message, Network, Post, silo_name
-from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo, limits
+from .published_messages import limits
+from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo
 
 NO_GUARANTEE: Final = "no-guarantee"
 
