@@ -33,7 +33,7 @@ def require_opening(
     published claims what was printed, and its log says so.
     """
     if not isinstance(opening, OpeningStatement):
-        raise _refused(whose, f"must return an Opening; it returned {kind_of(opening)}")
+        raise _refused(whose, f"must return an OpeningStatement; it returned {kind_of(opening)}")
     claim, asked = opening.claim, settings.privacy
     proven = plan.guarantees.get(claim.observer)
     if proven is None:
