@@ -27,9 +27,10 @@ def published_seed(
     `count_limit`.  Recovered: the seed and the counts of silo 0.
     """
     from ...fl.uldp.weighting import published_parties as published
+    from ...fl.uldp.weighting.published_messages import HiddenSeed, Histogram
 
-    hidden = [v for v in _first(view, published.HiddenSeed.kind, "silo-0") if len(v) == 32]
-    blinded = [int.from_bytes(v, "big") for v in _first(view, published.Histogram.kind, "silo-0")]
+    hidden = [v for v in _first(view, HiddenSeed.kind, "silo-0") if len(v) == 32]
+    blinded = [int.from_bytes(v, "big") for v in _first(view, Histogram.kind, "silo-0")]
 
     def left_over(seed: int, users: int) -> list[int]:
         total = blinded[:users]

@@ -16,20 +16,18 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.account import account
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.guarantee import Neighbours, as_neighbours
 from ...fl.canaries import (
-    PUBLIC,
-    Asked,
-    Flags,
-    Floats,
-    Indices,
-    Seen,
+    PUBLIC_DATASETS,
+    CanaryObservations,
+    RehearsalRequest,
     by_phase,
-    carrier,
+    carrier_of,
+    rehearsal_settings,
     require_observer,
-    rounds_made,
-    settled,
+    rounds_to_simulate,
     silos_of,
 )
 from ...fl.settings.schema import Settings
@@ -66,11 +64,11 @@ class CanaryRehearsal:
     delta: float
     event: ev.Event | None
     claimed: float | None
-    coins: Flags
-    observations: Floats
+    coins: BoolArray
+    observations: FloatArray
     shift: float
     rate: float
-    groups: Indices
+    groups: IntArray
     note: tuple[str, ...] = field(default=())
     seeded: bool = False
 
@@ -90,7 +88,7 @@ class CanaryRehearsal:
         return self.neighbours == "replace-one"
 
     @cached_property
-    def scores(self) -> Floats:
+    def scores(self) -> FloatArray:
         """The log-likelihood ratio of the claim, in over out, of each unit: (m,)."""
         return likelihood_ratios(self.observations, self.shift, self.rate, opposite=self.opposite)
 
@@ -128,16 +126,16 @@ def rehearse(
     if seed is not None:
         validate.count_from(0, seed=seed)
     _require_memory(canaries, min(settings.run.rounds, rounds or settings.run.rounds))
-    if real and settings.data.name not in PUBLIC:
+    if real and settings.data.name not in PUBLIC_DATASETS:
         raise InvalidInput(
             f"The records of {settings.data.name} are not public.",
             "What is measured beside them would be a release of its own.",
-            f"Leave `real` out, or rehearse on {' or '.join(PUBLIC)}.",
+            f"Leave `real` out, or rehearse on {' or '.join(PUBLIC_DATASETS)}.",
         )
     places = silos_of(settings, silos)
-    rehearsed, note = settled(settings, places)
-    asked = Asked(rehearsed, observer, canaries, places, rounds, seed, real, note)
-    return _rehearsal(asked, carrier(rehearsed)(asked))
+    rehearsed, note = rehearsal_settings(settings, places)
+    asked = RehearsalRequest(rehearsed, observer, canaries, places, rounds, seed, real, note)
+    return _rehearsal(asked, carrier_of(rehearsed)(asked))
 
 
 def _require_memory(canaries: int, rounds: int) -> None:
@@ -150,7 +148,7 @@ def _require_memory(canaries: int, rounds: int) -> None:
         )
 
 
-def _rehearsal(asked: Asked, seen: Seen) -> CanaryRehearsal:
+def _rehearsal(asked: RehearsalRequest, seen: CanaryObservations) -> CanaryRehearsal:
     plan, claim = seen.plan, seen.opening.claim
     event = seen.event or _claimed_event(asked, seen)
     epsilon = None if event is None else _epsilon(event, seen)
@@ -181,20 +179,20 @@ def _rehearsal(asked: Asked, seen: Seen) -> CanaryRehearsal:
     )
 
 
-def _epsilon(event: ev.Event, seen: Seen) -> float | None:
+def _epsilon(event: ev.Event, seen: CanaryObservations) -> float | None:
     """Return the epsilon that is claimed: what the event proves, or as published, what is printed.
 
     What is printed is of all rounds.  None where it is infinite.
     """
     claim = seen.opening.claim
-    if seen.opening.as_published and seen.rounds == rounds_made(seen.plan):
+    if seen.opening.as_published and seen.rounds == rounds_to_simulate(seen.plan):
         return claim.epsilon
     # Certified from above: a claim below the truth would be contradicted by a sound run.
     proven = account(event, delta=claim.delta, neighbours=claim.neighbours).epsilon.upper
     return proven if math.isfinite(proven) else None
 
 
-def _claimed_event(asked: Asked, seen: Seen) -> ev.Event | None:
+def _claimed_event(asked: RehearsalRequest, seen: CanaryObservations) -> ev.Event | None:
     """Return what the plan claims of the rounds made, before this observer; None for nothing."""
     require_observer(seen.plan, asked.observer)
     event = seen.plan.seen_by(asked.observer, by_phase(seen.plan, seen.rounds))

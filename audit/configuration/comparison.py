@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import RoundIntent, RoundRelease
 from ...accountant.records.field_codec import LATER
-from ...fl.frame import expected_log
-from ...fl.frame.expected_log import AtMost, NotStated
+from ...fl.frame import expected_log, expected_opening
+from ...fl.frame.expected_log import NotStated
+from ...fl.frame.expected_opening import AtMost
 from ..ledger.entries import Ledger, SpentIntent
 from .first_line import Comparison, Difference, sentence_of, shown
 from .logged_configuration import LoggedConfiguration
@@ -96,7 +97,7 @@ class _LogComparison:
 
     def _opening(self) -> None:
         opened = self.ledger.opened
-        for path, fact in expected_log.OPENING:
+        for path, fact in expected_opening.OPENING:
             if path == "sealed" and opened.sealed is None:
                 continue  # an earlier version did not say; else it is `lacking`
             try:
@@ -106,7 +107,7 @@ class _LogComparison:
                 continue
             self._differs(path, expected, _at(opened, path), 1)
         try:
-            security = expected_log.security_of(self.given)
+            security = expected_opening.security_of(self.given)
         except NotStated as missing:
             self.missing.append(str(missing))
         except PrivplanError as error:
@@ -117,7 +118,7 @@ class _LogComparison:
     def _recoveries(self) -> None:
         """Compare where randomness comes from after each recovery."""
         try:
-            expected = expected_log.source(self.given)
+            expected = expected_opening.source(self.given)
         except NotStated:
             return
         for recovery in self.ledger.recoveries:
@@ -127,7 +128,7 @@ class _LogComparison:
     def _evaluations(self) -> None:
         """Find measurements of test data that no configuration, or another one, declares public."""
         try:
-            expected = expected_log.test_source(self.given)
+            expected = expected_opening.test_source(self.given)
         except NotStated:
             return  # an earlier version had no such key
         for number, record in self.ledger.evaluations:
@@ -187,7 +188,7 @@ class _LogComparison:
 
     def _expected(
         self, intent: RoundIntent, values: int | None, number: int
-    ) -> expected_log.Phase | None:
+    ) -> expected_log.ExpectedPhase | None:
         try:
             if intent.phase not in expected_log.phase_names(self.given):
                 return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import RunOpen
 from ...fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
-from ...fl.frame import expected_log
+from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
 from ...fl.settings.logged_tables import idle_tables, tables_in
 from .first_line import ADDED_KEYS, MAX_VALUE_CHARACTERS, is_current, missing_from_first_line
@@ -87,7 +87,7 @@ class LoggedConfiguration:
             return
         known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED_KEYS}
         for key in sorted(map(str, source.keys() - known.keys())):
-            if (name, key) in expected_log.LATER:
+            if (name, key) in expected_opening.LATER:
                 self._values[name, key] = source[key]
             else:
                 self.not_stated.append(f"[{name}] {key:.40}")

@@ -56,7 +56,7 @@ def one_round(
 ) -> dict[str, list[int]]:
     """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
     from ...fl.parties.network import SERVER
-    from ...fl.uldp.weighting.published_parties import Updates, wide
+    from ...fl.uldp.weighting.published_messages import Updates, wide
     from ..attacks import transcripts
 
     silos, _, size = deltas.shape

@@ -57,9 +57,13 @@ def foreign_first_model(history: History) -> EditFinding | NotStated | None:
     if isinstance(stated, NotStated):
         return stated
     if stated is not None:
-        from ...fl.frame.system import digest
+        from ...fl.frame.model import model_digest
 
-        return None if first == digest(stated) else _another(history, first, digest(stated))
+        return (
+            None
+            if first == model_digest(stated)
+            else _another(history, first, model_digest(stated))
+        )
     names = [("training", "model"), ("data", "name"), ("training", "seed")]
     model, data, seed = (configured_value(history.ledger, *name) for name in names)
     unknown = NotStated(

@@ -23,7 +23,7 @@ from ...accountant.randomness import Streams
 from ...accountant.records import Record
 from ...fl.data.federation import Federation
 from ...fl.data.moments import Moments
-from ...fl.frame.rounds import rehearsed_rounds
+from ...fl.frame.rounds import simulated_rounds
 from ...fl.running.prepared_run import PreparedRun
 from ...fl.settings.schema import Settings
 from .executor import Executor, SerialExecutor
@@ -122,11 +122,11 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     from ...fl.frame.system import build
     from ...fl.models import model_named
     from ...fl.settings.public_test_data import evaluation_data
-    from ...fl.training.local_training import TorchLocal
+    from ...fl.training.local_training import TorchLocalTraining
 
     width, training = math.prod(federation.features.shape[1:]), settings.training
     model = model_named(training.model, width, federation.classes, dropout=training.dropout)
-    system = build(settings, federation, TorchLocal(settings, federation, model), streams)
+    system = build(settings, federation, TorchLocalTraining(settings, federation, model), streams)
     return PreparedRun(
         settings,
         federation,
@@ -145,6 +145,6 @@ def _trained(prepared: PreparedRun) -> Replica:
     odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
     gate = Gate(odometer, DiscardingRecorder(), prepared.streams)
     parameters, state = prepared.system.initial(), prepared.system.initial_state()
-    for _, _, moved in rehearsed_rounds(prepared.system, gate):
+    for _, _, moved in simulated_rounds(prepared.system, gate):
         parameters, state = moved.parameters, moved.state
     return Replica(parameters, Moments.from_arrays(state))

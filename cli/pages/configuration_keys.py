@@ -44,9 +44,9 @@ def _systems() -> str:
 
 def _tables() -> str:
     """Return every table of a configuration with its keys, an empty line between tables."""
-    from ...fl.declarations.registry import family_tables, keys_by_table
+    from ...fl.declarations.registry import keys_by_table, system_tables
 
-    families = family_tables()
+    families = system_tables()
     tables = []
     for name, keys in keys_by_table(everywhere=True).items():
         about = families[name].about if name in families else _TABLE_SUMMARIES[name]

@@ -1,61 +1,72 @@
-"""Canaries: units with a secret coin each, sent through a rehearsal of a run's own settings.
+"""Canaries: units that are in or out by a secret coin, in a rehearsal of a run's settings.
 
-A canary is one claimed unit whose data are as bad as the claim allows, and worse: its row is ten
-times as long as the clip.  It goes through the project's own weights, clip, sample and noise, and
-what an observer sees of it is handed to an audit.  Each system brings its own carrier (`Carrier`),
-of these parts; a package of its own may import all names here.
+A canary is one unit of the claim whose data are worse than the claim allows: its row is ten times
+as long as the clip.  It goes through the system's own weights, clip, sampling and noise, and what
+an observer sees of it is handed to an audit.  Each system brings its own carrier (`Carrier`), made
+of the parts here; other packages may import all of these names.
 """
 
-from .carriers import carrier
-from .coins import Coins, Flags, Floats, Indices, flip
+from .carriers import carrier_of
+from .coins import Coins, flip_coins
 from .federation import canary_federation
-from .injection import MOST_ROWS, Viewing, canary_rows, canary_training
-from .local import NORM, Beside, CanaryLocal
-from .memory_log import Memory, Watching
-from .rehearsal_rounds import by_phase, conduct, rounds_made, training_noise, training_of
-from .rehearsal_settings import PUBLIC, settled, silos_of
-from .request import OWN, REHEARSED, Asked, Carrier, Seen, nobody_beside, require_observer
+from .injection import MAX_CANARY_ROWS, MakeView, canary_rows, canary_training
+from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
+from .memory_log import MemoryLog, RecordingAggregator
+from .rehearsal_rounds import (
+    by_phase,
+    rounds_to_simulate,
+    simulate_rounds,
+    training_noise,
+    training_phase,
+)
+from .rehearsal_settings import PUBLIC_DATASETS, rehearsal_settings, silos_of
+from .request import (
+    OBSERVER_SILO,
+    REHEARSABLE_OBSERVERS,
+    CanaryObservations,
+    Carrier,
+    RehearsalRequest,
+    refuse_real_users,
+    require_observer,
+)
 from .sums import canary_sum
-from .view import Look, View, watched
-from .work import Work, meetings, usual_work
+from .view import ObserveUnits, View, observe_rounds
+from .work import Work, mask_pairs, usual_work
 
 __all__ = [
-    "MOST_ROWS",
-    "NORM",
-    "OWN",
-    "PUBLIC",
-    "REHEARSED",
-    "Asked",
-    "Beside",
-    "CanaryLocal",
+    "CANARY_NORM_IN_CLIPS",
+    "MAX_CANARY_ROWS",
+    "OBSERVER_SILO",
+    "PUBLIC_DATASETS",
+    "REHEARSABLE_OBSERVERS",
+    "CanaryLocalTraining",
+    "CanaryObservations",
     "Carrier",
     "Coins",
-    "Flags",
-    "Floats",
-    "Indices",
-    "Look",
-    "Memory",
-    "Seen",
+    "MakeView",
+    "MemoryLog",
+    "ObserveUnits",
+    "RealUsers",
+    "RecordingAggregator",
+    "RehearsalRequest",
     "View",
-    "Viewing",
-    "Watching",
     "Work",
     "by_phase",
     "canary_federation",
     "canary_rows",
     "canary_sum",
     "canary_training",
-    "carrier",
-    "conduct",
-    "flip",
-    "meetings",
-    "nobody_beside",
+    "carrier_of",
+    "flip_coins",
+    "mask_pairs",
+    "observe_rounds",
+    "refuse_real_users",
+    "rehearsal_settings",
     "require_observer",
-    "rounds_made",
-    "settled",
+    "rounds_to_simulate",
     "silos_of",
+    "simulate_rounds",
     "training_noise",
-    "training_of",
+    "training_phase",
     "usual_work",
-    "watched",
 ]

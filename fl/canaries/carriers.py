@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
-def carrier(settings: Settings) -> Carrier:
-    """Return what carries the system of these settings.
+def carrier_of(settings: Settings) -> Carrier:
+    """Return the carrier of the system of these settings.
 
-    Raises `Unsupported` for a system that none does, and `InvalidInput` for what is no carrier: one
-    such as `canary_training` takes more than `Asked`.
+    Raises `Unsupported` for a system without one, and `InvalidInput` for what is no carrier: one
+    such as `canary_training` takes more than `RehearsalRequest`.
     """
     system = settings.run.system
     declaration = declaration_or_none(system)
@@ -29,10 +29,10 @@ def carrier(settings: Settings) -> Carrier:
             "seen.",
             f"Rehearse one of {carried}, or give its declaration a `carrier`.",
         )
-    carry = declaration.load(declaration.carrier)
+    carrier = declaration.load(declaration.carrier)
     try:
-        inspect.signature(carry).bind(None)
+        inspect.signature(carrier).bind(None)
     except (TypeError, ValueError) as error:
-        reason = TypeError(f"a carrier takes one argument, `Asked`; {error}")
+        reason = TypeError(f"a carrier takes one argument, `RehearsalRequest`; {error}")
         raise declaration.failed(declaration.carrier, reason) from error
-    return cast("Carrier", carry)
+    return cast("Carrier", carrier)

@@ -1,45 +1,40 @@
-"""What decides over a canary: a fair coin, a direction of its own, and a sign for every round."""
+"""The secret of each canary: a fair coin; and its public column and sign in every round."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
-
-Flags: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
-Indices: TypeAlias = NDArray[np.int64]
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Coins:
-    """For each of m units: whether it is in, its first sign (+1 or -1), and its own column.
+    """For each of m units: whether it is in, its first sign (+1 or -1), and its column.
 
-    `columns` is a permutation of 0 to m - 1, so that directions are orthogonal, and no place of a
-    model belongs to a kind of unit.
+    `columns` is a permutation of 0 to m - 1: directions are orthogonal, and the position of a
+    column says nothing about its unit.
     """
 
-    into: Flags
-    signs: Floats
-    columns: Indices
+    into: BoolArray
+    signs: FloatArray
+    columns: IntArray
 
     def __len__(self) -> int:
         return len(self.into)
 
-    def sign(self, number: int) -> Floats:
-        """Return the direction of each unit in round `number`: (m,), +1 or -1.
+    def sign(self, number: int) -> FloatArray:
+        """Return the sign of each unit in round `number`: (m,), +1 or -1.
 
-        It alternates by round: what is the same in all rounds, noise that is used again above all,
-        cancels out, and the canary is left.  All of it is public; the coins alone are not.
+        Signs alternate by round, so that what repeats in all rounds, such as noise that is reused,
+        cancels out and the canary is left.  Signs are public; only the coins are secret.
         """
         return self.signs if number % 2 == 0 else -self.signs
 
 
-def flip(canaries: int, rng: np.random.Generator) -> Coins:
+def flip_coins(canaries: int, rng: np.random.Generator) -> Coins:
     """Return fair coins, signs and columns for so many units."""
     units = validate.count(canaries=canaries)
     return Coins(

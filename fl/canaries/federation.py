@@ -23,6 +23,7 @@ def canary_federation(
     if table.ndim != 2 or not table.size or table.dtype.kind not in "biu" or table.min() < 0:
         raise InvalidInput("`present` must be a table (units, silos) of counts, 0 or above.")
     units, silos = table.shape
+    # One entry of zeros per record: (units, silos) counts to flat indices of units and silos.
     unit, silo = np.nonzero(table)
     times = table[unit, silo].astype(np.int64)
     unit, silo = np.repeat(unit, times), np.repeat(silo, times)

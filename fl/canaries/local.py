@@ -1,11 +1,11 @@
-"""What "training" gives for canaries: rows that are far too long, in a direction of their own.
+"""The "training" of canaries: rows far longer than the clip, each in a direction of its own.
 
-They take the place of what training inside the silos returns, before weights, clip, sample and
-noise, which are the project's own: a canary that is inserted after the clip would not show that
-the clip is missing.
+They replace the result of training inside the silos, before the system's own weights, clip,
+sampling and noise: a canary that is inserted after the clip would not show that the clip is
+missing.
 
-A row holds one number, so that a clip of every number by itself looks like one of the norm: that is
-for the residual tier to see.
+A row has a single number that is not 0, so a clip of each number by itself looks like a clip of the
+norm; the residual tier of the audit tells these apart.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms.clip import Sparse
 from ..data.federation import Federation
-from ..frame.system import Parameters
-from ..training.local_training import Local, Part, Rows
-from .coins import Coins, Flags, Floats, Indices
+from ..frame.model import Parameters
+from ..training.local_training import LocalTraining, Rows, UpdateBlock
+from .coins import Coins
 
-NORM: Final = 10.0
-"""The norm of a canary's row, in clips: what is missing of the clip shows tenfold."""
+CANARY_NORM_IN_CLIPS: Final = 10.0
+"""The norm of a canary's row, in clips: a missing clip shows tenfold."""
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
-    """Real users beside the canaries: how they train, a model of how many numbers, how many."""
+class RealUsers:
+    """Real users beside the canaries: their training, the length of their model, their data."""
 
-    local: Local
+    local: LocalTraining
     width: int
     federation: Federation
 
 
-class CanaryLocal:
+class CanaryLocalTraining:
     """Training in which canary j is the user after all real ones, and moves its own column alone.
 
-    `federation` is that of `canary_federation`; rows are `NORM` times as long as `clip`.  A unit
-    whose coin says in moves the sum along its sign of the round (`Coins.sign`); one whose coin says
-    out moves it the other way with `opposite` (the relation replace-one), and else not at all,
-    whether it has records or not.  The model of the real users stands in the first places, the
-    canaries' columns after it.
+    `federation` is made by `canary_federation`; a row is `CANARY_NORM_IN_CLIPS` times `clip` long.
+    A unit whose coin says in moves the sum along its sign of the round (`Coins.sign`); one whose
+    coin says out moves it the other way with `opposite` (the relation replace-one), and otherwise
+    not at all, whether it has records or not.  The real users' model comes first in the vector,
+    the canaries' columns follow.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CanaryLocal:
         *,
         clip: float,
         opposite: bool = False,
-        beside: Beside | None = None,
+        beside: RealUsers | None = None,
     ) -> None:
         self._first = 0 if beside is None else beside.federation.users
         self._width = 0 if beside is None else beside.width
@@ -65,9 +65,9 @@ class CanaryLocal:
             )
         self._coins, self._federation, self._beside = coins, federation, beside
         out = -1.0 if opposite else 0.0
-        self._length = NORM * clip * np.where(coins.into, 1.0, out)
-        self.columns: Indices = self._width + coins.columns
-        """The place of each unit in the model: (m,)."""
+        self._length = CANARY_NORM_IN_CLIPS * clip * np.where(coins.into, 1.0, out)
+        self.columns: IntArray = self._width + coins.columns
+        """The column of each unit in the model: (m,)."""
         self.width = self._width + len(coins)
 
     def use(self, federation: Federation) -> None:
@@ -81,23 +81,25 @@ class CanaryLocal:
         return model
 
     def user_deltas(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: Parameters, users: Sequence[IntArray], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield what each user that takes part moves the model by, by user and silo."""
         if self._beside is not None:
-            own = self._real(users)
-            for part in self._beside.local.user_deltas(parameters[: self._width], own, number):
-                yield self._widened(part)
+            real = self._real(users)
+            model = parameters[: self._width]
+            for block in self._beside.local.user_deltas(model, real, number):
+                yield self._widened(block)
         yield self._rows(users, number, 1.0)
 
     def user_gradients(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: Parameters, users: Sequence[IntArray], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield the gradients that move the model as `user_deltas` says: its negatives."""
         if self._beside is not None:
-            own = self._real(users)
-            for part in self._beside.local.user_gradients(parameters[: self._width], own, number):
-                yield self._widened(part)
+            real = self._real(users)
+            model = parameters[: self._width]
+            for block in self._beside.local.user_gradients(model, real, number):
+                yield self._widened(block)
         yield self._rows(users, number, -1.0)
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
@@ -107,45 +109,45 @@ class CanaryLocal:
         """
         rows = np.zeros((self._federation.silos, self.width))
         if self._beside is not None:
-            own = parameters[: self._width]
-            rows[:, : self._width] = self._beside.local.silo_deltas(own, number)
+            model = parameters[: self._width]
+            rows[:, : self._width] = self._beside.local.silo_deltas(model, number)
+        # Row of canary j: +-(norm) in its own column, in every silo where it has records.
         present = self._federation.counts[self._first :] > 0
         moved = self._length * self._coins.sign(number)
         rows[:, self.columns] += np.where(present, moved[:, None], 0.0).T
         return rows
 
-    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
+    def record_gradients(self, models: Rows, chosen: IntArray, step: int) -> Rows:
         """Return the gradient of each record at its silo's model: (records, D)."""
         rows = np.zeros((len(chosen), self.width))
         unit = self._federation.user[chosen] - self._first
         canary = unit >= 0
         if self._beside is not None:
-            own = models[:, : self._width]
-            real = self._beside.local.record_gradients(own, chosen[~canary], step)
+            real_models = models[:, : self._width]
+            real = self._beside.local.record_gradients(real_models, chosen[~canary], step)
             rows[~canary, : self._width] = real
         which = unit[canary]
         moved = self._length[which] * self._coins.sign(step)[which]
+        # A gradient is minus the direction in which the unit pulls the model.
         rows[np.flatnonzero(canary), self.columns[which]] = -moved
         return rows
 
-    def _rows(self, users: Sequence[Indices], number: int, times: float) -> Part:
+    def _rows(self, users: Sequence[IntArray], number: int, times: float) -> UpdateBlock:
         """Return one row for each canary in each silo where it takes part."""
-        unit = [own[own >= self._first] - self._first for own in users]
-        silo = np.repeat(np.arange(len(users)), [len(own) for own in unit])
+        unit = [here[here >= self._first] - self._first for here in users]
+        silo = np.repeat(np.arange(len(users)), [len(here) for here in unit])
         which = np.concatenate(unit)
-        moves: Flags = self._length[which] != 0.0
+        moves: BoolArray = self._length[which] != 0.0
         which, silo = which[moves], silo[moves]
-        moved: Floats = times * self._length[which] * self._coins.sign(number)[which]
+        moved: FloatArray = times * self._length[which] * self._coins.sign(number)[which]
         rows = Sparse(self.columns[which][:, None], moved[:, None], self.width)
-        return Part(self._first + which, silo, rows)
+        return UpdateBlock(self._first + which, silo, rows)
 
-    def _real(self, users: Sequence[Indices]) -> list[Indices]:
-        return [own[own < self._first] for own in users]
+    def _real(self, users: Sequence[IntArray]) -> list[IntArray]:
+        return [here[here < self._first] for here in users]
 
-    def _widened(self, part: Part) -> Part:
+    def _widened(self, block: UpdateBlock) -> UpdateBlock:
         """Return real users' rows as rows of the whole model."""
-        values: NDArray[np.float64] = (
-            part.rows.dense() if isinstance(part.rows, Sparse) else part.rows
-        )
+        values: FloatArray = block.rows.dense() if isinstance(block.rows, Sparse) else block.rows
         columns = np.broadcast_to(np.arange(self._width), values.shape)
-        return Part(part.user, part.silo, Sparse(columns, values, self.width))
+        return UpdateBlock(block.user, block.silo, Sparse(columns, values, self.width))

@@ -1,4 +1,4 @@
-"""A log in memory, and a look at what reaches whom."""
+"""A log in memory, and an aggregator that records what silos send."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..aggregation.sums import Aggregator, Silo, Sum
 from ..parties.network import Network, silo_name
 
 
-class Memory:
-    """A recorder that keeps public records in memory, and nothing of what would be sealed."""
+class MemoryLog:
+    """A log that keeps its public records in memory, and discards what would be sealed."""
 
     def __init__(self) -> None:
         self.records: list[records.Record] = []
@@ -24,19 +24,19 @@ class Memory:
         return len(self.records) - 1
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        """Forget the items; a commitment to nothing stands in their place."""
+        """Discard the items; return zeros in place of commitments."""
         return dict.fromkeys(items, "0" * 64)
 
     def settle(self) -> None:
-        """There is no disk."""
+        """Do nothing: there is no disk to write to."""
 
 
-class Watching:
-    """An aggregator that adds nothing of its own and shows what the last round sent.
+class RecordingAggregator:
+    """An aggregator that passes everything on to another one, and records the last round.
 
-    `sent` holds each silo's integers, as it sent them: what a server sees in the clear, and what
-    each silo knows of itself.  `sum` is what arrived.  Nothing before the noise passes here.  Silos
-    in `missing` send nothing in any round.
+    `sent` holds each silo's integers as it sent them, noise included: what a server sees in the
+    clear, and what each silo knows of itself.  `sum` is their sum as it arrived.  Silos in
+    `missing` send nothing in any round.
     """
 
     def __init__(self, inner: Aggregator, *, missing: Collection[int] = ()) -> None:
@@ -46,23 +46,23 @@ class Watching:
 
     @property
     def security(self) -> records.Security | None:
-        """Those of the aggregator that is watched."""
+        """The public parameters of the inner aggregator's protocol."""
         return self._inner.security
 
     @property
     def network(self) -> Network | None:
-        """That of the aggregator that is watched."""
+        """The network of the inner aggregator."""
         return self._inner.network
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
-        """Return the sum of what the silos make, as the aggregator that is watched does."""
+        """Return the sum of what the silos send, as the inner aggregator adds it up."""
         self.sent = {}
-        own = [partial(self._keep, place, silo) for place, silo in enumerate(silos)]
-        self.sum = self._inner.total(number, own, length)
+        recorded = [partial(self._record, index, silo) for index, silo in enumerate(silos)]
+        self.sum = self._inner.total(number, recorded, length)
         return self.sum
 
-    def _keep(self, place: int, silo: Silo) -> IntArray:
-        if place in self._missing:
-            raise MissingParty(f"{silo_name(place)} is missing from this rehearsal.")
-        self.sent[place] = silo()
-        return self.sent[place]
+    def _record(self, index: int, silo: Silo) -> IntArray:
+        if index in self._missing:
+            raise MissingParty(f"{silo_name(index)} is missing from this rehearsal.")
+        self.sent[index] = silo()
+        return self.sent[index]

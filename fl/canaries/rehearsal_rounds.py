@@ -1,6 +1,6 @@
-"""Rounds of a system without a folder, and how many of its plan they are.
+"""The rounds of a rehearsal: made in memory, under the gate and the odometer of a run.
 
-What canaries know of phases and of how a round is made stands here, and nowhere else.
+All that canaries need to know about phases, and about how a round is made, is here.
 """
 
 from __future__ import annotations
@@ -14,36 +14,40 @@ from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
 from ...accountant.randomness import Streams
-from ..frame.phases import shared_out
-from ..frame.rounds import rehearsed_rounds
-from .memory_log import Memory
+from ..frame.phases import rounds_by_phase
+from ..frame.rounds import simulated_rounds
+from .memory_log import MemoryLog
 
 if TYPE_CHECKING:
     from ...accountant.plan import Plan, PlannedPhase
-    from ..frame.system import Parameters, System
+    from ..frame.model import Parameters
+    from ..frame.system import System
 
-Each: TypeAlias = "Callable[[int, Parameters, Parameters], None]"
+AfterRound: TypeAlias = "Callable[[int, Parameters, Parameters], None]"
 """Called after a release with its round, the model before it and the model after it."""
 
 
-def conduct(system: System, streams: Streams, *, rounds: int | None = None, each: Each) -> Memory:
-    """Make the rounds of a system (those of its plan, or fewer), and return the log of them.
+def simulate_rounds(
+    system: System, streams: Streams, *, rounds: int | None = None, each: AfterRound
+) -> MemoryLog:
+    """Make the planned rounds of a system, or the first `rounds`, and return their log.
 
-    The gate, the odometer and the order of things are those of a run; there is no folder, and the
-    log is in memory.  Raises what the system raises.
+    Gate, odometer and the order of intents and releases are those of a run; the log is in memory.
+    `each` is called after every release.  Raises what the system raises.
     """
     _require_models_only(system)
-    plan, opening, log = system.plan(), system.opening(), Memory()
+    plan, opening, log = system.plan(), system.opening(), MemoryLog()
+    # Without a claim there is no budget that an odometer could refuse by.
     promises = not opening.as_published and opening.claim.epsilon is not None
     gate = Gate(Odometer.for_plan(plan) if promises else None, log, streams)
     with np.errstate(all="ignore"):
-        for number, model, moved in rehearsed_rounds(system, gate, most=rounds):
+        for number, model, moved in simulated_rounds(system, gate, most=rounds):
             each(number, model, moved.parameters)
     return log
 
 
 def _require_models_only(system: System) -> None:
-    """Raise `Unsupported` for a system with a phase that is one release of something else."""
+    """Raise `Unsupported` for a system with a phase that releases something else than models."""
     others = [phase.name for phase in system.phases if phase.once is not None]
     if others:
         raise Unsupported(
@@ -53,24 +57,24 @@ def _require_models_only(system: System) -> None:
         )
 
 
-def rounds_made(plan: Plan, rounds: int | None = None) -> int:
-    """Return how many models are made: those planned, or `rounds` if that is fewer."""
+def rounds_to_simulate(plan: Plan, rounds: int | None = None) -> int:
+    """Return the number of rounds: those planned, or `rounds` if that is fewer."""
     planned = sum(phase.rounds for phase in plan.phases)
     return planned if rounds is None else min(rounds, planned)
 
 
 def by_phase(plan: Plan, rounds: int) -> list[int]:
-    """Return how many of the first `rounds` rounds of a plan belong to each phase."""
-    return shared_out(plan.phases, rounds)
+    """Return how many of the first `rounds` rounds of a plan fall into each phase."""
+    return rounds_by_phase(plan.phases, rounds)
 
 
-def training_of(plan: Plan) -> PlannedPhase:
+def training_phase(plan: Plan) -> PlannedPhase:
     """Return the phase of a plan in which canaries take part: the last one."""
     return plan.phases[-1]
 
 
 def training_noise(plan: Plan) -> float:
     """Return the noise multiplier of that phase, which has one wherever something is promised."""
-    noise = training_of(plan).noise_multiplier
+    noise = training_phase(plan).noise_multiplier
     assert noise is not None
     return noise

@@ -1,4 +1,4 @@
-"""Settings as they are rehearsed: how many silos, and training alone, with the run's own noise."""
+"""The settings of a rehearsal: the number of silos, and the training alone with the run's noise."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..frame.system import build
 from ..settings.schema import Settings
 from .coins import Coins
 from .federation import canary_federation
-from .local import CanaryLocal
-from .rehearsal_rounds import training_noise, training_of
+from .local import CanaryLocalTraining
+from .rehearsal_rounds import training_noise, training_phase
 
-PUBLIC: Final = ("digits", "breast-cancer")
+PUBLIC_DATASETS: Final = ("digits", "breast-cancer")
 """Data sets whose records are public."""
 
 
@@ -27,7 +27,7 @@ def silos_of(settings: Settings, silos: int | None = None) -> int:
     """
     known = settings.data.silos
     if known is None:
-        known = _fixed(settings.data.name)
+        known = _silos_of_dataset(settings.data.name)
     if silos is not None and validate.count(silos=silos) != known:
         raise InvalidInput(
             f"`silos` is {silos}; the settings have {known}.",
@@ -37,43 +37,44 @@ def silos_of(settings: Settings, silos: int | None = None) -> int:
     return known
 
 
-def settled(settings: Settings, silos: int) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings to rehearse, and what was left out of them.
+def rehearsal_settings(settings: Settings, silos: int) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings of the rehearsal, and notes on what is left out.
 
-    Moments that are released to normalise features are not rehearsed: canaries have no features.
-    The noise of the training stays what the run's plan makes it, with the moments paid for.
-    Transcripts are not kept.
+    The private release of feature moments is left out, as canaries have no features; the noise of
+    the training stays that of the run's plan, in which the moments are paid for.  Transcripts are
+    not kept.
     """
-    own = replace(settings, security=replace(settings.security, keep_transcripts=False))
-    if own.data.normalisation != "private":
-        return own, ()
-    noise, rounds = _training_of(own, silos)
+    rehearsed = replace(settings, security=replace(settings.security, keep_transcripts=False))
+    if rehearsed.data.normalisation != "private":
+        return rehearsed, ()
+    noise, rounds = _training_of(rehearsed, silos)
     return replace(
-        own,
-        run=replace(own.run, rounds=rounds),
-        data=replace(own.data, normalisation="public"),
+        rehearsed,
+        run=replace(rehearsed.run, rounds=rounds),
+        data=replace(rehearsed.data, normalisation="public"),
         privacy=replace(
-            own.privacy, epsilon=None, noise_multiplier=noise, normalisation_noise=None
+            rehearsed.privacy, epsilon=None, noise_multiplier=noise, normalisation_noise=None
         ),
     ), ("the release of private moments is not rehearsed; the claim is that of the training alone",)
 
 
 def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
-    """Return the noise and the rounds of the training, as the run's plan finds them."""
+    """Return noise multiplier and rounds of the training in the plan of the run."""
     from ...accountant.randomness import Streams
     from ..datasets.registry import scaling_of
 
+    # Two canaries suffice: noise and rounds of a plan depend on no record.
     features = int(np.size(scaling_of(settings.data.name).lower))
     present = np.ones((2, silos), np.int64)
     federation = canary_federation(present, features=features)
     coins = Coins(np.ones(2, bool), np.ones(2), np.arange(2))
-    local = CanaryLocal(coins, federation, clip=settings.training.clip)
+    local = CanaryLocalTraining(coins, federation, clip=settings.training.clip)
     plan = build(settings, federation, local, Streams.secure()).plan()
-    return training_noise(plan), training_of(plan).rounds
+    return training_noise(plan), training_phase(plan).rounds
 
 
-def _fixed(name: str) -> int:
-    """Return the silos of a data set that are its own, or the number that others are dealt to."""
+def _silos_of_dataset(name: str) -> int:
+    """Return the number of silos of a data set: its own, or the default."""
     if name == "heart-disease":
         from ..datasets.heart_disease import CENTRES
 

@@ -1,9 +1,10 @@
-"""What a carrier is asked, what it returns, and which observers it can be asked about.
+"""The request that a carrier is given, the observations that it returns, and whose they can be.
 
 A system whose declaration names a carrier (`fl.declarations.declaration.Declaration.carrier`) can
-be rehearsed and attacked.  A carrier is one function, from `Asked` to `Seen`: it builds the system
-of the settings, puts canaries into it, lets it make its rounds, and says what one observer saw of
-each of them.  It judges nothing; scores, thresholds and verdicts are the audit's.
+be rehearsed and attacked.  A carrier is one function, from `RehearsalRequest` to
+`CanaryObservations`: it builds the system of the settings, puts canaries into it, lets it make its
+rounds, and returns what one observer saw of each of them.  It judges nothing; scores, thresholds
+and verdicts are the audit's.
 """
 
 from __future__ import annotations
@@ -14,34 +15,34 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.randomness import Streams
 from ..observers.names import MODEL, SERVER, SILO
 from ..observers.words import phrase
-from .coins import Flags, Floats, Indices
 
 if TYPE_CHECKING:
     from ...accountant import events as ev
     from ...accountant.plan import Plan
-    from ..frame.system import Opening
+    from ..frame.opening import OpeningStatement
     from ..settings.schema import Settings
 
 _ATTACKER: Final = 20
 """Names the stream of the attacker's own randomness: coins, signs and columns."""
 
-OWN: Final = 0
-"""The silo that watches, where a silo does."""
+OBSERVER_SILO: Final = 0
+"""The index of the observing silo, where the observer is a silo."""
 
-REHEARSED: Final = (MODEL, SERVER, SILO)
-"""Before whom units can be put in and seen."""
+REHEARSABLE_OBSERVERS: Final = (MODEL, SERVER, SILO)
+"""The observers that a rehearsal can have."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is rehearsed: settings without private moments, for whom, how many units and rounds.
+class RehearsalRequest:
+    """A request to rehearse a system with canaries before one observer.
 
-    - `settings`: those of the run, as `fl.canaries.rehearsal_settings` leaves them.
-    - `observer`: whose view is returned; a carrier refuses one that it cannot take
+    - `settings`: those of `fl.canaries.rehearsal_settings`, without private moments.
+    - `observer`: whose observations are returned; a carrier refuses what it cannot rehearse
       (`require_observer`).
     - `canaries`: how many units are put in or left out, 2 or above; `silos`: how many silos.
     - `rounds`: fewer rounds than planned; None: all.
@@ -71,8 +72,8 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """What one observer saw of each of m canaries in `rounds` rounds.
+class CanaryObservations:
+    """The observations of one observer: one number for each of m canaries in each round.
 
     - `coins`: (m,), whether the unit was in, by a fair coin of its own (`flip`).
     - `observations`: (rounds, m), one number for each unit in each round: what the observer saw in
@@ -83,7 +84,7 @@ class Seen:
     - `rate`: the probability with which a unit takes part in a round, as far as this observer does
       not know the sample; in (0, 1].
     - `plan`, `opening`: those of the system that was rehearsed; `rounds`: how many of its rounds
-      were made (`conduct`).
+      were made (`simulate_rounds`).
     - `groups`: (m,), the silo that a unit lies in, -1 where it lies in all; None: in all.
     - `note`: what was assumed, and what was left out, a sentence each.
     - `event`: what is claimed of the rounds, where that is not the plan's own view of the observer.
@@ -92,19 +93,20 @@ class Seen:
     that is negative or not finite: of such a thing no test could be made.
     """
 
-    coins: Flags
-    observations: Floats
+    coins: BoolArray
+    observations: FloatArray
     shift: float
     rate: float
     plan: Plan
-    opening: Opening
+    opening: OpeningStatement
     rounds: int
-    groups: Indices | None = None
+    groups: IntArray | None = None
     note: tuple[str, ...] = ()
     event: ev.Event | None = None
 
     def __post_init__(self) -> None:
         units = len(self.coins)
+        # A carrier is another package's code: what it returns is checked before any test.
         shapes = {
             "coins": (self.coins.shape == (units,) and self.coins.dtype == bool, "(m,) of bools"),
             "observations": (
@@ -130,7 +132,7 @@ class Seen:
 
 
 class Carrier(Protocol):
-    """What puts canaries into a system and returns what an observer sees of them.
+    """The function that puts canaries into a system and returns what an observer sees of them.
 
     A declaration names it as `module:attribute`.  Its parts are here for every package: `flip` for
     the coins, `canary_federation` and `CanaryLocal` where units enter by training, `canary_rows`
@@ -138,14 +140,14 @@ class Carrier(Protocol):
     rounds.  It goes through the system's own clip, weights, sample and noise: a canary that is put
     in after the clip would not show that the clip is missing.
 
-    It draws coins from `asked.rng()` and noise from `asked.streams()`, and from nothing else, so
-    that a seeded rehearsal repeats; it reads no private record and writes nothing.  It raises
+    It draws coins from `request.rng()` and noise from `request.streams()`, and from nothing else,
+    so that a seeded rehearsal repeats; it reads no private record and writes nothing.  It raises
     `InvalidInput` for an observer that the plan does not know, and `Unsupported`, with what to do
     instead, for what it cannot rehearse.
     """
 
-    def __call__(self, asked: Asked, /) -> Seen:
-        """Return what `asked.observer` sees of `asked.canaries` units."""
+    def __call__(self, request: RehearsalRequest, /) -> CanaryObservations:
+        """Return what `request.observer` sees of `request.canaries` units."""
 
 
 def require_observer(plan: Plan, observer: str) -> None:
@@ -154,20 +156,20 @@ def require_observer(plan: Plan, observer: str) -> None:
     Raises `Unsupported` for one that nobody rehearses.
     """
     validate.choice(tuple(plan.guarantees), observer=observer)
-    if observer not in REHEARSED:
+    if observer not in REHEARSABLE_OBSERVERS:
         raise Unsupported(
             f"What {phrase(observer)} sees is not rehearsed with canaries.",
             "What it holds of a unit, and what its weights tell, would have to be staged for each "
             "silo.",
-            f"Give one of {', '.join(REHEARSED)} as `observer`.",
+            f"Give one of {', '.join(REHEARSABLE_OBSERVERS)} as `observer`.",
         )
 
 
-def nobody_beside(asked: Asked, why: str) -> None:
-    """Raise `InvalidInput` where public records are to train beside canaries, and cannot."""
-    if asked.real:
+def refuse_real_users(request: RehearsalRequest, why: str) -> None:
+    """Raise `InvalidInput` where real users were requested beside the canaries."""
+    if request.real:
         raise InvalidInput(
-            f"Nobody trains beside the canaries of {asked.settings.run.system}.",
+            f"Nobody trains beside the canaries of {request.settings.run.system}.",
             why,
             "Leave `real` out.",
         )

@@ -1,4 +1,4 @@
-"""What an observer sees of each canary in a round, and the rounds in which it is looked at."""
+"""An observer's view of each canary in a round, and the rounds in which it is recorded."""
 
 from __future__ import annotations
 
@@ -8,58 +8,63 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.randomness import Streams
-from .coins import Coins, Flags, Floats, Indices
-from .rehearsal_rounds import conduct, rounds_made
-from .request import Asked, Seen, require_observer
+from .coins import Coins
+from .rehearsal_rounds import rounds_to_simulate, simulate_rounds
+from .request import CanaryObservations, RehearsalRequest, require_observer
 
 if TYPE_CHECKING:
-    from ..frame.system import Parameters, System
+    from ..frame.model import Parameters
+    from ..frame.system import System
 
-Look: TypeAlias = "Callable[[Parameters, Parameters], Floats]"
-"""From the models before and after a round to what is seen of each unit: (m,)."""
+ObserveUnits: TypeAlias = "Callable[[Parameters, Parameters], FloatArray]"
+"""From the models before and after a round to one observation of each unit: (m,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What an observer sees of m units, as `Seen` describes it.
+    """What an observer sees of m units, as `CanaryObservations` describes it.
 
-    `look` returns one number for each unit, in units of the noise that is claimed, with the sign
-    that the unit had in the round (`Coins.sign`).  `joined` says which units took part in the last
-    round, where the observer knows that: then a round that a unit missed counts as `missed`, half
-    way between in and out, and `rate` is 1.  Without `alternates` units keep their first sign.
+    `look` returns one number for each unit, in units of the claimed noise, with the sign that the
+    unit has in the round (`Coins.sign`).  Where the observer knows the sample, `joined` returns
+    which units took part in the last round, `rate` is 1, and a round that a unit missed is recorded
+    as `missed`, half way between in and out.  Without `alternates` units keep their first sign.
     """
 
     shift: float
-    look: Look
+    look: ObserveUnits
     rate: float = 1.0
-    joined: Callable[[], Flags] | None = None
+    joined: Callable[[], BoolArray] | None = None
     missed: float = 0.0
-    groups: Indices | None = None
+    groups: IntArray | None = None
     note: tuple[str, ...] = ()
     alternates: bool = True
 
 
-def watched(asked: Asked, system: System, coins: Coins, view: View, streams: Streams) -> Seen:
-    """Make the rounds of a system, and return what is seen in them.
+def observe_rounds(
+    request: RehearsalRequest, system: System, coins: Coins, view: View, streams: Streams
+) -> CanaryObservations:
+    """Make the rounds of a system, and return what the observer sees of the units.
 
     `streams` are those that the system was built with.  Raises as `require_observer`, and what the
     system raises.
     """
     plan = system.plan()
-    require_observer(plan, asked.observer)
-    rounds = rounds_made(plan, asked.rounds)
-    seen: Floats = np.empty((rounds, len(coins)))
+    require_observer(plan, request.observer)
+    rounds = rounds_to_simulate(plan, request.rounds)
+    seen: FloatArray = np.empty((rounds, len(coins)))
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
+        # With the sign taken out, a unit that is in is seen at +shift in every round.
         sign = coins.sign(number) if view.alternates else coins.signs
         row = view.look(before, after) * sign
-        if view.joined is not None:  # a round that the unit is known to have missed says nothing
+        if view.joined is not None:  # a round that a unit is known to have missed tells nothing
             row = np.where(view.joined(), row, view.missed)
         seen[number - 1] = row
 
-    conduct(system, streams, rounds=asked.rounds, each=each)
-    return Seen(
+    simulate_rounds(system, streams, rounds=request.rounds, each=each)
+    return CanaryObservations(
         coins=coins.into,
         observations=seen,
         shift=view.shift,

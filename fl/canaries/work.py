@@ -1,4 +1,4 @@
-"""How much work a round of a rehearsal is, roughly: to hours, not to minutes."""
+"""Rough estimates of the work of a rehearsal: right to hours, not to minutes."""
 
 from __future__ import annotations
 
@@ -10,32 +10,30 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
-BY_ROWS: Final = 1_000
-"""Canaries of a system that does not train and names no number: each has a column of its own."""
+USUAL_ROW_CANARIES: Final = 1_000
+"""Canaries of a system without training whose declaration names no number."""
 
 
 class Work(Protocol):
-    """What says how much a round costs; a declaration names it as `canary_work`."""
+    """The function that estimates a round's work; a declaration names it as `canary_work`."""
 
     def __call__(self, settings: Settings, silos: int, canaries: int, /) -> int:
         """Return about how many steps of half a microsecond a round takes."""
 
 
-def meetings(settings: Settings, silos: int) -> int:
-    """Return how many meetings of silos a round has: in the clear each sends once.
-
-    Otherwise every two of them share a mask.
-    """
+def mask_pairs(settings: Settings, silos: int) -> int:
+    """Return how many pairs of silos share a mask in a round; in the clear, how many silos send."""
     return silos if settings.security.aggregation == "plain" else silos**2
 
 
 def usual_work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of a round in which all canaries go through together."""
-    return 1_000 * meetings(settings, silos) + canaries * silos
+    # A pair of silos costs about as much as a thousand canaries in one silo.
+    return 1_000 * mask_pairs(settings, silos) + canaries * silos
 
 
 def work_of(settings: Settings) -> Work:
-    """Return what says how much work a round of these settings is."""
+    """Return the function that estimates a round's work under these settings."""
     declaration = declaration_or_none(settings.run.system)
     if declaration is None or declaration.canary_work is None:
         return usual_work
@@ -47,7 +45,7 @@ def usual_canaries(settings: Settings) -> int | None:
     declaration = declaration_or_none(settings.run.system)
     usual = None if declaration is None else declaration.canaries
     if declaration is not None and usual is None and not declaration.trains:
-        return BY_ROWS
+        return USUAL_ROW_CANARIES
     if usual is None or isinstance(usual, int):
         return usual
     return usual.get(settings.security.aggregation)

@@ -65,7 +65,7 @@ def load(
             "Features are not normalised by statistics of private records here.",
             "Such statistics are a release, and must be drawn by an accounted mechanism.",
             "Load with `normalisation='none'`, release the moments"
-            " (`fl.frame.private_normalisation.Normalising`), and apply them.",
+            " (`fl.frame.private_normalisation.MomentsRelease`), and apply them.",
         )
     validate.choice(("public", "none"), normalisation=normalisation)
     chosen = np.random.default_rng(0) if rng is None else rng

@@ -95,13 +95,13 @@ class Declaration:
         `promises`     whether it promises anything; where not, [privacy] is refused
         `trains`       whether it trains a model; where not, it has no [training]
     What it does, by references:
-        `make`         the function that makes the system (`fl.frame.system.Maker`)
+        `make`         the function that makes the system (`fl.frame.system.SystemFactory`)
         `data`         what it makes of data: settings to a federation and digests of its records
                        (`fl.running.run_data.Source`); None: a data set, dealt to users and silos
         `measure`      how it is measured: a prepared run and what it released to numbers by name
                        (`fl.running.measuring.Measure`); None: the metrics of the model
         `determines`   what its configuration determines of its log
-                       (`fl.frame.expected_log.Determines`);
+                       (`fl.frame.expected_log.ExpectedLog`);
                        None: nothing is compared but what is of every system
         `carrier`      the function that puts canaries in and returns what an observer sees of
                        them (`fl.canaries.Carrier`); None where nobody can

@@ -96,7 +96,7 @@ def with_use_for(table: str, key: str) -> tuple[str, ...]:
     return tuple(name for name, system in declared().items() if system.has_use_for(table, key))
 
 
-def family_tables(among: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
+def system_tables(among: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
     """Return the tables of a configuration that only some systems have, by name.
 
     `among` are the systems whose tables are meant; all that are installed, if None.
@@ -127,7 +127,7 @@ _KEYS_WITH_SYSTEM_NAMES: Final[Mapping[str, tuple[Key, ...]]] = {
 
 def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
     """Return the keys of every table; with `everywhere`, those of other packages too."""
-    families = family_tables(None if everywhere else built_in())
+    families = system_tables(None if everywhere else built_in())
     return {**_KEYS_WITH_SYSTEM_NAMES, **{name: table.keys for name, table in families.items()}}
 
 

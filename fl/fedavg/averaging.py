@@ -1,10 +1,12 @@
-"""FedAvg across silos, without noise: what privacy costs is measured against it.
+"""FedAvg across silos, without noise: the baseline that private systems are compared with.
 
     x + eta_g / |S| sum_s (x_s - x)
 
-Two-sided learning rates: eta_l in the silos, eta_g at the server.  Nothing is clipped and nothing
-is hidden, and every round says so.  Source: DEFAULT in Kato, Xiong, Takagi, Cao and Yoshikawa 2024,
-*Uldp-FL*, arXiv 2308.12210, section 5; Yang, Fang and Liu 2021, arXiv 2101.11203.
+There are two learning rates, eta_l in the silos and eta_g at the server.  Nothing is clipped and no
+noise is added, and every round states `no-guarantee`.
+
+Source: DEFAULT in Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210,
+section 5; Yang, Fang and Liu 2021, arXiv 2101.11203.
 """
 
 from __future__ import annotations
@@ -19,16 +21,18 @@ from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import Plan, PlannedPhase, plan_given_noise
 from ..aggregation.sums import float_sum
 from ..data.federation import Federation
+from ..frame.model import Parameters, Round, model_digest
+from ..frame.opening import OpeningStatement
 from ..frame.phases import Phase
-from ..frame.promise import PHASE, claimed
+from ..frame.promise import TRAINING_PHASE, claimed
+from ..frame.requirements import require_aggregation, require_public_normalisation
 from ..frame.rounds import Draft, NoisySum, make_round
-from ..frame.setup import Setup, public_features_only, require_aggregation, setup
+from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
-from ..frame.system import Opening, Parameters, Round, digest
 from ..observers.names import MODEL
 from ..observers.reaches import reaches_of
 from ..observers.route import Route
-from ..training.local_training import Local
+from ..training.local_training import LocalTraining
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -39,13 +43,13 @@ NO_NOISE: Final = ev.NoGuarantee("no noise")
 
 
 class FedAvg:
-    """Federated averaging; it promises nothing."""
+    """Federated averaging, without any guarantee."""
 
     state = State()
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        public_features_only(setup)
+        require_public_normalisation(setup)
         require_aggregation(setup)
         self.aggregator = setup.aggregator
 
@@ -55,19 +59,21 @@ class FedAvg:
         return self.setup.name
 
     def plan(self) -> Plan:
-        """Return the plan, whose epsilon is infinite."""
+        """Return the plan of all rounds, whose epsilon is infinite."""
         return self._plan
 
     def restate(self, planned: records.Planned) -> None:
-        """State what a log announced; nothing is promised either way."""
+        """Do nothing: no announcement of a log changes a plan without a guarantee."""
 
-    def opening(self) -> Opening:
-        """Return what the run states first: no epsilon."""
-        own = self.setup
-        planned = records.Planned(own.rounds, {"model": self._plan.seen_by("model")})
-        population = records.Population(own.users, own.silos)
-        claim = claimed(own.privacy, None)
-        return Opening(claim, planned, population, own.aggregation, self.aggregator.security)
+    def opening(self) -> OpeningStatement:
+        """Return what the first line of the log states: a claim without an epsilon."""
+        setup = self.setup
+        planned = records.Planned(setup.rounds, {"model": self._plan.seen_by("model")})
+        population = records.Population(setup.users, setup.silos)
+        claim = claimed(setup.privacy, None)
+        return OpeningStatement(
+            claim, planned, population, setup.aggregation, self.aggregator.security
+        )
 
     def initial(self) -> Parameters:
         """Return the model that the first round starts from."""
@@ -75,7 +81,7 @@ class FedAvg:
 
     @property
     def network(self) -> Network | None:
-        """Between whom messages travel, where updates are masked."""
+        """The parties and their messages; None where updates are sent in the clear."""
         return self.aggregator.network
 
     @property
@@ -84,7 +90,7 @@ class FedAvg:
         return (Phase(self._plan.phases[-1], 1, self.round),)
 
     def initial_state(self) -> Arrays:
-        """Return the state that the first round starts from: none."""
+        """Return no state: nothing is kept between rounds."""
         return {}
 
     def round(
@@ -94,34 +100,35 @@ class FedAvg:
         gate: Gate,
         state: Arrays | None = None,  # noqa: ARG002
     ) -> Round:
-        """Make one round: train in every silo, and average."""
-        own = self.setup
+        """Make one round: train in every silo and take the mean of the updates."""
+        setup = self.setup
 
         def work(_: Ticket) -> Draft:
-            rows = own.local.silo_deltas(parameters, number)
-            total = NoisySum(float_sum(self.aggregator, number, rows), float(own.silos))
+            # x_s - x of every silo, (silos, D), without a clip.
+            rows = setup.local.silo_deltas(parameters, number)
+            total = NoisySum(float_sum(self.aggregator, number, rows), float(setup.silos))
             return Draft(
-                parameters + total.times(own.training.global_rate),
+                parameters + total.times(setup.training.global_rate),
                 normaliser=records.Normaliser("constant", total.constant),
                 clip_enforced=False,
             )
 
-        route = Route(own.aggregation, own.silos, self.aggregator.security)
+        route = Route(setup.aggregation, setup.silos, self.aggregator.security)
         return make_round(gate, _intent(number, parameters, route), work)
 
     @cached_property
     def _plan(self) -> Plan:
-        own = self.setup
-        phase = PlannedPhase(PHASE, None, NO_NOISE, own.rounds, {"model": NO_NOISE})
+        setup = self.setup
+        phase = PlannedPhase(TRAINING_PHASE, None, NO_NOISE, setup.rounds, {"model": NO_NOISE})
         return plan_given_noise(
             [phase],
-            delta=own.privacy.delta,
-            neighbours=own.privacy.neighbours,
-            unit=own.privacy.unit,
+            delta=setup.privacy.delta,
+            neighbours=setup.privacy.neighbours,
+            unit=setup.privacy.unit,
         )
 
 
-def fedavg(settings: Settings, federation: Federation, local: Local, _: Streams) -> FedAvg:
+def fedavg(settings: Settings, federation: Federation, local: LocalTraining, _: Streams) -> FedAvg:
     """Return FedAvg."""
     return FedAvg(setup(settings, federation, local))
 
@@ -129,11 +136,11 @@ def fedavg(settings: Settings, federation: Federation, local: Local, _: Streams)
 def _intent(number: int, parameters: Parameters, route: Route) -> records.RoundIntent:
     return records.RoundIntent(
         round=number,
-        phase=PHASE,
+        phase=TRAINING_PHASE,
         event=NO_NOISE,
         contribution=records.Contribution(math.inf, "l2", "user", "whole"),
         noise=records.Noise("none", 0.0, shares=0, draws=0),
         sensitivity=math.inf,
-        model_in=digest(parameters),
+        model_in=model_digest(parameters),
         reaches=reaches_of((MODEL,), route),
     )

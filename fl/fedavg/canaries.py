@@ -6,21 +6,29 @@ import math
 
 import numpy as np
 
-from ..canaries import NORM, Asked, Floats, Indices, Seen, View, canary_training
-from ..frame.system import Parameters, System
+from ...accountant.arrays import FloatArray, IntArray
+from ..canaries import (
+    CANARY_NORM_IN_CLIPS,
+    CanaryObservations,
+    RehearsalRequest,
+    View,
+    canary_training,
+)
+from ..frame.model import Parameters
+from ..frame.system import System
 
 
-def carry(asked: Asked) -> Seen:
-    """Return what who sees the model sees of each unit, in the length of what it sends."""
-    # Nothing is clipped, so a unit may move the model as far as it likes: by anything.
-    clip = asked.settings.training.clip
+def simulate(request: RehearsalRequest) -> CanaryObservations:
+    """Return what an observer of the model sees of each unit, in units of the unit's own row."""
+    # Nothing is clipped, so any length of a canary's row will do.
+    clip = request.settings.training.clip
     clip = clip if math.isfinite(clip) else 1.0
-    length = asked.settings.training.global_rate * NORM * clip
+    length = request.settings.training.global_rate * CANARY_NORM_IN_CLIPS * clip
 
-    def view(_: System, columns: Indices) -> View:
-        def look(before: Parameters, after: Parameters) -> Floats:
+    def view(_: System, columns: IntArray) -> View:
+        def look(before: Parameters, after: Parameters) -> FloatArray:
             return np.asarray((after[columns] - before[columns]) / length)
 
         return View(0.0, look)
 
-    return canary_training(asked, clip=clip, view=view)
+    return canary_training(request, clip=clip, view=view)

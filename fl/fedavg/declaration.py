@@ -15,6 +15,6 @@ SYSTEMS: Final = (
         promises=False,
         uses=("training.local_rate", "training.local_epochs", "training.batch", "training.dropout"),
         determines=f"{__package__}.expected_log:FEDAVG",
-        carrier=f"{__package__}.canaries:carry",
+        carrier=f"{__package__}.canaries:simulate",
     ),
 )

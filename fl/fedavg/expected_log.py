@@ -1,4 +1,4 @@
-"""What a configuration of FedAvg determines of the log of its run: rounds without noise."""
+"""What a configuration of FedAvg fixes of its run's log: rounds without clip and noise."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 from ...accountant.records import Contribution, Noise, Normaliser, RoundIntent, Sampling, Weights
 from ..declarations.declaration import Read
-from ..frame.expected_log import Determines, Phase
+from ..frame.expected_log import ExpectedLog, ExpectedPhase
 
 
-def _phase(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del intent, values
-    return Phase(
+    return ExpectedPhase(
         Contribution(math.inf, "l2", "user", "whole"),
         Noise("none", 0.0, shares=0, draws=0),
         math.inf,
@@ -23,4 +23,4 @@ def _phase(read: Read, intent: RoundIntent, values: int | None) -> Phase:
     )
 
 
-FEDAVG: Final = Determines(_phase)
+FEDAVG: Final = ExpectedLog(_phase)

@@ -17,18 +17,16 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ..datasets.registry import SHAPES
 
-Floats: TypeAlias = NDArray[np.float64]
-
-_HIDDEN: Final = 30
-_BLOCKS: Final = 5
+_MLP_WIDTH: Final = 30
+_MLP_HIDDEN_LAYERS: Final = 5
 
 
 @dataclass(frozen=True)
-class Drawn:
+class UniformParameters:
     """Parameters of one array after the other, uniform in +-1 / sqrt(`fan_in`)."""
 
     sizes: tuple[int, ...]
@@ -36,14 +34,14 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class ConstantParameters:
     """Parameters that are the same number."""
 
     size: int
     value: float
 
 
-Part: TypeAlias = Drawn | Fixed
+ModelPart: TypeAlias = UniformParameters | ConstantParameters
 
 
 def initial_digest(model: object, data: object, seed: object, *, fused: bool = False) -> str | None:
@@ -56,8 +54,8 @@ def initial_digest(model: object, data: object, seed: object, *, fused: bool = F
     parts = _PARTS.get(model) if isinstance(model, str) else None
     if shape is None or parts is None or type(seed) is not int or seed < 0:
         return None
-    made = _made(parts(*shape), seed, _fused if fused else _apart)
-    return hashlib.sha256(made.tobytes()).hexdigest()
+    vector = _draw_parts(parts(*shape), seed, _rounded_once if fused else _rounded_twice)
+    return hashlib.sha256(vector.tobytes()).hexdigest()
 
 
 def initial_size(model: object, data: object) -> int | None:
@@ -66,61 +64,72 @@ def initial_size(model: object, data: object) -> int | None:
     parts = _PARTS.get(model) if isinstance(model, str) else None
     if shape is None or parts is None:
         return None
-    return sum(part.size if isinstance(part, Fixed) else sum(part.sizes) for part in parts(*shape))
+    return sum(
+        part.size if isinstance(part, ConstantParameters) else sum(part.sizes)
+        for part in parts(*shape)
+    )
 
 
-def _made(parts: list[Part], seed: int, draw: Callable[[Floats, float], Floats]) -> Floats:
+def _draw_parts(
+    parts: list[ModelPart], seed: int, draw: Callable[[FloatArray, float], FloatArray]
+) -> FloatArray:
+    # One generator for all layers, in their order: the draws depend on the order.
     rng = np.random.default_rng(seed)
-    found: list[Floats] = []
+    arrays: list[FloatArray] = []
     for part in parts:
-        if isinstance(part, Fixed):
-            found.append(np.full(part.size, part.value))
+        if isinstance(part, ConstantParameters):
+            arrays.append(np.full(part.size, part.value))
             continue
-        reach = 1.0 / math.sqrt(part.fan_in)
-        found += [draw(rng.random(size), reach) for size in part.sizes]
-    return np.concatenate(found).astype("<f8")
+        bound = 1.0 / math.sqrt(part.fan_in)
+        arrays += [draw(rng.random(size), bound) for size in part.sizes]
+    return np.concatenate(arrays).astype("<f8")
 
 
-def _apart(words: Floats, reach: float) -> Floats:
+def _rounded_twice(uniforms: FloatArray, bound: float) -> FloatArray:
     """Return low + width x u, rounded twice, as `Generator.uniform` computes it."""
-    return -reach + (reach - -reach) * words
+    return -bound + (bound - -bound) * uniforms
 
 
-def _fused(words: Floats, reach: float) -> Floats:
+def _rounded_once(uniforms: FloatArray, bound: float) -> FloatArray:
     """Return the same, rounded once: the exact product with the error of its rounding."""
-    low, width = Fraction(-reach), Fraction(reach - -reach)
-    return np.array([float(low + width * Fraction(one)) for one in words.tolist()])
+    # Exact rationals, rounded once at the end, as a fused multiply-add does.
+    low, width = Fraction(-bound), Fraction(bound - -bound)
+    return np.array([float(low + width * Fraction(uniform)) for uniform in uniforms.tolist()])
 
 
-def _linear(inputs: int, outputs: int) -> Drawn:
-    return Drawn((outputs * inputs, outputs), inputs)
+def _linear(inputs: int, outputs: int) -> UniformParameters:
+    return UniformParameters((outputs * inputs, outputs), inputs)
 
 
-def _one_score(features: int, _: int) -> list[Part]:
+def _one_score(features: int, _: int) -> list[ModelPart]:
     return [_linear(features, 1)]
 
 
-def _softmax(features: int, classes: int) -> list[Part]:
+def _softmax(features: int, classes: int) -> list[ModelPart]:
     return [_linear(features, classes)]
 
 
-def _mlp(features: int, classes: int) -> list[Part]:
-    parts: list[Part] = []
-    for inputs in (features, *[_HIDDEN] * (_BLOCKS - 1)):
-        parts += [_linear(inputs, _HIDDEN), Fixed(_HIDDEN, 1.0), Fixed(_HIDDEN, 0.0)]
-    return [*parts, _linear(_HIDDEN, classes)]
+def _mlp(features: int, classes: int) -> list[ModelPart]:
+    parts: list[ModelPart] = []
+    for inputs in (features, *[_MLP_WIDTH] * (_MLP_HIDDEN_LAYERS - 1)):
+        parts += [
+            _linear(inputs, _MLP_WIDTH),
+            ConstantParameters(_MLP_WIDTH, 1.0),
+            ConstantParameters(_MLP_WIDTH, 0.0),
+        ]
+    return [*parts, _linear(_MLP_WIDTH, classes)]
 
 
-def _cnn(_: int, classes: int) -> list[Part]:
+def _cnn(_: int, classes: int) -> list[ModelPart]:
     return [
-        Drawn((10 * 25, 10), 25),
-        Drawn((20 * 250, 20), 250),
+        UniformParameters((10 * 25, 10), 25),
+        UniformParameters((20 * 250, 20), 250),
         _linear(320, 50),
         _linear(50, classes),
     ]
 
 
-_PARTS: Final[Mapping[str, Callable[[int, int], list[Part]]]] = {
+_PARTS: Final[Mapping[str, Callable[[int, int], list[ModelPart]]]] = {
     "logistic": _one_score,
     "cox": _one_score,
     "softmax": _softmax,

@@ -1,7 +1,7 @@
-"""Phases: the parts of a run, each with its plan, its rounds' numbers, and what one of them does.
+"""The phases of a run: for each its plan, the numbers of its rounds, and how one round is made.
 
-Rounds are numbered through the whole run.  `[run] rounds` counts those from 1 on; what is made
-before them has the number 0.
+Rounds are numbered through the whole run.  `[run] rounds` counts those from 1 on; a phase that
+releases something before the first model has the number 0.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.mechanisms import Gate
 from ...accountant.plan import PlannedPhase
+from .model import Parameters, Round
 from .state import Arrays, State
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
-    from .system import Parameters, Round
 
-MakeRound: TypeAlias = "Callable[[int, Parameters, Gate, Arrays], Round]"
-"""From a round's number, the model and the state that the last round left, to what it releases."""
+MakeRound: TypeAlias = Callable[[int, Parameters, Gate, Arrays], Round]
+"""From a round's number, the last model, the gate and the last state, to the round's result."""
 
-Keep: TypeAlias = Callable[[Arrays], None]
-"""Keeps the result of a phase that cannot be made again, durably."""
+SaveArrays: TypeAlias = Callable[[Arrays], None]
+"""Writes the result of a phase that cannot be repeated to disk."""
 
 
 @dataclass(frozen=True, eq=False)
-class Follow:
-    """What follows from the result of a phase: the arrays as they are used, and the federation.
+class PhaseOutcome:
+    """What follows from a single release: its arrays as later rounds use them, and the federation.
 
-    `federation` is what is trained and measured on from then on; None where it stays the same.
+    `federation` replaces the one that is trained and measured on; None leaves it as it is.
     """
 
     arrays: Arrays
@@ -38,37 +38,39 @@ class Follow:
 
 
 @dataclass(frozen=True, eq=False)
-class Once:
-    """What a phase releases that is no model, and that no other release can replace.
+class SingleRelease:
+    """One release of something else than a model, made once in a run.
 
     - `what`: its name in messages, such as "the moments that features are normalised by".
-    - `state`: the arrays that it leaves, public; they stay in the state of the run.
-    - `release(gate, keep)`: one intent and one release, or an error.  It calls `keep` before the
-      release stands in the log: noise that was drawn is gone with the process that drew it, and
-      the plan pays for no second release.  What is kept counts for nothing without the release.
-    - `digest(arrays)`: SHA-256 of what was released, as `aggregate` of the release names it.
-    - `follow(arrays)`: what follows from it; called when it was made, and again on resume.
+    - `state`: names and shapes of the public arrays that it adds to the state of the run.
+    - `release(gate, keep)`: makes one intent and one release, or raises an error.  It calls `keep`
+      with the arrays before the release is logged: a process that is killed would lose the noise
+      that it drew, and the plan pays for no second draw.  Kept arrays count only once the log has
+      the release.
+    - `digest(arrays)`: SHA-256 of the released values, as `aggregate` of the release states it.
+    - `follow(arrays)`: the consequences; called after the release, and again on resume.
     """
 
     what: str
     state: State
-    release: Callable[[Gate, Keep], Arrays]
+    release: Callable[[Gate, SaveArrays], Arrays]
     digest: Callable[[Arrays], str]
-    follow: Callable[[Arrays], Follow]
+    follow: Callable[[Arrays], PhaseOutcome]
 
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """One phase of a system: what is planned, the number of its first round, and what one does.
+    """One phase of a system: its plan, the number of its first round, and how a round is made.
 
-    Either `make` makes each round, which releases a model, or the phase is one release of something
-    else (`once`).  Raises `InvalidInput` for neither, both, and more than one such release.
+    Either `make` makes every round, each of which releases a model, or `once` makes the single
+    release of something else.  Raises `InvalidInput` for neither or both, and where `once` is
+    planned with more than one round.
     """
 
     plan: PlannedPhase
     first: int
     make: MakeRound | None = None
-    once: Once | None = None
+    once: SingleRelease | None = None
 
     def __post_init__(self) -> None:
         if (self.make is None) == (self.once is None) or (self.once and self.plan.rounds != 1):
@@ -80,19 +82,20 @@ class Phase:
 
     @property
     def name(self) -> str:
-        """Its name in the plan and in the log."""
+        """The name of the phase in the plan and in the log."""
         return self.plan.name
 
     @property
     def last(self) -> int:
-        """The number of its last round; `first` - 1 where it has none."""
+        """The number of the last round; `first` - 1 where there is none."""
         return self.first + self.plan.rounds - 1
 
 
 def checked_phases(phases: Sequence[Phase], planned: Sequence[PlannedPhase]) -> tuple[Phase, ...]:
-    """Return phases whose rounds follow one another; raise `InvalidInput` for others.
+    """Return the phases of a system as a tuple; raise `InvalidInput` unless they fit the plan.
 
-    They are those of the plan, in its order, and no two of them have a round's number in common.
+    They must be the phases of the plan, in its order, and their rounds must be numbered upwards
+    without an overlap.
     """
     listed = tuple(phases)
     for phase in listed:
@@ -122,44 +125,49 @@ def checked_phases(phases: Sequence[Phase], planned: Sequence[PlannedPhase]) -> 
             "What is released is what was planned, phase by phase.",
             "List the phases of the plan, in its order.",
         )
-    due = 0
+    # A phase before the first model may have the number 0; rounds of models start at 1.
+    next_number = 0
     for phase in listed:
-        if phase.first < due:
+        if phase.first < next_number:
             raise InvalidInput(
-                f"The first round of the phase {phase.name!r} is {phase.first}; it must be {due} "
-                "or above.",
+                f"The first round of the phase {phase.name!r} is {phase.first}; it must be "
+                f"{next_number} or above.",
                 "Rounds are known by their numbers, in the log and on resume.",
                 "Number them through the whole run; those from 1 on are the rounds of [run].",
             )
-        due = max(phase.last + 1, 1)
+        next_number = max(phase.last + 1, 1)
     return listed
 
 
-def require_kept_first(once: Once, gate: Gate, earlier: int, whose: str) -> None:
-    """Raise `InvalidInput` where a result is kept after its release stands in the log.
+def require_saved_before_release(once: SingleRelease, gate: Gate, earlier: int, whose: str) -> None:
+    """Raise `InvalidInput` where a system saves its single release after it was logged.
 
-    `earlier` is how many releases the gate had recorded before the phase, and `whose` names the
-    system with its package.
+    `earlier` is how many releases the gate had recorded before the phase; `whose` names the system
+    and its package in the error.
     """
     if gate.releases != earlier:
-        raise _lying(f"{whose} keeps {once.what} after their release", "Call `keep` before `close`")
+        raise _refused(
+            f"{whose} keeps {once.what} after their release", "Call `keep` before `close`"
+        )
 
 
-def require_one_release(once: Once, state: Arrays, gate: Gate, earlier: int, whose: str) -> None:
-    """Raise `InvalidInput` unless a phase made one release, of what it kept; as above."""
-    kept = {name: state[name] for name in once.state.shapes if name in state}
-    if kept.keys() != once.state.shapes.keys():
-        raise _lying(
+def require_one_release(
+    once: SingleRelease, state: Arrays, gate: Gate, earlier: int, whose: str
+) -> None:
+    """Raise `InvalidInput` unless the phase made exactly one release, of the arrays it saved."""
+    saved = {name: state[name] for name in once.state.shapes if name in state}
+    if saved.keys() != once.state.shapes.keys():
+        raise _refused(
             f"{whose} released {once.what}, and kept nothing", "Call `keep` before `close`"
         )
-    if gate.releases != earlier + 1 or gate.aggregate != once.digest(kept):
-        raise _lying(
+    if gate.releases != earlier + 1 or gate.aggregate != once.digest(saved):
+        raise _refused(
             f"{whose} keeps {once.what} that are not those of one release in its log",
             "Keep what `close` is given as `aggregate`, under one intent",
         )
 
 
-def _lying(what: str, step: str) -> InvalidInput:
+def _refused(what: str, step: str) -> InvalidInput:
     return InvalidInput(
         f"{what}.",
         "A run goes on from what stands in its log, and from nothing else.",
@@ -168,17 +176,17 @@ def _lying(what: str, step: str) -> InvalidInput:
 
 
 def last_round(phases: Sequence[Phase]) -> int:
-    """Return the number of the last round, which is how many `[run] rounds` may ask for."""
+    """Return the number of the last round of all phases."""
     return max((phase.last for phase in phases if phase.plan.rounds), default=0)
 
 
-def shared_out(planned: Sequence[PlannedPhase], rounds: int) -> list[int]:
-    """Return how many of the first `rounds` rounds of a plan belong to each phase."""
-    shares = []
+def rounds_by_phase(planned: Sequence[PlannedPhase], rounds: int) -> list[int]:
+    """Return how many of the first `rounds` rounds of a plan fall into each phase."""
+    counts = []
     for phase in planned:
-        shares.append(min(phase.rounds, rounds))
-        rounds -= shares[-1]
-    return shares
+        counts.append(min(phase.rounds, rounds))
+        rounds -= counts[-1]
+    return counts
 
 
 def _names(names: Sequence[str]) -> str:

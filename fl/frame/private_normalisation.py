@@ -1,15 +1,15 @@
-"""The phase in which moments of the features are released, before anything is trained on them.
+"""The private release of the feature moments that records are normalised by, before the training.
 
     silo s sends   sum_u w_su row_su + N(0, sigma^2 B^2 / |S|)
 
-where row_su holds the first and second moments of user u's records in silo s, scaled from their
-public range, of L2 norm at most B (`datasets.normalise.bounded_moments_contributions`), and w_su
-is the weight that the user has there in training, sum_s w_su <= 1.  So a user who goes moves the
-sum by B, whatever its records are; all silos take part, all users are in it, and it is released
-once.  The sum is divided by |U|, or, where weights need not sum to 1 (`uniform`), by their sum,
-which is a value of the same noisy vector.
+row_su holds the first and second moments of user u's records in silo s, scaled by the features'
+public range, with L2 norm at most B (`fl.data.normalise.bounded_moments_contributions`); w_su is
+the user's weight there in training, sum_s w_su <= 1.  Adding or removing a user therefore moves the
+sum by at most B, whatever its records are.  It is released once, over all users and silos.  The sum
+is divided by |U| or, where weights need not sum to 1 (`uniform`), by the noisy sum of the weights,
+which is released in the same vector.
 
-Whoever sees a model sees the moments too: without them the model cannot be used.
+An observer of the model sees the moments too: without them the model cannot be used.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import Gate, Gaussian, RoundDescription
 from ...accountant.plan import PlannedPhase
 from ...accountant.records import Reach
@@ -40,27 +41,30 @@ from ..data.moments import Moments
 from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..settings.schema import SecuritySettings
-from .phases import Follow, Keep, Once, Phase
+from .phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
 from .state import Arrays, State
 
 NORMALISE: Final = "normalise"
 """The name of the phase."""
 
-ROUND: Final = 0
-"""Its one round, before the first round of training."""
+MOMENTS_ROUND: Final = 0
+"""The number of its one round, before the first round of training."""
 
-MOMENTS: Final = "the moments that features are normalised by"
+MOMENTS_DESCRIPTION: Final = "the moments that features are normalised by"
 
 
 @dataclass(frozen=True, eq=False)
-class Normalising:
-    """One noisy sum of users' moments; nothing is drawn until `release`.
+class MomentsRelease:
+    """One noisy sum of the users' moments; nothing is drawn before `release`.
 
-    `federation` has features as they are read, `lower` and `upper` are their public range, for each
-    feature or for all.  `rule` is that of the weights, `noise_multiplier` sigma above, and
-    `aggregator` adds up what silos send, as `security` says, and `coalitions` are those of the
-    server with silos for which there is a view beside that of `security`.  Raises `InvalidInput`
-    for noise that is not above 0 and another rule.
+    - `noise_multiplier`: sigma above; `rule`: how users are weighted, `uniform` or `records`.
+    - `federation`: the records with raw features; `lower`, `upper`: the public range of each
+      feature, or of all.
+    - `aggregator`: adds up what silos send, by the protocol that `security` configures.
+    - `coalitions`: sizes of coalitions of the server with silos that get an event of their own,
+      beside `security.colluders`.
+
+    Raises `InvalidInput` for noise that is not above 0, and for another rule.
     """
 
     noise_multiplier: float
@@ -79,26 +83,26 @@ class Normalising:
 
     @property
     def counted(self) -> bool:
-        """Whether the sum of all weights is released too, as it is no public constant."""
+        """Whether the sum of all weights is released too, where it is no public constant."""
         return self.rule == "uniform" and self.federation.silos > 1
 
     @cached_property
     def mechanism(self) -> Gaussian:
         """The noise of the one sum."""
-        own = self.federation
+        federation = self.federation
         bound = normalise.contribution_bound(self._width, counted=self.counted)
         return weighted_sum(
             self.noise_multiplier,
             bound=bound,
-            users=own.users,
-            silos=own.silos,
+            users=federation.users,
+            silos=federation.silos,
             rule=self.rule,
             tolerated_dropouts=self.security.dropouts,
         )
 
     @cached_property
     def views(self) -> Mapping[str, ev.Event]:
-        """What each observer sees of it."""
+        """Its event for each observer."""
         return weighted_views(
             self.noise_multiplier,
             silos=self.federation.silos,
@@ -112,7 +116,7 @@ class Normalising:
 
     @property
     def reaches(self) -> Mapping[str, Reach]:
-        """What of it reaches each observer, as the frame's table has it; nobody is drawn."""
+        """Which of its messages reach each observer, by the aggregation; nobody is sampled."""
         route = Route(
             self.security.aggregation,
             self.federation.silos,
@@ -122,34 +126,38 @@ class Normalising:
         return reaches_of(self.views, route)
 
     def restate(self, views: Mapping[str, ev.Event]) -> None:
-        """State from now on what a log announced; what is drawn is the same."""
+        """Take over the events that a log announced, on resume; the noise is the same."""
         self.__dict__["views"] = dict(views)
 
     @property
     def phase(self) -> PlannedPhase:
-        """The phase as it stands in a plan: one round, its noise given."""
+        """The phase in a plan: one round, with noise that is given."""
         return PlannedPhase(NORMALISE, self.noise_multiplier, self.views["model"], 1, self.views)
 
     def as_phase(self, use: Callable[[Federation], None]) -> Phase:
-        """Return the phase as a system lists it; `use` is given the federation, normalised."""
+        """Return the phase of a system; `use` is called with the normalised federation."""
 
-        def release(gate: Gate, keep: Keep) -> Arrays:
+        def release(gate: Gate, keep: SaveArrays) -> Arrays:
             return self.release(gate, lambda moments: keep(moments.to_arrays())).to_arrays()
 
         def digest(arrays: Arrays) -> str:
-            return _known(arrays).digest
+            return _moments_in(arrays).digest
 
-        def follow(arrays: Arrays) -> Follow:
-            moments = self.moments(_known(arrays).released)
+        def follow(arrays: Arrays) -> PhaseOutcome:
+            moments = self.moments(_moments_in(arrays).released)
             federation = moments.applied(self.federation)
             use(federation)
-            return Follow(moments.to_arrays(), federation)
+            return PhaseOutcome(moments.to_arrays(), federation)
 
-        return Phase(self.phase, ROUND, once=Once(MOMENTS, self.state, release, digest, follow))
+        return Phase(
+            self.phase,
+            MOMENTS_ROUND,
+            once=SingleRelease(MOMENTS_DESCRIPTION, self.state, release, digest, follow),
+        )
 
     @property
     def state(self) -> State:
-        """The arrays that stay: what was released, and what follows from it for each feature."""
+        """The arrays that it adds to the state: the release; range, mean and scale by feature."""
         features = (self._width,)
         return State(
             normalisation_released=(2 * self._width + self.counted,),
@@ -160,77 +168,82 @@ class Normalising:
         )
 
     def release(self, gate: Gate, keep: Callable[[Moments], None]) -> Moments:
-        """Release the moments: one intent and one release, or an error and nothing to go on with.
+        """Make the one intent and the one release; return the moments.
 
-        `keep` is called before the release stands in the log, with what cannot be made again; it
-        is worth nothing to a run whose log does not have the release.  Raises what it raises.
+        `keep` is called with the moments before the release is logged, as they cannot be drawn
+        again; what it keeps counts only once the log has the release.  Raises what `keep` raises.
         """
         mechanism = self.mechanism
-        others = {who: event for who, event in self.views.items() if who != "model"}
+        others = {observer: event for observer, event in self.views.items() if observer != "model"}
         about = RoundDescription(
-            ROUND,
+            MOMENTS_ROUND,
             NORMALISE,
             views=others,
             event_override=self.views["model"],
             reaches=self.reaches,
         )
+        # All that the log states before the draw: bound, noise, weights and who sees what.
         intent = mechanism.intent(about, self.neighbours)
         width = 2 * self._width + self.counted
         again = Recomputed(intent, mechanism, self.federation.silos, width)
-        totals = self.totals(again)  # before the intent: a run that is cut off here spends nothing
+        totals = self.totals(again)  # before the intent, so that a crash here spends nothing
         with gate.open(intent) as ticket:
             watch = Residuals().watch(intent.noise)
-            arrived = noisy_sum(self.aggregator, ROUND, mechanism, ticket, totals, NORMALISE, watch)
-            made = self.moments(mechanism.units(arrived.total))
-            keep(made)
+            arrived = noisy_sum(
+                self.aggregator, MOMENTS_ROUND, mechanism, ticket, totals, NORMALISE, watch
+            )
+            moments = self.moments(mechanism.units(arrived.total))
+            keep(moments)
             ticket.close(
-                aggregate=made.content,
+                aggregate=moments.content,
                 sealed={**watch.items(), **again.items(totals)},
-                values=made.released.size,
+                values=moments.released.size,
                 shares=len(arrived.silos),
             )
-        return made
+        return moments
 
-    def totals(self, again: Recomputed | None = None) -> list[NDArray[np.int64]]:
-        """Return the sum of each silo on the grid, without noise: private.
+    def totals(self, again: Recomputed | None = None) -> list[IntArray]:
+        """Return each silo's sum without noise, integers on the mechanism's grid; private.
 
-        `again` is shown every row, and its weight.
+        `again` is given every row with its weight, and recomputes the sums for the sealed sidecar.
         """
-        own, groups = self.federation, self.federation.by_silo()
-        weights = checked_weights(user_weights(self.rule, own.counts))
-        found = []
-        for silo in range(own.silos):
-            held = groups.records(silo)
+        federation, by_silo = self.federation, self.federation.by_silo()
+        weights = checked_weights(user_weights(self.rule, federation.counts))
+        totals = []
+        for silo in range(federation.silos):
+            records = by_silo.records(silo)
             rows = normalise.bounded_moments_contributions(
-                own.features[held],
-                own.user[held],
-                users=own.users,
+                federation.features[records],
+                federation.user[records],
+                users=federation.users,
                 lower=self.lower,
                 upper=self.upper,
                 counted=self.counted,
             ).rows
             present = np.flatnonzero(weights[:, silo] > 0.0)
-            chosen, heavy = rows[present], weights[present, silo]
+            # Only users with a weight here are in the sum; without records it is 0.
+            user_rows, user_weight = rows[present], weights[present, silo]
             if again is not None:
-                where = np.full(len(present), silo)
-                again.add(chosen, where, norms_of(chosen), heavy, present)
-            found.append(self.mechanism.total(chosen, heavy))
-        return found
+                silos = np.full(len(present), silo)
+                again.add(user_rows, silos, norms_of(user_rows), user_weight, present)
+            totals.append(self.mechanism.total(user_rows, user_weight))
+        return totals
 
-    def moments(self, released: NDArray[np.float64]) -> Moments:
-        """Return what follows from the noisy sum; a post-processing, the same whenever it is made.
+    def moments(self, released: FloatArray) -> Moments:
+        """Return the moments that the noisy sum gives: post-processing, the same in every call.
 
         Raises `InvalidInput` for a vector of another length.
         """
-        own = self.federation
-        lower, upper = (self._each(one) for one in (self.lower, self.upper))
+        federation = self.federation
+        # A function of the released vector and public constants alone, so it costs nothing.
+        lower, upper = self._by_feature(self.lower), self._by_feature(self.upper)
         mean, scale = normalise.moments_from_sum(
             released,
-            users=own.users,
+            users=federation.users,
             lower=lower,
             upper=upper,
             deviation=self.mechanism.std,
-            fewest=own.users / own.silos if self.counted else None,
+            fewest=federation.users / federation.silos if self.counted else None,
         )
         return Moments(np.asarray(released, np.float64), lower, upper, mean, scale)
 
@@ -238,13 +251,13 @@ class Normalising:
     def _width(self) -> int:
         return math.prod(self.federation.features.shape[1:])
 
-    def _each(self, values: ArrayLike) -> NDArray[np.float64]:
+    def _by_feature(self, values: ArrayLike) -> FloatArray:
         """Return one value for each feature: (d,)."""
         record = self.federation.features.shape[1:]
         return np.broadcast_to(np.asarray(values, np.float64), record).reshape(-1).copy()
 
 
-def _known(arrays: Arrays) -> Moments:
+def _moments_in(arrays: Arrays) -> Moments:
     moments = Moments.from_arrays(arrays)
     assert moments is not None  # the names were checked
     return moments

@@ -1,8 +1,10 @@
-"""One round, as every system makes it: an intent, what is drawn under it, and a release.
+"""One round as every system makes it: an intent, the draw of the noise, and a release.
 
-The order is the gate's: the intent is paid for and safe in the log before anything is drawn, and
-what was made is handed on once its release is in the log.  A system says what is its own: what it
-sums, and how that moves its model (`Draft`).
+    intent   paid from the budget and written to the log before anything is drawn
+    draw     the system computes its noisy sum and the next model (`Draft`)
+    release  written to the log; only then is the model handed on
+
+A crash at any point leaves a round that is paid for; none is ever released without being paid.
 """
 
 from __future__ import annotations
@@ -12,15 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, kind_of, with_article
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
-from .state import Arrays, State, state_digest, states
-from .system import Parameters, Round, System, digest
+from .model import Parameters, Round, finite_model, model_digest
+from .state import Arrays, State, declared_state, state_digest
+from .system import System
 
 if TYPE_CHECKING:
     from ..declarations.declaration import Declaration
@@ -28,17 +31,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """What a round is about to release.
+    """The result of a round before its release.
 
-    `parameters` is the new model (D,) and `state` what is kept beside it, both functions of
-    released values.  `aggregate` is the noisy sum (or what follows from it), of which the log keeps
-    a digest; `shares` is how many shares of the noise arrived, where not all must.  `normaliser` is
-    what the sum was divided by, a public constant.  `sealed` is for the trusted auditor alone.
+    - `parameters`: the next model (D,); `state`: the arrays beside it.  Both are functions of
+      released values alone.
+    - `aggregate`: the noisy sum, or a function of it; the log keeps its digest.
+    - `normaliser`: the public constant by which the sum was divided.
+    - `shares`: how many shares of the noise are in it, where silos may drop out.
+    - `sealed`: computed from private records, for the trusted auditor alone; the log keeps a
+      commitment.
+    - `clip_enforced`: whether every contribution was clipped to the stated bound.
     """
 
     parameters: Parameters
     state: Arrays = field(default_factory=dict)
-    aggregate: NDArray[np.float64] | None = None
+    aggregate: FloatArray | None = None
     normaliser: records.Normaliser | None = None
     sealed: Mapping[str, object] = field(default_factory=dict, repr=False)
     shares: int | None = None
@@ -47,19 +54,19 @@ class Draft:
 
 @dataclass(frozen=True, eq=False)
 class NoisySum:
-    """A noisy sum (D,) and the public constant that it is divided by; both may be published."""
+    """A noisy sum (D,) and the public constant that divides it; both may be published."""
 
-    total: NDArray[np.float64]
+    total: FloatArray
     constant: float
 
     @property
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> FloatArray:
         """The noisy mean, (D,)."""
         return self.total / self.constant
 
-    def times(self, rate: float) -> NDArray[np.float64]:
+    def times(self, rate: float) -> FloatArray:
         """Return `rate` times the mean, (D,), with one rounding of `rate / constant`."""
-        scaled: NDArray[np.float64] = rate / self.constant * self.total
+        scaled: FloatArray = rate / self.constant * self.total
         return scaled
 
 
@@ -71,16 +78,18 @@ def make_round(
     state: State | None = None,
     whose: str = "the system",
 ) -> Round:
-    """Make one round under an intent: `work` draws what the intent states, with the ticket.
+    """Make one round: log the intent, call `work` with the ticket to draw, log the release.
 
-    `state` is what the system keeps beside its model, by which what `work` returns is checked
-    before the release; `whose` names it in what is said.  Raises what `work` and the gate raise,
-    and `InvalidInput` for what is no draft, for a model that is not one vector of finite float64,
-    and for a state that is not the one stated: then the round has no release.
+    `state` declares what the system keeps beside its model; what `work` returns is checked against
+    it before the release.  `whose` names the system in errors.  Raises what `work` and the gate
+    raise, and `InvalidInput` where `work` returns no `Draft`, a model that is not one vector of
+    finite float64, or another state than declared; then the round has no release.
     """
     with gate.open(intent) as ticket:
+        # The intent is logged and paid for: from here on, a failure counts as spent.
         draft = work(ticket)
         _require(Draft, draft, whose)
+        # All checks come before `close`: after it the release could not be taken back.
         model = finite_model(draft.parameters, None, f"The next model of {whose}")
         if not isinstance(draft.aggregate, np.ndarray | None):
             raise InvalidInput(
@@ -88,43 +97,43 @@ def make_round(
                 "The log keeps a digest of it.",
                 "Give the noisy sum, or None.",
             )
-        kept = (state or State()).checked(draft.state, whose)
+        state_after = (state or State()).checked(draft.state, whose)
         released = ticket.close(
             normaliser=draft.normaliser,
             aggregate=None if draft.aggregate is None else draft.aggregate.tobytes(),
-            model_out=digest(model),
-            state_out=state_digest(kept),
+            model_out=model_digest(model),
+            state_out=state_digest(state_after),
             sealed=draft.sealed,
             values=model.size,
             shares=draft.shares,
             clip_enforced=draft.clip_enforced,
         )
-    return Round(model, released, kept)
+    return Round(model, released, state_after)
 
 
-def part_of(planned: PlannedPhase, place: int, name: str | None = None) -> PlannedPhase:
-    """Return one release of each round of a phase whose rounds are several, in the plan's order.
+def planned_release(planned: PlannedPhase, index: int, name: str | None = None) -> PlannedPhase:
+    """Return the plan of one release of a phase whose rounds consist of several releases.
 
-    The plan has a `Compose` for every observer; `place` is which of its events, from 0.  Each
-    release has its own `name` in the log, that of the phase if None: the one that makes the model.
-    A `Phase` of a system is the whole one; this says what one intent of a round states.  Raises
-    `InvalidInput` where the plan has no such part before somebody.
+    Such a phase is planned as a `Compose` for every observer, and `index` counts its events from 0.
+    Each release has a `name` of its own in the log; None stands for the name of the phase, which
+    the release of the model has.  Raises `InvalidInput` where some observer's event has no such
+    part.
     """
     return replace(
         planned,
         name=planned.name if name is None else name,
-        event=_part(planned.event, place),
-        views={who: _part(event, place) for who, event in planned.views.items()},
+        event=_part(planned.event, index),
+        views={observer: _part(event, index) for observer, event in planned.views.items()},
     )
 
 
 def release_beside(
-    gate: Gate, intent: records.RoundIntent, work: Callable[[Ticket], NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """Make a release of a round that is no model, such as a noisy count beside a noisy sum.
+    gate: Gate, intent: records.RoundIntent, work: Callable[[Ticket], FloatArray]
+) -> FloatArray:
+    """Release something else than a model within a round, such as a noisy count; return its values.
 
-    `work` returns what is released, an array of any shape; the log keeps its digest.  The release
-    that makes the model is the last of its round (`make_round`).  Raises as `make_round`.
+    `work` returns the released array, of any shape; the log keeps its digest.  The model is the
+    last release of the round (`make_round`).  Raises as `make_round`.
     """
     with gate.open(intent) as ticket:
         values = work(ticket)
@@ -143,41 +152,45 @@ def _part(event: ev.Event, index: int) -> ev.Event:
 
 
 def checked_round(
-    system: System, declaration: Declaration | None, moved: Round, size: int, gate: Gate
+    system: System, declaration: Declaration | None, result: Round, size: int, gate: Gate
 ) -> Round:
-    """Return what a round has left: a model that it released, and a state that was stated.
+    """Return the result of a round, checked against the gate and copied.
 
-    `size` is the length of every model of the run, and `gate` what released it.  The arrays are
-    the run's own: what the system does to its arrays later changes no model.  Raises
-    `InvalidInput`, which names the package, the system and the array.
+    The model must be the one that `gate` released last, with `size` numbers, and the state must be
+    as declared.  The arrays are copies: what the system does to its own later changes no model.
+    Raises `InvalidInput`, which names the package, the system and the array.
     """
-    whose = name_in(system.name, declaration)
-    _require(Round, moved, whose)
-    model = finite_model(moved.parameters, size, f"The next model of {whose}")
-    if gate.model != (moved.released, digest(model)):
+    whose = system_with_package(system.name, declaration)
+    _require(Round, result, whose)
+    # What the next round starts from must be what the log says was released.
+    model = finite_model(result.parameters, size, f"The next model of {whose}")
+    if gate.model != (result.released, model_digest(model)):
         raise InvalidInput(
             f"The next model of {whose} is not the one that its round released.",
             "A run goes on from what stands in its log, and from nothing else.",
             "Return what `make_round` returns, and change nothing of it.",
         )
-    return Round(model, moved.released, (states(system) or State()).checked(moved.state, whose))
+    return Round(
+        model, result.released, (declared_state(system) or State()).checked(result.state, whose)
+    )
 
 
-def name_in(system: str, declaration: Declaration | None) -> str:
-    """Return a system with its package, as messages name it."""
+def system_with_package(system: str, declaration: Declaration | None) -> str:
+    """Return the name of a system with that of its package, for error messages."""
     return system if declaration is None else f"{system} (package {declaration.package})"
 
 
-def rehearsed_rounds(
+def simulated_rounds(
     system: System, gate: Gate, *, most: int | None = None
 ) -> Iterator[tuple[int, Parameters, Round]]:
-    """Make the rounds of a system without a folder: yield number, model before, and what was made.
+    """Make the rounds of a system in memory: yield the number, the model before, and the result.
 
-    Each round's `state` is all that the run has then.  Phases that are one release of something
-    else are made, too, and yield nothing.  `most` ends after so many rounds.
+    The `state` of each result holds all arrays of the run, those of earlier phases included.
+    Phases that release something else than a model are made and yield nothing.  At most `most`
+    rounds are made.
     """
     parameters, state = system.initial(), dict(system.initial_state())
-    done = 0
+    rounds_done = 0
     for phase in system.phases:
         if phase.once is not None:
             arrays = phase.once.release(gate, lambda _: None)
@@ -185,52 +198,21 @@ def rehearsed_rounds(
             continue
         assert phase.make is not None
         for number in range(phase.first, phase.last + 1):
-            if done == most:
+            if rounds_done == most:
                 return
+            # Copies: a system that keeps the array cannot change what was yielded.
             returned = phase.make(number, parameters.copy(), gate, state)
-            moved = checked_round(system, None, returned, parameters.size, gate)
-            state = {**state, **moved.state}
-            yield number, parameters, Round(moved.parameters, moved.released, state)
-            parameters, done = moved.parameters, done + 1
+            result = checked_round(system, None, returned, parameters.size, gate)
+            state = {**state, **result.state}
+            yield number, parameters, Round(result.parameters, result.released, state)
+            parameters, rounds_done = result.parameters, rounds_done + 1
 
 
-def finite_model(parameters: object, size: int | None, whose: str) -> Parameters:
-    """Return a copy of a model (D,) float64 whose numbers are finite; `size` is D, if known.
-
-    Raises `InvalidInput` for anything else.
-    """
-    if size is None:
-        size = max(int(np.size(parameters)), 1) if isinstance(parameters, np.ndarray) else 1
-    model = require_model(parameters, size, whose)
-    if not np.isfinite(model).all():
-        raise InvalidInput(
-            f"{whose} is not finite.",
-            "From a model that is no number there is no way on.",
-            "Lower the learning rates of [training], or give more noise, in a new run.",
-        )
-    return model.copy()
-
-
-def _require(kind: type[Any], given: object, whose: str) -> None:
-    if not isinstance(given, kind):
+def _require(kind: type[Any], value: object, whose: str) -> None:
+    if not isinstance(value, kind):
         raise InvalidInput(
             f"A round of {whose} must return {with_article(kind.__name__)}; it returned "
-            f"{kind_of(given)}.",
+            f"{kind_of(value)}.",
             "What is released, and what the next round starts from, is said there.",
             f"Return {with_article(kind.__name__)}.",
         )
-
-
-def require_model(parameters: object, size: int, whose: str) -> Parameters:
-    """Return a model (D,) float64; raise `InvalidInput` for anything else."""
-    if (
-        not isinstance(parameters, np.ndarray)
-        or parameters.dtype != np.float64
-        or parameters.shape != (size,)
-    ):
-        raise InvalidInput(
-            f"{whose} must be a vector ({size},) of float64.",
-            "A model is one such vector, in every round.",
-            "Return one for each parameter.",
-        )
-    return parameters

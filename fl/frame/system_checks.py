@@ -13,25 +13,27 @@ import numpy as np
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.plan import Plan
 from ..data.federation import Federation
+from .opening import OpeningStatement
 from .state import Shape
-from .system import Opening
 
 if TYPE_CHECKING:
     from ..settings.schema import Settings
 
-WHOLE: Final = "federation"
+FEDERATION_DIGEST: Final = "federation"
 """The digest of all training records, among those that a system names."""
 
 
-def require_opening(opening: object, plan: Plan, settings: Settings, whose: str) -> Opening:
+def require_opening(
+    opening: object, plan: Plan, settings: Settings, whose: str
+) -> OpeningStatement:
     """Return what a run states before its first round, if its plan proves it.
 
     Raises `InvalidInput` where it claims more than the plan proves, before somebody whom the plan
     does not know, or of something else than the settings protect.  A method that is run as it was
     published claims what was printed, and its log says so.
     """
-    if not isinstance(opening, Opening):
-        raise _refused(whose, f"must return an Opening; it returned {kind_of(opening)}")
+    if not isinstance(opening, OpeningStatement):
+        raise _refused(whose, f"must return an OpeningStatement; it returned {kind_of(opening)}")
     claim, asked = opening.claim, settings.privacy
     proven = plan.guarantees.get(claim.observer)
     if proven is None:
@@ -39,6 +41,7 @@ def require_opening(opening: object, plan: Plan, settings: Settings, whose: str)
             whose,
             f"claims something before {claim.observer!r:.60}, of whom the plan says nothing",
         )
+    # A published claim is what the paper printed; no proof is compared with it.
     if opening.as_published or claim.epsilon is None:
         return opening
     if (claim.delta, claim.group) != (asked.delta, asked.group):
@@ -73,7 +76,7 @@ def checked_parts(parts: object, size: int, whose: str) -> dict[str, Shape]:
     return dict(parts)
 
 
-def measured(numbers: object, whose: str) -> dict[str, float]:
+def checked_measurements(numbers: object, whose: str) -> dict[str, float]:
     """Return what a system measured, as numbers by name; raise `InvalidInput` for anything else."""
     if isinstance(numbers, Mapping) and all(map(_is_name, numbers)):
         with contextlib.suppress(TypeError, ValueError, OverflowError):
@@ -110,7 +113,7 @@ def checked_data(given: object, whose: str) -> tuple[Federation, dict[str, str]]
         case (Federation() as federation, Mapping() as digests) if all(
             isinstance(item, str) for pair in digests.items() for item in pair
         ):
-            return federation, {**digests, WHOLE: _digest(federation)}
+            return federation, {**digests, FEDERATION_DIGEST: _digest(federation)}
     raise InvalidInput(
         f"The `data` of {whose} must return a Federation and digests, texts by name.",
         "A run goes on with the records that it was begun with, which are known by digests.",

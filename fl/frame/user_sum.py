@@ -1,10 +1,11 @@
-"""A system of one noisy sum in every round: what each user gives, clipped, and averaged.
+"""A system that releases one noisy sum of the users' clipped rows in every round.
 
-    sum_s sum_u clip_C(row_su) / |S|  +  N(0, sigma^2 C^2),   in |S| shares
+    sum_s sum_u clip_C(row_su) / |S|  +  N(0, sigma^2 C^2),   in |S| shares of the noise
 
-A row is made of the records of one user in one silo, and of nothing else.  So a user who goes
-moves the sum by C at most, wherever its records lie, and what follows from the sum is free.  Who
-sees what of it is as in `fl.aggregation.weighted_sum`, with uniform weights and without a sample.
+A row is a function of the records of one user in one silo alone.  Adding or removing a user
+therefore moves the sum by at most C, wherever its records lie, and everything computed from the
+released sum is post-processing.  What each observer sees is as in `fl.aggregation.weighted_sum`,
+with uniform weights and without sampling.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records, validate
+from ...accountant.arrays import Float32Array, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ..aggregation.clip_check import Recomputed
@@ -29,39 +30,48 @@ from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..declarations.sealed_items import RELEASE
-from .expected_log import Determines, NotStated, Phase, multiplier, phase_made, system_of
-from .rounds import Draft, NoisySum, require_model
-from .setup import Promised, everybody_joins, public_features_only, setup, users_only
+from .expected_log import (
+    ExpectedLog,
+    ExpectedPhase,
+    NotStated,
+    expected_phase,
+    noise_multiplier_of,
+    system_of,
+)
+from .model import Parameters, Round, require_model
+from .private_system import PrivateSystem
+from .requirements import require_all_users, require_public_normalisation, require_user_unit
+from .rounds import Draft, NoisySum
+from .setup import setup
 from .state import Arrays, Shape
-from .system import Parameters, Round
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..data.federation import Federation, Indices
     from ..settings.schema import Settings
-    from ..training.local_training import Local
+    from ..training.local_training import LocalTraining
 
 _RULE: Final = "uniform"
 
 _CLIP: Final = "clip"
-"""The key of a system's own table that bounds a row."""
+"""The key in a system's own table that bounds the norm of a row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Held:
-    """What one user holds in one silo: `features` (n, d) float64 and `labels` (n, ...), n >= 1."""
+class UserRecords:
+    """The records of one user in one silo: `features` (n, d) float64, `labels` (n, ...), n >= 1."""
 
-    features: NDArray[np.float64]
-    labels: NDArray[np.int64] | NDArray[np.float32]
+    features: FloatArray
+    labels: IntArray | Float32Array
 
 
-class UserSum(Promised):
-    """One noisy sum of users' rows in every round; no model is trained.
+class UserSum(PrivateSystem):
+    """A system of one noisy sum of users' rows in every round; no model is trained.
 
-    A class gives `parts`, `row` and `state`, and, where a release is not the noisy mean itself,
-    `server_step`; a declaration names it as `make`.  Its table has a key `clip`: C, above 0 and
-    finite.  Raises `InvalidInput` for another unit than a user, a sample, private moments, and
-    where there is no such clip.
+    A subclass defines `parts`, `row` and `state`, and `server_step` where it releases something
+    else than the noisy mean; a declaration names the subclass as `make`.  Its table has a key
+    `clip`: C, above 0 and finite.  Raises `InvalidInput` for another unit than a user, for sampled
+    users, for private moments, and without a clip.
     """
 
     phase = RELEASE
@@ -70,23 +80,23 @@ class UserSum(Promised):
         self,
         settings: Settings,
         federation: Federation,
-        local: Local,
+        local: LocalTraining,
         streams: Streams,  # noqa: ARG002
     ) -> None:
         super().__init__(setup(settings, federation, local))
-        users_only(self.setup)
-        everybody_joins(self.setup)
-        public_features_only(self.setup)
+        require_user_unit(self.setup)
+        require_all_users(self.setup)
+        require_public_normalisation(self.setup)
         self.clip = clip_of(settings)
         self.residuals = Residuals()
 
     @property
     def parts(self) -> Mapping[str, Shape]:
-        """The parts of a row, and of what is released: names and shapes, in their order."""
+        """The shapes of the parts of a row, and of a release, by name and in order."""
         raise NotImplementedError
 
-    def row(self, held: Held) -> NDArray[np.float64]:
-        """Return what a user gives in a silo, (D,) float64, from its records there alone."""
+    def row(self, held: UserRecords) -> FloatArray:
+        """Return the row (D,) float64 of a user in a silo, from its records there alone."""
         raise NotImplementedError
 
     def server_step(
@@ -96,30 +106,30 @@ class UserSum(Promised):
         state: Arrays,  # noqa: ARG002
         number: int,  # noqa: ARG002
     ) -> tuple[Parameters, Arrays]:
-        """Return what round `number` releases, (D,), and the state beside it: the noisy mean.
+        """Return the release of round `number`, (D,), and the next state; here the noisy mean.
 
-        A function of these public values alone.
+        An override must be a function of these public values alone.
         """
         return noisy.mean, {}
 
     @property
     def features(self) -> int:
-        """How many features a record has, d."""
+        """d, the number of features of a record."""
         return math.prod(self.setup.federation.features.shape[1:])
 
     def initial(self) -> Parameters:
-        """Return what stands before the first release: zeros, (D,)."""
+        """Return the vector before the first release: zeros, (D,)."""
         return np.zeros(sum(math.prod(shape) for shape in self.parts.values()))
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
+        """Return the noise of one round: std sigma C on the sum over all silos, in |S| shares."""
         users, silos, dropouts = self.setup.users, self.setup.silos, self.setup.security.dropouts
         return user_sum(
             noise_multiplier, clip=self.clip, users=users, silos=silos, dropouts=dropouts
         )
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the release, the server, and one of the silos see it."""
+        """Return the event of one round for the released model, the server and a silo."""
         return weighted_views(
             noise_multiplier,
             silos=self.setup.silos,
@@ -133,15 +143,19 @@ class UserSum(Promised):
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
-        """Make one round: every user's rows, clipped and summed in each silo, with its noise."""
+        """Make one round: clip and sum the users' rows in each silo, with that silo's noise."""
         size, silos, users = parameters.size, self.setup.silos, self.setup.users
-        before = self.initial_state() if state is None else state
+        last_state = self.initial_state() if state is None else state
         mechanism = self.mechanism(self.promise.noise_multiplier)
         rows, silo, user = self._rows(size)
+        # 1 / |S| in each silo, so that the weights of a user sum to at most 1 over all silos.
         weights = np.full(len(rows), 1.0 / silos)
 
         def work(ticket: Ticket) -> Draft:
+            # Integers on the mechanism's grid, (silos, D): rows are clipped to norm C before they
+            # are weighted, rounded towards the inside of the ball.
             totals, norms = mechanism.totals(rows, silo, silos, weights), norms_of(rows)
+            # The sums once more in floats, for the sealed sidecar; never released.
             again = Recomputed(ticket.intent, mechanism, silos, size)
             again.add(rows, silo, norms, weights, user)
             watch = self.residuals.watch(ticket.intent.noise)
@@ -149,10 +163,10 @@ class UserSum(Promised):
                 self.aggregator, number, mechanism, ticket, list(totals), watch=watch
             )
             noisy = NoisySum(mechanism.units(arrived.total), float(users))
-            moved, after = self.server_step(parameters, noisy, before, number)
+            released, next_state = self.server_step(parameters, noisy, last_state, number)
             return Draft(
-                require_model(moved, size, f"What {self.name} releases"),
-                after,
+                require_model(released, size, f"What {self.name} releases"),
+                next_state,
                 aggregate=noisy.total,
                 normaliser=records.Normaliser("constant", noisy.constant),
                 sealed={
@@ -165,15 +179,18 @@ class UserSum(Promised):
 
         return self.make_round(number, parameters, gate, work)
 
-    def _rows(self, size: int) -> tuple[NDArray[np.float64], Indices, Indices]:
+    def _rows(self, size: int) -> tuple[FloatArray, Indices, Indices]:
         """Return rows (n, D), one for each user in each silo, and the silo and user of each."""
         federation = self.setup.federation
         features = federation.features.reshape(len(federation.features), -1)
         pairs = federation.pairs()
         rows = np.zeros((len(pairs), size))
         for pair in range(len(pairs)):
-            held = pairs.records(pair)
-            row = self.row(Held(features[held].astype(np.float64), federation.labels[held]))
+            index = pairs.records(pair)
+            row = self.row(
+                UserRecords(features[index].astype(np.float64), federation.labels[index])
+            )
+            # A user with records in several silos has a row in each of them.
             rows[pair] = require_model(row, size, f"A row of {self.name}")
         return rows, pairs.silo, pairs.user
 
@@ -181,7 +198,7 @@ class UserSum(Promised):
 def user_sum(
     noise_multiplier: float, *, clip: float, users: int, silos: int, dropouts: int = 0
 ) -> Gaussian:
-    """Return the noise of one such sum: sigma C on all silos together; raises as `weighted_sum`."""
+    """Return the noise of one such sum: std sigma C over all silos; raises as `weighted_sum`."""
     return weighted_sum(
         noise_multiplier,
         bound=clip,
@@ -193,7 +210,7 @@ def user_sum(
 
 
 def clip_of(settings: Settings) -> float:
-    """Return the clip in the table of a system; raise `InvalidInput` where it has none."""
+    """Return the clip C in the system's own table; raise `InvalidInput` where there is none."""
     clip: object = getattr(settings.table, _CLIP, None)
     if not isinstance(clip, float):
         raise InvalidInput(
@@ -204,13 +221,13 @@ def clip_of(settings: Settings) -> float:
     return validate.positive(clip=clip)
 
 
-def of_user_sum(size: Callable[[Read], int | None]) -> Determines:
-    """Return what a configuration determines of the log of a `UserSum`, as declarations name it.
+def of_user_sum(size: Callable[[Read], int | None]) -> ExpectedLog:
+    """Return what a configuration fixes of the log of a `UserSum`; a declaration names the result.
 
-    `size` says how many numbers a release has; it returns None where a configuration does not.
+    `size` returns D, the length of a release, or None where the configuration does not fix it.
     """
 
-    def phase(read: Read, intent: records.RoundIntent, values: int | None) -> Phase:
+    def phase(read: Read, intent: records.RoundIntent, values: int | None) -> ExpectedPhase:
         del values
 
         table = system_of(read).table
@@ -226,19 +243,19 @@ def of_user_sum(size: Callable[[Read], int | None]) -> Determines:
                 dropouts=read("security", "dropouts"),
             )
 
-        return phase_made(
-            make(multiplier(read, intent, make)),
+        return expected_phase(
+            make(noise_multiplier_of(read, intent, make)),
             read("privacy", "neighbours"),
             1,
             records.Sampling(),
             records.Normaliser("constant", float(read("data", "users"))),
         )
 
-    def first(read: Read) -> NDArray[np.float64] | None:
-        known = size(read)
-        return None if known is None else np.zeros(known)
+    def first(read: Read) -> FloatArray | None:
+        length = size(read)
+        return None if length is None else np.zeros(length)
 
-    return Determines(phase, first=first)
+    return ExpectedLog(phase, first=first)
 
 
 def features_of(read: Read) -> int:

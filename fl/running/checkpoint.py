@@ -4,8 +4,9 @@ The file appears by being renamed, after the release stands in the log.  So no m
 the log does not know; and where a run was cut off in between, the kept model is the one that the
 last release started from.
 
-What a phase releases once (`fl.frame.phases.Once`) cannot be lost so: no round could be made
-without it.  It is kept just before its release stands in the log, and counts for nothing without.
+What a phase releases once (`fl.frame.phases.SingleRelease`) cannot be lost so: no round could be
+made without it.  It is kept just before its release stands in the log, and counts for nothing
+without.
 
 State (`fl.frame.state`) stands in the same file, each array under its name, and beside the vector
 the names and shapes of its parts.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...accountant.errors import InvalidInput
 from ..data.moments import Moments
-from ..frame.state import MOST, Arrays, State, states
+from ..frame.state import MAX_STATE_ARRAYS, Arrays, State, declared_state
 from .checkpoint import Checkpoint
 from .prepared_run import PreparedRun
 
@@ -25,7 +25,7 @@ def first_state(prepared: PreparedRun) -> Arrays:
     Raises `InvalidInput` where it is not the one stated, where a class inherits a statement that it
     may not keep to, and where two arrays of a run have one name.
     """
-    system, stated = prepared.system, states(prepared.system)
+    system, stated = prepared.system, declared_state(prepared.system)
     inherited = getattr(system, "state", None)
     if stated is None and inherited:
         kind = type(system).__name__
@@ -62,10 +62,10 @@ def _require_few(whose: str, every: Iterable[State]) -> None:
             "Give it another name.",
         )
     kept = [name for name in names if name not in Moments.names()]
-    if len(kept) > MOST:
+    if len(kept) > MAX_STATE_ARRAYS:
         raise InvalidInput(
             f"The state of {whose} and what its phases release once are {len(kept)} arrays; at "
-            f"most {MOST} can be kept beside a model, and the moments of features.",
+            f"most {MAX_STATE_ARRAYS} can be kept beside a model, and the moments of features.",
             "All of them stand in one file, and an audit reads no more of it.",
             "Put several of them into one array.",
         )

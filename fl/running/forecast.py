@@ -12,9 +12,10 @@ from typing import Final
 
 from ...accountant.errors import PrivplanError
 from ...accountant.guarantee import Bounds
+from ..frame.opening import Aggregation
 from ..frame.phases import last_round
-from ..frame.setup import Promised
-from ..frame.system import Aggregation, System, build
+from ..frame.private_system import PrivateSystem
+from ..frame.system import System, build
 from ..observers.assumptions import assumptions_of
 from ..observers.stated_assumptions import reach_assumptions
 from ..settings.circumstances import circumstances_of
@@ -113,7 +114,7 @@ def all_assumptions(prepared: PreparedRun, observer: str, epsilon: float) -> tup
 
 def _assumed(system: System, observer: str) -> tuple[str, ...]:
     """Return what is stated to reach an observer supposes, as an audit will say of the log."""
-    if not isinstance(system, Promised):
+    if not isinstance(system, PrivateSystem):
         return ()
     opened = system.opening()
     return reach_assumptions(system.stated_reaches(), observer, opened.aggregation, opened.security)

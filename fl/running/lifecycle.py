@@ -12,7 +12,7 @@ from ...accountant import rounding
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.guarantee import Guarantee
 from ..declarations.toml_key import flag
-from ..frame.system import Parameters
+from ..frame.model import Parameters
 from .configuration import Configuration, RunDescription
 from .folder import folder_at
 from .forecast import Forecast, forecast

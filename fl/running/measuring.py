@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, cast
 
 from ..declarations.package_errors import blame_package
-from ..frame.rounds import name_in
-from ..frame.system import Parameters
-from ..frame.system_checks import measured
+from ..frame.model import Parameters
+from ..frame.rounds import system_with_package
+from ..frame.system_checks import checked_measurements
 from .prepared_run import PreparedRun
 
 Measure: TypeAlias = Callable[[PreparedRun, Parameters], Mapping[str, float]]
@@ -27,7 +27,9 @@ def measure(prepared: PreparedRun, parameters: Parameters) -> dict[str, float]:
     if system.measure is not None:
         with blame_package(system, system.measure):
             how = cast("Measure", system.load(system.measure))
-            return measured(how(prepared, parameters.copy()), name_in(system.name, system))
+            return checked_measurements(
+                how(prepared, parameters.copy()), system_with_package(system.name, system)
+            )
     if prepared.trained is None:
         return {}
     from ..training.metrics import evaluate

@@ -15,14 +15,15 @@ from ..data.federation import Federation
 from ..declarations.declaration import NORMALISE, Declaration
 from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of
+from ..frame.model import finite_model
 from ..frame.phases import checked_phases
-from ..frame.rounds import finite_model, name_in
+from ..frame.rounds import system_with_package
 from ..frame.state import Shape
-from ..frame.system import Parted, System, build
+from ..frame.system import System, SystemWithParts, build
 from ..frame.system_checks import checked_parts, require_opening
 from ..settings.public_test_data import evaluation_data
 from ..settings.schema import Settings
-from ..training.local_training import Local, NoTraining, TorchLocal
+from ..training.local_training import LocalTraining, NoTraining, TorchLocalTraining
 from .first_state import first_state
 from .prepared_run import PreparedRun
 from .run_data import federation_of
@@ -50,7 +51,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     seed = settings.run.seed
     streams = Streams.secure() if seed is None else Streams.seeded(seed, segment)
     streams.stream("before the run").bytes(1)  # what cannot be drawn later is better known now
-    whose = name_in(settings.run.system, declaration)
+    whose = system_with_package(settings.run.system, declaration)
     local = local_of(settings, federation, model)
     with blame_package(declaration, "make"):
         system = build(settings, federation, local, streams)
@@ -87,7 +88,7 @@ def require_declared(settings: Settings, system: System) -> None:
     names = tuple(phase.name for phase in system.phases if phase.name != NORMALISE)
     if names != tuple(declared_names):
         raise InvalidInput(
-            f"{name_in(system.name, declaration)} declares the phases "
+            f"{system_with_package(system.name, declaration)} declares the phases "
             f"{', '.join(declared_names)}, and has {', '.join(names) or 'none'}.",
             "An audit reads what rounds state phase by phase, as they were declared.",
             "Give their names, in order, as `phases` of the declaration.",
@@ -105,9 +106,9 @@ def model_of(settings: Settings, federation: Federation) -> Model | None:
     return model_named(how.model, features, federation.classes, dropout=how.dropout)
 
 
-def local_of(settings: Settings, federation: Federation, model: Model | None) -> Local:
+def local_of(settings: Settings, federation: Federation, model: Model | None) -> LocalTraining:
     """Return the training inside the silos, of a model where there is one."""
-    return NoTraining() if model is None else TorchLocal(settings, federation, model)
+    return NoTraining() if model is None else TorchLocalTraining(settings, federation, model)
 
 
 @contextmanager
@@ -146,6 +147,6 @@ def _parts(
     """Return the parts of what is released; raise `InvalidInput` where they are not all of it."""
     parts: Mapping[str, Shape] = {} if model is None else model.parts
     with blame_package(declaration, "parts"):
-        if isinstance(system, Parted):
+        if isinstance(system, SystemWithParts):
             parts = system.parts
-    return checked_parts(parts, size, name_in(system.name, declaration))
+    return checked_parts(parts, size, system_with_package(system.name, declaration))

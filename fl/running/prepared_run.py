@@ -11,10 +11,11 @@ from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
 from ..data.federation import Federation
 from ..declarations.registry import declaration_of
+from ..frame.opening import OpeningStatement
 from ..frame.phases import last_round
-from ..frame.rounds import name_in
+from ..frame.rounds import system_with_package
 from ..frame.state import Shape
-from ..frame.system import Opening, System
+from ..frame.system import System
 from ..settings.public_test_data import EvaluationData
 from ..settings.schema import Settings
 
@@ -38,7 +39,7 @@ class PreparedRun:
     system: System
     streams: Streams
     plan: Plan
-    opening: Opening
+    opening: OpeningStatement
     dataset: dict[str, str] = field(repr=False)
     test: EvaluationData
     segment: int = 0
@@ -68,7 +69,7 @@ class PreparedRun:
     @property
     def whose(self) -> str:
         """The system and its package, as messages name them."""
-        return name_in(self.system.name, declaration_of(self.system.name))
+        return system_with_package(self.system.name, declaration_of(self.system.name))
 
     @property
     def promises(self) -> bool:

@@ -10,10 +10,10 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RoundRelease, RunOpen
 from ..declarations.declaration import PRIVPLAN_PACKAGE
-from ..frame.phases import Once, Phase
-from ..frame.private_normalisation import MOMENTS, NORMALISE
-from ..frame.state import Arrays, State, state_digest, states
-from ..frame.system import digest
+from ..frame.model import model_digest
+from ..frame.phases import Phase, SingleRelease
+from ..frame.private_normalisation import MOMENTS_DESCRIPTION, NORMALISE
+from ..frame.state import Arrays, State, declared_state, state_digest
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from ..settings.logged_tables import idle_tables
 from ..settings.schema import Settings
@@ -89,7 +89,7 @@ def require_same_package(opened: RunOpen, package: str) -> None:
 
 def require_state_stated(prepared: PreparedRun, progress: Progress) -> None:
     """Raise `InvalidInput` where a system does not say what it keeps between rounds."""
-    if states(prepared.system) is None and progress.intents:
+    if declared_state(prepared.system) is None and progress.intents:
         kind = type(prepared.system).__name__
         raise InvalidInput(
             f"{prepared.whose} cannot be resumed: it keeps values between rounds that nobody "
@@ -146,7 +146,7 @@ def require_moments_released(progress: Progress) -> None:
 
     The log alone says so.
     """
-    _require_released(NORMALISE, MOMENTS, progress)
+    _require_released(NORMALISE, MOMENTS_DESCRIPTION, progress)
 
 
 def _require_released(phase: str, what: str, progress: Progress) -> None:
@@ -172,7 +172,7 @@ def require_results_kept(phases: Sequence[Phase], kept: Checkpoint, progress: Pr
         _require_result(phase.once, kept.state, next(released, None))
 
 
-def _require_result(once: Once, state: Arrays, released: RoundRelease | None) -> None:
+def _require_result(once: SingleRelease, state: Arrays, released: RoundRelease | None) -> None:
     held = {name: state[name] for name in once.state.shapes if name in state}
     what = once.what[:1].upper() + once.what[1:]
     if released is None:
@@ -200,7 +200,7 @@ def require_released_state(
 
     The state belongs to the model: both are of the last release, or both are what it started from.
     """
-    stated = states(prepared.system) or State()
+    stated = declared_state(prepared.system) or State()
     results = {
         name
         for phase in prepared.system.phases
@@ -210,7 +210,7 @@ def require_released_state(
     # What phases released once lies in the same file and has digests of its own.
     beside = {name: array for name, array in kept.state.items() if name not in results}
     state = stated.checked(beside, prepared.whose)
-    if state_digest(state) not in _states_beside(prepared, digest(kept.parameters), progress):
+    if state_digest(state) not in _states_beside(prepared, model_digest(kept.parameters), progress):
         names = ", ".join(f"`{name}`" for name in state)
         raise InvalidInput(
             f"The state of {prepared.whose} that is kept beside the model ({names}) is not the one "
@@ -255,7 +255,7 @@ def kept_model(prepared: PreparedRun, paths: tuple[Path, ...], progress: Progres
         kept = first_checkpoint(prepared, progress.opened.run_id)
     else:
         kept = Checkpoint.read(path)
-    model = digest(kept.parameters)
+    model = model_digest(kept.parameters)
     last = next(reversed(released_models(progress)), None)
     if kept.run_id != progress.opened.run_id:
         raise _foreign(path, "belongs to another run")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.federation import Federation
 from ..datasets import federate, load
-from ..frame.rounds import name_in
+from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings
 
@@ -25,7 +25,9 @@ _DEALING: Final = 2
 def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.system.data is not None:
         source = cast("Source", settings.system.load(settings.system.data))
-        return checked_data(source(settings), name_in(settings.run.system, settings.system))
+        return checked_data(
+            source(settings), system_with_package(settings.run.system, settings.system)
+        )
     data = settings.data
     private = data.normalisation == "private"  # the run does that, once the moments are released
     records = load(

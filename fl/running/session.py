@@ -9,7 +9,7 @@ The order of what is written, round by round:
 
 A phase that releases something else than models, once, is kept just before its release stands in
 the log: no later round can be made without it, and it cannot be made again.  It counts for nothing
-unless the log has its release (`fl.frame.phases.Once`).
+unless the log has its release (`fl.frame.phases.SingleRelease`).
 
 Whatever moment a run is cut off at, the log knows at least what the files show.  A round that was
 released and not kept is spent, as is one that was begun, by whichever of its intents; the run goes
@@ -36,10 +36,16 @@ from ...accountant.records import Evaluation, Progress, Recorder
 from ..declarations.declaration import Declaration
 from ..declarations.registry import declaration_of
 from ..files import atomic
-from ..frame.phases import MakeRound, Once, Phase, require_kept_first, require_one_release
+from ..frame.model import Parameters, Round, model_digest
+from ..frame.phases import (
+    MakeRound,
+    Phase,
+    SingleRelease,
+    require_one_release,
+    require_saved_before_release,
+)
 from ..frame.rounds import checked_round
 from ..frame.state import Arrays
-from ..frame.system import Parameters, Round, digest
 from ..parties.transcripts import append_transcripts
 from ..settings.public_test_data import DECLARED_BY_EARLIER_VERSION, EvaluationData
 from ..settings.schema import Settings
@@ -197,7 +203,7 @@ class _Execution:
         """Leave the model and the measurements, and write the last line."""
         prepared = self.prepared
         self._measure()
-        guarantees, model = prepared.plan.guarantees, digest(self.checkpoint.parameters)
+        guarantees, model = prepared.plan.guarantees, model_digest(self.checkpoint.parameters)
         reason: Literal["finished", "budget"] = "budget" if prepared.cut else "finished"
         with interruptions_delayed():
             self.recorder.settle()  # before files show what the log says
@@ -224,7 +230,7 @@ class _Execution:
             prepared.test,
         )
 
-    def _make_once(self, once: Once) -> None:
+    def _make_once(self, once: SingleRelease) -> None:
         """Release what a phase releases once, unless it was kept; and go on with what follows."""
         whose, names = self.prepared.whose, once.state.shapes
         if not names.keys() <= self.checkpoint.state.keys():
@@ -241,8 +247,8 @@ class _Execution:
         if follow.federation is not None:
             self.prepared = replace(self.prepared, federation=follow.federation)
 
-    def _keep_result(self, once: Once, earlier: int, result: Arrays) -> None:
-        require_kept_first(once, self.gate, earlier, self.prepared.whose)
+    def _keep_result(self, once: SingleRelease, earlier: int, result: Arrays) -> None:
+        require_saved_before_release(once, self.gate, earlier, self.prepared.whose)
         arrays = once.state.checked(result, self.prepared.whose)
         self.checkpoint = replace(self.checkpoint, state={**self.checkpoint.state, **arrays})
         with interruptions_delayed():

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...accountant.errors import InvalidInput
 from ..declarations.built_in import built_in
-from ..declarations.registry import declaration_of, family_tables
+from ..declarations.registry import declaration_of, system_tables
 from .schema import tables_of
 from .table_values import default_table, table_json
 
@@ -35,7 +35,7 @@ def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:
 
     Earlier versions wrote such tables for every system, with the defaults of all keys.
     """
-    families = family_tables(built_in())
+    families = system_tables(built_in())
     mine = tables_in(configuration)
     return tuple(
         name

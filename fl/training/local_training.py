@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant.arrays import Float32Array, FloatArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms.clip import Sparse
 from ..data.federation import Federation, Indices, Pairs
-from ..frame.system import Parameters
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .scores import Records
     from .units import Units
 
-Rows: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = FloatArray
 """One vector in each row: (rows, D)."""
 
 _ROOM: Final = 2**24
@@ -29,7 +29,7 @@ _ROOM: Final = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class UpdateBlock:
     """Some rows (n, D), each of one user in one silo: `user` and `silo` are (n,)."""
 
     user: Indices
@@ -37,7 +37,7 @@ class Part:
     rows: Rows | Sparse
 
 
-class Local(Protocol):
+class LocalTraining(Protocol):
     """Training inside the silos, each by itself.
 
     Every row of an answer is made of the records of that row alone: no other user's data enters
@@ -49,12 +49,12 @@ class Local(Protocol):
     def use(self, federation: Federation) -> None:
         """Train from now on on the same records with other features."""
 
-    def initial(self) -> Parameters:
+    def initial(self) -> FloatArray:
         """Return the first model: (D,)."""
 
     def user_deltas(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield how training on each user's records in a silo moves the model, in parts.
 
         A row is the trained model minus `parameters`; `users` are, for each silo, those who take
@@ -62,11 +62,11 @@ class Local(Protocol):
         """
 
     def user_gradients(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield the mean gradient of each user's records in a silo, in parts, as `user_deltas`."""
 
-    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
+    def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
         """Return how training on all records of each silo moves the model: (silos, D).
 
         A silo without any has zeros.
@@ -81,7 +81,7 @@ class Local(Protocol):
 
 
 @runtime_checkable
-class Proximal(Protocol):
+class ProximalTraining(Protocol):
     """Training that can be pulled back to where it started, which is public.
 
     `proximal` is mu in (mu / 2) |x - start|^2, which is added to every objective whose training
@@ -100,29 +100,29 @@ class NoTraining:
     def use(self, federation: Federation) -> None:
         """Have no features."""
 
-    def initial(self) -> Parameters:
+    def initial(self) -> FloatArray:
         """Have no model: a system that does not train says what its first vector is."""
         raise _untrained("initial")
 
     def user_deltas(
         self,
-        parameters: Parameters,  # noqa: ARG002
+        parameters: FloatArray,  # noqa: ARG002
         users: Sequence[Indices],  # noqa: ARG002
         number: int,  # noqa: ARG002
-    ) -> Iterator[Part]:
+    ) -> Iterator[UpdateBlock]:
         """Train nobody."""
         raise _untrained("user_deltas")
 
     def user_gradients(
         self,
-        parameters: Parameters,  # noqa: ARG002
+        parameters: FloatArray,  # noqa: ARG002
         users: Sequence[Indices],  # noqa: ARG002
         number: int,  # noqa: ARG002
-    ) -> Iterator[Part]:
+    ) -> Iterator[UpdateBlock]:
         """Have no gradient."""
         raise _untrained("user_gradients")
 
-    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:  # noqa: ARG002
+    def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:  # noqa: ARG002
         """Train no silo."""
         raise _untrained("silo_deltas")
 
@@ -140,7 +140,7 @@ def _untrained(name: str) -> Unsupported:
     )
 
 
-class TorchLocal:
+class TorchLocalTraining:
     """Local training of a model by `fl.training`: SGD, all users of all silos at once."""
 
     def __init__(self, settings: Settings, federation: Federation, model: Model) -> None:
@@ -172,13 +172,13 @@ class TorchLocal:
             if isinstance(member, cached_property):
                 self.__dict__.pop(name, None)
 
-    def initial(self) -> Parameters:
+    def initial(self) -> FloatArray:
         """Return the first model: (D,); public, by the training seed."""
         return self.model.initial(self.seed)
 
     def user_deltas(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield how training moves the model, by user and silo."""
         from .deltas import delta_blocks
 
@@ -187,11 +187,11 @@ class TorchLocal:
             self.model, parameters, units, self.recipe, number=number, device=self.device
         )
         for chosen, rows in parts:
-            yield Part(units.user[chosen], units.silo[chosen], rows)
+            yield UpdateBlock(units.user[chosen], units.silo[chosen], rows)
 
     def user_gradients(
-        self, parameters: Parameters, users: Sequence[Indices], number: int
-    ) -> Iterator[Part]:
+        self, parameters: FloatArray, users: Sequence[Indices], number: int
+    ) -> Iterator[UpdateBlock]:
         """Yield the mean gradient of each user's records, by user and silo."""
         from .deltas import gradients
 
@@ -203,9 +203,9 @@ class TorchLocal:
             rows = gradients(
                 self.model, parameters, some, seed=self.seed, number=number, device=self.device
             )
-            yield Part(some.user, some.silo, rows)
+            yield UpdateBlock(some.user, some.silo, rows)
 
-    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
+    def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
         """Return how training on all records of each silo moves the model: (silos, D)."""
         from .deltas import local_deltas
 
@@ -231,7 +231,7 @@ class TorchLocal:
             rows[positions] = self._record_gradients(models[silo], chosen[positions], step)
         return rows
 
-    def _record_gradients(self, parameters: Parameters, chosen: Indices, step: int) -> Rows:
+    def _record_gradients(self, parameters: FloatArray, chosen: Indices, step: int) -> Rows:
         from .deltas import per_example_gradients
 
         features, labels = self.federation.features[chosen], self.federation.labels[chosen]
@@ -301,7 +301,7 @@ class TorchLocal:
 
 
 def _one_by_one(
-    model: Model, parameters: Parameters, features: NDArray[np.float32], labels: NDArray[np.generic]
+    model: Model, parameters: FloatArray, features: Float32Array, labels: NDArray[np.generic]
 ) -> Rows:
     """Return the gradient of each record, as `per_example_gradients` without its preparations.
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import Declaration
-from . import defaults, rules, sealed_items
+from . import defaults, sealed_items, settings_rules
 from .settings import TABLE
 
-_LOCAL: Final = (
+_LOCAL_STEP_KEYS: Final = (
     "training.local_rate",
     "training.local_epochs",
     "training.batch",
@@ -17,36 +17,36 @@ _LOCAL: Final = (
 )
 """Keys of local training in steps; ULDP-SGD sends one gradient."""
 
-_WEIGHTED: Final = (
+_WEIGHTED_KEYS: Final = (
     "privacy.sampling_rate",
     "privacy.normalisation_noise",
     "training.weighting",
     "training.clip",
 )
 
-_SUMS: Final = ("plain", "masked", "shares")
+_SUM_AGGREGATIONS: Final = ("plain", "masked", "shares")
 
-_GROUPS: Final = ("group_records", "record_rate")
+_GROUP_KEYS: Final = ("group_records", "record_rate")
 
-_NAIVE: Final = f"{__package__}.canaries.naive"
-_GROUP: Final = f"{__package__}.canaries.group"
-_USERS: Final = f"{__package__}.canaries.dispatch"
+_NAIVE_CANARIES: Final = f"{__package__}.canaries.naive"
+_GROUP_CANARIES: Final = f"{__package__}.canaries.group"
+_USER_CANARIES: Final = f"{__package__}.canaries.dispatch"
 
-_AVERAGE: Final = Declaration(
+_ULDP_AVG: Final = Declaration(
     name="uldp-avg",
     summary="local training of each user, clipped and weighted over the silos",
     make=f"{__package__}.weighted:average",
     table=TABLE,
-    ignores=_GROUPS,
-    uses=(*_WEIGHTED, *_LOCAL),
-    rules=(rules.no_moments, rules.published_protocol, rules.no_target),
+    ignores=_GROUP_KEYS,
+    uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS),
+    rules=(settings_rules.no_moments, settings_rules.published_protocol, settings_rules.no_target),
     adjust=defaults.average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
     determines=f"{__package__}.expected_log:WEIGHTED",
     sealed=sealed_items.of_weighted,
-    carrier=f"{_USERS}:carry",
+    carrier=f"{_USER_CANARIES}:simulate",
     canaries={"private-weighting": 200},  # each is encrypted
-    canary_work=f"{_USERS}:work",
+    canary_work=f"{_USER_CANARIES}:work",
 )
 
 SYSTEMS: Final = (
@@ -55,16 +55,16 @@ SYSTEMS: Final = (
         summary="FedAvg whose silos clip their models; a user may move all of them",
         make=f"{__package__}.naive:naive",
         table=TABLE,
-        ignores=_GROUPS,
-        uses=("privacy.normalisation_noise", "training.clip", *_LOCAL),
-        rules=(rules.no_moments, rules.no_target),
+        ignores=_GROUP_KEYS,
+        uses=("privacy.normalisation_noise", "training.clip", *_LOCAL_STEP_KEYS),
+        rules=(settings_rules.no_moments, settings_rules.no_target),
         adjust=defaults.naive,
-        aggregations=_SUMS,
-        determines=f"{__package__}.expected_log:NAIVE",
+        aggregations=_SUM_AGGREGATIONS,
+        determines=f"{__package__}.expected_log:EXPECTED_NAIVE",
         sealed=sealed_items.of_naive,
-        carrier=f"{_NAIVE}:carry",
+        carrier=f"{_NAIVE_CANARIES}:simulate",
         canaries=1_000,  # each has a rehearsal of its own
-        canary_work=f"{_NAIVE}:work",
+        canary_work=f"{_NAIVE_CANARIES}:work",
     ),
     Declaration(
         name="uldp-group",
@@ -72,22 +72,22 @@ SYSTEMS: Final = (
         make=f"{__package__}.group:group",
         table=TABLE,
         ignores=("as_published",),
-        uses=("training.clip", *_LOCAL),
-        rules=(rules.group_given, rules.rate_or_batch),
+        uses=("training.clip", *_LOCAL_STEP_KEYS),
+        rules=(settings_rules.group_given, settings_rules.rate_or_batch),
         adjust=defaults.group,
-        determines=f"{__package__}.expected_log:GROUP",
+        determines=f"{__package__}.expected_log:EXPECTED_GROUP",
         sealed=sealed_items.of_group,
-        carrier=f"{_GROUP}:carry",
+        carrier=f"{_GROUP_CANARIES}:simulate",
         canaries=3_000,  # the cost grows with their square
-        canary_work=f"{_GROUP}:work",
+        canary_work=f"{_GROUP_CANARIES}:work",
     ),
-    _AVERAGE,
+    _ULDP_AVG,
     replace(
-        _AVERAGE,
+        _ULDP_AVG,
         name="uldp-sgd",
         summary="one gradient of each user, clipped and weighted over the silos",
         make=f"{__package__}.weighted:gradient",
-        uses=_WEIGHTED,
+        uses=_WEIGHTED_KEYS,
         adjust=defaults.gradient,
     ),
 )

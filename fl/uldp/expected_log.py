@@ -1,4 +1,6 @@
-"""What a configuration of Uldp-FL's systems determines of the log of a run.
+"""What a configuration of Uldp-FL's systems fixes of a run's log (`fl.frame.expected_log`).
+
+Each section recomputes noise, sampling and normaliser of one system from the configuration.
 
 Source: the systems beside this file, which state these facts when they run.
 """
@@ -17,29 +19,37 @@ from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import sensitivity_multiplier, up
 from ..aggregation.weighted_sum import weighted_sum
 from ..declarations.declaration import Read
-from ..frame.expected_log import Determines, Mechanism, Phase, multiplier, phase_made
-from .record_flags import CHOSEN_BY
+from ..frame.expected_log import (
+    ExpectedLog,
+    ExpectedPhase,
+    Mechanism,
+    expected_phase,
+    noise_multiplier_of,
+)
+from .record_flags import FLAGS_CHOSEN_BY
 
 # --- ULDP-NAIVE -----------------------------------------------------------------------------------
 
 
-def _naive(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _naive(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
     silos: int = read("data", "silos")
-    mechanism = _found(read, intent, lambda noise: _naive_sum(read, noise))
+    mechanism = _mechanism(read, intent, lambda noise: _naive_sum(read, noise))
     constant = Normaliser("constant", float(silos))
-    return phase_made(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
 
 
 def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
     clip, silos = read("training", "clip"), read("data", "silos")
-    moved = uldp.naive_sensitivity_as_published(clip, silos)
+    sensitivity = uldp.naive_sensitivity_as_published(clip, silos)
     if not read("uldp", "as_published"):
         relation = read("privacy", "neighbours")
-        moved = uldp.naive_sensitivity(clip, silos, relation).l2 / sensitivity_multiplier(relation)
+        sensitivity = uldp.naive_sensitivity(clip, silos, relation).l2 / sensitivity_multiplier(
+            relation
+        )
     return Gaussian(
         bound=clip,
-        std=up(Fraction(noise_multiplier) * Fraction(moved)),
+        std=up(Fraction(noise_multiplier) * Fraction(sensitivity)),
         shares=silos,
         terms="silo-delta",
         unit="user",
@@ -50,17 +60,18 @@ def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
 # --- ULDP-GROUP -----------------------------------------------------------------------------------
 
 
-def _group(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _group(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
-    mechanism = _found(read, intent, lambda noise: _group_sum(read, noise))
+    mechanism = _mechanism(read, intent, lambda noise: _group_sum(read, noise))
     rate = _record_rate(read)
-    sampling = Sampling(chosen_by=CHOSEN_BY)
+    sampling = Sampling(chosen_by=FLAGS_CHOSEN_BY)
     if rate != 1.0:
-        sampling = Sampling("poisson", "record", rate, "silos", chosen_by=CHOSEN_BY)
+        sampling = Sampling("poisson", "record", rate, "silos", chosen_by=FLAGS_CHOSEN_BY)
     epochs: int = read("training", "local_epochs")
+    # Every step of DP-SGD is a draw of its own in the intent.
     steps = epochs * math.ceil(1 / Fraction(rate))  # of DP-SGD in a round
     constant = Normaliser("constant", float(Fraction(rate) * _nominal(read)))
-    return phase_made(mechanism, read("privacy", "neighbours"), steps, sampling, constant)
+    return expected_phase(mechanism, read("privacy", "neighbours"), steps, sampling, constant)
 
 
 def _group_sum(read: Read, noise_multiplier: float) -> Gaussian:
@@ -70,9 +81,9 @@ def _group_sum(read: Read, noise_multiplier: float) -> Gaussian:
 
 
 def _nominal(read: Read) -> Fraction:
-    """Return how many records a silo has, if every user has all that take part."""
-    most = read("uldp", "group_records") or 1
-    return Fraction(most * read("data", "users"), read("data", "silos"))
+    """Return n, the records of a silo if every user has k of them over all silos."""
+    group_records = read("uldp", "group_records") or 1
+    return Fraction(group_records * read("data", "users"), read("data", "silos"))
 
 
 def _record_rate(read: Read) -> float:
@@ -85,9 +96,9 @@ def _record_rate(read: Read) -> float:
 # --- ULDP-AVG and ULDP-SGD ------------------------------------------------------------------------
 
 
-def _weighted(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+def _weighted(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
-    mechanism = _found(read, intent, lambda noise: _weighted_sum(read, noise))
+    mechanism = _mechanism(read, intent, lambda noise: _weighted_sum(read, noise))
     rate, slots = _user_rate(read), read("security", "slots")
     sampling = Sampling()
     if rate != 1.0:
@@ -98,7 +109,7 @@ def _weighted(read: Read, intent: RoundIntent, values: int | None) -> Phase:
             sampling = replace(sampling, drawn_by="shared-secret")
     users, silos = read("data", "users"), read("data", "silos")
     constant = Normaliser("constant", rate * users * silos)
-    return phase_made(mechanism, read("privacy", "neighbours"), 1, sampling, constant)
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, sampling, constant)
 
 
 def _weighted_sum(read: Read, noise_multiplier: float) -> Mechanism:
@@ -114,19 +125,20 @@ def _weighted_sum(read: Read, noise_multiplier: float) -> Mechanism:
         return mechanism
     from .weighting.terms import WeightingTerms, common_multiple
 
+    # Private weighting draws on a finer grid, so that no residue is without noise.
     multiple = common_multiple(read("security", "count_limit"))
     return FineGaussian.of(mechanism, multiple, WeightingTerms.digits)
 
 
 def _user_rate(read: Read) -> float:
-    """Return the probability with which a user joins a round; of real slots, rounded up."""
+    """Return the probability with which a user joins a round; of slots, rounded up."""
     slots = read("security", "slots")
     if slots is None:
         return float(read("privacy", "sampling_rate"))
-    return up(Fraction(_chosen(read), slots))
+    return up(Fraction(_real_slots(read), slots))
 
 
-def _chosen(read: Read) -> int:
+def _real_slots(read: Read) -> int:
     rate: float = read("privacy", "sampling_rate")
     slots: int = read("security", "slots")
     return round(rate * slots)
@@ -145,7 +157,7 @@ def _private_weighting(read: Read) -> Security:
         count_cap=0 if published else (limit - 1) // silos,
         records_per_count=1 if published else read("security", "records_per_count"),
         slots=slots or 0,
-        chosen=0 if slots is None else _chosen(read),
+        chosen=0 if slots is None else _real_slots(read),
         noise="multiples" if published else "every-residue",
     )
 
@@ -153,11 +165,11 @@ def _private_weighting(read: Read) -> Security:
 # --- what declarations name -----------------------------------------------------------------------
 
 
-def _found(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> Mechanism:
-    """Return the mechanism whose noise is configured, or was found for a target."""
-    return make(multiplier(read, intent, make))
+def _mechanism(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> Mechanism:
+    """Return the mechanism with the configured noise, or with that of the intent."""
+    return make(noise_multiplier_of(read, intent, make))
 
 
-NAIVE: Final = Determines(_naive)
-GROUP: Final = Determines(_group)
-WEIGHTED: Final = Determines(_weighted, _private_weighting)
+EXPECTED_NAIVE: Final = ExpectedLog(_naive)
+EXPECTED_GROUP: Final = ExpectedLog(_group)
+WEIGHTED: Final = ExpectedLog(_weighted, _private_weighting)

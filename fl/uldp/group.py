@@ -1,17 +1,18 @@
-"""ULDP-GROUP: every silo runs DP-SGD on records of which each user has at most k.
+"""ULDP-GROUP-k: every silo runs DP-SGD on its records, of which each user has at most k in all.
 
     silo s, each step:  G = sum over a sample of clip_C(gradient) + N(0, sigma^2 C^2)
                         x_s - eta_l / (q n) G
     server:             x + eta_g / |S| sum_s (x_s - x)
 
-A record lies in one silo, so a round shows of it `steps` Gaussian sums, each of a Poisson sample
-that it joined with probability q.  A user is up to k such records, in whatever silos: the pair of
-all k records in one silo covers every spread over silos with the same q, sigma and steps, as the
-norm of what they move together is at most the number of them that were drawn.  Each silo chooses
-which of its records take part by itself (`flags`), so that tells it nothing of other silos'.
+A record lies in one silo, so a round releases `steps` Gaussian sums of it, each over a Poisson
+sample that contains it with probability q.  A user is a group of up to k such records in any silos.
+The pair of data sets in which all k lie in one silo dominates every spread over silos with the same
+q, sigma and steps, as the norm of what drawn records move together is at most their number.  Each
+silo chooses which of its records take part from its own records alone (`record_flags`), so the
+choice tells nothing about records elsewhere.
 
-q, the steps and n = k |U| / |S|, the records that a silo has if every user has k, are public
-constants; the sum is divided by q n, whatever was drawn, and an empty sample is noise alone.
+q, the steps and n = k |U| / |S|, the records of a silo if every user has k, are public constants.
+The sum is divided by q n whatever was drawn, and an empty sample releases noise alone.
 
 Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithm 2.
 The group's event: Ganesh 2024, *Tight group-level DP guarantees for DP-SGD with sampling via
@@ -27,10 +28,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records, validate
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
@@ -40,12 +41,14 @@ from ..aggregation.residuals import Residuals, Watch, every
 from ..aggregation.sums import float_sum
 from ..aggregation.term_norms import norms_of
 from ..data.federation import Federation, Indices
+from ..frame.model import Parameters, Round
+from ..frame.private_system import PrivateSystem
+from ..frame.requirements import require_all_users, require_public_normalisation, require_user_unit
 from ..frame.rounds import Draft, NoisySum
-from ..frame.setup import Promised, Setup, everybody_joins, public_features_only, setup, users_only
+from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
-from ..frame.system import Parameters, Round
-from ..training.local_training import Local, Rows
-from .record_flags import CHOSEN_BY, flagged
+from ..training.local_training import LocalTraining, Rows
+from .record_flags import FLAGS_CHOSEN_BY, records_taking_part
 from .settings import UldpSettings
 
 if TYPE_CHECKING:
@@ -53,26 +56,26 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
-_ROOM: Final = 2**24
-"""How many numbers of gradients or of samples are made at once: 128 MB."""
+_MAX_NUMBERS_AT_ONCE: Final = 2**24
+"""Numbers of gradients, or of samples, that are computed at once: 128 MB."""
 
-_AGAIN: Final = 8
-"""How many steps of a round are summed again, for the sealed sidecar."""
+_MAX_STEPS_RECOMPUTED: Final = 8
+"""Steps of a round whose sums are recomputed for the sealed sidecar."""
 
 
-class Group(Promised):
-    """ULDP-GROUP-k, k being `setup.privacy.group`.
+class UldpGroup(PrivateSystem):
+    """ULDP-GROUP-k, where k is `setup.privacy.group`.
 
-    `rate` is the probability that a record joins a step (`None`: one batch of a silo's nominal
-    records), `seed` the public seed of the flags.  Raises `InvalidInput` for a unit that it does
-    not protect and for k below 2, `Unsupported` under `replace-one` and for a loss without a
-    gradient of one record.
+    `rate` is q, the probability that a record joins a step (None: on average one batch of a silo
+    with n records); `seed` is the public seed of the flags.  Raises `InvalidInput` for a unit that
+    is not protected and for k below 2, `Unsupported` under `replace-one` and for a loss that has no
+    gradient of a single record.
     """
 
     state = State()
 
     def __init__(self, setup: Setup, *, rate: float | None = None, seed: int = 0) -> None:
-        users_only(setup)
+        require_user_unit(setup)
         if setup.privacy.group < 2:
             raise InvalidInput(
                 "uldp-group needs room for two records of a user or more.",
@@ -81,25 +84,27 @@ class Group(Promised):
                 "Give group_records = 2, or more.",
             )
         super().__init__(setup)
-        everybody_joins(setup)
-        public_features_only(setup)
+        require_all_users(setup)
+        require_public_normalisation(setup)
         _add_remove_only(setup)
-        # Refused now, not in the first round: a loss may couple records, and have none of these.
+        # Refused here, before anything is paid: a loss that couples records has no such gradients.
         start = np.tile(setup.local.initial(), (setup.silos, 1))
         setup.local.record_gradients(start, np.empty(0, np.int64), 0)
         self.nominal = Fraction(setup.privacy.group * setup.users, setup.silos)
         self.rate = _rate(setup, self.nominal) if rate is None else _checked(rate)
+        # ceil(1 / q) steps visit each record once per epoch on average.
         self.steps = setup.training.local_epochs * math.ceil(1 / Fraction(self.rate))
         self.constant = float(Fraction(self.rate) * self.nominal)
         self.residuals = Residuals()
-        taking_part = flagged(setup.federation, setup.privacy.group, seed)
-        self._silo, silos = setup.federation.silo, setup.federation.by_silo()
+        taking_part = records_taking_part(setup.federation, setup.privacy.group, seed)
+        self._silo, by_silo = setup.federation.silo, setup.federation.by_silo()
         self._records = [
-            own[taking_part[own]] for own in (silos.records(silo) for silo in range(setup.silos))
+            records[taking_part[records]]
+            for records in (by_silo.records(silo) for silo in range(setup.silos))
         ]
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one step in one silo: sigma C, on the sum of clipped gradients."""
+        """Return the noise of one step in one silo: std sigma C on the sum of clipped gradients."""
         clip = self.setup.training.clip
         return Gaussian(
             bound=clip,
@@ -109,21 +114,21 @@ class Group(Promised):
         )
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round of one record; the same for all, as its silo alone draws the samples.
+        """Return the event of one round for one record; the same for every observer.
 
-        Whether the server sees every silo's update by itself or, under masks, only their sum, and
-        though a silo may take its own off the model: a record has the noise and the samples of its
-        own silo, and nobody sees more than what that silo sends.  A silo that holds records of the
-        user is no exception: its flags are made of its own records alone, so they show nothing of
-        those elsewhere, of which at most k take part.
+        A record is protected by the noise and the samples of its own silo, which draws both, and
+        nobody sees more of it than what that silo sends: neither a server that sees every silo's
+        update, nor a silo that takes its own off the model, nor one that holds other records of the
+        user, as flags are a function of a silo's own records.
         """
+        # Each step is a Gaussian sum over a Poisson sample: amplified where q < 1.
         step: ev.Event = ev.Gaussian(noise_multiplier)
         if self.rate < 1.0:
             step = ev.Poisson(self.rate, step)
-        whom = ["model", "server"]
+        observers = ["model", "server"]
         if self.setup.silos > 1:
-            whom += ["silo", "silo-with-records"]
-        return dict.fromkeys(whom, repeated(self.steps, step))
+            observers += ["silo", "silo-with-records"]
+        return dict.fromkeys(observers, repeated(self.steps, step))
 
     def round(
         self,
@@ -132,20 +137,21 @@ class Group(Promised):
         gate: Gate,
         state: Arrays | None = None,  # noqa: ARG002
     ) -> Round:
-        """Make one round: DP-SGD in every silo, then the mean of their updates."""
+        """Make one round: DP-SGD in every silo, then the mean of the silos' updates."""
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
 
         def work(ticket: Ticket) -> Draft:
-            looked = _Looked(ticket.intent, mechanism, models=(silos, parameters.size))
-            models = self._descended(parameters, number, mechanism, ticket, looked)
+            statistics = _RoundStatistics(ticket.intent, mechanism, models=(silos, parameters.size))
+            models = self._silo_models(parameters, number, mechanism, ticket, statistics)
+            # The updates are noisy already; adding them up is post-processing.
             total = float_sum(self.aggregator, number, models - parameters)
             return Draft(
                 parameters + NoisySum(total, silos).times(self.setup.training.global_rate),
                 aggregate=total,
                 normaliser=records.Normaliser("constant", self.constant),
                 sealed={
-                    "taking_part": [len(own) for own in self._records],
-                    **looked.items(self.residuals.watch(ticket.intent.noise)),
+                    "taking_part": [len(records) for records in self._records],
+                    **statistics.items(self.residuals.watch(ticket.intent.noise)),
                 },
             )
 
@@ -155,20 +161,23 @@ class Group(Promised):
 
     def _sampling(self) -> records.Sampling:
         if self.rate == 1.0:
-            return records.Sampling(chosen_by=CHOSEN_BY)
-        return records.Sampling("poisson", "record", self.rate, "silos", chosen_by=CHOSEN_BY)
+            return records.Sampling(chosen_by=FLAGS_CHOSEN_BY)
+        return records.Sampling("poisson", "record", self.rate, "silos", chosen_by=FLAGS_CHOSEN_BY)
 
-    def _descended(
+    def _silo_models(
         self,
         parameters: Parameters,
         number: int,
         mechanism: Gaussian,
         ticket: Ticket,
-        looked: _Looked,
+        statistics: _RoundStatistics,
     ) -> Rows:
-        """Return the model of each silo after all steps, (silos, D); every step is a release.
+        """Return each silo's model after all steps of DP-SGD, (silos, D).
 
-        The silos descend side by side, each by itself; `looked` is shown every step.
+            G = sum clip_C(gradient) + N(0, sigma^2 C^2),   x_s <- x_s - eta_l / (q n) G
+
+        The silos take their steps side by side, each on its own records; every step counts as a
+        release.  `statistics` is given every step.
         """
         silos, local = self.setup.silos, self.setup.local
         noise = mechanism.steps(
@@ -178,72 +187,76 @@ class Group(Promised):
             width=parameters.size,
             count=self.steps,
         )
-        length = self.setup.training.local_rate / self.constant
-        most = max(1, _ROOM // parameters.size)
+        step_size = self.setup.training.local_rate / self.constant  # eta_l / (q n)
+        records_at_once = max(1, _MAX_NUMBERS_AT_ONCE // parameters.size)
+        # (silos, D): every silo starts the round from the same released model.
         models = np.tile(parameters, (silos, 1))
-        for place, chosen in enumerate(self._samples(ticket)):
-            step = (number - 1) * self.steps + place
+        for index, chosen in enumerate(self._samples(ticket)):
+            step = (number - 1) * self.steps + index
             totals = np.zeros(models.shape, np.int64)
-            for first in range(0, len(chosen), most):
-                some = chosen[first : first + most]
+            # Integers on the grid add up exactly, so blocks of any size give the same sum.
+            for first in range(0, len(chosen), records_at_once):
+                some = chosen[first : first + records_at_once]
                 rows = local.record_gradients(models, some, step)
                 totals += mechanism.totals(rows, self._silo[some], silos)
-                looked.rows(place, rows, self._silo[some])
+                statistics.rows(index, rows, self._silo[some])
             noisy = noise.noisy(totals)
-            looked.sums(place, totals, noisy)
-            models -= length * noisy
+            statistics.sums(index, totals, noisy)
+            models -= step_size * noisy
         return models
 
     def _samples(self, ticket: Ticket) -> Iterator[Indices]:
-        """Yield which records join each step, in all silos."""
-        # How much a fork is used does not show in the log; the number of records is private.
-        drawing = [
-            ticket.stream(f"sampling/silo-{silo}").fork() for silo in range(self.setup.silos)
-        ]
+        """Yield the records that join each step, of all silos; each is drawn with probability q."""
+        # A silo's number of records is private, so how far its stream is read must not be logged:
+        # the log counts what the stream gives out, and not what is read of a fork.
+        forks = [ticket.stream(f"sampling/silo-{silo}").fork() for silo in range(self.setup.silos)]
         everybody = np.concatenate(self._records)
-        # No more records than that take part: their own number is private, and is not looked at.
-        ahead = max(1, _ROOM // (self.setup.privacy.group * self.setup.users))
-        for first in range(0, self.steps, ahead):
-            steps = min(ahead, self.steps - first)
+        # Steps per block, by k |U|, an upper bound of the private number of records that take part.
+        steps_at_once = max(
+            1, _MAX_NUMBERS_AT_ONCE // (self.setup.privacy.group * self.setup.users)
+        )
+        for first in range(0, self.steps, steps_at_once):
+            steps = min(steps_at_once, self.steps - first)
             joins = [
-                poisson(stream, steps * len(own), self.rate).reshape(steps, len(own))
-                for stream, own in zip(drawing, self._records, strict=True)
+                poisson(stream, steps * len(records), self.rate).reshape(steps, len(records))
+                for stream, records in zip(forks, self._records, strict=True)
             ]
-            step, place = np.nonzero(np.hstack(joins))
-            chosen, ends = everybody[place], np.searchsorted(step, np.arange(steps + 1))
+            step, column = np.nonzero(np.hstack(joins))  # in the order of steps
+            chosen, ends = everybody[column], np.searchsorted(step, np.arange(steps + 1))
             yield from (chosen[i:j] for i, j in itertools.pairwise(ends.tolist()))
 
 
-class _Looked:
-    """Steps of a round, evenly spaced, of which the sealed sidecar has statistics."""
+class _RoundStatistics:
+    """Statistics of evenly spaced steps of a round, for the sealed sidecar."""
 
     def __init__(
         self, intent: records.RoundIntent, mechanism: Gaussian, models: tuple[int, int]
     ) -> None:
         silos, width = models
         steps = intent.noise.draws
-        self._every, self._again_every = every(steps, width), -(-steps // _AGAIN)
+        self._every, self._again_every = every(steps, width), -(-steps // _MAX_STEPS_RECOMPUTED)
         self._grid = mechanism.grid
         self._again = Recomputed(intent, mechanism, silos, width)
         self._totals = np.zeros(models, np.int64)
         self._sent: list[Rows] = []
-        self._exact: list[NDArray[np.int64]] = []
+        self._exact: list[IntArray] = []
 
-    def rows(self, place: int, rows: Rows, silo: Indices) -> None:
-        """Look at the gradients of a step, (records, D), of these silos."""
-        if place % self._again_every == 0:
+    def rows(self, step: int, rows: Rows, silo: Indices) -> None:
+        """Add gradients of a step, (records, D), of these silos."""
+        if step % self._again_every == 0:
             self._again.add(rows, silo, norms_of(rows))
 
-    def sums(self, place: int, totals: NDArray[np.int64], noisy: Rows) -> None:
-        """Look at what each silo makes of a step, before and after its noise: (silos, D)."""
-        if place % self._again_every == 0:
+    def sums(self, step: int, totals: IntArray, noisy: Rows) -> None:
+        """Add each silo's sum of a step, without and with its noise: (silos, D)."""
+        if step % self._again_every == 0:
             self._totals += totals
-        if place % self._every == 0:
+        if step % self._every == 0:
             self._exact.append(totals)
             self._sent.append(noisy)
 
     def items(self, watch: Watch) -> dict[str, object]:
-        """Return what is sealed of the round."""
+        """Return the sealed items of the round."""
+        # Back to integers: the noise of a step is what was sent minus the exact sum.
         sent = np.rint(np.array(self._sent) / self._grid).astype(np.int64)
         residuals = sent - np.array(self._exact)
         for silo in range(residuals.shape[1]):
@@ -251,14 +264,16 @@ class _Looked:
         return {**watch.items(), **self._again.items(self._totals)}
 
 
-def group(settings: Settings, federation: Federation, local: Local, _: Streams) -> Group:
+def group(
+    settings: Settings, federation: Federation, local: LocalTraining, _: Streams
+) -> UldpGroup:
     """Return ULDP-GROUP-k."""
-    own = setup(settings, federation, local)
-    return Group(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
+    parts = setup(settings, federation, local)
+    return UldpGroup(parts, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
 
 
 def _rate(setup: Setup, nominal: Fraction) -> float:
-    """Return the rate at which a silo with its nominal records draws one batch, on average."""
+    """Return q such that a silo with n records draws one batch on average, at most 1."""
     return min(float(setup.training.batch / nominal), 1.0)
 
 

@@ -1,13 +1,13 @@
-"""ULDP-NAIVE: every silo clips its whole update, and adds noise for what one user can move it.
+"""ULDP-NAIVE: every silo clips its whole update, and adds noise for one user's effect on it.
 
     silo s:  D_s = clip_C(x_s - x) + N(0, (std / sqrt|S|)^2)
     server:  x + eta_g / |S| sum_s D_s
 
-However few records a user has in a silo, it moves the silo's clipped update by up to 2C, between
-two points of a ball of radius C (see `accountant.sensitivity.uldp`), so the sum by 2C |S|, and the
-noise for a multiplier sigma is std = 2 sigma C |S| when a user comes or goes.  The paper counts C,
-so its noise, sigma C |S|, is half of that: with `as_published` a run adds that noise, states the
-paper's epsilon as a claim, and says `no-guarantee` in every round.
+Adding or removing a user, however few records it has in a silo, can move the silo's clipped update
+between any two points of a ball of radius C, by 2C (`accountant.sensitivity.uldp`), and the sum
+over silos by 2C |S|.  The noise for a multiplier sigma is therefore std = 2 sigma C |S|.  The paper
+counts C per silo, so its noise, sigma C |S|, is half of that: with `as_published` a run adds that
+noise, logs the paper's epsilon as a claim, and states `no-guarantee` in every round.
 
 Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithm 1 and
 Theorem 3.
@@ -36,32 +36,35 @@ from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import about_norms, norms_of
 from ..aggregation.weighted_sum import NO_NOISE_LEFT
 from ..data.federation import Federation
+from ..frame.model import Parameters, Round
+from ..frame.opening import OpeningStatement
+from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, unproven
+from ..frame.requirements import require_all_users, require_user_unit
 from ..frame.rounds import Draft, NoisySum
-from ..frame.setup import Promised, Setup, everybody_joins, setup, users_only
+from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
-from ..frame.system import Opening, Parameters, Round
 from ..observers.names import MODEL, PEER, PEER_OBSERVERS, Coalition
-from ..training.local_training import Local
+from ..training.local_training import LocalTraining
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..settings.schema import Settings
 
-PUBLISHED: Final = ev.NoGuarantee(
+PUBLISHED_NAIVE_EVENT: Final = ev.NoGuarantee(
     "ULDP-NAIVE as published: its noise is made for half of what a user can move"
 )
 
 
-class Naive(Promised):
-    """ULDP-NAIVE, with sound noise or, marked in every round, as it was published."""
+class UldpNaive(PrivateSystem):
+    """ULDP-NAIVE, with sound noise or, with `as_published`, with the noise of the paper."""
 
     state = State()
 
     def __init__(self, setup: Setup, *, as_published: bool = False) -> None:
         super().__init__(setup)
-        users_only(setup)
-        everybody_joins(setup)
+        require_user_unit(setup)
+        require_all_users(setup)
         self.as_published = as_published
         self.residuals = Residuals()
         if as_published and (
@@ -72,7 +75,8 @@ class Naive(Promised):
                 "Noise found by its formula would not keep the budget.",
                 "Give `noise_multiplier`, or leave `as_published` out.",
             )
-        if as_published and setup.normalising is not None:
+        # A phase before the rounds would be paid from a promise that proves nothing.
+        if as_published and setup.normalisation is not None:
             raise InvalidInput(
                 "ULDP-NAIVE as published does not normalise features by private moments.",
                 "It promises nothing, so nothing would pay for their release.",
@@ -80,17 +84,18 @@ class Naive(Promised):
             )
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round, on the sum over all silos, in |S| shares."""
+        """Return the noise of one round on the sum over all silos, in |S| shares."""
         clip, silos = self.setup.training.clip, self.setup.silos
-        moved = uldp.naive_sensitivity_as_published(clip, silos)
+        sensitivity = uldp.naive_sensitivity_as_published(clip, silos)
         if not self.as_published:
+            # Noise multipliers are per contribution: where a unit is replaced, it moves two.
             relation = self.setup.privacy.neighbours
-            moved = uldp.naive_sensitivity(clip, silos, relation).l2 / sensitivity_multiplier(
+            sensitivity = uldp.naive_sensitivity(clip, silos, relation).l2 / sensitivity_multiplier(
                 relation
             )
         return Gaussian(
             bound=clip,
-            std=up(Fraction(noise_multiplier) * Fraction(moved)),
+            std=up(Fraction(noise_multiplier) * Fraction(sensitivity)),
             shares=silos,
             terms="silo-delta",
             unit="user",
@@ -98,71 +103,74 @@ class Naive(Promised):
         )
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the model, the server, and one of the silos see it.
+        """Return the event of one round for the model, the server, a silo, and coalitions.
 
-        Among peers there is no server, and a peer, alone or with colluders, learns no more than a
-        silo does (`sums`).
-
-        A server that sees every silo's update learns no more than one that sees their sum: a user
-        may swing every silo as far, in one direction, so the sum shows all that there is to see.
-        Silos that tell the server what they know take themselves out of that sum.
+        A server that sees every silo's update learns no more than one that sees their sum: in the
+        worst case a user moves every silo equally far in one direction, and the sum shows that.
+        Silos that collude with the server take what they sent off the sum, their noise included.
+        Among peers there is no server, and a peer, alone or with colluders, sees what a silo sees.
         """
-        own, silos, relation = self.setup, self.setup.silos, self.setup.privacy.neighbours
-        peers = own.aggregation == "shares"
+        setup, silos, relation = self.setup, self.setup.silos, self.setup.privacy.neighbours
+        peers = setup.aggregation == "shares"
         coalitions = [
             Coalition(colluders, holds)
             for colluders in self.setup.coalitions
             for holds in (False, True)
         ]
         if self.as_published:
-            whom: tuple[str, ...] = ("model", "server", "silo")
+            observers: tuple[str, ...] = ("model", "server", "silo")
             if peers:
-                whom = PEER_OBSERVERS
+                observers = PEER_OBSERVERS
             elif silos == 1:
-                whom = ("model", "server")
-            return dict.fromkeys((*whom, *(one.name for one in coalitions)), PUBLISHED)
-        stated = (
+                observers = ("model", "server")
+            names = (*observers, *(coalition.name for coalition in coalitions))
+            return dict.fromkeys(names, PUBLISHED_NAIVE_EVENT)
+        multiplier = (
             2.0 * noise_multiplier / sensitivity_multiplier(relation)
         )  # in the paper's unit, C |S|
 
-        missing = self.setup.security.dropouts
+        dropouts = setup.security.dropouts
 
-        def seen(silos_seen: int) -> ev.Event:
-            if missing >= silos_seen:
+        def event_of(silos_seen: int) -> ev.Event:
+            """Return the event of who sees the sum of so many silos."""
+            # As many silos may be missing as are seen: then no noise is left for certain.
+            if dropouts >= silos_seen:
                 return NO_NOISE_LEFT
             return uldp.naive_release(
-                stated,
+                multiplier,
                 rounds=1,
                 silos=silos,
                 seen=silos_seen,
                 neighbours=relation,
-                tolerated_dropouts=missing,
+                tolerated_dropouts=dropouts,
             ).event
 
         if peers:  # what its colluders sent is not hidden from it: it learns less of the rest
-            return {MODEL: seen(silos), PEER: seen(silos - 1)}
-        views = {"model": seen(silos), "server": seen(silos)}
+            return {MODEL: event_of(silos), PEER: event_of(silos - 1)}
+        views = {"model": event_of(silos), "server": event_of(silos)}
         if silos > 1:
-            views["silo"] = seen(silos - 1)  # it knows its own noise
-            if own.normalising is not None and own.normalising.rule == "records":
-                views["silo-with-records"] = views["silo"]  # which knows more of the moments
-        # What a silo holds of a user is no part of what the others send, and changes none of it.
-        return views | {one.name: seen(silos - one.colluders) for one in coalitions}
+            views["silo"] = event_of(silos - 1)  # it knows its own share of the noise
+            if setup.normalisation is not None and setup.normalisation.rule == "records":
+                views["silo-with-records"] = views["silo"]  # knows more of the moments
+        # The records that a colluding silo holds of a user change nothing of what the others send.
+        return views | {
+            coalition.name: event_of(silos - coalition.colluders) for coalition in coalitions
+        }
 
     @cached_property
     def promise(self) -> Promise:
-        """What the run promises; as published, nothing, beside the paper's number."""
+        """The promise of the run; as published, it proves nothing and claims the paper's number."""
         if not self.as_published:
             return super().promise
-        own, rounds = self.setup.privacy, self.setup.rounds
+        privacy, rounds = self.setup.privacy, self.setup.rounds
 
         def claim(noise: float) -> float:
-            return published_user_epsilon(rounds, noise=noise, delta=own.delta)
+            return published_user_epsilon(rounds, noise=noise, delta=privacy.delta)
 
-        return unproven(self.views, own, rounds, PUBLISHED, claim)
+        return unproven(self.views, privacy, rounds, PUBLISHED_NAIVE_EVENT, claim)
 
-    def opening(self) -> Opening:
-        """Return what the run states first; a run as published is marked."""
+    def opening(self) -> OpeningStatement:
+        """Return what the first line of the log states; a run as published is marked."""
         return replace(super().opening(), as_published=self.as_published)
 
     def round(
@@ -172,12 +180,12 @@ class Naive(Promised):
         gate: Gate,
         state: Arrays | None = None,  # noqa: ARG002
     ) -> Round:
-        """Make one round: train in every silo, clip its update, sum, divide by |S|."""
+        """Make one round: train in every silo, clip its update, sum with noise, divide by |S|."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
         silos = range(self.setup.silos)
 
         def work(ticket: Ticket) -> Draft:
-            rows = self.setup.local.silo_deltas(parameters, number)
+            rows = self.setup.local.silo_deltas(parameters, number)  # x_s - x, (silos, D)
             totals, norms = mechanism.totals(rows, silos, len(silos)), norms_of(rows)
             again = Recomputed(ticket.intent, mechanism, len(silos), parameters.size)
             again.add(rows, np.arange(len(silos)), norms)
@@ -201,7 +209,9 @@ class Naive(Promised):
         return self.make_round(number, parameters, gate, work)
 
 
-def naive(settings: Settings, federation: Federation, local: Local, _: Streams) -> Naive:
+def naive(
+    settings: Settings, federation: Federation, local: LocalTraining, _: Streams
+) -> UldpNaive:
     """Return ULDP-NAIVE."""
-    own = setup(settings, federation, local)
-    return Naive(own, as_published=settings.as_published)
+    parts = setup(settings, federation, local)
+    return UldpNaive(parts, as_published=settings.as_published)

@@ -1,12 +1,12 @@
-"""Which records take part where noise protects records: at most k of each user, over all silos.
+"""The flags of ULDP-GROUP: which records take part, at most k of each user over all silos.
 
     cap of user u in silo s     floor(k / |S|), and 1 more in (k mod |S|) silos by a public hash
-    silo s flags                of its n_su records of u, the cap first ones by a public hash
+    flags of silo s             of its n_su records of u, the first ones by a public hash, up to cap
 
-Caps are dealt from public constants alone, and those of a user sum to k.  A silo needs nothing but
-its own records to know its flags, so they are the same whatever the user has elsewhere and whoever
-else takes part: what a silo learns of other silos' records, it learns from what these release.
-The price is that a user whose records lie in few silos takes part with fewer than k of them.
+Caps are a function of public constants, and those of a user sum to k.  A silo computes its flags
+from its own records alone, so they do not depend on the user's records elsewhere nor on other
+users: a silo learns of other silos' records only from what these release.  The price is that a user
+whose records lie in few silos takes part with fewer than k of them.
 """
 
 from __future__ import annotations
@@ -15,55 +15,56 @@ import hashlib
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, IntArray
 from ..data.federation import Federation
 
-CHOSEN_BY: Final = "each-silo"
-"""How flags are chosen, as the log states it."""
+FLAGS_CHOSEN_BY: Final = "each-silo"
+"""Who chooses the flags, as the log states it."""
 
-_BYTES: Final = 16
-"""Length of a hash: two of them are equal with probability 2^-128."""
+_FLAG_HASH_BYTES: Final = 16
+"""Bytes of a hash: two are equal with probability 2^-128."""
 
 
-def flagged(federation: Federation, most: int, seed: int) -> NDArray[np.bool_]:
-    """Return which records take part, fixed for a whole run: (records,).
+def records_taking_part(federation: Federation, most: int, seed: int) -> BoolArray:
+    """Return which records take part in a whole run: (records,).
 
-    `most` is the number of records of a user over all silos, 1 or above, `seed` a public one.  A
-    record is known by its place among the user's records in its silo.
+    `most` is k, the records of a user over all silos, 1 or above; `seed` is public.  A record is
+    identified by its position among the user's records in its silo.
 
     Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Algorithm 2 (the flags b); how they are
     chosen is not printed there.
     """
-    allowed = caps(federation.users, federation.silos, most, seed)
+    user_caps = caps(federation.users, federation.silos, most, seed)
     chosen = np.zeros(federation.records, bool)
     pairs = federation.pairs()
     for pair, (user, silo) in enumerate(zip(pairs.user.tolist(), pairs.silo.tolist(), strict=True)):
         of_pair = pairs.records(pair)
-        chosen[of_pair[_first(seed, user, silo, len(of_pair), int(allowed[user, silo]))]] = True
+        chosen[of_pair[_first(seed, user, silo, len(of_pair), int(user_caps[user, silo]))]] = True
     return chosen
 
 
-def caps(users: int, silos: int, most: int, seed: int) -> NDArray[np.int64]:
-    """Return how many records of each user take part in each silo, at most: (users, silos).
+def caps(users: int, silos: int, most: int, seed: int) -> IntArray:
+    """Return the most records of each user that take part in each silo: (users, silos).
 
-    Those of one user sum to `most`; no two of them differ by more than 1.
+    The caps of one user sum to `most`, and differ by at most 1.
 
     >>> caps(3, 2, 5, seed=0).sum(axis=1).tolist()
     [5, 5, 5]
     """
-    everywhere, left = divmod(validate.count(most=most), validate.count(silos=silos))
-    found = np.full((validate.count(users=users), silos), everywhere, np.int64)
-    if left:
+    per_silo, rest = divmod(validate.count(most=most), validate.count(silos=silos))
+    user_caps = np.full((validate.count(users=users), silos), per_silo, np.int64)
+    if rest:
         for user in range(users):
+            # A public hash per user and silo decides which silos get the records left over.
             ranked = sorted(range(silos), key=lambda silo: _hash(seed, b"cap", user, silo))
-            found[user, ranked[:left]] += 1
-    return found
+            user_caps[user, ranked[:rest]] += 1
+    return user_caps
 
 
-def _first(seed: int, user: int, silo: int, count: int, most: int) -> NDArray[np.int64]:
-    """Return which of the `count` records of a user in a silo come first by their hashes."""
+def _first(seed: int, user: int, silo: int, count: int, most: int) -> IntArray:
+    """Return the positions of the first `most` of `count` records of a user, by their hashes."""
     if count <= most:
         return np.arange(count)
     ranked = sorted(range(count), key=lambda record: _hash(seed, b"record", user, silo, record))
@@ -71,7 +72,7 @@ def _first(seed: int, user: int, silo: int, count: int, most: int) -> NDArray[np
 
 
 def _hash(seed: int, purpose: bytes, *numbers: int) -> bytes:
-    """Return the hash of some numbers under a public seed, as its key."""
+    """Return the hash of some numbers, keyed by the public seed."""
     content = b"".join(number.to_bytes(8, "little") for number in numbers)
     key = seed.to_bytes(8, "little")
-    return hashlib.blake2b(content, digest_size=_BYTES, key=key, person=purpose).digest()
+    return hashlib.blake2b(content, digest_size=_FLAG_HASH_BYTES, key=key, person=purpose).digest()

@@ -8,7 +8,7 @@ from typing import Final
 from ..declarations.declaration import TRAIN, Read
 from ..declarations.sealed_items import NOISE, NORMS
 
-_JOINED: Final = "joined"
+_JOINED_USERS: Final = "joined"
 
 
 def of_naive(_: Read) -> Mapping[str, tuple[str, ...]]:
@@ -24,8 +24,8 @@ def of_group(_: Read) -> Mapping[str, tuple[str, ...]]:
 def of_weighted(read: Read) -> Mapping[str, tuple[str, ...]]:
     """Return what ULDP-AVG and ULDP-SGD seal: who joined, where a party draws that."""
     if read("security", "aggregation") != "private-weighting":
-        return {TRAIN: (*NORMS, *NOISE, _JOINED)}
+        return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS)}
     if read("uldp", "as_published"):
-        return {TRAIN: (*NORMS, _JOINED)}
+        return {TRAIN: (*NORMS, _JOINED_USERS)}
     drawn = read("privacy", "sampling_rate") < 1.0 and read("security", "slots") is None
-    return {TRAIN: (*NORMS, *NOISE, _JOINED) if drawn else (*NORMS, *NOISE)}
+    return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS) if drawn else (*NORMS, *NOISE)}

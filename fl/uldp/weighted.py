@@ -1,234 +1,44 @@
-"""ULDP-AVG and ULDP-SGD: every user's update is clipped in every silo, weighted, summed, noised.
+"""ULDP-AVG and ULDP-SGD whose weights are known, and the functions that build either system.
 
     silo s:  D_s = sum_u w_su clip_C(d_su) + N(0, sigma^2 C^2 / |S|)
-    server:  x + eta_g / (q |U| |S|) sum_s D_s
 
-where d_su is how local training on user u's records in silo s moves the model (AVG), or the
-negative of their mean gradient (SGD), and sum_s w_su <= 1, so that a user moves the sum by C.
-A user joins a round with probability q, by one draw for all silos.  The lists of users and of
-silos and the rate are public constants, as the accounting assumes: the sum is divided by them.
-
-What silos start from, how far they are pulled back to it, and what the server makes of the noisy
-sum are hooks of `Weighting`: other systems override them, and keep the rest.
-
-Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithms 3
-(AVG, SGD, weights by records) and 4 (sampled users).
+Each silo knows the weights of its users.  What the server sees is decided by the aggregation:
+every D_s (`plain`) or only their sum (`masked`, `shares`).  The algorithm is in `averaging`; the
+same under weights that nobody knows is in `hidden_weights`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...accountant import events as ev
-from ...accountant import records, validate
-from ...accountant.errors import InvalidInput, Unsupported
-from ...accountant.mechanisms import Gate, Gaussian, Ticket
-from ...accountant.mechanisms.clip import Sparse
-from ...accountant.randomness import poisson
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
+from ...accountant.mechanisms import Gaussian, Ticket
 from ..aggregation.clip_check import Recomputed
-from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
-from ..aggregation.term_norms import about_norms, norms_of
+from ..aggregation.term_norms import norms_of
 from ..aggregation.user_weights import checked_weights, user_weights
-from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..crypto import dependencies
-from ..data.federation import Federation, Indices
-from ..frame.rounds import Draft, NoisySum, require_model
-from ..frame.setup import Promised, Setup, setup, users_only
-from ..frame.state import Arrays, State
-from ..frame.system import Parameters, Round
-from ..training.local_training import Local, Part, Proximal, Rows
+from ..data.federation import Federation
+from ..frame.model import Parameters
+from ..frame.setup import Setup, setup
+from ..frame.state import State
+from ..training.local_training import LocalTraining
+from .averaging import RoundSum, UldpAvg
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..settings.schema import Settings
 
-Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Part]]
-"""From a model, users of each silo and a round, to one update for each user in each silo."""
-
-T = TypeVar("T", bound="Weighting")
-
-Drawer: TypeAlias = Literal["server", "oblivious-transfer", "shared-secret"]
-
-SAMPLING: Final = "sampling/users"
-"""The stream that draws who joins."""
+SystemClass = TypeVar("SystemClass", bound="UldpAvg")
 
 
-@dataclass(frozen=True, eq=False)
-class Summed:
-    """The noisy sum of one round: `total` (D,) in units, and how many silos' noise is in it.
+class UldpAvgKnownWeights(UldpAvg):
+    """ULDP-AVG or ULDP-SGD with known weights; see the module.
 
-    `norms` are those of the updates before they were clipped, by silo, and `sealed` what else may
-    only be sealed.
-    """
-
-    total: NDArray[np.float64]
-    shares: int
-    norms: Sequence[NDArray[np.float64]]
-    sealed: Mapping[str, object]
-
-
-class Weighting(Promised):
-    """What ULDP-AVG (`step` is `average`) and ULDP-SGD (`gradient`) do, whoever knows the weights.
-
-    `start`, `proximal` and `server_step` are hooks.  They see public values only, so whatever they
-    do is post-processing, and each user's update is clipped after the first two.
-
-    Raises `InvalidInput` for a unit or a relation that they do not protect.
-    """
-
-    proximal: ClassVar[float] = 0.0
-    """mu in (mu / 2) |x - start|^2, which is added to every local objective; FedProx.
-
-    Range: 0 or above.  A single gradient (`uldp-sgd`) is taken where that is flat.
-    Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith 2020, *Federated optimization in
-    heterogeneous networks*, MLSys, arXiv 1812.06127, Algorithm 2.
-    """
-
-    hidden: ClassVar[bool] = False
-    """Whether it sums under weights that nobody sees; each way of summing says so."""
-
-    def __init__(self, setup: Setup, *, step: str) -> None:
-        super().__init__(setup)
-        users_only(setup)
-        if (setup.aggregation == "private-weighting") != self.hidden:
-            raise Unsupported(
-                f"{type(self).__name__} of {setup.name} has no aggregation {setup.aggregation!r}.",
-                "What the server sees decides what it learns, so none is taken for another.",
-                "Have the system made by its name, which chooses by the aggregation.",
-            )
-        if setup.aggregation == "private-weighting" and setup.normalising is not None:
-            raise InvalidInput(
-                f"{setup.name} under private weighting does not normalise by private moments.",
-                "The moments would be summed under weights in the clear, which tell the counts.",
-                "Give normalisation = 'public', or aggregation = 'masked'.",
-            )
-        if setup.aggregation == "private-weighting" and setup.training.weighting != "records":
-            raise InvalidInput(
-                "Private weighting hides weights by records; uniform weights are public.",
-                next_step="Give weighting = 'records', or aggregation = 'masked'.",
-            )
-        if setup.aggregation == "shares" and setup.training.weighting != "uniform":
-            raise InvalidInput(
-                f"{setup.name} among peers has uniform weights; they are by records.",
-                "A peer that holds a record of a user would learn from its weight how many it has.",
-                "Give weighting = 'uniform', or aggregation = 'masked'.",
-            )
-        validate.non_negative(proximal=self.proximal)
-        if self.proximal and isinstance(setup.local, Proximal):
-            setup.local.proximal = self.proximal
-        self.updates = _UPDATES[step](setup)
-        self.residuals = Residuals()
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the model, the server, and one of the silos see it."""
-        own = self.setup
-        return weighted_views(
-            noise_multiplier,
-            silos=own.silos,
-            rule=own.training.weighting,
-            neighbours=own.privacy.neighbours,
-            rate=self.rate,
-            aggregation=own.aggregation,
-            drawn_by=self.drawn_by,
-            tolerated_dropouts=own.security.dropouts,
-            coalitions=own.coalitions,
-            colluders=own.security.colluders,
-        )
-
-    def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
-        """Return what silos train from in round `number`, (D,): the last model.
-
-        A hook: a function of these public values alone.  Updates are measured from what it returns.
-        """
-        return parameters
-
-    def server_step(
-        self,
-        parameters: Parameters,
-        noisy: NoisySum,
-        state: Arrays,  # noqa: ARG002
-        number: int,  # noqa: ARG002
-    ) -> tuple[Parameters, Arrays]:
-        """Return the next model (D,), and the state beside it: a step of the global rate.
-
-        A hook: a function of these public values alone, whose arrays are those that `state` of
-        the class states.  `noisy.mean` is the noisy mean update; arrays of `state` are read only.
-        """
-        return parameters + noisy.times(self.setup.training.global_rate), {}
-
-    def round(
-        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
-    ) -> Round:
-        """Make one round: sample the users, sum what each silo sends, divide by constants."""
-        own = self.setup
-        before = self.initial_state() if state is None else state
-        constant = self.rate * own.users * own.silos
-
-        def work(ticket: Ticket) -> Draft:
-            start = self.start(parameters, before, number)
-            start = require_model(start, parameters.size, f"What silos of {self.name} start from")
-            summed = self.summed(ticket, number, start)
-            noisy = NoisySum(summed.total, constant)
-            moved, after = self.server_step(parameters, noisy, before, number)
-            return Draft(
-                require_model(moved, parameters.size, f"The next model of {self.name}"),
-                after,
-                aggregate=summed.total,
-                normaliser=records.Normaliser("constant", constant),
-                sealed={**summed.sealed, **about_norms(summed.norms, own.training.clip)},
-                shares=summed.shares,
-            )
-
-        return self.make_round(number, parameters, gate, work, sampling=self._sampling())
-
-    def summing(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        own = self.setup
-        return weighted_sum(
-            noise_multiplier,
-            bound=own.training.clip,
-            users=own.users,
-            silos=own.silos,
-            rule=own.training.weighting,
-            tolerated_dropouts=own.security.dropouts,
-        )
-
-    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
-        """Return the noisy sum of one round."""
-        raise NotImplementedError
-
-    @property
-    def rate(self) -> float:
-        """The probability with which a user joins a round."""
-        return self.setup.privacy.sampling_rate
-
-    @property
-    def drawn_by(self) -> Drawer:
-        """Who draws the sample of users, where there is one: peers, from a secret they share."""
-        return "shared-secret" if self.setup.aggregation == "shares" else "server"
-
-    def joining(self, ticket: Ticket) -> NDArray[np.bool_]:
-        """Return which users join, in all silos alike: (users,)."""
-        if self.rate == 1.0:
-            return np.ones(self.setup.users, bool)
-        return poisson(ticket.stream(SAMPLING), self.setup.users, self.rate)
-
-    def _sampling(self) -> records.Sampling:
-        if self.rate == 1.0:
-            return records.Sampling()
-        return records.Sampling("poisson", "user", self.rate, self.drawn_by)
-
-
-class Weighted(Weighting):
-    """ULDP-AVG or ULDP-SGD with weights that are known; see the module.
-
-    `setup.training.weighting` is the rule of the weights: `uniform` or `records`.
+    `setup.training.weighting` is the rule of the weights: `uniform`, 1 / |S| everywhere, or
+    `records`, in proportion to the user's records in the silo.
     """
 
     state = State()
@@ -236,22 +46,25 @@ class Weighted(Weighting):
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup, step=step)
         rule = setup.training.weighting
+        # Sums over silos are at most 1 in exact arithmetic, which the sensitivity C relies on.
         self.weights = checked_weights(user_weights(rule, setup.federation.counts))
         self._present = [np.flatnonzero(column > 0.0) for column in self.weights.T]
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round, on the grid on which updates are summed."""
-        return self.summing(noise_multiplier)
+        return self.sum_mechanism(noise_multiplier)
 
-    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, as the aggregator adds it up."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
+        # One draw for all silos: a user is in the whole round or in none of it.
         joining = self.joining(ticket)
         again = Recomputed(ticket.intent, mechanism, self.setup.silos, parameters.size)
+        # Silo s: D_s without noise, integers on the grid; `noisy_sum` adds the noise silo by silo.
         totals, norms = self._totals(joining, parameters, number, mechanism, again)
         watch = self.residuals.watch(ticket.intent.noise)
         arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals), watch=watch)
-        return Summed(
+        return RoundSum(
             mechanism.units(arrived.total),
             len(arrived.silos),
             norms,
@@ -260,93 +73,73 @@ class Weighted(Weighting):
 
     def _totals(
         self,
-        joining: NDArray[np.bool_],
+        joining: BoolArray,
         parameters: Parameters,
         number: int,
         mechanism: Gaussian,
         again: Recomputed,
-    ) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
-        """Return each silo's sum of updates, clipped and weighted, and the updates' norms."""
-        users = [own[joining[own]] for own in self._present]
+    ) -> tuple[IntArray, list[FloatArray]]:
+        """Return sum_u w_su clip_C(d_su) of each silo, (silos, D) integers, and the norms |d_su|.
+
+        A term is truncated towards 0 on the grid, so no clipped term gets longer.
+        """
+        users = [present[joining[present]] for present in self._present]
         totals = np.zeros((self.setup.silos, parameters.size), np.int64)
         norms, silos = [np.empty(0)], [np.empty(0, np.int64)]
-        for part in self.updates(parameters, users, number):
-            weights = self.weights[part.user, part.silo]
-            totals += mechanism.totals(part.rows, part.silo, self.setup.silos, weights)
-            norms.append(norms_of(part.rows))
-            again.add(part.rows, part.silo, norms[-1], weights, part.user)
-            silos.append(part.silo)
-        size, silo = np.concatenate(norms), np.concatenate(silos)
-        return totals, [size[silo == one] for one in range(self.setup.silos)]
+        for block in self.updates(parameters, users, number):
+            weights = self.weights[block.user, block.silo]
+            totals += mechanism.totals(block.rows, block.silo, self.setup.silos, weights)
+            norms.append(norms_of(block.rows))
+            again.add(block.rows, block.silo, norms[-1], weights, block.user)
+            silos.append(block.silo)
+        norm, silo = np.concatenate(norms), np.concatenate(silos)
+        return totals, [norm[silo == index] for index in range(self.setup.silos)]
 
 
 def average(
-    settings: Settings, federation: Federation, local: Local, streams: Streams
-) -> Weighting:
+    settings: Settings, federation: Federation, local: LocalTraining, streams: Streams
+) -> UldpAvg:
     """Return ULDP-AVG."""
-    return hooked(Weighting, settings, federation, local, streams)
+    return hooked(UldpAvg, settings, federation, local, streams)
 
 
 def gradient(
-    settings: Settings, federation: Federation, local: Local, streams: Streams
-) -> Weighting:
+    settings: Settings, federation: Federation, local: LocalTraining, streams: Streams
+) -> UldpAvg:
     """Return ULDP-SGD."""
-    return hooked(Weighting, settings, federation, local, streams, "gradient")
+    return hooked(UldpAvg, settings, federation, local, streams, "gradient")
 
 
 def hooked(
-    hooks: type[Weighting],
+    hooks: type[UldpAvg],
     settings: Settings,
     federation: Federation,
-    local: Local,
+    local: LocalTraining,
     streams: Streams,
     step: str = "average",
-) -> Weighting:
-    """Return ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`) with the hooks of a class.
+) -> UldpAvg:
+    """Return ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`) with overridden hooks.
 
-    `hooks` derives from `Weighting`, overrides hooks of it and states its `state`; how updates are
-    summed is added to it, as the settings say.
+    `hooks` is a subclass of `UldpAvg` that overrides hooks and declares its `state`; it is combined
+    with the class that sums updates as the settings' aggregation demands.
     """
-    known = setup(settings, federation, local)
-    if known.aggregation != "private-weighting":
-        return _joined(hooks, Weighted)(known, step=step)
+    parts = setup(settings, federation, local)
+    if parts.aggregation != "private-weighting":
+        return _with_hooks(hooks, UldpAvgKnownWeights)(parts, step=step)
+    # Refused before any module is imported that needs the missing packages.
     dependencies.require(dependencies.WEIGHTING)
     if settings.as_published:
-        from .published import Published
+        from .published_weights import UldpAvgAsPublished
 
-        return _joined(hooks, Published)(known, step=step)
-    from .hidden import Hidden  # brings cryptography with it
+        return _with_hooks(hooks, UldpAvgAsPublished)(parts, step=step)
+    from .hidden_weights import UldpAvgHiddenWeights  # brings cryptography with it
 
-    return _joined(hooks, Hidden)(known, step=step, streams=streams)
-
-
-def _joined(hooks: type[Weighting], summing: type[T]) -> type[T]:
-    """Return the class that has both, and states what the hooks state, if they do."""
-    if hooks is Weighting:
-        return summing
-    stated = {"state": vars(hooks)["state"]} if "state" in vars(hooks) else {}
-    return cast("type[T]", type(hooks.__name__, (hooks, summing), stated))
+    return _with_hooks(hooks, UldpAvgHiddenWeights)(parts, step=step, streams=streams)
 
 
-def _trained(own: Setup) -> Updates:
-    return own.local.user_deltas
-
-
-def _descended(own: Setup) -> Updates:
-    def updates(parameters: Parameters, users: Sequence[Indices], number: int) -> Iterator[Part]:
-        for part in own.local.user_gradients(parameters, users, number):
-            yield replace(part, rows=_turned(part.rows))
-
-    return updates
-
-
-def _turned(rows: Rows | Sparse) -> Rows | Sparse:
-    if isinstance(rows, Sparse):
-        return replace(rows, values=-rows.values)
-    return -rows
-
-
-_UPDATES: Final[Mapping[str, Callable[[Setup], Updates]]] = {
-    "average": _trained,
-    "gradient": _descended,
-}
+def _with_hooks(hooks: type[UldpAvg], system: type[SystemClass]) -> type[SystemClass]:
+    """Return a class with the hooks of one and the sum of the other, and the state of the hooks."""
+    if hooks is UldpAvg:
+        return system
+    state = {"state": vars(hooks)["state"]} if "state" in vars(hooks) else {}
+    return cast("type[SystemClass]", type(hooks.__name__, (hooks, system), state))

@@ -16,10 +16,11 @@ import numpy as np
 from privplan.accountant.mechanisms import Gaussian, gaussian
 from privplan.accountant.mechanisms.wide_gaussian import WideGaussian
 from privplan.fl.aggregation.term_norms import norms_of
-from privplan.fl.uldp import group, weighted
+from privplan.fl.uldp import averaging, group, weighted
+from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
 draw, one_sum, sums = gaussian.discrete_gaussian, gaussian.clipped_sum, gaussian.clipped_sums
-joins, totals = weighted.poisson, weighted.Weighted._totals
+joins, totals = averaging.poisson, UldpAvgKnownWeights._totals
 share_steps, draw_wide = Gaussian.share_steps, WideGaussian.draw
 
 
@@ -59,7 +60,7 @@ def no_sampling():
     def everybody(stream, count, rate):
         return np.ones_like(joins(stream, count, rate))
 
-    return patched((weighted, "poisson", everybody), (group, "poisson", everybody))
+    return patched((averaging, "poisson", everybody), (group, "poisson", everybody))
 
 
 def same_noise():
@@ -115,7 +116,7 @@ def shuffled(seed=0):
         chosen[left.pop()] = True
         return chosen
 
-    return patched((weighted, "poisson", in_turn))
+    return patched((averaging, "poisson", in_turn))
 
 
 def clip_from_data(level=1.0, *, noise_too=False):
@@ -137,7 +138,7 @@ def clip_from_data(level=1.0, *, noise_too=False):
         return draw(stream, count, factor[0] * scale)
 
     return patched(
-        (weighted.Weighted, "_totals", own_clip), (gaussian, "discrete_gaussian", scaled)
+        (UldpAvgKnownWeights, "_totals", own_clip), (gaussian, "discrete_gaussian", scaled)
     )
 
 

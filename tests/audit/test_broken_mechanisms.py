@@ -43,11 +43,11 @@ from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
 from privplan.audit.statistics import claim_only, upper_rate
-from privplan.fl.canaries import canary_federation, conduct
+from privplan.fl.canaries import canary_federation, simulate_rounds
 from privplan.fl.frame.system import build
 from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
-from privplan.fl.training.local_training import Part
+from privplan.fl.training.local_training import UpdateBlock
 
 from .broken import BUGS, broken
 from .rehearsals import settings
@@ -187,7 +187,7 @@ class Alone:
         for silo, own in enumerate(users):
             rows = np.zeros((len(own), parameters.size))
             rows[:, 0] = np.where(own == 0, 10.0, 0.1) * FULL.training.clip
-            yield Part(own, np.full(len(own), silo), rows)
+            yield UpdateBlock(own, np.full(len(own), silo), rows)
 
 
 def noise_seen(bug, coins, seed):
@@ -204,7 +204,7 @@ def noise_seen(bug, coins, seed):
                 widths[one] = np.square(after[1:] - before[1:]).sum()
 
             with broken(bug):
-                conduct(system, Streams.seeded(seed, one), rounds=1, each=each)
+                simulate_rounds(system, Streams.seeded(seed, one), rounds=1, each=each)
     return widths, plan.seen_by("model", (1,))
 
 

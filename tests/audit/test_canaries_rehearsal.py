@@ -14,13 +14,13 @@ from privplan.accountant.mechanisms import Gaussian
 from privplan.accountant.randomness import Streams
 from privplan.audit.canaries import rehearse
 from privplan.fl.canaries import (
-    NORM,
-    Asked,
-    CanaryLocal,
+    CANARY_NORM_IN_CLIPS,
+    CanaryLocalTraining,
     Coins,
+    RehearsalRequest,
     canary_federation,
-    carrier,
-    flip,
+    carrier_of,
+    flip_coins,
 )
 from privplan.fl.canaries.rehearsal_settings import silos_of
 from privplan.fl.running.preparation import prepare
@@ -94,8 +94,8 @@ def test_a_unit_moves_the_sum_by_the_clip_and_one_that_is_out_by_its_absence(
     totals = before_noise(monkeypatch)
     own = settings(system, neighbours=neighbours)
     rehearsal = rehearse(own, canaries=50, seed=3)
-    asked = Asked(own, "model", 50, 3, seed=3)
-    coins = flip(50, asked.rng())
+    asked = RehearsalRequest(own, "model", 50, 3, seed=3)
+    coins = flip_coins(50, asked.rng())
     assert (rehearsal.coins == coins.into).all()
     out = -1.0 if neighbours == "replace-one" else 0.0
     by_round = np.array(totals).reshape(4, 3, 50)
@@ -112,12 +112,12 @@ def test_a_unit_moves_the_sum_by_the_clip_and_one_that_is_out_by_its_absence(
 def test_rows_are_ten_times_as_long_as_the_clip():
     coins = Coins(np.array([True, False, True]), np.array([1.0, 1.0, -1.0]), np.array([2, 0, 1]))
     federation = canary_federation(np.array([[1, 1], [0, 0], [1, 1]]))
-    local = CanaryLocal(coins, federation, clip=0.25)
+    local = CanaryLocalTraining(coins, federation, clip=0.25)
     everybody = [np.array([0, 2]), np.array([2])]
     (part,) = local.user_deltas(local.initial(), everybody, 2)
     assert part.user.tolist() == [0, 2, 2]
     assert part.silo.tolist() == [0, 0, 1]
-    wanted = NORM * 0.25 * np.array([[0, 0, 1.0], [0, -1.0, 0], [0, -1.0, 0]])
+    wanted = CANARY_NORM_IN_CLIPS * 0.25 * np.array([[0, 0, 1.0], [0, -1.0, 0], [0, -1.0, 0]])
     assert part.rows.dense().tolist() == wanted.tolist()
     (part,) = local.user_gradients(local.initial(), everybody, 2)
     assert part.rows.dense().tolist() == (-wanted).tolist()
@@ -244,9 +244,9 @@ def test_public_records_train_beside_the_canaries_as_they_would_without_them(mon
     assert np.array(totals).shape == (2, parameters + 30)
     totals.clear()
     ready.plan  # noqa: B018
-    from privplan.fl.canaries import conduct
+    from privplan.fl.canaries import simulate_rounds
 
-    conduct(ready.system, Streams.seeded(1), rounds=1, each=lambda *_: None)
+    simulate_rounds(ready.system, Streams.seeded(1), rounds=1, each=lambda *_: None)
     assert np.array_equal(beside, np.array(totals))
     assert rehearsal.canaries == 30
     assert any("public records" in one for one in rehearsal.note)
@@ -291,7 +291,7 @@ def test_bad_requests_are_refused_with_the_field_and_its_range():
     with pytest.raises(InvalidInput, match="rounds"):
         rehearse(settings(), canaries=10, rounds=0)
     with pytest.raises(InvalidInput, match="`system` must be one of"):
-        carrier(settings("flame-simple"))
+        carrier_of(settings("flame-simple"))
 
 
 @pytest.mark.parametrize(("name", "silos"), [("heart-disease", 4), ("tcga-brca", 6), ("mnist", 5)])

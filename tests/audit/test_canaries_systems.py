@@ -15,7 +15,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.running.preparation import prepare
 from privplan.fl.uldp.canaries.group import with_rate
-from privplan.fl.uldp.canaries.naive import Swing
+from privplan.fl.uldp.canaries.naive import SwingingUserTraining
 
 from .rehearsals import settings
 
@@ -66,7 +66,7 @@ def test_a_user_of_naive_with_other_records_swings_as_far():
 
 
 def test_the_others_and_the_user_pull_a_silo_to_opposite_ends():
-    local = Swing(3, 0.25)
+    local = SwingingUserTraining(3, 0.25)
     alone = local.silo_deltas(np.zeros(1), 2)
     local.into = True
     assert (alone == -2.5).all()

@@ -139,10 +139,10 @@ def lost(folder: Path) -> bool:
     last = lines[-1] if lines else {}
     if last.get("type") != "round.release" or last["model_out"] is None:
         return False
-    from privplan.fl.frame.system import digest
+    from privplan.fl.frame.model import model_digest
     from privplan.fl.running.checkpoint import CHECKPOINT_FILE, Checkpoint
 
     kept = folder / CHECKPOINT_FILE
     if not kept.exists():
         return True
-    return digest(Checkpoint.read(kept).parameters) != last["model_out"]
+    return model_digest(Checkpoint.read(kept).parameters) != last["model_out"]

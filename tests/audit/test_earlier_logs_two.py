@@ -109,7 +109,7 @@ def test_an_earlier_run_that_was_cut_off_goes_on_to_the_same_end(
     packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The noise of a seeded run that lost a round is that of its next segment, then and now."""
-    from privplan.fl.frame.system import digest
+    from privplan.fl.frame.model import model_digest
     from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
     monkeypatch.chdir(tmp_path)
@@ -125,7 +125,7 @@ def test_an_earlier_run_that_was_cut_off_goes_on_to_the_same_end(
     wanted = expected.get("resumes_to")
     if wanted is None or not EXACT:
         return
-    found = digest(Checkpoint.read(Path(name) / MODEL_FILE).parameters)
+    found = model_digest(Checkpoint.read(Path(name) / MODEL_FILE).parameters)
     assert found == wanted
     if name.endswith("-release"):  # nothing was lost: the end is that of a run in one piece
         assert found == expected["whole"] == EXPECTED[name.removesuffix("-cut-release")]["model"]

@@ -12,8 +12,8 @@ import pytest
 
 from privplan.accountant.records import RoundRelease, RunClose
 from privplan.audit.edits import edits_of
+from privplan.fl.frame.model import model_digest
 from privplan.fl.frame.state import state_digest
-from privplan.fl.frame.system import digest
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 
 from .faults import modelled
@@ -28,11 +28,11 @@ def stated(keep: Callable[[int], bool] = lambda _: True) -> Records:
     made: Records = []
     for one in modelled():
         if isinstance(one, RoundRelease):
-            last = digest(VECTOR) if one.round == 4 else one.model_out
+            last = model_digest(VECTOR) if one.round == 4 else one.model_out
             own = state_digest(STATE) if one.round == 4 else f"{one.round:064x}"
             one = replace(one, model_out=last, state_out=own if keep(one.round) else None)
         elif isinstance(one, RunClose):
-            one = replace(one, model=digest(VECTOR))
+            one = replace(one, model=model_digest(VECTOR))
         made.append(one)
     return made
 

@@ -17,7 +17,7 @@ from privplan.fl.models import model_named
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
-from privplan.fl.training.local_training import TorchLocal
+from privplan.fl.training.local_training import TorchLocalTraining
 
 
 def configured(system="uldp-avg", *, data="", privacy="noise_multiplier = 2.0", more=""):
@@ -154,7 +154,7 @@ def test_a_replica_without_a_user_is_the_run_on_the_neighbour():
     (made,) = replicas(settings, own.federation, inside, seed=5)
     neighbour = own.federation.without(7)
     streams = Streams.seeded(5)
-    system = build(settings, neighbour, TorchLocal(settings, neighbour, own.model), streams)
+    system = build(settings, neighbour, TorchLocalTraining(settings, neighbour, own.model), streams)
     gate = Gate(Odometer.for_plan(system.plan()), DiscardingRecorder(), streams)
     parameters = system.initial()
     for number in range(1, own.rounds + 1):

@@ -18,7 +18,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.edits.replay import Replay, replay
 from privplan.cli.main import app
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
 from privplan.fl.running.checkpoint import MODEL_FILE, MODELS_FOLDER, Checkpoint, round_model_name
 from privplan.fl.settings.file import parse
 
@@ -77,7 +77,9 @@ def test_every_released_model_is_kept(folder: Path) -> None:
     names = sorted(path.name for path in (folder / MODELS_FOLDER).iterdir())
     assert names == [round_model_name(number) for number in (1, 2, 3)]
     last = Checkpoint.read(folder / MODELS_FOLDER / round_model_name(3))
-    assert digest(last.parameters) == digest(Checkpoint.read(folder / MODEL_FILE).parameters)
+    assert model_digest(last.parameters) == model_digest(
+        Checkpoint.read(folder / MODEL_FILE).parameters
+    )
     assert of(folder) == Replay((1, 2, 3), (), (), (), ())
     assert audit_budget(folder).ok
 

@@ -155,18 +155,18 @@ def test_our_own_code_hides_no_error() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        expected_log._asked(ours, wrong)
+        expected_log.call_system(ours, wrong)
     theirs = Declaration(name="x", make="a:b", summary="x", package="toys")
     with pytest.raises(expected_log.NotStated, match="what x of package toys determines"):
-        expected_log._asked(theirs, wrong)
+        expected_log.call_system(theirs, wrong)
 
     def refused() -> None:
         raise InvalidInput("Such noise cannot be.")
 
     with pytest.raises(InvalidInput):
-        expected_log._asked(theirs, refused)
+        expected_log.call_system(theirs, refused)
     with pytest.raises(expected_log.NotStated):
-        expected_log._asked(theirs, refused, loading=True)
+        expected_log.call_system(theirs, refused, loading=True)
 
 
 def test_the_same_log_under_its_own_name_is_as_it_was(whole: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from privplan.accountant.delta_checks import (
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population
 from privplan.audit.configuration.logged_settings import settings_in
-from privplan.fl.frame.system import Privacy
+from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.log import read
 from privplan.fl.settings.file import parse
 
@@ -85,7 +85,7 @@ def test_half_is_never_taken(delta: float) -> None:
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
         delta_below_half(delta=delta)
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
-        Privacy(delta=delta, epsilon=1.0)
+        PrivacyTarget(delta=delta, epsilon=1.0)
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
         parse(RUN.format(delta=delta, accept="accept_delta = true").encode(), "run.toml")
 

@@ -17,7 +17,7 @@ import pytest
 
 from privplan.accountant import records
 from privplan.audit.verify import verify
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
 from privplan.fl.log import read
 from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
@@ -77,7 +77,7 @@ def require_whole(folder: Path, rounds: int = 2) -> None:
     known = {record.model_out for record in releases} | {intents[0].model_in}
     assert {record.model_in for record in intents} <= known
     (close,) = [record for record in log_records if isinstance(record, records.RunClose)]
-    assert digest(Checkpoint.read(folder / MODEL_FILE).parameters) == close.model
+    assert model_digest(Checkpoint.read(folder / MODEL_FILE).parameters) == close.model
     assert close.model in known
     assert close.rounds == len(releases)
     assert json.loads((folder / "metrics.json").read_text())["released"] == len(releases)

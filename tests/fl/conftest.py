@@ -12,10 +12,10 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundIntent, RoundRelease
 from privplan.fl.data.federation import Federation
+from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.setup import Setup
-from privplan.fl.frame.system import Privacy
 from privplan.fl.settings.schema import TrainingSettings
-from privplan.fl.training.local_training import Part
+from privplan.fl.training.local_training import UpdateBlock
 
 from .foreign import brought
 
@@ -74,7 +74,9 @@ class Plain:
             for user in those:
                 own = self._own(user, silo)
                 if len(own):
-                    yield Part(np.array([user]), np.array([silo]), made(parameters, own)[None, :])
+                    yield UpdateBlock(
+                        np.array([user]), np.array([silo]), made(parameters, own)[None, :]
+                    )
 
     def user_deltas(self, parameters, users, _):
         return self._parts(self.delta, parameters, users)
@@ -135,11 +137,11 @@ TRAINING = TrainingSettings(
 
 
 def make_setup(name, federation, *, local=Plain, rounds=4, training=None, **privacy):
-    """Return what a system is made of; `privacy` as for `Privacy`, noise 5 if nothing is said."""
+    """Return the setup of a system; `privacy` as for `PrivacyTarget`, noise 5 by default."""
     if "epsilon" not in privacy:
         privacy = {"noise_multiplier": 5.0, **privacy}
     own = replace(TRAINING, **(training or {}))
-    return Setup(name, Privacy(**privacy), rounds, own, federation, local(federation, own))
+    return Setup(name, PrivacyTarget(**privacy), rounds, own, federation, local(federation, own))
 
 
 def carry_out(system, *, seed=1, rounds=None):
@@ -213,4 +215,20 @@ def totals(monkeypatch):
 
     monkeypatch.setattr(Gaussian, "share_steps", watched)
     monkeypatch.setattr(NoisySums, "noisy", step_watched)
+    return seen
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Return how many ciphertexts of private weighting were decrypted, call by call."""
+    from privplan.fl.crypto.paillier.keys import PrivateKey
+
+    seen = []
+    decrypt_many = PrivateKey.decrypt_many
+
+    def recording(self, ciphertexts, *rest):
+        seen.append(len(ciphertexts))
+        return decrypt_many(self, ciphertexts, *rest)
+
+    monkeypatch.setattr(PrivateKey, "decrypt_many", recording)
     return seen

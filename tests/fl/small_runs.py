@@ -12,7 +12,7 @@ import pytest
 
 from privplan.accountant import records
 from privplan.audit.verify import verify
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare, randomness
@@ -80,7 +80,7 @@ def require_whole(folder: Path, planned: int = 3) -> None:
     outs = {one.model_out for one in releases}
     kept = Checkpoint.read(folder / MODEL_FILE)
     first = intents[0].model_in
-    assert digest(kept.parameters) == close.model
+    assert model_digest(kept.parameters) == close.model
     assert close.model in outs | {first}
     for intent in intents:  # every round starts from the first model, or from a released one
         assert intent.model_in in outs | {first}

@@ -375,11 +375,11 @@ def test_who_asks_for_too_few_peers_is_told_before_anything_is_made() -> None:
 
 
 def test_a_class_for_known_weights_hides_none(made_of: Any, tiny: Any) -> None:
-    from privplan.fl.uldp.weighted import Weighted
+    from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
     setup = made_of("uldp-avg", tiny(silos=3))
-    with pytest.raises(Unsupported, match="Weighted of uldp-avg has no aggregation"):
-        Weighted(
+    with pytest.raises(Unsupported, match="UldpAvgKnownWeights of uldp-avg has no aggregation"):
+        UldpAvgKnownWeights(
             replace(setup, security=SecuritySettings(aggregation="private-weighting")),
             step="average",
         )

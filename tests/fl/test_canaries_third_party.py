@@ -21,17 +21,24 @@ from privplan.accountant.sensitivity.release import up
 from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES, canary_count
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation.sums import noisy_sum
-from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
+from privplan.fl.canaries import (
+    CanaryObservations,
+    RecordingAggregator,
+    View,
+    canary_rows,
+    canary_training,
+)
 from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
-from privplan.fl.frame.promise import PHASE
-from privplan.fl.frame.setup import Promised, setup
-from privplan.fl.frame.system import Round, digest
+from privplan.fl.frame.model import Round, model_digest
+from privplan.fl.frame.private_system import PrivateSystem
+from privplan.fl.frame.promise import TRAINING_PHASE
+from privplan.fl.frame.setup import setup
 from privplan.fl.settings.schema import DataSettings, PrivacySettings, RunSettings, Settings
 from privplan.fl.settings.schema import TrainingSettings as Training
 
 
-class Summed(Promised):
+class Summed(PrivateSystem):
     """The running sum of clipped rows, one for each user, with noise from every silo."""
 
     rule: Any = "none"
@@ -51,7 +58,7 @@ class Summed(Promised):
     def round(self, number: int, parameters: Any, gate: Any, _: Any = None) -> Round:
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
         about = RoundDescription(
-            number, PHASE, views=self.promise.views, model_in=digest(parameters)
+            number, TRAINING_PHASE, views=self.promise.views, model_in=model_digest(parameters)
         )
         stated = replace(about, event_override=self.promise.event)
         with gate.open(mechanism.intent(stated, self.setup.privacy.neighbours)) as ticket:
@@ -62,7 +69,7 @@ class Summed(Promised):
             released = ticket.close(
                 normaliser=records.Normaliser("constant", 1.0),
                 aggregate=total.tobytes(),
-                model_out=digest(moved),
+                model_out=model_digest(moved),
                 sealed={},
                 values=total.size,
                 shares=silos,
@@ -104,7 +111,7 @@ def view(system: Any, columns: Any) -> View:
 def beyond(system: Any, columns: Any) -> View:
     """What silo 0 sees: the sum, less what it sent itself."""
     whole, silos = view(system, columns), system.setup.silos
-    watching = system.aggregator = Watching(system.aggregator)
+    watching = system.aggregator = RecordingAggregator(system.aggregator)
     mechanism = system.mechanism(system.promise.noise_multiplier)
     left = math.sqrt((silos - 1) / silos)
 
@@ -115,7 +122,7 @@ def beyond(system: Any, columns: Any) -> View:
     return View(whole.shift / left, look)
 
 
-def carry(asked: Any) -> Any:
+def simulate(asked: Any) -> Any:
     clip = asked.settings.training.clip
     seen = beyond if asked.observer == "silo" else view
     entering = canary_training if asked.settings.run.system == "toy-training" else canary_rows
@@ -150,7 +157,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
             summary="a toy",
             package="toys",
             aggregations=("plain",),
-            carrier=f"{__name__}:carry",
+            carrier=f"{__name__}:simulate",
             canaries=2_000,
             canary_work=f"{__name__}:work",
         )
@@ -215,9 +222,9 @@ SAID = {"coins": np.ones(4, bool), "observations": np.zeros((2, 4)), "shift": 1.
 )
 def test_what_a_carrier_returns_is_checked(field: str, value: Any) -> None:
     whole: dict[str, Any] = {**SAID, "plan": None, "opening": None, "rounds": 2}
-    Seen(**whole)
+    CanaryObservations(**whole)
     with pytest.raises(InvalidInput, match=f"`{field}`"):
-        Seen(**{**whole, field: value})
+        CanaryObservations(**{**whole, field: value})
 
 
 def test_every_system_here_has_a_carrier() -> None:

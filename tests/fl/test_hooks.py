@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare
 
@@ -45,7 +45,7 @@ def test_killed_and_taken_up_it_ends_where_it_would_have(
     last = Checkpoint.read(tmp_path / MODEL_FILE)
     assert last.state.keys() == state.keys() == prepare_state(conducting, system)
     assert all(last.state[name].tobytes() == array.tobytes() for name, array in state.items())
-    assert digest(last.parameters) == result.model
+    assert model_digest(last.parameters) == result.model
 
 
 def prepare_state(conducting: Any, system: str) -> set[str]:
@@ -140,10 +140,10 @@ def test_hooks_are_those_of_every_way_to_sum(conducting: Any) -> None:
 
     import momenta
 
-    from privplan.fl.frame.state import states
+    from privplan.fl.frame.state import declared_state
     from privplan.fl.settings.schema import SecuritySettings
-    from privplan.fl.uldp.hidden import Hidden
-    from privplan.fl.uldp.weighted import Weighted
+    from privplan.fl.uldp.hidden_weights import UldpAvgHiddenWeights
+    from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
     settings = conducting.settings_of("server-momentum", model="logistic")
     hidden = replace(
@@ -151,10 +151,10 @@ def test_hooks_are_those_of_every_way_to_sum(conducting: Any) -> None:
         training=replace(settings.training, weighting="records"),
         security=SecuritySettings(aggregation="private-weighting", count_limit=100),
     )
-    for asked, kind in ((settings, Weighted), (hidden, Hidden)):
+    for asked, kind in ((settings, UldpAvgKnownWeights), (hidden, UldpAvgHiddenWeights)):
         system = prepare(asked).system
         assert isinstance(system, kind)
         assert isinstance(system, momenta.Momentum)
-        stated = states(system)
+        stated = declared_state(system)
         assert stated is not None
         assert stated.shapes == {"velocity": (31,)}

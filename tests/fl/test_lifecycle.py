@@ -19,7 +19,7 @@ from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.fl.frame.rounds import Draft
-from privplan.fl.frame.user_sum import Held
+from privplan.fl.frame.user_sum import UserRecords
 from privplan.fl.running import RunInterrupted, preparation
 from privplan.fl.settings.file import read_settings
 from privplan.fl.settings.schema import Settings
@@ -105,7 +105,7 @@ def test_what_is_shown_of_a_run_shows_nothing_of_its_records() -> None:
     prepared = pp.run(ward(), "out").prepared
     assert prepared.dataset["records"] not in repr(prepared)
     assert prepared.dataset["allocation"] not in repr(prepared)
-    held = Held(np.array([[7.25]]), np.array([1]))
+    held = UserRecords(np.array([[7.25]]), np.array([1]))
     draft = Draft(np.zeros(1), sealed={"norms": [7.25]})
     assert not any("7.25" in repr(one) for one in (held, draft))
 
@@ -190,14 +190,14 @@ def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("torch")
-    from privplan.fl.training.local_training import TorchLocal
+    from privplan.fl.training.local_training import TorchLocalTraining
 
     def ended(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         raise AssertionError("the signal was not seen")
 
     with monkeypatch.context() as patch:
-        patch.setattr(TorchLocal, "user_deltas", ended)
+        patch.setattr(TorchLocalTraining, "user_deltas", ended)
         with pytest.raises(RunInterrupted, match="is spent, and the log says so"):
             pp.run(ward(), "out")
     last = json.loads(Path("out/log.jsonl").read_text().splitlines()[-1])

@@ -18,11 +18,11 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Gaussian
 from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.frame.model import Round, model_digest
 from privplan.fl.frame.phases import Phase
 from privplan.fl.frame.rounds import Draft
 from privplan.fl.frame.setup import setup
 from privplan.fl.frame.state import State
-from privplan.fl.frame.system import Round, digest
 from privplan.fl.log import read
 from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
@@ -190,8 +190,8 @@ def test_nobody_writes_into_the_model_of_a_run(lying: Any, where: str) -> None:
     last = [line.record for line in read("out") if isinstance(line.record, records.RoundRelease)][
         -1
     ]
-    assert digest(outcome.parameters) == last.model_out
-    assert digest(Checkpoint.read(Path("out") / MODEL_FILE).parameters) == last.model_out
+    assert model_digest(outcome.parameters) == last.model_out
+    assert model_digest(Checkpoint.read(Path("out") / MODEL_FILE).parameters) == last.model_out
 
 
 def test_a_model_may_be_the_sum_itself(lying: Any) -> None:

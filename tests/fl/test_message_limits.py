@@ -33,7 +33,7 @@ from privplan.fl.secagg.limits import limits as sum_limits
 from privplan.fl.secagg.terms import choose
 from privplan.fl.shuffling import Shuffling
 from privplan.fl.shuffling import Terms as ShuffleTerms
-from privplan.fl.uldp.weighting import published_parties as published
+from privplan.fl.uldp.weighting import published_messages as published
 from privplan.fl.uldp.weighting.limits import limits as weighting_limits
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.published import PublishedWeighting

@@ -120,15 +120,15 @@ def test_what_takes_more_than_one_argument_is_no_carrier(tmp_path: Path) -> None
     program = """
         from types import SimpleNamespace
         from privplan.accountant.errors import InvalidInput
-        from privplan.fl.canaries import carrier
+        from privplan.fl.canaries import carrier_of
         try:
-            carrier(SimpleNamespace(run=SimpleNamespace(system="toy-avg")))
+            carrier_of(SimpleNamespace(run=SimpleNamespace(system="toy-avg")))
         except InvalidInput as error:
             print(error.what)
     """
     said = python(tmp_path, program)
     assert said.startswith("Package toy-system: system toy-avg, `privplan.fl.canaries:canary_train")
-    assert "a carrier takes one argument, `Asked`" in said
+    assert "a carrier takes one argument, `RehearsalRequest`" in said
 
 
 def test_a_configuration_of_another_package_is_checked_like_ours(tmp_path: Path) -> None:

@@ -22,14 +22,14 @@ from privplan.accountant.plan import PlannedPhase
 from privplan.audit.verify import verify
 from privplan.fl.declarations.built_in import built_in
 from privplan.fl.frame.phases import (
-    Follow,
-    Once,
     Phase,
+    PhaseOutcome,
+    SingleRelease,
     checked_phases,
     last_round,
-    shared_out,
+    rounds_by_phase,
 )
-from privplan.fl.frame.rounds import rehearsed_rounds
+from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.frame.state import State
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
@@ -50,7 +50,7 @@ def makes(*_: object) -> Any:
 
 
 def once(name: str) -> Phase:
-    own = Once("a clip", State(clip=()), makes, makes, lambda arrays: Follow(arrays))
+    own = SingleRelease("a clip", State(clip=()), makes, makes, lambda arrays: PhaseOutcome(arrays))
     return Phase(planned(name, 1), 0, once=own)
 
 
@@ -94,7 +94,12 @@ def test_a_phase_makes_models_or_is_one_release() -> None:
 
 def test_rounds_are_shared_out_in_order() -> None:
     plans = [planned("a", 2), planned("b", 3)]
-    assert [shared_out(plans, made) for made in (0, 1, 3, 9)] == [[0, 0], [1, 0], [2, 1], [2, 3]]
+    assert [rounds_by_phase(plans, made) for made in (0, 1, 3, 9)] == [
+        [0, 0],
+        [1, 0],
+        [2, 1],
+        [2, 3],
+    ]
 
 
 @runs
@@ -213,12 +218,12 @@ def conducting_uninterrupted(conducting: Any, cut: int) -> tuple[Any, Any]:
 def test_a_rehearsal_makes_the_rounds_of_all_phases(conducting: Any) -> None:
     prepared = prepare(conducting.settings_of("stages"))
     gate = Gate(Odometer.for_plan(prepared.plan), conducting.Forgets(), prepared.streams)
-    rounds = list(rehearsed_rounds(prepared.system, gate))
+    rounds = list(simulated_rounds(prepared.system, gate))
     assert [number for number, _, _ in rounds] == [1, 2, 3, 4]
     for (_, _, before), (_, model, _) in itertools.pairwise(rounds):
         assert model is before.parameters
     again = Gate(Odometer.for_plan(prepared.plan), conducting.Forgets(), prepared.streams)
-    assert len(list(rehearsed_rounds(prepared.system, again, most=3))) == 3
+    assert len(list(simulated_rounds(prepared.system, again, most=3))) == 3
 
 
 @runs

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
-import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -21,92 +18,32 @@ from scipy.optimize import brentq
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput
-from privplan.accountant.mechanisms import Gate, Gaussian
+from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import affordable
 from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS
 from privplan.audit.budget import audit_budget
-from privplan.audit.verify import verify
 from privplan.fl.data import normalise
-from privplan.fl.datasets import load
 from privplan.fl.datasets.breast_cancer import SCALING
-from privplan.fl.files import atomic
-from privplan.fl.frame.private_normalisation import NORMALISE, Normalising
-from privplan.fl.frame.system import digest
-from privplan.fl.log import LogWriter, read
-from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
-from privplan.fl.running.preparation import prepare, randomness
-from privplan.fl.running.prepared_run import PreparedRun
-from privplan.fl.running.resumption import require_resumable
-from privplan.fl.running.session import RunResult, execute
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    Settings,
-    TrainingSettings,
+from privplan.fl.declarations.declaration import NORMALISE
+from privplan.fl.frame.private_normalisation import MomentsRelease
+from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
+from privplan.fl.running.preparation import PreparedRun, prepare
+
+from .normalised_runs import (
+    SMALL,
+    changed,
+    normalising,
+    of,
+    require_whole,
+    started,
 )
-from privplan.fl.training.metrics import measured
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
     reason="runs need the extra `fl`",
 )
-
-SMALL = Settings(
-    run=RunSettings(system="uldp-avg", rounds=2),
-    data=DataSettings(name="breast-cancer", users=6, silos=2, normalisation="private"),
-    privacy=PrivacySettings(noise_multiplier=5.0, normalisation_noise=3.0),
-    training=TrainingSettings(
-        clip=0.1,
-        local_rate=0.1,
-        global_rate=2.0,
-        local_epochs=1,
-        batch=64,
-        model="logistic",
-        weighting="records",
-    ),
-)
-
-LOST = "cut off while it released the moments"
-
-
-def changed(own: Settings = SMALL, **tables: Mapping[str, object]) -> Settings:
-    """Return settings with some keys changed, by table."""
-    new = {name: replace(getattr(own, name), **keys) for name, keys in tables.items()}
-    return replace(own, **new)  # type: ignore[arg-type]
-
-
-def started(settings: Settings, folder: Path, recorder: Any = None) -> RunResult:
-    """Make a whole run."""
-    prepared = prepare(settings)
-    with LogWriter.create(folder) as writer:
-        return execute(prepared, folder, recorder(writer) if recorder else writer)
-
-
-def resumed(settings: Settings, folder: Path) -> RunResult:
-    """Go on with a run that was cut off, as the command does: what does not belong is refused."""
-    prepared = prepare(settings, segment=verify(folder).recoveries + 1)
-    require_resumable(prepared, folder, progress_of(folder))
-    writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
-    with writer:
-        return execute(prepared, folder, writer, progress=progress)
-
-
-def progress_of(folder: Path) -> records.Progress:
-    from privplan.fl.log.reader import Scan
-
-    scan = Scan(folder)
-    for _ in scan:
-        pass
-    found = scan.course.progress()
-    assert found is not None
-    return found
-
-
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
 def epsilon_of(mus: list[float], delta: float) -> float:
@@ -118,10 +55,6 @@ def epsilon_of(mus: list[float], delta: float) -> float:
         return float(found - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu) - delta)
 
     return float(brentq(excess, 1e-9, 500.0, xtol=1e-12))
-
-
-def normalising(federation: Any, *, rule: str = "records", noise: float = 3.0) -> Normalising:
-    return Normalising(noise, rule, "add-remove", federation, -1.0, 1.0)
 
 
 # -- the plan -----------------------------------------------------------------------------------
@@ -278,7 +211,7 @@ def test_moments_with_hardly_any_noise_are_those_of_the_users(
     assert found.released.size == 8 + (rule == "uniform")
 
 
-def released(own: Normalising, recorder: Any, seed: int = 1) -> Any:
+def released(own: MomentsRelease, recorder: Any, seed: int = 1) -> Any:
     from privplan.accountant.plan import plan_given_noise
 
     plan = plan_given_noise([own.phase], delta=1e-5, unit="user")
@@ -337,48 +270,6 @@ def test_the_plan_pays_for_one_release(tiny: Any, log: Any) -> None:
 
 
 # -- whole runs ---------------------------------------------------------------------------------
-
-
-def require_whole(folder: Path, planned: int = 2) -> None:
-    """Require a run that came to its end with one release of moments, which its model stands on."""
-    found = verify(folder)
-    assert found.complete, found.problem
-    intents, releases = of(folder, records.RoundIntent), of(folder, records.RoundRelease)
-    (close,) = of(folder, records.RunClose)
-    assert [(one.phase, one.round) for one in intents] == [
-        (NORMALISE, 0),
-        *(("train", number) for number in range(1, planned + 1)),
-    ]
-    assert close.rounds == len(releases)
-    assert releases[0].round == 0
-    kept = Checkpoint.read(folder / MODEL_FILE)
-    assert kept.moments is not None
-    assert kept.moments.digest == releases[0].aggregate
-    assert digest(kept.parameters) == close.model
-    assert {one.model_out for one in releases[1:]} | {intents[1].model_in} >= {close.model}
-    assert not (folder / CHECKPOINT_FILE).exists()
-    metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["released"] == len(releases) - 1
-    assert metrics["planned"] == planned
-    assert metrics["normalisation_noise"] == 3.0
-    reading = metrics["rounds"][-1]["epsilon_so_far"]["model"]
-    assert reading == pytest.approx(metrics["guarantees"]["model"]["epsilon"])
-    require_measured(folder, kept, metrics["rounds"][-1]["metrics"])
-
-
-def require_measured(folder: Path, kept: Checkpoint, said: Mapping[str, float]) -> None:
-    """Require that the model's file, and records as they are read, give what the run measured."""
-    prepared = prepare(changed(privacy={"normalisation_noise": 3.0}))
-    with np.load(folder / MODEL_FILE, allow_pickle=False) as arrays:
-        lower, upper, mean, scale = (
-            arrays[f"normalisation_{name}"] for name in ("lower", "upper", "mean", "scale")
-        )
-    raw = prepared.federation.test_features
-    features = ((np.clip(raw, lower, upper) - mean) / scale).astype(np.float32)
-    found = measured(
-        prepared.model.logits(kept.parameters, features), prepared.federation.test_labels
-    )
-    assert found == pytest.approx(dict(said), rel=1e-4)
 
 
 @pytest.mark.parametrize("system", ["uldp-avg", "uldp-sgd", "uldp-naive"])
@@ -440,7 +331,7 @@ def replayed(prepared: PreparedRun, features: Any) -> Any:
             return dict.fromkeys(items, "0" * 64)
 
     gate = Gate(Odometer.for_plan(prepared.plan), Forgets(), Streams.seeded(4, 0))
-    step, system = prepared.system.normalising, prepared.system
+    step, system = prepared.system.normalisation, prepared.system
     assert step is not None
     step.release(gate, lambda _: None)
     system.normalised(replace(prepared.federation, features=features))
@@ -451,14 +342,14 @@ def replayed(prepared: PreparedRun, features: Any) -> Any:
 
 
 def test_local_training_forgets_the_features_as_they_were_read() -> None:
-    from privplan.fl.training.local_training import TorchLocal
+    from privplan.fl.training.local_training import TorchLocalTraining
 
     prepared = prepare(SMALL)
     raw = prepared.federation
     scaled = normalising_by_hand(prepared).applied(raw)
-    own, fresh = (TorchLocal(SMALL, one, prepared.model) for one in (raw, scaled))
+    own, fresh = (TorchLocalTraining(SMALL, one, prepared.model) for one in (raw, scaled))
 
-    def answers(local: TorchLocal) -> list[Any]:
+    def answers(local: TorchLocalTraining) -> list[Any]:
         first, everybody = local.initial(), 2 * [np.arange(6)]
         return [
             *(part.rows for part in local.user_deltas(first, everybody, 1)),
@@ -477,7 +368,7 @@ def test_local_training_forgets_the_features_as_they_were_read() -> None:
 
 def normalising_by_hand(prepared: PreparedRun) -> Any:
     """Return moments that nothing released: of a sum of zeros."""
-    step = prepared.system.normalising
+    step = prepared.system.normalisation
     assert step is not None
     return step.moments(np.zeros(60))
 
@@ -488,211 +379,3 @@ def test_public_normalisation_releases_nothing(tmp_path: Path) -> None:
     assert {one.phase for one in of(tmp_path, records.RoundIntent)} == {"train"}
     assert Checkpoint.read(tmp_path / MODEL_FILE).moments is None
     assert json.loads((tmp_path / "metrics.json").read_text())["normalisation_noise"] is None
-
-
-# -- whatever stops a run -----------------------------------------------------------------------
-
-
-class Stop(Exception):
-    """What a test raises."""
-
-
-class Failing:
-    """The real log, which fails at the record with number `at`: before it is written, or after."""
-
-    def __init__(self, writer: LogWriter, at: int, *, written: bool) -> None:
-        self.writer, self.at, self.written, self.count = writer, at, written, 0
-
-    def append(self, record: records.Record) -> int:
-        self.count += 1
-        if self.count == self.at and not self.written:
-            raise Stop
-        seq = self.writer.append(record)
-        if self.count == self.at:
-            raise Stop
-        return seq
-
-    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        return self.writer.seal(items)
-
-    def settle(self) -> None:
-        self.writer.settle()
-
-
-APPENDS = 10
-"""How many records a run of two rounds has: open, 2 for the moments, 3 for each round, close."""
-
-
-def require_goes_on_or_is_lost(folder: Path) -> None:
-    """Require that a run that was cut off comes to its end, or lost its moments and says so."""
-    intents = of(folder, records.RoundIntent)
-    releases = of(folder, records.RoundRelease)
-    if intents and not any(one.round == 0 for one in releases):
-        before = (folder / "log.jsonl").read_bytes()
-        with pytest.raises(InvalidInput, match=LOST) as caught:
-            resumed(SMALL, folder)
-        assert "another folder" in caught.value.next_step
-        assert (folder / "log.jsonl").read_bytes() == before
-        assert len(intents) == 1  # nothing was trained without them
-        assert audit_budget(folder).spent == 1
-        return
-    resumed(SMALL, folder)
-    require_whole(folder)
-    audit = audit_budget(folder)
-    assert audit.ok
-    assert audit.spent == 3
-
-
-@pytest.mark.quick(9)
-@pytest.mark.parametrize("written", [False, True])
-@pytest.mark.parametrize("at", range(2, APPENDS + 1))
-def test_a_run_that_is_cut_at_any_record_never_releases_moments_twice(
-    at: int, written: bool, tmp_path: Path
-) -> None:
-    with pytest.raises(Stop):
-        started(SMALL, tmp_path, lambda writer: Failing(writer, at, written=written))
-    if at == APPENDS and written:
-        assert verify(tmp_path).complete
-        return
-    require_goes_on_or_is_lost(tmp_path)
-
-
-def test_a_full_disk_at_each_file_never_releases_moments_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, outcomes = atomic.write, []
-    for at in range(1, 6):
-        count = 0
-
-        def full(path: Path, content: bytes, at: int = at) -> None:
-            nonlocal count
-            count += 1
-            if count == at:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            write(path, content)
-
-        folder = tmp_path / str(at)
-        monkeypatch.setattr(atomic, "write", full)
-        with pytest.raises(OSError, match="No space"):
-            started(SMALL, folder)
-        monkeypatch.undo()
-        require_goes_on_or_is_lost(folder)
-        outcomes.append(verify(folder).complete)
-    assert outcomes == [False, True, True, True, True]  # the first file holds the moments
-
-
-HONEST = Normalising.release
-
-
-def keeps_nothing(own: Normalising, gate: Gate, _: Any) -> Any:
-    return HONEST(own, gate, lambda _: None)
-
-
-def keeps_late(own: Normalising, gate: Gate, keep: Any) -> Any:
-    made = HONEST(own, gate, lambda _: None)
-    keep(made)
-    return made
-
-
-def keeps_others(own: Normalising, gate: Gate, keep: Any) -> Any:
-    return HONEST(own, gate, lambda one: keep(replace(one, released=one.released + 1.0)))
-
-
-def keeps_what_it_never_released(own: Normalising, gate: Gate, keep: Any) -> Any:  # noqa: ARG001
-    """Without noise, and without a line in the log."""
-    made = own.moments(own.mechanism.units(np.sum(own.totals(), axis=0)))
-    keep(made)
-    return made
-
-
-@pytest.mark.parametrize(
-    ("release", "what"),
-    [
-        (keeps_nothing, "kept nothing"),
-        (keeps_late, "after their release"),
-        (keeps_others, "not those of one release"),
-        (keeps_what_it_never_released, "not those of one release"),
-    ],
-)
-def test_what_a_phase_keeps_is_what_it_released_once(
-    release: Any, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a system of another package, too: a run would go on from what is in no log."""
-    monkeypatch.setattr(Normalising, "release", release)
-    with pytest.raises(InvalidInput, match=rf"uldp-avg \(package privplan\).* {what}"):
-        started(SMALL, tmp_path)
-    assert not (tmp_path / MODEL_FILE).exists()
-    monkeypatch.undo()
-    with pytest.raises(InvalidInput):
-        resumed(SMALL, tmp_path)
-
-
-def test_an_interruption_waits_until_the_moments_are_released(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    share = Gaussian.share_steps
-
-    def interrupted(*given: Any, **named: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
-        return share(*given, **named)
-
-    monkeypatch.setattr(Gaussian, "share_steps", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        started(SMALL, tmp_path)
-    monkeypatch.undo()
-    assert [one.round for one in of(tmp_path, records.RoundRelease)] == [0]
-    assert not of(tmp_path, records.RoundAbort)
-    resumed(SMALL, tmp_path)
-    require_whole(tmp_path)
-
-
-def test_a_run_goes_on_from_the_moments_that_it_released_and_no_others(tmp_path: Path) -> None:
-    with pytest.raises(Stop):
-        started(SMALL, tmp_path, lambda writer: Failing(writer, 4, written=False))
-    place = tmp_path / CHECKPOINT_FILE
-    kept = Checkpoint.read(place)
-    assert kept.moments is not None
-    moved = kept.moments.released.copy()
-    moved[3] = np.nextafter(moved[3], np.inf)
-    for wrong, what in (
-        (replace(kept, state=replace(kept.moments, released=moved).to_arrays()), "are not those"),
-        (replace(kept, state={}), "are missing"),
-    ):
-        wrong.write(place)
-        with pytest.raises(InvalidInput, match=what):
-            resumed(SMALL, tmp_path)
-    place.unlink()
-    with pytest.raises(InvalidInput, match="are missing"):
-        resumed(SMALL, tmp_path)
-    altered = replace(kept.moments, scale=kept.moments.scale * 2.0)  # follows from the release
-    replace(kept, state=altered.to_arrays()).write(place)
-    resumed(SMALL, tmp_path)
-    require_whole(tmp_path)
-
-
-def test_moments_that_no_release_stands_for_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Stop):
-        started(SMALL, tmp_path / "other", lambda writer: Failing(writer, 4, written=False))
-    with pytest.raises(Stop):
-        started(SMALL, tmp_path / "own", lambda writer: Failing(writer, 2, written=False))
-    (opened,) = of(tmp_path / "own", records.RunOpen)
-    kept = Checkpoint.read(tmp_path / "other" / CHECKPOINT_FILE)
-    replace(kept, run_id=opened.run_id).write(tmp_path / "own" / CHECKPOINT_FILE)
-    with pytest.raises(InvalidInput, match="the log never released"):
-        resumed(SMALL, tmp_path / "own")
-
-
-def test_files_that_hold_no_moments_are_no_models(tmp_path: Path) -> None:
-    started(SMALL, tmp_path)
-    with np.load(tmp_path / MODEL_FILE) as arrays:
-        content = dict(arrays)
-    del content["normalisation_mean"]
-    with (tmp_path / "broken.npz").open("wb") as file:
-        np.savez(file, **content)
-    with pytest.raises(InvalidInput, match="no model of a run"):
-        Checkpoint.read(tmp_path / "broken.npz")
-
-
-def test_loading_alone_normalises_by_no_private_moments() -> None:
-    with pytest.raises(InvalidInput, match="accounted mechanism"):
-        load("breast-cancer", normalisation="private")

@@ -22,11 +22,11 @@ from privplan.fl.aggregation.clip_check import Recomputed
 from privplan.fl.aggregation.residuals import MIN_VALUES, SAMPLE, Residuals, every
 from privplan.fl.aggregation.sums import Plain, noisy_sum
 from privplan.fl.aggregation.term_norms import norms_of
-from privplan.fl.frame.private_normalisation import Normalising
+from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.settings.schema import SecuritySettings
-from privplan.fl.uldp.group import Group
-from privplan.fl.uldp.naive import Naive
-from privplan.fl.uldp.weighted import Weighted
+from privplan.fl.uldp.group import UldpGroup
+from privplan.fl.uldp.naive import UldpNaive
+from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
 GRID = 2.0**-20
 NOISE = records.Noise("gaussian", 2.0, 4, 1.0, grid=GRID)
@@ -203,9 +203,9 @@ def noise(monkeypatch):
 def test_a_system_seals_the_statistics_of_its_noise(kind, tiny, made_of, run, noise):
     federation = tiny(features=12)
     if kind == "naive":
-        system = Naive(made_of("uldp-naive", federation))
+        system = UldpNaive(made_of("uldp-naive", federation))
     else:
-        system = Weighted(made_of("uldp-avg", federation), step=kind)
+        system = UldpAvgKnownWeights(made_of("uldp-avg", federation), step=kind)
     _, log = run(system, rounds=3)
     last = None
     for number, one in enumerate(log.sealed):
@@ -224,7 +224,7 @@ def test_a_system_seals_the_statistics_of_its_noise(kind, tiny, made_of, run, no
 
 def test_dp_sgd_seals_the_statistics_of_all_steps(tiny, made_of, run, noise):
     federation = tiny(features=12)
-    system = Group(made_of("uldp-group", federation, group=3), rate=0.3)
+    system = UldpGroup(made_of("uldp-group", federation, group=3), rate=0.3)
     _, log = run(system, rounds=2)
     for number, one in enumerate(log.sealed):
         own = np.array(noise[system.steps * number : system.steps * (number + 1)])
@@ -240,7 +240,7 @@ def test_hidden_weights_seal_every_share_and_the_sum(tiny, made_of, run, monkeyp
     pytest.importorskip("phe")
     pytest.importorskip("gmpy2")
     from privplan.accountant.mechanisms import FineGaussian
-    from privplan.fl.uldp.hidden import Hidden
+    from privplan.fl.uldp.hidden_weights import UldpAvgHiddenWeights
 
     seen, share = [], FineGaussian.share
 
@@ -254,7 +254,7 @@ def test_hidden_weights_seal_every_share_and_the_sum(tiny, made_of, run, monkeyp
         "uldp-avg", tiny(features=12), training={"weighting": "records"}, sampling_rate=0.7
     )
     security = SecuritySettings(aggregation="private-weighting", key_bits=512)
-    system = Hidden(replace(setup, security=security), step="average", weak_key=True)
+    system = UldpAvgHiddenWeights(replace(setup, security=security), step="average", weak_key=True)
     _, log = run(system, rounds=2)
     for number, one in enumerate(log.sealed):
         own, found = np.array(seen[3 * number : 3 * number + 3]), one["residuals"]
@@ -267,7 +267,7 @@ def test_hidden_weights_seal_every_share_and_the_sum(tiny, made_of, run, monkeyp
 
 def test_the_moments_seal_theirs(tiny, noise, log):
     federation = tiny(features=12)
-    step = Normalising(5.0, "records", "add-remove", federation, -3.0, 3.0)
+    step = MomentsRelease(5.0, "records", "add-remove", federation, -3.0, 3.0)
     kept = log()
     step.release(Gate(adaptive(), kept, Streams.seeded(3)), lambda _: None)
     (one,) = kept.sealed

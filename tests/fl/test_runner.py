@@ -13,7 +13,7 @@ import pytest
 
 from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
 from privplan.fl.log import Sealed
 from privplan.fl.running.preparation import prepare
 
@@ -52,7 +52,7 @@ def test_a_run_leaves_what_it_says(tmp_path: Path) -> None:
     assert close.events == opened.plan.events
     assert close.epsilon == {who: one.epsilon.upper for who, one in result.guarantees.items()}
     assert close.epsilon["model"] <= opened.claim.epsilon
-    assert close.model == result.model == digest(result.parameters)
+    assert close.model == result.model == model_digest(result.parameters)
     assert result.rounds == result.planned == 3
 
 

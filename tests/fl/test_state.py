@@ -18,8 +18,8 @@ from privplan.accountant.plan import PlannedPhase
 from privplan.accountant.records import RoundRelease
 from privplan.audit.edits.stored_model import StoredModel
 from privplan.fl.data.moments import Moments
-from privplan.fl.frame.phases import Once, Phase
-from privplan.fl.frame.state import MOST, State, state_digest, states
+from privplan.fl.frame.phases import Phase, SingleRelease
+from privplan.fl.frame.state import MAX_STATE_ARRAYS, State, declared_state, state_digest
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.first_state import first_state
@@ -83,7 +83,7 @@ def test_other_arrays_are_refused(arrays: object, what: str) -> None:
         {"\ud800": (2,)},
         {"": (2,)},
         {"a" * 65: (2,)},
-        {f"array{number}": (1,) for number in range(MOST + 1)},
+        {f"array{number}": (1,) for number in range(MAX_STATE_ARRAYS + 1)},
     ],
 )
 def test_other_shapes_are_refused(shapes: Mapping[str, Any]) -> None:
@@ -124,10 +124,10 @@ def test_a_class_states_for_itself_alone() -> None:
     class Odd:
         state = "nothing"
 
-    assert states(Plain()) == State()
-    assert states(More()) is None
-    assert states(Odd()) is None
-    assert states(object()) is None
+    assert declared_state(Plain()) == State()
+    assert declared_state(More()) is None
+    assert declared_state(Odd()) is None
+    assert declared_state(object()) is None
 
 
 def test_a_digest_tells_states_apart() -> None:
@@ -357,7 +357,7 @@ def with_results(
     for phase, count in enumerate(results):
         shapes: Any = {name.format(phase=phase, array=array): () for array in range(count)}
         plan = PlannedPhase(f"clip-{phase}", 2.0, event, 1, {"model": event})
-        once = Once("clips", State(**shapes), never, never, never)
+        once = SingleRelease("clips", State(**shapes), never, never, never)
         phases.append(Phase(plan, phase, once=once))
     shapes = {f"kept{array}": () for array in range(kept)}
 

@@ -17,7 +17,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.verify import verify
 from privplan.fl.files import atomic
-from privplan.fl.frame.system import digest
+from privplan.fl.frame.model import model_digest
 from privplan.fl.log import LogWriter
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare, randomness
@@ -59,7 +59,7 @@ def test_a_log_that_fails_stops_the_run_and_it_goes_on(
     for name in (CHECKPOINT_FILE, MODEL_FILE):
         if (tmp_path / name).exists():
             kept = Checkpoint.read(tmp_path / name)
-            assert digest(kept.parameters) in told
+            assert model_digest(kept.parameters) in told
     if at == APPENDS and written:
         assert verify(tmp_path).complete
         return

@@ -15,8 +15,9 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.randomness import Streams
 from privplan.fl.declarations.registry import declared
 from privplan.fl.fedavg.averaging import FedAvg
+from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.promise import rounded_up
-from privplan.fl.frame.system import Privacy, build
+from privplan.fl.frame.system import build
 from privplan.fl.models import model_named
 from privplan.fl.settings.schema import (
     DataSettings,
@@ -26,7 +27,7 @@ from privplan.fl.settings.schema import (
     Settings,
     TrainingSettings,
 )
-from privplan.fl.training.local_training import TorchLocal
+from privplan.fl.training.local_training import TorchLocalTraining
 from privplan.fl.uldp.settings import UldpSettings
 
 SYSTEMS = tuple(declared())
@@ -60,7 +61,7 @@ def settings(system, *, rounds=2, model="logistic", privacy=None, training=None,
 def built(system, federation, *, model="logistic", **changes):
     made = model_named(model, federation.features.shape[1], federation.classes)
     own = settings(system, model=model, **changes)
-    return build(own, federation, TorchLocal(own, federation, made), Streams.seeded(3))
+    return build(own, federation, TorchLocalTraining(own, federation, made), Streams.seeded(3))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -120,7 +121,7 @@ def test_a_record_that_goes_moves_no_other_gradient_by_a_bit(name, dropout, tiny
     start = model.initial(0)
 
     def gradients(one, chosen):
-        local = TorchLocal(settings("uldp-group", model="mlp"), one, model)
+        local = TorchLocalTraining(settings("uldp-group", model="mlp"), one, model)
         return local.record_gradients(np.tile(start, (2, 1)), chosen, 3)
 
     everybody = gradients(federation, np.arange(60))
@@ -143,7 +144,9 @@ def test_local_training_is_on_the_features_in_use(name, tiny):
     federation = tiny(users=4, silos=2)
     other = replace(federation, features=federation.features * np.float32(0.5))
     model = model_named(name, 4, 2)
-    local, fresh = (TorchLocal(settings("fedavg"), one, model) for one in (federation, other))
+    local, fresh = (
+        TorchLocalTraining(settings("fedavg"), one, model) for one in (federation, other)
+    )
     start, users = local.initial(), [np.arange(4)] * 2
 
     def answers(one):
@@ -165,7 +168,7 @@ def test_local_training_answers_for_the_users_that_are_asked(tiny):
 
     federation = tiny(users=6, silos=3)
     model = model_named("logistic", 4, 2)
-    local = TorchLocal(settings("uldp-avg"), federation, model)
+    local = TorchLocalTraining(settings("uldp-avg"), federation, model)
     start, recipe = local.initial(), Recipe(0.2, 2, 4)
     asked = [np.array([0, 2, 5]), np.array([1]), np.array([2, 3, 4])]
     answers = {
@@ -210,7 +213,7 @@ def test_fedavg_averages_the_silos_and_promises_nothing(tiny, run):
     assert opening.claim.epsilon is None
     assert system.plan().guarantees["model"].epsilon.upper == math.inf
     models, log = run(system)
-    local = TorchLocal(settings("fedavg"), federation, model_named("logistic", 4, 2))
+    local = TorchLocalTraining(settings("fedavg"), federation, model_named("logistic", 4, 2))
     deltas = local.silo_deltas(models[0], 1)
     assert deltas.shape == (3, 5)
     assert np.allclose(models[1], models[0] + 2.0 * np.mean(deltas, axis=0))
@@ -277,7 +280,7 @@ def test_public_draws_do_not_follow_the_run_seed(tiny):
 )
 def test_privacy_out_of_range_is_refused(wrong):
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
-        Privacy(**wrong)
+        PrivacyTarget(**wrong)
 
 
 @pytest.mark.parametrize("name", PRIVATE)

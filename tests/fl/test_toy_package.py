@@ -109,12 +109,12 @@ def uninterrupted(place: Path, cut: int) -> Any:
         from privplan.accountant.mechanisms import Gate
         from privplan.accountant.odometer import Odometer
         from privplan.accountant.randomness import Streams
-        from privplan.fl.canaries import Memory
+        from privplan.fl.canaries import MemoryLog
         from privplan.fl.running.preparation import prepare
         from privplan.fl.settings.file import read_settings
         prepared = prepare(read_settings(Path("run.toml")))
         odometer = Odometer.for_plan(prepared.plan)
-        gates = [Gate(odometer, Memory(), Streams.seeded({SEED}, part)) for part in (0, 1)]
+        gates = [Gate(odometer, MemoryLog(), Streams.seeded({SEED}, part)) for part in (0, 1)]
         system = prepared.system
         model, state = system.initial(), system.initial_state()
         (phase,) = system.phases

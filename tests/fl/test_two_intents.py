@@ -22,7 +22,7 @@ from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
-from privplan.fl.frame.rounds import part_of
+from privplan.fl.frame.rounds import planned_release
 from privplan.fl.log import LogWriter, read
 from privplan.fl.log.canonical import LOG
 from privplan.fl.running.forecast import forecast
@@ -344,15 +344,15 @@ def test_whole_rounds_leave_no_part_open() -> None:
 
 def test_a_part_of_a_plan_is_one_release_of_each_of_its_rounds() -> None:
     planned = PlannedPhase("train", 5.0, ROUND, 2, {"model": ROUND, "server": ROUND})
-    count = part_of(planned, 0, COUNTED)
+    count = planned_release(planned, 0, COUNTED)
     assert (count.name, count.event, count.rounds) == (COUNTED, ROUND.events[0], 2)
     assert count.views == dict.fromkeys(("model", "server"), ROUND.events[0])
-    assert part_of(planned, 1).name == "train"
+    assert planned_release(planned, 1).name == "train"
     for place in (-1, 2):
         with pytest.raises(InvalidInput, match="has no release"):
-            part_of(planned, place)
+            planned_release(planned, place)
     with pytest.raises(InvalidInput, match="has no release 0"):
-        part_of(replace(planned, views={"model": SUM.event("add-remove")}), 0)
+        planned_release(replace(planned, views={"model": SUM.event("add-remove")}), 0)
 
 
 def test_two_tickets_may_be_open_at_once_and_each_has_its_own_streams() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.data.federation import Federation
-from privplan.fl.uldp.record_flags import caps, flagged
+from privplan.fl.uldp.record_flags import caps, records_taking_part
 
 USERS, MOST = 2, 3
 """Users of the small federations, and the most records of one in one silo."""
@@ -50,7 +50,7 @@ def every_federation(silos: int) -> Iterator[NDArray[np.int64]]:
 def flags_of(counts: NDArray[np.int64], most: int, seed: int) -> dict[tuple[int, int], bytes]:
     """Return the flags of each user's records in each silo."""
     federation = federation_of(counts)
-    flags = flagged(federation, most, seed)
+    flags = records_taking_part(federation, most, seed)
     return {
         (user, silo): flags[(federation.user == user) & (federation.silo == silo)].tobytes()
         for user, silo in np.ndindex(counts.shape)
@@ -81,10 +81,10 @@ def test_a_single_record_is_flagged_whatever_lies_elsewhere() -> None:
 def test_a_user_who_goes_changes_nobody_elses_flags() -> None:
     rng = np.random.default_rng(3)
     federation = federation_of(rng.integers(0, 6, (5, 3)))
-    flags = flagged(federation, 4, 1)
+    flags = records_taking_part(federation, 4, 1)
     for user in range(5):
         fewer = federation.without(user)
-        assert np.array_equal(flagged(fewer, 4, 1), flags[federation.user != user])
+        assert np.array_equal(records_taking_part(fewer, 4, 1), flags[federation.user != user])
 
 
 @pytest.mark.parametrize(("silos", "most"), [(1, 2), (3, 2), (4, 4), (5, 2), (5, 7), (7, 20)])
@@ -126,7 +126,7 @@ def test_the_dropout_of_a_silos_record_tells_of_none_elsewhere() -> None:
     from types import SimpleNamespace
 
     from privplan.fl.models import model_named
-    from privplan.fl.training.local_training import TorchLocal
+    from privplan.fl.training.local_training import TorchLocalTraining
 
     settings: Any = SimpleNamespace(
         run=SimpleNamespace(device="cpu"),
@@ -136,7 +136,7 @@ def test_the_dropout_of_a_silos_record_tells_of_none_elsewhere() -> None:
     for elsewhere in (0, 1, 2, 5):
         federation = federation_of(np.array([[elsewhere, 1], [1, 1]]))
         (record,) = np.flatnonzero((federation.user == 0) & (federation.silo == 1))
-        local = TorchLocal(settings, federation, model_named("mlp", 1, 2, dropout=0.5))
+        local = TorchLocalTraining(settings, federation, model_named("mlp", 1, 2, dropout=0.5))
         models = np.tile(local.initial(), (2, 1))
         found.append([local.record_gradients(models, np.array([record]), 1)[0] for _ in range(2)])
     assert all(np.array_equal(one, found[0]) for one in found)

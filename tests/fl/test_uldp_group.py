@@ -14,7 +14,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.uldp import group as module
-from privplan.fl.uldp.group import Group
+from privplan.fl.uldp.group import UldpGroup
 
 EVERYBODY = ("model", "server", "silo", "silo-with-records")
 
@@ -46,12 +46,12 @@ def small(tiny, made_of, *, group=3, **changes):
 
 def test_without_noise_it_is_the_printed_algorithm(tiny, made_of, run, drawn):
     setup = small(tiny, made_of, noise_multiplier=1e-7, rounds=2, training={"clip": 0.1})
-    system = Group(setup, seed=4)
+    system = UldpGroup(setup, seed=4)
     models, _ = run(system)
     own, federation, samples = setup.training, setup.federation, iter(by_step(drawn, system))
     q, nominal = 4 / 9, 3 * 6 / 2
     assert (system.rate, system.steps) == (pytest.approx(q), 2 * 3)
-    flags = module.flagged(federation, 3, 4)
+    flags = module.records_taking_part(federation, 3, 4)
     for before, after in itertools.pairwise(models):
         moved = np.zeros_like(before)
         for silo in range(2):
@@ -83,7 +83,7 @@ def test_every_step_in_every_silo_has_the_noise_that_is_stated(tiny, made_of, ru
             return np.zeros((len(chosen), models.shape[1]))
 
     setup = small(tiny, made_of, local=Still, rounds=2, training={"global_rate": 1.0})
-    system = Group(setup)
+    system = UldpGroup(setup)
     models, log = run(system)
     steps = system.steps
     std = 0.5 / system.constant * 5.0 * 0.25 * math.sqrt(steps * 2) / 2  # mean of two silos
@@ -96,7 +96,7 @@ def test_every_step_in_every_silo_has_the_noise_that_is_stated(tiny, made_of, ru
 
 def test_samples_are_poisson_and_may_be_empty(tiny, made_of, run, drawn, totals):
     setup = small(tiny, made_of, rounds=20)
-    system = Group(setup, rate=0.1)
+    system = UldpGroup(setup, rate=0.1)
     run(system)
     assert system.steps == 2 * 10
     samples = by_step(drawn, system)
@@ -117,15 +117,15 @@ def test_samples_are_poisson_and_may_be_empty(tiny, made_of, run, drawn, totals)
 
 def test_a_large_sample_is_summed_in_parts(tiny, made_of, run, monkeypatch):
     setup = small(tiny, made_of, rounds=1, training={"clip": 0.1})
-    whole = run(Group(setup, rate=0.9))[0]
-    monkeypatch.setattr(module, "_ROOM", 3 * 4)  # three records at once
-    assert np.array_equal(run(Group(setup, rate=0.9))[0], whole)
+    whole = run(UldpGroup(setup, rate=0.9))[0]
+    monkeypatch.setattr(module, "_MAX_NUMBERS_AT_ONCE", 3 * 4)  # three records at once
+    assert np.array_equal(run(UldpGroup(setup, rate=0.9))[0], whole)
 
 
 def test_the_sum_is_divided_by_public_constants(tiny, made_of, run):
     setup = small(tiny, made_of, rounds=1)
     fewer = replace(setup, federation=setup.federation.without(0))
-    values = {run(Group(one))[1].releases[0].normaliser for one in (setup, fewer)}
+    values = {run(UldpGroup(one))[1].releases[0].normaliser for one in (setup, fewer)}
     assert {(one.kind, one.value) for one in values} == {("constant", 4.0)}
 
 
@@ -134,7 +134,7 @@ def test_nothing_from_before_the_noise_is_in_the_log(tiny, made_of, run):
     logs = []
     federation = tiny(users=6, silos=2, records=36)
     for one in (federation, federation.without(1)):
-        logs.append(run(Group(made_of("uldp-group", one, group=3, rounds=2)))[1])
+        logs.append(run(UldpGroup(made_of("uldp-group", one, group=3, rounds=2)))[1])
     for left, right in zip(logs[0].records, logs[1].records, strict=True):
         hidden = {"model_in", "model_out", "aggregate"}
         assert {k: v for k, v in left.to_json().items() if k not in hidden} == {
@@ -145,7 +145,7 @@ def test_nothing_from_before_the_noise_is_in_the_log(tiny, made_of, run):
 def test_an_empty_silo_takes_all_its_noisy_steps(tiny, made_of, run, totals):
     federation = tiny(users=3, silos=2, records=12)
     gone = replace(federation, silo=np.where(federation.user == 0, 1, 0)).without(0)
-    system = Group(made_of("uldp-group", gone, group=2, rounds=1))
+    system = UldpGroup(made_of("uldp-group", gone, group=2, rounds=1))
     models, _ = run(system)
     assert len(totals) == system.steps
     assert np.any([sums[0] for sums in totals])
@@ -159,13 +159,13 @@ def test_a_record_moves_a_step_by_its_own_gradient(tiny, made_of, run, totals, m
 
     def first_step(one):
         totals.clear()
-        system = Group(made_of("uldp-group", one, group=3, rounds=1, training={"clip": 0.1}))
+        system = UldpGroup(made_of("uldp-group", one, group=3, rounds=1, training={"clip": 0.1}))
         run(system)
         return totals[0], system.mechanism(5.0)
 
     everybody, mechanism = first_step(federation)
     for user in range(6):
-        own = module.flagged(federation, 3, 0) & (federation.user == user)
+        own = module.records_taking_part(federation, 3, 0) & (federation.user == user)
         fewer, _ = first_step(federation.without(user))
         size = 0.0
         for silo in range(2):
@@ -184,7 +184,7 @@ def test_a_record_moves_a_step_by_its_own_gradient(tiny, made_of, run, totals, m
 @pytest.mark.parametrize("size", [2, 5, 8])
 def test_every_view_is_the_records_event_and_the_promise_the_groups(size, tiny, made_of, run):
     setup = small(tiny, made_of, group=size, rounds=3)
-    system = Group(setup, rate=0.25)
+    system = UldpGroup(setup, rate=0.25)
     step = ev.Poisson(0.25, ev.Gaussian(5.0))
     record = ev.Repeat(8, step)
     assert dict(system.views(5.0)) == dict.fromkeys(EVERYBODY, record)
@@ -205,12 +205,12 @@ def test_every_view_is_the_records_event_and_the_promise_the_groups(size, tiny, 
 def test_a_group_of_one_record_is_refused(tiny, made_of):
     """Where the one flagged record goes, another of its user is flagged: the sum moves by 2C."""
     with pytest.raises(InvalidInput, match="two records"):
-        Group(small(tiny, made_of, group=1))
+        UldpGroup(small(tiny, made_of, group=1))
 
 
 def test_a_silo_at_rate_one_takes_all_records_in_each_step(tiny, made_of, run, drawn):
     setup = small(tiny, made_of, group=2, rounds=1, training={"batch": 64})
-    system = Group(setup)
+    system = UldpGroup(setup)
     assert (system.rate, system.steps) == (1.0, 2)
     (intent,) = run(system)[1].intents
     assert (intent.sampling.method, intent.sampling.chosen_by) == ("none", "each-silo")
@@ -249,16 +249,16 @@ def test_two_records_in_two_silos_lose_no_more_than_two_in_one(sigma, q):
 
 def test_exchanged_records_are_refused(tiny, made_of):
     with pytest.raises(Unsupported, match="add-remove only"):
-        Group(small(tiny, made_of, neighbours="replace-one"))
+        UldpGroup(small(tiny, made_of, neighbours="replace-one"))
 
 
 @pytest.mark.parametrize("wrong", [{"sampling_rate": 0.5}, {"unit": "record"}])
 def test_what_it_has_no_place_for_is_refused(wrong, tiny, made_of):
     with pytest.raises(InvalidInput):
-        Group(small(tiny, made_of, **wrong))
+        UldpGroup(small(tiny, made_of, **wrong))
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.5, -0.1])
 def test_a_rate_out_of_range_is_refused(rate, tiny, made_of):
     with pytest.raises(InvalidInput, match="record_rate"):
-        Group(small(tiny, made_of), rate=rate)
+        UldpGroup(small(tiny, made_of), rate=rate)

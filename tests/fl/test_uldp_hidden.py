@@ -15,10 +15,10 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundAbort
 from privplan.audit.derivation.noise_shares import share_variance
-from privplan.fl.frame.private_normalisation import Normalising
+from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.settings.schema import SecuritySettings
-from privplan.fl.uldp.hidden import Hidden
-from privplan.fl.uldp.published import PUBLISHED, Published
+from privplan.fl.uldp.hidden_weights import UldpAvgHiddenWeights
+from privplan.fl.uldp.published_weights import PUBLISHED_WEIGHTING_EVENT, UldpAvgAsPublished
 from privplan.fl.uldp.weighting import protocol
 
 pytest.importorskip("phe")
@@ -37,7 +37,7 @@ def hidden(tiny, made_of):
         own = tiny() if federation is None else federation
         setup = made_of(name, own, training={"weighting": "records"}, **privacy)
         setup = replace(setup, security=replace(SECURITY, **(security or {})))
-        return Hidden(setup, step=step, weak_key=True)
+        return UldpAvgHiddenWeights(setup, step=step, weak_key=True)
 
     return made
 
@@ -185,9 +185,9 @@ def test_a_round_that_broke_ends_the_session(tiny, hidden, run, monkeypatch):
 def test_what_does_not_fit_is_refused(tiny, made_of, hidden):
     setup = replace(made_of("uldp-avg", tiny()), security=SECURITY)
     with pytest.raises(InvalidInput, match="uniform"):
-        Hidden(setup, step="average", weak_key=True)
+        UldpAvgHiddenWeights(setup, step="average", weak_key=True)
     with pytest.raises(InvalidInput, match="uniform"):
-        Published(setup, step="average")
+        UldpAvgAsPublished(setup, step="average")
     with pytest.raises(InvalidInput, match="slots"):
         hidden(security={"slots": 10}, sampling_rate=0.25)
     with pytest.raises(InvalidInput, match="slots"):
@@ -197,15 +197,15 @@ def test_what_does_not_fit_is_refused(tiny, made_of, hidden):
     strong = replace(made_of("uldp-avg", tiny(), training={"weighting": "records"}))
     strong = replace(strong, security=SECURITY)
     with pytest.raises(InvalidInput, match="key_bits"):
-        Hidden(strong, step="average").opening()
+        UldpAvgHiddenWeights(strong, step="average").opening()
 
 
-@pytest.mark.parametrize("kind", [Hidden, Published])
+@pytest.mark.parametrize("kind", [UldpAvgHiddenWeights, UldpAvgAsPublished])
 def test_moments_are_not_summed_under_weights_in_the_clear(kind, tiny, made_of):
     federation = tiny()
     setup = made_of("uldp-avg", federation, training={"weighting": "records"})
-    moments = Normalising(2.0, "records", "add-remove", federation, -1.0, 1.0)
-    setup = replace(setup, security=SECURITY, normalising=moments)
+    moments = MomentsRelease(2.0, "records", "add-remove", federation, -1.0, 1.0)
+    setup = replace(setup, security=SECURITY, normalisation=moments)
     with pytest.raises(InvalidInput, match="private moments"):
         kind(setup, step="average")
 
@@ -235,18 +235,18 @@ def test_a_multiple_that_is_too_large_names_the_key_to_change(hidden):
 def test_the_published_protocol_runs_and_promises_nothing(tiny, made_of, run):
     federation = tiny(users=4, silos=2, records=20)
     setup = made_of("uldp-avg", federation, rounds=2, training={"weighting": "records"})
-    system = Published(replace(setup, security=SECURITY), step="average")
+    system = UldpAvgAsPublished(replace(setup, security=SECURITY), step="average")
     opening = system.opening()
     assert opening.as_published
     assert opening.security is not None
     assert opening.security.noise == "multiples"
     assert opening.claim.epsilon is not None
-    assert set(opening.plan.events.values()) == {ev.Repeat(2, PUBLISHED)}
+    assert set(opening.plan.events.values()) == {ev.Repeat(2, PUBLISHED_WEIGHTING_EVENT)}
     models, log = run(system)
-    assert all(one.event == PUBLISHED for one in log.intents)
+    assert all(one.event == PUBLISHED_WEIGHTING_EVENT for one in log.intents)
     assert len({model.tobytes() for model in models}) == 3
     target = made_of("uldp-avg", federation, epsilon=8.0, training={"weighting": "records"})
-    wanting = Published(replace(target, security=SECURITY), step="average")
+    wanting = UldpAvgAsPublished(replace(target, security=SECURITY), step="average")
     with pytest.raises(InvalidInput, match="as published"):
         wanting.plan()
 
@@ -255,10 +255,10 @@ def test_the_published_protocol_refuses_whom_it_cannot_weight_before_a_round(tin
     federation = tiny(users=4, silos=2, records=20)
     most = int(federation.counts.sum(axis=1).max())
     setup = made_of("uldp-avg", federation, training={"weighting": "records"})
-    Published(replace(setup, security=replace(SECURITY, count_limit=most)), step="average")
+    UldpAvgAsPublished(replace(setup, security=replace(SECURITY, count_limit=most)), step="average")
     few = replace(setup, security=replace(SECURITY, count_limit=most - 1))
     with pytest.raises(InvalidInput, match="count_limit") as caught:
-        Published(few, step="average")
+        UldpAvgAsPublished(few, step="average")
     assert f"more than {most - 1} records" in caught.value.what
 
 
@@ -266,7 +266,9 @@ def test_a_seeded_run_draws_the_same_users_by_oblivious_transfer(tiny, made_of, 
     def models(seed):
         setup = made_of("uldp-avg", tiny(), training={"weighting": "records"}, sampling_rate=0.5)
         setup = replace(setup, security=replace(SECURITY, slots=2))
-        system = Hidden(setup, step="average", streams=Streams.seeded(seed), weak_key=True)
+        system = UldpAvgHiddenWeights(
+            setup, step="average", streams=Streams.seeded(seed), weak_key=True
+        )
         return [one.tobytes() for one in run(system, rounds=3)[0]]
 
     assert models(5) == models(5)

@@ -13,7 +13,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.claims.uldp_fl import published_user_epsilon
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity import uldp
-from privplan.fl.uldp.naive import Naive
+from privplan.fl.uldp.naive import UldpNaive
 
 
 def clipped(vector, bound):
@@ -36,7 +36,7 @@ def test_without_noise_it_is_the_printed_algorithm(tiny, made_of, run):
     setup = made_of(
         "uldp-naive", tiny(silos=4), noise_multiplier=1e-7, training={"clip": 0.05}, rounds=5
     )
-    models, log = run(Naive(setup))
+    models, log = run(UldpNaive(setup))
     assert np.allclose(models[1:], by_hand(setup, models[:-1]), rtol=0, atol=1e-6)
     assert {one["clipped"] for one in log.sealed} == {4}
 
@@ -45,7 +45,7 @@ def test_without_noise_it_is_the_printed_algorithm(tiny, made_of, run):
 def test_the_noise_is_twice_the_published_one(as_published, times, tiny, made_of, run):
     federation = tiny(users=2, silos=4, features=500, records=20)
     setup = made_of("uldp-naive", federation, rounds=2, training={"global_rate": 1.0})
-    models, log = run(Naive(setup, as_published=as_published))
+    models, log = run(UldpNaive(setup, as_published=as_published))
     noise = (np.array(models[1:]) - by_hand(setup, models[:-1])) * setup.silos
     std = times * 5.0 * 0.25 * 4  # sigma C |S|
     assert log.intents[0].noise.std == std
@@ -69,7 +69,7 @@ def test_a_user_swings_every_silo_from_one_end_of_the_ball_to_the_other(
 
     def sums(one):
         totals.clear()
-        system = Naive(made_of("uldp-naive", one, local=training["linear"], rounds=1))
+        system = UldpNaive(made_of("uldp-naive", one, local=training["linear"], rounds=1))
         run(system)
         return np.array(totals[0]), system.mechanism(5.0)
 
@@ -87,7 +87,7 @@ def test_a_user_swings_every_silo_from_one_end_of_the_ball_to_the_other(
 def test_an_empty_silo_sends_its_noise(tiny, made_of, run, totals):
     federation = tiny(users=3, silos=2, records=12)
     gone = replace(federation, silo=np.where(federation.user == 0, 1, 0)).without(0)
-    models, log = run(Naive(made_of("uldp-naive", gone, rounds=2)))
+    models, log = run(UldpNaive(made_of("uldp-naive", gone, rounds=2)))
     assert all(not sums[1].any() and sums[0].any() for sums in totals)
     assert np.isfinite(models).all()
     assert all(one.shares == 2 for one in log.releases)
@@ -100,7 +100,7 @@ def test_an_empty_silo_sends_its_noise(tiny, made_of, run, totals):
 @pytest.mark.parametrize("silos", [2, 3, 5])
 def test_the_noise_multiplier_that_is_promised_is_honest(neighbours, silos, tiny, made_of, run):
     setup = made_of("uldp-naive", tiny(silos=silos), neighbours=neighbours, rounds=2)
-    system = Naive(setup)
+    system = UldpNaive(setup)
     published = 10.0 if neighbours == "add-remove" else 5.0  # the same noise in units of C |S|
     common = {"rounds": 1, "silos": silos, "neighbours": neighbours}
     views = system.views(5.0)
@@ -119,10 +119,10 @@ def test_the_noise_multiplier_that_is_promised_is_honest(neighbours, silos, tiny
 
 def test_sound_and_published_epsilon(tiny, made_of):
     common = {"rounds": 100, "noise_multiplier": 5.0}
-    sound = Naive(made_of("uldp-naive", tiny(), **common))
+    sound = UldpNaive(made_of("uldp-naive", tiny(), **common))
     assert sound.plan().guarantees["model"].epsilon.upper == pytest.approx(10.00, abs=0.005)
     assert not sound.opening().as_published
-    published = Naive(made_of("uldp-naive", tiny(), **common), as_published=True)
+    published = UldpNaive(made_of("uldp-naive", tiny(), **common), as_published=True)
     opening = published.opening()
     assert opening.as_published
     assert opening.claim.epsilon == pytest.approx(10.73, abs=0.005)
@@ -135,7 +135,7 @@ def test_sound_and_published_epsilon(tiny, made_of):
 
 def test_a_run_as_published_says_no_guarantee_in_every_round(tiny, made_of, run):
     setup = made_of("uldp-naive", tiny(), rounds=3)
-    _, log = run(Naive(setup, as_published=True))
+    _, log = run(UldpNaive(setup, as_published=True))
     assert all(isinstance(one.event, ev.NoGuarantee) for one in log.intents)
     assert all(
         isinstance(view, ev.NoGuarantee) for one in log.intents for view in one.views.values()
@@ -147,14 +147,14 @@ def test_a_run_as_published_says_no_guarantee_in_every_round(tiny, made_of, run)
 
 
 def test_the_published_formula_follows_delta(tiny, made_of):
-    opening = Naive(
+    opening = UldpNaive(
         made_of("uldp-naive", tiny(), rounds=100, delta=1e-6), as_published=True
     ).opening()
     assert opening.claim.epsilon > 10.74
 
 
 def test_noise_is_found_for_an_epsilon(tiny, made_of):
-    system = Naive(made_of("uldp-naive", tiny(), rounds=50, epsilon=8.0))
+    system = UldpNaive(made_of("uldp-naive", tiny(), rounds=50, epsilon=8.0))
     assert 7.99 < system.plan().guarantees["model"].epsilon.upper <= 8.0
     noise = system.plan().noise["train"]
     assert system.mechanism(noise).event("add-remove").noise_multiplier >= noise
@@ -169,9 +169,9 @@ def test_noise_is_found_for_an_epsilon(tiny, made_of):
 )
 def test_no_budget_is_kept_by_the_published_formula(wrong, tiny, made_of):
     with pytest.raises(InvalidInput, match="as published"):
-        Naive(made_of("uldp-naive", tiny(), **wrong), as_published=True)
+        UldpNaive(made_of("uldp-naive", tiny(), **wrong), as_published=True)
 
 
 def test_sampling_of_users_is_refused(tiny, made_of):
     with pytest.raises(InvalidInput, match="does not sample"):
-        Naive(made_of("uldp-naive", tiny(), sampling_rate=0.5))
+        UldpNaive(made_of("uldp-naive", tiny(), sampling_rate=0.5))

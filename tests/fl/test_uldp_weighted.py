@@ -15,8 +15,9 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.sensitivity import uldp
 from privplan.fl.settings.schema import SecuritySettings
-from privplan.fl.uldp.naive import Naive
-from privplan.fl.uldp.weighted import SAMPLING, Weighted
+from privplan.fl.uldp.averaging import USER_SAMPLING_STREAM
+from privplan.fl.uldp.naive import UldpNaive
+from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
 
 def clipped(vector, bound):
@@ -62,7 +63,7 @@ def test_without_noise_it_is_the_printed_algorithm(step, weighting, tiny, made_o
         noise_multiplier=1e-7,
         training={"weighting": weighting, "clip": 0.05},
     )
-    system = Weighted(setup, step=step)
+    system = UldpAvgKnownWeights(setup, step=step)
     models, log = run(system)
     expected = by_hand(setup, step, models[:-1])
     assert np.allclose(models[1:], expected, rtol=0, atol=2e-7)
@@ -74,7 +75,7 @@ def test_without_noise_it_is_the_printed_algorithm(step, weighting, tiny, made_o
 def test_the_noise_is_what_the_intent_says(tiny, made_of, run):
     federation = tiny(users=2, silos=3, features=400, records=30)
     setup = made_of("uldp-avg", federation, rounds=3, training={"global_rate": 1.0})
-    models, log = run(Weighted(setup, step="average"))
+    models, log = run(UldpAvgKnownWeights(setup, step="average"))
     quiet = by_hand(setup, "average", models[:-1])
     noise = (np.array(models[1:]) - quiet) * (setup.users * setup.silos)
     stated = log.intents[0].noise
@@ -87,7 +88,7 @@ def test_the_noise_is_what_the_intent_says(tiny, made_of, run):
 
 def test_rounds_use_fresh_noise_and_say_so(tiny, made_of, run):
     setup = made_of("uldp-avg", tiny(), rounds=3)
-    _, log = run(Weighted(setup, step="average"))
+    _, log = run(UldpAvgKnownWeights(setup, step="average"))
     spans = [
         (one.stream, one.first, one.last) for release in log.releases for one in release.streams
     ]
@@ -100,11 +101,11 @@ def test_rounds_use_fresh_noise_and_say_so(tiny, made_of, run):
 
 
 def test_the_log_follows_the_models(tiny, made_of, run):
-    from privplan.fl.frame.system import digest
+    from privplan.fl.frame.model import model_digest
 
-    models, log = run(Weighted(made_of("uldp-avg", tiny()), step="average"))
-    assert [one.model_in for one in log.intents] == [digest(model) for model in models[:-1]]
-    assert [one.model_out for one in log.releases] == [digest(model) for model in models[1:]]
+    models, log = run(UldpAvgKnownWeights(made_of("uldp-avg", tiny()), step="average"))
+    assert [one.model_in for one in log.intents] == [model_digest(model) for model in models[:-1]]
+    assert [one.model_out for one in log.releases] == [model_digest(model) for model in models[1:]]
     assert [one.round for one in log.intents] == [1, 2, 3, 4]
     assert {one.normaliser.value for one in log.releases} == {6 * 3}
     assert {one.normaliser.kind for one in log.releases} == {"constant"}
@@ -113,14 +114,14 @@ def test_the_log_follows_the_models(tiny, made_of, run):
 def test_nothing_from_before_the_noise_is_in_the_log(tiny, made_of, run):
     federation = tiny()
     setup = made_of("uldp-avg", federation, sampling_rate=0.5)
-    one = run(Weighted(setup, step="average"))[1]
+    one = run(UldpAvgKnownWeights(setup, step="average"))[1]
     # Other records, and one user fewer: all that the log says is the same, but digests of noise.
     rng = np.random.default_rng(8)
     other = replace(
         federation.without(2),
         features=rng.normal(size=federation.without(2).features.shape),
     )
-    two = run(Weighted(made_of("uldp-avg", other, sampling_rate=0.5), step="average"))[1]
+    two = run(UldpAvgKnownWeights(made_of("uldp-avg", other, sampling_rate=0.5), step="average"))[1]
     for left, right in zip(one.records, two.records, strict=True):
         hidden = {"model_in", "model_out", "aggregate"}
         assert {k: v for k, v in left.to_json().items() if k not in hidden} == {
@@ -141,7 +142,7 @@ def test_a_user_moves_the_sum_by_its_own_terms_and_no_more(
 
     def sums(one):
         setup = made_of("uldp", one, rounds=1, training={"weighting": weighting, "clip": 0.02})
-        system = Weighted(setup, step=step)
+        system = UldpAvgKnownWeights(setup, step=step)
         totals.clear()
         run(system)
         return np.array(totals[0]), system.mechanism(5.0)
@@ -163,7 +164,7 @@ def test_the_bound_is_attained_by_a_user_in_every_silo(tiny, made_of, run, total
     federation = tiny(users=4, silos=2, seed=1)
     pulling = replace(federation, features=np.full_like(federation.features, 50.0))
     setup = made_of("uldp-avg", pulling, local=training["linear"], rounds=1)
-    system = Weighted(setup, step="average")
+    system = UldpAvgKnownWeights(setup, step="average")
     run(system)
     everywhere = [u for u in range(4) if (pulling.counts[u] > 0).all()]
     assert everywhere
@@ -171,7 +172,7 @@ def test_the_bound_is_attained_by_a_user_in_every_silo(tiny, made_of, run, total
     totals.clear()
     setup = replace(setup, federation=pulling.without(everywhere[0]))
     setup = replace(setup, local=training["linear"](setup.federation, setup.training))
-    run(Weighted(setup, step="average"))
+    run(UldpAvgKnownWeights(setup, step="average"))
     moved = (together - np.array(totals[0]).sum(axis=0)) * system.mechanism(5.0).grid
     assert np.linalg.norm(moved) == pytest.approx(setup.training.clip, rel=1e-4)
 
@@ -181,12 +182,12 @@ def test_a_user_without_records_and_a_silo_without_users_take_part(tiny, made_of
     alone = replace(federation, silo=np.where(federation.user == 0, 1, 0))
     gone = alone.without(0)  # silo 1 is empty, and user 0 in no silo
     setup = made_of("uldp-avg", gone, rounds=2)
-    models, log = run(Weighted(setup, step="average"))
+    models, log = run(UldpAvgKnownWeights(setup, step="average"))
     assert all(np.array_equal(sums[1], np.zeros_like(sums[1])) for sums in totals)
     assert any(np.any(sums[0]) for sums in totals)
     assert np.isfinite(models).all()
     assert all(one.shares == 2 for one in log.releases)  # the empty silo adds its noise
-    full = run(Weighted(made_of("uldp-avg", alone, rounds=2), step="average"))[1]
+    full = run(UldpAvgKnownWeights(made_of("uldp-avg", alone, rounds=2), step="average"))[1]
     assert [one.to_json()["noise"] for one in full.intents] == [
         one.to_json()["noise"] for one in log.intents
     ]
@@ -202,7 +203,7 @@ def test_training_that_diverges_counts_as_nothing(tiny, made_of, run, totals, tr
 
     def sums(local, one):
         totals.clear()
-        run(Weighted(made_of("uldp-avg", one, local=local, rounds=1), step="average"))
+        run(UldpAvgKnownWeights(made_of("uldp-avg", one, local=local, rounds=1), step="average"))
         return np.array(totals[0])
 
     without = sums(training["plain"], federation.without(1))
@@ -223,7 +224,7 @@ def test_users_join_as_often_as_the_rate_says_and_in_all_silos_alike(tiny, made_
 
     rounds, rate = 200, 0.3
     setup = made_of("uldp-avg", federation, local=Watched, rounds=rounds, sampling_rate=rate)
-    _, log = run(Weighted(setup, step="average"))
+    _, log = run(UldpAvgKnownWeights(setup, step="average"))
     joined = np.zeros((rounds, 40), bool)
     for number, silo, users in seen:
         here = np.flatnonzero(federation.counts[:, silo])
@@ -242,15 +243,15 @@ def test_users_join_as_often_as_the_rate_says_and_in_all_silos_alike(tiny, made_
 
 
 def test_sampled_rounds_are_the_printed_algorithm(tiny, made_of, run, monkeypatch):
-    from privplan.fl.uldp import weighted
+    from privplan.fl.uldp import averaging
 
-    drawn, original = [], weighted.poisson
+    drawn, original = [], averaging.poisson
 
     def watched(stream, count, rate):
         drawn.append(original(stream, count, rate))
         return drawn[-1]
 
-    monkeypatch.setattr(weighted, "poisson", watched)
+    monkeypatch.setattr(averaging, "poisson", watched)
     setup = made_of(
         "uldp-avg",
         tiny(users=8, seed=3),
@@ -258,7 +259,7 @@ def test_sampled_rounds_are_the_printed_algorithm(tiny, made_of, run, monkeypatc
         sampling_rate=0.4,
         training={"weighting": "records"},
     )
-    models, _ = run(Weighted(setup, step="average"))
+    models, _ = run(UldpAvgKnownWeights(setup, step="average"))
     expected = by_hand(setup, "average", models[:-1], drawn)
     assert np.allclose(models[1:], expected, rtol=0, atol=2e-7)
 
@@ -267,8 +268,8 @@ def test_the_sample_comes_from_the_protected_streams(tiny, made_of, run):
     from privplan.accountant.randomness import Streams
 
     setup = made_of("uldp-avg", tiny(), sampling_rate=0.5, rounds=2)
-    _, log = run(Weighted(setup, step="average"), seed=6)
-    name = Streams.seeded(6).stream(SAMPLING).id
+    _, log = run(UldpAvgKnownWeights(setup, step="average"), seed=6)
+    name = Streams.seeded(6).stream(USER_SAMPLING_STREAM).id
     spans = [one for release in log.releases for one in release.streams if one.stream == name]
     assert [(one.first, one.last) for one in spans] == [(0, 48), (48, 96)]  # 6 words of 8 bytes
     assert log.intents[0].sampling.drawn_by == "server"
@@ -291,7 +292,7 @@ def test_every_view_is_the_formula(neighbours, weighting, silos, rate, tiny, mad
         sampling_rate=rate,
         training={"weighting": weighting},
     )
-    system = Weighted(setup, step="average")
+    system = UldpAvgKnownWeights(setup, step="average")
     worst = uldp.worst_weights(silos)
     common = {"rounds": 1, "neighbours": neighbours}
     model = uldp.weighted_release(5.0, weights=worst, rate=rate, **common).event
@@ -317,7 +318,7 @@ def test_every_view_is_the_formula(neighbours, weighting, silos, rate, tiny, mad
 def test_the_server_learns_more_from_record_weights(tiny, made_of):
     common = {"silos": 4, "users": 6}
     views = {
-        rule: Weighted(
+        rule: UldpAvgKnownWeights(
             made_of("uldp-avg", tiny(**common), training={"weighting": rule}), step="average"
         ).views(5.0)
         for rule in ("uniform", "records")
@@ -330,7 +331,7 @@ def test_the_server_learns_more_from_record_weights(tiny, made_of):
 
 @pytest.mark.parametrize(("rounds", "expected"), [(50, 6.57), (100, 10.00), (200, 15.46)])
 def test_epsilon_of_noise_5(rounds, expected, tiny, made_of):
-    system = Weighted(made_of("uldp-avg", tiny(silos=4), rounds=rounds), step="average")
+    system = UldpAvgKnownWeights(made_of("uldp-avg", tiny(silos=4), rounds=rounds), step="average")
     epsilon = system.plan().guarantees["model"].epsilon
     assert epsilon.upper == pytest.approx(expected, abs=0.005)
     claim = system.opening().claim
@@ -343,7 +344,7 @@ def test_epsilon_of_noise_5(rounds, expected, tiny, made_of):
 )
 def test_epsilon_of_sampled_users(rate, expected, tiny, made_of):
     setup = made_of("uldp-avg", tiny(silos=4), rounds=100, sampling_rate=rate)
-    plan = Weighted(setup, step="average").plan()
+    plan = UldpAvgKnownWeights(setup, step="average").plan()
     assert plan.guarantees["model"].epsilon.upper == pytest.approx(expected, rel=2e-3)
     # Who draws the sample, or trains on it, is shown no sample to hide in.
     assert plan.guarantees["server"].epsilon.upper == pytest.approx(10.0, abs=0.005)
@@ -352,7 +353,7 @@ def test_epsilon_of_sampled_users(rate, expected, tiny, made_of):
 
 def test_noise_is_found_for_an_epsilon(tiny, made_of):
     setup = made_of("uldp-avg", tiny(), rounds=50, epsilon=8.0, sampling_rate=0.5)
-    system = Weighted(setup, step="average")
+    system = UldpAvgKnownWeights(setup, step="average")
     plan = system.plan()
     assert 7.99 < plan.guarantees["model"].epsilon.upper <= 8.0
     assert system.opening().claim.epsilon == 8.0
@@ -371,17 +372,17 @@ def test_noise_is_found_for_the_observer_that_is_named(tiny, made_of):
         observer="server",
         training={"weighting": "records"},
     )
-    system = Weighted(setup, step="average")
+    system = UldpAvgKnownWeights(setup, step="average")
     assert 7.99 < system.plan().guarantees["server"].epsilon.upper <= 8.0
     assert system.plan().guarantees["model"].epsilon.upper < 5.0
     assert system.opening().claim.observer == "server"
     with pytest.raises(InvalidInput, match="observer"):
-        Weighted(made_of("uldp-avg", tiny(), observer="moon"), step="average").plan()
+        UldpAvgKnownWeights(made_of("uldp-avg", tiny(), observer="moon"), step="average").plan()
 
 
 def test_a_budget_cuts_the_rounds_before_the_first(tiny, made_of, run):
     setup = made_of("uldp-avg", tiny(), rounds=50, noise_multiplier=5.0, epsilon=4.0)
-    system = Weighted(setup, step="average")
+    system = UldpAvgKnownWeights(setup, step="average")
     rounds = system.opening().plan.rounds
     assert 0 < rounds < 50
     once_more = pp.account(ev.Repeat(rounds + 1, ev.Gaussian(5.0)), delta=1e-5)
@@ -399,7 +400,7 @@ def test_a_claim_stays_within_its_budget(tiny, made_of):
     proven = pp.account(ev.Repeat(4, ev.Gaussian(5.0)), delta=1e-5).epsilon.upper
     for budget in (proven, proven * (1 + 1e-9), 8.0):
         setup = made_of("uldp-avg", tiny(), rounds=4, noise_multiplier=5.0, epsilon=budget)
-        opening = Weighted(setup, step="average").opening()
+        opening = UldpAvgKnownWeights(setup, step="average").opening()
         assert opening.plan.rounds == 4
         assert proven <= opening.claim.epsilon <= min(budget, proven * (1 + 1e-5))
 
@@ -407,11 +408,11 @@ def test_a_claim_stays_within_its_budget(tiny, made_of):
 def test_a_budget_below_one_round_is_refused(tiny, made_of):
     setup = made_of("uldp-avg", tiny(), noise_multiplier=5.0, epsilon=0.05)
     with pytest.raises(BudgetExceeded, match="not allow a single round"):
-        Weighted(setup, step="average").plan()
+        UldpAvgKnownWeights(setup, step="average").plan()
 
 
 def test_a_single_silo_has_nobody_to_hide_from_inside(tiny, made_of, run):
-    system = Weighted(made_of("uldp-avg", tiny(silos=1), rounds=1), step="average")
+    system = UldpAvgKnownWeights(made_of("uldp-avg", tiny(silos=1), rounds=1), step="average")
     assert set(system.plan().guarantees) == {"model", "server"}
     run(system)
 
@@ -425,20 +426,20 @@ def test_a_single_silo_has_nobody_to_hide_from_inside(tiny, made_of, run):
 )
 def test_what_it_does_not_protect_is_refused(wrong, error, tiny, made_of):
     with pytest.raises(error):
-        Weighted(made_of("uldp-avg", tiny(), **wrong), step="average")
+        UldpAvgKnownWeights(made_of("uldp-avg", tiny(), **wrong), step="average")
 
 
 def test_an_aggregation_that_does_not_exist_is_refused(tiny, made_of):
     security = SecuritySettings(aggregation="private-weighting")
     setup = replace(made_of("uldp-avg", tiny()), security=security)
     with pytest.raises(Unsupported, match="private-weighting"):
-        Weighted(setup, step="average")
+        UldpAvgKnownWeights(setup, step="average")
 
 
 def test_a_sum_that_could_overflow_is_refused(tiny, made_of):
     setup = made_of("uldp-avg", tiny(), noise_multiplier=1e-13)
     with pytest.raises(InvalidInput):
-        Weighted(setup, step="average").mechanism(1e-13)
+        UldpAvgKnownWeights(setup, step="average").mechanism(1e-13)
 
 
 # What nobody is told.
@@ -449,7 +450,9 @@ def test_no_warning_tells_that_an_update_was_huge(name, tiny, made_of, run):
     setup = made_of(name, tiny(), rounds=1)
     large = _Large(setup.local)
     object.__setattr__(setup, "local", large)
-    system = Naive(setup) if name == "uldp-naive" else Weighted(setup, step="average")
+    system = (
+        UldpNaive(setup) if name == "uldp-naive" else UldpAvgKnownWeights(setup, step="average")
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _, log = run(system)

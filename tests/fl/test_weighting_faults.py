@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,118 +11,23 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
-from privplan.accountant.randomness import Streams
-from privplan.fl.crypto.keys import Identity, KeyPair
-from privplan.fl.crypto.paillier.keys import PrivateKey, generate
-from privplan.fl.parties.network import SERVER, Body, Message, Network
+from privplan.fl.crypto.keys import Identity
+from privplan.fl.parties.network import SERVER, Message, Network
 from privplan.fl.uldp.weighting import messages as said
 from privplan.fl.uldp.weighting.enrolment import Enrolment
-from privplan.fl.uldp.weighting.introductions import facts, introduce
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
-from privplan.fl.uldp.weighting.terms import WeightingTerms
 
-SETUP = [said.ServerKey, said.SiloKey, said.SiloKeys, said.LockedSeeds, said.LockedSeed,
-         said.Histogram]  # fmt: skip
-TRANSFER = [said.TransferOpening, said.TransferRequests, said.TransferAnswer]
-STEPS = [("nobody", one) for one in (*SETUP, said.Inverses, said.Update)]
-STEPS += [("server", said.Inverses), ("server", said.Update)]
-STEPS += [("oblivious-transfer", one) for one in (*TRANSFER, said.Update)]
-
-Change = Callable[[Message], Iterable[Message]]
-
-
-def terms_of(drawn_by: str = "nobody", **change: Any) -> WeightingTerms:
-    more = {"slots": 3, "chosen": 2} if drawn_by == "oblivious-transfer" else {}
-    given: dict[str, Any] = {
-        "users": 3,
-        "silos": 3,
-        "dimensions": 9,
-        "largest": 2**9 - 1,
-        "tail": 2**40,
-        "key_bits": 256,
-        "count_limit": 10,
-        "digits": 10,
-        "weak_key": True,
-        "drawn_by": drawn_by,
-    }
-    return WeightingTerms(**(given | more | change))
-
-
-class Meddler:
-    """Changes the first message of a kind that is sent to, or by, one party."""
-
-    def __init__(self, kind: type[Body], change: Change, *, silo: str = "silo-1") -> None:
-        self.kind, self.change, self.silo = kind.kind, change, silo
-        self.done = False
-        self.terms = self.session = self.modulus = None
-
-    def __call__(self, message: Message) -> Iterable[Message]:
-        if message.kind == said.ServerKey.kind:
-            self.modulus = said.ServerKey.unpack(message.body).modulus
-        if self.done or message.kind != self.kind:
-            return [message]
-        if message.kind != said.LockedSeeds.kind and self.silo not in (
-            message.sender,
-            message.receiver,
-        ):
-            return [message]
-        self.done = True
-        return list(self.change(message))
-
-
-def carry_out(
-    terms: WeightingTerms, meddler: Any, identities: dict[str, Identity] | None = None
-) -> list[int]:
-    """Carry out a setup and a round; then look whether the session knows that it is over."""
-    network = Network(names(terms), keep=True, meddling=meddler)
-    counts = np.array([[1, 2, 3], [0, 3, 1], [1, 0, 0]])
-    session = PrivateWeighting(terms, counts, network, identities=identities)
-    extra: dict[str, Any] = {
-        "nobody": {},
-        "server": {"joining": np.array([True, False, True])},
-        "oblivious-transfer": {"stream": Streams.seeded(2).stream("slots")},
-    }[terms.drawn_by]
-    digits = np.full((1, 9), 100)
-    rows = [([0], digits), ([0], digits), ([1], digits)]
-    noise = [[1000 + silo] * 9 for silo in range(3)]
-    try:
-        return session.round(1, rows, noise, **extra)
-    except ProtocolFault:
-        with pytest.raises(ProtocolFault, match="ended"):
-            session.round(2, rows, noise, **extra)
-        raise
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many ciphertexts were decrypted."""
-    seen: list[int] = []
-    decrypt_many = PrivateKey.decrypt_many
-
-    def watching(self: PrivateKey, ciphertexts: Any, *rest: Any) -> list[int]:
-        seen.append(len(ciphertexts))
-        return decrypt_many(self, ciphertexts, *rest)
-
-    monkeypatch.setattr(PrivateKey, "decrypt_many", watching)
-    return seen
-
-
-def check_silence(error: Exception) -> None:
-    """Refuse an error that shows anything that could be a value."""
-    assert not re.search(r"\d{5,}|[0-9a-f]{12,}|\\x", str(error).replace("every", "")), str(error)
-    assert error.__context__ is None or error.__suppress_context__
-
-
-def changed(**fields: Any) -> Change:
-    """Return the change of some fields of a message's body, by functions of their values."""
-
-    def change(message: Message) -> list[Message]:
-        (kind,) = [one for one in Body.__subclasses__() if one.kind == message.kind]
-        body = kind.unpack(message.body)
-        new = {name: function(getattr(body, name)) for name, function in fields.items()}
-        return [replace(message, body=replace(body, **new).pack())]  # type: ignore[type-var]
-
-    return change
+from .meddling import (
+    STEPS,
+    TRANSFER,
+    Meddler,
+    carry_out,
+    changed,
+    check_silence,
+    dropped,
+    put,
+    terms_of,
+)
 
 
 def test_without_a_fault_it_comes_to_its_end(opened: list[int]) -> None:
@@ -242,170 +147,6 @@ def test_a_content_of_a_wrong_length(kind, field, other, opened) -> None:
     assert meddler.done
     assert not opened
     check_silence(caught.value)
-
-
-# --- keys -----------------------------------------------------------------------------------------
-
-PRIME = 2**255 - 19
-MODULI = {
-    "even": 2**256 - 2,
-    "too short": 2**254 + 1,
-    "prime": 2**256 - 189,
-    "square": (2**128 - 159) ** 2,
-    "a small factor": 3 * ((2**256 - 1) // 3 - ((2**256 - 1) // 3) % 2 - 1),
-    "zero": 0,
-}
-
-
-@pytest.mark.parametrize("name", MODULI)
-def test_a_malformed_public_key(name, opened) -> None:
-    value = MODULI[name]
-    assert (value.bit_length() == 256) == (name not in ("too short", "zero"))
-    meddler = Meddler(said.ServerKey, changed(modulus=lambda _: value.to_bytes(32, "big")))
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
-
-
-@pytest.mark.parametrize("bits", [128, 248, 264, 512])
-def test_a_public_key_of_another_size(bits, opened) -> None:
-    value = int(generate(bits, small=True).public.n)
-    meddler = Meddler(said.ServerKey, changed(modulus=lambda _: value.to_bytes(bits // 8, "big")))
-    with pytest.raises(ProtocolFault, match="a key of 256 bits"):
-        carry_out(terms_of(), meddler)
-    assert not opened
-
-
-def test_silos_that_were_told_different_keys_do_not_accept_each_other(opened) -> None:
-    other = int(generate(256, small=True).public.n).to_bytes(32, "big")
-    meddler = Meddler(said.ServerKey, changed(modulus=lambda _: other))
-    with pytest.raises(ProtocolFault, match="signature"):
-        carry_out(terms_of(), meddler)
-    assert not opened
-
-
-def put(name: str, value: bytes) -> Callable[[Any], Any]:
-    return lambda mapping: {**mapping, name: value}
-
-
-@pytest.mark.parametrize("name", ["silo-0", "silo-2"])
-def test_the_server_cannot_put_itself_between_silos(name, opened) -> None:
-    own = KeyPair.new().public
-    with pytest.raises(ProtocolFault, match="signature"):
-        carry_out(terms_of(), Meddler(said.SiloKeys, changed(publics=put(name, own))))
-    forged = Identity.new()
-
-    def replaced(message: Message) -> list[Message]:
-        body = said.SiloKeys.unpack(message.body)
-        agreed = facts(message.session, terms_of(), meddler.modulus or b"")
-        made = introduce(forged, name, own, agreed)
-        publics = {**body.publics, name: own}
-        signatures = {**body.signatures, name: made.signature}
-        return [replace(message, body=said.SiloKeys(publics, signatures).pack())]
-
-    meddler = Meddler(said.SiloKeys, replaced)
-    with pytest.raises(ProtocolFault, match="signature"):
-        carry_out(terms_of(), meddler)
-    assert not opened
-
-
-def swapped(mapping: Any) -> Any:
-    return {**mapping, "silo-0": mapping["silo-2"], "silo-2": mapping["silo-0"]}
-
-
-def dropped(name: str) -> Callable[[Any], Any]:
-    return lambda mapping: {key: one for key, one in mapping.items() if key != name}
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"signatures": swapped},
-        {"publics": swapped},
-        {"publics": swapped, "signatures": swapped},
-        {"publics": dropped("silo-2")},
-        {"publics": dropped("silo-2"), "signatures": dropped("silo-2")},
-        {"publics": put("silo-3", bytes(32)), "signatures": put("silo-3", bytes(64))},
-        {"signatures": put("silo-2", bytes(64))},
-        {"publics": put("silo-1", KeyPair.new().public)},
-        {"publics": lambda mapping: dict.fromkeys(mapping, mapping["silo-1"])},
-    ],
-)
-def test_a_list_of_keys_that_is_not_the_silos_own(fields, opened) -> None:
-    meddler = Meddler(said.SiloKeys, changed(**fields))
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
-
-
-LOW_ORDER = [
-    bytes(32),
-    bytes([1]) + bytes(31),
-    bytes.fromhex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"),
-    (2**255 - 20).to_bytes(32, "little"),
-    (2**255 - 19).to_bytes(32, "little"),
-]
-
-
-@pytest.mark.parametrize("point", LOW_ORDER)
-def test_a_point_of_low_order_even_if_it_is_signed(point, opened) -> None:
-    terms = terms_of()
-    identities = {name: Identity.new() for name in names(terms)[1:]}
-
-    def signed(message: Message) -> list[Message]:
-        agreed = facts(message.session, terms, meddler.modulus or b"")
-        body = introduce(identities["silo-2"], "silo-2", point, agreed)
-        return [replace(message, body=body.pack())]
-
-    meddler = Meddler(said.SiloKey, signed, silo="silo-2")
-    with pytest.raises(ProtocolFault, match="low order") as caught:
-        carry_out(terms, meddler, identities)
-    assert not opened
-    check_silence(caught.value)
-
-
-def test_one_key_under_two_names_even_if_both_have_signed_it(opened) -> None:
-    terms = terms_of()
-    identities = {name: Identity.new() for name in names(terms)[1:]}
-    own = KeyPair.new().public
-
-    def signed(message: Message) -> list[Message]:
-        body = said.SiloKeys.unpack(message.body)
-        agreed = facts(message.session, terms, meddler.modulus or b"")
-        made = {name: introduce(identities[name], name, own, agreed) for name in others}
-        publics = {**body.publics, **dict.fromkeys(others, own)}
-        signatures = {**body.signatures, **{name: made[name].signature for name in others}}
-        return [replace(message, body=said.SiloKeys(publics, signatures).pack())]
-
-    others = ("silo-0", "silo-2")
-    meddler = Meddler(said.SiloKeys, signed)
-    with pytest.raises(ProtocolFault, match="two names"):
-        carry_out(terms, meddler, identities)
-    assert not opened
-
-
-def test_a_key_of_another_session_is_not_accepted(opened) -> None:
-    terms = terms_of()
-    identities = {name: Identity.new() for name in names(terms)[1:]}
-    kept: list[bytes] = []
-
-    def keeping(message: Message) -> list[Message]:
-        kept.append(message.body)
-        return [message]
-
-    carry_out(terms, Meddler(said.SiloKey, keeping), identities)
-    before = len(opened)
-    with pytest.raises(ProtocolFault, match="signature"):
-        carry_out(
-            terms,
-            Meddler(said.SiloKey, lambda message: [replace(message, body=kept[0])]),
-            identities,
-        )
-    assert len(opened) == before
 
 
 # --- seeds, counts and ciphertexts ----------------------------------------------------------------

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...canaries import meetings, usual_work
+from ...canaries import mask_pairs, usual_work
 
 if TYPE_CHECKING:
-    from ...canaries import Asked, Seen
+    from ...canaries import CanaryObservations, RehearsalRequest
     from ...settings.schema import Settings
 
 _HIDDEN: Final = "private-weighting"
 
 
-def carry(asked: Asked) -> Seen:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what the observer sees of users who are in or out, in every round."""
-    if asked.settings.security.aggregation == _HIDDEN:
+    if request.settings.security.aggregation == _HIDDEN:
         from . import hidden
 
-        return hidden.carry(asked)
+        return hidden.simulate(request)
     from . import weighted
 
-    return weighted.carry(asked)
+    return weighted.simulate(request)
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of a round: under private weighting each canary is encrypted."""
     if settings.security.aggregation == _HIDDEN:
-        return 1_000 * meetings(settings, silos) + 10_000 * canaries * silos
+        return 1_000 * mask_pairs(settings, silos) + 10_000 * canaries * silos
     return usual_work(settings, silos, canaries)

@@ -25,34 +25,34 @@ from typing import cast
 
 import numpy as np
 
+from ....accountant.arrays import FloatArray
 from ....accountant.errors import Unsupported
 from ...aggregation.sums import Plain
 from ...canaries import (
-    OWN,
-    Asked,
-    CanaryLocal,
-    Floats,
-    Seen,
+    OBSERVER_SILO,
+    CanaryLocalTraining,
+    CanaryObservations,
+    RecordingAggregator,
+    RehearsalRequest,
     View,
-    Watching,
     canary_federation,
-    flip,
-    nobody_beside,
+    flip_coins,
+    observe_rounds,
+    refuse_real_users,
     require_observer,
-    watched,
 )
 from ...data.federation import Indices
+from ...frame.model import Parameters
 from ...frame.setup import setup
-from ...frame.system import Parameters
 from ...parties.network import SERVER, Network, silo_name
 from ...settings.schema import Settings
 from ...training.local_training import Rows
-from ..group import Group
+from ..group import UldpGroup
 from ..record_flags import caps
 from ..settings import UldpSettings
 
 
-class Aligned(CanaryLocal):
+class AlignedCanaryTraining(CanaryLocalTraining):
     """Canaries whose records pull one way in all `steps` of a round."""
 
     steps = 1
@@ -62,7 +62,7 @@ class Aligned(CanaryLocal):
         return super().record_gradients(models, chosen, 1 + step // self.steps)
 
 
-class Shown(Watching):
+class UpdateRecorder(RecordingAggregator):
     """A sum in the clear, of which every silo's update is shown on its way.
 
     In the clear updates are summed as floats, at once.  Here each is sent, as integers on a grid of
@@ -79,21 +79,23 @@ class Shown(Watching):
         return self._between
 
 
-def carry(asked: Asked) -> Seen:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in, with k records, or out."""
-    nobody_beside(
-        asked, "Its records are drawn one by one, and the canaries' rate would not be the run's."
+    refuse_real_users(
+        request, "Its records are drawn one by one, and the canaries' rate would not be the run's."
     )
-    settings = with_rate(asked.settings, asked.silos)
-    coins = flip(asked.canaries, asked.rng())
-    present = placed(asked)
+    settings = with_rate(request.settings, request.silos)
+    coins = flip_coins(request.canaries, request.rng())
+    present = placed(request)
     federation = canary_federation(present * coins.into[:, None])
-    local = Aligned(coins, federation, clip=settings.training.clip)
-    own = setup(settings, federation, local)
-    system = Group(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
-    require_observer(system.plan(), asked.observer)
+    local = AlignedCanaryTraining(coins, federation, clip=settings.training.clip)
+    parts = setup(settings, federation, local)
+    system = UldpGroup(
+        parts, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed
+    )
+    require_observer(system.plan(), request.observer)
     local.steps = system.steps
-    total = _Total(asked, system, local, int(present[0].sum()))
+    total = _SumView(request, system, local, int(present[0].sum()))
     view = View(
         total.shift,
         total.seen,
@@ -102,7 +104,7 @@ def carry(asked: Asked) -> Seen:
             "steps are seen as the sum of a round's, while the claim counts each by itself",
         ),
     )
-    return watched(asked, system, coins, view, asked.streams())
+    return observe_rounds(request, system, coins, view, request.streams())
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
@@ -113,25 +115,26 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
     return 100 * steps * silos + canaries**2 * settings.privacy.group * epochs // 100
 
 
-def placed(asked: Asked) -> Indices:
+def placed(request: RehearsalRequest) -> Indices:
     """Return how many records a unit that is in has in each silo: (units, silos).
 
     Raises `Unsupported` for a silo that holds records of the unit itself.
     """
-    if asked.observer == "silo-with-records":
+    if request.observer == "silo-with-records":
         raise Unsupported(
             "A silo that has records of the unit itself is not rehearsed.",
             "It sees of the others what a silo sees that has none.",
             "Give observer = 'silo', 'server' or 'model'.",
         )
-    settings, silos = asked.settings, asked.silos
+    settings, silos = request.settings, request.silos
     most = settings.privacy.group
-    found = caps(asked.canaries, silos, most, settings.training.seed)
-    if asked.observer == "silo" and silos > 1:
-        found[:, OWN] = 0
-        beyond = found.sum(axis=1) > most - -(-most // silos)
-        found[beyond, found[beyond].argmax(axis=1)] -= 1
-    return found
+    table = caps(request.canaries, silos, most, settings.training.seed)
+    if request.observer == "silo" and silos > 1:
+        table[:, OBSERVER_SILO] = 0
+        # Caps differ by 1 between silos; all units keep k - ceil(k / |S|) records elsewhere.
+        more = table.sum(axis=1) > most - -(-most // silos)
+        table[more, table[more].argmax(axis=1)] -= 1
+    return table
 
 
 def with_rate(settings: Settings, silos: int) -> Settings:
@@ -143,36 +146,44 @@ def with_rate(settings: Settings, silos: int) -> Settings:
     return replace(settings, table=replace(settings.of(UldpSettings), record_rate=rate))
 
 
-class _Total:
+class _SumView:
     """What an observer sees of each unit in one round, in units of the noise that is in it."""
 
-    def __init__(self, asked: Asked, system: Group, local: Aligned, records: int) -> None:
-        own, silos = system.setup, asked.silos
+    def __init__(
+        self,
+        request: RehearsalRequest,
+        system: UldpGroup,
+        local: AlignedCanaryTraining,
+        records: int,
+    ) -> None:
+        setup, silos = system.setup, request.silos
         self.records = records
-        self._observer, self._columns = asked.observer, local.columns
-        self._length = silos / own.training.global_rate
-        if own.aggregation == "plain" and asked.observer != "model":
-            system.aggregator = Shown(silos)
+        self._observer, self._columns = request.observer, local.columns
+        self._length = silos / setup.training.global_rate
+        if setup.aggregation == "plain" and request.observer != "model":
+            system.aggregator = UpdateRecorder(silos)
         else:
-            system.aggregator = Watching(system.aggregator)
-        self._watching = system.aggregator
-        heard = silos - 1 if asked.observer == "silo" else silos
+            system.aggregator = RecordingAggregator(system.aggregator)
+        self._recorder = system.aggregator
+        silos_seen = silos - 1 if request.observer == "silo" else silos
         std = system.mechanism(system.promise.noise_multiplier).std
-        step = own.training.local_rate / system.constant
-        self._noise = step * std * math.sqrt(system.steps * heard)
-        pulled = records * system.rate * system.steps * own.training.clip
+        step = setup.training.local_rate / system.constant
+        self._noise = step * std * math.sqrt(system.steps * silos_seen)
+        # The mean of C J over J ~ Bin(k steps, q), times the step size.
+        pulled = records * system.rate * system.steps * setup.training.clip
         self.shift = step * pulled / self._noise
 
-    def seen(self, before: Parameters, after: Parameters) -> Floats:
+    def seen(self, before: Parameters, after: Parameters) -> FloatArray:
         """Return it: (units,), with its sign."""
         total = (after - before) * self._length
         if self._observer == "silo":
-            total = total - self._sent(total, OWN)
+            total = total - self._sent(total, OBSERVER_SILO)
         return np.asarray(total[self._columns] / self._noise)
 
-    def _sent(self, total: Parameters, silo: int) -> Floats:
+    def _sent(self, total: Parameters, silo: int) -> FloatArray:
         """Return a silo's update; what a step of its grid is worth shows in the sum of all."""
-        assert self._watching.sum is not None
-        steps = self._watching.sum.total.astype(np.float64)
+        assert self._recorder.sum is not None
+        steps = self._recorder.sum.total.astype(np.float64)
+        # A least-squares factor between both sums, which is a power of two exactly.
         worth = 2.0 ** round(math.log2(float(total @ steps) / float(steps @ steps)))
-        return cast("Floats", self._watching.sent[silo] * worth)
+        return cast("FloatArray", self._recorder.sent[silo] * worth)

@@ -20,99 +20,100 @@ from typing import Final
 
 import numpy as np
 
+from ....accountant.arrays import BoolArray, FloatArray
 from ....accountant.errors import InvalidInput, Unsupported
 from ....accountant.mechanisms import FineGaussian, Ticket
 from ....accountant.randomness import Streams
 from ...canaries import (
-    OWN,
-    Asked,
-    CanaryLocal,
-    Flags,
-    Floats,
-    Seen,
+    OBSERVER_SILO,
+    CanaryLocalTraining,
+    CanaryObservations,
+    RehearsalRequest,
     View,
     canary_federation,
-    flip,
+    flip_coins,
+    observe_rounds,
     require_observer,
-    watched,
 )
+from ...frame.model import Parameters
 from ...frame.setup import Setup, setup
-from ...frame.system import Parameters
 from ...parties.network import silo_name
-from ..hidden import Hidden
+from ..hidden_weights import UldpAvgHiddenWeights
 
-STEPS: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
+STEP_OF_SYSTEM: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
 """What a user gives, by system."""
 
 
 @dataclass(frozen=True)
-class Heard(FineGaussian):
-    """The noise of private weighting, of which one silo remembers its own share in `heard`."""
+class RecordedNoise(FineGaussian):
+    """The noise of private weighting, of which one silo remembers its own share in `silo_noise`."""
 
-    heard: list[int] = field(default_factory=list, compare=False)
+    silo_noise: list[int] = field(default_factory=list, compare=False)
 
     def share(self, ticket: Ticket, count: int, name: str, part: str = "") -> list[int]:
         """Return one party's share of the noise, in fine steps."""
         noise = super().share(ticket, count, name, part)
-        if name.endswith(silo_name(OWN)):
-            self.heard[:] = noise
+        if name.endswith(silo_name(OBSERVER_SILO)):
+            self.silo_noise[:] = noise
         return noise
 
 
-class Watched(Hidden):
+class ObservedUldpAvg(UldpAvgHiddenWeights):
     """The system, with what parties know themselves: who was drawn, and silo 0 its noise."""
 
-    def __init__(self, own: Setup, streams: Streams) -> None:
-        self.joined: Flags = np.ones(own.users, bool)
-        self.heard: list[int] = []
-        super().__init__(own, step=STEPS[own.name], streams=streams)
+    def __init__(self, setup: Setup, streams: Streams) -> None:
+        self.joined: BoolArray = np.ones(setup.users, bool)
+        self.silo_noise: list[int] = []
+        super().__init__(setup, step=STEP_OF_SYSTEM[setup.name], streams=streams)
 
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
         """Return the noise of one round."""
-        made = super().mechanism(noise_multiplier)
-        return Heard(
-            made.bound,
-            made.std,
-            made.multiple,
-            made.shares,
-            made.digits,
-            made.weights,
-            made.unit,
-            made.source,
-            made.tolerated_dropouts,
-            self.heard,
+        mechanism = super().mechanism(noise_multiplier)
+        return RecordedNoise(
+            mechanism.bound,
+            mechanism.std,
+            mechanism.multiple,
+            mechanism.shares,
+            mechanism.digits,
+            mechanism.weights,
+            mechanism.unit,
+            mechanism.source,
+            mechanism.tolerated_dropouts,
+            self.silo_noise,
         )
 
-    def joining(self, ticket: Ticket) -> Flags:
+    def joining(self, ticket: Ticket) -> BoolArray:
         """Return which users join, as the server draws them."""
         self.joined = super().joining(ticket)
         return self.joined
 
 
-def carry(asked: Asked) -> Seen:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of users who are in or out, in every round."""
-    _refuse(asked)
-    own, coins = asked.settings, flip(asked.canaries, asked.rng())
-    opposite = own.privacy.neighbours == "replace-one"
-    counts = np.full(asked.silos, (own.security.count_limit - 1) // asked.silos)
-    if asked.observer == "silo":
-        counts[OWN] = 0
-    there = np.ones(asked.canaries, bool) if opposite else coins.into
+    _refuse(request)
+    settings, coins = request.settings, flip_coins(request.canaries, request.rng())
+    opposite = settings.privacy.neighbours == "replace-one"
+    # The largest counts that the protocol takes: the weights are nearest to 1.
+    counts = np.full(request.silos, (settings.security.count_limit - 1) // request.silos)
+    if request.observer == "silo":
+        counts[OBSERVER_SILO] = 0
+    there = np.ones(request.canaries, bool) if opposite else coins.into
     federation = canary_federation(
-        np.outer(there, counts * own.security.records_per_count).astype(np.int64)
+        np.outer(there, counts * settings.security.records_per_count).astype(np.int64)
     )
-    local = CanaryLocal(coins, federation, clip=own.training.clip, opposite=opposite)
-    streams = asked.streams()
-    system = Watched(setup(own, federation, local), streams)
-    require_observer(system.plan(), asked.observer)
+    local = CanaryLocalTraining(coins, federation, clip=settings.training.clip, opposite=opposite)
+    streams = request.streams()
+    system = ObservedUldpAvg(setup(settings, federation, local), streams)
+    require_observer(system.plan(), request.observer)
+    # All units have the same counts, so c / (c + 1) is the weight of each.
     weight = float(counts.sum() / (counts.sum() + 1))  # one dummy is counted for everybody
-    left = asked.silos - 1 if asked.observer == "silo" else asked.silos
-    noise = system.promise.noise_multiplier * math.sqrt(left / asked.silos)
-    shift, knows = weight / noise, asked.observer == "server" and system.drawn_by == "server"
+    left = request.silos - 1 if request.observer == "silo" else request.silos
+    noise = system.promise.noise_multiplier * math.sqrt(left / request.silos)
+    shift, knows = weight / noise, request.observer == "server" and system.drawn_by == "server"
 
-    def look(before: Parameters, after: Parameters) -> Floats:
-        total = _sum(asked, system, before, after)[local.columns]
-        return np.asarray(total / (noise * own.training.clip))
+    def look(before: Parameters, after: Parameters) -> FloatArray:
+        total = _sum(request, system, before, after)[local.columns]
+        return np.asarray(total / (noise * settings.training.clip))
 
     view = View(
         shift,
@@ -120,36 +121,39 @@ def carry(asked: Asked) -> Seen:
         rate=1.0 if knows else system.rate,
         joined=(lambda: system.joined) if knows else None,
         missed=0.0 if opposite else shift / 2.0,
-        note=(f"only {asked.canaries} units, each by the whole protocol: little can be shown",),
+        note=(f"only {request.canaries} units, each by the whole protocol: little can be shown",),
     )
-    return watched(asked, system, coins, view, streams)
+    return observe_rounds(request, system, coins, view, streams)
 
 
-def _sum(asked: Asked, system: Watched, before: Parameters, after: Parameters) -> Floats:
+def _sum(
+    request: RehearsalRequest, system: ObservedUldpAvg, before: Parameters, after: Parameters
+) -> FloatArray:
     """Return the noisy sum of a round, (D,), without the own noise of a silo that watches."""
-    own = asked.settings.training
-    constant = system.rate * system.setup.users * asked.silos
-    total = (after - before) * (constant / own.global_rate)
-    if asked.observer == "silo":
-        total -= system.mechanism(system.promise.noise_multiplier).units(system.heard)
+    training = request.settings.training
+    constant = system.rate * system.setup.users * request.silos
+    # The step of the server is undone: the model moved by eta_g / (q |U| |S|) x sum.
+    total = (after - before) * (constant / training.global_rate)
+    if request.observer == "silo":
+        total -= system.mechanism(system.promise.noise_multiplier).units(system.silo_noise)
     return np.asarray(total)
 
 
-def _refuse(asked: Asked) -> None:
+def _refuse(request: RehearsalRequest) -> None:
     """Refuse what cannot be rehearsed."""
-    if asked.settings.as_published:
+    if request.settings.as_published:
         raise Unsupported(
             "Private weighting as published is not rehearsed with canaries.",
             "It promises nothing, and what it leaks beside the sum, no canary shows.",
             "See `privplan audit demo` for its ciphertexts and its residue.",
         )
-    if asked.observer == "silo-with-records":
+    if request.observer == "silo-with-records":
         raise Unsupported(
             "A silo that has records of the unit itself is not rehearsed.",
             "What its own weight of the unit tells would have to be staged for each silo.",
             "Give observer = 'silo', 'server' or 'model'.",
         )
-    if asked.real:
+    if request.real:
         raise InvalidInput(
             "Nobody trains beside the canaries under private weighting.",
             "Each number of a model costs an encryption for every user.",

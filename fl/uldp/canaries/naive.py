@@ -23,35 +23,35 @@ from ....accountant import events as ev
 from ....accountant.sensitivity.release import repeated, sensitivity_multiplier
 from ...aggregation.choice import aggregator
 from ...canaries import (
-    NORM,
-    OWN,
-    Asked,
-    Seen,
-    Watching,
+    CANARY_NORM_IN_CLIPS,
+    OBSERVER_SILO,
+    CanaryObservations,
+    RecordingAggregator,
+    RehearsalRequest,
     canary_federation,
-    conduct,
-    flip,
-    meetings,
-    nobody_beside,
+    flip_coins,
+    mask_pairs,
+    refuse_real_users,
     require_observer,
-    rounds_made,
+    rounds_to_simulate,
+    simulate_rounds,
 )
 from ...data.federation import Federation, Indices
+from ...frame.model import Parameters
 from ...frame.setup import setup
-from ...frame.system import Parameters
 from ...settings.schema import Settings
 from ...training.local_training import Rows
-from ..naive import Naive
+from ..naive import UldpNaive
 
 
-class Swing:
-    """Training in which one user turns the update of every silo around: a `Local` of one number.
+class SwingingUserTraining:
+    """A `LocalTraining` of one number, in which one user turns every silo's update around.
 
     `into` says whether the user is there, `sign` which way it pulls in even rounds.
     """
 
     def __init__(self, silos: int, clip: float) -> None:
-        self._silos, self._pull = silos, NORM * clip
+        self._silos, self._pull = silos, CANARY_NORM_IN_CLIPS * clip
         self.into, self.sign = False, 1.0
 
     def use(self, federation: Federation) -> None:
@@ -67,6 +67,7 @@ class Swing:
 
     def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
         """Return the update of each silo, (silos, 1): -M of the others, and +2M of the user."""
+        # Both are far beyond the clip: the clipped update is +C or -C, whatever M is.
         pulled = 2.0 * self._pull * self.into - self._pull
         return np.full((self._silos, parameters.size), pulled * self.towards(number))
 
@@ -87,30 +88,33 @@ class Swing:
         raise NotImplementedError
 
 
-def carry(asked: Asked) -> Seen:
-    """Return what one user in each of `asked.canaries` runs shows to an observer.
+def simulate(request: RehearsalRequest) -> CanaryObservations:
+    """Return what one user in each of `request.canaries` runs shows to an observer.
 
     As published, nothing is promised; what is tested is what the paper takes a round for, Gaussian
     noise of the multiplier that it states, before those who see the sum.
     """
-    nobody_beside(asked, "The others of its run only pull against it.")
-    settings, silos = asked.settings, asked.silos
-    local = Swing(silos, settings.training.clip)
+    refuse_real_users(request, "The others of its run only pull against it.")
+    settings, silos = request.settings, request.silos
+    local = SwingingUserTraining(silos, settings.training.clip)
     federation = canary_federation(np.ones((2, silos), np.int64))
-    system = Naive(setup(settings, federation, local), as_published=settings.as_published)
-    require_observer(system.plan(), asked.observer)
-    coins, rounds = flip(asked.canaries, asked.rng()), rounds_made(system.plan(), asked.rounds)
-    seen = np.empty((rounds, asked.canaries))
-    for run in range(asked.canaries):
+    system = UldpNaive(setup(settings, federation, local), as_published=settings.as_published)
+    require_observer(system.plan(), request.observer)
+    coins, rounds = (
+        flip_coins(request.canaries, request.rng()),
+        rounds_to_simulate(system.plan(), request.rounds),
+    )
+    seen = np.empty((rounds, request.canaries))
+    for run in range(request.canaries):
         local.into, local.sign = bool(coins.into[run]), float(coins.signs[run])
-        seen[:, run] = _run(asked, system, local, run)
-    watched = silos - 1 if asked.observer == "silo" else silos
-    noise = system.mechanism(system.promise.noise_multiplier).share_std * math.sqrt(watched)
-    shift = settings.training.clip * watched / noise
+        seen[:, run] = _run(request, system, local, run)
+    silos_seen = silos - 1 if request.observer == "silo" else silos
+    noise = system.mechanism(system.promise.noise_multiplier).share_std * math.sqrt(silos_seen)
+    shift = settings.training.clip * silos_seen / noise
     if settings.privacy.neighbours != "replace-one":  # a user who is out is at 0, not opposite
         seen += noise * shift
         shift *= 2.0
-    return Seen(
+    return CanaryObservations(
         coins=coins.into,
         observations=seen / noise,
         shift=shift,
@@ -119,34 +123,37 @@ def carry(asked: Asked) -> Seen:
         opening=system.opening(),
         rounds=rounds,
         note=_note(system),
-        event=_published(system, asked.observer, rounds),
+        event=_published(system, request.observer, rounds),
     )
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of a round: each canary has a run of its own."""
-    return 300 * canaries * meetings(settings, silos)
+    return 300 * canaries * mask_pairs(settings, silos)
 
 
-def _run(asked: Asked, system: Naive, local: Swing, run: int) -> list[float]:
+def _run(
+    request: RehearsalRequest, system: UldpNaive, local: SwingingUserTraining, run: int
+) -> list[float]:
     """Return what the observer sees of each round of one run, in the user's direction."""
-    own, seen = asked.settings, list[float]()
-    watching = system.aggregator = Watching(aggregator(own.security, asked.silos))
+    settings, seen = request.settings, list[float]()
+    recorder = system.aggregator = RecordingAggregator(aggregator(settings.security, request.silos))
     mechanism = system.mechanism(system.promise.noise_multiplier)
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
-        total = (after - before) * asked.silos / own.training.global_rate
-        if asked.observer == "silo":  # what it sent itself, it takes off
-            total = total - mechanism.units(watching.sent[OWN])
-        elif asked.observer == "server" and watching.sum is not None:
-            total = mechanism.units(watching.sum.total)
+        # The server's step is undone: x moved by eta_g / |S| times the sum.
+        total = (after - before) * request.silos / settings.training.global_rate
+        if request.observer == "silo":  # what it sent itself, it takes off
+            total = total - mechanism.units(recorder.sent[OBSERVER_SILO])
+        elif request.observer == "server" and recorder.sum is not None:
+            total = mechanism.units(recorder.sum.total)
         seen.append(float(total[0]) * local.towards(number))
 
-    conduct(system, asked.streams(run), rounds=asked.rounds, each=each)
+    simulate_rounds(system, request.streams(run), rounds=request.rounds, each=each)
     return seen
 
 
-def _published(system: Naive, observer: str, rounds: int) -> ev.Event | None:
+def _published(system: UldpNaive, observer: str, rounds: int) -> ev.Event | None:
     """Return what the paper takes so many rounds for; None where the plan says what they are."""
     noise = system.setup.privacy.noise_multiplier
     if not system.as_published or observer == "silo" or noise is None:
@@ -157,7 +164,7 @@ def _published(system: Naive, observer: str, rounds: int) -> ev.Event | None:
     )
 
 
-def _note(system: Naive) -> tuple[str, ...]:
+def _note(system: UldpNaive) -> tuple[str, ...]:
     note = "one user in each of many small runs, who turns the update of every silo around"
     if not system.as_published:
         return (note,)

@@ -25,58 +25,58 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.mechanisms import Ticket
 from ...aggregation.user_weights import user_weights
 from ...canaries import (
-    OWN,
-    Asked,
-    Beside,
-    CanaryLocal,
-    Flags,
-    Floats,
-    Indices,
-    Look,
-    Seen,
+    OBSERVER_SILO,
+    CanaryLocalTraining,
+    CanaryObservations,
+    ObserveUnits,
+    RealUsers,
+    RecordingAggregator,
+    RehearsalRequest,
     View,
-    Watching,
     canary_federation,
-    flip,
+    flip_coins,
+    observe_rounds,
     require_observer,
     training_noise,
-    watched,
 )
-from ...frame.system import Parameters, System, build
+from ...frame.model import Parameters
+from ...frame.system import System, build
 from ...settings.schema import Settings
-from ...training.local_training import TorchLocal
+from ...training.local_training import TorchLocalTraining
 
-EVERYWHERE: Final = -1
+IN_EVERY_SILO: Final = -1
 """The group of units that lie in every silo that is watched."""
 
 
-def carry(asked: Asked) -> Seen:
+def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what the observer sees of users who are in or out, in every round."""
-    coins = flip(asked.canaries, asked.rng())
-    opposite = asked.settings.privacy.neighbours == "replace-one"
-    groups = placed(asked)
-    present = spread(groups, asked.silos, watching=asked.observer, staying=_staying(asked))
-    beside = _beside(asked) if asked.real else None
-    settings = asked.settings if beside is None else _with_steps(asked, beside)
+    coins = flip_coins(request.canaries, request.rng())
+    opposite = request.settings.privacy.neighbours == "replace-one"
+    groups = placed(request)
+    present = spread(
+        groups, request.silos, observer=request.observer, staying=_silos_present(request)
+    )
+    beside = _beside(request) if request.real else None
+    settings = request.settings if beside is None else _with_steps(request, beside)
     federation = canary_federation(
         present if opposite else np.where(coins.into[:, None], present, 0),
         real=None if beside is None else beside.federation,
     )
-    local = CanaryLocal(
+    local = CanaryLocalTraining(
         coins, federation, clip=settings.training.clip, opposite=opposite, beside=beside
     )
-    streams = asked.streams()
+    streams = request.streams()
     system = build(settings, federation, local, streams)
-    require_observer(system.plan(), asked.observer)
+    require_observer(system.plan(), request.observer)
     weights = user_weights(settings.training.weighting, present)
-    watching = _watched(system, missing=range(_staying(asked), asked.silos))
-    shift, look = _view(asked, system, local, weights, watching)
-    drawn = _Drawn(system, units=asked.canaries) if _knows_sample(asked) else None
+    recorder = _record_aggregator(system, missing=range(_silos_present(request), request.silos))
+    shift, look = _view(request, system, local, weights, recorder)
+    drawn = _SampleRecorder(system, units=request.canaries) if _knows_sample(request) else None
     view = View(
         shift,
         look,
@@ -84,179 +84,181 @@ def carry(asked: Asked) -> Seen:
         joined=None if drawn is None else drawn.current,
         missed=0.0 if opposite else shift / 2.0,
         groups=groups,
-        note=_notes(asked),
+        note=_notes(request),
     )
-    with _threads(asked):
-        return watched(asked, system, coins, view, streams)
+    with _threads(request):
+        return observe_rounds(request, system, coins, view, streams)
 
 
-def placed(asked: Asked) -> Indices:
-    """Return the silo in which each unit lies, or `EVERYWHERE`; see the module."""
-    units, rule = np.arange(asked.canaries), asked.settings.training.weighting
-    if asked.observer == "silo" and rule == "records":
-        return np.asarray(1 + units % max(1, _staying(asked) - 1))
-    if asked.observer == "server" and rule == "records" and _plain(asked) and asked.silos > 1:
-        return np.asarray(units % asked.silos)
-    return np.full(len(units), EVERYWHERE)
+def placed(request: RehearsalRequest) -> IntArray:
+    """Return the silo in which each unit lies, or `IN_EVERY_SILO`; see the module."""
+    units, rule = np.arange(request.canaries), request.settings.training.weighting
+    if request.observer == "silo" and rule == "records":
+        return np.asarray(1 + units % max(1, _silos_present(request) - 1))
+    if request.observer == "server" and rule == "records" and _plain(request) and request.silos > 1:
+        return np.asarray(units % request.silos)
+    return np.full(len(units), IN_EVERY_SILO)
 
 
-def spread(groups: Indices, silos: int, *, watching: str, staying: int) -> Indices:
+def spread(groups: IntArray, silos: int, *, observer: str, staying: int) -> IntArray:
     """Return how many records each unit has in each silo: (units, silos).
 
-    A silo that watches has nothing of any unit, nor has one after the first `staying`.
+    The observing silo has no records of a unit, nor has any silo after the first `staying`.
     """
-    table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == EVERYWHERE))
-    if watching == "silo":
-        table[:, OWN] = False
+    table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == IN_EVERY_SILO))
+    if observer == "silo":
+        table[:, OBSERVER_SILO] = False
     table[:, staying:] = False
     return table.astype(np.int64)
 
 
 def _view(
-    asked: Asked,
+    request: RehearsalRequest,
     system: System,
-    local: CanaryLocal,
-    weights: NDArray[np.float64],
-    watching: Watching,
-) -> tuple[float, Look]:
+    local: CanaryLocalTraining,
+    weights: FloatArray,
+    recorder: RecordingAggregator,
+) -> tuple[float, ObserveUnits]:
     """Return the claimed shift of a unit, and what makes observations of two models.
 
     Both are in units of the noise that the claim gives those silos that are there.
     """
-    own, silos = asked.settings, asked.silos
-    there, clip = _staying(asked), own.training.clip
+    settings, silos = request.settings, request.silos
+    there, clip = _silos_present(request), settings.training.clip
     multiplier = training_noise(system.plan())
-    std = multiplier * clip * math.sqrt(there / _fewest(asked))
+    std = multiplier * clip * math.sqrt(there / _silos_with_noise(request))
     column = local.columns
-    constant = own.privacy.sampling_rate * system.opening().population.users * silos
+    constant = settings.privacy.sampling_rate * system.opening().population.users * silos
     length = constant / _global_rate(system)
 
-    def released(before: Parameters, after: Parameters) -> Floats:
+    def released(before: Parameters, after: Parameters) -> FloatArray:
         return np.asarray((after[column] - before[column]) * length)
 
-    if asked.observer == "model":
+    if request.observer == "model":
         return float(weights[0].sum()) * clip / std, lambda *two: released(*two) / std
     mechanism = cast("Any", system).mechanism(multiplier)
-    if asked.observer == "silo":
+    if request.observer == "silo":
         noise = std * math.sqrt((there - 1) / there)
-        shift = float(np.delete(weights[0], OWN).sum()) * clip / noise
+        shift = float(np.delete(weights[0], OBSERVER_SILO).sum()) * clip / noise
 
-        def beyond(before: Parameters, after: Parameters) -> Floats:
-            mine: Floats = mechanism.units(watching.sent[OWN][column])
+        def without_own(before: Parameters, after: Parameters) -> FloatArray:
+            mine: FloatArray = mechanism.units(recorder.sent[OBSERVER_SILO][column])
             return np.asarray((released(before, after) - mine) / noise)
 
-        return shift, beyond
-    if not _plain(asked):
+        return shift, without_own
+    if not _plain(request):
 
-        def together(_: Parameters, __: Parameters) -> Floats:
-            assert watching.sum is not None
-            return np.asarray(mechanism.units(watching.sum.total[column]) / std)
+        def together(_: Parameters, __: Parameters) -> FloatArray:
+            assert recorder.sum is not None
+            return np.asarray(mechanism.units(recorder.sum.total[column]) / std)
 
         return float(weights[0].sum()) * clip / std, together
+    # The best linear statistic of silos with equal noise weights them by w_su / |w_u|.
     size = np.sqrt(np.square(weights).sum(axis=1))
     towards, noise = weights / size[:, None], std / math.sqrt(silos)
 
-    def apart(_: Parameters, __: Parameters) -> Floats:
-        found = np.zeros(len(column))
-        for silo, sent in watching.sent.items():
-            found += towards[:, silo] * mechanism.units(sent[column])
-        return found / noise
+    def apart(_: Parameters, __: Parameters) -> FloatArray:
+        projected = np.zeros(len(column))
+        for silo, sent in recorder.sent.items():
+            projected += towards[:, silo] * mechanism.units(sent[column])
+        return projected / noise
 
     return float(size[0]) * clip / noise, apart
 
 
-def _staying(asked: Asked) -> int:
+def _silos_present(request: RehearsalRequest) -> int:
     """Return how many silos are there in every round; those after them are missing."""
-    if asked.settings.training.weighting == "uniform":
-        return asked.silos
-    return _fewest(asked)
+    if request.settings.training.weighting == "uniform":
+        return request.silos
+    return _silos_with_noise(request)
 
 
-def _fewest(asked: Asked) -> int:
+def _silos_with_noise(request: RehearsalRequest) -> int:
     """Return how many silos' noise is that which is claimed."""
-    return asked.silos - asked.settings.security.dropouts
+    return request.silos - request.settings.security.dropouts
 
 
-def _watched(system: System, *, missing: range) -> Watching:
+def _record_aggregator(system: System, *, missing: range) -> RecordingAggregator:
     """Put a watch around what adds up the silos' integers; it changes none of them."""
     inside = cast("Any", system)
-    inside.aggregator = Watching(inside.aggregator, missing=missing)
-    return cast("Watching", inside.aggregator)
+    inside.aggregator = RecordingAggregator(inside.aggregator, missing=missing)
+    return cast("RecordingAggregator", inside.aggregator)
 
 
-class _Drawn:
+class _SampleRecorder:
     """The sample of a round, as the server that draws it knows it: `joined` (units,)."""
 
     def __init__(self, system: System, *, units: int) -> None:
-        self.joined: Flags = np.zeros(units, bool)
+        self.joined: BoolArray = np.zeros(units, bool)
         inside = cast("Any", system)
-        draws: Callable[[Ticket], Flags] = inside.joining
+        draws: Callable[[Ticket], BoolArray] = inside.joining
 
-        def joining(ticket: Ticket) -> Flags:
+        def joining(ticket: Ticket) -> BoolArray:
             drawn = draws(ticket)
             self.joined = drawn[-units:]
             return drawn
 
+        # The server draws the sample itself, so it knows who is in the round.
         inside.joining = joining
 
-    def current(self) -> Flags:
+    def current(self) -> BoolArray:
         """Return who joined the last round."""
         return self.joined
 
 
-def _knows_sample(asked: Asked) -> bool:
-    return asked.observer == "server" and asked.settings.privacy.sampling_rate < 1.0
+def _knows_sample(request: RehearsalRequest) -> bool:
+    return request.observer == "server" and request.settings.privacy.sampling_rate < 1.0
 
 
-def _plain(asked: Asked) -> bool:
-    return asked.settings.security.aggregation == "plain"
+def _plain(request: RehearsalRequest) -> bool:
+    return request.settings.security.aggregation == "plain"
 
 
 def _global_rate(system: System) -> float:
     return float(cast("Any", system).setup.training.global_rate)
 
 
-def _beside(asked: Asked) -> Beside:
+def _beside(request: RehearsalRequest) -> RealUsers:
     """Return the real users of a public data set, and how they train."""
     from ...running.preparation import prepare
 
-    ready = prepare(asked.settings)
-    local = TorchLocal(asked.settings, ready.federation, ready.model)
-    return Beside(local, ready.model.parameters, ready.federation)
+    ready = prepare(request.settings)
+    local = TorchLocalTraining(request.settings, ready.federation, ready.model)
+    return RealUsers(local, ready.model.parameters, ready.federation)
 
 
-def _with_steps(asked: Asked, beside: Beside) -> Settings:
+def _with_steps(request: RehearsalRequest, beside: RealUsers) -> Settings:
     """Return settings in which the real model takes the steps of the run.
 
     The sum is divided by |U|, which counts the canaries too; that is done after the noise.
     """
-    own, real = asked.settings, beside.federation.users
-    rate = own.training.global_rate * (real + asked.canaries) / real
-    return replace(own, training=replace(own.training, global_rate=rate))
+    settings, real = request.settings, beside.federation.users
+    rate = settings.training.global_rate * (real + request.canaries) / real
+    return replace(settings, training=replace(settings.training, global_rate=rate))
 
 
-def _threads(asked: Asked) -> AbstractContextManager[None]:
-    if not asked.real:
+def _threads(request: RehearsalRequest) -> AbstractContextManager[None]:
+    if not request.real:
         return nullcontext()
     from ...training.threads import one_thread
 
     return one_thread()
 
 
-def _notes(asked: Asked) -> tuple[str, ...]:
-    found = []
-    if asked.real:
-        found.append("public records were trained on beside the canaries")
-    if _staying(asked) < asked.silos:
-        found.append("as many silos as the noise allows for were missing from every round")
-    elif asked.settings.security.dropouts:
-        found.append("no silo was missing, so there was more noise than is claimed")
-    if asked.observer == "silo":
-        found.append(
+def _notes(request: RehearsalRequest) -> tuple[str, ...]:
+    notes = []
+    if request.real:
+        notes.append("public records were trained on beside the canaries")
+    if _silos_present(request) < request.silos:
+        notes.append("as many silos as the noise allows for were missing from every round")
+    elif request.settings.security.dropouts:
+        notes.append("no silo was missing, so there was more noise than is claimed")
+    if request.observer == "silo":
+        notes.append(
             "the silo has no record of a canary, and takes off what it sent; what its own weights "
             "of a user tell is not rehearsed, nor that it knows who was drawn of its users"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
-__all__ = ["EVERYWHERE", "carry", "placed", "spread"]
+__all__ = ["IN_EVERY_SILO", "placed", "simulate", "spread"]

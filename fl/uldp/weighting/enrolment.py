@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput, ProtocolFault
 from ....accountant.randomness import Secret
 from ...crypto.keys import Identity, KeyPair, fresh
@@ -31,15 +31,15 @@ from .messages import Histogram, LockedSeed, LockedSeeds, ServerKey, SiloKeys, n
 from .terms import WeightingTerms
 
 Draw: TypeAlias = Callable[[int], bytes]
-"""What gives so many secret bytes, each time others."""
+"""Returns so many fresh secret bytes."""
 
 SETUP: Final = 0
-"""The round of the setup."""
+"""The round number of the setup."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """What a silo keeps of the setup; nothing of it leaves the silo.
+    """What a silo keeps from the setup; nothing of it leaves the silo.
 
     `exponents` are r_u c_su m modulo n: (users,); 0 where the silo has no records of a user.
     """
@@ -48,7 +48,7 @@ class Membership:
     session: bytes
     terms: WeightingTerms
     public: PublicKey
-    shares: NDArray[np.int64]
+    shares: IntArray
     exponents: tuple[int, ...]
     seed: Secret
     keys: Mapping[str, PairKeys]
@@ -95,7 +95,7 @@ class Enrolment:
         post: Post,
         draw: Draw = fresh,
     ) -> None:
-        self._names = tuple(silo_name(one) for one in range(terms.silos))
+        self._names = tuple(silo_name(silo) for silo in range(terms.silos))
         if set(roster) != set(self._names):
             raise InvalidInput("The roster must name the identity of every silo, and nobody else.")
         if roster[post.name] != identity.public:
@@ -104,7 +104,7 @@ class Enrolment:
         self._draw = draw
         self._shares = checked_shares(shares, terms)
         self._identity, self._roster = identity, roster
-        self._own = KeyPair.new()
+        self._key_pair = KeyPair.new()
         self._keys: dict[str, PairKeys] = {}
 
     def begin(self, session: bytes) -> None:
@@ -113,19 +113,23 @@ class Enrolment:
         self._post.enter(session, SETUP, limits(self._terms))
 
     def answer_key(self) -> None:
-        """(a) Take the server's Paillier key; send a key of one's own, signed."""
+        """(a) Receive the server's Paillier key; send this silo's X25519 key, signed."""
         modulus = self._post.receive(ServerKey, SERVER).modulus
         self._public = server_key(modulus, self._terms)
         self._agreed = facts(self._session, self._terms, modulus)
-        own = introduce(self._identity, self._post.name, self._own.public, self._agreed)
-        self._post.send(SERVER, own)
+        signed = introduce(self._identity, self._post.name, self._key_pair.public, self._agreed)
+        self._post.send(SERVER, signed)
 
     def meet(self) -> None:
-        """(b) Agree on keys with every silo; (c) silo 0 draws the seed and sends it to all."""
+        """(b) Agree on keys with every silo; (c) silo 0 draws the seed and sends it to all.
+
+        The server relays both: it sees public keys, and the seed encrypted for each silo.
+        """
         listed = self._post.receive(SiloKeys, SERVER)
         self._keys = pair_keys(
-            self._post.name, self._own, listed, self._names, self._roster, self._agreed
+            self._post.name, self._key_pair, listed, self._names, self._roster, self._agreed
         )
+        # The seed is drawn once; locked under a pair key, only its receiver can read it.
         if self._number == 0:
             self._seed = Secret(self._draw(SEED_BYTES))
             locked = {
@@ -135,7 +139,10 @@ class Enrolment:
             self._post.send(SERVER, LockedSeeds(locked))
 
     def send_histogram(self) -> None:
-        """(c) Take the seed, if it is another's; (d), (e) send one's counts, blinded and masked."""
+        """(c) Receive the seed, except in silo 0; (d), (e) send the counts, blinded and masked.
+
+        The server sees r_u c_su plus masks that cancel in the sum over silos, so r_u N_u alone.
+        """
         if self._number != 0:
             locked = self._post.receive(LockedSeed, SERVER).locked
             keys = self._keys[self._names[0]]
@@ -145,6 +152,7 @@ class Enrolment:
         column = blinded_column(
             self._number, self._shares, factors, self._keys, modulus, self._session
         )
+        # r_u c_su m mod n: raising Enc(B_u^-1) to it gives Enc(m c_su / N_u).
         self._exponents = tuple(
             factor * share * self._terms.multiple % modulus
             for factor, share in zip(factors, self._shares.tolist(), strict=True)
@@ -153,7 +161,7 @@ class Enrolment:
         self._post.send(SERVER, Histogram(numbers(column, self._terms.modulus_bytes), check))
 
     def member(self) -> Membership:
-        """Return what the silo keeps; the setup's own keys are gone with this object."""
+        """Return what the silo keeps; the keys of the setup are discarded with this object."""
         return Membership(
             self._number,
             self._session,

@@ -13,9 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ....accountant.arrays import IntArray
 from ....accountant.errors import ProtocolFault
 from ....accountant.randomness import Secret
 from ...crypto.keys import derive
@@ -43,7 +41,7 @@ def seed_check(seed: Secret, session: bytes) -> bytes:
 
 def blinded_column(
     silo: int,
-    shares: NDArray[np.int64],
+    shares: IntArray,
     factors: Sequence[int],
     keys: Mapping[str, PairKeys],
     modulus: int,
@@ -60,19 +58,20 @@ def blinded_column(
         pair = b"histogram %d %d" % (min(silo, other), max(silo, other))
         key = keys[silo_name(other)].histogram
         masks = residues(key, len(column), modulus, session=session, round=0, label=pair)
-        sign = 1 if silo < other else -1
-        column = [one + sign * mask for one, mask in zip(column, masks, strict=True)]
-    return [one % modulus for one in column]
+        sign = 1 if silo < other else -1  # the pair's masks cancel in the sum over silos
+        column = [entry + sign * mask for entry, mask in zip(column, masks, strict=True)]
+    return [entry % modulus for entry in column]
 
 
 def inverses(columns: Sequence[Sequence[int]], modulus: int) -> list[int]:
     """Return B_u^-1 modulo n from all silos' columns; `ProtocolFault` where there is none."""
     sums = [sum(parts) % modulus for parts in zip(*columns, strict=True)]
     _check_units(sums, modulus)
-    return [pow(one, -1, modulus) for one in sums]
+    return [pow(blinded, -1, modulus) for blinded in sums]
 
 
 def _check_units(values: Sequence[int], modulus: int) -> None:
+    # One gcd of the product: it is 1 exactly where every value is a unit modulo n.
     product = 1
     for value in values:
         product = product * value % modulus

@@ -1,10 +1,10 @@
-"""How silos come to share keys and a seed, through a server that relays what they say.
+"""How silos agree on keys and a seed, through a server that relays their messages.
 
-The server could put itself between two silos by handing each of them a key of its own.  So every
-silo signs its key with an identity (Ed25519) that all silos know beforehand, the `Roster`: who
-stands behind a name is the one thing that the protocol takes for granted.  A signature covers the
-session, the terms and the server's Paillier key, so silos that were told different ones, or whose
-keys come from another session, do not accept each other.
+The server could put itself between two silos by handing each of them a key of the server's.  Every
+silo therefore signs its key with an identity (Ed25519) that all silos know beforehand, the
+`Roster`; that each identity belongs to its silo is the one assumption of the protocol.  A signature
+covers the session, the terms and the server's Paillier key, so silos that were given different
+ones, or keys of another session, reject each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def introduce(identity: Identity, name: str, public: bytes, agreed: bytes) -> Si
 
 def pair_keys(
     name: str,
-    own: KeyPair,
+    key_pair: KeyPair,
     listed: SiloKeys,
     names: Sequence[str],
     roster: Roster,
@@ -67,17 +67,19 @@ def pair_keys(
     """
     if set(listed.publics) != set(names) or set(listed.signatures) != set(names):
         raise _fault(f"{name} was not given one key of every silo.")
-    if not hmac.compare_digest(listed.publics[name], own.public):
+    # The server relays the list: it must hold this silo's key as it was sent.
+    if not hmac.compare_digest(listed.publics[name], key_pair.public):
         raise _fault(f"{name} was given another key in its own name.")
     if len(set(listed.publics.values())) != len(names):
         raise _fault(f"{name} was given one key under two names.")
-    found = {}
+    keys = {}
     for other in names:
         if other != name:
             public = listed.publics[other]
+            # The signature binds the key to the session, the terms and the server's key.
             verify(roster[other], listed.signatures[other], _statement(other, public, agreed))
-            found[other] = _purposes(agree(own, public, agreed))
-    return found
+            keys[other] = _purposes(agree(key_pair, public, agreed))
+    return keys
 
 
 def lock_seed(keys: PairKeys, seed: Secret, receiver: str, agreed: bytes) -> bytes:
@@ -106,7 +108,7 @@ def _statement(name: str, public: bytes, agreed: bytes) -> bytes:
 
 
 def _joined(parts: Sequence[bytes]) -> bytes:
-    return b"".join(len(one).to_bytes(8, "big") + one for one in parts)
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
 def _fault(what: str) -> ProtocolFault:

@@ -1,4 +1,4 @@
-"""How long the messages of private weighting may be, by its terms alone."""
+"""The largest length of each message of private weighting, by its public terms alone."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .terms import WeightingTerms
 
 def limits(terms: WeightingTerms) -> Limits:
     """Return the most bytes of each message, whoever receives it."""
-    silos = [silo_name(one) for one in range(terms.silos)]
-    locked, one = LOCK_BYTES + SEED_BYTES, terms.ciphertext_bytes
+    silos = [silo_name(silo) for silo in range(terms.silos)]
+    locked, ciphertext = LOCK_BYTES + SEED_BYTES, terms.ciphertext_bytes
     return {
         ServerKey: room(terms.modulus_bytes),
         SiloKey: room(KEY_BYTES, SIGNATURE_BYTES),
@@ -35,9 +35,9 @@ def limits(terms: WeightingTerms) -> Limits:
         LockedSeeds: room(*named(silos, locked)),
         LockedSeed: room(locked),
         Histogram: room(terms.users * terms.modulus_bytes, CHECK_BYTES),
-        Inverses: room(terms.users * terms.pieces * one),
+        Inverses: room(terms.users * terms.pieces * ciphertext),
         TransferOpening: room(POINT_BYTES),
         TransferRequests: room(terms.users * POINT_BYTES),
-        TransferAnswer: room(terms.users * (terms.slots or 0) * (one + TAG_BYTES)),
-        Update: room(terms.blocks * one),
+        TransferAnswer: room(terms.users * (terms.slots or 0) * (ciphertext + TAG_BYTES)),
+        Update: room(terms.blocks * ciphertext),
     }

@@ -76,6 +76,7 @@ class PrivateWeighting:
         processes: int = 1,
         rounds: int = 1,
     ) -> None:
+        # The whole table is here only because all parties run in one process.
         reduced = reduced_counts(counts, terms)
         if reduced.shape != (terms.users, terms.silos):
             raise InvalidInput(f"`counts` must be {terms.users} users by {terms.silos} silos.")
@@ -147,7 +148,7 @@ class PrivateWeighting:
                 "Begin a new session.",
             )
         self._check(number, rows, noise, joining, stream)
-        self._over = True  # unless the round comes to its end
+        self._over = True  # until the round is complete: a fault in it ends the session
         for silo in self._silos:
             silo.begin(number)
         self._server.begin(self._session, number)
@@ -155,19 +156,21 @@ class PrivateWeighting:
             self._hand_out(joining)
         elif stream is not None:
             self._transfer(stream)
-        for silo, own, share in zip(self._silos, rows, noise, strict=True):
-            silo.update(own, share)
+        for silo, silo_rows, share in zip(self._silos, rows, noise, strict=True):
+            silo.update(silo_rows, share)
             silo.leave()
         total = self._server.total()
         self._over, self._last = False, number
         return total
 
     def _hand_out(self, joining: ArrayLike | None) -> None:
+        """(a) The server sends every silo Enc(B_u^-1), or Enc(0) for users who do not join."""
         self._server.send_inverses(joining)
         for silo in self._silos:
             silo.take_inverses()
 
     def _transfer(self, stream: Stream) -> None:
+        """(a) By oblivious transfer: the server does not see which slot the silos take."""
         self._server.open_transfers()
         for silo in self._silos:
             silo.request()
@@ -183,7 +186,7 @@ class PrivateWeighting:
         joining: ArrayLike | None,
         stream: Stream | None,
     ) -> None:
-        """Refuse what no party has to see to refuse it; the session goes on."""
+        """Refuse wrong arguments before any party acts on them; the session goes on."""
         drawn_by = self.terms.drawn_by
         if validate.count(number=number) <= self._last:
             raise InvalidInput(f"Round {self._last} of this session is over; give a later number.")
@@ -202,7 +205,7 @@ class PrivateWeighting:
 
 def names(terms: WeightingTerms) -> list[str]:
     """Return the names of all parties, the server first."""
-    return [SERVER, *(silo_name(one) for one in range(terms.silos))]
+    return [SERVER, *(silo_name(silo) for silo in range(terms.silos))]
 
 
 def _identities(terms: WeightingTerms, given: Mapping[str, Identity] | None) -> dict[str, Identity]:
@@ -220,13 +223,16 @@ def _enrol(server: Server, silos: Sequence[Enrolment], session: bytes) -> None:
     for silo in silos:
         silo.begin(session)
     server.begin(session, SETUP)
+    # (a) The Paillier key; a signed key of each silo.
     server.announce()
     for silo in silos:
         silo.answer_key()
+    # (b), (c) Pairwise keys, and silo 0's seed for the others: the server sees neither.
     server.relay_keys()
     for silo in silos:
         silo.meet()
     server.relay_seeds()
+    # (d) to (f) Blinded and masked counts: the server sees B_u = r_u N_u, uniform in Z_n*.
     for silo in silos:
         silo.send_histogram()
     server.invert()

@@ -34,22 +34,24 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ....accountant import validate
+from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ...crypto.keys import fresh
 from ...parties.network import SERVER, Message, Network, Post, silo_name
-from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo, limits
+from .published_messages import limits
+from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo
 
 NO_GUARANTEE: Final = "no-guarantee"
 
 
 @dataclass(frozen=True)
 class PublishedRound:
-    """What a round gave: `values` (D,), and what they are worth."""
+    """The decoded sum of a round, `values` (D,), and why nothing is guaranteed for it."""
 
-    values: NDArray[np.float64]
+    values: FloatArray
     guarantee: str = NO_GUARANTEE
     why: str = (
         "The protocol as published: its noise leaves V mod C_LCM free, its ciphertexts show their "
@@ -134,18 +136,19 @@ class PublishedWeighting:
         `number` is 1 or above; `joining` leaves users out.  Raises `InvalidInput` for other
         shapes, and for values so large that the sum may not fit the key.
         """
-        moved, added = np.asarray(deltas, float), np.asarray(noise, float)
-        right = moved.ndim == 3 and moved.shape[:2] == (self.silos, self.users)
-        if not right or added.shape != (self.silos, moved.shape[2]):
+        updates, noises = np.asarray(deltas, float), np.asarray(noise, float)
+        fits = updates.ndim == 3 and updates.shape[:2] == (self.silos, self.users)
+        if not fits or noises.shape != (self.silos, updates.shape[2]):
             raise InvalidInput("`deltas` must be (silos, users, D), and `noise` (silos, D).")
-        largest = (np.abs(moved).sum(axis=(0, 1)) + np.abs(added).sum(axis=0)).max(initial=0.0)
+        largest = (np.abs(updates).sum(axis=(0, 1)) + np.abs(noises).sum(axis=0)).max(initial=0.0)
+        # A sum that wraps around the modulus would decode to something else.
         if math.ceil(float(largest) / self.step) * self.multiple >= self.modulus // 4:
             raise InvalidInput("The sum may not fit the key: take a larger step, or a longer key.")
-        who = [True] * self.users if joining is None else list(joining)
-        self._enter(number, moved.shape[2])
-        self._server.invite(who)
-        for silo, own, of_its_own in zip(self._silos, moved, added, strict=True):
-            silo.answer(number, own, of_its_own)
+        joins = [True] * self.users if joining is None else list(joining)
+        self._enter(number, updates.shape[2])
+        self._server.invite(joins)
+        for silo, silo_updates, silo_noise in zip(self._silos, updates, noises, strict=True):
+            silo.answer(number, silo_updates, silo_noise)
         signed = self._server.total()
         self._leave()
         return PublishedRound(np.array([v * self.step / self.multiple for v in signed]))

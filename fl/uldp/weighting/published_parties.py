@@ -12,83 +12,26 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ....accountant.arrays import FloatArray
 from ....accountant.errors import MissingExtra, ProtocolFault
-from ...parties.message_bodies import Body, Limits, room
 from ...parties.network import SERVER, Post
-
-KEY_BYTES: Final = 32
-"""Bytes of a public key, and of a seed under a key."""
+from .published_messages import (
+    KEY_BYTES,
+    HiddenSeed,
+    Histogram,
+    Inverses,
+    PublicModulus,
+    PublicPoints,
+    Updates,
+    wide,
+)
 
 SEED_BITS: Final = 32
 """Bits of every seed, as published."""
 
 SETUP_ROUND: Final = 0
-
-
-@dataclass(frozen=True)
-class PublicModulus(Body):
-    """Setup (a): the Paillier modulus, big-endian."""
-
-    kind: ClassVar[str] = "published-modulus"
-    modulus: bytes
-
-
-@dataclass(frozen=True)
-class PublicPoints(Body):
-    """Setup (a), (b): one silo's public key, and then those of all."""
-
-    kind: ClassVar[str] = "published-points"
-    points: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class HiddenSeed(Body):
-    """Setup (c): R xor SK_0s, 32 bytes for each silo but the first."""
-
-    kind: ClassVar[str] = "published-seed"
-    hidden: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class Histogram(Body):
-    """Setup (e): r_u n_su plus masks, modulo n, for each user."""
-
-    kind: ClassVar[str] = "published-histogram"
-    blinded: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class Inverses(Body):
-    """Round (a): Enc(1 / B_u) for each user."""
-
-    kind: ClassVar[str] = "published-inverses"
-    ciphertexts: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class Updates(Body):
-    """Round (c): one ciphertext for each parameter."""
-
-    kind: ClassVar[str] = "published-updates"
-    ciphertexts: tuple[bytes, ...]
-
-
-def limits(users: int, silos: int, key_bits: int, dimensions: int = 0) -> Limits:
-    """Return how long each message may be; no update is taken in the setup, of 0 dimensions."""
-    residue = -(-key_bits // 8)
-    return {
-        PublicModulus: room(residue),
-        PublicPoints: room(*[KEY_BYTES] * silos),
-        HiddenSeed: room(*[KEY_BYTES] * silos),
-        Histogram: room(*[residue] * users),
-        Inverses: room(*[2 * residue] * users),
-        Updates: room(*[2 * residue] * dimensions),
-    }
 
 
 @dataclass(frozen=True)
@@ -117,27 +60,32 @@ class Server:
         self.primes = int(self._private.p), int(self._private.q)
 
     def announce(self) -> None:
+        """Setup (a): send the Paillier modulus."""
         for name in self.silos:
             self.post.send(name, PublicModulus(wide(self.modulus, self.modulus)))
 
     def relay_points(self) -> None:
+        """Setup (b): pass every silo's public key on to all silos."""
         points = self.post.gather(PublicPoints, self.silos)
         for name in self.silos:
-            every = tuple(_checked(points[one].points, 1, KEY_BYTES)[0] for one in self.silos)
+            every = tuple(_checked(points[silo].points, 1, KEY_BYTES)[0] for silo in self.silos)
             self.post.send(name, PublicPoints(every))
 
     def relay_seeds(self) -> None:
+        """Setup (c): pass R xor SK_0s on to silo s; the server sees all of them."""
         hidden = self.post.receive(HiddenSeed, self.silos[0]).hidden
         _checked(hidden, len(self.silos) - 1, KEY_BYTES)
-        for name, one in zip(self.silos[1:], hidden, strict=True):
-            self.post.send(name, HiddenSeed((one,)))
+        for name, seed in zip(self.silos[1:], hidden, strict=True):
+            self.post.send(name, HiddenSeed((seed,)))
 
     def invert(self) -> None:
+        """Setup (f): add up B_u = r_u N_u, of which it sees nothing but the sum, and invert."""
         sent = [self.post.receive(Histogram, name).blinded for name in self.silos]
-        rows = [_numbers(_checked(one, self.users)) for one in sent]
+        rows = [_numbers(_checked(column, self.users)) for column in sent]
         self.inverses = [pow(sum(column), -1, self.modulus) for column in zip(*rows, strict=True)]
 
     def invite(self, joining: Sequence[bool]) -> None:
+        """Round (a): send Enc(1 / B_u) to all silos, or Enc(0) for users who do not join."""
         square = self.modulus**2
         sent = tuple(
             wide(int(self._public.raw_encrypt(inverse if joins else 0)), square)
@@ -147,8 +95,10 @@ class Server:
             self.post.send(name, Inverses(sent))
 
     def total(self) -> list[int]:
+        """Round (c): multiply the silos' ciphertexts, decrypt, and return signed integers V."""
         sent = [self.post.receive(Updates, name).ciphertexts for name in self.silos]
-        rows = [_numbers(_checked(one, len(sent[0]))) for one in sent]
+        rows = [_numbers(_checked(update, len(sent[0]))) for update in sent]
+        # A product of ciphertexts encrypts the sum; the pairwise masks cancel in it.
         products = [math.prod(column) % self.modulus**2 for column in zip(*rows, strict=True)]
         values = [int(self._private.raw_decrypt(product)) for product in products]
         return [v - self.modulus if v > self.modulus // 2 else v for v in values]
@@ -164,18 +114,21 @@ class Silo:
         self.seed = 0
 
     def introduce(self) -> None:
+        """Setup (a): receive the modulus, send a public key."""
         self.modulus = int.from_bytes(self.post.receive(PublicModulus, SERVER).modulus, "big")
-        self._own, public = _new_pair()
+        self._private, public = _new_pair()
         self.post.send(SERVER, PublicPoints((public,)))
 
     def agree(self) -> None:
+        """Setup (b): agree on SK_ij with every other silo."""
         points = self.post.receive(PublicPoints, SERVER).points
         _checked(points, self.public.silos, KEY_BYTES)
         for other, point in enumerate(points):
             if other != self.number:
-                self.shared[other] = _exchange(self._own, point)
+                self.shared[other] = _exchange(self._private, point)
 
     def share_seed(self) -> None:
+        """Setup (c), silo 0 alone: draw R and send it to every silo, hidden by SK_0s."""
         self.seed = secrets.randbits(self.public.seed_bits)
         self.post.send(
             SERVER,
@@ -183,6 +136,7 @@ class Silo:
         )
 
     def send_histogram(self) -> None:
+        """Setup (d), (e): send r_u n_su plus the pairwise masks, modulo n."""
         if self.number:
             (hidden,) = _checked(self.post.receive(HiddenSeed, SERVER).hidden, 1, KEY_BYTES)
             self.seed = int.from_bytes(
@@ -200,7 +154,8 @@ class Silo:
             ),
         )
 
-    def answer(self, number: int, deltas: NDArray[np.float64], noise: NDArray[np.float64]) -> None:
+    def answer(self, number: int, deltas: FloatArray, noise: FloatArray) -> None:
+        """Round (b), (c): send D ciphertexts, of updates (users, D) and noise (D,)."""
         from ...crypto.paillier.arithmetic import powmod  # gmpy2: ten times as fast as Python
 
         n, square, multiple = self.modulus, self.modulus**2, self.public.multiple
@@ -213,6 +168,8 @@ class Silo:
                 weight = self.counts[user] * self.factors[user] * multiple
                 exponent = self._encode(deltas[user, parameter]) * weight % n
                 product = product * int(powmod(ciphertext, exponent, square)) % square
+            # As published: the noise is a multiple of C, and the ciphertext has no randomness
+            # of the silo's; both leak (see `published`).
             plain = self._encode(noise[parameter]) * multiple + mask
             sent.append(wide(product * (1 + n * (plain % n)) % square, square))
         self.post.send(SERVER, Updates(tuple(sent)))
@@ -225,7 +182,7 @@ class Silo:
         for other, key in self.shared.items():
             masks = pair_masks(key, number, count, self.modulus, self.public.seed_bits)
             sign = 1 if self.number < other else -1
-            total = [one + sign * mask for one, mask in zip(total, masks, strict=True)]
+            total = [value + sign * mask for value, mask in zip(total, masks, strict=True)]
         return total
 
 
@@ -239,6 +196,7 @@ def hide_seed(seed: int, key: bytes) -> bytes:
 
 def blinding_factors(seed: int, users: int, modulus: int) -> list[int]:
     """Return r_u for each user, from the Mersenne Twister under the seed R."""
+    # As published: 32 bits of seed, and a generator that is not cryptographic.
     generator = random.Random(seed)
     return [generator.randrange(1, modulus) for _ in range(users)]
 
@@ -255,14 +213,9 @@ def pair_masks(
 # --- bytes, numbers and libraries -----------------------------------------------------------------
 
 
-def wide(value: int, below: int) -> bytes:
-    """Return a number as big-endian bytes, as many as all numbers below a bound need."""
-    return value.to_bytes((below.bit_length() + 7) // 8, "big")
-
-
 def _checked(parts: Sequence[bytes], count: int, size: int | None = None) -> Sequence[bytes]:
     """Return the parts of a message; `ProtocolFault` for other numbers of them, or lengths."""
-    if len(parts) != count or any(len(one) != size for one in parts if size is not None):
+    if len(parts) != count or any(len(part) != size for part in parts if size is not None):
         raise ProtocolFault(
             f"A message does not hold {count:,} parts, or not of the right length.",
             "What has another length was made for other terms.",
@@ -272,20 +225,20 @@ def _checked(parts: Sequence[bytes], count: int, size: int | None = None) -> Seq
 
 
 def _numbers(parts: Sequence[bytes]) -> list[int]:
-    return [int.from_bytes(one, "big") for one in parts]
+    return [int.from_bytes(part, "big") for part in parts]
 
 
 def _new_pair() -> tuple[Any, bytes]:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-    own = X25519PrivateKey.generate()
-    return own, own.public_key().public_bytes_raw()
+    private = X25519PrivateKey.generate()
+    return private, private.public_key().public_bytes_raw()
 
 
-def _exchange(own: Any, point: bytes) -> bytes:
+def _exchange(private: Any, point: bytes) -> bytes:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
-    shared: bytes = own.exchange(X25519PublicKey.from_public_bytes(point))
+    shared: bytes = private.exchange(X25519PublicKey.from_public_bytes(point))
     return hashlib.sha256(shared).digest()
 
 

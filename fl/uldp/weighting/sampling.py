@@ -18,9 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ....accountant.arrays import BoolArray, IntArray
 from ....accountant.randomness import Secret
 from ...crypto.keys import derive
 from ...crypto.oblivious import Transfer, shared_choices
@@ -34,25 +32,24 @@ def transfer(terms: WeightingTerms, session: bytes, number: int, silo: str) -> T
     return Transfer(session, number, silo, terms.users, terms.slots or 0, terms.ciphertext_bytes)
 
 
-def common_slots(
-    seed: Secret, terms: WeightingTerms, session: bytes, number: int
-) -> NDArray[np.int64]:
-    """Return the place that all silos take, for each user of a round: (users,)."""
+def common_slots(seed: Secret, terms: WeightingTerms, session: bytes, number: int) -> IntArray:
+    """Return the slot of each user that all silos take in a round: (users,)."""
     key = derive(seed, b"weighting: slots")
     return shared_choices(key, session, number, terms.users, terms.slots or 0)
 
 
 def offered(
-    private: PrivateKey, inverses: Sequence[int], real: NDArray[np.bool_], workers: Workers
+    private: PrivateKey, inverses: Sequence[int], real: BoolArray, workers: Workers
 ) -> list[int]:
     """Return fresh ciphertexts of the inverses where `real`, and of 0 elsewhere.
 
     `real` is (users,), or (users, slots): then a user's slots stand one after the other.
     """
+    # Every entry gets fresh randomness: a 0 cannot be told from an inverse.
     table = real.reshape(len(inverses), -1)
     plaintexts = [
-        inverse if one else 0
+        inverse if is_real else 0
         for inverse, row in zip(inverses, table.tolist(), strict=True)
-        for one in row
+        for is_real in row
     ]
     return private.encrypt_many(plaintexts, workers)

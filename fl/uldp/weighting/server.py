@@ -1,9 +1,9 @@
-"""The server of the private weighting protocol: all that it knows, and all that it says.
+"""The server of the private weighting protocol: what it knows and what it sends.
 
-It is taken to follow the protocol and to be curious.  What it learns is the integer vector V of
-each round, and, where it draws them, the users who take part.  One that does not follow it can do
-harm that nobody notices: the ciphertexts that it hands out decide the weights, and with others than
-B_u^-1 and their powers a user's digits could weigh more than the noise is made for.
+It is assumed to be honest but curious.  It learns the integer vector V of each round and, where it
+draws them, the users who take part.  A malicious server can do harm that nobody notices: the
+ciphertexts that it sends decide the weights, and with others than those of B_u^-1 and its powers, a
+user's digits could have more weight than the noise covers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from itertools import chain
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ....accountant.arrays import BoolArray
 from ....accountant.errors import InvalidInput, ProtocolFault
 from ....accountant.randomness import Stream
 from ...crypto.oblivious import Sender, real_slots
@@ -53,7 +54,7 @@ class Server:
 
     def __init__(self, terms: WeightingTerms, post: Post, *, workers: Workers = SERIAL) -> None:
         self._terms, self._post, self._workers = terms, post, workers
-        self._silos = tuple(silo_name(one) for one in range(terms.silos))
+        self._silos = tuple(silo_name(silo) for silo in range(terms.silos))
         self._private = generate(terms.key_bits, small=terms.weak_key)
         self._inverses: list[int] = []
         self._senders: dict[str, Sender] = {}
@@ -97,6 +98,7 @@ class Server:
         """(c) Pass silo 0's seed on, locked for each other silo."""
         first, *others = self._silos
         locked = self._post.receive(LockedSeeds, first).by_silo
+        # The server cannot open the locked seeds; it checks only whom they are for.
         if set(locked) != set(others):
             raise _fault(f"{first} did not send a seed for every other silo.")
         for silo in others:
@@ -105,11 +107,13 @@ class Server:
     def invert(self) -> None:
         """(f) Add up the silos' columns to B_u = r_u N_u, and invert them modulo n."""
         sent = self._post.gather(Histogram, self._silos)
-        checks = [one.check for one in sent.values()]
-        if not all(hmac.compare_digest(checks[0], one) for one in checks):
+        checks = [histogram.check for histogram in sent.values()]
+        if not all(hmac.compare_digest(checks[0], check) for check in checks):
             raise _fault("The silos do not have the same seed.")
         modulus = int(self._private.public.n)
-        columns = [self._column(name, one.residues, modulus) for name, one in sent.items()]
+        columns = [
+            self._column(name, histogram.residues, modulus) for name, histogram in sent.items()
+        ]
         self._inverses = inverses(columns, modulus)
 
     def _column(self, silo: str, raw: bytes, modulus: int) -> list[int]:
@@ -127,8 +131,9 @@ class Server:
         `joining` is (users,), true for those who were drawn; None for all.
         """
         real = self._joining(joining)
-        made = offered(self._private, self._inverses, real, self._workers)
-        pieces = self._private.powers(made, self._terms.pieces, self._workers)
+        ciphertexts = offered(self._private, self._inverses, real, self._workers)
+        # Powers of each ciphertext, with which silos raise it to large exponents faster.
+        pieces = self._private.powers(ciphertexts, self._terms.pieces, self._workers)
         body = Inverses(b"".join(self._private.public.write(chain.from_iterable(pieces))))
         for silo in self._silos:
             self._post.send(silo, body)
@@ -148,9 +153,10 @@ class Server:
         terms = self._terms
         slots, chosen = terms.slots or 0, terms.chosen or 0
         requests = self._post.gather(TransferRequests, self._silos)
+        # k of the slots of each user are real, in an order that the silos never learn.
         real = real_slots(stream, terms.users, slots, chosen)
-        made = offered(self._private, self._inverses, real, self._workers)
-        written = self._private.public.write(made)
+        ciphertexts = offered(self._private, self._inverses, real, self._workers)
+        written = self._private.public.write(ciphertexts)
         table = [written[at : at + slots] for at in range(0, len(written), slots)]
         for silo in self._silos:
             answer = self._senders.pop(silo).encrypt(requests[silo].requests, table)
@@ -161,22 +167,24 @@ class Server:
         terms, public = self._terms, self._private.public
         sent = self._post.gather(Update, self._silos)
         parts = [
-            public.read(separated(one.ciphertexts, terms.blocks, terms.ciphertext_bytes, silo))
-            for silo, one in sent.items()
+            public.read(separated(update.ciphertexts, terms.blocks, terms.ciphertext_bytes, silo))
+            for silo, update in sent.items()
         ]
-        self._post.leave()  # nobody has sent anything else, or nothing is decrypted
+        # Raises where a message is left over: then nothing is decrypted.
+        self._post.leave()
+        # The product over silos: masks cancel, and each silo's rho hides the randomness left.
         plaintexts = self._private.decrypt_many(aggregate(public, parts), self._workers)
         return terms.packing.unpack(plaintexts, terms.dimensions, int(public.n))
 
-    def _joining(self, joining: ArrayLike | None) -> NDArray[np.bool_]:
+    def _joining(self, joining: ArrayLike | None) -> BoolArray:
         if joining is None:
             return np.ones(self._terms.users, dtype=bool)
-        found = np.asarray(joining)
-        if found.shape != (self._terms.users,) or found.dtype != np.bool_:
+        joins = np.asarray(joining)
+        if joins.shape != (self._terms.users,) or joins.dtype != np.bool_:
             raise InvalidInput(
                 f"`joining` must say true or false for each of {self._terms.users} users."
             )
-        return found
+        return joins
 
     def __repr__(self) -> str:
         return "Server()"

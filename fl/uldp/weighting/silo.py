@@ -1,4 +1,4 @@
-"""One silo in the rounds: all that it knows, and all that it says.
+"""One silo in the rounds of private weighting: what it knows and what it sends.
 
     W_u = Enc(B_u^-1)^(r_u c_su m) = Enc(m c_su / N_u)             where nobody is drawn: once
     block b of the update:  prod_u W_u^(d_sub packed) * Enc(z_sb packed)
@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput
 from ...crypto.masks import words
 from ...crypto.oblivious import Receiver
@@ -59,18 +60,19 @@ class Silo:
         self, member: Membership, post: Post, *, rounds: int = 1, workers: Workers = SERIAL
     ) -> None:
         self._member, self._terms, self._post, self._workers = member, member.terms, post, workers
-        self._own = Residues(member.public, expected=rounds * member.terms.blocks)
+        self._residues = Residues(member.public, expected=rounds * member.terms.blocks)
         self._holds = np.flatnonzero(member.shares)
         self._weights: dict[int, int] = {}
         self._round = 0
         self._limits = limits(self._terms)
 
     def prepare(self) -> None:
-        """Do once what all rounds have in common."""
-        self._own.prepare(self._workers)
+        """Precompute, once for all rounds, what random residues are made from."""
+        self._residues.prepare(self._workers)
 
     def begin(self, number: int) -> None:
         """Enter a round; its number must be above all earlier ones, or masks would come again."""
+        # Masks are derived from the round's number: the same number gives the same masks.
         if number <= self._round:
             raise InvalidInput(
                 f"{self._post.name} was in round {self._round} already.",
@@ -85,22 +87,22 @@ class Silo:
         self._post.leave()
 
     def take_inverses(self) -> None:
-        """(a) Take a ciphertext for each user, and raise it to r_u c_su m."""
+        """(a) Receive a ciphertext for each user, and raise it to r_u c_su m."""
         raw = self._post.receive(Inverses, SERVER).ciphertexts
         count = self._terms.users * self._terms.pieces
         self._rescale(separated(raw, count, self._terms.ciphertext_bytes, SERVER))
 
     def request(self) -> None:
-        """(a) Ask for one ciphertext of each user, at the place that all silos have in common."""
+        """(a) Request one ciphertext of each user, at the slot that the common seed gives."""
         point = self._post.receive(TransferOpening, SERVER).point
         seed, session = self._member.seed, self._member.session
-        places = common_slots(seed, self._terms, session, self._round)
+        slots = common_slots(seed, self._terms, session, self._round)
         agreed = transfer(self._terms, session, self._round, self._post.name)
-        self._receiver = Receiver(agreed, point, places)
+        self._receiver = Receiver(agreed, point, slots)
         self._post.send(SERVER, TransferRequests(self._receiver.requests))
 
     def take_chosen(self) -> None:
-        """(a) Open them, and raise them to r_u c_su m."""
+        """(a) Decrypt the requested ciphertexts, and raise them to r_u c_su m."""
         answer = self._post.receive(TransferAnswer, SERVER).answer
         opened = self._receiver.open(answer)
         del self._receiver
@@ -115,10 +117,12 @@ class Silo:
         """
         terms, public = self._terms, self._member.public
         users, digits = self._checked_rows(rows)
+        # Several numbers share a plaintext; the terms leave room for the largest sum.
         packed = terms.packing.pack(self._drawn(noise))
-        made = [(1 + public.n * one) % public.square for one in packed]
+        # Enc(z) with randomness 1 is 1 + n z mod n^2; masks and rho below hide it.
+        ciphertexts = [(1 + public.n * block) % public.square for block in packed]
         if len(users):
-            made = products(
+            ciphertexts = products(
                 public,
                 [self._weights[user] for user in users.tolist()],
                 digits,
@@ -127,12 +131,12 @@ class Silo:
                 plaintexts=packed,
                 workers=self._workers,
             )
-        own = self._own.draw(terms.blocks, self._workers)
-        hidden = blinded(public, made, own, *self._masks())
+        randomness = self._residues.draw(terms.blocks, self._workers)  # rho^n, used once
+        hidden = blinded(public, ciphertexts, randomness, *self._masks())
         self._post.send(SERVER, Update(b"".join(public.write(hidden))))
 
     def _rescale(self, received: Sequence[bytes]) -> None:
-        """Check every ciphertext, and keep those of one's own users to the right power."""
+        """Check every ciphertext; raise those of this silo's users to r_u c_su m, and keep them."""
         member, pieces = self._member, self._terms.pieces
         ciphertexts = member.public.read(received)
         powers = rescale(
@@ -144,7 +148,7 @@ class Silo:
         self._weights = dict(zip(self._holds.tolist(), powers, strict=True))
 
     def _masks(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Return the masks to multiply with, of later silos, and to divide by, of earlier ones."""
+        """Return masks to multiply by (shared with later silos) and to divide by (earlier ones)."""
         multiply: list[list[int]] = []
         divide: list[list[int]] = []
         public, blocks = self._member.public, self._terms.blocks
@@ -153,6 +157,7 @@ class Silo:
             if other == self._member.number:
                 continue
             first, second = sorted((self._member.number, other))
+            # Both silos of a pair derive the same masks; one multiplies, the other divides.
             stream = words(
                 self._member.keys[silo_name(other)].ciphertexts,
                 -(-length // 8),
@@ -164,9 +169,9 @@ class Silo:
             (multiply if self._member.number == first else divide).append(masks)
         return multiply, divide
 
-    def _checked_rows(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _checked_rows(self, rows: Rows) -> tuple[IntArray, IntArray]:
         try:
-            users, digits = (np.asarray(one) for one in rows)
+            users, digits = (np.asarray(array) for array in rows)
         except (TypeError, ValueError):  # numpy's, of rows of different lengths
             raise self._refused("was given no table of rows.", "") from None
         if users.ndim != 1 or digits.shape != (len(users), self._terms.dimensions):
@@ -193,17 +198,17 @@ class Silo:
     def _drawn(self, noise: Noise) -> list[int]:
         drawn = noise() if callable(noise) else noise
         try:
-            found = [operator.index(one) for one in drawn]
+            steps = [operator.index(value) for value in drawn]
         except TypeError:
-            found = []
-        if len(found) != self._terms.dimensions:
+            steps = []
+        if len(steps) != self._terms.dimensions:
             raise self._refused(f"needs noise of {self._terms.dimensions} integers.", "")
-        if max(found) > self._terms.tail or -min(found) > self._terms.tail:
+        if max(steps) > self._terms.tail or -min(steps) > self._terms.tail:
             raise self._refused(
                 "has drawn noise beyond its bound.",
                 "The sums have no room for it.",
             )
-        return found
+        return steps
 
     def _refused(self, what: str, why: str) -> InvalidInput:
         return InvalidInput(
@@ -223,5 +228,6 @@ def _within(digits: NDArray[np.integer[Any]], largest: int) -> bool:
         return True
     if digits.max() > largest or digits.min() < -largest:
         return False
+    # int64 where |d|^2 fits, Python integers otherwise; never floats.
     exact = digits.astype(np.int64 if digits.shape[1] * largest**2 < 2**63 else object)
     return bool(((exact * exact).sum(axis=1) <= largest**2).all())

@@ -36,11 +36,11 @@ DRAWN_BY: Final[tuple[DrawnBy, ...]] = ("nobody", "server", "oblivious-transfer"
 
 KEY_BITS: Final = (2048, 3072, 4096)
 
-_SMALLEST_TEST_KEY: Final = 256
-_WIDEST_DIGITS: Final = 32
-_MOST_COUNTS: Final = 10_000
-_PIECES: Final = 4
-_COUNTS: Final = (
+_MIN_TEST_KEY_BITS: Final = 256
+_MAX_DIGIT_BITS: Final = 32
+_MAX_COUNT_LIMIT: Final = 10_000
+_CIPHERTEXTS_PER_INVERSE: Final = 4
+_INTEGER_FIELDS: Final = (
     "users", "silos", "dimensions", "largest", "key_bits", "count_limit", "records_per_count",
     "digits", "slots", "chosen",
 )  # fmt: skip
@@ -54,8 +54,10 @@ def common_multiple(count_limit: int) -> int:
     >>> common_multiple(10)
     2520
     """
-    if validate.count(count_limit=count_limit) > _MOST_COUNTS:
-        raise InvalidInput(f"`count_limit` must be at most {_MOST_COUNTS}; it is {count_limit}.")
+    if validate.count(count_limit=count_limit) > _MAX_COUNT_LIMIT:
+        raise InvalidInput(
+            f"`count_limit` must be at most {_MAX_COUNT_LIMIT}; it is {count_limit}."
+        )
     return math.lcm(*range(1, count_limit + 1))
 
 
@@ -95,7 +97,7 @@ class WeightingTerms:
 
     def __post_init__(self) -> None:
         """Refuse what is out of range, or does not fit."""
-        for name in _COUNTS:
+        for name in _INTEGER_FIELDS:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, validate.count(**{name: value}))
@@ -148,7 +150,7 @@ class WeightingTerms:
         The server computes them once for all silos, in half the time that one silo saves; for every
         slot of an oblivious transfer that would not pay.
         """
-        return 1 if self.drawn_by == "oblivious-transfer" else _PIECES
+        return 1 if self.drawn_by == "oblivious-transfer" else _CIPHERTEXTS_PER_INVERSE
 
     @property
     def rate(self) -> float:
@@ -173,12 +175,13 @@ class WeightingTerms:
 
     def digest(self) -> bytes:
         """Return 32 bytes that stand for these terms: parties that agree on it agree on them."""
+        # `tail` in hex: it may exceed what JSON readers take for an exact integer.
         text = json.dumps({**asdict(self), "tail": hex(self.tail)}, sort_keys=True)
         return hashlib.sha256(b"privplan weighting terms\0" + text.encode()).digest()
 
     def _check_key(self) -> None:
         bits = self.key_bits
-        if self.weak_key and bits >= _SMALLEST_TEST_KEY and bits % 16 == 0:
+        if self.weak_key and bits >= _MIN_TEST_KEY_BITS and bits % 16 == 0:
             return
         if bits not in KEY_BITS:
             raise InvalidInput(
@@ -189,18 +192,18 @@ class WeightingTerms:
 
     def _check_counts(self) -> None:
         limit = self.count_limit
-        if not self.silos < limit <= _MOST_COUNTS:
+        if not self.silos < limit <= _MAX_COUNT_LIMIT:
             raise InvalidInput(
                 f"`count_limit` must be above the number of silos ({self.silos}) and at most "
-                f"{_MOST_COUNTS}; it is {limit}.",
+                f"{_MAX_COUNT_LIMIT}; it is {limit}.",
                 "Each silo may count 1 for a user, and one dummy is counted for every user.",
                 "Give a larger `count_limit`.",
             )
 
     def _check_digits(self) -> None:
         width = validate.count_from(2, digits=self.digits)
-        if width > _WIDEST_DIGITS:
-            raise InvalidInput(f"`digits` must be at most {_WIDEST_DIGITS}; it is {width}.")
+        if width > _MAX_DIGIT_BITS:
+            raise InvalidInput(f"`digits` must be at most {_MAX_DIGIT_BITS}; it is {width}.")
         if self.largest >= 1 << (width - 1):
             raise InvalidInput(
                 f"`largest` must be below 2^{width - 1}; it is {self.largest}.",

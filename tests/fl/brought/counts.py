@@ -10,7 +10,7 @@ from means import Means
 
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import Laplace
-from privplan.fl.frame.rounds import Draft, part_of
+from privplan.fl.frame.rounds import Draft, planned_release
 from privplan.fl.frame.setup import setup
 from privplan.fl.frame.state import State
 
@@ -38,7 +38,7 @@ class Counted(Means):
         def counting(ticket: Any) -> Any:
             return COUNT.noisy(ticket, COUNT.total(np.ones((len(rows), 1))), "count")
 
-        counted = part_of(planned, 0, COUNTED)
+        counted = planned_release(planned, 0, COUNTED)
         count = self.release_beside(number, gate, COUNT, counting, phase=counted)
         self.between(number)
         mechanism = self.mechanism(self.promise.noise_multiplier)
@@ -47,7 +47,7 @@ class Counted(Means):
             (total,) = mechanism.noisy(ticket, [mechanism.total(rows)], ["noise"])
             return Draft(total / max(float(count[0]), 2.0), aggregate=total)
 
-        return self.make_round(number, parameters, gate, work, phase=part_of(planned, 1))
+        return self.make_round(number, parameters, gate, work, phase=planned_release(planned, 1))
 
 
 def counted(settings: Any, federation: Any, local: Any, _: Any) -> Counted:

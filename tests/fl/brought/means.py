@@ -15,9 +15,10 @@ from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.accountant.plan import PlannedPhase, plan_given_noise
 from privplan.accountant.sensitivity.release import up
 from privplan.fl.frame.phases import Phase
+from privplan.fl.frame.private_system import PrivateSystem
 from privplan.fl.frame.promise import Promise, claimed
 from privplan.fl.frame.rounds import Draft
-from privplan.fl.frame.setup import Promised, setup
+from privplan.fl.frame.setup import setup
 from privplan.fl.frame.state import State
 
 
@@ -29,7 +30,7 @@ def measure(prepared: Any, parameters: Any) -> Mapping[str, float]:
 NOTHING = ev.NoGuarantee("a system of a test")
 
 
-class Means(Promised):
+class Means(PrivateSystem):
     """Each round releases the noisy mean of the users' first records; `average` is over rounds."""
 
     phase = "release"

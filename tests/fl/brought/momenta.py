@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from privplan.fl.frame.state import State
-from privplan.fl.uldp.weighted import Weighting, hooked
+from privplan.fl.uldp.averaging import UldpAvg
+from privplan.fl.uldp.weighted import hooked
 
 
-class FedProx(Weighting):
+class FedProx(UldpAvg):
     """Local training that is pulled back to the model that it started from."""
 
     state = State()
     proximal = 1.5
 
 
-class Momentum(Weighting):
+class Momentum(UldpAvg):
     """v <- .9 v + mean;  x + eta v: federated averaging with momentum on the server."""
 
     @cached_property
@@ -30,7 +31,7 @@ class Momentum(Weighting):
         return parameters + self.setup.training.global_rate * velocity, {"velocity": velocity}
 
 
-class Adam(Weighting):
+class Adam(UldpAvg):
     """FedAdam: Reddi et al. 2021, Adaptive federated optimization, arXiv 2003.00295."""
 
     @cached_property
@@ -56,7 +57,7 @@ class LookingAhead(Momentum):
         return parameters + 0.9 * self.setup.training.global_rate * state["velocity"]
 
 
-class Hidden(Weighting):
+class Hidden(UldpAvg):
     """Momentum in an attribute, of which nothing is said."""
 
     velocity: Any = 0.0

@@ -11,15 +11,17 @@ from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.mechanisms import LaplaceMessages
 from privplan.accountant.randomness import choice
+from privplan.fl.frame.private_system import PrivateSystem
+from privplan.fl.frame.requirements import require_all_users, require_user_unit
 from privplan.fl.frame.rounds import Draft
-from privplan.fl.frame.setup import Promised, everybody_joins, setup, users_only
+from privplan.fl.frame.setup import setup
 from privplan.fl.frame.state import State
 from privplan.fl.shuffling import Shuffling, Terms
 
 BOUND = 1.0
 
 
-class ToyShuffle(Promised):
+class ToyShuffle(PrivateSystem):
     """Each round releases the mean of every coordinate; `average` is that of all rounds so far."""
 
     aggregations = ("shuffle",)
@@ -27,8 +29,8 @@ class ToyShuffle(Promised):
 
     def __init__(self, made: Any, terms: Terms) -> None:
         super().__init__(made)
-        users_only(made)
-        everybody_joins(made)
+        require_user_unit(made)
+        require_all_users(made)
         own = made.security
         self.terms = terms
         self.shuffling = Shuffling(terms, colluders=own.colluders, keep=own.keep_transcripts)

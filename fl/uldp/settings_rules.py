@@ -1,4 +1,4 @@
-"""What keys demand of one another in Uldp-FL's systems."""
+"""Rules between the keys of a configuration of Uldp-FL's systems."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 from ..declarations.declaration import Complaint, Given
 
-_NOT_PUBLISHED: Final[Mapping[str, str]] = {
+_KEYS_NOT_IN_PAPER: Final[Mapping[str, str]] = {
     "slots": "the server draws",
     "records_per_count": "every record counts",
     "processes": "one process does the work",
 }
-"""Keys of [security] that private weighting as published has no use for, and what it does."""
+"""Keys of [security] that do not apply to private weighting as published, and why."""
 
 
 def group_given(given: Given) -> Complaint | None:
@@ -38,8 +38,8 @@ def rate_or_batch(given: Given) -> Complaint | None:
 
 
 def no_target(given: Given) -> Complaint | None:
-    """Refuse a target for a method as published, which proves nothing."""
-    if not _published(given) or "epsilon" not in given["privacy"]:
+    """Refuse a target epsilon for a method as published, which proves none."""
+    if not _runs_as_published(given) or "epsilon" not in given["privacy"]:
         return None
     return (
         "gives `epsilon` in [privacy] beside as_published = true in [uldp]",
@@ -49,8 +49,8 @@ def no_target(given: Given) -> Complaint | None:
 
 
 def no_moments(given: Given) -> Complaint | None:
-    """Refuse private moments beside a method as published, whose promise is none."""
-    if not _published(given) or given["data"].get("normalisation") != "private":
+    """Refuse private moments for a method as published, whose promise would not cover them."""
+    if not _runs_as_published(given) or given["data"].get("normalisation") != "private":
         return None
     return (
         f'has normalisation = "private" in [data], and {given["run"]["system"]} as published '
@@ -61,8 +61,8 @@ def no_moments(given: Given) -> Complaint | None:
 
 
 def published_protocol(given: Given) -> Complaint | None:
-    """Refuse a published protocol where there is none, and keys that it has no use for."""
-    if not _published(given):
+    """Refuse `as_published` without the published protocol, and keys that do not apply to it."""
+    if not _runs_as_published(given):
         return None
     security = given.get("security", {})
     if security.get("aggregation") != "private-weighting":
@@ -72,7 +72,7 @@ def published_protocol(given: Given) -> Complaint | None:
             "It is the private weighting protocol of the paper that leaks.",
             'Leave it out, or write aggregation = "private-weighting" under [security].',
         )
-    for key, reason in _NOT_PUBLISHED.items():
+    for key, reason in _KEYS_NOT_IN_PAPER.items():
         if key in security:
             return (
                 f"gives `{key}` in [security] beside as_published = true in [uldp]",
@@ -82,5 +82,5 @@ def published_protocol(given: Given) -> Complaint | None:
     return None
 
 
-def _published(given: Given) -> bool:
+def _runs_as_published(given: Given) -> bool:
     return bool(given.get("uldp", {}).get("as_published"))

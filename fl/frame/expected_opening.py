@@ -1,0 +1,185 @@
+"""The first line of a run's log, as far as the configuration fixes it.
+
+configuration   ->   claim, plan, population, aggregation, protocol, what is sealed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from ...accountant.records import Security
+from ..declarations.declaration import AS_PUBLISHED, Read
+from ..declarations.sealed_items import sealed_items
+from ..secagg.peers import security_among
+from ..settings.public_test_data import source_of
+from .expected_log import NotStated, call_system, expected_of, system_of
+
+Fact: TypeAlias = Callable[[Read], object]
+
+
+_RING_BITS: Final = 64
+"""Integers are masked modulo 2^64 (`fl.aggregation.masked_sums`)."""
+
+
+LATER: Final = (
+    ("privacy", "observer"),
+    ("security", "colluders"),
+    ("evaluation", "test"),
+    ("evaluation", "source"),
+)
+"""Keys that older configurations lack; without one, an older default held."""
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A value that the configuration only bounds from above."""
+
+    value: float
+
+
+def _epsilon(read: Read) -> object:
+    """Return the claimed epsilon: the target, or at most the target where noise is given too."""
+    target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
+    if not system_of(read).promises:
+        return None
+    if target is None:
+        raise NotStated("")  # follows from the noise; the audit of the budget derives it
+    return target if noise is None else AtMost(target)
+
+
+def _rounds(read: Read) -> object:
+    """Return the number of planned releases; at most that, where a budget may allow fewer."""
+    rounds = read("run", "rounds") + (read("data", "normalisation") == "private")
+    target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
+    return rounds if target is None or noise is None else AtMost(rounds)
+
+
+def _unit(read: Read) -> object:
+    if not system_of(read).promises:
+        raise NotStated("")  # it promises nothing, for no unit
+    return read("privacy", "unit")
+
+
+def _observer(read: Read) -> object:
+    try:
+        return read("privacy", "observer")
+    except NotStated:
+        return "model"  # the only observer before the key existed
+
+
+def _group(read: Read) -> object:
+    table = system_of(read).table
+    if table is None or table.group is None:
+        return 1
+    most = read(table.name, table.group)
+    return 1 if most is None else most
+
+
+def _as_published(read: Read) -> object:
+    """Return whether the method is run as published; False without such a key in its table."""
+    table = system_of(read).table
+    if table is None or not any(key.name == AS_PUBLISHED for key in table.keys):
+        return False
+    return read(table.name, AS_PUBLISHED)
+
+
+def _sealed(read: Read) -> object:
+    return call_system(system_of(read), lambda: sealed_items(read))
+
+
+def source(read: Read) -> object:
+    """Return where protective randomness comes from."""
+    return "operating-system" if read("run", "seed") is None else "seeded"
+
+
+OPENING: Final[tuple[tuple[str, Fact], ...]] = (
+    ("system", lambda read: read("run", "system")),
+    ("claim.unit", _unit),
+    ("claim.neighbours", lambda read: read("privacy", "neighbours")),
+    ("claim.delta", lambda read: read("privacy", "delta")),
+    ("claim.epsilon", _epsilon),
+    ("claim.observer", _observer),
+    ("claim.group", lambda read: read("privacy", "group")),
+    ("claim.group", _group),
+    ("plan.rounds", _rounds),
+    ("population.users", lambda read: read("data", "users")),
+    ("population.silos", lambda read: read("data", "silos")),
+    ("population.records", lambda _: None),
+    ("randomness.source", source),
+    ("aggregation", lambda read: read("security", "aggregation")),
+    ("as_published", _as_published),
+    ("tuning.trials", lambda read: read("run", "trials")),
+    ("tuning.public_only", lambda read: read("run", "trials") == 1),
+    ("tuning.event", lambda _: None),
+    ("sealed", _sealed),
+)
+"""Facts of the first line by their paths; those of the protocol are in `security_of`.
+
+Each function raises `NotStated` with the missing key, or with "" where nothing is fixed.
+"""
+
+
+def security_of(read: Read) -> Security | None:
+    """Return the public parameters of the protocol; None without one."""
+    aggregation, silos = read("security", "aggregation"), read("data", "silos")
+    if aggregation == "plain":
+        return None
+    if aggregation == "masked":
+        return _masks(read, silos)
+    if aggregation == "shares":
+        return security_among(silos, read("security", "colluders"))
+    determines = expected_of(read)
+    if determines is None or determines.security is None:
+        raise NotStated(f"[security] aggregation {aggregation}")
+    stated = determines.security
+    return call_system(system_of(read), lambda: stated(read))
+
+
+def _masks(read: Read, silos: int) -> Security:
+    """Return the parameters of pairwise masks for the largest coalition that they withstand.
+
+    `colluders` states the configured number; a configuration older than that key states the
+    largest.
+    """
+    from ..secagg.terms import choose
+
+    dropouts = read("security", "dropouts")
+    try:
+        colluders = read("security", "colluders")
+    except NotStated:
+        colluders = None
+    malicious = silos > 2 * dropouts + (colluders or 0)
+    server: Literal["malicious", "honest-but-curious"]
+    server = "malicious" if malicious else "honest-but-curious"
+    surviving = silos - dropouts
+    most = max(
+        colluders or 0,
+        min(surviving - 2, surviving - dropouts - 1) if malicious else surviving - 2,
+        0,
+    )
+    terms = choose(silos, length=1, dropouts=dropouts, colluders=most, server=server)
+    return Security(
+        "pairwise-masks",
+        parties=silos,
+        fewest=surviving,
+        threshold=terms.threshold,
+        degree=terms.degree,
+        ring_bits=_RING_BITS,
+        server=server,
+        colluders=most if colluders is None else colluders,
+    )
+
+
+def test_source(read: Read) -> str | None:
+    """Return the source of public test data; None where a run measures nothing.
+
+    Raises `NotStated` for a configuration that is older than the key.
+    """
+    return source_of(
+        read("data", "name"),
+        read("evaluation", "test"),
+        read("evaluation", "source"),
+        read("run", "evaluate_every"),
+    )

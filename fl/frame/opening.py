@@ -1,0 +1,34 @@
+"""What a run states before its first round, as the first line of its log has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...accountant.records import Claim, Planned, Population, Security
+
+Aggregation = Literal["plain", "masked", "private-weighting", "shares", "shuffle"]
+"""How contributions are added up, which decides what an observer sees of them.
+
+- `plain`: the server sees every silo's update.
+- `masked`: the server sees only the sum of all updates.
+- `private-weighting`: the server sees only their sum, under weights that nobody sees.
+- `shares`: there is no server; peers add up secret shares and see the sum.
+- `shuffle`: a shuffler removes the senders of messages before the analyzer sees them.
+"""
+
+
+@dataclass(frozen=True)
+class OpeningStatement:
+    """The first statement of a run: its claim, its plan, and the protocol that these rest on.
+
+    `as_published` marks a method that is run as its paper has it, with the paper's claim, whatever
+    can be proven of it.
+    """
+
+    claim: Claim
+    plan: Planned
+    population: Population
+    aggregation: Aggregation = "plain"
+    security: Security | None = None
+    as_published: bool = False

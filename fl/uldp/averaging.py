@@ -1,0 +1,250 @@
+"""ULDP-AVG and ULDP-SGD: the users' updates are clipped in each silo, weighted, summed and noised.
+
+    silo s:  D_s = sum_u w_su clip_C(d_su) + N(0, sigma^2 C^2 / |S|)
+    server:  x + eta_g / (q |U| |S|) sum_s D_s
+
+d_su is the change of the model by local training on user u's records in silo s (AVG), or minus
+the mean gradient of these records (SGD).  As sum_s w_su <= 1, adding or removing a user moves the
+sum by at most C.  A user joins a round with probability q, by one draw that holds in all silos.
+|U|, |S| and q are public constants, as the accounting assumes, and the sum is divided by them.
+
+Here is what does not depend on who knows the weights w_su.  Other systems override its hooks: the
+model that silos start from, the proximal term that pulls local training back to it, and the step
+that the server takes from the noisy sum.
+
+Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithms 3
+(AVG, SGD, weights by records) and 4 (sampled users).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal, TypeAlias
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records, validate
+from ...accountant.arrays import BoolArray, FloatArray
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.mechanisms import Gate, Gaussian, Ticket
+from ...accountant.mechanisms.clip import Sparse
+from ...accountant.randomness import poisson
+from ..aggregation.residuals import Residuals
+from ..aggregation.term_norms import about_norms
+from ..aggregation.weighted_sum import weighted_sum, weighted_views
+from ..data.federation import Indices
+from ..frame.model import Parameters, Round, require_model
+from ..frame.private_system import PrivateSystem
+from ..frame.requirements import require_user_unit
+from ..frame.rounds import Draft, NoisySum
+from ..frame.setup import Setup
+from ..frame.state import Arrays
+from ..training.local_training import ProximalTraining, Rows, UpdateBlock
+
+UserUpdates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[UpdateBlock]]
+"""From a model, the users of each silo and a round number, to one update per user and silo."""
+
+DrawnBy: TypeAlias = Literal["server", "oblivious-transfer", "shared-secret"]
+
+USER_SAMPLING_STREAM: Final = "sampling/users"
+"""The random stream that draws which users join a round."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoundSum:
+    """The noisy sum of one round, with what is sealed about it.
+
+    - `total` (D,): the sum in units of the model; `shares`: how many silos' noise it contains.
+    - `norms`: by silo, the norms of the updates before clipping; `sealed`: other values that were
+      computed before the noise.  Both go to the sealed sidecar only.
+    """
+
+    total: FloatArray
+    shares: int
+    norms: Sequence[FloatArray]
+    sealed: Mapping[str, object]
+
+
+class UldpAvg(PrivateSystem):
+    """ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`), whoever knows the weights.
+
+    `start`, `proximal` and `server_step` are hooks.  They are given public values alone, so
+    they are post-processing; updates are clipped after the first two have had their effect.  A
+    subclass defines `mechanism` and `summed`, which depend on who knows the weights.
+
+    Raises `InvalidInput` for a unit or a relation that is not protected.
+    """
+
+    proximal: ClassVar[float] = 0.0
+    """mu in the proximal term (mu / 2) |x - start|^2 of every local objective; FedProx.
+
+    Range: 0 or above.  The term has no effect on ULDP-SGD, whose gradient is taken at x = start.
+    Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith 2020, *Federated optimization in
+    heterogeneous networks*, MLSys, arXiv 1812.06127, Algorithm 2.
+    """
+
+    hides_weights: ClassVar[bool] = False
+    """Whether updates are summed under weights that nobody sees."""
+
+    def __init__(self, setup: Setup, *, step: str) -> None:
+        super().__init__(setup)
+        require_user_unit(setup)
+        if (setup.aggregation == "private-weighting") != self.hides_weights:
+            raise Unsupported(
+                f"{type(self).__name__} of {setup.name} has no aggregation {setup.aggregation!r}.",
+                "What the server sees decides what it learns, so none is taken for another.",
+                "Have the system made by its name, which chooses by the aggregation.",
+            )
+        if setup.aggregation == "private-weighting" and setup.normalisation is not None:
+            raise InvalidInput(
+                f"{setup.name} under private weighting does not normalise by private moments.",
+                "The moments would be summed under weights in the clear, which tell the counts.",
+                "Give normalisation = 'public', or aggregation = 'masked'.",
+            )
+        if setup.aggregation == "private-weighting" and setup.training.weighting != "records":
+            raise InvalidInput(
+                "Private weighting hides weights by records; uniform weights are public.",
+                next_step="Give weighting = 'records', or aggregation = 'masked'.",
+            )
+        if setup.aggregation == "shares" and setup.training.weighting != "uniform":
+            raise InvalidInput(
+                f"{setup.name} among peers has uniform weights; they are by records.",
+                "A peer that holds a record of a user would learn from its weight how many it has.",
+                "Give weighting = 'uniform', or aggregation = 'masked'.",
+            )
+        # Local training reads mu from the object that trains, before the first round.
+        validate.non_negative(proximal=self.proximal)
+        if self.proximal and isinstance(setup.local, ProximalTraining):
+            setup.local.proximal = self.proximal
+        self.updates = _UPDATES_OF_STEP[step](setup)
+        self.residuals = Residuals()
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one round for the model, the server, a silo, and coalitions."""
+        setup = self.setup
+        return weighted_views(
+            noise_multiplier,
+            silos=setup.silos,
+            rule=setup.training.weighting,
+            neighbours=setup.privacy.neighbours,
+            rate=self.rate,
+            aggregation=setup.aggregation,
+            drawn_by=self.drawn_by,
+            tolerated_dropouts=setup.security.dropouts,
+            coalitions=setup.coalitions,
+            colluders=setup.security.colluders,
+        )
+
+    def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
+        """Return the model (D,) that silos train from in round `number`; here the last one.
+
+        A hook: a function of these public values alone.  Updates are differences from its result.
+        """
+        return parameters
+
+    def server_step(
+        self,
+        parameters: Parameters,
+        noisy: NoisySum,
+        state: Arrays,  # noqa: ARG002
+        number: int,  # noqa: ARG002
+    ) -> tuple[Parameters, Arrays]:
+        """Return the next model (D,) and the next state; here a step of the global rate.
+
+        A hook: a function of these public values alone.  The state that it returns has the arrays
+        that the class declares as `state`.  `noisy.mean` is the noisy mean update; the arrays of
+        `state` are read only.
+        """
+        return parameters + noisy.times(self.setup.training.global_rate), {}
+
+    def round(
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
+    ) -> Round:
+        """Make one round: sample users, sum their clipped updates with noise, take the step."""
+        setup = self.setup
+        last_state = self.initial_state() if state is None else state
+        constant = self.rate * setup.users * setup.silos
+
+        def work(ticket: Ticket) -> Draft:
+            # Hooks are checked too: a model of another shape would not be caught by the clip.
+            start = self.start(parameters, last_state, number)
+            start = require_model(start, parameters.size, f"What silos of {self.name} start from")
+            noisy_sum = self.summed(ticket, number, start)
+            # q |U| |S| whoever joined: dividing by the number drawn would release it.
+            noisy = NoisySum(noisy_sum.total, constant)
+            model, next_state = self.server_step(parameters, noisy, last_state, number)
+            return Draft(
+                require_model(model, parameters.size, f"The next model of {self.name}"),
+                next_state,
+                aggregate=noisy_sum.total,
+                normaliser=records.Normaliser("constant", constant),
+                sealed={**noisy_sum.sealed, **about_norms(noisy_sum.norms, setup.training.clip)},
+                shares=noisy_sum.shares,
+            )
+
+        return self.make_round(number, parameters, gate, work, sampling=self._sampling())
+
+    def sum_mechanism(self, noise_multiplier: float) -> Gaussian:
+        """Return the Gaussian of one round: std sigma C on the sum of all silos, in |S| shares."""
+        setup = self.setup
+        return weighted_sum(
+            noise_multiplier,
+            bound=setup.training.clip,
+            users=setup.users,
+            silos=setup.silos,
+            rule=setup.training.weighting,
+            tolerated_dropouts=setup.security.dropouts,
+        )
+
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
+        """Return the noisy sum of one round, of updates that start from `parameters`."""
+        raise NotImplementedError
+
+    @property
+    def rate(self) -> float:
+        """The probability with which a user joins a round."""
+        return self.setup.privacy.sampling_rate
+
+    @property
+    def drawn_by(self) -> DrawnBy:
+        """Who draws the sample of users: the server, or peers from a secret that they share."""
+        return "shared-secret" if self.setup.aggregation == "shares" else "server"
+
+    def joining(self, ticket: Ticket) -> BoolArray:
+        """Return which users join the round, the same in all silos: (users,)."""
+        if self.rate == 1.0:
+            return np.ones(self.setup.users, bool)
+        return poisson(ticket.stream(USER_SAMPLING_STREAM), self.setup.users, self.rate)
+
+    def _sampling(self) -> records.Sampling:
+        if self.rate == 1.0:
+            return records.Sampling()
+        return records.Sampling("poisson", "user", self.rate, self.drawn_by)
+
+
+def _local_deltas(setup: Setup) -> UserUpdates:
+    return setup.local.user_deltas
+
+
+def _negative_gradients(setup: Setup) -> UserUpdates:
+    def updates(
+        parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> Iterator[UpdateBlock]:
+        for block in setup.local.user_gradients(parameters, users, number):
+            yield replace(block, rows=_negated(block.rows))
+
+    return updates
+
+
+def _negated(rows: Rows | Sparse) -> Rows | Sparse:
+    if isinstance(rows, Sparse):
+        return replace(rows, values=-rows.values)
+    return -rows
+
+
+_UPDATES_OF_STEP: Final[Mapping[str, Callable[[Setup], UserUpdates]]] = {
+    "average": _local_deltas,
+    "gradient": _negative_gradients,
+}
