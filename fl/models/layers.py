@@ -80,7 +80,7 @@ class Layer(Protocol):
         """
 
 
-class Fixed:
+class ParameterFreeLayer:
     """A layer without parameters."""
 
     shapes: Shapes = ()
@@ -168,7 +168,7 @@ def _widened(x: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(x, (0, more)) if more else x.contiguous()
 
 
-class Relu(Fixed):
+class Relu(ParameterFreeLayer):
     """max(x, 0); its derivative at 0 is 0.
 
     It overwrites its input, so it stands behind a layer that does not keep its own output.
@@ -238,7 +238,7 @@ class Normalise:
 
 
 @dataclass(frozen=True)
-class Dropout(Fixed):
+class Dropout(ParameterFreeLayer):
     """Each value is 0 with probability `rate`, and divided by 1 - `rate` otherwise.
 
     `index` tells the layers of a model apart, so that their draws differ.  `rate` is rounded to a
