@@ -34,7 +34,7 @@ from ..configuration.logged_settings import path_in, require_same_file, settings
 from ..edits import require_unedited
 from ..hazards.sidecar import require_fitting
 from ..ledger import Entry, Ledger
-from ..ledger.commitments import require_whole
+from ..ledger.commitments import require_commitments
 from ..measurement import Measurement, Tier
 from ..results import append_results, results_in
 from ..verify import Verification, verify
@@ -97,7 +97,7 @@ def attack(
     require_unedited(path)
     settings = settings_in(opened)
     require_as_configured(ledger)
-    require_whole(ledger)
+    require_commitments(ledger)
     require_same_file(path, opened)
     attack_run = _Attack(
         folder=path,

@@ -154,7 +154,7 @@ class LogWriter:
             progress = _resumable(scan)
             sealed = _sidecar(folder_path / SEALED)
             # A torn last line was never confirmed: nothing rests on it, and the next stands there.
-            log.cut(scan.size)
+            log.truncate(scan.size)
             writer = cls(
                 log,
                 sealed,
@@ -195,7 +195,7 @@ class LogWriter:
         try:
             scan = Scan(folder)
             require_fit_for_results(scan, key)
-            log.cut(scan.size)
+            log.truncate(scan.size)
             return cls(
                 log,
                 None,
@@ -273,7 +273,7 @@ class LogWriter:
             if self._fsync != "never":
                 self._trouble = "the disk did not keep it"
                 self._settle_sealed()
-                self._log.settle()
+                self._log.sync()
                 self._trouble = ""
 
     def close(self) -> None:
@@ -339,7 +339,7 @@ class LogWriter:
 
     def _settle_sealed(self) -> None:
         if self._sealed is not None:
-            self._sealed.settle()
+            self._sealed.sync()
 
     def _readable(self, line: str) -> None:
         """Refuse a line that a reader would refuse; better now than when it is needed."""
@@ -403,8 +403,8 @@ def _sidecar(path: Path) -> AppendFile:
         return _new_sidecar(path)
     file = AppendFile.open(path)
     try:
-        file.protect()
-        file.cut(whole_size(path.read_bytes()))
+        file.restrict_to_owner()
+        file.truncate(whole_size(path.read_bytes()))
     except BaseException:
         file.close()
         raise

@@ -161,5 +161,5 @@ class ChannelDropout(Dropout):
     """Dropout of a record's whole channels."""
 
     def _kept(self, x: Tensor, draws: Draws) -> Tensor:
-        kept = draws.kept(self.index, x.shape[2], x.shape[1], self.exact)
+        kept = draws.dropout_mask(self.index, x.shape[2], x.shape[1], self.exact)
         return kept.transpose(1, 2)[..., None, None]
