@@ -1,11 +1,13 @@
 """DISCO: decentralized learning in the browser, with "adaptive local differential privacy".
 
-A client clips the update of every tensor to a radius r, adds Gaussian noise of standard deviation
-2 r sqrt(2 ln(1.25/delta_r)) / epsilon_r, and splits the budget over the R rounds alone:
-epsilon_r = epsilon / R, delta_r = delta / R.  The radius is the mean norm of that tensor's last
-updates, this round's included.  The unit is all data of one client, replaced by other data (an
-update in a ball of radius r becomes another one); the observer is a peer who sees the noisy
-update.
+A client clips the update of every tensor to L2 norm r and adds Gaussian noise of standard deviation
+
+    2 r sqrt(2 ln(1.25 / delta_r)) / epsilon_r,   epsilon_r = epsilon / R,   delta_r = delta / R,
+
+so the budget is split over the R rounds, but not over the L tensors of each.  The radius r is the
+mean norm of that tensor's last updates, this round's included, so it depends on private data.  The
+unit is all data of one client; under replace-one its update, in a ball of radius r, becomes any
+other one in the ball.  The observer is a peer who sees the noisy update.
 
 Source of what is claimed: the program, epfml/disco, `discojs/src/privacy.ts`.
 """
@@ -22,17 +24,19 @@ from .claim import Claim
 from .proofs import gaussian, nothing_holds
 
 DELTA: Final = 1e-5
+"""The delta of every row."""
+
 DISCO_SOURCE: Final = "epfml/disco, discojs/src/privacy.ts"
 
 FLOOR: Final = 1e-12
-"""The smallest radius that the program uses."""
+"""The smallest clipping radius that the program uses."""
 
 
 def published_classical_multiplier(epsilon: float, rounds: int, delta: float = DELTA) -> float:
-    """Return DISCO's noise over radius: 2 sqrt(2 ln(1.25/delta_r)) / epsilon_r, per round.
+    """Return DISCO's noise multiplier per round, 2 sqrt(2 ln(1.25 / delta_r)) / epsilon_r.
 
-    The classical formula, which is proven for epsilon_r below 1 and asked for any, and for one
-    tensor, whatever the number of tensors.
+    It is the noise's standard deviation over the radius r.  The classical formula is proven for
+    epsilon_r below 1 and for one release; DISCO uses it for any epsilon_r, and for each tensor.
     Source: `privacy.ts`; the formula is Dwork and Roth 2014, Theorem A.1.
 
     >>> round(published_classical_multiplier(10.0, 20), 1)
@@ -61,7 +65,11 @@ def _row(
 
 
 def _public_radii(epsilon: float, rounds: int, tensors: int) -> Claim:
-    """Suppose that every radius were a public constant: R x L Gaussian releases, all attained."""
+    """Return the row for radii that are public constants: R L Gaussian releases, composed.
+
+    A client can move every tensor by 2 r in every round, so the bounds are tight for this setting.
+    `multiplier` is relative to r, and replace-one counts the factor 2.
+    """
     multiplier = published_classical_multiplier(epsilon, rounds)
     bounds = gaussian(multiplier, rounds * tensors, DELTA, "replace-one")
     if tensors > 1:
@@ -76,17 +84,18 @@ def _public_radii(epsilon: float, rounds: int, tensors: int) -> Claim:
 
 
 def _private_radius() -> Claim:
-    """A tensor that did not move against one that moved by 1, in a run of 20 rounds.
+    """Return the row for radii as coded: a tensor that did not move against one that moved by 1.
 
-    Without movement the radius is its floor, and the noise z 1e-12; with it, radius and noise are
-    z 1e12 times larger (clip 1).  Let t be a millionth of the larger noise: a coordinate exceeds t
-    in size with probability at least 1 - 2e-6/sqrt(2 pi) in one case and 2 Phi(-1e-6/1e-12) in the
-    other, so epsilon >= log of (the first - delta) / (the second), whatever z is.
+    Let z be the noise multiplier.  Without movement the radius is its floor 1e-12, and the noise
+    has standard deviation 1e-12 z; with it, radius 1 and standard deviation z.  Let E be the event
+    that a coordinate exceeds t = 1e-6 z in size.  Then P(E) >= 1 - 2e-6 / sqrt(2 pi) with movement,
+    Q(E) = 2 Phi(-1e-6 / 1e-12) without, and epsilon >= log((P(E) - delta) / Q(E)), whatever z is.
+    The lower bound is rounded down.
     """
     claimed, share = 10.0, 1e-6
     small_noise = 2.0 * share / math.sqrt(2.0 * math.pi)
     log_never = math.log(2.0) + float(log_ndtr(-share / FLOOR))
-    # log((P - delta)/Q), P >= 1 - small_noise, Q from the normal tail; rounded down.
+    # log((P - delta) / Q) with P >= 1 - small_noise; the factor rounds it down.
     lower = (math.log1p(-small_noise - DELTA) - log_never) * (1.0 - 1e-9)
     why = (
         "The radius, and with it the noise, is computed from the client's own update: the size of "

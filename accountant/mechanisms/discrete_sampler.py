@@ -1,32 +1,31 @@
-"""Exact noise on the integers, for any float scale, millions of draws a second.
+"""Exact samplers of noise on the integers, for any float scale; millions of draws per second.
 
 `discrete_gaussian`   P(x) ~ e^(-x^2 / (2 s^2))
 `discrete_laplace`    P(x) ~ e^(-|x| / s)
 `rounded_laplace`     a Laplace variable of scale s, rounded to the nearest integer
 
-Each draw has exactly this distribution, given uniform random bits: no float is rounded into it.
-Shapes: (count,), 64-bit integers.  Range of s: [2^-20, 2^40].
+`~` means proportional.  Given uniform random bits, each draw has exactly this distribution, without
+rounding.  Shapes: (count,) int64.  Range of s: [2^-20, 2^40].
 
-The first two are drawn from P(x) ~ e^-g(x) on x = 0, 1, 2, ..., with a random sign.
+The first two are drawn by rejection sampling from P(x) ~ e^-g(x) on x = 0, 1, 2, ..., and given a
+random sign.  The integers are cut into blocks of w, a power of two.  A block is proposed from a
+table, and a point x of it uniformly; x is accepted with probability a(x) = C e^-g(x) / W, where W
+is the block's weight in the table, at least C e^-g at its first point.  So x is drawn with
+probability proportional to W (1/w) a(x) ~ e^-g(x), exactly:
 
-The integers are cut into blocks of w, a power of two.  A block is drawn from a table, a point of
-it uniformly, and the point x is kept with probability a(x) = C e^-g(x) / W, where W is the
-block's weight in the table, at least C e^-g at its first point; rejected points are drawn anew.
-So x comes with probability proportional to W (1/w) a(x) ~ e^-g(x), exactly:
-
-- The weights are integers that sum to a power of two, with a leftover that means "draw anew".  An
+- The weights are integers that sum to a power of two, with a remainder that means "reject".  An
   alias table turns one random word into a block with exactly those probabilities (Walker 1977).
 - Beyond the last block, tail blocks m = 0, 1, ... of width v have probability 2^-(m+1), and e^-g
   falls at least by half from one to the next.
-- A point is accepted where a uniform number is below a(x).  If its first 53 bits are below the
-  smallest a of the block (97% of all points), it is; otherwise they are compared with a float that
-  is right to 2^-40, and where that leaves it open, with ever more bits and digits
-  (`exponentials.decide`).
+- A point is accepted where a uniform number is below a(x).  If the first 53 bits of that number are
+  below the smallest a of the block (97% of all points), the point is accepted.  Otherwise they are
+  compared with a float of a(x) that is right to 2^-40 and, where that does not decide, with more
+  and more bits of both (`exponentials.decide`).
 
-The log tells how many bytes were drawn, so that number must be independent of the noise.  The
-number of proposals is: in rejection sampling it does not depend on what is accepted.  What depends
-on the points themselves, tails and further bits, is drawn from a fork of the stream, which is made
-for every call and costs 32 bytes.
+The log states how many random bytes were drawn, so that number must be independent of the noise.
+The number of proposals is: in rejection sampling it is independent of the accepted values.  Draws
+that depend on the values themselves (tails, further bits) come from a fork of the stream, which is
+made in every call and costs 32 bytes.
 
 g is x^2/(2 s^2) (`gaussian`) or x/s (`laplace`), for any float s, taken as the fraction it is.
 Source: Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5 (the distributions, why noise must be
@@ -62,23 +61,24 @@ from .exponentials import (
 Shape: TypeAlias = Literal["gaussian", "laplace"]
 
 _TAIL_FROM_SCALES: Final[dict[str, int]] = {"gaussian": 8, "laplace": 28}
-"""Where the tail begins, in scales: it is met once in 10^11 draws or less."""
+"""Where the tail begins, in multiples of the scale: reached by one draw in 10^11 or fewer."""
 
 _HEIGHT_UNITS: Final = 1 << 96
 """Heights of blocks are integers in units of 2^-96, rounded up."""
 
 _BLOCK_PROPOSALS: Final = 1 << 14
-"""Proposals made at once, so that they stay in the cache."""
+"""Most proposals made at once, so that their arrays fit into the processor's cache."""
 
 MIN_SCALE, MAX_SCALE = 2.0**-20, 2.0**40
-"""Range of scales; beyond it blocks would outgrow a word."""
+"""Range of scales; above it a block and its alias draw would not fit into a 64-bit word."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """How a comparison begins: so many bits, and so large a granted error of floats.
+    """Precision of the fast path: `bits` of the uniform number, and the `error` of floats.
 
-    Coarser ones give the same distribution and only take the exact path more often.
+    `reach` is where the tail begins, in scales; None for the default.  A coarser precision gives
+    the same distribution, and takes the slow exact path more often.
     """
 
     bits: int = FIRST_BITS
@@ -87,7 +87,11 @@ class Precision:
 
 
 class DiscreteSampler:
-    """An exact sampler of P(x) ~ e^-g(x) on x >= 0; by a random sign on all integers."""
+    """An exact sampler of P(x) ~ e^-g(x) on x >= 0 or, with a random sign, on all integers.
+
+    g(x) is x^2 / (2 s^2) (`gaussian`) or x / s (`laplace`) at the scale s.  Raises `InvalidInput`
+    for a scale outside [2^-20, 2^40].
+    """
 
     def __init__(self, shape: Shape, scale: float, precision: Precision | None = None) -> None:
         validate.choice(tuple(_TAIL_FROM_SCALES), shape=shape)
@@ -108,7 +112,7 @@ class DiscreteSampler:
         self._fill(width)
 
     def draw(self, stream: Stream, count: int, signed: bool) -> IntArray:
-        """Return `count` draws; `signed`: of +x and -x with equal probability (0 counts once)."""
+        """Return draws (count,); if `signed`, x and -x are equally likely, and 0 counts once."""
         draws = [np.empty(0, dtype=np.int64)]
         missing, tail_stream = count, stream.fork()
         while missing > 0:
@@ -119,13 +123,13 @@ class DiscreteSampler:
         return np.concatenate(draws)
 
     def exponent(self, x: int) -> Fraction:
-        """Return g(x)."""
+        """Return g(x), exactly."""
         if self._shape == "gaussian":
             return Fraction(x * x) / (2 * self._scale**2)
         return x / self._scale
 
     def _fill(self, width: int) -> None:
-        """Compute the weights, the alias table, and what the fast comparisons need."""
+        """Compute the block weights, the alias table, and the constants of the fast comparisons."""
         # Heights: e^-g at the first point of each block, rounded up, in units of 2^-96.
         firsts = [exp_enclosure(self.exponent(n * width), 112) for n in range(self._blocks + 1)]
         heights = [math.ceil(high * _HEIGHT_UNITS) for _, high in firsts]
@@ -134,11 +138,12 @@ class DiscreteSampler:
         total = 1 << (63 - self._width_bits)
         columns = (len(heights) + 1).bit_length()
         room, height_sum = total - len(heights), sum(heights)
-        # Weights W, integers rounded up in a total of 2^(63 - width bits); what is left of it means
-        # "draw anew".  C e^-g(x) / W is exact as a fraction: rounding moves no probability.
+        # Weights W, integers rounded up in a total of 2^(63 - width bits); the remainder of the
+        # total means "reject".  The factors C / W are exact fractions, so that rounding W up only
+        # lowers the acceptance rate, and changes no probability.
         weights = [-(-height * room // height_sum) for height in heights]
         self._factors = [Fraction(room * _HEIGHT_UNITS, height_sum * weight) for weight in weights]
-        weights.append(total - sum(weights))  # draw anew
+        weights.append(total - sum(weights))  # reject
         self._rest_bits = 63 - self._width_bits - columns
         limits, alternatives = alias_table(weights, 1 << columns, 1 << self._rest_bits)
         self._limits = np.array(limits, dtype=np.uint64)
@@ -156,7 +161,7 @@ class DiscreteSampler:
         self._starts: FloatArray = np.array([*starts, 0.0, 0.0])
 
     def _accepted(self, words: UInt64Array, tail_stream: Stream, signed: bool) -> IntArray:
-        """Return those proposals that are kept; each is made of two words."""
+        """Return the accepted proposals (at most len(words) / 2,); each takes two words."""
         proposals = len(words) // 2
         # One word gives offset, sign, alias remainder and column, from its low bits up; the other
         # is the uniform number of the acceptance test.
@@ -168,7 +173,7 @@ class DiscreteSampler:
         remainder = word & np.uint64((1 << self._rest_bits) - 1)
         column = (word >> np.uint64(self._rest_bits)).astype(np.int64)
         block = np.where(remainder < self._limits[column], column, self._alternatives[column])
-        # Sure, unsure and tail proposals; rejected ones are redrawn by the caller.
+        # Accepted at once, compared exactly, or in the tail; the caller replaces rejected ones.
         accepted = coin < self._sure_below[block]
         x = (block << self._width_bits) + offset
         unsure = np.flatnonzero(~accepted & (block < self._blocks))
@@ -179,7 +184,7 @@ class DiscreteSampler:
         for index in np.flatnonzero(block == self._blocks):
             x[index], accepted[index] = self._tail(tail_stream, int(coin[index]))
         if signed:
-            # Zero has two signs: only one of them counts.
+            # +0 and -0 are the same point: reject one of them, or 0 would be drawn twice as often.
             accepted &= (x != 0) | (negative == 0)
             x = np.where(negative == 1, -x, x)
         return x[accepted]
@@ -187,8 +192,8 @@ class DiscreteSampler:
     def _compared_exactly(
         self, tail_stream: Stream, x: IntArray, block: IntArray, offset: IntArray, coin: UInt64Array
     ) -> BoolArray:
-        """Return which points are accepted, by floats, and exactly where these leave it open."""
-        # g(x) - g(first of the block) in floats, without cancellation; (points,).
+        """Return which points are accepted (points,): by floats, or exactly where those fail."""
+        # g(x) - g(first point of the block) in floats, without cancellation: (points,).
         scale = float(self._scale)
         j = offset.astype(np.float64)
         if self._shape == "gaussian":
@@ -198,7 +203,8 @@ class DiscreteSampler:
             below = j / scale
         chance = exp_minus(below) * self._starts[block] * 2.0**self._bits
         number = coin.astype(np.float64)
-        # Accepted, or rejected, beyond the float's error of 2^-40; the rest is decided exactly.
+        # Decided where uniform number and a(x) differ by more than the float's error of 2^-40; else
+        # exactly.
         accepted = number + 1.0 <= chance * (1.0 - self._error)
         undecided = ~accepted & (number < chance * (1.0 + self._error) + EXP_ERROR_RELATIVE)
         for index in np.flatnonzero(undecided):
@@ -221,16 +227,18 @@ class DiscreteSampler:
 
 
 def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[list[int], list[int]]:
-    """Return, for each column, how much of it is its own item, and which item has the rest.
+    """Return Walker's alias table: for each column, the share of its own item and another item.
 
-    `weights` are integers that sum to columns x capacity, at most one per column; everything is
-    exact.  Source: Walker 1977; this order of filling: Vose 1991.
+    A uniform column i, and a uniform integer below `capacity`, give item i where that integer is
+    below the share, and else the other item.  `weights` are at most `columns` integers, which sum
+    to columns x capacity; item i is then drawn with probability weights[i] / (columns x capacity),
+    exactly.  Source: Walker 1977; this order of filling: Vose 1991.
     """
     remaining = [*weights, *([0] * (columns - len(weights)))]
     column_shares, alternatives = [capacity] * columns, list(range(columns))
     small = [item for item, weight in enumerate(remaining) if weight < capacity]
     large = [item for item, weight in enumerate(remaining) if weight > capacity]
-    # Robin Hood: each column below capacity is filled up by one above it.
+    # Each column below capacity is filled up from an item above capacity.
     while small:
         item, donor = small.pop(), large[-1]
         column_shares[item], alternatives[item] = remaining[item], donor
@@ -244,28 +252,28 @@ def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[li
 
 @lru_cache(maxsize=64)
 def sampler(shape: Shape, scale: float) -> DiscreteSampler:
-    """Return the sampler for a scale; its tables are computed once."""
+    """Return the sampler of a shape and scale; its tables are cached."""
     return DiscreteSampler(shape, scale)
 
 
 def discrete_gaussian(stream: Stream, count: int, scale: float) -> IntArray:
-    """Return `count` draws with P(x) ~ e^(-x^2 / (2 scale^2)) on all integers x."""
+    """Return `count` draws (count,) with P(x) ~ e^(-x^2 / (2 scale^2)) on all integers x."""
     return sampler("gaussian", scale).draw(stream, count, signed=True)
 
 
 def discrete_laplace(stream: Stream, count: int, scale: float) -> IntArray:
-    """Return `count` draws with P(x) ~ e^(-|x| / scale) on all integers x."""
+    """Return `count` draws (count,) with P(x) ~ e^(-|x| / scale) on all integers x."""
     return sampler("laplace", scale).draw(stream, count, signed=True)
 
 
 def rounded_laplace(stream: Stream, count: int, scale: float) -> IntArray:
-    """Return `count` Laplace variables of this scale, rounded to the nearest integer.
+    """Return `count` Laplace draws (count,) of this scale, rounded to the nearest integer, exactly.
 
-    P(|x| >= k) = e^(-(k - 1/2) / scale) for k >= 1: nothing is rounded to 0 but what lies within
-    1/2, and beyond, the distance is geometric.
+    P(|x| >= k) = e^(-(k - 1/2) / scale) for k >= 1.  So x is not 0 with probability
+    e^(-1 / (2 scale)), and |x| - 1 is then geometric.
     """
     distance = 1 + sampler("laplace", scale).draw(stream, count, signed=False)
     away = bernoulli(stream, count, scaled_exp(1 / (2 * Fraction(scale)), Fraction(1)))
-    # The distance from 1 on is geometric; within 1/2 of 0, with the rest of the probability, 0.
+    # x = 0 unless `away`; then |x| is 1 plus a geometric variable, with a random sign.
     sign = 1 - 2 * (stream.integers64(count) >> np.uint64(63)).astype(np.int64)
     return np.where(away, sign * distance, 0)

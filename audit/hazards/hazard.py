@@ -1,4 +1,4 @@
-"""What a hazard is, and how a rule is entered: an id that never changes, and one small function."""
+"""Hazards of a log, and the registration of the rules that find them, each under a stable id."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..evidence.evidence import Evidence, RoundKind
 from ..evidence.observed_rounds import ObservedEvent
 
 Severity = Literal["error", "warning", "note"]
-"""`error`: the log does not support what it says.  `warning`: it does, and somebody should know.
-`note`: a fact to keep in mind."""
+"""`error`: the log does not support its claim.  `warning`: it does, under a condition that a reader
+should check.  `note`: a fact to keep in mind."""
 
 
 @dataclass(frozen=True)
 class RuleFinding:
     """A hazard that a rule found: one sentence, its lines, and what the log still supports.
 
-    `epsilon` is None where the rule changes no number, or where nothing is left to support.
-    `severity` replaces the rule's own.
+    `lines` are line numbers.  `epsilon` is what the log still supports; None where the finding
+    changes no number, or nothing is supported.  `severity` replaces the rule's, where it is given.
     """
 
     what: str
@@ -32,7 +32,11 @@ class RuleFinding:
 
 @dataclass(frozen=True)
 class Hazard:
-    """One way in which a log says more than it shows, or less than somebody should know."""
+    """A fault of a log: a claim that it does not support, or a fact that its reader should know.
+
+    `id` and `why` are those of the rule, `what` was found in which `lines`, and `epsilon` is what
+    the log still supports (None: not changed, or nothing).
+    """
 
     id: str
     severity: Severity
@@ -57,6 +61,7 @@ class Hazard:
 
 
 RuleCheck = Callable[[Evidence], RuleFinding | NotStated | None]
+"""The check of a rule; None where it finds nothing."""
 
 
 @dataclass(frozen=True)
@@ -115,16 +120,16 @@ def lines_of(kinds: list[RoundKind]) -> tuple[int, ...]:
 
 
 def left_over(evidence: Evidence) -> float | None:
-    """Return the epsilon that the log does support for its promise; None if there is none."""
+    """Return the epsilon that the log supports before its claim's observer; None if infinite."""
     upper = evidence.spent_total(evidence.ledger.opened.claim.observer).upper
     return upper if math.isfinite(upper) else None
 
 
 def disputed(seen: ObservedEvent) -> bool:
-    """Return whether a stated event says more than the facts support."""
+    """Return whether the stated event claims more privacy than the facts support."""
     return seen.verdict in ("stronger", "different")
 
 
 def rounds(count: int) -> str:
-    """Return a number of rounds in words."""
+    """Return a number of rounds as text, such as `1 round` or `1,000 rounds`."""
     return "1 round" if count == 1 else f"{count:,} rounds"

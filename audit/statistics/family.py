@@ -1,13 +1,16 @@
-"""The claim test: is this mechanism as private as the one that is claimed?
+"""The claim test: does an attack refute that a mechanism is as private as claimed?
 
-The family around a claim is the claimed event with its noise times c.  The member c is rejected
-where the error rates of one fixed test are better than it allows: N < f_c(F), with F and N the
-upper ends of false alarm and miss rate.  If the mechanism has the trade-off function of the true
-member c*, both ends hold with probability 1 - alpha, and then no c up to c* is rejected, for f_c
-grows with c.  So the smallest rejected factor lies below c* with probability at most alpha.
+The family of a claim are the claimed event with its noise multiplied by a factor c, and f_c is the
+trade-off function of member c: the least false negative rate of any test at a false positive rate.
+Let F and N be the upper confidence bounds of the two rates of one fixed test (false alarms and
+misses).  Member c is rejected where N < f_c(F), so where the test is better than c allows.
 
-A rejection says that the *claimed* mechanism, or one of its family, did not run; it does not bound
-the epsilon of a mechanism outside of the family.  That no factor is rejected proves nothing.
+If the mechanism has the trade-off function of member c*, both bounds hold with probability at least
+1 - alpha, and then no c <= c* is rejected, because f_c grows with c.  So the smallest rejected
+factor lies below c* with probability at most alpha.
+
+A rejection says that the claimed mechanism, or a member of its family, did not run; it does not
+bound the epsilon of a mechanism outside the family.  That no factor is rejected proves nothing.
 """
 
 from __future__ import annotations
@@ -27,23 +30,24 @@ from .tradeoff import TradeOff, trade_off
 
 MIN_NOISE_FACTOR: Final = 2.0**-14
 MAX_NOISE_FACTOR: Final = 2.0**10
-"""Between these factors the family is searched."""
+"""The range of factors on the noise that is searched."""
 
 NO_PROTECTION_EPSILON: Final = 50.0
-"""An epsilon, at delta .001, beyond which no smaller factor is looked for."""
+"""An epsilon at delta .001 from which on smaller factors are not searched."""
 
 FACTOR_PRECISION_RELATIVE: Final = 1e-4
-"""Relative distance between the factor that is reported and one that was not rejected."""
+"""Relative distance of the reported factor from a smaller one that was not rejected."""
 
 
 @dataclass(frozen=True)
 class FamilyResult:
-    """What the claim test found.
+    """The result of the claim test.
 
-    `factor` is the smallest factor on the noise that is rejected at level `alpha`, None where none
-    is; `epsilon` the certified lower end of epsilon at `delta` of the event scaled by it, 0 where
-    there is none (or no engine knows one).  `rejected` says that the claim itself, factor 1, is
-    rejected.  `counts` are those of the test, None where it was another.
+    - `factor`: the smallest factor on the noise that is rejected at level `alpha`; None for none.
+    - `epsilon`: a certified lower bound on epsilon at `delta` of the event scaled by that factor;
+      0 where no factor is rejected, or where no engine has such a bound.
+    - `rejected`: whether the claim itself, factor 1, is rejected.
+    - `counts`: errors and trials of the test; None where the test has no counts.
     """
 
     factor: float | None
@@ -63,13 +67,13 @@ def family_test(
     *,
     thresholds: int = 1,
 ) -> FamilyResult:
-    """Return the claim test of an event, from counts at a threshold that was fixed beforehand.
+    """Return the claim test of `event`, from error counts at a threshold fixed beforehand.
 
-    With probability at least 1 - `alpha`, a mechanism whose units have the trade-off function of
-    the event scaled by c* is not reported at a factor below c*, nor at an `epsilon` above its own.
-    Where the best of several `thresholds` is taken, say how many; alpha is divided by that.  Range:
-    `delta` in (0, 1), `alpha` in (0, 1).  Raises `Unsupported` where the event holds no noise, or
-    no engine has mathematics for it.
+    For a mechanism whose trade-off function is that of the event scaled by c*, the reported factor
+    is below c*, or `epsilon` above the true one, with probability at most `alpha`.  Where the
+    counts are of the best of several `thresholds`, give their number: alpha is divided by it.
+    Range: `delta` and `alpha` in (0, 1).  Raises `Unsupported` where the event adds no noise, or
+    where no engine can compute it.
     Source: Nasr, Hayes, Steinke et al. 2023, arXiv 2302.07956 (f-DP auditing with
     Clopper-Pearson), with trade-off functions by our certified pld engine.
 
@@ -78,9 +82,8 @@ def family_test(
     >>> round(found.factor, 2), found.rejected
     (1.24, False)
     """
-    # Null: the mechanism is the family's member c*.  (F, N) covers both rates with probability
-    # 1 - alpha, and then no factor up to c* is rejected: with probability at most alpha the
-    # reported factor lies below c*, and its epsilon above the truth.
+    # Null hypothesis: the mechanism is member c*.  (F, N) bounds both rates with probability at
+    # least 1 - alpha, and then no factor up to c* is rejected.
     upper = counts.upper(level_of(alpha, thresholds))
     factor = smallest_rejected(lambda shape: _beats(upper, shape), event, neighbours)
     rejected = claim_rejected(counts, event, neighbours, alpha, thresholds=thresholds)
@@ -95,16 +98,16 @@ def claim_rejected(
     *,
     thresholds: int = 1,
 ) -> bool:
-    """Return whether the claim itself is rejected: `family_test(...).rejected`, and no more.
+    """Return `family_test(...).rejected` alone: whether the claim itself, factor 1, is rejected.
 
-    A mechanism that keeps the claim is rejected with probability at most `alpha`.
+    A mechanism that meets the claim is rejected with probability at most `alpha`.
     """
     upper = counts.upper(level_of(alpha, thresholds))
     return _beats(upper, trade_off(event, neighbours))
 
 
 def _beats(upper: tuple[float, float], shape: TradeOff) -> bool:
-    """Return whether error rates of at most these are better than a trade-off function allows."""
+    """Return whether N < f(F), for `upper` = (F, N) and the trade-off function f."""
     false_alarms, misses = upper
     return misses < shape(false_alarms)
 
@@ -118,12 +121,15 @@ def family_result(
     alpha: float,
     counts: Counts | None = None,
 ) -> FamilyResult:
-    """Return the result for the smallest rejected factor: with its epsilon, rounded down."""
+    """Return the result for the smallest rejected factor, with its epsilon rounded down.
+
+    Raises `InvalidInput` for `delta` outside (0, 1), and `Unsupported` for an event without noise.
+    """
     validate.open_probability(delta=delta)
     if factor is None:
-        scaled(event, 1.0)  # refuses what is no claim
+        scaled(event, 1.0)  # raises for an event without noise
         return FamilyResult(None, 0.0, rejected, delta, alpha, counts)
-    # The certified lower end: what is reported as demonstrated is never above the member's epsilon.
+    # The certified lower bound, so that the demonstrated epsilon is never above the member's own.
     epsilon = account(scaled(event, factor), delta=delta, neighbours=neighbours).epsilon.lower
     return FamilyResult(factor, epsilon, rejected, delta, alpha, counts)
 
@@ -133,40 +139,41 @@ def smallest_rejected(
 ) -> float | None:
     """Return the smallest factor on the noise whose member is rejected; None where none is.
 
-    To `FACTOR_PRECISION_RELATIVE`, on the safe side: the factor returned was itself rejected.  A
-    member that no engine can compute counts as not rejected, and below one that protects nobody
-    (`NO_PROTECTION_EPSILON`) no smaller one is searched for.
+    `rejects` takes a member's trade-off function.  The factor is too large by at most
+    `FACTOR_PRECISION_RELATIVE`, and was itself rejected.  Members that no engine can compute count
+    as not rejected.  The search ends at a member whose epsilon exceeds `NO_PROTECTION_EPSILON`.
+    Raises `InvalidInput` or `Unsupported` where the claim itself cannot be computed.
     """
     as_neighbours(neighbours)
-    trade_off(scaled(event, 1.0), neighbours)  # a claim that cannot be computed is refused
+    trade_off(scaled(event, 1.0), neighbours)  # raises where the claim cannot be computed
 
-    def tried(factor: float) -> bool:
+    def is_rejected(factor: float) -> bool:
         try:
             return rejects(trade_off(scaled(event, factor), neighbours))
         except (Unsupported, InvalidInput):
-            return False  # no mathematics, so no accusation
+            return False  # not computable, so not rejected
 
-    # Bracket the smallest rejected factor by doublings, from 1 down or up, then bisect in the
-    # logarithm.  Rejection is monotone in the factor, for f_c grows with c.
+    # Bracket the smallest rejected factor by halving or doubling from 1, then bisect its logarithm.
+    # Rejection is monotone in the factor, because f_c grows with c.
     high = 1.0
-    if tried(high):
-        while tried(high / 2.0):
+    if is_rejected(high):
+        while is_rejected(high / 2.0):
             high /= 2.0
             if high <= MIN_NOISE_FACTOR or _protects_nobody(scaled(event, high), neighbours):
                 return high
     else:
-        if not tried(MAX_NOISE_FACTOR):
+        if not is_rejected(MAX_NOISE_FACTOR):
             return None
-        while not tried(2.0 * high):
+        while not is_rejected(2.0 * high):
             high *= 2.0
         high *= 2.0
     low = high / 2.0
     while high > low * (1.0 + FACTOR_PRECISION_RELATIVE):
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if tried(middle) else (middle, high)
-    return high  # the upper end, which was itself rejected
+        low, high = (low, middle) if is_rejected(middle) else (middle, high)
+    return high  # rejected itself; `low` was not
 
 
 def _protects_nobody(event: ev.Event, neighbours: str) -> bool:
-    """Return whether an event's epsilon at delta .001 is certified above the search's end."""
+    """Return whether epsilon at delta .001 is certified above `NO_PROTECTION_EPSILON`."""
     return account(event, delta=1e-3, neighbours=neighbours).epsilon.lower > NO_PROTECTION_EPSILON

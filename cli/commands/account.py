@@ -64,9 +64,11 @@ def account(
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about an event: one number, `given` the other one, for a relation.
+    """The question about an event: `quantity` (epsilon or delta) at the `given` other number.
 
-    `chosen` says whether a person gave that other number; `units` is how many are protected.
+    `neighbours` is the neighbouring relation, and `engine` the only one to use, None for the best
+    bound of all.  `chosen` says whether a person gave the other number, or it is the default.
+    `units` is how many units are protected, where that was given.
     """
 
     quantity: Quantity
@@ -85,7 +87,7 @@ class Question:
         neighbours: str,
         engine: str | None,
     ) -> Question:
-        """Return the question that the options ask; raise `InvalidInput` if they ask none."""
+        """Return the question that the options ask; raise `InvalidInput` for bad options."""
         from ...accountant import validate
         from ...accountant.delta_checks import delta_below_half
         from ...accountant.errors import InvalidInput
@@ -110,7 +112,7 @@ class Question:
         return cls("epsilon", value, neighbours, engine, bool(given))
 
     def unit_count(self, units: int | None, accepted: bool) -> int | None:
-        """Return how many units there are; raise `InvalidInput` where delta allows one of them."""
+        """Return the checked `units`; raise `InvalidInput` where delta is 1 / units or more."""
         from ...accountant import validate
         from ...accountant.delta_checks import require_delta_below_units
 
@@ -124,7 +126,7 @@ class Question:
         return count
 
     def check_routes(self) -> None:
-        """Raise `InvalidInput` where the ways to the number cannot be listed."""
+        """Raise `InvalidInput` unless the question is epsilon at a delta, by any engine."""
         from ...accountant.errors import InvalidInput
 
         if self.quantity == "delta" or self.engine is not None:
@@ -136,11 +138,15 @@ class Question:
             )
 
     def answer(self, source: str, *, routes: bool = False) -> Answer:
-        """Return what privplan proves about the event that `source` holds."""
+        """Return the guarantee of the event in `source`: the path of a JSON file, or `-`.
+
+        With `routes`, all upper bounds on epsilon are listed too.  Raises `InvalidInput` for what
+        is no event, and as `accountant.account.account` does.
+        """
         from ..inputs.event_file import read_event
 
         event = read_event(source)
-        # Loaded only now, so that a file that is no event is refused at once.
+        # Imported only now: a file that is no event is refused without loading the engines.
         from ...accountant.account import account as run
 
         given = {"delta" if self.quantity == "epsilon" else "epsilon": self.given}
@@ -155,7 +161,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A guarantee, with the event that it is about and the question that it answers."""
+    """The guarantee of an event, as the answer to a question; `routes` are its upper bounds."""
 
     event: Event
     guarantee: Guarantee
@@ -163,7 +169,7 @@ class Answer:
     routes: tuple[Route, ...] | None = None
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return what must be true of the run, and what was taken for granted here."""
+        """Return the assumptions of the guarantee, and the defaults that were assumed here."""
         from ..reports import describe
 
         guarantee = self.guarantee
@@ -177,7 +183,7 @@ class Answer:
         return sentences
 
     def report(self, *, explained: bool = False) -> Report:
-        """Return the report, with the whole derivation in its text if `explained`."""
+        """Return the report; with `explained`, its text holds derivation and assumptions too."""
         from ..reports import describe
 
         guarantee, quantity = self.guarantee, self.question.quantity
@@ -191,7 +197,7 @@ class Answer:
             text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
         elif not self.question.chosen:
             text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
-        # The upper end is the guarantee; the lower one never goes into --quiet.
+        # --quiet prints the upper bound, which is the guarantee, rounded up.
         bounds = guarantee.epsilon if quantity == "epsilon" else guarantee.delta
         delta = self.question.given if quantity == "epsilon" else guarantee.delta.upper
         return Report(

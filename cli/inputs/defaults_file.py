@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 DEFAULTS_FILE: Final = "privplan.toml"
+"""Name of the file, in the working directory."""
 
 _ACCOUNT: Final = ("delta", "epsilon", "neighbours", "engine")
 KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -33,16 +34,16 @@ _TABLE_OF: Final = {
     "explain": "account",
     "plan": "plan",
 }
-"""Which table a command reads; `explain` reads that of `account`, whose number it explains."""
+"""From a command to its table; `explain` shares that of `account`, whose number it explains."""
 
 
 def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the defaults that the file sets for the command in `arguments`, by command.
+    """Return {command: {option: text}} for the command in `arguments`, as Click's `default_map`.
 
-    Raises `InvalidInput` for a file that cannot be used.  Only commands that take defaults read
-    it, and none when help is asked for.
+    Empty where the command takes no defaults, where help is asked for, and where there is no file.
+    Raises `InvalidInput` as `load` does.
     """
-    # Help, and commands that take no defaults, answer beside a broken file too.
+    # A broken file must stop neither help nor the commands that take no defaults.
     command = next((word for word in arguments if not word.startswith("-")), "")
     if command not in _TABLE_OF or "--help" in arguments or not Path(DEFAULTS_FILE).is_file():
         return {}
@@ -51,7 +52,7 @@ def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def load() -> dict[str, dict[str, str]]:
-    """Return every table of the file, its values as a person would type them.
+    """Return every table of the file, with its values as texts, as on the command line.
 
     Raises `InvalidInput` for a file that cannot be read, is not TOML, or holds an unknown table,
     an unknown key or a value that is neither number nor text.
@@ -93,7 +94,8 @@ def load() -> dict[str, dict[str, str]]:
 
 
 def _option_text(table: str, key: str, value: object) -> str:
-    # `True` is an int in Python, and no number here.
+    """Return a value as text; raise `InvalidInput` unless it is a number or a text."""
+    # `bool` is a subclass of `int` in Python, but `true` is no number here.
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         from ...accountant.errors import InvalidInput
 
@@ -105,6 +107,7 @@ def _option_text(table: str, key: str, value: object) -> str:
 
 
 def _suggestion(word: str, known: Iterable[str], label: str) -> str:
+    """Return a sentence with the known name closest to `word`, or with all of them."""
     names = list(known)
     close = difflib.get_close_matches(word, names, n=1)
     return f"Did you mean `{close[0]}`?" if close else f"{label}: {', '.join(names)}."

@@ -1,4 +1,4 @@
-"""From a data set to a federation: allocate its records to users and silos."""
+"""Turns a data set into a federation: allocates its training records to users and silos."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..data.federation import Federation, Indices
 from .dataset import Dataset
 
 DEFAULT_SILOS = 5
-"""Silos of data that have none of their own, as in Kato et al. 2024."""
+"""Number of silos for data without silos of their own, as in Kato et al. 2024."""
 
 
 def federate(
@@ -25,45 +25,49 @@ def federate(
     *,
     labels_per_user: int | None = None,
 ) -> Federation:
-    """Return the federation of a data set, whose training records are allocated to users.
+    """Return the federation of a data set, with its training records allocated to users and silos.
 
-    `allocation`: `uniform` or `zipf`, see `fl.data.allocation`.  `silos`: None for those of the
-    data, or 5 where they have none.  Users of survival data get 2 records or more, because Cox's
-    loss compares records.  `rng` is public set-up.
+    - `allocation`: `uniform` or `zipf`, see `fl.data.allocation`.
+    - `silos`: their number; None for the data set's own silos, or 5 where it has none.
+    - `labels_per_user`: each user holds records of exactly so many labels; None for any.
+    - `rng`: its draws are public, as the allocation is part of the experiment.
 
-    Raises `InvalidInput` for a number of silos other than that of the data, and what `allocate`
-    and `Federation` raise.
+    Where the data set has silos and its task is `survival`, every user has at least 2 records,
+    because Cox's loss compares records.
+
+    Raises `InvalidInput` for a number of silos other than the data set's own, for
+    `labels_per_user` where the data set has silos, and as `allocate` and `Federation` do.
     """
-    parties = validate.count(users=users)
+    user_count = validate.count(users=users)
     if dataset.silo is None:
-        places = DEFAULT_SILOS if silos is None else validate.count(silos=silos)
-        holders = allocate(
+        silo_count = DEFAULT_SILOS if silos is None else validate.count(silos=silos)
+        allocated = allocate(
             allocation,
             records=dataset.records,
-            users=parties,
-            silos=places,
+            users=user_count,
+            silos=silo_count,
             rng=rng,
             labels=None if dataset.task == "survival" else cast(Indices, dataset.labels),
             labels_per_user=labels_per_user,
         )
     else:
-        places = int(dataset.silos or 0)
-        if silos is not None and silos != places:
+        silo_count = int(dataset.silos or 0)
+        if silos is not None and silos != silo_count:
             raise InvalidInput(
-                f"`silos` is {silos!r}, but the data set {dataset.name} has {places}.",
+                f"`silos` is {silos!r}, but the data set {dataset.name} has {silo_count}.",
                 "Its silos are the centres that the records come from.",
-                f"Leave `silos` out, or give {places}.",
+                f"Leave `silos` out, or give {silo_count}.",
             )
         if labels_per_user is not None:
             raise InvalidInput(
                 f"`labels_per_user` does not apply to {dataset.name}, whose silos are fixed.",
                 next_step="Leave it out.",
             )
-        holders = allocate_within(
+        allocated = allocate_within(
             allocation,
             dataset.silo,
-            silos=places,
-            users=parties,
+            silos=silo_count,
+            users=user_count,
             rng=rng,
             least=2 if dataset.task == "survival" else 1,
         )
@@ -71,12 +75,12 @@ def federate(
         name=dataset.name,
         task=dataset.task,
         classes=dataset.classes,
-        users=parties,
-        silos=places,
+        users=user_count,
+        silos=silo_count,
         features=dataset.features,
         labels=dataset.labels,
-        user=holders.user,
-        silo=holders.silo,
+        user=allocated.user,
+        silo=allocated.silo,
         test_features=dataset.test_features,
         test_labels=dataset.test_labels,
         test_silo=dataset.test_silo,

@@ -1,4 +1,4 @@
-"""Canaries in FedAvg: users who move their silo's model, without clip, sample or noise."""
+"""Canary rehearsal of FedAvg, which neither clips nor samples users nor adds noise."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ from ..frame.system import System
 
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:
-    """Return what an observer of the model sees of each unit, in units of the unit's own row."""
-    # Nothing is clipped, so any length of a canary's row will do.
+    """Return what an observer of the released models sees of each canary in each round.
+
+    An observation is the change of the model in the canary's coordinate, divided by the global rate
+    and the length of the canary's row.  The claimed shift is 0, as FedAvg claims no privacy.
+    """
+    # Nothing is clipped, so the length of a canary's row may be any.
     clip = request.settings.training.clip
     clip = clip if math.isfinite(clip) else 1.0
     length = request.settings.training.global_rate * CANARY_NORM_IN_CLIPS * clip

@@ -1,7 +1,8 @@
-"""Signatures of heads, by Ed25519: whoever has the public key needs no other anchor.
+"""Ed25519 signatures in a log; with the public key its lines can be verified.
 
-A signature covers the hash of the line before it, and through the chain every earlier line.  It
-says nothing about lines that were cut off behind it.
+The head of a log is the hash of its last line.  A signature covers the head at its place, which is
+the hash of the line before it, and through the hash chain every earlier line.  It does not show
+whether lines after it were cut off.
 Source: RFC 8032.
 """
 
@@ -20,29 +21,32 @@ if TYPE_CHECKING:
     )
 
 PURPOSE: Final = b"privplan-log/1 head\n"
-"""Stands before the hash in what is signed, so that no other signature of the key fits here."""
+"""Domain separation: prefixed to the signed hash, so that no other signature by the key fits."""
 
 OTHER_KEY: Final = "it is signed by another key"
-"""What is wrong with a signature that may hold, by a key that is not the given one."""
+"""The fault of a signature by a key that is not the given one, whether or not it is valid."""
 
 _MAX_KEY_FILE_BYTES: Final = 1 << 16
-"""Most bytes that are read as a public key."""
+"""Most bytes of a public key file that are read."""
 
 
 def signed(key: Ed25519PrivateKey, head: str) -> Head:
-    """Return the signature of a hash."""
+    """Return the record with the signature of `head`, a hash in hexadecimal digits."""
     signature = key.sign(PURPOSE + head.encode("ascii"))
     return Head(key.public_key().public_bytes_raw().hex(), signature.hex())
 
 
 def complaint(key: Ed25519PublicKey, head: Head, prev: str) -> str | None:
-    """Return what is wrong with a signature of the hash `prev`; None where it holds."""
+    """Return what is wrong with `head` as a signature of the hash `prev` by `key`, else None.
+
+    Raises `MissingExtra` where the package cryptography is not installed.
+    """
     require_library()
     from cryptography.exceptions import InvalidSignature
 
     if head.key != key.public_bytes_raw().hex():
         return OTHER_KEY
-    # What is signed is the hash of the line before, and with it the whole chain up to there.
+    # `prev` is the hash of the line before, and so of the whole chain up to there.
     try:
         key.verify(bytes.fromhex(head.signature), PURPOSE + prev.encode("ascii"))
     except (InvalidSignature, ValueError):
@@ -51,9 +55,10 @@ def complaint(key: Ed25519PublicKey, head: Head, prev: str) -> str | None:
 
 
 def key_beside(head: Head) -> Ed25519PublicKey | None:
-    """Return the public key that a signature names itself; None where it is no key.
+    """Return the public key that the log states beside a signature; None where it is no key.
 
-    Whoever signs anew puts a key of their own there.  Raises `MissingExtra` without `cryptography`.
+    It does not authenticate the signer: whoever rewrites a log can sign it with a key of their own.
+    Raises `MissingExtra` where the package cryptography is not installed.
     """
     library = require_library()
     try:
@@ -66,7 +71,8 @@ def key_beside(head: Head) -> Ed25519PublicKey | None:
 def public_key(path: str | Path) -> Ed25519PublicKey:
     """Return the public key in a file: PEM, or 64 hexadecimal digits.
 
-    Raises `InvalidInput` for anything else, `MissingExtra` without `cryptography`.
+    Raises `InvalidInput` for anything else, and `MissingExtra` where the package cryptography is
+    not installed.
     """
     library = require_library()
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -98,7 +104,7 @@ def public_key(path: str | Path) -> Ed25519PublicKey:
 
 
 def require_library() -> Any:
-    """Return the module of Ed25519; raise `MissingExtra` where `cryptography` is absent."""
+    """Return the module of Ed25519; raises `MissingExtra` without the package cryptography."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError:

@@ -1,19 +1,23 @@
-"""How well scores tell members from strangers, where trials share users, targets and shadows.
+"""Membership inference: AUC and true positive rate, with intervals, from dependent trials.
 
-A trial is one unit under one target: in or out by a coin, and a score.  Trials of one user under
-several targets, and of several users under one target, are not independent: a user may look like a
-member everywhere, and a target may be surer of everybody.  So variances are clustered both ways,
+A trial is one unit under one target model: in or out of its training data by a fair coin, and the
+attack's score.  Members were in, strangers (non-members) were out; a hit is a true positive, a
+false alarm a false positive.
 
-    V = V_users + V_targets - V_trials,   and at least the largest of the three,
+Trials of one user under several targets, and of several users under one target, are dependent: a
+user may look like a member under every target, and a target may be surer of every user.  So the
+variance of a statistic is clustered both ways, over sums of the trials' influences on it,
 
-of the influence of each trial on the statistic.  The AUC's interval is that of its logit with
-Student's t; that of a rate is Clopper and Pearson's with the effective number of trials
-p (1 - p) / V.  Few false alarms say nothing of whether they are one user's, so that number is the
-least over this threshold and over those between it and the median.  Both are asymptotic in users
-and in targets.  Where every user has one trial, as under a single target, the finite-sample
-intervals of `audit.statistics` are used, and speak of that one model.
+    V = V_users + V_targets - V_trials,   and at least the largest of the three.
 
-Intervals are for these shadows: others would give another attack.
+The interval of the AUC is that of its logit, with Student's t.  That of a rate p is Clopper and
+Pearson's with p (1 - p) / V effective trials.  A few false alarms do not show whether they are all
+of one user, so the effective number is the smallest over this threshold and several between it and
+the median score.  Both intervals are asymptotic in the numbers of users and targets.  Where every
+user has one trial, as under a single target, the finite-sample intervals of `audit.statistics` are
+used, and hold for that one model.
+
+Intervals are conditional on the shadow models: others would make another attack.
 
 Source: DeLong, DeLong and Clarke-Pearson 1988, Biometrics 44 (influence of a trial on the AUC);
 Cameron, Gelbach and Miller 2011, JBES 29 (two-way clusters); Korn and Graubard 1998, Survey
@@ -34,16 +38,17 @@ from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.errors import InvalidInput
 from ...measurement import Curve
 from ...statistics.roc import Roc, roc
-from .evidence import (
-    refuse_nan,
-)
+from .evidence import refuse_nan
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """The scores of units under targets, (T, units), and the coins, in that shape.
+    """The trials of units under T target models.
 
-    `user` (units,) says which units are one person's; for a user-level attack each unit is a user.
+    - `scores`: (T, units), higher for a likelier member.
+    - `members`: (T, units) bool, whether the unit was in the target's training data.
+    - `user`: (units,), the user of each unit; in a user-level attack each unit is a user.
+
     Raises `InvalidInput` for scores that are NaN or infinite, for shapes that do not fit, and where
     there are no members or no strangers.
     """
@@ -64,31 +69,34 @@ class Trials:
 
     @property
     def targets(self) -> int:
-        """How many targets there are."""
+        """The number of target models, T."""
         return len(self.scores)
 
     @cached_property
     def users(self) -> int:
-        """How many different users there are."""
+        """The number of different users."""
         return len(np.unique(self.user))
 
     @property
     def strangers(self) -> int:
-        """How many trials are of a unit that was out."""
+        """The number of trials of non-members."""
         return int((~self.members).sum())
 
     @cached_property
     def independent(self) -> bool:
-        """Whether each trial is of another user."""
+        """Whether no two trials share a user, under a single target."""
         return self.targets == 1 and self.users == len(self.user)
 
     @cached_property
     def curve(self) -> Roc:
-        """The curve of all trials together."""
+        """The ROC curve of all trials together."""
         return roc(self.scores.ravel(), self.members.ravel())
 
     def variance(self, influence: FloatArray) -> float:
-        """Return the variance of a sum of influences (T, units), clustered by users and targets."""
+        """Return the variance of the sum of `influence` (T, units), clustered by user and target.
+
+        It errs upwards: never below the largest of the three variances.
+        """
         users = np.bincount(_numbered(self.user), influence.sum(0)).astype(np.float64)
         # Sums of influences by user, by target, and of each trial alone.
         variances = [
@@ -102,22 +110,22 @@ class Trials:
 
     @cached_property
     def smaller_side(self) -> int:
-        """How many users there are among members, or among strangers, whichever are fewer."""
+        """The number of different users among members or among strangers, whichever is smaller."""
         return min(self.user_count(self.members), self.user_count(~self.members))
 
     def user_count(self, mask: BoolArray) -> int:
-        """Return how many different users have one of these trials (T, units)."""
+        """Return how many different users have a trial in `mask` (T, units)."""
         return len(np.unique(self.user[mask.any(0)]))
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of Student's t: the fewest clusters, less one."""
+        """Degrees of freedom of Student's t: the smaller number of clusters, minus 1."""
         clusters = self.smaller_side if self.targets == 1 else min(self.smaller_side, self.targets)
         return max(clusters - 1, 1)
 
 
 def require_both(members: BoolArray) -> None:
-    """Raise `InvalidInput` unless somebody was in, and somebody out."""
+    """Raise `InvalidInput` unless there are both members and non-members."""
     if members.all() or not members.any():
         raise InvalidInput(
             "There are no members, or no strangers, to tell from the others.",
@@ -136,11 +144,12 @@ class Area:
 
 @dataclass(frozen=True)
 class Hits:
-    """The share of members above the threshold that at most `fpr` of the strangers exceed.
+    """The true positive rate `value` at a false positive rate of at most `fpr`.
 
-    [`lower`, `upper`] is for the rate at this threshold, and `fpr_upper` bounds from above what its
-    own rate of false alarms may be: the three together are wrong with probability alpha.
-    `effective` is how many independent members the trials are worth.
+    `threshold` is the smallest score that at most `fpr` of the strangers' scores exceed.  [`lower`,
+    `upper`] is the interval of the true positive rate at this threshold, and `fpr_upper` an upper
+    bound on its false positive rate; any of the three fails with probability at most alpha.
+    `effective` is the effective number of independent members.
     """
 
     fpr: float
@@ -153,21 +162,25 @@ class Hits:
 
 
 def area(trials: Trials, *, alpha: float = 0.05) -> Area:
-    """Return the AUC, with an interval of confidence 1 - `alpha`."""
+    """Return the AUC with its interval, of confidence 1 - `alpha`.
+
+    Raises `InvalidInput` for `alpha` outside (0, 1).
+    """
     validate.open_probability(alpha=alpha)
     value = trials.curve.auc
     if trials.independent:
         low, high = trials.curve.auc_interval(alpha)
         return Area(value, low, high)
-    if trials.smaller_side == 1:  # one user against others: how much users differ is not to be seen
+    if trials.smaller_side == 1:  # one user alone does not show how much users differ
         return Area(value, 0.0, 1.0)
     variance = trials.variance(_influence_on_auc(trials, value))
     inner = value * (1.0 - value)
     if inner <= 0.0 or variance <= 0.0:
-        # Nothing varies: as many ordered pairs as can be made of different users.
+        # Every pair is ordered alike.  All n = users / 2 disjoint pairs of users are so with
+        # probability AUC^n, so the end of the interval solves AUC^n = alpha / 2.
         least = (alpha / 2) ** (1.0 / max(trials.users // 2, 1))
         return Area(value, least if value == 1.0 else 0.0, 1.0 if value else 1.0 - least)
-    # Delta method on the logit: its deviation is that of the AUC over AUC (1 - AUC).
+    # Delta method on the logit: its standard error is that of the AUC over AUC (1 - AUC).
     reach = stats.t.ppf(1 - alpha / 2, trials.freedom) * math.sqrt(variance) / inner
     centre = math.log(value / (1.0 - value))
     low, high = (1.0 / (1.0 + math.exp(-centre - side * reach)) for side in (-1.0, 1.0))
@@ -175,9 +188,9 @@ def area(trials: Trials, *, alpha: float = 0.05) -> Area:
 
 
 def unsupported(trials: Trials, fpr: float) -> str | None:
-    """Return why a rate at so few false alarms is not to be had of so few strangers, or None.
+    """Return why there are too few strangers for a false positive rate of `fpr`; else None.
 
-    Trials that depend on each other are counted as what they are worth.
+    At least 1 / `fpr` are needed; dependent trials count as their effective number.
     """
     needed, there = math.ceil(1.0 / fpr - 1e-9), trials.strangers
     text = f"not printed: it takes {needed} non-members, and there are {there}"
@@ -188,10 +201,11 @@ def unsupported(trials: Trials, fpr: float) -> str | None:
 
 
 def hits(trials: Trials, fpr: float, *, alpha: float = 0.05) -> Hits:
-    """Return the rate of hits where at most `fpr` of the strangers are false alarms.
+    """Return the true positive rate where at most `fpr` of the strangers are false positives.
 
-    Raises `InvalidInput` where the trials of strangers are worth fewer than 1 / `fpr` independent
-    ones: the smallest rate that they can show is then above `fpr`.
+    The confidence 1 - `alpha` is that of both rates together.  Raises `InvalidInput` where the
+    strangers are fewer than 1 / `fpr` effective trials, as the smallest rate that they can show is
+    then above `fpr`, and for `fpr` or `alpha` outside (0, 1).
     """
     validate.open_probability(fpr=fpr)
     validate.open_probability(alpha=alpha)
@@ -210,12 +224,12 @@ def hits(trials: Trials, fpr: float, *, alpha: float = 0.05) -> Hits:
 
 
 def plot_curve(trials: Trials, points: int = 200) -> Curve:
-    """Return (false alarms, hits) for a plot, dense where false alarms are few."""
+    """Return (false positive rate, true positive rate) points for a plot, dense at small rates."""
     return tuple(trials.curve.curve(points=points))
 
 
 def _threshold(trials: Trials, fpr: float) -> float:
-    """Return the least score that at most `fpr` of the strangers exceed."""
+    """Return the smallest score that at most `fpr` of the strangers' scores exceed."""
     outside = np.sort(trials.scores[~trials.members])
     allowed = math.floor(fpr * len(outside) + 1e-9)
     return float(outside[len(outside) - 1 - allowed])
@@ -224,26 +238,31 @@ def _threshold(trials: Trials, fpr: float) -> float:
 def _rate(
     trials: Trials, called: BoolArray, side: BoolArray, level: float
 ) -> tuple[float, float, float, float]:
-    """Return the share of `those` who are `said`, both ends, each at `level`, and their worth."""
+    """Return the rate of `called` within `side` (both (T, units) bool), with its interval.
+
+    The tuple is (rate, lower, upper, effective number of trials); each end of the interval fails
+    with probability at most `level`.
+    """
     count = int(side.sum())
     value = float(called[side].mean())
     effective = float(count)
     if not trials.independent:
         normal, student = stats.norm.isf(level), stats.t.isf(level, trials.freedom)
-        # Scaled by (z / t)^2, as few clusters know their own variance badly.
+        # A variance that few clusters estimate is uncertain: (z / t)^2 < 1 widens the interval.
         effective = max(_effective_trials(trials, called, side) * (normal / student) ** 2, 1.0)
-    # Clopper-Pearson with `effective` trials, of which a share `value` hit (Korn and Graubard).
-    hit = value * effective
-    low = stats.beta.ppf(level, hit, effective - hit + 1) if hit > 0.0 else 0.0
-    high = stats.beta.isf(level, hit + 1, effective - hit) if hit < effective else 1.0
+    # Clopper-Pearson for k successes of n trials, both fractional (Korn and Graubard).
+    k, n = value * effective, effective
+    low = stats.beta.ppf(level, k, n - k + 1) if k > 0.0 else 0.0
+    high = stats.beta.isf(level, k + 1, n - k) if k < n else 1.0
     return value, float(low), float(high), effective
 
 
 def _effective_trials(trials: Trials, called: BoolArray, side: BoolArray) -> float:
-    """Return how many independent trials `those` are worth, from 1 to as many as there are.
+    """Return the effective number of independent trials in `side`, from 1 to their number.
 
-    Two false alarms of two users may be all that a few users who always look like members show, so
-    the least worth counts of this share and of 1/2, 1/4, 1/8... on the way to it.
+    Two false positives of two users may be all that is seen of a few users who always look like
+    members.  So the smallest effective number counts, of this threshold and of those that the
+    shares 1/2, 1/4, 1/8, ... of `side` exceed: it errs downwards.
     """
     count = int(side.sum())
     if trials.independent:
@@ -253,10 +272,10 @@ def _effective_trials(trials: Trials, called: BoolArray, side: BoolArray) -> flo
         return 1.0
     value = float(called[side].mean())
     effective = _independent(trials, called, side)
-    # Where nothing varies, a user is worth one trial, under however many targets.
+    # Where nothing varies, a user counts as one trial, under however many targets.
     candidates = [float(users) if effective is None else effective, float(count)]
     ordered = np.sort(trials.scores[side])
-    # Shares 1/2, 1/4, .. from the median towards the threshold's own.
+    # Thresholds at the shares 1/2, 1/4, ..., from the median to the share of this threshold.
     share = 0.5
     while share > max(min(value, 1.0 - value), 1.0 / count):
         above = share if value <= 0.5 else 1.0 - share
@@ -268,7 +287,7 @@ def _effective_trials(trials: Trials, called: BoolArray, side: BoolArray) -> flo
 
 
 def _independent(trials: Trials, called: BoolArray, side: BoolArray) -> float | None:
-    """Return p (1 - p) / V of the share of `those` who are `said`; None where nothing varies."""
+    """Return p (1 - p) / V for the rate p of `called` within `side`; None where V is 0."""
     value = float(called[side].mean())
     variance = trials.variance(np.where(side, called - value, 0.0) / int(side.sum()))
     return value * (1.0 - value) / variance if variance > 0.0 else None
@@ -280,22 +299,23 @@ def _influence_on_auc(trials: Trials, value: float) -> FloatArray:
     inside, outside = np.sort(scores[members]), np.sort(scores[~members])
     below = _below(outside, scores) / len(outside)
     above = 1.0 - _below(inside, scores) / len(inside)
-    # DeLong: a member's share of strangers below it, a stranger's of members above it, centred.
+    # DeLong: for a member the share of strangers below it, for a stranger the share of members
+    # above it; minus the AUC, over the number of members or strangers.
     placed = np.where(members, (below - value) / members.sum(), (above - value) / (~members).sum())
     return np.asarray(placed)
 
 
 def _below(ordered: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the midrank of each value in `ordered`: those below, and half of the equal ones."""
+    """Return for each value how many of `ordered` are below it, counting equal ones as half."""
     left, right = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
     return np.asarray((left + right) / 2.0)
 
 
 def _cluster_variance(sums: FloatArray, count: int) -> float:
-    """Return the sum of squares, corrected for the number of clusters."""
+    """Return the sum of squares of `sums`, times the correction m / (m - 1) for m = `count`."""
     return float((sums**2).sum() * count / (count - 1)) if count > 1 else 0.0
 
 
 def _numbered(user: IntArray) -> IntArray:
-    """Return users numbered from 0 without gaps."""
+    """Return the users (units,) renumbered from 0 without gaps."""
     return np.asarray(np.unique(user, return_inverse=True)[1]).astype(np.int64)
