@@ -1,4 +1,4 @@
-"""Rules that look for what a log says and does not support; one small function for each."""
+"""Hazards: rules that find claims of a log that it does not support, one function for each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SEVERITY_ORDER = {"error": 0, "warning": 1, "note": 2}
 
 @dataclass(frozen=True)
 class HazardSearch:
-    """What the rules saw in a log: its hazards, the worst first, and what it does not state."""
+    """The hazards of a log, the worst first, and the facts that rules needed and it lacks."""
 
     hazards: tuple[Hazard, ...]
     not_stated: tuple[str, ...]
@@ -53,10 +53,10 @@ def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
 
 
 def search_hazards(evidence: Evidence) -> HazardSearch:
-    """Return the hazards of a log, and what the rules could not look at.
+    """Return the hazards of a log, and the facts that it does not state.
 
-    A mismatch of events that another rule explains, line by line, is not repeated; that there is no
-    number is said only where no other error says why.
+    The hazard `event-mismatch` is left out where other errors explain each of its lines, and
+    `no-number` where another error gives the reason.
     """
     outcomes = {rule.id: rule.apply(evidence) for rule in RULES_LISTED}
     hazards = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Hazard)}
@@ -83,7 +83,7 @@ def worst_first(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
 
 
 def _intents(evidence: Evidence, lines: tuple[int, ...]) -> set[int]:
-    """Return lines, those of releases as the lines of their intents."""
+    """Return the lines, with that of each release replaced by that of its intent."""
     by_release = {
         number: spent.number for spent in evidence.ledger.spent for number, _ in spent.releases
     }

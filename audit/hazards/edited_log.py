@@ -1,4 +1,4 @@
-"""The rules of `audit.edits` as hazards: what no run writes is an error, whatever it promises."""
+"""The rules of `audit.edits` as hazards: a contradiction is an error, whatever the log claims."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _hazard(contradiction: Contradiction) -> Hazard:
     )
 
 
-def _looking(edit: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | None]:
+def _as_hazard_check(edit: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | None]:
     def check(evidence: Evidence) -> RuleFinding | NotStated | None:
         finding = edit.check(evidence.history)
         if finding is None or isinstance(finding, NotStated):
@@ -41,4 +41,4 @@ def _looking(edit: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | N
 
 
 for _edit in EDITS.values():
-    rule(_edit.id, "error", why=_edit.why, next_step=_edit.next_step)(_looking(_edit))
+    rule(_edit.id, "error", why=_edit.why, next_step=_edit.next_step)(_as_hazard_check(_edit))

@@ -2,32 +2,34 @@
 
     residual  =  what a silo sent  -  its exact sum of clipped and weighted terms
 
-It is taken outside of the mechanism, of integers, for every silo's share of the noise and for the
-whole sum, so whatever the mechanism did, or the network on the way, shows in it.  What goes to the
-sealed sidecar are a few numbers of each residual:
+It is computed outside the mechanism, from integers, for every silo's share of the noise and for the
+whole sum, so that any fault of the mechanism or of the network shows in it.  The sealed sidecar
+gets a few statistics of each residual:
 
-squares        the sum of squares of `squares_n` of its `values`, in units: over the variance in
-               the log it is chi-squared
-n              how many of them all else is of: all, or about `SAMPLE`, evenly spaced
-zeros          how many of all values had no noise at all
-ks             the largest distance between a distribution and that of N(0, `std`^2): that of `ks_n`
-               values, of the same silo in all rounds since the run began, or went on
-lag            the cosine of the angle to the same silo's last residual
-within         that between every other sum of a round and the sums after them
-alike          the largest such cosine between two silos
-equal_sums     how many sums of a round had the noise of an earlier one
-fingerprints   a hash under a key of this run's, kept in memory: equal noise has equal ones, and
-               nobody, whoever has the sidecar, can tell from one what it is of
+squares        the sum of squares of `squares_n` of the `values` numbers, in units: divided by the
+               variance in the log it is chi-squared with `squares_n` degrees of freedom
+n              the number of values that the other statistics use: all, or about `SAMPLE`, evenly
+               spaced
+zeros          how many of all values are 0, so had no noise
+ks             Kolmogorov-Smirnov distance to N(0, `std`^2) of `ks_n` values: those of the same silo
+               in all rounds since this process began
+lag            the cosine between this residual and the same silo's previous one
+within         the cosine between sums 0, 2, 4, ... of a round and sums 1, 3, 5, ...
+alike          the two silos with the largest cosine in size, and that cosine
+equal_sums     how many sums of a round have the same noise as an earlier one
+fingerprints   a keyed hash of the residual: equal noise has equal hashes.  The key exists only in
+               the memory of this process, so a hash reveals nothing else, even to a reader of the
+               sidecar
 
-**What is not sealed, and why.**  The noise: whoever has it takes it off what was released, and
-holds the exact sum.  A hash of it without a key: whoever guesses the data computes the residual,
-and sees whether the guess is right.  A histogram: of a short vector it tells nearly every value.
-And statistics of fewer than `MIN_VALUES` values, as the square of one value is that value: these
-have a fingerprint and nothing else.  Even so every number here is a function of what was there
-before the noise.  Who knows all data but one user's can test a guess of it against any of them, so
-no guarantee holds against the reader of a sidecar; but it does not hand them the sum.
+**What is not sealed, and why.**  The noise itself: subtracted from the release it gives the exact
+sum.  A hash of it without a key: whoever guesses the data can compute the residual and confirm the
+guess.  A histogram: of a short vector it reveals nearly every value.  Statistics of fewer than
+`MIN_VALUES` values, as the square of one value reveals it: such residuals have a fingerprint and
+nothing else.  Even so, every number here is a function of data before the noise.  Somebody who
+knows all data but one user's can test a guess of that against any of them, so no guarantee holds
+against the reader of a sidecar, although it does not contain the sum.
 
-What is kept in memory for the next round, the last residuals, is what the silos had there anyway.
+The last residuals stay in memory for the next round; the silos had them in memory anyway.
 """
 
 from __future__ import annotations
@@ -50,13 +52,13 @@ ITEM: Final = "residuals"
 """The name of the sealed item."""
 
 SAMPLE: Final = 2**11
-"""How many values of one residual are looked at, so that large models are not slowed down."""
+"""About how many values of one residual the statistics use, so that large models stay quick."""
 
 SQUARED_VALUES: Final = 2**16
-"""How many values are squared and summed, which costs little."""
+"""About how many values of one residual are squared and summed, which is cheap."""
 
 MIN_VALUES: Final = 8
-"""Of fewer values no statistic is kept."""
+"""Fewest values of which statistics are sealed."""
 
 _BINS_PER_STD: Final = 32
 """Bins of the distribution for each standard deviation."""
@@ -68,7 +70,7 @@ _NO_BINS: Final = np.zeros(2 * _BINS_EACH_SIDE, np.int64)
 
 
 class Residuals:
-    """What a run remembers of its noise from round to round, in memory; one for one process."""
+    """The residuals of a run from round to round, in memory; one object per process."""
 
     def __init__(self) -> None:
         self._key = Secret(os.urandom(32))
@@ -81,7 +83,10 @@ class Residuals:
         return ResidualMonitor(self, noise)
 
     def since(self, silos: Sequence[int], samples: FloatArray) -> list[float | None]:
-        """Return the cosine of each sample to its silo's last one, and keep these instead."""
+        """Return the cosine of each silo's sample with its previous one, which it replaces.
+
+        `samples` is (silos, n).  All None where a silo has no previous sample of this length.
+        """
         last = [self._last.get(silo) for silo in silos]
         self._last.update(zip(silos, samples, strict=True))
         if all(row is not None and row.shape == samples.shape[1:] for row in last):
@@ -89,12 +94,13 @@ class Residuals:
         return [None] * len(silos)
 
     def distances(self, names: Sequence[str], samples: FloatArray) -> tuple[list[float], list[int]]:
-        """Return how far all values of each name are from N(0, 1), with these, and how many.
+        """Add samples to the histograms of their names; return KS distances to N(0, 1), and counts.
 
-        `samples` (names, n) are standardised.  The largest distance at the edges of bins: never
-        above that of Kolmogorov and Smirnov.
+        `samples` (names, n) are standardised.  Each distance and count is of all values under that
+        name so far.  The distance is taken at the edges of bins only, so it is never above the
+        Kolmogorov-Smirnov distance.
         """
-        # The bin of each value, clipped to the outermost, in one line of bins for all names.
+        # The bin of each value, clipped to the outermost; all histograms lie one after another.
         bin_of = np.minimum(
             np.maximum(samples * _BINS_PER_STD + _BINS_EACH_SIDE, 0.0), 2 * _BINS_EACH_SIDE - 1
         )
@@ -125,15 +131,15 @@ class ResidualMonitor:
         self._whole: tuple[_ResidualSample, list[int]] | None = None
 
     def share(self, silo: int, residual: NDArray[Any], unit: float) -> None:
-        """Look at one silo's residual, in steps of `unit`: (values,), or (sums, values).
+        """Take one silo's residual, in steps of `unit`: (values,), or (sums, values).
 
-        Where a round has several sums, several rows may stand for them, in their order.  Residuals
-        of one release have one shape.
+        A round of several sums may give one row for each, or for some of them, in their order.
+        All residuals of one release have the same shape.
         """
         self._shares[silo] = _ResidualSample.at(residual, unit)
 
     def whole(self, residual: NDArray[Any], unit: float, silos: Sequence[int]) -> None:
-        """Look at what arrived of the silos' noise in the whole sum: (values,)."""
+        """Take the residual of the whole sum, of these silos, in steps of `unit`: (values,)."""
         self._whole = _ResidualSample.at(residual, unit), list(silos)
 
     def items(self) -> dict[str, object]:
@@ -154,7 +160,7 @@ class ResidualMonitor:
     def _statistics(
         self, silos: list[int], samples: Sequence[_ResidualSample]
     ) -> dict[str, object]:
-        """Return what is sealed of the shares, each statistic as a list over silos, and the sum."""
+        """Return the statistics of the silos' residuals, as lists over silos, and of the sum."""
         first = samples[0]
         statistics: dict[str, object] = {
             "sums": len(first.sample),
@@ -204,8 +210,9 @@ class ResidualMonitor:
 class _ResidualSample:
     """Evenly spaced values of each sum of one residual, and statistics of all of them.
 
-    `steps` are integers (sums, values), `sample` the same in units; `squares` is of more values,
-    and `zeros` of all.  `equal` sums have the same noise as an earlier one.
+    `steps` are the sampled integers (sums, n / sums), `sample` the same in units.  `squares` is the
+    sum of squares of `squares_n` values, and `zeros` counts those that are 0 of all `values`.
+    `equal` sums have the same noise as an earlier one.
     """
 
     steps: NDArray[Any]
@@ -223,24 +230,24 @@ class _ResidualSample:
         equal = len(steps) - len({row.tobytes() for row in steps}) if len(steps) > 1 else 0
         zeros = table.size - int(np.count_nonzero(table))
         sample = np.asarray(steps * unit, np.float64)
-        # More values are squared than are kept: a sum of squares is cheap, a sample is sealed.
+        # More values than the sample has: a sum of squares is cheap.
         squared = table[:, :: max(1, -(-table.size // SQUARED_VALUES))] * unit
         squares = float(np.einsum("ij,ij->", squared, squared))
         return cls(steps, sample, table.size, zeros, equal, squares, squared.size)
 
     @property
     def pairs(self) -> int:
-        """How many sums stand in pairs."""
+        """The number of sums, rounded down to an even number."""
         return len(self.sample) // 2 * 2
 
 
 def _arrived(whole: _ResidualSample, silos: list[int]) -> dict[str, object]:
-    """Return of whose noise a sum is made, and how much of it was looked at."""
+    """Return the silos of a sum, the number of its values, and how many were sampled."""
     return {"silos": silos, "values": whole.values, "n": whole.sample.size}
 
 
 def _inner(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return the inner product of each row of one table with that of another."""
+    """Return the inner products of the rows of two tables (rows, n): (rows,)."""
     return np.asarray(np.einsum("ij,ij->i", first, second))
 
 
@@ -253,7 +260,7 @@ def _cosines(left: FloatArray, right: FloatArray) -> list[float | None]:
 
 
 def _alike(silos: Sequence[int], samples: FloatArray) -> dict[str, object] | None:
-    """Return the two silos whose noise is most alike."""
+    """Return the two silos with the largest cosine in size; None for one silo, or a zero row."""
     norms = np.sqrt(_inner(samples, samples))
     if len(silos) < 2 or not norms.all():
         return None
@@ -263,7 +270,7 @@ def _alike(silos: Sequence[int], samples: FloatArray) -> dict[str, object] | Non
 
 
 def every(sums: int, width: int) -> int:
-    """Return k, so that every k-th of so many sums is enough to look at.
+    """Return k such that every k-th of the sums, each (width,), makes a sample of about `SAMPLE`.
 
     >>> every(10, 31), every(100_000, 31), every(4, 1_000_000)
     (1, 1514, 4)

@@ -1,15 +1,16 @@
-"""The sum of what silos send: its interface, the sum in the clear, and the sum with noise.
+"""Aggregation of the silos' vectors: the interface, the sum in the clear, and the sum with noise.
 
-Silos add up integers, with their noise among them, so the sum is the same bit for bit whoever sees
-what on the way.  What the server sees stands in the log as `aggregation`:
+Silos send integers that contain their share of the noise, so the sum is the same, bit for bit, by
+whatever protocol it is computed.  The log states as `aggregation` what the server sees:
 
 plain                every silo's integers
 masked               only their sum, modulo 2^64 (`fl.secagg`)
-private-weighting    only the sum, under weights that nobody sees (`fl.uldp.weighting`, which has
-                     users to weight and not only silos to add up, and is asked by itself)
-shares               every silo sees the sum, and there is no server (`fl.aggregation.share_sums`)
-shuffle              units' messages without their senders (`fl.shuffling`, which a system that
-                     sends messages has by itself): silos have nothing to add up
+private-weighting    only the sum, under weights that nobody sees (`fl.uldp.weighting`; it weights
+                     users as well as summing over silos, and is called by itself)
+shares               nothing: every silo sees the sum, and there is no server
+                     (`fl.aggregation.share_sums`)
+shuffle              units' messages without their senders (`fl.shuffling`, which belongs to systems
+                     that send messages): silos have no vectors to sum
 """
 
 from __future__ import annotations
@@ -34,44 +35,44 @@ if TYPE_CHECKING:
     from .residuals import ResidualMonitor
 
 Silo: TypeAlias = Callable[[], IntArray]
-"""Called when it is the silo's turn: returns its integers (D,), its share of the noise added."""
+"""Called when it is the silo's turn: returns its integers (D,), with its share of the noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """What arrived: `total` (D,) of those silos that are in it."""
+    """A sum `total` (D,), of the vectors of `silos`."""
 
     total: IntArray
     silos: tuple[int, ...]
 
 
 class Aggregator(Protocol):
-    """Adds what silos send; one for a whole run."""
+    """Sums the vectors of silos; one object serves a whole run."""
 
     @property
     def security(self) -> records.Security | None:
-        """The parameters of its protocol, as the log states them; None in the clear."""
+        """The parameters of the protocol, as the log states them; None for sums in the clear."""
 
     @property
     def network(self) -> Network | None:
-        """Between whom messages travel; None in the clear."""
+        """The network of its parties; None for sums in the clear."""
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
-        """Return the sum of what the silos make in round `number`, vectors of `length`.
+        """Return the sum of the silos' vectors, of `length` integers each, in round `number`.
 
-        Raises `MissingParty` where too few arrive, `ProtocolFault` for what is against the rules,
-        and whatever a silo raises.
+        Raises `MissingParty` where too few silos send one, `ProtocolFault` for messages against the
+        protocol, and whatever a silo raises.
         """
 
 
 class PlainAggregator:
-    """The server sees what every silo sends, and adds it up."""
+    """Sums in the clear: the server sees the vector of every silo."""
 
     security: Final = None
     network: Final = None
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:  # noqa: ARG002
-        """Return the sum of what the silos make; all of them are in it."""
+        """Return the sum of the vectors of all silos; raises `ProtocolFault` for a wrong length."""
         total = np.zeros(length, np.int64)
         for index, silo in enumerate(silos):
             sent = silo()
@@ -92,7 +93,7 @@ class NoAggregator:
     network: Final = None
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:  # noqa: ARG002
-        """Refuse."""
+        """Raise `Unsupported`."""
         raise Unsupported(
             'aggregation = "shuffle" adds no vectors of silos up.',
             "A shuffler hands on the messages of units, which its analyzer sums.",
@@ -137,24 +138,25 @@ def noisy_sum(
 def _sent_and_shown(
     monitor: ResidualMonitor, grid: float, silo: int, share: Silo, total: IntArray
 ) -> IntArray:
-    """Return what a silo sends, and show the noise in it: what is sent less its exact total."""
+    """Return what a silo sends; show `monitor` its noise: what is sent minus the exact total."""
     sent = share()
-    if sent.shape == total.shape and sent.dtype == total.dtype:  # else whoever adds up refuses it
+    if sent.shape == total.shape and sent.dtype == total.dtype:  # else the aggregator refuses it
         monitor.share(silo, sent - total, grid)
     return sent
 
 
 def float_sum(by: Aggregator, number: int, rows: FloatArray) -> FloatArray:
-    """Return the sum of what each silo sends (silos, D), where that needs no more noise: (D,).
+    """Return the sum (D,) of the silos' `rows` (silos, D), to which no noise is added.
 
-    In the clear it is a sum of floats.  Under masks every number is rounded towards zero, on a
-    grid of 2^-40, or what 64 bits have room for with 128 silos and more; beyond 2^16 it is refused.
+    In the clear it is a sum of floats.  Otherwise every number is rounded towards zero to a
+    multiple of 2^-40, or of a coarser power of two where 128 or more silos would overflow 64 bits.
+    Raises `InvalidInput` for numbers beyond 2^16, and as `Aggregator.total` does.
     """
     if by.network is None:
         return np.asarray(np.sum(rows, axis=0))
     from ..crypto.fixed_point import FixedPoint
 
-    # Finer is refused by 64 bits: n numbers of up to 2^16 must add up within 63 of them.
+    # n numbers of up to 2^16 / step must sum to less than 2^63, so the step grows with n.
     step = 2.0 ** -min(40, 47 - len(rows).bit_length())
     point = FixedPoint(step=step, bound=2.0**16, terms=len(rows), modulus=2**64)
     silos = [partial(_encoded, point, row) for row in rows]

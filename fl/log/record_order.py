@@ -1,4 +1,4 @@
-"""The order in which records may stand: one state machine for the writer and for the verifier."""
+"""The order in which records may follow each other: one state machine for writer and verifier."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RecordOrder:
 
     @property
     def dangling(self) -> tuple[int, ...]:
-        """Intents without a release, aborted or not: each is spent."""
+        """The `seq` of each intent without a release, aborted or not: all count as spent."""
         return tuple(seq for seq in self.intents if seq not in self.releases)
 
     @property
@@ -77,7 +77,7 @@ class RecordOrder:
         return 1 + max((intent.round for intent in self.intents.values()), default=0)
 
     def progress(self) -> Progress | None:
-        """Return how far the run has come; None where it was never opened."""
+        """Return the progress of the run; None where it was never opened."""
         if self.opened is None:
             return None
         return Progress(self.opened, dict(self.intents), dict(self.releases), self.recoveries)
