@@ -1,11 +1,12 @@
-"""What a split of the noise costs, so that splits can be compared and the cheapest one be found.
+"""Costs of a split of the privacy budget over phases, by which the cheapest split is chosen.
 
-With noise multipliers n_i, scales c_i and rounds T_i of the phases whose noise is not fixed:
+With noise multipliers n_i, scales c_i and rounds T_i of the phases i whose noise is not fixed, so
+that c_i n_i is the noise that counts (its standard deviation, where c_i is the clip norm):
 
-variance    sum T_i (c_i n_i)^2    the variance that all rounds add
-deviation   sum T_i c_i n_i        the standard deviations of all rounds
-average     sum (c_i n_i)^2 / T_i  the variance of each phase's average over its rounds
-largest     max c_i n_i            the noisiest phase
+variance    sum T_i (c_i n_i)^2    variance of the sum over all rounds
+deviation   sum T_i c_i n_i        sum of the standard deviations of all rounds
+average     sum (c_i n_i)^2 / T_i  sum of the variances of each phase's mean over its rounds
+largest     max c_i n_i            largest standard deviation of a phase
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ..errors import InvalidInput
 from .phases import Phase
 
 Cost: TypeAlias = Callable[[Mapping[str, float]], float]
-"""From the noise multiplier of each phase, by name, to what the plan costs."""
+"""From the noise multiplier of each phase, by its name, to the cost of the plan; least is best."""
 
 _NamedCost: TypeAlias = Callable[[Sequence[float], Sequence[int]], float]
+"""From the standard deviations c_i n_i and the rounds T_i to the cost."""
 
 
 def _variance(noise: Sequence[float], rounds: Sequence[int]) -> float:
@@ -48,7 +50,7 @@ _COSTS: Final[Mapping[str, _NamedCost]] = {
 }
 
 NAMES: Final = tuple(_COSTS)
-"""The costs that have a name."""
+"""The names of the built-in costs."""
 
 
 def cost_of(cost: str | Cost, phases: Sequence[Phase]) -> Callable[[Sequence[float]], float]:
@@ -80,5 +82,5 @@ def cost_of(cost: str | Cost, phases: Sequence[Phase]) -> Callable[[Sequence[flo
 
 
 def name_of(cost: str | Cost) -> str:
-    """Return how a cost is called."""
+    """Return the name of a cost, for texts."""
     return cost if isinstance(cost, str) else getattr(cost, "__name__", "cost")

@@ -1,4 +1,4 @@
-"""Samples: who was drawn, how, and who knows it."""
+"""Hazards of sampling: a wrong sampler or rate, or an observer who knows the sample."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHUFFLE_EVENTS = (ev.Shuffle, ev.SampledShuffle)
     explains=True,
 )
 def shuffled_as_poisson(evidence: Evidence) -> RuleFinding | None:
-    """Fire where another sampler is stated as Poisson sampling."""
+    """Fire where rounds of another sampler are accounted as Poisson sampling."""
     bad = [
         kind
         for kind in evidence.kinds
@@ -49,7 +49,10 @@ def shuffled_as_poisson(evidence: Evidence) -> RuleFinding | None:
     explains=True,
 )
 def rate_mismatch(evidence: Evidence) -> RuleFinding | None:
-    """Fire where a rate is below batch / population, chosen / slots, or an event's below those."""
+    """Fire where a stated sampling rate, or that of a stated event, is below the facts' rate.
+
+    The facts give it as batch / population, or chosen / slots.
+    """
     bad, rates = [], (0.0, 0.0)
     for kind in evidence.kinds:
         facts, _ = reliable_facts(kind.facts, evidence.setting)
@@ -80,7 +83,7 @@ def rate_mismatch(evidence: Evidence) -> RuleFinding | None:
     explains=True,
 )
 def known_sample(evidence: Evidence) -> RuleFinding | None:
-    """Fire where amplification is stated against who knows the sample: server, silo, coalition."""
+    """Fire where amplification by sampling is stated against an observer who knows the sample."""
     coalitions = [name for name in evidence.observers if coalition_of(name) is not None]
     for observer in (SERVER, SILO, SILO_WITH_RECORDS, *coalitions):
         bad = [
@@ -121,7 +124,7 @@ def known_sample(evidence: Evidence) -> RuleFinding | None:
     explains=True,
 )
 def visible_messages(evidence: Evidence) -> RuleFinding | None:
-    """Fire where local messages are amplified although the log shows nobody who hides them."""
+    """Fire where messages are amplified, though the facts show no shuffler that hides senders."""
     bad = [
         kind
         for kind in evidence.kinds
@@ -147,5 +150,5 @@ def visible_messages(evidence: Evidence) -> RuleFinding | None:
 
 
 def _supported(evidence: Evidence, kind: RoundKind, observer: str) -> ev.Event:
-    """Return what the facts support: a shuffle only where they show one (`shuffled_messages`)."""
+    """Return the event that the facts support for an observer."""
     return evidence.seen(kind, observer).supported

@@ -1,8 +1,8 @@
 """Losses and their derivatives with respect to the logits, for many units at once.
 
-Each is a mean over the records of a batch, so its gradient is what a step of SGD subtracts.
-Shapes: logits (units, records, outputs); `share` (units, records), which is 1 / batch for the
-records of the batch and 0 for padding.
+A unit is what trains by itself, as a user's records in a silo.  The loss of a unit is the mean over
+the records of its batch.  Shapes: logits (units, records, outputs); `share` (units, records), the
+weight of each record in the mean: 1 / batch, and 0 for padding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Loss(Protocol):
-    """A loss.  `additive` says that a batch's loss is a sum over its records alone."""
+    """A loss; `additive` if it is a sum of terms of single records, as DP-SGD needs."""
 
     @property
     def additive(self) -> bool: ...
@@ -23,7 +23,7 @@ class Loss(Protocol):
         """Return the loss of each unit: (units,)."""
 
     def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-        """Return its derivative with respect to the logits, in their shape."""
+        """Return the derivative with respect to the logits, in their shape."""
 
 
 class BinaryCrossEntropy:
@@ -38,8 +38,9 @@ class BinaryCrossEntropy:
         return (each * share).sum(1)
 
     def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-        """Return (p - y) share."""
-        # Not torch.sigmoid: its last bit depends on where in memory a value lies.
+        """Return the derivative (p - y) share: (units, records, 1)."""
+        # p as softmax(logit, 0), not by torch.sigmoid, whose last bit depends on where in memory a
+        # value lies: then another unit's presence could change it.
         odds = torch.cat([logits, torch.zeros_like(logits)], 2)
         return (torch.softmax(odds, 2)[..., :1] - labels[..., None]) * share[..., None]
 
@@ -55,7 +56,7 @@ class CrossEntropy:
         return -(chosen * share).sum(1)
 
     def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-        """Return (softmax - one-hot) share."""
+        """Return the derivative (softmax(logits) - onehot(y)) share."""
         slope = torch.softmax(logits, 2)
         slope.scatter_add_(2, labels[..., None], -torch.ones_like(slope[..., :1]))
         return slope.mul_(share[..., None])
@@ -70,7 +71,7 @@ class CoxPartialLikelihood:
     mean, as in FLamby's loss, from which this differs only where times are tied: there FLamby's
     risk set is whatever its sort leaves.  A batch with no event, or one record, has loss 0.
 
-    It couples the records of a batch: there is no loss of one record alone.
+    It couples the records of a batch, so no record has a loss, or a gradient, of its own.
     """
 
     additive: Final = False
@@ -82,7 +83,7 @@ class CoxPartialLikelihood:
         return (share * event * (risk - score)).sum(1)
 
     def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-        """Return sum_i share_i event_i softmax(risk set of i)_j - share_j event_j."""
+        """Return sum_i share_i event_i softmax(scores in the risk set of i)_j - share_j event_j."""
         score, event = logits[..., 0], labels[..., 1].to(logits.dtype)
         weight = share * event
         within = torch.softmax(self._at_risk(score, labels, share), 2)
@@ -90,7 +91,10 @@ class CoxPartialLikelihood:
         return (pulled - weight)[..., None]
 
     def _at_risk(self, score: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-        """Return the scores of those at risk at each record's time, else -inf: (u, r, r)."""
+        """Return score j where record j is at risk at the time of record i, else -inf.
+
+        Shape (units, records i, records j); a record is always in its own risk set.
+        """
         time, present = labels[..., 0], share > 0
         later = (time[:, None, :] >= time[..., None]) & present[:, None, :]
         itself = torch.eye(time.shape[1], dtype=torch.bool, device=time.device)
