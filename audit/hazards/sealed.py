@@ -176,7 +176,7 @@ def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | No
 def _within(counts: object, silos: int, most: int) -> bool:
     if not isinstance(counts, list) or len(counts) != silos:
         return False
-    return all(isinstance(one, int) and 0 <= one <= most for one in counts)
+    return all(isinstance(count, int) and 0 <= count <= most for count in counts)
 
 
 def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | None:
