@@ -45,7 +45,7 @@ def canary_training(
 ) -> CanaryObservations:
     """Rehearse a system that clips what training gives for each user.
 
-    Such training is a `fl.training.local_training.Local`.
+    Such training is a `fl.training.local_training.LocalTraining`.
 
     Each unit has one record in every silo but that of the observer.  `clip` is the bound on a
     user's contribution, above 0 and finite; a canary's row is `CANARY_NORM_IN_CLIPS` clips long.

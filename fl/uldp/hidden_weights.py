@@ -7,7 +7,7 @@ c_su is user u's record count in silo s, capped by a public rule; the 1 in N_u i
 counted for every user (`weighting.counts`).  Weights are therefore slightly below n_su / N_u and
 sum to less than 1, and adding or removing a user moves the sum by less than C.  Updates are clipped
 as integers.  Every silo's noise is on the grid of the decrypted integers
-(`accountant.mechanisms.fine`), so no residue of the sum is free of noise.
+(`accountant.mechanisms.fine_grid_gaussian`), so no residue of the sum is free of noise.
 
 A silo does not learn which users were drawn: it trains on all of its users in every round, and
 those who were not drawn are weighted by an encrypted 0.
