@@ -21,6 +21,7 @@ from ...accountant import validate
 from ...accountant.account import account
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import as_neighbours
+from ...accountant.rootfinding import bisect
 from .binomial import Counts, level_of
 from .scaling import scaled
 from .tradeoff import TradeOff, trade_off
@@ -161,10 +162,14 @@ def smallest_rejected(
             high *= 2.0
         high *= 2.0
     low = high / 2.0
-    while high > low * (1.0 + FACTOR_PRECISION_RELATIVE):
-        middle = (low * high) ** 0.5
-        low, high = (low, middle) if tried(middle) else (middle, high)
-    return high  # the upper end, which was itself rejected
+    # The upper end, which was itself rejected.
+    return bisect(
+        lambda factor: not tried(factor),
+        low,
+        high,
+        stop=lambda low, high: high <= low * (1.0 + FACTOR_PRECISION_RELATIVE),
+        middle=lambda low, high: (low * high) ** 0.5,
+    )[1]
 
 
 def _protects_nobody(event: ev.Event, neighbours: str) -> bool:

@@ -25,6 +25,7 @@ import numpy as np
 
 from ... import validate
 from ...guarantee import Step
+from ...rootfinding import bisect
 from ..sums import MAX_TRANSFORM_POINTS, log_chernoff_excess, log_expected_excess
 from .profile import Profile
 from .randomizers import MAX_AMPLIFIED_LOSS, Blanket, Randomizer
@@ -99,13 +100,18 @@ def _without_far_losses(
 
     # Delta is at most about where the Chernoff bound of the sum equals what is left out.
     low, high = float(MIN_OUTSIDE_LOG10), min(max(most / LOG_10, MIN_OUTSIDE_LOG10 + 1.0), -0.5)
-    while high - low > 0.5:
-        middle = max(0.5 * (low + high), 2.0 * high)  # nearer to the top, where answers are
-        log_sum = log_chernoff_excess(*truncated(middle).terms(epsilon), users)
-        if log_sum - math.log(users) > middle * LOG_10:
-            low = middle
-        else:
-            high = middle
+
+    def sum_is_larger(exponent: float) -> bool:
+        log_sum = log_chernoff_excess(*truncated(exponent).terms(epsilon), users)
+        return log_sum - math.log(users) > exponent * LOG_10
+
+    low, high = bisect(
+        sum_is_larger,
+        low,
+        high,
+        stop=lambda low, high: high - low <= 0.5,
+        middle=lambda low, high: max(0.5 * (low + high), 2.0 * high),  # where answers are
+    )
     best, exponent = math.inf, high - 3.5
     # Each try is a bound; the next leaves out about as much as the last answer suggests.
     for _ in range(4):
