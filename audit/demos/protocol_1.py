@@ -57,7 +57,7 @@ def one_round(
     """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
     from ...fl.parties.network import SERVER
     from ...fl.uldp.weighting.published_messages import Updates, wide
-    from ..attacks import transcripts
+    from ..attack_methods import transcripts
 
     silos, _, size = deltas.shape
     noise = rng.normal(0.0, NOISE * PROTOCOL_CLIP / math.sqrt(silos), (silos, size))

@@ -21,7 +21,7 @@ from . import (
     statements,
     units,
 )
-from .hazard import RULES, Hazard, Rule
+from .rule import RULES, Hazard, Rule
 
 __all__ = ["RULES", "Hazard", "Looked", "Rule", "hazards_in", "looked_for", "worst_first"]
 

@@ -16,7 +16,7 @@ from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sealed
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
-from .hazard import Hazard, rounds
+from .rule import Hazard, rounds
 from .sidecar import misfits
 
 COUNT_ITEMS: Final = ("joined", "sampled")

@@ -104,7 +104,7 @@ def protocol():
 
 def test_the_sum_is_the_published_one(protocol) -> None:
     """What the server decrypts is the noise-free sum plus a multiple of C_LCM."""
-    from privplan.audit.attacks import transcripts
+    from privplan.audit.attack_methods import transcripts
     from privplan.audit.demos import noise_free_residue as residue
 
     session = protocol.one_session()

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.attacks.membership import Trials
-from privplan.audit.attacks.membership.trials import area, hits, unsupported
+from privplan.audit.attack_methods.membership import Trials
+from privplan.audit.attack_methods.membership.trials import area, hits, unsupported
 
 USERS, TARGETS = 60, 10
 

@@ -23,7 +23,7 @@ from privplan.accountant.mechanisms import (
     RoundDescription,
 )
 from privplan.accountant.randomness import Streams
-from privplan.audit.attacks.masks import reused_keystream
+from privplan.audit.attack_methods.masks import reused_keystream
 from privplan.fl.crypto.sealed_box import BOX_BYTES, BoxKey, sealed
 from privplan.fl.shuffling import Shuffling, Terms
 from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes
