@@ -25,7 +25,8 @@ from . import (  # noqa: F401  (they enter their events)
     shuffled,
     tuning,
 )
-from .conversion import Divergence, best_delta, best_epsilon
+from .conversion import best_delta, best_epsilon
+from .order_search import Divergence
 from .curves import Curve, curve
 from .moments import RENYI_OUTWARD_FACTOR
 
