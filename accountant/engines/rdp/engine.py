@@ -26,9 +26,9 @@ from . import (  # noqa: F401  (they enter their events)
     tuning,
 )
 from .conversion import best_delta, best_epsilon
-from .order_search import Divergence
 from .curves import Curve, curve
 from .moments import RENYI_OUTWARD_FACTOR
+from .order_search import Divergence
 
 _COMPOSITION_SOURCE = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
 _BY_DEFINITION = "by definition"
