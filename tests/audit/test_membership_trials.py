@@ -61,6 +61,7 @@ def test_the_interval_of_the_area_covers(effects):
     assert covered(200, **effects)[0] >= 0.90
 
 
+@pytest.mark.slow
 def test_records_of_one_person_taken_as_independent_would_not():
     ours, naive = covered(200, each=8, person=1.0)
     assert ours >= 0.90
