@@ -1,4 +1,7 @@
-"""Is this log whole, in order and unchanged?"""
+"""Verification of a log: is its hash chain whole, in order and unchanged?
+
+Verification reads no budget: a log can be unchanged and still claim too much.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,19 @@ if TYPE_CHECKING:
 
 
 _KEY_DIGITS_SHOWN: Final = 8
-"""Digits of a key that are shown."""
+"""Hexadecimal digits of a public key that are printed."""
 
 Checked = Literal["chain only", "chain and head", "chain and key"]
-"""Against what a log was held; `privplan explain log` says what each excludes."""
+"""What a log was checked against; `privplan explain log` says what each excludes."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The signatures of a log: by which public `keys` (hex), and up to which line.
+    """The signatures of a log: by public `keys` (hex), over lines 1 to `lines`.
 
-    `checked` says against which key they hold: the one that was `given`, the one `beside` each of
-    them, whose owner is not known, or `none`, as the package that checks them is not installed.
+    `checked` says which key they were verified with: the one that was `given`; the one `beside`
+    each signature in the log, whose owner is not known; or `none`, because the package
+    cryptography is not installed.
     """
 
     keys: tuple[str, ...]
@@ -51,17 +55,21 @@ class Signature:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a log turned out to be.
+    """The result of verifying a log.
 
-    `records` lines are good, and `head` is the hash of the last of them.  `complete` says that
-    the run was closed and that nothing is wrong.  `first_bad` is the number of the first bad line
-    and what is wrong with it; `torn` a last line that was cut off.  `dangling` are the intents
-    without a release, all of them spent.
-
-    `anchor` is the number of the line with the expected head; None where none was expected or it
-    was not found (`problem` tells).  `signed` is the number of the last line that a good signature
-    covers, 0 for none, None where no key was given.  `signature` is what stands there, whoever's
-    key it is; `mismatch` says how the log does not fit the head or the key that was given.
+    - `records`: the number of good lines; `head`: the hash of the last of them, None if none is.
+    - `complete`: the run was closed, and nothing is wrong.
+    - `first_bad`: the number of the first bad line, and what is wrong with it.
+    - `torn`: a last line that was cut off while it was written.
+    - `opened`: the opening record of the run; `recoveries`: how often the run was resumed.
+    - `dangling`: the intents without a release; the budget counts each of them as spent.
+    - `anchor`: the number of the line with the expected head; None where no head was expected, or
+      where no line has it (then `problem` says so).
+    - `signed`: the number of the last line that a signature of the given key covers; 0 where there
+      is none, None where no key was given.
+    - `problem`: what is wrong, in words; None where nothing is.
+    - `signature`: the signatures in the log, by whatever key.
+    - `mismatch`: how the log disagrees with the head or the key that was given.
     """
 
     records: int
@@ -80,7 +88,7 @@ class Verification:
 
     @property
     def checked(self) -> Checked:
-        """Against what the log was held, and fits."""
+        """What the log was checked against and agrees with; the key before the head."""
         if self.first_bad is None and self.mismatch is None:
             if self.signed is not None:
                 return "chain and key"
@@ -90,19 +98,19 @@ class Verification:
 
     @property
     def up_to(self) -> int | None:
-        """The last line that a head covers, where others follow; None where it covers all."""
+        """The line of the expected head, where lines follow that it does not cover; else None."""
         if self.checked != "chain and head" or self.anchor == self.records:
             return None
         return self.anchor
 
     @property
     def unbegun(self) -> bool:
-        """Whether the log has no whole line, so that no run was begun: not bad, and no run."""
+        """Whether the log has no whole line: it is not bad, but no run was begun."""
         return self.records == 0 and self.first_bad is None
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong; a run that is not closed is not wrong."""
+        """Whether nothing is wrong; a run that was not closed is not wrong."""
         return self.problem is None
 
 
@@ -113,57 +121,60 @@ def verify(
     expected_head: str | None = None,
     each: Callable[[Line], None] | None = None,
 ) -> Verification:
-    """Check the log in a folder, and name the first bad line.
+    """Verify the log in a folder up to its first bad line.
 
-    `expected_head` is a hash that was kept elsewhere, or its first 32 digits or more: some line
-    must have it, so whole lines that were cut off at the end are missed.  With `public_key`, every
-    signature must be of that key, there must be one, and one must cover all lines, so that nobody
-    else adds any.  Without, signatures are held against the keys that stand beside them.  `each`
-    is handed every good line, in the same pass.
+    The hash chain alone does not show whole lines that were cut off at the end, nor a log that was
+    rewritten from its first line.  `expected_head` is a hash of a line that was stored elsewhere,
+    or its first 32 hexadecimal digits or more: some line must have it.  With `public_key` there
+    must be a signature, every one must be by that key, and one must cover all lines, so that
+    nobody else can add any.  Without it, each signature is verified with the key beside it in the
+    log.  `each` is called with every good line, in the same pass.
 
-    Raises `InvalidInput` where there is no log or `expected_head` is no hash, `MissingExtra` for a
-    key without `cryptography`.  A bad log is not an error: it is the answer.
+    Raises `InvalidInput` where there is no log or `expected_head` is no hash, and `MissingExtra`
+    for a key where the package cryptography is not installed.  A bad log raises nothing: the
+    result says what is wrong.
     """
-    check = Anchors(public_key, expected_head)
+    anchors = Anchors(public_key, expected_head)
     scan = Scan(folder)
     bad: tuple[int, str] | None = None
     try:
         for line in scan:
-            check.take(line, scan.path)
+            anchors.take(line, scan.path)
             if each is not None:
                 each(line)
     except BadLine as error:
         bad = (error.number, error.reason)
-    # A bad line is named before a mismatch: it may be the reason for it.
-    mismatch = check.mismatch()
+    # A bad line is named first: it may be the reason for a mismatch of the head or the key.
+    mismatch = anchors.mismatch()
     problem = _problem(scan, bad) or mismatch
     return Verification(
-        records=check.records,
-        head=check.head,
-        complete=scan.course.closed and problem is None,
+        records=anchors.records,
+        head=anchors.head,
+        complete=scan.record_order.closed and problem is None,
         first_bad=bad,
         torn=scan.torn,
-        opened=scan.course.opened,
-        dangling=scan.course.dangling,
-        recoveries=scan.course.recoveries,
-        anchor=check.anchor,
-        signed=check.signed,
+        opened=scan.record_order.opened,
+        dangling=scan.record_order.dangling,
+        recoveries=scan.record_order.recoveries,
+        anchor=anchors.anchor,
+        signed=anchors.signed,
         problem=problem,
-        signature=_signature(check),
+        signature=_signature(anchors),
         mismatch=mismatch,
     )
 
 
-def _signature(check: Anchors) -> Signature | None:
-    """Return the signatures that were met; None where there is none."""
-    if not check.keys:
+def _signature(anchors: Anchors) -> Signature | None:
+    """Return the signatures in the log; None where there is none."""
+    if not anchors.keys:
         return None
-    beside: Literal["beside", "none"] = "beside" if check.checkable else "none"
-    checked = beside if check.key is None else "given"
-    return Signature(tuple(dict.fromkeys(check.keys)), check.covered, checked)
+    without_key: Literal["beside", "none"] = "beside" if anchors.checkable else "none"
+    checked = without_key if anchors.key is None else "given"
+    return Signature(tuple(dict.fromkeys(anchors.keys)), anchors.covered, checked)
 
 
 def _problem(scan: Scan, bad: tuple[int, str] | None) -> str | None:
+    """Return the bad or the torn line in words; None where there is neither."""
     if bad is not None:
         return f"line {bad[0]} is bad: {bad[1]}"
     if scan.torn is not None:

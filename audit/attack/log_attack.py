@@ -23,7 +23,7 @@ import numpy as np
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
-from ...fl.log import BadLine, LogWriter, Sealed, read
+from ...fl.log import BadLine, LogWriter, Sidecar, read
 from ...fl.log.canonical import SEALED
 from ...fl.log.reader import log_of
 from ...fl.log.signing import OTHER_KEY
@@ -34,7 +34,7 @@ from ..configuration.logged_settings import path_in, require_same_file, settings
 from ..edits import require_unedited
 from ..hazards.sidecar import require_fitting
 from ..ledger import Entry, Ledger
-from ..ledger.commitments import require_whole
+from ..ledger.commitments import require_commitments
 from ..measurement import Measurement, Tier
 from ..results import append_results, results_in
 from ..verify import Verification, verify
@@ -97,7 +97,7 @@ def attack(
     require_unedited(path)
     settings = settings_in(opened)
     require_as_configured(ledger)
-    require_whole(ledger)
+    require_commitments(ledger)
     require_same_file(path, opened)
     attack_run = _Attack(
         folder=path,
@@ -309,7 +309,7 @@ class _Attack:
         """Raise `InvalidInput` for other records than those of the run, if that can be told."""
         item = None
         if self.opened.dataset is not None and (self.folder / SEALED).is_file():
-            item = Sealed.read(self.folder).opening(self.opened.dataset)
+            item = Sidecar.read(self.folder).opening(self.opened.dataset)
         if item is None:
             self.warnings.append(
                 "It could not be checked that these are the records of the run: the sealed sidecar "

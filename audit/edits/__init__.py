@@ -1,7 +1,7 @@
-"""What no run writes: a log that contradicts itself, or the files beside it.
+"""Edited logs: contradictions within a log, or with the files beside it, that no run leaves.
 
-It is looked at wherever a log is judged, before anything is accounted for.  That a log holds
-together proves nothing by itself: its owner can write one of a run that never was.
+They are looked for wherever a log is judged, before its budget is computed.  Their absence proves
+nothing: the owner of a log can write a consistent one of a run that never took place.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = [
     "require_unedited",
 ]
 
-_ROOMS = (round_numbers, models, streams, repeats, close_record)
-"""Loaded so that their rules are entered."""
+_RULE_MODULES = (round_numbers, models, streams, repeats, close_record)
+"""Imported so that their rules are registered."""
 
 
 @exactly_named()
@@ -41,7 +41,7 @@ def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
     if not entries:
         return ()
     history = History(Ledger.of(entries))
-    outcomes = [rule.applied(history) for rule in EDITS.values()]
+    outcomes = [rule.apply(history) for rule in EDITS.values()]
     contradictions = tuple(outcome for outcome in outcomes if isinstance(outcome, Contradiction))
     return (*contradictions, *folder_contradictions(folder, history))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .edit_rule import EditFinding, History, NotStated, edit
+from .edit_rule import EditFinding, History, NotStated, edit_rule
 from .models import DIGEST_DIGITS_SHOWN
 
 
-@edit(
+@edit_rule(
     "close-mismatch",
     why="The last line counts the releases, repeats the plan and names the model that the last of "
     "them left. Where it says otherwise, it belongs to another log, or lines were cut out.",

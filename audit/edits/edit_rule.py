@@ -1,7 +1,7 @@
-"""What no run writes: how a rule that looks for it is entered, and what it returns.
+"""Rules that detect edited logs: their registration by `edit_rule`, and their results.
 
-These rules read a log, and compute nothing of its budget: `audit log` looks with them too, and
-stays quick.
+A rule reads the log for something that no run of privplan writes.  It computes no budget, so that
+`audit log`, which applies these rules too, stays quick.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .lineage import Lineage
 
 @dataclass(frozen=True)
 class EditFinding:
-    """What a rule saw: one sentence, and the lines."""
+    """A contradiction that a rule found: `what` in one sentence, and the numbers of its `lines`."""
 
     what: str
     lines: tuple[int, ...] = ()
@@ -25,9 +25,10 @@ class EditFinding:
 
 @dataclass(frozen=True)
 class NotStated:
-    """What a rule could not look at, in one sentence: neither a fault nor a sign that all is well.
+    """A rule could not be checked: `what` says in one sentence which fact the log lacks.
 
-    The log lacks a fact that the rule compares: an older version wrote it, or another program.
+    An older version or another program wrote the log.  This is neither a contradiction nor
+    evidence that there is none.
     """
 
     what: str
@@ -35,7 +36,10 @@ class NotStated:
 
 @dataclass(frozen=True)
 class Contradiction:
-    """What cannot stand in a log, or beside it, as a run left them."""
+    """Something in a log, or in the files beside it, that no run can have left there.
+
+    `id` is that of the rule; `what` was found in which `lines`, `why` it matters, and `next_step`.
+    """
 
     id: str
     what: str
@@ -44,7 +48,7 @@ class Contradiction:
     lines: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Return it as a JSON object, with the first ten lines and how many there are."""
+        """Return a JSON object, with the numbers of the first ten lines, and how many there are."""
         return {
             "id": self.id,
             "what": self.what,
@@ -57,45 +61,46 @@ class Contradiction:
 
 @dataclass
 class History:
-    """A log, and which models its rounds start from and leave."""
+    """What the rules read of a log: its ledger, and the lineage of its models."""
 
     ledger: Ledger
 
     @cached_property
     def lineage(self) -> Lineage:
-        """Which models the rounds start from and leave."""
+        """From model to model: which one each round starts from, and which it releases."""
         return Lineage.of(self.ledger)
 
 
 EditCheck = Callable[[History], EditFinding | NotStated | None]
+"""The check of a rule; None where it finds nothing."""
 
 
 @dataclass(frozen=True)
 class EditRule:
-    """A rule: its stable `id`, why it matters, what to do, and how it looks."""
+    """A rule: its stable `id`, why a finding matters, what to do then, and the check itself."""
 
     id: str
     why: str
     next_step: str
-    look: EditCheck
+    check: EditCheck
 
-    def applied(self, history: History) -> Contradiction | NotStated | None:
-        """Return the contradiction, if there is one, or what could not be looked at."""
-        seen = self.look(history)
-        if seen is None or isinstance(seen, NotStated):
-            return seen
-        return Contradiction(self.id, seen.what, self.why, self.next_step, seen.lines)
+    def apply(self, history: History) -> Contradiction | NotStated | None:
+        """Return the contradiction that the check finds, or that it cannot be made; else None."""
+        finding = self.check(history)
+        if finding is None or isinstance(finding, NotStated):
+            return finding
+        return Contradiction(self.id, finding.what, self.why, self.next_step, finding.lines)
 
 
 EDITS: Final[dict[str, EditRule]] = {}
-"""Every rule by its id."""
+"""Every registered rule by its id, in the order of registration."""
 
 
-def edit(name: str, *, why: str, next_step: str) -> Callable[[EditCheck], EditCheck]:
-    """Return a decorator that enters a rule under its id."""
+def edit_rule(name: str, *, why: str, next_step: str) -> Callable[[EditCheck], EditCheck]:
+    """Return a decorator that registers a check as the rule with the id `name`."""
 
-    def enter(look: EditCheck) -> EditCheck:
-        EDITS[name] = EditRule(name, why, next_step, look)
-        return look
+    def register(check: EditCheck) -> EditCheck:
+        EDITS[name] = EditRule(name, why, next_step, check)
+        return check
 
-    return enter
+    return register

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ledger.phases import configured_value, models_of, training_of
-from .edit_rule import EditFinding, History, NotStated, edit
+from .edit_rule import EditFinding, History, NotStated, edit_rule
 from .lineage import Lineage, stateless
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
         return NotStated(f"{question}: nothing here says {missing}.")
 
 
-@edit(
+@edit_rule(
     "foreign-first-model",
     why="The first round starts from a public model, which the configuration and the code give. "
     "Another one was trained: rounds before it are not in the log.",
@@ -102,7 +102,7 @@ def _model_size(history: History) -> int | None:
     return initial_size(model, data)
 
 
-@edit(
+@edit_rule(
     "foreign-length",
     why="A round of training releases one noisy number for each parameter of the model, which the "
     "configuration gives. Other numbers of them belong to another run, or to none.",
@@ -137,7 +137,7 @@ def foreign_length(history: History) -> EditFinding | NotStated | None:
     )
 
 
-@edit(
+@edit_rule(
     "broken-lineage",
     why="A round starts from the model that the last one released, or, after a recovery, from the "
     "one that this release started from. Rounds in between were cut out, or lines of two logs put "

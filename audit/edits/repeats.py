@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ledger.phases import draws_noise, training_of
-from .edit_rule import EditFinding, History, edit
+from .edit_rule import EditFinding, History, edit_rule
 
 
-@edit(
+@edit_rule(
     "repeated-release",
     why="A sum with fresh noise never comes out twice, nor does a model that was moved by one, nor "
     "a commitment with fresh randomness. Lines were copied, or noise was used again.",

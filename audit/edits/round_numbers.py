@@ -13,7 +13,7 @@ from itertools import accumulate, groupby, zip_longest
 
 from ..ledger.entries import SpentIntent
 from ..ledger.phases import configured_value, moments_of, training_of
-from .edit_rule import EditFinding, History, NotStated, edit
+from .edit_rule import EditFinding, History, NotStated, edit_rule
 
 _RESTORE_ROUNDS = (
     "Take the log from a copy that nobody has touched; what was cut out is spent all the "
@@ -21,7 +21,7 @@ _RESTORE_ROUNDS = (
 _RESTORE_ROUNDS += "same, and is not in the numbers here."
 
 
-@edit(
+@edit_rule(
     "missing-rounds",
     why="A run numbers its rounds without gaps or repeats, those too that were lost. Where numbers "
     "are missing, lines were cut out of the log or put into it.",
@@ -45,7 +45,7 @@ def missing_rounds(history: History) -> EditFinding | None:
     return None
 
 
-@edit(
+@edit_rule(
     "uneven-rounds",
     why="A round that announces several releases announces the same ones every time. Where one is "
     "missing, its lines were cut out; it is spent all the same.",
@@ -93,7 +93,7 @@ def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> EditFind
     )
 
 
-@edit(
+@edit_rule(
     "recovery-mismatch",
     why="A start after a crash says with which round it goes on. Another number belongs to another "
     "log: rounds before it were cut out or put in.",
@@ -116,7 +116,7 @@ def recovery_mismatch(history: History) -> EditFinding | None:
     return None
 
 
-@edit(
+@edit_rule(
     "unknown-evaluation",
     why="Only a released model is measured. A measurement of a round that is not there was left "
     "behind by lines that were cut out.",
@@ -145,7 +145,7 @@ def unknown_evaluation(history: History) -> EditFinding | None:
     )
 
 
-@edit(
+@edit_rule(
     "repeated-evaluation",
     why="A run measures each model once, when it has released it; only a start after a crash "
     "measures one again. Lines were copied, moved, or put in the place of others.",
@@ -171,7 +171,7 @@ def repeated_evaluation(history: History) -> EditFinding | None:
     return None
 
 
-@edit(
+@edit_rule(
     "missing-moments",
     why="The configuration normalises features by private moments, which are released before the "
     "first round and cost as much as one.",

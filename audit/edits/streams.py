@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ...accountant.records import RoundIntent, RoundRelease
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import CONTINUOUS_FAMILIES, configured_value
-from .edit_rule import EditFinding, History, edit
+from .edit_rule import EditFinding, History, edit_rule
 
 _RESTORE_STREAMS = (
     "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
@@ -54,7 +54,7 @@ def _segments(ledger: Ledger) -> list[_Segment]:
     return segments
 
 
-@edit(
+@edit_rule(
     "broken-streams",
     why="A stream is read from its first byte, and releases state all that they draw. Bytes that "
     "no release states belong to rounds that were cut out.",
@@ -140,7 +140,7 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
             reached, line = max(reached, last), number
 
 
-@edit(
+@edit_rule(
     "missing-recovery",
     why="An intent that is neither released nor aborted was cut off, and an abort ends a run: a "
     "recovery follows. Streams are new after it, and only then. Otherwise lines were cut out, put "

@@ -23,7 +23,7 @@ from . import (
 )
 from .rule import RULES, Hazard, Rule
 
-__all__ = ["RULES", "Hazard", "Looked", "Rule", "hazards_in", "looked_for", "worst_first"]
+__all__ = ["RULES", "Hazard", "HazardSearch", "Rule", "hazards_in", "search_hazards", "worst_first"]
 
 _RULE_MODULES = (
     *(units, contribution_bounds, configuration_mismatch, run_course, edited_log, noise),
@@ -33,7 +33,7 @@ _RULE_MODULES = (
 
 _POSITION = {module.__name__: position for position, module in enumerate(_RULE_MODULES)}
 RULES_LISTED: Final = tuple(
-    sorted(RULES.values(), key=lambda entered: _POSITION[entered.look.__module__])
+    sorted(RULES.values(), key=lambda rule: _POSITION[rule.check.__module__])
 )
 
 _SEVERITY_ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -58,7 +58,7 @@ def search_hazards(evidence: Evidence) -> HazardSearch:
     A mismatch of events that another rule explains, line by line, is not repeated; that there is no
     number is said only where no other error says why.
     """
-    outcomes = {rule.id: rule.applied(evidence) for rule in RULES_LISTED}
+    outcomes = {rule.id: rule.apply(evidence) for rule in RULES_LISTED}
     hazards = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Hazard)}
     silent = tuple(outcome.what for outcome in outcomes.values() if isinstance(outcome, NotStated))
     # An error that names the fact behind a stated event takes the place of the bare mismatch.

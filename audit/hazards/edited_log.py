@@ -31,13 +31,13 @@ def _hazard(contradiction: Contradiction) -> Hazard:
 
 
 def _looking(edit: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | None]:
-    def look(evidence: Evidence) -> RuleFinding | NotStated | None:
-        finding = edit.look(evidence.history)
+    def check(evidence: Evidence) -> RuleFinding | NotStated | None:
+        finding = edit.check(evidence.history)
         if finding is None or isinstance(finding, NotStated):
             return finding
         return RuleFinding(finding.what, finding.lines)
 
-    return look
+    return check
 
 
 for _edit in EDITS.values():

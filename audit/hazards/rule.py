@@ -18,7 +18,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class RuleFinding:
-    """What a rule saw: one sentence, the lines, and what the log supports all the same.
+    """A hazard that a rule found: one sentence, its lines, and what the log still supports.
 
     `epsilon` is None where the rule changes no number, or where nothing is left to support.
     `severity` replaces the rule's own.
@@ -61,21 +61,21 @@ RuleCheck = Callable[[Evidence], RuleFinding | NotStated | None]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its stable `id`, how bad it is, why it matters, what to do, and how it looks.
+    """A rule: its stable `id`, its severity, why a finding matters, what to do, and its check.
 
-    `explains` says that it gives the reason why a stated event is not what the facts support.
+    `explains` says that the rule gives the reason why a stated event is not what the facts support.
     """
 
     id: str
     severity: Severity
     why: str
     next_step: str
-    look: RuleCheck
+    check: RuleCheck
     explains: bool = False
 
-    def applied(self, evidence: Evidence) -> Hazard | NotStated | None:
-        """Return the hazard, if there is one, or what could not be looked at."""
-        finding = self.look(evidence)
+    def apply(self, evidence: Evidence) -> Hazard | NotStated | None:
+        """Return the hazard that the check finds, or that it cannot be made; else None."""
+        finding = self.check(evidence)
         if finding is None or isinstance(finding, NotStated):
             return finding
         # A finding may be graver or milder than its rule, as the facts of the log say.
@@ -97,13 +97,13 @@ RULES: Final[dict[str, Rule]] = {}
 def rule(
     name: str, severity: Severity, *, why: str, next_step: str, explains: bool = False
 ) -> Callable[[RuleCheck], RuleCheck]:
-    """Return a decorator that enters a rule under its id."""
+    """Return a decorator that registers a check as the rule with the id `name`."""
 
-    def enter(look: RuleCheck) -> RuleCheck:
-        RULES[name] = Rule(name, severity, why, next_step, look, explains)
-        return look
+    def register(check: RuleCheck) -> RuleCheck:
+        RULES[name] = Rule(name, severity, why, next_step, check, explains)
+        return check
 
-    return enter
+    return register
 
 
 # --- what rules share ---------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Final
 
 from ...accountant.records import Noise, RoundRelease
 from ...fl.declarations.sealed_items import RESIDUALS
-from ...fl.log import Sealed
+from ...fl.log import Sidecar
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 from .rule import Hazard, rounds
@@ -68,7 +68,7 @@ def sealed_hazards(
     user, are at most ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no
     sidecar, or where an item does not fit its own commitment.
     """
-    sidecar = Sealed.read(folder)
+    sidecar = Sidecar.read(folder)
     known = {item.commitment: item.value for item in sidecar.items}
     drawn: dict[tuple[int, float], list[tuple[int, int]]] = {}
     for kind in evidence.kinds:

@@ -13,12 +13,12 @@ from pathlib import Path
 from ...accountant.errors import InvalidInput
 from ...accountant.records import release_binding
 from ...fl.declarations.sealed_items import NOISE
-from ...fl.log import Sealed
+from ...fl.log import Sidecar
 from ..ledger.entries import Ledger
 from .rule import Hazard, rounds
 
 
-def misfits(ledger: Ledger, sealed: Sealed, folder: str | Path) -> tuple[Hazard, ...]:
+def misfits(ledger: Ledger, sealed: Sidecar, folder: str | Path) -> tuple[Hazard, ...]:
     """Return how the sidecar and the log of a folder do not belong together.
 
     Raises `BadLine` for a bad log.
@@ -33,13 +33,13 @@ def misfits(ledger: Ledger, sealed: Sealed, folder: str | Path) -> tuple[Hazard,
     return tuple(hazard for hazard in hazards if hazard is not None)
 
 
-def require_fitting(ledger: Ledger, folder: str | Path) -> Sealed:
+def require_fitting(ledger: Ledger, folder: str | Path) -> Sidecar:
     """Return the sidecar of a folder.
 
     Raises `InvalidInput` where there is none, or where it does not belong to the log; what a
     machine that failed took with it is no such error.  Raises `BadLine` for a bad log.
     """
-    sealed = Sealed.read(folder)
+    sealed = Sidecar.read(folder)
     for hazard in misfits(ledger, sealed, folder):
         if hazard.severity == "error":
             raise InvalidInput(
@@ -74,7 +74,7 @@ def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...
     return tuple(lines)
 
 
-def uncommitted(ledger: Ledger, sealed: Sealed) -> tuple[int, ...]:
+def uncommitted(ledger: Ledger, sealed: Sidecar) -> tuple[int, ...]:
     """Return the intents (`seq`) of releases that items speak of, and no line commits to.
 
     An item is sealed just before its release is written.  So a run that was cut off in between

@@ -1,4 +1,8 @@
-"""What each release should have sealed, by the first line of its log, and what it lacks."""
+"""Missing commitments: sealed items that a log's opening announces and its releases lack.
+
+A release states a commitment to each item that its run wrote into the sealed sidecar.  Where one
+was taken out of the log, the item can no longer be checked.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +14,28 @@ from ...accountant.errors import InvalidInput
 from .entries import Ledger
 
 SEALED_ITEMS_NOT_STATED: Final = "which items each round seals"
-"""What an earlier log does not say."""
+"""The fact that logs of earlier versions do not state, in words."""
 
 
 @dataclass(frozen=True)
 class MissingCommitments:
-    """A line that lacks commitments to these items."""
+    """Line `line` of the log lacks commitments to the items `names`."""
 
     line: int
     names: tuple[str, ...]
 
 
 def not_stated(ledger: Ledger) -> tuple[str, ...]:
-    """Return what the rules about sealed items need, and this log does not say."""
+    """Return the facts about sealed items that this log does not state; () for none."""
     return () if ledger.opened.sealed is not None else (SEALED_ITEMS_NOT_STATED,)
 
 
 def missing_commitments(ledger: Ledger) -> tuple[MissingCommitments, ...]:
-    """Return the lines that lack a commitment.
+    """Return the lines that lack a commitment, in order; the opening may lack that to its data.
 
-    The first line says, by phase, what every release seals.  Where it does not, as an earlier
-    version wrote it, releases of one phase must seal the same.
+    The opening states, for each phase, the items that every release seals.  Logs of earlier
+    versions do not state them: there all releases of a phase must seal the same items, so an item
+    that every release lacks is not noticed.
     """
     return tuple(_missing_commitments(ledger))
 
@@ -39,9 +44,8 @@ def _missing_commitments(ledger: Ledger) -> Iterator[MissingCommitments]:
     announced = ledger.opened.sealed
     if announced is not None and ledger.opened.dataset is None:
         yield MissingCommitments(1, ("dataset",))
-    # Earlier versions: whatever one release of a phase seals, all of them must.
-    if announced is None:
-        announced = _of_any(ledger)
+    if announced is None:  # a log of an earlier version
+        announced = _items_by_phase(ledger)
     for spent in ledger.spent:
         needed = announced.get(spent.intent.phase, ())
         for line, release in spent.releases:
@@ -50,8 +54,8 @@ def _missing_commitments(ledger: Ledger) -> Iterator[MissingCommitments]:
                 yield MissingCommitments(line, lacking)
 
 
-def _of_any(ledger: Ledger) -> dict[str, tuple[str, ...]]:
-    """Return what any release of each phase seals."""
+def _items_by_phase(ledger: Ledger) -> dict[str, tuple[str, ...]]:
+    """Return for each phase the items that at least one of its releases seals."""
     sealed_names: dict[str, set[str]] = {}
     for spent in ledger.spent:
         for _, release in spent.releases:
@@ -59,8 +63,8 @@ def _of_any(ledger: Ledger) -> dict[str, tuple[str, ...]]:
     return {phase: tuple(sorted(names)) for phase, names in sealed_names.items()}
 
 
-def require_whole(ledger: Ledger) -> None:
-    """Raise `InvalidInput` where a line lacks a commitment that it must have."""
+def require_commitments(ledger: Ledger) -> None:
+    """Raise `InvalidInput` for the first line that lacks a commitment."""
     lacking = missing_commitments(ledger)
     if lacking:
         raise InvalidInput(

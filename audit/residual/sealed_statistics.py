@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RoundIntent, RoundRelease, RunOpen
 from ...fl.aggregation import clip_check, residuals
-from ...fl.log import Line, Sealed, read
+from ...fl.log import Line, Sidecar, read
 from ..hazards.sidecar import require_fitting
 from ..ledger import Entry, Ledger
 
@@ -107,7 +107,7 @@ def read_run(folder: str | Path) -> Run:
     lines = list(read(folder))
     entries = [Entry(line.number, line.seq, line.record) for line in lines]
     opens = any(isinstance(entry.record, RunOpen) for entry in entries)
-    sealed = require_fitting(Ledger.of(entries), folder) if opens else Sealed.read(folder)
+    sealed = require_fitting(Ledger.of(entries), folder) if opens else Sidecar.read(folder)
     unopened = sealed.unopened(folder)
     if unopened:
         raise InvalidInput(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...accountant.errors import InvalidInput
-from .sums import Aggregator, Plain, Unsummed
+from .sums import Aggregator, NoAggregator, PlainAggregator
 
 if TYPE_CHECKING:
     from ..settings.schema import SecuritySettings
@@ -18,9 +18,9 @@ def aggregator(security: SecuritySettings, silos: int) -> Aggregator:
     and for settings that the aggregation cannot bear.
     """
     if security.aggregation == "shuffle":
-        return Unsummed()
+        return NoAggregator()
     if security.aggregation not in ("masked", "shares"):
-        return Plain()
+        return PlainAggregator()
     from ..crypto import dependencies
 
     if security.aggregation == "shares":
@@ -28,9 +28,9 @@ def aggregator(security: SecuritySettings, silos: int) -> Aggregator:
 
         require_peers(silos, colluders=security.colluders, dropouts=security.dropouts)
         dependencies.require(dependencies.MASKS)
-        from .share_sums import Shares
+        from .share_sums import ShareAggregator
 
-        return Shares(silos, colluders=security.colluders, keep=security.keep_transcripts)
+        return ShareAggregator(silos, colluders=security.colluders, keep=security.keep_transcripts)
     if silos - security.dropouts < 2:
         raise InvalidInput(
             f"Masks need two silos that stay; of {silos}, {security.dropouts} may be missing.",
@@ -46,9 +46,9 @@ def aggregator(security: SecuritySettings, silos: int) -> Aggregator:
             'Lower `colluders` or `dropouts` in [security], or write aggregation = "plain".',
         )
     dependencies.require(dependencies.MASKS)
-    from .masked_sums import Masked
+    from .masked_sums import MaskedAggregator
 
-    return Masked(
+    return MaskedAggregator(
         silos,
         dropouts=security.dropouts,
         colluders=security.colluders,

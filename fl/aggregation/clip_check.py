@@ -29,8 +29,8 @@ _MAX_DENSE_PRODUCTS: Final = 2**17
 """Up to so many, one product with a sparse (silos, n) matrix is quicker than one for each silo."""
 
 
-class Recomputed:
-    """The sums of one release (silos, width), made again from rows as they come.
+class ClipCheck:
+    """Recomputes the sums (silos, width) of one release in floats, from rows as they arrive.
 
     `intent` states the clip and the weights, `mechanism` is what makes the sums that are compared.
     """

@@ -27,7 +27,7 @@ RING_BITS: Final = 64
 _SESSION_BYTES: Final = 16
 
 
-class Masked:
+class MaskedAggregator:
     """The server sees the sum of the silos' integers alone; see `fl.aggregation.sums.Aggregator`.
 
     `dropouts` silos may be missing from a round, and `colluders` tell the server all they know;

@@ -76,9 +76,9 @@ class Residuals:
         self._last: dict[int, FloatArray] = {}
         self._bins: dict[str, IntArray] = {}
 
-    def watch(self, noise: records.Noise) -> Watch:
-        """Return what looks at one release, whose intent states this noise."""
-        return Watch(self, noise)
+    def monitor(self, noise: records.Noise) -> ResidualMonitor:
+        """Return the monitor of one release, whose intent states this noise."""
+        return ResidualMonitor(self, noise)
 
     def since(self, silos: Sequence[int], samples: FloatArray) -> list[float | None]:
         """Return the cosine of each sample to its silo's last one, and keep these instead."""
@@ -116,8 +116,8 @@ class Residuals:
         return hashlib.blake2b(whole.data, key=self._key, digest_size=16).hexdigest()
 
 
-class Watch:
-    """Looks at the residuals of one release, and says what may be sealed of them."""
+class ResidualMonitor:
+    """Collects the residuals of one release, and returns the statistics to be sealed."""
 
     def __init__(self, memory: Residuals, noise: records.Noise) -> None:
         self._memory, self._noise = memory, noise

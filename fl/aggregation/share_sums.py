@@ -26,7 +26,7 @@ from .sums import Silo, Sum
 _SESSION_BYTES: Final = 16
 
 
-class Shares:
+class ShareAggregator:
     """The silos see the sum of their integers, and nobody sees more; see `fl.aggregation.sums`.
 
     All silos take part in every round: one that is missing, or any fault, ends it, and nothing is

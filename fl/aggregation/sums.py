@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...accountant.mechanisms import Gaussian, Ticket
     from ..crypto.fixed_point import FixedPoint
     from ..parties.network import Network
-    from .residuals import Watch
+    from .residuals import ResidualMonitor
 
 Silo: TypeAlias = Callable[[], IntArray]
 """Called when it is the silo's turn: returns its integers (D,), its share of the noise added."""
@@ -64,7 +64,7 @@ class Aggregator(Protocol):
         """
 
 
-class Plain:
+class PlainAggregator:
     """The server sees what every silo sends, and adds it up."""
 
     security: Final = None
@@ -85,8 +85,8 @@ class Plain:
         return Sum(total, tuple(range(len(silos))))
 
 
-class Unsummed:
-    """Stands for no sum at all: units send messages to a shuffler, and silos send no vectors."""
+class NoAggregator:
+    """No aggregation: units send messages to a shuffler, and silos send no vectors to be summed."""
 
     security: Final = None
     network: Final = None
@@ -107,13 +107,13 @@ def noisy_sum(
     ticket: Ticket,
     totals: Sequence[IntArray],
     named: str = "noise",
-    watch: Watch | None = None,
+    monitor: ResidualMonitor | None = None,
 ) -> Sum:
     """Return the sum of the silos' totals (D,), each with the share of noise of its silo.
 
-    `named` begins the names of the streams; `watch` is shown what was added to the totals.  Raises
-    as `Aggregator.total` does, and as the mechanism does, for totals of different lengths too, and
-    for a sum that could wrap around.
+    `named` begins the names of the random streams; `monitor` is shown the noise that was added.
+    Raises as `Aggregator.total` does, and as the mechanism does, for totals of different lengths
+    too, and for a sum that could wrap around.
     """
     names = [f"{named}/{silo_name(silo)}" for silo in range(len(totals))]
     sums = check_totals(totals, names)  # before any of them is sent
@@ -121,24 +121,26 @@ def noisy_sum(
         partial(mechanism.share_steps, ticket, total, name)
         for total, name in zip(sums, names, strict=True)
     ]
-    if watch is None:
+    if monitor is None:
         return by.total(number, shares, len(totals[0]))
     shown = [
-        partial(_sent_and_shown, watch, mechanism.grid, silo, share, total)
+        partial(_sent_and_shown, monitor, mechanism.grid, silo, share, total)
         for silo, (share, total) in enumerate(zip(shares, sums, strict=True))
     ]
     received = by.total(number, shown, len(totals[0]))
     # What arrived, less the exact totals of the silos that are in it, is the noise in the sum.
     exact = np.sum([sums[silo] for silo in received.silos], axis=0, dtype=np.int64)
-    watch.whole(received.total - exact, mechanism.grid, received.silos)
+    monitor.whole(received.total - exact, mechanism.grid, received.silos)
     return received
 
 
-def _sent_and_shown(watch: Watch, grid: float, silo: int, share: Silo, total: IntArray) -> IntArray:
+def _sent_and_shown(
+    monitor: ResidualMonitor, grid: float, silo: int, share: Silo, total: IntArray
+) -> IntArray:
     """Return what a silo sends, and show the noise in it: what is sent less its exact total."""
     sent = share()
     if sent.shape == total.shape and sent.dtype == total.dtype:  # else whoever adds up refuses it
-        watch.share(silo, sent - total, grid)
+        monitor.share(silo, sent - total, grid)
     return sent
 
 

@@ -1,4 +1,4 @@
-"""What scikit-learn brings along: data sets that need no file and no network."""
+"""Data sets that are installed with scikit-learn: they need no file and no network."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput, MissingExtra
 
 BUNDLED_TEST_SHARE: Final = 0.2
+"""Share of the records that is held out as the test set."""
 
 
 def bundled(name: str, function: str, path: str | Path | None) -> tuple[Float32Array, IntArray]:
-    """Return features and labels of a data set of `sklearn.datasets`.
+    """Return features (records, ...) float32 and labels (records,) int64 of a bundled data set.
 
-    Raises `InvalidInput` for a path, which would have no effect, and `MissingExtra` without
-    scikit-learn.
+    `name` is our name of the data set, for messages; `function` that of its loader in
+    `sklearn.datasets`.  Raises `InvalidInput` where a `path` is given, which would have no effect,
+    and `MissingExtra` where scikit-learn is not installed.
     """
     if path is not None:
         raise InvalidInput(
@@ -26,12 +28,13 @@ def bundled(name: str, function: str, path: str | Path | None) -> tuple[Float32A
             next_step="Leave `path` out.",
         )
     try:
-        sets: Any = importlib.import_module("sklearn.datasets")
+        # Imported by name: scikit-learn is an extra, and has no types.
+        sklearn_datasets: Any = importlib.import_module("sklearn.datasets")
     except ImportError:
         raise MissingExtra(
             f"The data set {name} needs scikit-learn, which is not installed.",
             "It is bundled with it.",
             "Install privplan with the extra `fl`.",
         ) from None
-    features, labels = getattr(sets, function)(return_X_y=True)
+    features, labels = getattr(sklearn_datasets, function)(return_X_y=True)
     return np.asarray(features, np.float32), np.asarray(labels, np.int64)

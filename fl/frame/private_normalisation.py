@@ -29,9 +29,9 @@ from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import Gate, Gaussian, RoundDescription
 from ...accountant.plan import PlannedPhase
 from ...accountant.records import Reach
-from ..aggregation.clip_check import Recomputed
+from ..aggregation.clip_check import ClipCheck
 from ..aggregation.residuals import Residuals
-from ..aggregation.sums import Aggregator, Plain, noisy_sum
+from ..aggregation.sums import Aggregator, PlainAggregator, noisy_sum
 from ..aggregation.term_norms import norms_of
 from ..aggregation.user_weights import WEIGHTINGS, checked_weights, user_weights
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
@@ -73,7 +73,7 @@ class MomentsRelease:
     federation: Federation
     lower: ArrayLike
     upper: ArrayLike
-    aggregator: Aggregator = field(default_factory=Plain)
+    aggregator: Aggregator = field(default_factory=PlainAggregator)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     coalitions: tuple[int, ...] = ()
 
@@ -185,24 +185,24 @@ class MomentsRelease:
         # All that the log states before the draw: bound, noise, weights and who sees what.
         intent = mechanism.intent(about, self.neighbours)
         width = 2 * self._width + self.counted
-        again = Recomputed(intent, mechanism, self.federation.silos, width)
+        again = ClipCheck(intent, mechanism, self.federation.silos, width)
         totals = self.totals(again)  # before the intent, so that a crash here spends nothing
         with gate.open(intent) as ticket:
-            watch = Residuals().watch(intent.noise)
+            monitor = Residuals().monitor(intent.noise)
             arrived = noisy_sum(
-                self.aggregator, MOMENTS_ROUND, mechanism, ticket, totals, NORMALISE, watch
+                self.aggregator, MOMENTS_ROUND, mechanism, ticket, totals, NORMALISE, monitor
             )
             moments = self.moments(mechanism.units(arrived.total))
             keep(moments)
             ticket.close(
                 aggregate=moments.content,
-                sealed={**watch.items(), **again.items(totals)},
+                sealed={**monitor.items(), **again.items(totals)},
                 values=moments.released.size,
                 shares=len(arrived.silos),
             )
         return moments
 
-    def totals(self, again: Recomputed | None = None) -> list[IntArray]:
+    def totals(self, again: ClipCheck | None = None) -> list[IntArray]:
         """Return each silo's sum without noise, integers on the mechanism's grid; private.
 
         `again` is given every row with its weight, and recomputes the sums for the sealed sidecar.

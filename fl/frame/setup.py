@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...accountant.errors import InvalidInput, there_are
 from ..aggregation.choice import aggregator
-from ..aggregation.sums import Aggregator, Plain
+from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
 from ..observers.names import coalitions_in
 from ..settings.schema import SecuritySettings
@@ -37,7 +37,7 @@ class Setup:
     federation: Federation
     local: LocalTraining
     security: SecuritySettings = field(default_factory=SecuritySettings)
-    aggregator: Aggregator = field(default_factory=Plain)
+    aggregator: Aggregator = field(default_factory=PlainAggregator)
     normalisation: MomentsRelease | None = None
 
     @property

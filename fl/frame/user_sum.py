@@ -22,7 +22,7 @@ from ...accountant import records, validate
 from ...accountant.arrays import Float32Array, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
-from ..aggregation.clip_check import Recomputed
+from ..aggregation.clip_check import ClipCheck
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import about_norms, norms_of
@@ -156,11 +156,11 @@ class UserSum(PrivateSystem):
             # are weighted, rounded towards the inside of the ball.
             totals, norms = mechanism.totals(rows, silo, silos, weights), norms_of(rows)
             # The sums once more in floats, for the sealed sidecar; never released.
-            again = Recomputed(ticket.intent, mechanism, silos, size)
+            again = ClipCheck(ticket.intent, mechanism, silos, size)
             again.add(rows, silo, norms, weights, user)
-            watch = self.residuals.watch(ticket.intent.noise)
+            monitor = self.residuals.monitor(ticket.intent.noise)
             arrived = noisy_sum(
-                self.aggregator, number, mechanism, ticket, list(totals), watch=watch
+                self.aggregator, number, mechanism, ticket, list(totals), monitor=monitor
             )
             noisy = NoisySum(mechanism.units(arrived.total), float(users))
             released, next_state = self.server_step(parameters, noisy, last_state, number)
@@ -170,7 +170,7 @@ class UserSum(PrivateSystem):
                 aggregate=noisy.total,
                 normaliser=records.Normaliser("constant", noisy.constant),
                 sealed={
-                    **watch.items(),
+                    **monitor.items(),
                     **again.items(totals),
                     **about_norms([norms[silo == index] for index in range(silos)], self.clip),
                 },

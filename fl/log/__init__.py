@@ -8,7 +8,7 @@ auditor.  What is judged of a log stands in `audit`.
 
 from ...accountant.errors import LogBroken
 from .reader import BadLine, Line, read
-from .sealed import Sealed, SealedItem, commitment
+from .sealed import SealedItem, Sidecar, commitment
 from .writer import LogWriter
 
 __all__ = [
@@ -16,8 +16,8 @@ __all__ = [
     "Line",
     "LogBroken",
     "LogWriter",
-    "Sealed",
     "SealedItem",
+    "Sidecar",
     "commitment",
     "read",
 ]

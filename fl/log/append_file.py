@@ -1,4 +1,4 @@
-"""Files that only grow, each line by one write, and that one process alone may write."""
+"""Append-only files on disk: each line is one write, and one process at a time may write."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from typing import Final, Self
 from ...accountant.errors import InvalidInput, LogBroken, Unsupported
 
 _CLOSED: Final = -1
-"""A descriptor of no file."""
+"""The file descriptor of a file that is closed."""
 
-_APPENDING: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+_OPEN_FLAGS: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+"""Append only; a symbolic link is not followed where the system can refuse it."""
 
 
 class AppendFile:
-    """A file that is open for appending, and locked against every other writer.
+    """A file that is open for appending, under an exclusive lock.
 
-    The lock (`flock`) ends with the process, however it ends, and with the last who holds the file.
+    The lock (`flock`) is released when the last descriptor of the file is closed, so also when the
+    process ends, in whatever way.  Raises `InvalidInput` where another process holds the lock, and
+    `Unsupported` where the system has no `flock`.
     """
 
-    _descriptor = _CLOSED
+    _descriptor = _CLOSED  # so that `close` works on an object whose `__init__` failed
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -30,30 +33,29 @@ class AppendFile:
 
     @classmethod
     def create(cls, path: Path, mode: int) -> Self:
-        """Make the file; it must not be there."""
+        """Create the file with these permission bits; raises `InvalidInput` where it exists."""
         try:
-            return cls(path, os.open(path, _APPENDING | os.O_CREAT | os.O_EXCL, mode))
+            return cls(path, os.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, mode))
         except OSError as error:
             raise _unusable(path, error) from None
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open the file; it must be there."""
+        """Open an existing file; raises `InvalidInput` where there is none, as for any fault."""
         try:
-            return cls(path, os.open(path, _APPENDING))
+            return cls(path, os.open(path, _OPEN_FLAGS))
         except OSError as error:
             raise _unusable(path, error) from None
 
     def write(self, data: bytes, *, durable: bool) -> None:
-        """Append by a single write; with `durable`, return when it is on the disk.
+        """Append `data` by one `write`; with `durable`, force it to the disk before returning.
 
-        Raises `LogBroken` if not all of it was written, if the disk did not take it, or if
-        somebody else changed the file: then its end is not what it should be, and a second try
-        could not mend that.
+        Raises `LogBroken` if only a part was written, if the disk failed, or if another process
+        changed the file.  The end of the file is then unknown, so a second try is no remedy.
         """
         try:
             status = os.fstat(self._descriptor)
-            # Under the lock only a program that ignores it can change the file.
+            # The lock is advisory: a program that ignores it can still change or remove the file.
             if status.st_size != self._size or status.st_nlink == 0:
                 raise LogBroken(
                     f"{self.path} was changed or removed by somebody else.",
@@ -73,15 +75,15 @@ class AppendFile:
         except OSError as error:
             raise _unwritten(self.path, error) from None
 
-    def settle(self) -> None:
-        """Return when the file is on the disk; raises `LogBroken` if the disk does not take it."""
+    def sync(self) -> None:
+        """Force the file to the disk (`fsync`); raises `LogBroken` where that fails."""
         try:
             os.fsync(self._descriptor)
         except OSError as error:
             raise _unwritten(self.path, error) from None
 
-    def cut(self, size: int) -> None:
-        """Drop what stands behind the first `size` bytes, on the disk too."""
+    def truncate(self, size: int) -> None:
+        """Cut the file to its first `size` bytes, on the disk too; raises `InvalidInput`."""
         if size == self._size:
             return
         try:
@@ -91,25 +93,26 @@ class AppendFile:
             raise _unusable(self.path, error) from None
         self._size = size
 
-    def protect(self) -> None:
-        """Take all rights from everybody but the owner."""
+    def restrict_to_owner(self) -> None:
+        """Let nobody but the owner read or write the file (mode 600)."""
         os.fchmod(self._descriptor, 0o600)
 
     def close(self) -> None:
-        """Let go of the file and of its lock."""
+        """Close the file, which releases its lock; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, _CLOSED
         if descriptor != _CLOSED:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        """Let go: who was interrupted before it was told of the file cannot close it."""
+        """Close the file of a caller that was interrupted before it could."""
         self.close()
 
 
 def new_folder(folder: Path) -> None:
-    """Make a folder; one that is there must be empty.
+    """Create a folder, with its parents, and force its name to the disk.
 
-    Raises `InvalidInput` otherwise: one folder is one run.
+    Raises `InvalidInput` for a folder that is not empty, as one folder holds one run, and where it
+    cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +129,7 @@ def new_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return when the names of a folder's files are on the disk."""
+    """Force the directory entries of a folder to the disk; raises `InvalidInput`."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         try:
@@ -138,6 +141,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path, descriptor: int) -> None:
+    """Lock a file without waiting; close it and raise where that is not possible."""
     try:
         import fcntl
     except ModuleNotFoundError:

@@ -20,14 +20,14 @@ def require_fit_for_results(scan: Scan, key: Ed25519PrivateKey | None) -> None:
     run, that is torn and unfinished, or that would no longer hold for whoever checks it by its key.
     """
     signers = _signers(scan, key)
-    if scan.course.opened is None:
+    if scan.record_order.opened is None:
         raise InvalidInput(
             f"{scan.path} has no `run.open`, so there is no run to say anything about.",
             "A result is about the run that its log opens.",
             "Give the folder of a run.",
         )
     # What follows a torn line of an unfinished run would stand before its recovery.
-    if scan.torn is not None and not scan.course.closed:
+    if scan.torn is not None and not scan.record_order.closed:
         raise InvalidInput(
             f"The last line of {scan.path} was cut off while it was written.",
             "Whoever resumes the run says what was lost there; until then nothing is added.",
@@ -73,7 +73,7 @@ def _signers(scan: Scan, key: Ed25519PrivateKey | None) -> set[str]:
 
 def _require_unsigned(scan: Scan, signers: set[str]) -> None:
     """An unfinished run goes on signing, which covers the line; a closed one does not."""
-    if signers and scan.course.closed:
+    if signers and scan.record_order.closed:
         raise InvalidInput(
             f"{scan.path} is signed, and one more line would stand there without a signature.",
             "Whoever checks it with the key would take the end for somebody else's.",
@@ -92,7 +92,7 @@ def _require_one_key(scan: Scan, signers: set[str], key: Ed25519PrivateKey) -> N
 
 def _require_same_key(scan: Scan, signers: set[str], key: Ed25519PrivateKey) -> None:
     _require_one_key(scan, signers, key)
-    if not signers and not scan.course.closed:
+    if not signers and not scan.record_order.closed:
         raise InvalidInput(
             f"{scan.path} is not finished, and nothing in it is signed yet.",
             "The run goes on with a key of its own, or with none.",

@@ -11,7 +11,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import Record
 from .canonical import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
 from .decoding import Decoder
-from .record_order import Course
+from .record_order import RecordOrder
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Scan:
 
     Checked are, in this order: the text is JSON, in its canonical form; `hash` is the hash of the
     rest; `seq` counts from 0; `prev` is the hash of the line before; the record is of a known kind
-    with exactly its fields; it may stand where it stands (`Course`).
+    with exactly its fields; it may stand where it stands (`RecordOrder`).
 
     A last line that does not end, or is no JSON, is `torn`: its writer was cut off before it could
     go on, so nothing rests on it.  Anything else raises `BadLine`.  Whoever can rewrite the whole
@@ -61,7 +61,7 @@ class Scan:
 
     def __init__(self, folder: str | Path) -> None:
         self.path = log_of(folder)
-        self.course = Course()
+        self.record_order = RecordOrder()
         self.records = 0
         self.size = 0
         self.head: str | None = None
@@ -123,10 +123,10 @@ class Scan:
             )
         del source["prev"], source["seq"]
         record = self._decoder.record(source)
-        refusal = self.course.refusal(record)
+        refusal = self.record_order.refusal(record)
         if refusal is not None:
             raise _Wrong(refusal)
-        self.course.accept(record, seq)
+        self.record_order.accept(record, seq)
         return Line(expected + 1, seq, prev, stated_hash, record)
 
 

@@ -21,8 +21,8 @@ from ...accountant.records import (
 
 
 @dataclass
-class Course:
-    """What a log has said so far, and what it may say next.
+class RecordOrder:
+    """The state of a log: what it holds so far, and which record may come next.
 
     A run is opened once, first.  A release stands under exactly one earlier intent of its own
     round, which was neither released nor aborted, nor cut off by a recovery: the noise of an
@@ -83,37 +83,37 @@ class Course:
         return Progress(self.opened, dict(self.intents), dict(self.releases), self.recoveries)
 
 
-def _of_intent(course: Course, seq: int, round_: int) -> str | None:
+def _of_intent(order: RecordOrder, seq: int, round_: int) -> str | None:
     """Return why a release or an abort may not stand under an intent."""
-    intent = course.intents.get(seq)
+    intent = order.intents.get(seq)
     if intent is None:
         return f"no earlier line is an intent with `seq` {seq}"
     if intent.round != round_:
         return f"its intent is of round {intent.round}, not {round_}"
-    if seq in course.releases:
+    if seq in order.releases:
         return f"the intent with `seq` {seq} is already released"
-    if seq in course.aborted:
+    if seq in order.aborted:
         return f"the intent with `seq` {seq} is aborted"
     return None
 
 
-def _release(course: Course, record: RoundRelease) -> str | None:
-    if record.intent in course.cut_off and record.intent not in course.aborted:
+def _release(order: RecordOrder, record: RoundRelease) -> str | None:
+    if record.intent in order.cut_off and record.intent not in order.aborted:
         return f"the intent with `seq` {record.intent} was cut off before a recovery"
-    return _of_intent(course, record.intent, record.round)
+    return _of_intent(order, record.intent, record.round)
 
 
-def _abort(course: Course, record: RoundAbort) -> str | None:
-    return None if record.intent is None else _of_intent(course, record.intent, record.round)
+def _abort(order: RecordOrder, record: RoundAbort) -> str | None:
+    return None if record.intent is None else _of_intent(order, record.intent, record.round)
 
 
-def _recover(course: Course, record: RunRecover) -> str | None:
-    if record.dangling != course.dangling:
+def _recover(order: RecordOrder, record: RunRecover) -> str | None:
+    if record.dangling != order.dangling:
         return "`dangling` is not the list of intents without a release"
     return None
 
 
-_RULES: Final[Mapping[type[Record], Callable[[Course, Any], str | None]]] = {
+_RULES: Final[Mapping[type[Record], Callable[[RecordOrder, Any], str | None]]] = {
     RoundRelease: _release,
     RoundAbort: _abort,
     RunRecover: _recover,

@@ -45,7 +45,7 @@ class SealedItem:
 
 
 @dataclass(frozen=True)
-class Unopened:
+class UnopenedCommitment:
     """A commitment in line `number` of the log that the sidecar does not open, and why."""
 
     number: int
@@ -90,8 +90,8 @@ def whole_size(data: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class Sealed:
-    """The items of a sidecar, every one checked against its own commitment.
+class Sidecar:
+    """The items of a sealed sidecar, every one checked against its own commitment.
 
     `torn` is the length of an end that was cut off, or that a failing machine left as NUL bytes;
     what was sealed there is lost.
@@ -124,14 +124,14 @@ class Sealed:
         """Return the item behind a commitment; None where it is not here."""
         return next((item for item in self.items if item.commitment == commitment), None)
 
-    def unopened(self, folder: str | Path) -> tuple[Unopened, ...]:
+    def unopened(self, folder: str | Path) -> tuple[UnopenedCommitment, ...]:
         """Return the commitments of a folder's log that this sidecar does not open.
 
         An item opens a commitment if it has the same name and was sealed before the line was
         written.  Raises `BadLine` for a bad log.
         """
         known = {item.commitment: item for item in self.items}
-        unopened: list[Unopened] = []
+        unopened: list[UnopenedCommitment] = []
         for line in read(folder):
             given: Mapping[str, str] = {}
             if isinstance(line.record, RoundRelease):
@@ -143,7 +143,7 @@ class Sealed:
             for name, value in given.items():
                 why = _why_not(known.get(value), name, line.seq)
                 if why:
-                    unopened.append(Unopened(line.number, name, value, why))
+                    unopened.append(UnopenedCommitment(line.number, name, value, why))
         return tuple(unopened)
 
 

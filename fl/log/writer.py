@@ -35,8 +35,8 @@ from .append_permission import require_fit_for_results, require_fit_for_resuming
 from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, parsed
 from .decoding import Decoder
 from .reader import Scan
-from .record_order import Course
-from .sealed import Sealed, sealed_lines, whole_size
+from .record_order import RecordOrder
+from .sealed import Sidecar, sealed_lines, whole_size
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -67,7 +67,7 @@ class LogWriter:
         log: AppendFile,
         sealed: AppendFile | None,
         *,
-        course: Course,
+        record_order: RecordOrder,
         records: int,
         head: str | None,
         fsync: Fsync,
@@ -79,7 +79,7 @@ class LogWriter:
         self._log = log
         self._sealed = sealed
         self._results_only = results_only
-        self._course = course
+        self._record_order = record_order
         self._records = records
         self._head = head
         self._fsync: Fsync = fsync
@@ -117,7 +117,7 @@ class LogWriter:
         return cls(
             log,
             sealed,
-            course=Course(),
+            record_order=RecordOrder(),
             records=0,
             head=None,
             fsync=fsync,
@@ -154,11 +154,11 @@ class LogWriter:
             progress = _resumable(scan)
             sealed = _sidecar(folder_path / SEALED)
             # A torn last line was never confirmed: nothing rests on it, and the next stands there.
-            log.cut(scan.size)
+            log.truncate(scan.size)
             writer = cls(
                 log,
                 sealed,
-                course=scan.course,
+                record_order=scan.record_order,
                 records=scan.records,
                 head=scan.head,
                 fsync=progress.opened.fsync,
@@ -169,7 +169,7 @@ class LogWriter:
                 RunRecover(
                     dropped_bytes=0 if scan.torn is None else scan.torn.size,
                     dangling=progress.dangling,
-                    next_round=scan.course.next_round,
+                    next_round=scan.record_order.next_round,
                     randomness=randomness,
                 )
             )
@@ -195,11 +195,11 @@ class LogWriter:
         try:
             scan = Scan(folder)
             require_fit_for_results(scan, key)
-            log.cut(scan.size)
+            log.truncate(scan.size)
             return cls(
                 log,
                 None,
-                course=scan.course,
+                record_order=scan.record_order,
                 records=scan.records,
                 head=scan.head,
                 fsync="always",
@@ -273,7 +273,7 @@ class LogWriter:
             if self._fsync != "never":
                 self._trouble = "the disk did not keep it"
                 self._settle_sealed()
-                self._log.settle()
+                self._log.sync()
                 self._trouble = ""
 
     def close(self) -> None:
@@ -305,14 +305,16 @@ class LogWriter:
     def _write(self, record: Record) -> int:
         seq = self._append(record)
         self._unsigned += 1
-        if self._key is not None and (self._course.closed or self._unsigned >= self._sign_every):
+        if self._key is not None and (
+            self._record_order.closed or self._unsigned >= self._sign_every
+        ):
             self._append(signing.signed(self._key, self._head or START))
             self._unsigned = 0
         return seq
 
     def _append(self, record: Record) -> int:
         # The same state machine that a verifier runs: what it would refuse is not written.
-        refusal = self._course.refusal(record)
+        refusal = self._record_order.refusal(record)
         if refusal is not None:
             raise InvalidInput(
                 f"The log refuses a record: {refusal}.",
@@ -330,14 +332,14 @@ class LogWriter:
         durable = self._fsync == "always" or (self._fsync == "records" and not _may_wait(record))
         # One write for a line: another process sees all of it or nothing.
         self._log.write(line.encode("ascii") + b"\n", durable=durable)
-        self._course.accept(record, seq)
+        self._record_order.accept(record, seq)
         self._records, self._head = seq + 1, head
         self._trouble = ""
         return seq
 
     def _settle_sealed(self) -> None:
         if self._sealed is not None:
-            self._sealed.settle()
+            self._sealed.sync()
 
     def _readable(self, line: str) -> None:
         """Refuse a line that a reader would refuse; better now than when it is needed."""
@@ -371,14 +373,14 @@ def _may_wait(record: Record) -> bool:
 
 
 def _resumable(scan: Scan) -> Progress:
-    progress = scan.course.progress()
+    progress = scan.record_order.progress()
     if progress is None:
         raise InvalidInput(
             f"{scan.path} has no `run.open`, so there is no run to resume.",
             "Nothing was drawn or released under it.",
             "Start the run in a new folder.",
         )
-    if scan.course.closed:
+    if scan.record_order.closed:
         raise InvalidInput(
             f"The run in {scan.path.parent} is closed.",
             "What was planned is spent or given up; more would be another run.",
@@ -391,7 +393,7 @@ def _checked_sidecar(folder: Path) -> AppendFile:
     """Return the sidecar to add to; whatever stands there must be one."""
     path = folder / SEALED
     if path.exists():
-        Sealed.read(folder)
+        Sidecar.read(folder)
     return _sidecar(path)
 
 
@@ -401,8 +403,8 @@ def _sidecar(path: Path) -> AppendFile:
         return _new_sidecar(path)
     file = AppendFile.open(path)
     try:
-        file.protect()
-        file.cut(whole_size(path.read_bytes()))
+        file.restrict_to_owner()
+        file.truncate(whole_size(path.read_bytes()))
     except BaseException:
         file.close()
         raise

@@ -1,11 +1,14 @@
-"""Public pseudo-random draws that belong to one unit: order of its records, units dropped out.
+"""Public pseudo-random draws of one training unit: the order of its records, and dropout masks.
 
-A unit's draws are a function of (seed, round, user, silo) and a counter, computed by SplitMix64:
-whoever else takes part, they stay the same.  A common generator would hand the numbers of an
-absent user to the next, and every other delta would change with it.
+The draws of a unit (a user in a silo, a silo, or one record) are a function of (seed, round, user,
+silo) and a counter, computed by SplitMix64, so they do not depend on who else takes part.  With one
+generator for all units, the numbers of an absent user would go to the next, and every later delta
+would change with it: one user would move more than its own delta.
 
-They protect nobody: a delta is clipped whatever the order was.  Noise comes from
-`accountant.randomness` alone.
+The draws need not be secret: a delta is clipped whatever the order of its records was.  Privacy
+noise comes from `accountant.randomness` alone.
+
+Tensors of int64 hold 64-bit words; their products wrap modulo 2^64.
 
 Source: Steele, Lea and Flood 2014, *Fast splittable pseudorandom number generators* (the mixing
 function is David Stafford's variant 13).
@@ -19,39 +22,45 @@ from typing import Final
 import torch
 from torch import Tensor
 
-_GOLDEN: Final = 0x9E3779B97F4A7C15
-_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_SHIFTS: Final = (30, 27)
-_WORD: Final = 1 << 64
-_LANES: Final = 4
-"""Draws of 16 bits in a word of 64."""
+_GOLDEN_GAMMA: Final = 0x9E3779B97F4A7C15
+"""Increment of SplitMix64's counter: the odd integer nearest to 2^64 / golden ratio."""
 
-LEVELS: Final = 1 << 16
-"""A rate of dropout is a multiple of 1 / LEVELS."""
+_MIX_FACTORS: Final = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_MIX_SHIFTS: Final = (30, 27)
+"""Multipliers and right shifts of SplitMix64's mixing function (Stafford's variant 13)."""
+
+_WORD_MODULUS: Final = 1 << 64
+
+_DRAWS_PER_WORD: Final = 4
+"""Draws of 16 bits in a word of 64 bits."""
+
+DROPOUT_LEVELS: Final = 1 << 16
+"""Dropout rates are multiples of 1 / DROPOUT_LEVELS."""
 
 
 def _signed(word: int) -> int:
-    """Return the int64 with the bits of a word."""
-    word %= _WORD
-    return word - _WORD if word >= _WORD >> 1 else word
+    """Return the int64 (two's complement) with the bits of an unsigned 64-bit word."""
+    word %= _WORD_MODULUS
+    return word - _WORD_MODULUS if word >= _WORD_MODULUS >> 1 else word
 
 
-def _shifted(words: Tensor, by: int) -> Tensor:
-    """Return a logical shift to the right; that of int64 repeats the sign."""
-    return (words >> by) & ((1 << (64 - by)) - 1)
+def _shift_right(words: Tensor, bits: int) -> Tensor:
+    """Return a logical right shift; `>>` on int64 is arithmetic and repeats the sign bit."""
+    return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def mixed(words: Tensor) -> Tensor:
-    """Return SplitMix64's mixing of words, held in int64: a bijection with avalanche."""
-    for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
-        words = (words ^ _shifted(words, shift)) * _signed(factor)
-    return words ^ _shifted(words, 31)
+def _mix(words: Tensor) -> Tensor:
+    """Return SplitMix64's mixing function of each word: a bijection of 64-bit words."""
+    # z <- (z xor (z >> shift)) * factor  modulo 2^64, twice; then z xor (z >> 31).
+    for shift, factor in zip(_MIX_SHIFTS, _MIX_FACTORS, strict=True):
+        words = (words ^ _shift_right(words, shift)) * _signed(factor)
+    return words ^ _shift_right(words, 31)
 
 
-def derived(keys: Tensor, name: int | Tensor) -> Tensor:
-    """Return the keys of the streams that `name` says, one below each of `keys`."""
-    step = torch.as_tensor(name, dtype=torch.int64, device=keys.device) * _signed(_GOLDEN)
-    return mixed(mixed(keys) + step)
+def child_keys(keys: Tensor, name: int | Tensor) -> Tensor:
+    """Return the key of the child stream `name` of each of `keys`; the two shapes broadcast."""
+    step = torch.as_tensor(name, dtype=torch.int64, device=keys.device) * _signed(_GOLDEN_GAMMA)
+    return _mix(_mix(keys) + step)
 
 
 def unit_keys(seed: int, number: int, user: Tensor, silo: Tensor) -> Tensor:
@@ -60,41 +69,45 @@ def unit_keys(seed: int, number: int, user: Tensor, silo: Tensor) -> Tensor:
     `user` and `silo` are (units,) int64.
     """
     root = torch.tensor([_signed(seed)], dtype=torch.int64, device=user.device)
-    return derived(derived(derived(root, number), user), silo)
+    return child_keys(child_keys(child_keys(root, number), user), silo)
 
 
-def words(keys: Tensor, count: int) -> Tensor:
-    """Return the first `count` words of each stream: (units, count) int64."""
+def random_words(keys: Tensor, count: int) -> Tensor:
+    """Return the first `count` 64-bit words of each stream: (units, count) int64."""
+    # Word i of a stream is mix(key + i gamma), so each word is computed by itself.
     counters = torch.arange(1, count + 1, dtype=torch.int64, device=keys.device)
-    return mixed(keys[:, None] + counters * _signed(_GOLDEN))
+    return _mix(keys[:, None] + counters * _signed(_GOLDEN_GAMMA))
 
 
-def shuffled(keys: Tensor, sizes: Tensor, width: int) -> Tensor:
-    """Return an order of 0 .. size - 1 for each unit, then its other positions: (units, width).
+def random_orders(keys: Tensor, sizes: Tensor, width: int) -> Tensor:
+    """Return a random permutation of 0 .. `sizes[u]` - 1 for each unit u: (units, width) int64.
 
-    The first `sizes[u]` entries of row u do not depend on `width`.
+    `keys` and `sizes` are (units,).  Entries of row u from `sizes[u]` on are the padding positions,
+    in their order; the entries before do not depend on `width`.
     """
-    # Sorted by words of 63 bits, positions behind a unit's last record all the way at the end.
-    drawn = _shifted(words(keys, width), 1)
-    absent = torch.arange(width, device=keys.device) >= sizes[:, None]
-    behind = drawn.masked_fill(absent, torch.iinfo(torch.int64).max)
-    return torch.argsort(behind, dim=1, stable=True)
+    # Positions sorted by random 63-bit words; padding gets the largest word, and sorts last.
+    sort_keys = _shift_right(random_words(keys, width), 1)
+    padding = torch.arange(width, device=keys.device) >= sizes[:, None]
+    sort_keys = sort_keys.masked_fill(padding, torch.iinfo(torch.int64).max)
+    return torch.argsort(sort_keys, dim=1, stable=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The draws of one step of training: `keys` is (units,) int64, one stream per unit."""
+    """The draws of one training step: `keys` is (units,) int64, the key of one stream per unit."""
 
     keys: Tensor
 
-    def kept(self, layer: int, records: int, values: int, rate: float) -> Tensor:
-        """Return which values stay under dropout: (units, records, values) bool.
+    def dropout_mask(self, layer: int, records: int, values: int, rate: float) -> Tensor:
+        """Return the dropout mask (units, records, values): True where a value is not dropped.
 
-        `layer` says which layer asks; a value stays with probability 1 - `rate`, exactly where
-        `rate` is a multiple of 1 / LEVELS.
+        `layer` is the index of the layer, so that each has masks of its own.  Each value is dropped
+        with probability `rate`, exactly where that is a multiple of 1 / DROPOUT_LEVELS.
         """
-        # A value stays where its 16 bits, signed, reach the threshold.
+        # One signed 16-bit draw per value, uniform in [-2^15, 2^15): it is below the threshold
+        # with probability `rate`.
         count = records * values
-        drawn = words(derived(self.keys, layer), -(-count // _LANES)).view(torch.int16)
-        threshold = round(rate * LEVELS) - LEVELS // 2
+        words = random_words(child_keys(self.keys, layer), -(-count // _DRAWS_PER_WORD))
+        drawn = words.view(torch.int16)
+        threshold = round(rate * DROPOUT_LEVELS) - DROPOUT_LEVELS // 2
         return (drawn[:, :count] >= threshold).view(-1, records, values)

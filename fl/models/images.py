@@ -15,11 +15,20 @@ from numpy.random import Generator
 from torch import Tensor
 
 from .draws import Draws
-from .layers import Arrays, Dropout, Fixed, Saved, Shapes, Weights, rows_stored, uniform
+from .layers import (
+    Arrays,
+    Dropout,
+    ParameterFreeLayer,
+    Saved,
+    Shapes,
+    Weights,
+    rows_stored,
+    uniform,
+)
 
 
 @dataclass(frozen=True)
-class Images(Fixed):
+class Images(ParameterFreeLayer):
     """(units, records, values) to images, values by channel, then row, then column."""
 
     channels: int
@@ -123,7 +132,7 @@ class Convolution:
         return before
 
 
-class MaxPool(Fixed):
+class MaxPool(ParameterFreeLayer):
     """The largest of each 2 x 2 block; the first of equals in a row-wise reading."""
 
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
@@ -152,5 +161,5 @@ class ChannelDropout(Dropout):
     """Dropout of a record's whole channels."""
 
     def _kept(self, x: Tensor, draws: Draws) -> Tensor:
-        kept = draws.kept(self.index, x.shape[2], x.shape[1], self.exact)
+        kept = draws.dropout_mask(self.index, x.shape[2], x.shape[1], self.exact)
         return kept.transpose(1, 2)[..., None, None]

@@ -25,7 +25,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from ...accountant.arrays import FloatArray
-from .draws import LEVELS, Draws
+from .draws import DROPOUT_LEVELS, Draws
 
 Saved: TypeAlias = tuple[Tensor, ...]
 Weights: TypeAlias = Sequence[Tensor]
@@ -80,7 +80,7 @@ class Layer(Protocol):
         """
 
 
-class Fixed:
+class ParameterFreeLayer:
     """A layer without parameters."""
 
     shapes: Shapes = ()
@@ -168,7 +168,7 @@ def _widened(x: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(x, (0, more)) if more else x.contiguous()
 
 
-class Relu(Fixed):
+class Relu(ParameterFreeLayer):
     """max(x, 0); its derivative at 0 is 0.
 
     It overwrites its input, so it stands behind a layer that does not keep its own output.
@@ -238,11 +238,11 @@ class Normalise:
 
 
 @dataclass(frozen=True)
-class Dropout(Fixed):
+class Dropout(ParameterFreeLayer):
     """Each value is 0 with probability `rate`, and divided by 1 - `rate` otherwise.
 
     `index` tells the layers of a model apart, so that their draws differ.  `rate` is rounded to a
-    multiple of 1 / `LEVELS`.
+    multiple of 1 / `DROPOUT_LEVELS`.
     """
 
     index: int
@@ -250,7 +250,7 @@ class Dropout(Fixed):
     exact: float = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exact", round(self.rate * LEVELS) / LEVELS)
+        object.__setattr__(self, "exact", round(self.rate * DROPOUT_LEVELS) / DROPOUT_LEVELS)
 
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
         if draws is None or self.exact == 0.0:
@@ -271,4 +271,4 @@ class Dropout(Fixed):
 
     def _kept(self, x: Tensor, draws: Draws) -> Tensor:
         """Return which values stay, in a shape that broadcasts to x."""
-        return draws.kept(self.index, x.shape[1], x.shape[2], self.exact)
+        return draws.dropout_mask(self.index, x.shape[1], x.shape[2], self.exact)

@@ -52,8 +52,8 @@ def read_log_progress(folder: Path, expected_head: str | None = None) -> LogProg
     return LogProgress(
         records=check.records,
         first_bad=bad,
-        complete=scan.course.closed and bad is None and scan.torn is None,
-        progress=scan.course.progress(),
+        complete=scan.record_order.closed and bad is None and scan.torn is None,
+        progress=scan.record_order.progress(),
         anchored=None if expected_head is None else check.anchor is not None,
         last=last,
     )

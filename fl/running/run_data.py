@@ -1,4 +1,4 @@
-"""The federation of a run, and digests of its private records."""
+"""Loads the federation of a run, with the digests by which a resumed run knows its data."""
 
 from __future__ import annotations
 
@@ -14,38 +14,45 @@ from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings
 
-Source: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
-"""What a system makes of data: from settings to a federation, and digests of private facts."""
+DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
+"""A system's own source of data: from settings to a federation and its digests by name."""
 
-_SPLIT: Final = 1
-_DEALING: Final = 2
-"""Names of the public streams that `[data] seed` feeds."""
+_SPLIT_STREAM: Final = 1
+_ALLOCATION_STREAM: Final = 2
+"""Public random streams under `[data] seed`: the test split, and records to users and silos."""
 
 
 def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
+    """Return the federation that `[data]` describes, and SHA-256 digests of its data by name.
+
+    The digests are of private records, so they are for the sealed sidecar only.  A system with
+    data of its own is asked for them instead.  Raises `InvalidInput` for data that cannot be read,
+    and for what is no federation.
+    """
     if settings.system.data is not None:
-        source = cast("Source", settings.system.load(settings.system.data))
+        source = cast("DataSource", settings.system.load(settings.system.data))
         return checked_data(
             source(settings), system_with_package(settings.run.system, settings.system)
         )
     data = settings.data
-    private = data.normalisation == "private"  # the run does that, once the moments are released
+    # Private normalisation comes later: it uses the noisy moments that the run releases first.
+    private = data.normalisation == "private"
     records = load(
         data.name,
         data.path,
         normalisation="none" if private else data.normalisation,
-        rng=np.random.default_rng([data.seed, _SPLIT]),
+        rng=np.random.default_rng([data.seed, _SPLIT_STREAM]),
     )
     federation = federate(
         records,
         data.users,
         data.silos,
         data.allocation,
-        np.random.default_rng([data.seed, _DEALING]),
+        np.random.default_rng([data.seed, _ALLOCATION_STREAM]),
         labels_per_user=data.labels_per_user,
     )
-    dealt = hashlib.sha256()
-    # Little-endian 64-bit, so that the digest is the same on every machine.
+    allocation = hashlib.sha256()
+    # Little-endian int64, so that the digest is the same on every machine.
     for index in (federation.user, federation.silo):
-        dealt.update(np.ascontiguousarray(index, "<i8").tobytes())
-    return federation, {"records": records.digest, "allocation": dealt.hexdigest()}
+        allocation.update(np.ascontiguousarray(index, "<i8").tobytes())
+    return federation, {"records": records.digest, "allocation": allocation.hexdigest()}

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RunOpen
-from ..log import LogWriter, Sealed
+from ..log import LogWriter, Sidecar
 from ..log.append_file import AppendFile
 from ..log.canonical import LOG
 from . import preparation
@@ -244,7 +244,7 @@ def _require_same_data(dataset: Mapping[str, str], opened: RunOpen, folder: Path
     """Raise `InvalidInput` where the records are not those that the run was begun with."""
     if opened.dataset is None:
         return
-    item = Sealed.read(folder).opening(opened.dataset)
+    item = Sidecar.read(folder).opening(opened.dataset)
     if item is not None and item.value == dict(dataset):
         return
     what = "The sidecar does not say on which records the run was begun."

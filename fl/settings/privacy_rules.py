@@ -1,4 +1,7 @@
-"""What [privacy] demands of a configuration: unit, noise, and the moments that are released."""
+"""Rules on the table [privacy] of a configuration: its unit, its noise, private normalisation.
+
+Each rule returns what is wrong with the configuration, why, and what to do; None where it is met.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ _PROTECTED_BY_UNIT: Final[Mapping[str, str]] = {
     "silo": "all records of a silo together",
     "entry": "one entry",
 }
-"""What a promise is for, by its unit."""
+"""From the unit of a guarantee to the data that it protects, for messages."""
 
 
-def _unit(given: Given) -> Complaint | None:
+def _unit_rule(given: Given) -> Complaint | None:
+    """Require a unit of privacy for which the system has a guarantee; its first is the default."""
     system = system_of(given)
     units = system.units
     unit = given.get("privacy", {}).get("unit", units[0])
@@ -31,7 +35,8 @@ def _unit(given: Given) -> Complaint | None:
     )
 
 
-def _noise(given: Given) -> Complaint | None:
+def _noise_rule(given: Given) -> Complaint | None:
+    """Require `epsilon` or `noise_multiplier` of every system that has a guarantee."""
     privacy = given.get("privacy", {})
     if not system_of(given).promises or "epsilon" in privacy or "noise_multiplier" in privacy:
         return None
@@ -42,7 +47,12 @@ def _noise(given: Given) -> Complaint | None:
     )
 
 
-def _moments(given: Given) -> Complaint | None:
+def _normalisation_rule(given: Given) -> Complaint | None:
+    """Require `normalisation_noise` exactly where the features are normalised privately.
+
+    The moments of the features are then one more release, which the guarantee of the system must
+    include.
+    """
     system = system_of(given)
     private = given["data"].get("normalisation") == "private"
     if private and not system.has_use_for(*MOMENTS_NOISE_KEY):
@@ -68,4 +78,5 @@ def _moments(given: Given) -> Complaint | None:
     return None
 
 
-PRIVACY_RULES: Final[tuple[Rule, ...]] = (_unit, _noise, _moments)
+PRIVACY_RULES: Final[tuple[Rule, ...]] = (_unit_rule, _noise_rule, _normalisation_rule)
+"""The rules, in the order in which they are checked."""

@@ -1,6 +1,6 @@
 """Messages of units through a shuffler to an analyzer: the protocol behind `shuffle`."""
 
 from .rounds import Shuffling
-from .terms import Received, Terms
+from .terms import ReceivedMessages, Terms
 
-__all__ = ["Received", "Shuffling", "Terms"]
+__all__ = ["ReceivedMessages", "Shuffling", "Terms"]

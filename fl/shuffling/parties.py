@@ -12,7 +12,16 @@ from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Stream, grouped_order
 from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Post
-from .terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes, Received, Terms, client_name, fault
+from .terms import (
+    ANALYZER,
+    SHUFFLER,
+    Bundle,
+    MixedBoxes,
+    ReceivedMessages,
+    Terms,
+    client_name,
+    fault,
+)
 
 
 class Client:
@@ -126,7 +135,7 @@ class Analyzer:
         self._tag = terms.tag(session, round, key.public)
         post.enter(session, round, terms.limits)
 
-    def receive(self) -> Received:
+    def receive(self) -> ReceivedMessages:
         """Return all messages, if every one of them is right."""
         terms = self._terms
         raw = b"".join(self._boxes(coordinate) for coordinate in range(terms.dimensions))
@@ -146,7 +155,7 @@ class Analyzer:
         if values.size and not -largest <= values.min() <= values.max() <= largest:
             raise fault("The shuffler handed on a message that is too large to be summed.")
         self._post.leave()
-        return Received(values.reshape(terms.dimensions, terms.count, terms.width))
+        return ReceivedMessages(values.reshape(terms.dimensions, terms.count, terms.width))
 
     def _boxes(self, coordinate: int) -> bytes:
         mixed = self._post.receive(MixedBoxes, SHUFFLER)

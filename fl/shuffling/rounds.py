@@ -18,7 +18,7 @@ from ..crypto.keys import fresh
 from ..crypto.sealed_box import BoxKey
 from ..parties.network import Network
 from .parties import Analyzer, Client, Shuffler
-from .terms import ANALYZER, SHUFFLER, Received, Terms, client_name
+from .terms import ANALYZER, SHUFFLER, ReceivedMessages, Terms, client_name
 
 ORDER_STREAM: Final = "shuffler/order"
 DUMMIES_STREAM: Final = "shuffler/dummies"
@@ -94,7 +94,7 @@ class Shuffling:
         *,
         places: ArrayLike | None = None,
         mechanism: Messages | None = None,
-    ) -> Received:
+    ) -> ReceivedMessages:
         """Return what the analyzer has of round `number`.
 
         `messages` are integers as `Messages.messages` draws them, a row for each client: (clients,
@@ -131,7 +131,7 @@ class Shuffling:
         messages: IntArray,
         places: IntArray,
         mechanism: Messages | None,
-    ) -> Received:
+    ) -> ReceivedMessages:
         terms, public = self.terms, self._key.public
         session = self._session + self._rounds.to_bytes(8, "little")
         self._rounds += 1

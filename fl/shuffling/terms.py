@@ -156,8 +156,8 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class Received:
-    """What the analyzer has: `messages` (dimensions, count, width) of int64, without senders.
+class ReceivedMessages:
+    """What the analyzer receives: `messages` (dimensions, count, width) of int64, no senders.
 
     Dummies are among them, and cannot be told from others.
     """

@@ -1,4 +1,8 @@
-"""Training inside the silos, as the systems ask for it."""
+"""Local training as a system calls it: model deltas and gradients by user, silo and record.
+
+`LocalTraining` is the interface, `TorchLocalTraining` trains a model, and `NoTraining` stands in
+for a system that does not train.  D is the number of the model's parameters throughout.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,13 @@ if TYPE_CHECKING:
 Rows: TypeAlias = FloatArray
 """One vector in each row: (rows, D)."""
 
-_ROOM: Final = 2**24
-"""How many numbers of gradients are made at once: 128 MB."""
+_MAX_GRADIENT_NUMBERS: Final = 2**24
+"""Most float64 numbers of gradients that are held at once: 128 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
 class UpdateBlock:
-    """Some rows (n, D), each of one user in one silo: `user` and `silo` are (n,)."""
+    """Updates `rows` (n, D); row i belongs to `user[i]` in `silo[i]`, both (n,)."""
 
     user: Indices
     silo: Indices
@@ -38,70 +42,74 @@ class UpdateBlock:
 
 
 class LocalTraining(Protocol):
-    """Training inside the silos, each by itself.
+    """Local training in the silos.
 
-    Every row of an answer is made of the records of that row alone: no other user's data enters
-    it, nor does the order of rows, nor another silo.  To the last bit that is measured, not proven
-    (`training.local`).  Randomness (the order of batches, dropout) is public and belongs to the
-    round, the silo and the user.
+    Each row that is returned depends on the records of its own unit (a user in a silo, a silo, or
+    one record) alone: neither on other units nor on the order of the rows.  So one user moves one
+    row per silo, which clipping bounds.  To the last bit this is measured, not proven, and not for
+    every model: see `training.deltas`.  The randomness (order of minibatches, dropout) is public,
+    and a function of training seed, round, silo and user.
     """
 
     def use(self, federation: Federation) -> None:
-        """Train from now on on the same records with other features."""
+        """Replace the features from now on; records, users and silos stay the same."""
 
     def initial(self) -> FloatArray:
-        """Return the first model: (D,)."""
+        """Return the parameters of the initial model: (D,)."""
 
     def user_deltas(
         self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
-        """Yield how training on each user's records in a silo moves the model, in parts.
+        """Yield the model delta of each user in each silo, in blocks of rows.
 
-        A row is the trained model minus `parameters`; `users` are, for each silo, those who take
-        part, and whoever has no records there is left out.
+        A row is the model trained on that user's records in that silo, minus `parameters` (D,).
+        `users[s]` are the users who take part in silo s; one without records there has no row.
+        `number` is the round.
         """
 
     def user_gradients(
         self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
-        """Yield the mean gradient of each user's records in a silo, in parts, as `user_deltas`."""
+        """Yield the mean gradient over each user's records in each silo, as `user_deltas`."""
 
     def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
-        """Return how training on all records of each silo moves the model: (silos, D).
+        """Return the model delta of training on all records of each silo: (silos, D).
 
-        A silo without any has zeros.
+        The row of a silo without records is zero.
         """
 
     def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
-        """Return the gradient of each of these records by itself: (records, D).
+        """Return per-record gradients for the records at the indices `chosen`: (len(chosen), D).
 
-        `models` is (silos, D): a record meets the model of its silo.  `step` counts the steps of
-        the whole run.  Raises `Unsupported` where a record's loss depends on others.
+        `models` is (silos, D): each gradient is taken at the model of the record's silo.  `step`
+        counts the steps of the whole run.  Raises `Unsupported` where the loss of one record
+        depends on others, as in Cox regression.
         """
 
 
 @runtime_checkable
 class ProximalTraining(Protocol):
-    """Training that can be pulled back to where it started, which is public.
+    """Local training with a proximal term, as in FedProx.
 
-    `proximal` is mu in (mu / 2) |x - start|^2, which is added to every objective whose training
-    makes a delta.  A stand-in that makes no steps has nothing to be pulled.
+    `proximal` is mu in (mu / 2) |x - start|^2, which is added to the objective of every model
+    delta; `start` is the public model that training starts from.  `NoTraining` takes no steps, so
+    it has none.
     """
 
     proximal: float
 
 
 class NoTraining:
-    """What a system is given that declares that it does not train: nothing is loaded for it.
+    """The `LocalTraining` of a system that declares that it does not train.
 
-    Raises `Unsupported` where it trains nevertheless.
+    Every method but `use` raises `Unsupported`.
     """
 
     def use(self, federation: Federation) -> None:
-        """Have no features."""
+        """Do nothing: there are no features."""
 
     def initial(self) -> FloatArray:
-        """Have no model: a system that does not train says what its first vector is."""
+        """Raise `Unsupported`: a system that does not train defines its own initial vector."""
         raise _untrained("initial")
 
     def user_deltas(
@@ -110,7 +118,7 @@ class NoTraining:
         users: Sequence[Indices],  # noqa: ARG002
         number: int,  # noqa: ARG002
     ) -> Iterator[UpdateBlock]:
-        """Train nobody."""
+        """Raise `Unsupported`."""
         raise _untrained("user_deltas")
 
     def user_gradients(
@@ -119,15 +127,15 @@ class NoTraining:
         users: Sequence[Indices],  # noqa: ARG002
         number: int,  # noqa: ARG002
     ) -> Iterator[UpdateBlock]:
-        """Have no gradient."""
+        """Raise `Unsupported`."""
         raise _untrained("user_gradients")
 
     def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:  # noqa: ARG002
-        """Train no silo."""
+        """Raise `Unsupported`."""
         raise _untrained("silo_deltas")
 
     def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:  # noqa: ARG002
-        """Have no gradient."""
+        """Raise `Unsupported`."""
         raise _untrained("record_gradients")
 
 
@@ -141,13 +149,16 @@ def _untrained(name: str) -> Unsupported:
 
 
 class TorchLocalTraining:
-    """Local training of a model by `fl.training`: SGD, all users of all silos at once."""
+    """Local training of a model by SGD, with all users of all silos in one batch of units.
+
+    Raises `InvalidInput` for a device that is not there.
+    """
 
     def __init__(self, settings: Settings, federation: Federation, model: Model) -> None:
         from .deltas import device_named
         from .units import Recipe
 
-        device_named(settings.run.device)  # refused now, not in the first round
+        device_named(settings.run.device)  # fails now rather than in the first round
         training = settings.training
         self.federation, self.model = federation, model
         self.device, self.seed = settings.run.device, training.seed
@@ -157,7 +168,7 @@ class TorchLocalTraining:
 
     @property
     def proximal(self) -> float:
-        """How strongly training is pulled back to where it started."""
+        """The proximal coefficient mu; 0 is plain SGD."""
         return self.recipe.proximal
 
     @proximal.setter
@@ -165,117 +176,125 @@ class TorchLocalTraining:
         self.recipe = replace(self.recipe, proximal=value)
 
     def use(self, federation: Federation) -> None:
-        """Train from now on on the same records with other features."""
+        """Replace the features from now on; records, users and silos stay the same."""
         self.federation = federation
-        # Whatever was computed from the records before is computed anew from the new ones.
+        # Cached units hold the old features: drop every cached property of this class.
         for name, member in vars(type(self)).items():
             if isinstance(member, cached_property):
                 self.__dict__.pop(name, None)
 
     def initial(self) -> FloatArray:
-        """Return the first model: (D,); public, by the training seed."""
+        """Return the initial model (D,), drawn from the public training seed."""
         return self.model.initial(self.seed)
 
     def user_deltas(
         self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
-        """Yield how training moves the model, by user and silo."""
+        """Yield the model deltas of users, in blocks; see `LocalTraining.user_deltas`."""
         from .deltas import delta_blocks
 
-        units = self._of_users(users)
-        parts = delta_blocks(
+        units = self._units_of(users)
+        blocks = delta_blocks(
             self.model, parameters, units, self.recipe, number=number, device=self.device
         )
-        for chosen, rows in parts:
+        for chosen, rows in blocks:
             yield UpdateBlock(units.user[chosen], units.silo[chosen], rows)
 
     def user_gradients(
         self, parameters: FloatArray, users: Sequence[Indices], number: int
     ) -> Iterator[UpdateBlock]:
-        """Yield the mean gradient of each user's records, by user and silo."""
+        """Yield the mean gradients of users, in blocks of at most 128 MiB."""
         from .deltas import gradients
 
-        units = self._of_users(users)
-        step = max(1, _ROOM // self.model.parameters)
-        for first in range(0, len(units), step):
-            some = units.only(np.arange(first, min(first + step, len(units))))
-            # At most `_ROOM` numbers of gradients at a time, 128 MB.
+        units = self._units_of(users)
+        # Rows of D numbers per block, so that a block stays within `_MAX_GRADIENT_NUMBERS`.
+        block_size = max(1, _MAX_GRADIENT_NUMBERS // self.model.parameters)
+        for first in range(0, len(units), block_size):
+            block = units.only(np.arange(first, min(first + block_size, len(units))))
             rows = gradients(
-                self.model, parameters, some, seed=self.seed, number=number, device=self.device
+                self.model, parameters, block, seed=self.seed, number=number, device=self.device
             )
-            yield UpdateBlock(some.user, some.silo, rows)
+            yield UpdateBlock(block.user, block.silo, rows)
 
     def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
-        """Return how training on all records of each silo moves the model: (silos, D)."""
+        """Return the model delta of each silo: (silos, D)."""
         from .deltas import local_deltas
 
         return local_deltas(
             self.model,
             parameters,
-            self._silos,
+            self._silo_units,
             self.recipe,
             number=number,
             device=self.device,
         )
 
     def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
-        """Return the gradient of each record at its silo's model: (records, D)."""
-        if self._records is not None:
-            return self._records.gradients(models, chosen)
-        if not len(chosen):
-            return self._record_gradients(models[0], chosen, step)
+        """Return the gradient of each record at its silo's model: (len(chosen), D).
+
+        Raises `Unsupported` where the loss of one record depends on others.
+        """
+        if self._linear_records is not None:
+            return self._linear_records.gradients(models, chosen)
+        if not len(chosen):  # (0, D), or the same refusal as for any other number of records
+            return self._gradients_at(models[0], chosen, step)
         silos = self.federation.silo[chosen]
         rows = np.empty((len(chosen), self.model.parameters))
         for silo in np.unique(silos):
             positions = np.flatnonzero(silos == silo)
-            rows[positions] = self._record_gradients(models[silo], chosen[positions], step)
+            rows[positions] = self._gradients_at(models[silo], chosen[positions], step)
         return rows
 
-    def _record_gradients(self, parameters: FloatArray, chosen: Indices, step: int) -> Rows:
+    def _gradients_at(self, parameters: FloatArray, chosen: Indices, step: int) -> Rows:
+        """Return the gradients (len(chosen), D) of records at one model (D,)."""
         from .deltas import per_example_gradients
 
         features, labels = self.federation.features[chosen], self.federation.labels[chosen]
-        plain = self.model.loss.additive and not self.model.dropout and self.device == "cpu"
-        if plain and len(chosen):
-            return _one_by_one(self.model, parameters, features, labels)
+        # Without dropout a gradient needs no random draws, so no names of records either.
+        deterministic = self.model.loss.additive and not self.model.dropout
+        if deterministic and self.device == "cpu" and len(chosen):
+            return _deterministic_gradients(self.model, parameters, features, labels)
         return per_example_gradients(
             self.model,
             parameters,
             features,
             labels,
-            names=self._names[chosen],
+            names=self._record_names[chosen],
             seed=self.seed,
             number=step,
             device=self.device,
         )
 
-    def _of_users(self, users: Sequence[Indices]) -> Units:
-        """Return the units of those of these users who have records in the silo."""
+    def _units_of(self, users: Sequence[Indices]) -> Units:
+        """Return a unit for each silo s and user of `users[s]` who has records in it."""
         taking_part = np.zeros((self.federation.silos, self.federation.users), bool)
         for silo, members in enumerate(users):
             taking_part[silo, members] = True
-        return self._units.only(taking_part[self._pairs.silo, self._pairs.user])
+        return self._user_units.only(taking_part[self._pairs.silo, self._pairs.user])
 
     @cached_property
     def _pairs(self) -> Pairs:
+        """The records grouped by user and silo."""
         return self.federation.pairs()
 
     @cached_property
-    def _units(self) -> Units:
+    def _user_units(self) -> Units:
+        """One unit for each user in each silo."""
         from .units import Units
 
         return Units.of_pairs(self.federation.features, self.federation.labels, self._pairs)
 
     @cached_property
-    def _silos(self) -> Units:
+    def _silo_units(self) -> Units:
+        """One unit for each silo."""
         from .units import Units
 
         federation = self.federation
         return Units.of_silos(federation.features, federation.labels, federation.by_silo())
 
     @cached_property
-    def _records(self) -> Records | None:
-        """The records, where there is a quick way to their gradients."""
+    def _linear_records(self) -> Records | None:
+        """The records for closed-form gradients of a model with one linear score; else None."""
         from .scores import Records, is_one_score
 
         model, federation = self.model, self.federation
@@ -286,40 +305,43 @@ class TorchLocalTraining:
         return Records(model, federation.features, federation.labels, federation.silo)
 
     @cached_property
-    def _names(self) -> Indices:
-        """A name for each record, of its user, its silo, and its place among the user's there.
+    def _record_names(self) -> Indices:
+        """A 64-bit name (records,) that keys the public draws of each record.
 
-        A silo trains under the names of its own records, so they tell of no record elsewhere.
+        It is made of user, silo, and the record's index among that user's records there, so the
+        draws of a record depend on no other user and no other silo.
         """
         pairs = self._pairs
-        places = np.arange(len(pairs.order)) - np.repeat(pairs.offsets[:-1], pairs.sizes)
-        # 64 bits: the pair of user and silo above, the place among its records below.
+        indices = np.arange(len(pairs.order)) - np.repeat(pairs.offsets[:-1], pairs.sizes)
+        # Upper 32 bits: the pair of user and silo; lower 32 bits: the index within the pair.
         pair = np.repeat(pairs.user * self.federation.silos + pairs.silo, pairs.sizes)
         names = np.empty_like(pairs.order)
-        names[pairs.order] = (pair << 32) + places
+        names[pairs.order] = (pair << 32) + indices
         return names
 
 
-def _one_by_one(
+def _deterministic_gradients(
     model: Model, parameters: FloatArray, features: Float32Array, labels: NDArray[np.generic]
 ) -> Rows:
-    """Return the gradient of each record, as `per_example_gradients` without its preparations.
+    """Return the gradient of each record (records, D), for a model without dropout on the CPU.
 
-    A step of DP-SGD has a handful of records, and preparing units of all sizes takes most of it.
+    As `per_example_gradients`, but quicker for the few records of a DP-SGD step, where building
+    units takes most of the time.  The loss must be a sum over records.
     """
     import torch
 
     records = len(labels)
     with torch.inference_mode():
+        # Every record is a unit of its own: (records, 1, ...) inputs, one copy of the weights each.
         weights = model.spread(torch.from_numpy(parameters), records)
-        into = [torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in weights]
+        gradient = [torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in weights]
         model.add_gradient(
             weights,
             torch.from_numpy(features.astype(np.float64))[:, None],
             torch.from_numpy(labels)[:, None],
             torch.ones(records, 1, dtype=torch.float64),
             None,
-            into=into,
+            into=gradient,
             scale=1.0,
         )
-        return np.asarray(model.flat(into).numpy())
+        return np.asarray(model.flat(gradient).numpy())

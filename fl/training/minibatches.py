@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..models import Model
-from ..models.draws import Draws, derived, shuffled, unit_keys
+from ..models.draws import Draws, child_keys, random_orders, unit_keys
 from .blocks import Block
 from .units import Units
 
@@ -79,7 +79,7 @@ class Source:
 
         Without `of`, they are over the minibatch.
         """
-        sizes, keys = self._sizes[rows], derived(self._keys[rows], epoch)
+        sizes, keys = self._sizes[rows], child_keys(self._keys[rows], epoch)
         within = torch.arange(block.width, device=self.device)
         for step, units in enumerate(self._active(-(-sizes // block.batch))):
             first = step * block.batch
@@ -96,7 +96,7 @@ class Source:
                 self._features[records].to(self.dtype),
                 self._labels[records],
                 present.to(self.dtype) / over[:, None],
-                Draws(derived(keys[:units], 1 + step)) if self._drops else None,
+                Draws(child_keys(keys[:units], 1 + step)) if self._drops else None,
             )
 
     def _active(self, passes: Tensor) -> list[int]:
@@ -115,12 +115,12 @@ class Source:
 
 
 def orders(keys: Tensor, sizes: Tensor, epochs: range, width: int) -> Tensor:
-    """Return each unit's order in some epochs: (epochs, units, width); see `shuffled`.
+    """Return each unit's order in some epochs: (epochs, units, width); see `random_orders`.
 
     `keys` are those of the units in a round, `sizes` how many records they have: (units,).
     """
     names = torch.arange(epochs.start, epochs.stop, device=keys.device)[:, None]
     # One key for each epoch and unit, by (seed, round, user, silo, epoch) and nothing else.
-    epoch_keys = derived(derived(keys[None], names), _ORDER_STREAM)
-    positions = shuffled(epoch_keys.flatten(), sizes.repeat(len(epochs)), width)
+    epoch_keys = child_keys(child_keys(keys[None], names), _ORDER_STREAM)
+    positions = random_orders(epoch_keys.flatten(), sizes.repeat(len(epochs)), width)
     return positions.view(len(epochs), len(keys), width)

@@ -4,7 +4,7 @@
     w <- w - rate sum_i slope_i(s) x_i
 
 Such a step is less work than calling layers one by one, and a silo takes thousands in a round.
-What `local` says of units holds here too, for every sum is added up in an order that the shape of
+What `deltas` says of units holds here too, for every sum is added up in an order that the shape of
 the unit's own minibatch fixes: `einsum` goes through a unit's numbers one behind the other, and no
 product is left to a library that looks at where in memory a matrix begins.
 """

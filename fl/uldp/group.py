@@ -36,8 +36,8 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
 from ...accountant.sensitivity.release import repeated, up
-from ..aggregation.clip_check import Recomputed
-from ..aggregation.residuals import Residuals, Watch, every
+from ..aggregation.clip_check import ClipCheck
+from ..aggregation.residuals import ResidualMonitor, Residuals, every
 from ..aggregation.sums import float_sum
 from ..aggregation.term_norms import norms_of
 from ..data.federation import Federation, Indices
@@ -151,7 +151,7 @@ class UldpGroup(PrivateSystem):
                 normaliser=records.Normaliser("constant", self.constant),
                 sealed={
                     "taking_part": [len(records) for records in self._records],
-                    **statistics.items(self.residuals.watch(ticket.intent.noise)),
+                    **statistics.items(self.residuals.monitor(ticket.intent.noise)),
                 },
             )
 
@@ -236,7 +236,7 @@ class _RoundStatistics:
         steps = intent.noise.draws
         self._every, self._again_every = every(steps, width), -(-steps // _MAX_STEPS_RECOMPUTED)
         self._grid = mechanism.grid
-        self._again = Recomputed(intent, mechanism, silos, width)
+        self._again = ClipCheck(intent, mechanism, silos, width)
         self._totals = np.zeros(models, np.int64)
         self._sent: list[Rows] = []
         self._exact: list[IntArray] = []
@@ -254,14 +254,14 @@ class _RoundStatistics:
             self._exact.append(totals)
             self._sent.append(noisy)
 
-    def items(self, watch: Watch) -> dict[str, object]:
+    def items(self, monitor: ResidualMonitor) -> dict[str, object]:
         """Return the sealed items of the round."""
         # Back to integers: the noise of a step is what was sent minus the exact sum.
         sent = np.rint(np.array(self._sent) / self._grid).astype(np.int64)
         residuals = sent - np.array(self._exact)
         for silo in range(residuals.shape[1]):
-            watch.share(silo, residuals[:, silo], self._grid)
-        return {**watch.items(), **self._again.items(self._totals)}
+            monitor.share(silo, residuals[:, silo], self._grid)
+        return {**monitor.items(), **self._again.items(self._totals)}
 
 
 def group(

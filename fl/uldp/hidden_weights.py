@@ -175,11 +175,11 @@ class UldpAvgHiddenWeights(UldpAvg):
         mechanism = self.mechanism(self.promise.noise_multiplier)
         # Every silo trains on all of its users, as it does not know who was drawn.
         rows, norms = self._rows(parameters, number, mechanism)
-        width, watch = parameters.size, self.residuals.watch(ticket.intent.noise)
+        width, monitor = parameters.size, self.residuals.monitor(ticket.intent.noise)
 
         def share(silo: int) -> list[int]:
             steps = mechanism.share(ticket, width, f"noise/silo-{silo}")
-            watch.share(silo, mechanism.units(steps), 1.0)
+            monitor.share(silo, mechanism.units(steps), 1.0)
             return steps
 
         noise = [partial(share, silo) for silo in range(self.setup.silos)]
@@ -195,8 +195,8 @@ class UldpAvgHiddenWeights(UldpAvg):
         noisy = mechanism.units(total)
         if slots is None:  # by oblivious transfer nobody knows who is in the sum
             exact = self._sum(rows, joining, mechanism)
-            watch.whole(noisy - exact, 1.0, range(self.setup.silos))
-        sealed |= watch.items() | self._limits(rows, mechanism)
+            monitor.whole(noisy - exact, 1.0, range(self.setup.silos))
+        sealed |= monitor.items() | self._limits(rows, mechanism)
         return RoundSum(noisy, self.setup.silos, norms, sealed)
 
     def _sum(

@@ -30,7 +30,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import sensitivity_multiplier, up
-from ..aggregation.clip_check import Recomputed
+from ..aggregation.clip_check import ClipCheck
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import about_norms, norms_of
@@ -187,11 +187,11 @@ class UldpNaive(PrivateSystem):
         def work(ticket: Ticket) -> Draft:
             rows = self.setup.local.silo_deltas(parameters, number)  # x_s - x, (silos, D)
             totals, norms = mechanism.totals(rows, silos, len(silos)), norms_of(rows)
-            again = Recomputed(ticket.intent, mechanism, len(silos), parameters.size)
+            again = ClipCheck(ticket.intent, mechanism, len(silos), parameters.size)
             again.add(rows, np.arange(len(silos)), norms)
-            watch = self.residuals.watch(ticket.intent.noise)
+            monitor = self.residuals.monitor(ticket.intent.noise)
             arrived = noisy_sum(
-                self.aggregator, number, mechanism, ticket, list(totals), watch=watch
+                self.aggregator, number, mechanism, ticket, list(totals), monitor=monitor
             )
             noisy = NoisySum(mechanism.units(arrived.total), float(len(silos)))
             return Draft(
@@ -199,7 +199,7 @@ class UldpNaive(PrivateSystem):
                 aggregate=noisy.total,
                 normaliser=records.Normaliser("constant", noisy.constant),
                 sealed={
-                    **watch.items(),
+                    **monitor.items(),
                     **again.items(totals),
                     **about_norms(np.split(norms, silos[1:]), mechanism.bound),
                 },

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.mechanisms import Gaussian, Ticket
-from ..aggregation.clip_check import Recomputed
+from ..aggregation.clip_check import ClipCheck
 from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import norms_of
 from ..aggregation.user_weights import checked_weights, user_weights
@@ -59,16 +59,18 @@ class UldpAvgKnownWeights(UldpAvg):
         mechanism = self.mechanism(self.promise.noise_multiplier)
         # One draw for all silos: a user is in the whole round or in none of it.
         joining = self.joining(ticket)
-        again = Recomputed(ticket.intent, mechanism, self.setup.silos, parameters.size)
+        again = ClipCheck(ticket.intent, mechanism, self.setup.silos, parameters.size)
         # Silo s: D_s without noise, integers on the grid; `noisy_sum` adds the noise silo by silo.
         totals, norms = self._totals(joining, parameters, number, mechanism, again)
-        watch = self.residuals.watch(ticket.intent.noise)
-        arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals), watch=watch)
+        monitor = self.residuals.monitor(ticket.intent.noise)
+        arrived = noisy_sum(
+            self.aggregator, number, mechanism, ticket, list(totals), monitor=monitor
+        )
         return RoundSum(
             mechanism.units(arrived.total),
             len(arrived.silos),
             norms,
-            {"joined": int(joining.sum()), **watch.items(), **again.items(totals)},
+            {"joined": int(joining.sum()), **monitor.items(), **again.items(totals)},
         )
 
     def _totals(
@@ -77,7 +79,7 @@ class UldpAvgKnownWeights(UldpAvg):
         parameters: Parameters,
         number: int,
         mechanism: Gaussian,
-        again: Recomputed,
+        again: ClipCheck,
     ) -> tuple[IntArray, list[FloatArray]]:
         """Return sum_u w_su clip_C(d_su) of each silo, (silos, D) integers, and the norms |d_su|.
 

@@ -79,11 +79,11 @@ def release(number: int, seq: int, width: int, sealed: Mapping[str, str]) -> Rou
 def items(kept: Residuals, values: np.ndarray, **limits: Any) -> dict[str, Any]:
     """Return what is sealed of one round with this noise over `STD`: (silos, width)."""
     own = steps(values)
-    watch = kept.watch(intent(1).noise)
+    monitor = kept.monitor(intent(1).noise)
     for silo, one in enumerate(own):
-        watch.share(silo, one, GRID)
-    watch.whole(own.sum(axis=0), GRID, range(SILOS))
-    return {**watch.items(), "recomputed": {**SOUND, **limits}}
+        monitor.share(silo, one, GRID)
+    monitor.whole(own.sum(axis=0), GRID, range(SILOS))
+    return {**monitor.items(), "recomputed": {**SOUND, **limits}}
 
 
 def in_memory(law: Law, seed: int, *, rounds: int, width: int, **limits: Any) -> Run:

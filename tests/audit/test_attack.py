@@ -22,7 +22,7 @@ from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
-from privplan.fl.log import LogWriter, Sealed
+from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.canonical import LOG, SEALED
 
 from . import ledgers, logs
@@ -299,7 +299,7 @@ def test_membership_of_private_records_is_sealed(tmp_path: Path) -> None:
     assert measurements_in(folder) == ()
     line = json.loads(logs.lines_of(folder)[-1])
     assert set(line["result"]) == {"sealed"}
-    (item,) = Sealed.read(folder).items
+    (item,) = Sidecar.read(folder).items
     assert item.name == "audit.membership"
     assert found.sealed_tiers == ("membership",)
     assert any(str(tmp_path / "records") in one for one in found.warnings)

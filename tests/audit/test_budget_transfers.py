@@ -185,12 +185,12 @@ def test_who_added_shares_of_the_noise_was_there(aggregation: str, silos: int) -
 @pytest.mark.parametrize("missing", range(5))
 @pytest.mark.parametrize("parties", [2, 3, 5, 7])
 def test_masks_as_they_are_chosen_hold_together(parties: int, missing: int) -> None:
-    from privplan.fl.aggregation.masked_sums import Masked
+    from privplan.fl.aggregation.masked_sums import MaskedAggregator
 
     if parties - missing < 2:
         return
     log = weighted(rule="records", aggregation="masked", silos=parties, dropouts=missing)
-    chosen = Masked(parties, dropouts=missing).security
+    chosen = MaskedAggregator(parties, dropouts=missing).security
     assert "protocol-mismatch" not in hazards(opening(security=chosen)(log))
 
 

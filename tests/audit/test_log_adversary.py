@@ -19,7 +19,7 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams, poisson
 from privplan.accountant.records import Evaluation, Normaliser, Sampling
 from privplan.audit.verify import verify
-from privplan.fl.log import LogWriter, Sealed
+from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.canonical import canonical
 
 from . import logs
@@ -109,7 +109,7 @@ def test_nothing_but_noisy_digests_and_commitments_depends_on_a_user(
     # The two worlds are really different, or this test would prove nothing.
     assert {"round.release.aggregate", "round.release.model_out"} <= found.keys()
     sealed_a, sealed_b = (
-        [(item.name, item.value) for item in Sealed.read(folder).items]
+        [(item.name, item.value) for item in Sidecar.read(folder).items]
         for folder in (with_user, without)
     )
     assert sealed_a != sealed_b

@@ -18,7 +18,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import RoundIntent, RoundRelease, RunRecover
 from privplan.audit.verify import Verification, verify
-from privplan.fl.log import LogWriter, Sealed, read
+from privplan.fl.log import LogWriter, Sidecar, read
 from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED
 
@@ -126,7 +126,7 @@ def checked(folder: Path, head: str | None) -> Verification:
         assert releases[int(seq)].aggregate == hashlib.sha256(value.encode()).hexdigest()
     assert len(intents) >= len(handed_out)
     assert len({line.split()[0] for line in handed_out}) == len(handed_out)
-    assert Sealed.read(folder).unopened(folder) == ()
+    assert Sidecar.read(folder).unopened(folder) == ()
     return found
 
 
@@ -213,6 +213,6 @@ def test_a_sidecar_cut_at_any_byte_keeps_its_whole_items(tmp_path: Path) -> None
     for size in range(0, len(sealed) + 1, 3):
         (folder / SEALED).write_bytes(sealed[:size])
         whole = sealed[:size].count(b"\n")
-        found = Sealed.read(folder)
+        found = Sidecar.read(folder)
         assert len(found.items) == whole
         assert len(found.unopened(folder)) == 2 - whole

@@ -21,7 +21,7 @@ from privplan.audit.results import (
     results_in,
 )
 from privplan.audit.verify import verify
-from privplan.fl.log import BadLine, LogWriter, Sealed
+from privplan.fl.log import BadLine, LogWriter, Sidecar
 from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED
 
@@ -160,7 +160,7 @@ def test_a_sealed_result_leaves_one_commitment(folder: Path) -> None:
     (one,) = results_in(folder)
     assert (one.tier, one.measurement, one.problem) == ("membership", None, "")
     assert measurements_in(folder) == ()
-    sidecar = Sealed.read(folder)
+    sidecar = Sidecar.read(folder)
     item = sidecar.opening(one.sealed or "")
     assert item is not None
     assert item.name == "audit.membership"
@@ -173,7 +173,7 @@ def test_a_commitment_that_the_sidecar_lacks_is_found(folder: Path) -> None:
     append_results(folder, sealed=[MEMBERSHIP])
     lines = (folder / SEALED).read_text().splitlines()[:-1]
     (folder / SEALED).write_text("".join(line + "\n" for line in lines))
-    (missing,) = Sealed.read(folder).unopened(folder)
+    (missing,) = Sidecar.read(folder).unopened(folder)
     assert missing.name == "audit.membership"
 
 

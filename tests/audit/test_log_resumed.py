@@ -18,7 +18,7 @@ from privplan.accountant.records import (
     RoundAbort,
 )
 from privplan.audit.verify import verify
-from privplan.fl.log import BadLine, LogWriter, Sealed
+from privplan.fl.log import BadLine, LogWriter, Sidecar
 from privplan.fl.log.append_file import AppendFile
 from privplan.fl.log.canonical import LOG, SEALED
 
@@ -109,7 +109,7 @@ def test_a_resumed_run_has_its_sidecar_even_if_it_was_taken_away(tmp_path: Path)
     writer, _ = LogWriter.resume(folder, randomness=logs.SECURE)
     assert stat.S_IMODE((folder / SEALED).stat().st_mode) == 0o600
     writer.seal({"batch": 1})
-    assert len(Sealed.read(folder).items) == 1
+    assert len(Sidecar.read(folder).items) == 1
 
 
 def test_a_sidecar_that_was_opened_to_others_is_closed_again(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_torn_sidecar_is_mended(tmp_path: Path, size: int) -> None:
     whole = (folder / SEALED).read_bytes()
     with (folder / SEALED).open("ab") as file:
         file.write(b"x" * size)
-    assert Sealed.read(folder).torn == size
+    assert Sidecar.read(folder).torn == size
     LogWriter.resume(folder, randomness=logs.SECURE)[0].close()
     assert (folder / SEALED).read_bytes() == whole
 

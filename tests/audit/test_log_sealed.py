@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.log import LogWriter, Sealed, commitment
+from privplan.fl.log import LogWriter, Sidecar, commitment
 from privplan.fl.log.canonical import SEALED, canonical
 
 from . import logs
@@ -29,7 +29,7 @@ ITEMS: Mapping[str, object] = {
 
 def test_what_is_sealed_is_opened_again(writer: LogWriter) -> None:
     commitments = writer.seal(ITEMS)
-    sealed = Sealed.read(writer.folder)
+    sealed = Sidecar.read(writer.folder)
     assert [item.name for item in sealed.items] == list(ITEMS)
     values = {item.name: item.value for item in sealed.items}
     assert values == {
@@ -55,7 +55,7 @@ def test_commitments_have_one_length_and_never_repeat(writer: LogWriter) -> None
     seen += writer.seal({"batch": list(range(1000))}).values()
     assert {len(one) for one in seen} == {64}
     assert len(set(seen)) == len(seen)
-    blinds = [item.blind for item in Sealed.read(writer.folder).items]
+    blinds = [item.blind for item in Sidecar.read(writer.folder).items]
     assert {len(blind) for blind in blinds} == {64}
     assert len(set(blinds)) == len(blinds)
 
@@ -76,14 +76,14 @@ def test_few_possible_values_cannot_be_guessed(writer: LogWriter) -> None:
                 tried.add(hashlib.sha256(canonical(body).encode()).hexdigest())
                 tried.add(hashlib.sha256(repr(body).encode()).hexdigest())
     assert not tried & set(shown.values())
-    item = Sealed.read(writer.folder).items[0]
+    item = Sidecar.read(writer.folder).items[0]
     assert commitment("batch", 17, item.blind) == shown["batch"]  # the blind is what was missing
 
 
 def test_the_log_shows_nothing_of_it(tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "run")
     text = "\n".join(logs.lines_of(folder))
-    for item in Sealed.read(folder).items:
+    for item in Sidecar.read(folder).items:
         assert item.blind not in text
         assert str(item.value) not in {one for line in text.splitlines() for one in leaves(line)}
 
@@ -103,7 +103,7 @@ def test_an_edited_item_is_refused(tmp_path: Path, name: str) -> None:
     lines[1] = canonical(item)
     (folder / SEALED).write_text("\n".join(lines) + "\n")
     with pytest.raises(InvalidInput, match=r"Line 2 of .* does not fit its commitment") as caught:
-        Sealed.read(folder)
+        Sidecar.read(folder)
     assert "19" not in str(caught.value).replace(str(tmp_path), "")  # whose number may hold it
 
 
@@ -113,12 +113,12 @@ def test_what_is_no_item_is_refused(tmp_path: Path, line: str) -> None:
     with (folder / SEALED).open("a", encoding="latin-1") as file:
         file.write(line + "\n")
     with pytest.raises(InvalidInput, match=r"Line 4 of .* is not an item"):
-        Sealed.read(folder)
+        Sidecar.read(folder)
 
 
 def test_every_commitment_of_the_log_opens(tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "run")
-    sealed = Sealed.read(folder)
+    sealed = Sidecar.read(folder)
     assert len(sealed.items) == 3
     assert sealed.unopened(folder) == ()
 
@@ -143,7 +143,7 @@ def resealed(folder: Path, change: Any) -> None:
 def test_a_commitment_that_does_not_open_is_named(tmp_path: Path, change: Any, why: str) -> None:
     folder = logs.small_log(tmp_path / "run")
     resealed(folder, change)
-    (found,) = Sealed.read(folder).unopened(folder)
+    (found,) = Sidecar.read(folder).unopened(folder)
     assert found.number == 5
     assert found.name == "batch"
     assert why in found.why
@@ -155,7 +155,7 @@ def test_an_item_under_another_name_does_not_open(tmp_path: Path) -> None:
         seq = writer.append(logs.intent(1))
         shown = writer.seal({"norm": 3})
         writer.append(logs.release(1, seq, {"batch": shown["norm"]}))
-    (found,) = Sealed.read(tmp_path / "run").unopened(tmp_path / "run")
+    (found,) = Sidecar.read(tmp_path / "run").unopened(tmp_path / "run")
     assert found.why == "it was sealed as `norm`"
 
 
@@ -176,12 +176,12 @@ def test_sealing_nothing_writes_nothing(writer: LogWriter) -> None:
 
 def test_values_do_not_show_in_messages(writer: LogWriter) -> None:
     writer.seal({"batch": 123456})
-    assert "123456" not in repr(Sealed.read(writer.folder))
+    assert "123456" not in repr(Sidecar.read(writer.folder))
 
 
 def test_without_a_sidecar_nothing_opens(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
-        Sealed.read(tmp_path)
+        Sidecar.read(tmp_path)
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 40, b"\0" * 40 + b"\n", b'{"name"', b'{"na\0\0\n\0\0'])
@@ -190,7 +190,7 @@ def test_an_end_that_a_failing_machine_left_is_torn(tmp_path: Path, tail: bytes)
     path = folder / SEALED
     before = path.read_bytes()
     path.write_bytes(before + tail)
-    assert Sealed.read(folder).torn == len(tail)
+    assert Sidecar.read(folder).torn == len(tail)
     writer, _ = LogWriter.resume(folder, randomness=logs.SECURE)
     writer.close()
     assert path.read_bytes() == before
@@ -202,4 +202,4 @@ def test_a_hole_in_the_middle_is_no_torn_end(tmp_path: Path) -> None:
     assert rest
     path.write_bytes(b"\0" * len(first) + b"\n" + rest)
     with pytest.raises(InvalidInput, match="Line 1 of"):
-        Sealed.read(path.parent)
+        Sidecar.read(path.parent)

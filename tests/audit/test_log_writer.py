@@ -24,7 +24,7 @@ from privplan.accountant.records import (
     RunRecover,
 )
 from privplan.audit.verify import verify
-from privplan.fl.log import LogBroken, LogWriter, Sealed
+from privplan.fl.log import LogBroken, LogWriter, Sidecar
 from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED, canonical
 
@@ -313,7 +313,7 @@ def test_a_failed_write_breaks_the_writer_for_good_and_the_run_can_be_resumed(
     again.append(logs.intent(3))
     found = verify(tmp_path / "run")
     assert found.ok
-    assert Sealed.read(tmp_path / "run").torn == 0
+    assert Sidecar.read(tmp_path / "run").torn == 0
 
 
 def test_a_real_limit_of_space_leaves_a_torn_line(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_threads_may_write_together(writer: LogWriter) -> None:
     found = verify(writer.folder)
     assert found.records == 201
     assert found.dangling == ()
-    assert Sealed.read(writer.folder).unopened(writer.folder) == ()
+    assert Sidecar.read(writer.folder).unopened(writer.folder) == ()
 
 
 def test_a_closed_writer_writes_nothing(writer: LogWriter) -> None:

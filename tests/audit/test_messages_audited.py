@@ -33,7 +33,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.derivation.event_order import EVENT_TOLERANCE_RELATIVE, covers, simplified
 from privplan.audit.derivation.protocol_consistency import contradictions
-from privplan.fl.aggregation.share_sums import Shares
+from privplan.fl.aggregation.share_sums import ShareAggregator
 from privplan.fl.shuffling import Shuffling, Terms
 
 from .ledgers import SECURE, Records, audited, changed, evidence, intents, opening, part, release
@@ -307,7 +307,7 @@ def test_each_changed_fact_of_a_shuffler_is_refused(change: dict[str, Any]) -> N
 
 
 def test_what_shares_state_is_accepted() -> None:
-    real = Shares(5, colluders=1).security
+    real = ShareAggregator(5, colluders=1).security
     log = opening(security=real)(shared())
     found = evidence(log)
     assert contradictions(found.kinds[0].facts, found.setting) == ()
@@ -327,8 +327,8 @@ def test_what_shares_state_is_accepted() -> None:
     ids=str,
 )
 def test_each_changed_fact_of_shares_is_refused(change: dict[str, Any]) -> None:
-    honest = opening(security=Shares(5).security)(shared())
-    bad = opening(security=replace(Shares(5).security, **change))(shared())
+    honest = opening(security=ShareAggregator(5).security)(shared())
+    bad = opening(security=replace(ShareAggregator(5).security, **change))(shared())
     assert audited(bad).errors
     assert evidence(bad).spent_total("peer").upper > evidence(honest).spent_total("peer").upper
 

@@ -19,7 +19,7 @@ from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_report
 from privplan.audit.residual.sealed_statistics import Run
 from privplan.audit.residual.tier import judged
-from privplan.fl.aggregation.clip_check import Recomputed
+from privplan.fl.aggregation.clip_check import ClipCheck
 from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.log import LogWriter
 
@@ -147,9 +147,7 @@ def test_a_weight_that_is_lost_in_rounding_has_no_norm() -> None:
     mechanism = Gaussian(
         bound=0.25, std=3.0, shares=1, weights=records.Weights("records", 1.0), unit="user"
     )
-    again = Recomputed(
-        mechanism.intent(RoundDescription(1, "train"), "add-remove"), mechanism, 1, 3
-    )
+    again = ClipCheck(mechanism.intent(RoundDescription(1, "train"), "add-remove"), mechanism, 1, 3)
     rows, weights = np.ones((1, 3)), np.array([5e-324])
     again.add(rows, np.zeros(1, np.int64), norms_of(rows), weights)
     found: Any = again.items(np.zeros((1, 3), np.int64))["recomputed"]

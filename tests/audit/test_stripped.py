@@ -20,7 +20,7 @@ from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.fl.declarations.sealed_items import sealed_items
 from privplan.fl.frame.expected_log import NotStated
-from privplan.fl.log import LogWriter, Sealed
+from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.sealed import commitment
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
@@ -138,7 +138,7 @@ def _typed(value: object) -> object:
 def test_the_first_line_says_what_is_sealed_and_a_release_says_whose_it_is(fresh: Path) -> None:
     records = records_of(fresh)
     announced = records[0]["sealed"]["train"]
-    known = {one.commitment: one.value for one in Sealed.read(fresh).items}
+    known = {one.commitment: one.value for one in Sidecar.read(fresh).items}
     for one in records:
         if one["type"] == "round.release":
             assert sorted(one["sealed"]) == announced
@@ -386,7 +386,7 @@ def test_earlier_sidecars_are_read_as_before(tmp_path: Path) -> None:
 
 def test_nothing_of_the_sealed_content_stands_in_the_verdict(fresh: Path) -> None:
     shown = json.dumps(audit_budget(fresh, sealed=True).to_json())
-    for one in Sealed.read(fresh).items:
+    for one in Sidecar.read(fresh).items:
         value: Any = one.value
         for text in value.values() if isinstance(value, dict) else ():
             if isinstance(text, str) and len(text) > 4:

@@ -76,7 +76,7 @@ def progress_of(folder: Path) -> records.Progress:
     scan = Scan(folder)
     for _ in scan:
         pass
-    found = scan.course.progress()
+    found = scan.record_order.progress()
     assert found is not None
     return found
 

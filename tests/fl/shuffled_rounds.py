@@ -13,7 +13,7 @@ from privplan.accountant.mechanisms import (
     Ticket,
 )
 from privplan.accountant.randomness import Streams
-from privplan.fl.shuffling import Received, Shuffling, Terms
+from privplan.fl.shuffling import ReceivedMessages, Shuffling, Terms
 
 from ..accountant.mechanism_tickets import Memory
 
@@ -27,10 +27,10 @@ def opened(mechanism: Any = OWN, draws: int = 1, seed: int = 1, memory: Any = No
     return gate.open(mechanism.intent(about, "replace-one"))
 
 
-def carried(terms: Terms, messages: Any, **more: Any) -> tuple[Shuffling, Received]:
+def carried(terms: Terms, messages: Any, **more: Any) -> tuple[Shuffling, ReceivedMessages]:
     own = Shuffling(terms, keep=True)
     return own, own.round(1, opened(), messages, **more)
 
 
-def multisets(received: Received) -> list[Counter[tuple[int, ...]]]:
+def multisets(received: ReceivedMessages) -> list[Counter[tuple[int, ...]]]:
     return [Counter(map(tuple, one.tolist())) for one in received.messages]

@@ -19,7 +19,7 @@ from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.fl.aggregation.choice import aggregator
-from privplan.fl.aggregation.sums import Plain, Sum, float_sum, noisy_sum
+from privplan.fl.aggregation.sums import PlainAggregator, Sum, float_sum, noisy_sum
 from privplan.fl.log import LogWriter, read
 from privplan.fl.parties.network import SERVER, Message
 from privplan.fl.parties.transcripts import FOLDER, read_transcript
@@ -148,7 +148,7 @@ def test_what_sends_updates_in_the_clear_does_not_say_that_weights_are_hidden() 
 
 
 def test_masks_need_two_silos_that_stay() -> None:
-    assert isinstance(aggregator(SecuritySettings(), 1), Plain)
+    assert isinstance(aggregator(SecuritySettings(), 1), PlainAggregator)
     with pytest.raises(InvalidInput, match="two silos"):
         aggregator(MASKED, 1)
     with pytest.raises(InvalidInput, match="two silos"):
@@ -260,13 +260,13 @@ def test_floats_that_do_not_fit_the_ring_are_refused() -> None:
         float_sum(by, 1, rows)
     assert "`local_rate`" in caught.value.next_step
     assert str(2**17) not in str(caught.value)
-    assert float_sum(Plain(), 1, rows).tolist() == [1.0, 2.0**17]
+    assert float_sum(PlainAggregator(), 1, rows).tolist() == [1.0, 2.0**17]
 
 
 @pytest.mark.parametrize("sent", [np.array([1]), np.array([1.0, 2.0]), np.array([[1, 2]])])
 def test_plain_stretches_nothing(sent: Any) -> None:
     with pytest.raises(ProtocolFault, match="silo-1 did not send 2 integers"):
-        Plain().total(1, [lambda: np.array([1, 2]), lambda: sent], 2)
+        PlainAggregator().total(1, [lambda: np.array([1, 2]), lambda: sent], 2)
 
 
 @pytest.mark.parametrize(
@@ -284,13 +284,13 @@ def test_what_cannot_be_summed_is_refused_before_anything_is_drawn(totals: Any) 
     about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
     ticket = Gate(None, Memory(), Streams.seeded(1)).open(own.intent(about, "add-remove"))
     with pytest.raises(InvalidInput):
-        noisy_sum(Plain(), 1, own, ticket, totals)
+        noisy_sum(PlainAggregator(), 1, own, ticket, totals)
     assert ticket.stream("noise/silo-0").position == 0
 
 
 @pytest.mark.parametrize("silos", [127, 128, 300])
 def test_floats_of_many_silos_fit_the_ring(silos: int) -> None:
-    class Ring(Plain):
+    class Ring(PlainAggregator):
         """Adds as masks do, without any."""
 
         network: Any = object()
@@ -302,7 +302,7 @@ def test_floats_of_many_silos_fit_the_ring(silos: int) -> None:
 
 
 def test_plain_adds_integers() -> None:
-    found = Plain().total(1, [lambda: np.array([1, 2]), lambda: np.array([3, -5])], 2)
+    found = PlainAggregator().total(1, [lambda: np.array([1, 2]), lambda: np.array([3, -5])], 2)
     assert isinstance(found, Sum)
     assert (found.total.tolist(), found.silos) == ([4, -3], (0, 1))
     assert UldpSettings().as_published is False

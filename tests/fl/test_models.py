@@ -18,7 +18,14 @@ from torch import nn
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.models import MODELS, Model, layers, model_named, registry
 from privplan.fl.models import model as model_module
-from privplan.fl.models.draws import LEVELS, Draws, derived, shuffled, unit_keys, words
+from privplan.fl.models.draws import (
+    DROPOUT_LEVELS,
+    Draws,
+    child_keys,
+    random_orders,
+    random_words,
+    unit_keys,
+)
 from privplan.fl.models.images import ChannelDropout
 from privplan.fl.models.layers import ALIGNED, Dropout, Weights
 from privplan.fl.models.losses import BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy
@@ -292,7 +299,7 @@ def mix(word: int) -> int:
 
 def test_words_are_those_of_splitmix64() -> None:
     """The first five outputs for the seed 1234567, as published with the generator."""
-    found = [int(word) % 2**64 for word in words(torch.tensor([1234567]), 5)[0]]
+    found = [int(word) % 2**64 for word in random_words(torch.tensor([1234567]), 5)[0]]
     assert found == [
         6457827717110365317,
         3203168211198807973,
@@ -303,8 +310,8 @@ def test_words_are_those_of_splitmix64() -> None:
     golden = 0x9E3779B97F4A7C15
     for key in (0, -1, 2**62 + 3, -(2**63)):
         slow = [mix((key + (i + 1) * golden) % 2**64) for i in range(7)]
-        assert [int(word) % 2**64 for word in words(torch.tensor([key]), 7)[0]] == slow
-        one = int(derived(torch.tensor([key]), 5)[0]) % 2**64
+        assert [int(word) % 2**64 for word in random_words(torch.tensor([key]), 7)[0]] == slow
+        one = int(child_keys(torch.tensor([key]), 5)[0]) % 2**64
         assert one == mix((mix(key % 2**64) + 5 * golden) % 2**64)
 
 
@@ -317,33 +324,34 @@ def test_keys_belong_to_seed_round_user_and_silo() -> None:
 
 
 def test_orders_are_permutations_that_do_not_depend_on_padding() -> None:
-    keys, sizes = derived(torch.arange(50), 3), torch.arange(50) % 9
-    wide, narrow = shuffled(keys, sizes, 16), shuffled(keys, sizes, 8)
+    keys, sizes = child_keys(torch.arange(50), 3), torch.arange(50) % 9
+    wide, narrow = random_orders(keys, sizes, 16), random_orders(keys, sizes, 8)
     for unit, size in enumerate(sizes.tolist()):
         assert sorted(wide[unit, :size].tolist()) == list(range(size))
         assert torch.equal(wide[unit, :size], narrow[unit, :size])
-    firsts = shuffled(words(torch.tensor([9]), 6000)[0], torch.full((6000,), 6), 6)[:, 0]
+    keys = random_words(torch.tensor([9]), 6000)[0]
+    firsts = random_orders(keys, torch.full((6000,), 6), 6)[:, 0]
     counts = torch.bincount(firsts, minlength=6)
     assert (counts - 1000).abs().max() < 5 * math.sqrt(1000 * 5 / 6)
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.25, 0.9])
 def test_dropout_keeps_the_share_it_says(rate: float) -> None:
-    exact = round(rate * LEVELS) / LEVELS
-    draws = Draws(words(torch.tensor([1]), 40)[0])
-    kept = draws.kept(1, 10, 101, exact)
+    exact = round(rate * DROPOUT_LEVELS) / DROPOUT_LEVELS
+    draws = Draws(random_words(torch.tensor([1]), 40)[0])
+    kept = draws.dropout_mask(1, 10, 101, exact)
     assert kept.shape == (40, 10, 101)
     n = kept.numel()
     assert abs(kept.double().mean().item() - (1 - exact)) < 5 * math.sqrt(exact * (1 - exact) / n)
-    other = draws.kept(2, 10, 101, exact)
+    other = draws.dropout_mask(2, 10, 101, exact)
     assert (kept != other).any()
-    assert torch.equal(draws.kept(1, 3, 101, exact), kept[:, :3])  # padding changes nothing
-    assert torch.equal(Draws(draws.keys[7:9]).kept(1, 10, 101, exact), kept[7:9])
+    assert torch.equal(draws.dropout_mask(1, 3, 101, exact), kept[:, :3])  # padding changes nothing
+    assert torch.equal(Draws(draws.keys[7:9]).dropout_mask(1, 10, 101, exact), kept[7:9])
 
 
 @pytest.mark.parametrize("layer", [Dropout(1, 0.75), ChannelDropout(1, 0.75)])
 def test_what_dropout_keeps_is_scaled_so_that_the_mean_stays(layer: Dropout) -> None:
-    draws = Draws(words(torch.tensor([5]), 3)[0])
+    draws = Draws(random_words(torch.tensor([5]), 3)[0])
     x = torch.full((3, 4, 20), 2.0) if type(layer) is Dropout else torch.full((3, 4, 20, 2, 2), 2.0)
     out, saved = layer.forward((), x, draws)
     assert set(out.unique().tolist()) == {0.0, 8.0}

@@ -18,9 +18,9 @@ from privplan.accountant.mechanisms.clip import Sparse
 from privplan.accountant.mechanisms.noisy_sums import NoisySums
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.fl.aggregation.clip_check import Recomputed
+from privplan.fl.aggregation.clip_check import ClipCheck
 from privplan.fl.aggregation.residuals import MIN_VALUES, SAMPLE, Residuals, every
-from privplan.fl.aggregation.sums import Plain, noisy_sum
+from privplan.fl.aggregation.sums import PlainAggregator, noisy_sum
 from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.settings.schema import SecuritySettings
@@ -39,12 +39,12 @@ def drawn(rng, *shape, std=1.0):
 
 def sealed(kept, noise, *, whole=None, stated=NOISE):
     """Return what is sealed of the noise of each silo, by its number."""
-    watch = kept.watch(stated)
+    monitor = kept.monitor(stated)
     for silo, own in noise.items():
-        watch.share(silo, own, GRID)
+        monitor.share(silo, own, GRID)
     if whole is not None:
-        watch.whole(whole, GRID, list(noise))
-    return watch.items()["residuals"]
+        monitor.whole(whole, GRID, list(noise))
+    return monitor.items()["residuals"]
 
 
 def cosine(one, other):
@@ -294,10 +294,10 @@ def test_shares_are_seen_where_a_silo_sends_and_not_in_the_mechanism(log, monkey
     gate, kept = Gate(adaptive(), log(), Streams.seeded(5)), Residuals()
     for number in range(1, 21):
         with gate.open(mechanism.intent(RoundDescription(number, "train"), "add-remove")) as ticket:
-            watch = kept.watch(ticket.intent.noise)
+            monitor = kept.monitor(ticket.intent.noise)
             sums = [np.arange(500), np.arange(500)]
-            noisy_sum(Plain(), number, mechanism, ticket, sums, watch=watch)
-            squares += sum(watch.items()["residuals"]["squares"])
+            noisy_sum(PlainAggregator(), number, mechanism, ticket, sums, monitor=monitor)
+            squares += sum(monitor.items()["residuals"]["squares"])
             ticket.close(values=500)
     assert squares / (20 * 1000 * mechanism.share_std**2) == pytest.approx(0.25, rel=0.05)
 
@@ -314,7 +314,7 @@ def again(rows, silo, weights, users=None, mechanism=MECHANISM, totals=None):
     """Return what is sealed of some rows, added in two parts, and the mechanism's sums of them."""
     intent = mechanism.intent(RoundDescription(1, "train"), "add-remove")
     width = rows.width if isinstance(rows, Sparse) else rows.shape[1]
-    found = Recomputed(intent, mechanism, 2, width)
+    found = ClipCheck(intent, mechanism, 2, width)
     for some in (np.arange(len(silo)) < 5, np.arange(len(silo)) >= 5):
         part = rows[some]
         mine = None if users is None else users[some]

@@ -14,7 +14,7 @@ import pytest
 from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded
 from privplan.fl.frame.model import model_digest
-from privplan.fl.log import Sealed
+from privplan.fl.log import Sidecar
 from privplan.fl.running.preparation import prepare
 
 from .small_runs import SMALL, changed, interrupted, kinds, of, require_whole, resumed, started
@@ -79,7 +79,7 @@ def test_measuring_less_often_measures_the_last_round(tmp_path: Path) -> None:
 def test_the_data_set_is_sealed_and_the_path_nowhere(tmp_path: Path) -> None:
     started(SMALL, tmp_path)
     (opened,) = of(tmp_path, records.RunOpen)
-    item = Sealed.read(tmp_path).opening(opened.dataset)
+    item = Sidecar.read(tmp_path).opening(opened.dataset)
     assert item is not None
     assert set(item.value) == {"records", "allocation"}  # type: ignore[call-overload]
     text = (tmp_path / "log.jsonl").read_text()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
-from privplan.fl.aggregation.masked_sums import Masked
+from privplan.fl.aggregation.masked_sums import MaskedAggregator
 from privplan.fl.secagg.terms import choose
 
 
@@ -23,7 +23,7 @@ def gone() -> Any:
 
 
 def test_sums_of_several_lengths_with_another_silo_missing_each_time() -> None:
-    own = Masked(3, dropouts=1)
+    own = MaskedAggregator(3, dropouts=1)
     for number, length in enumerate((5, 8, 5, 1, 8)):
         silos = [sends(10**place, length) for place in range(3)]
         missing = number % 3
@@ -37,7 +37,7 @@ def test_sums_of_several_lengths_with_another_silo_missing_each_time() -> None:
 
 
 def test_extreme_integers_wrap_around() -> None:
-    found = Masked(3).total(1, [sends(v, 2) for v in (2**63 - 1, -(2**63), -1)], 2)
+    found = MaskedAggregator(3).total(1, [sends(v, 2) for v in (2**63 - 1, -(2**63), -1)], 2)
     assert found.total.tolist() == [-2, -2]
 
 
@@ -50,7 +50,7 @@ def test_extreme_integers_wrap_around() -> None:
     ],
 )
 def test_after_a_fault_nothing_is_summed_of_any_length(silos: Any, raised: Any) -> None:
-    own = Masked(3, dropouts=1)
+    own = MaskedAggregator(3, dropouts=1)
     assert own.total(1, [sends(1, 7)] * 3, 7).silos == (0, 1, 2)
     with pytest.raises(raised):
         own.total(2, silos, 5)
@@ -61,7 +61,7 @@ def test_after_a_fault_nothing_is_summed_of_any_length(silos: Any, raised: Any) 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int32, np.uint64])
 def test_what_is_not_integers_of_64_bits_is_refused_and_not_cut_off(kind: Any) -> None:
-    own = Masked(3)
+    own = MaskedAggregator(3)
     with pytest.raises(ProtocolFault, match="did not make integers"):
         own.total(1, [sends(1, 2), lambda: np.full(2, 1.5, kind), sends(1, 2)], 2)
 
@@ -69,14 +69,14 @@ def test_what_is_not_integers_of_64_bits_is_refused_and_not_cut_off(kind: Any) -
 @pytest.mark.parametrize(("silos", "dropouts"), [(2, 1), (3, 2), (3, 3)])
 def test_one_silo_left_is_refused_in_words_about_silos(silos: int, dropouts: int) -> None:
     with pytest.raises(InvalidInput, match="fewer than two honest ones"):
-        Masked(silos, dropouts=dropouts).total(1, [sends(1, 2)] * silos, 2)
+        MaskedAggregator(silos, dropouts=dropouts).total(1, [sends(1, 2)] * silos, 2)
 
 
 def test_colluders_are_as_many_as_can_be_and_the_server_lies_where_that_is_possible() -> None:
     for silos, dropouts in itertools.product(range(2, 12), range(10)):
         if silos - dropouts < 2:
             continue
-        masks = Masked(silos, dropouts=dropouts)
+        masks = MaskedAggregator(silos, dropouts=dropouts)
         own = masks.security
         assert own.colluders == 0  # who is accounted for
         possible = {
@@ -96,13 +96,13 @@ def test_colluders_are_as_many_as_can_be_and_the_server_lies_where_that_is_possi
         )
         for told in range(silos):
             if any(count == told for _, count in possible):
-                stated = Masked(silos, dropouts=dropouts, colluders=told).security
+                stated = MaskedAggregator(silos, dropouts=dropouts, colluders=told).security
                 assert stated.colluders == told < stated.threshold
                 lies = ("malicious", told) in possible
                 assert stated.server == ("malicious" if lies else "honest-but-curious")
             else:
                 with pytest.raises(InvalidInput):
-                    Masked(silos, dropouts=dropouts, colluders=told)
+                    MaskedAggregator(silos, dropouts=dropouts, colluders=told)
 
 
 def _can_be(silos: int, dropouts: int, told: int, kind: Any) -> bool:

@@ -14,8 +14,8 @@ from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription
 from privplan.accountant.randomness import Streams
 from privplan.fl.aggregation.choice import aggregator
-from privplan.fl.aggregation.share_sums import Shares
-from privplan.fl.aggregation.sums import Plain, float_sum, noisy_sum
+from privplan.fl.aggregation.share_sums import ShareAggregator
+from privplan.fl.aggregation.sums import PlainAggregator, float_sum, noisy_sum
 from privplan.fl.crypto import keys
 from privplan.fl.parties.network import Message
 from privplan.fl.secagg.decentralised import PartialSum, TotalSlice
@@ -33,7 +33,7 @@ def gone() -> Any:
 
 
 def test_the_sum_is_that_of_all_silos() -> None:
-    own = Shares(4)
+    own = ShareAggregator(4)
     rng = np.random.default_rng(1)
     for number in (1, 2):
         rows = rng.integers(-(2**58), 2**58, (4, 7))
@@ -43,13 +43,13 @@ def test_the_sum_is_that_of_all_silos() -> None:
 
 
 def test_a_round_may_have_several_sums_of_one_length() -> None:
-    own = Shares(3)
+    own = ShareAggregator(3)
     assert [own.total(1, [sends(k, 2)] * 3, 2).total.tolist() for k in (1, 2)] == [[3, 3], [6, 6]]
 
 
 def test_noisy_sums_are_the_same_bit_for_bit_as_in_the_clear() -> None:
     found = []
-    for by in (Plain(), Shares(3)):
+    for by in (PlainAggregator(), ShareAggregator(3)):
         mechanism = Gaussian(bound=1.0, std=4.0, shares=3)
         gate = Gate(None, Memory(), Streams.seeded(5))
         about = RoundDescription(1, "train", event_override=ev.NoGuarantee("a test"))
@@ -62,17 +62,17 @@ def test_noisy_sums_are_the_same_bit_for_bit_as_in_the_clear() -> None:
 
 def test_floats_are_summed_on_a_grid() -> None:
     rows = np.random.default_rng(2).normal(size=(3, 6))
-    assert np.allclose(float_sum(Shares(3), 1, rows), rows.sum(axis=0), atol=1e-11)
+    assert np.allclose(float_sum(ShareAggregator(3), 1, rows), rows.sum(axis=0), atol=1e-11)
 
 
 def test_the_log_states_the_protocol() -> None:
-    said = Shares(5, colluders=2).security
+    said = ShareAggregator(5, colluders=2).security
     assert (said.protocol, said.parties, said.fewest) == ("additive-shares", 5, 5)
     assert (said.ring_bits, said.colluders) == (64, 2)
 
 
 def test_no_party_receives_a_vector() -> None:
-    own = Shares(3, keep=True)
+    own = ShareAggregator(3, keep=True)
     own.total(1, [sends(77_777, 500)] * 3, 500)
     assert own.network.names == ("silo-0", "silo-1", "silo-2")
     row = np.full(20, 77_777, "<i8").tobytes()
@@ -94,7 +94,7 @@ def test_no_party_receives_a_vector() -> None:
     ],
 )
 def test_after_a_fault_nothing_is_summed_and_nothing_was_sent(silos: Any, raised: Any) -> None:
-    own = Shares(3, keep=True)
+    own = ShareAggregator(3, keep=True)
     own.total(1, [sends(1, 7)] * 3, 7)
     own.network.take()
     with pytest.raises(raised):
@@ -106,7 +106,7 @@ def test_after_a_fault_nothing_is_summed_and_nothing_was_sent(silos: Any, raised
 
 
 def test_a_changed_partial_sum_ends_the_run_and_no_total_comes_out() -> None:
-    own = Shares(3)
+    own = ShareAggregator(3)
 
     def meddling(message: Message) -> tuple[Message, ...]:
         if message.kind != PartialSum.kind or message.sender != "silo-2":
@@ -142,7 +142,7 @@ def test_settings_that_hide_nobody_are_refused_at_the_door(
 def test_the_words_of_the_settings() -> None:
     own = SecuritySettings(aggregation="shares", colluders=1, keep_transcripts=True)
     found = aggregator(own, 4)
-    assert isinstance(found, Shares)
+    assert isinstance(found, ShareAggregator)
     assert found.security.colluders == 1
     messages = aggregator(SecuritySettings(aggregation="shuffle"), 4)
     assert messages.security is None
@@ -151,6 +151,6 @@ def test_the_words_of_the_settings() -> None:
 
 
 def test_identities_are_new_for_every_run() -> None:
-    one, other = Shares(3), Shares(3)
+    one, other = ShareAggregator(3), ShareAggregator(3)
     assert not set(one._roster.values()) & set(other._roster.values())
     assert all(len(public) == keys.KEY_BYTES for public in one._roster.values())

@@ -161,7 +161,7 @@ def test_every_fault_ends_the_round_for_all_and_nothing_is_opened(
     own = Shuffling(terms, keep=True)
     own.network._meddling = meddling
     handed: list[object] = []
-    monkeypatch.setattr("privplan.fl.shuffling.parties.Received", handed.append)
+    monkeypatch.setattr("privplan.fl.shuffling.parties.ReceivedMessages", handed.append)
     with pytest.raises(raised, match=why):
         own.round(1, opened(), np.arange(8).reshape(4, 2))
     # A second copy that nobody asked for is found when the analyzer leaves; it hands out nothing.

@@ -10,7 +10,7 @@ import pytest
 from privplan.fl.data.federation import Federation
 from privplan.fl.running import run
 from privplan.fl.settings.file import parse
-from privplan.fl.shuffling import Received, Shuffling
+from privplan.fl.shuffling import ReceivedMessages, Shuffling
 from privplan.fl.shuffling.rounds import DUMMIES_STREAM, ORDER_STREAM
 
 CONFIG = """
@@ -75,7 +75,7 @@ def settings(**given: Any) -> Any:
 
 def unboxed(
     self: Shuffling, number: int, ticket: Any, messages: Any, *, places: Any, mechanism: Any
-) -> Received:
+) -> ReceivedMessages:
     """Mix messages in memory, without parties, keys and boxes; `Shuffling.round` otherwise."""
     terms = self.terms
     lacking = terms.count - np.bincount(places.ravel(), minlength=terms.dimensions)
@@ -85,7 +85,7 @@ def unboxed(
     rank = ticket.stream(ORDER_STREAM).integers64(every.size)
     order = np.lexsort((rank, every))
     mixed = np.concatenate((messages.ravel(), dummies))[order]
-    return Received(mixed.reshape(terms.dimensions, terms.count, 1))
+    return ReceivedMessages(mixed.reshape(terms.dimensions, terms.count, 1))
 
 
 def run_as_printed(folder: Any) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from ....accountant.arrays import FloatArray
 from ....accountant.errors import Unsupported
-from ...aggregation.sums import Plain
+from ...aggregation.sums import PlainAggregator
 from ...canaries import (
     OBSERVER_SILO,
     CanaryLocalTraining,
@@ -70,7 +70,7 @@ class UpdateRecorder(RecordingAggregator):
     """
 
     def __init__(self, silos: int) -> None:
-        super().__init__(Plain())
+        super().__init__(PlainAggregator())
         self._between = Network([SERVER, *map(silo_name, range(silos))])
 
     @property

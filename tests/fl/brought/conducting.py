@@ -93,7 +93,7 @@ def progress_of(folder: Path) -> Any:
     scan = Scan(folder)
     for _ in scan:
         pass
-    return scan.course.progress()
+    return scan.record_order.progress()
 
 
 def begun(system: str, folder: Path, cut: int | None = None, **more: Any) -> RunResult:
