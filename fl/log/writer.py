@@ -36,7 +36,7 @@ from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, p
 from .decoding import Decoder
 from .reader import Scan
 from .record_order import RecordOrder
-from .sealed import Sidecar, sealed_lines, whole_size
+from .sidecar import Sidecar, sealed_lines, whole_size
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

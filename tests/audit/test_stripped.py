@@ -21,7 +21,7 @@ from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.fl.declarations.sealed_items import sealed_items
 from privplan.fl.frame.expected_log import NotStated
 from privplan.fl.log import LogWriter, Sidecar
-from privplan.fl.log.sealed import commitment
+from privplan.fl.log.sidecar import commitment
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse

@@ -158,7 +158,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {*STARTED, "call.random"},
         "the first model again, from a public seed, for audits without torch",
     ),
-    "log/sealed.py": ({"os.urandom"}, f"what makes commitments hide, {SYSTEM}"),
+    "log/sidecar.py": ({"os.urandom"}, f"what makes commitments hide, {SYSTEM}"),
     "models/images.py": ({GENERATOR}, WEIGHTS),
     "models/layers.py": ({GENERATOR}, WEIGHTS),
     "models/model.py": (set(STARTED), WEIGHTS),
