@@ -1,10 +1,13 @@
-"""The root of a falling function, with few evaluations and a bracket that always holds it."""
+"""Where a falling function crosses 0, and where a condition ends: brackets that always hold it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 
 def log_odds_over(log_delta: float, target: float) -> float:
@@ -105,3 +108,53 @@ def enclose(
             return Bracket(next_argument, next_value, argument, value)
         argument, value = next_argument, next_value
         step *= 2.0
+
+
+def mean(low: float, high: float) -> float:
+    """Return the middle of two numbers."""
+    return 0.5 * (low + high)
+
+
+def bisect(
+    holds: Callable[[Number], bool],
+    low: Number,
+    high: Number,
+    *,
+    stop: Callable[[Number, Number], bool],
+    middle: Callable[[Number, Number], Number],
+) -> tuple[Number, Number]:
+    """Return the bracket (low, high) of where a condition ends, narrowed until `stop(low, high)`.
+
+    The condition holds at `low` and not at `high`, and so it does for what is returned: each end
+    is one that was given, or one that was tried.  Whoever needs a sound bound takes that end.
+
+    >>> bisect(lambda x: x * x <= 2.0, 1.0, 2.0, stop=lambda a, b: b - a < 0.1, middle=mean)
+    (1.375, 1.4375)
+    """
+    while not stop(low, high):
+        between = middle(low, high)
+        low, high = (between, high) if holds(between) else (low, between)
+    return low, high
+
+
+def last_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the last integer at which a condition holds: it does at `low`, and not at `high`.
+
+    >>> last_integer(lambda n: n * n <= 50, 0, 50)
+    7
+    """
+    return bisect(holds, low, high, stop=lambda a, b: b - a <= 1, middle=lambda a, b: (a + b) // 2)[
+        0
+    ]
+
+
+def first_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the first integer in [low, high] at which a condition holds, as it does at `high`.
+
+    >>> first_integer(lambda n: n * n > 50, 0, 50)
+    8
+    """
+    while low < high:
+        between = (low + high) // 2
+        low, high = (low, between) if holds(between) else (between + 1, high)
+    return high

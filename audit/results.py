@@ -33,7 +33,7 @@ SEALED_FIELD: Final = "sealed"
 MAX_CURVE_POINTS: Final = 128
 """Most points of one curve that are written."""
 
-_MAX_TEXT_CHARACTERS: Final = 2000
+_MAX_RESULT_CHARACTERS: Final = 2000
 _MAX_ENTRIES: Final = 64
 _MAX_DECIMAL_CHARACTERS: Final = 40
 """Longest text, most entries of a list and longest number that are read."""
@@ -256,8 +256,8 @@ def _thinned(curve: Curve) -> Curve:
 
 
 def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARACTERS:
-        raise _refused(name, f"a text of at most {_MAX_TEXT_CHARACTERS} characters")
+    if not isinstance(value, str) or len(value) > _MAX_RESULT_CHARACTERS:
+        raise _refused(name, f"a text of at most {_MAX_RESULT_CHARACTERS} characters")
     return value
 
 

@@ -16,7 +16,7 @@ from verdicts import Verdict, grid, progress, seconds
 from privplan.fl.settings.file import parse
 
 if TYPE_CHECKING:
-    from privplan.audit.attacks.membership import Evidence
+    from privplan.audit.attack_methods.membership import Evidence
     from privplan.audit.measurement import Measurement
 
 MODELS, TARGETS, USERS, SEED = 64, 16, 287, 1
@@ -112,7 +112,7 @@ def _verdicts(values: dict[tuple[str, str, str], float], took: dict[str, float])
 
 def _evidence(name: str, system: str, rounds: int, privacy: str) -> tuple[Evidence, float]:
     """Return what the attacker sees, and the time that training took."""
-    from privplan.audit.attacks.membership import evidence_of
+    from privplan.audit.attack_methods.membership import evidence_of
     from privplan.audit.shadows import JoblibExecutor, Replica, design, replicas, train_batched
     from privplan.fl.running.preparation import prepare
 
@@ -135,8 +135,8 @@ def _evidence(name: str, system: str, rounds: int, privacy: str) -> tuple[Eviden
 
 
 def _measured(seen: Evidence, attack: str, level: str) -> tuple[Measurement, ...]:
-    from privplan.audit.attacks.membership import measurements, trials_of
-    from privplan.audit.attacks.membership.results import AttackDescription
+    from privplan.audit.attack_methods.membership import measurements, trials_of
+    from privplan.audit.attack_methods.membership.results import AttackDescription
 
     return measurements(
         trials_of(seen, attack, level), AttackDescription(attack, level, "add-remove")

@@ -236,7 +236,7 @@ def _rounds(console: Console, cases: tuple[tuple[int, int, int, float], ...]) ->
 
 def _whole_round(parameters: int, users: int, silos: int) -> tuple[float, float]:
     """Return the wall seconds of a session's setup and of one round, whose result is checked."""
-    from privplan.fl.crypto.paillier.work import Workers
+    from privplan.fl.crypto.paillier.processes import Workers
     from privplan.fl.uldp.weighting.protocol import PrivateWeighting
     from privplan.fl.uldp.weighting.terms import WeightingTerms
 

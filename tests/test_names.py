@@ -19,7 +19,7 @@ from privplan.fl.declarations.registry import declared
 ROOT: Final = Path(__file__).parents[1]
 
 EXCEPTIONS: Final[dict[str, str]] = {
-    "audit/attacks/published_seed.py": "the search knows how one published system makes its masks",
+    "audit/attack_methods/published_seed.py": "the search knows how a published system draws masks",
     "audit/demos/*": "each demonstration refutes a claim of one published system",
     "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
     "cli/pages/run.txt": "a page of help: its example runs a system, and says where it comes from",

@@ -1,6 +1,6 @@
 """Names and comments of the four floors, counted: whoever knows the field needs no dictionary.
 
-Each limit is what the tree keeps today.  It may be lowered, and never raised.
+The share of private words may be lowered, and the share of comments raised; never otherwise.
 """
 
 from __future__ import annotations
@@ -19,25 +19,29 @@ import pytest
 
 from .source_tree import FLOORS, ROOT, parsed
 
-MAX_PRIVATE_WORD_SHARE: Final = 0.058
-MIN_COMMENT_LINE_SHARE: Final = 0.009
-MAX_PARTICIPLE_CLASSES: Final = 64
-MAX_CONSTANTS_WITH_SEVERAL_VALUES: Final = 80
-MAX_SPARE_ARRAY_ALIASES: Final = 61
+MAX_PRIVATE_WORD_SHARE: Final = 0.001
+MIN_COMMENT_LINE_SHARE: Final = 0.02
 
 PRIVATE_WORDS: Final = frozenset({"own", "found", "made", "one", "place"})
 """Words that stand for a thing without saying which: a name uses the field's noun instead."""
 
 FIELD_NOUNS: Final = frozenset(
-    {"Finding", "Packing", "Reading", "Sampling", "Scaling", "Setting", "Training", "Tuning"}
+    {
+        "Finding",
+        "Packing",
+        "Reading",
+        "Sampling",
+        "Scaling",
+        "Setting",
+        "Shuffling",
+        "Training",
+        "Tuning",
+    }
 )
 """Nouns in -ing that the field uses; any other class named by one participle says too little."""
 
-PUBLIC_CLASSES: Final = frozenset({"Unsupported"})
+PUBLIC_CLASSES: Final = frozenset({"Planned", "Sealed", "Unsupported"})
 """Classes that authors of other packages import by name."""
-
-SHARED_CONSTANTS: Final[frozenset[str]] = frozenset()
-"""Constants that may have several values; none is the aim."""
 
 COUNTED: Final = {
     path: parsed(path) for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))
@@ -152,7 +156,7 @@ def test_classes_are_nouns() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and is_participle(node.name)
     )
-    assert len(named) <= MAX_PARTICIPLE_CLASSES, named
+    assert named == []
 
 
 def test_comments_lead_a_reader() -> None:
@@ -174,15 +178,7 @@ def constants(trees: Iterable[ast.Module]) -> Mapping[str, set[float]]:
 
 def test_a_constant_has_one_value() -> None:
     values = constants(COUNTED.values())
-    around = (path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
-    elsewhere = constants(ast.parse(path.read_text(encoding="utf-8")) for path in around)
-    several = {
-        name: sorted(numbers | elsewhere.get(name, set()))
-        for name, numbers in values.items()
-        if len(numbers | elsewhere.get(name, set())) > 1 and name not in SHARED_CONSTANTS
-    }
-    assert len(several) <= MAX_CONSTANTS_WITH_SEVERAL_VALUES, several
-    assert set(values) >= SHARED_CONSTANTS
+    assert {name: sorted(numbers) for name, numbers in values.items() if len(numbers) > 1} == {}
 
 
 def array_aliases() -> Mapping[str, list[str]]:
@@ -198,7 +194,7 @@ def array_aliases() -> Mapping[str, list[str]]:
 
 def test_an_array_type_has_one_alias() -> None:
     spare = {element: names for element, names in array_aliases().items() if len(names) > 1}
-    assert sum(len(names) - 1 for names in spare.values()) <= MAX_SPARE_ARRAY_ALIASES, spare
+    assert spare == {}
 
 
 @pytest.mark.parametrize("word", sorted(PRIVATE_WORDS))

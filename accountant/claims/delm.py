@@ -27,7 +27,7 @@ LAYERS: Final = 3
 CLIENTS: Final = 100
 RECORDS: Final = 600
 DELM_ROUNDS: Final = 250
-DIMENSION: Final = 392
+DELM_DIMENSION: Final = 392
 DELM_PAPER: Final = "Cao et al. 2023 (DELM)"
 
 _CLOSED_FORM_ROUNDING: Final = 1e-12
@@ -185,13 +185,13 @@ def _training_any() -> Claim:
 
 def _training_logistic(data: str) -> Claim:
     """Fresh Laplace noise, at the printed sensitivity, in each round; worst of three layouts."""
-    scale = functional.delta_as_published("logistic", DIMENSION) / EPSILON_TRAINING
+    scale = functional.delta_as_published("logistic", DELM_DIMENSION) / EPSILON_TRAINING
     # The worst of three ways to lay a quadratic objective out, the best bound of each.
     proven = max(
         min(
             upper_epsilon(event, DELTA, "replace-one")
             for event in functional.release(
-                Objective("logistic", DIMENSION, data, layout),
+                Objective("logistic", DELM_DIMENSION, data, layout),
                 "replace-one",
                 scale=scale,
                 schedule="fresh",

@@ -32,7 +32,7 @@ from .definitions import (
     TruncatedPoisson,
     to_json,
 )
-from .exchange import from_dp_event, to_dp_event
+from .dp_accounting_exchange import from_dp_event, to_dp_event
 from .json_decoding import from_json
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, Self, TypeAlias
 from .. import records, validate
 from ..errors import MissingParty, PrivplanError
 from ..randomness import Stream
-from ..records import sealing
+from ..records import release_binding
 from .draw_counter import DrawCounter
 
 AbortReason: TypeAlias = Literal["error", "interrupted", "missing-party", "refused"]
@@ -178,7 +178,7 @@ class Ticket:
         """Keep items in the sidecar; those that are objects say of which release they are."""
         run_id = self._gate.run_id
         if run_id:
-            items = sealing.bound(items, run_id, self.seq, aggregate)
+            items = release_binding.bound(items, run_id, self.seq, aggregate)
         return self._gate.seal(items)
 
     def _end(self, record: records.Record) -> int:

@@ -52,6 +52,7 @@ from ..engines.rdp import RdpEngine
 from ..engines.rdp.curves import curve
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours
+from ..rootfinding import bisect
 from .zcdp_rho import least_rho
 
 CurrencyName = Literal["zcdp", "gdp", "rdp"]
@@ -340,15 +341,17 @@ def _largest_amount(
         return high
     # Bisection on a log scale: the epsilon of `low` meets the target at every step, so the budget
     # errs on the side of less to spend.
-    while high > low * (1.0 + 1e-12):
-        middle = math.sqrt(low) * math.sqrt(high)
-        if not low < middle < high:
-            break
-        if epsilon_of(middle) <= target.epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(
+        lambda amount: epsilon_of(amount) <= target.epsilon,
+        low,
+        high,
+        stop=lambda a, b: b <= a * (1.0 + 1e-12) or not a < _geometric_mean(a, b) < b,
+        middle=_geometric_mean,
+    )[0]
+
+
+def _geometric_mean(low: float, high: float) -> float:
+    return math.sqrt(low) * math.sqrt(high)
 
 
 def _round_up(value: Fraction) -> float:

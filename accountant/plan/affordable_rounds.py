@@ -8,6 +8,7 @@ from .. import events as ev
 from .. import validate
 from ..account import account
 from ..neighbours import as_neighbours
+from ..rootfinding import last_integer
 from .phases import grouped
 
 
@@ -47,9 +48,5 @@ def affordable(
 
     if within(limit):
         return limit
-    # `fits` is within the budget (0 rounds are), `exceeds` is not: both certified.
-    fits, exceeds = 0, limit
-    while exceeds - fits > 1:
-        middle = (fits + exceeds) // 2
-        fits, exceeds = (middle, exceeds) if within(middle) else (fits, middle)
-    return fits
+    # What is returned was itself certified to be within the budget (0 rounds are).
+    return last_integer(within, 0, limit)

@@ -33,7 +33,7 @@ _LOG_FACTORS: Final = np.linspace(-7.0, 14.0, 169)
 _MAX_LOG_DIVERGENCE: Final = 600.0
 """Largest log of a divergence that is kept: it is above every budget."""
 
-_MAX_LOG_RATIO: Final = 7.0
+_MAX_NOISE_LOG_RATIO: Final = 7.0
 """Largest log of a ratio between two phases."""
 
 
@@ -59,7 +59,7 @@ def cheapest_ratios(
     tables = _Tables.of(phases, delta, relation, group)
 
     def objective(log_ratios: FloatArray) -> float:
-        clipped = np.clip(log_ratios, -_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+        clipped = np.clip(log_ratios, -_MAX_NOISE_LOG_RATIO, _MAX_NOISE_LOG_RATIO)
         ratios[free[:-1]] = clipped
         factor = tables.log_factor(ratios, epsilon)
         if not math.isfinite(factor):
@@ -83,7 +83,7 @@ def cheapest_ratios(
                 "maxfev": 400 * log_ratios.size,
             },
         )
-        log_ratios = np.clip(optimum.x, -_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+        log_ratios = np.clip(optimum.x, -_MAX_NOISE_LOG_RATIO, _MAX_NOISE_LOG_RATIO)
     ratios[free[:-1]] = log_ratios
     return tuple(float(ratio) for ratio in np.exp(ratios))
 

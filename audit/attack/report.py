@@ -20,9 +20,9 @@ ATTACK_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "resid
 class AttackRequest:
     """What an attack is asked to do.
 
-    `tiers` are those that must be taken (none: `audit.attack.DEFAULT_TIERS`, as far as they can
-    be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer rounds
-    than the run's plan.  `seed` makes the rehearsal reproducible.  `data` is where the run's
+    `tiers` are those that must be taken (none: `audit.attack.log_attack.DEFAULT_TIERS`, as far as
+    they can be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer
+    rounds than the run's plan.  `seed` makes the rehearsal reproducible.  `data` is where the run's
     records are, which only membership reads, and which never comes out of the folder.
 
     Range: `confidence` in (0, 1), the counts 1 or above, `seed` 0 or above.  Raises `InvalidInput`.

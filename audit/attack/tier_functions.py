@@ -30,7 +30,7 @@ class TierFunctions:
             claim=_imported_at_call("canaries", "claim_tier"),
             robust=_imported_at_call("canaries", "robust_tier"),
             residual=_imported_at_call("residual", "residual_tier"),
-            membership=_imported_at_call("attacks.membership", "membership_tier"),
+            membership=_imported_at_call("attack_methods.membership", "membership_tier"),
             seal=_imported_at_call("residual", "write_sealed_report"),
         )
 

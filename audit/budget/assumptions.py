@@ -44,7 +44,7 @@ def _of_test_data(ledger: Ledger) -> list[str]:
     declared = [
         evaluation for _, evaluation in ledger.evaluations if evaluation.data == "declared-public"
     ]
-    stated = dict.fromkeys(one.source for one in declared)
+    stated = dict.fromkeys(evaluation.source for evaluation in declared)
     return [
         "The test data are public: declared public, "
         + ("source not stated." if source is None else f"source: {source:.300}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from ...accountant.rootfinding import last_integer
 from ..evidence.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -34,7 +35,4 @@ def rounds_left(evidence: Evidence, epsilon_limit: float | None) -> int | None:
         low, high = high, 2 * high
     if high > MAX_ROUNDS_LEFT:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return last_integer(fits, low, high)

@@ -29,8 +29,8 @@ from .logged_values import in_range, refused, value_of
 def settings_in(opened: RunOpen) -> Settings:
     """Return the settings under which a run was opened, checked key by key.
 
-    They lack what never reaches a log (`fl.settings.schema.UNLOGGED_KEYS`).  Whether the log keeps
-    to them is the question of `comparison`.  Raises `InvalidInput`, naming the key, for a
+    They lack what never reaches a log (`fl.declarations.toml_keys.UNLOGGED_KEYS`).  Whether the log
+    keeps to them is the question of `comparison`.  Raises `InvalidInput`, naming the key, for a
     configuration that is missing, incomplete, of a newer version or out of range.
     """
     if not opened.configuration:

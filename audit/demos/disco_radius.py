@@ -25,7 +25,7 @@ from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
 
-EPSILON: Final = 10.0
+RADIUS_EPSILON: Final = 10.0
 RADIUS_ROUNDS: Final = 20
 RADIUS_CLIP: Final = 1.0
 SMALL_TENSOR_SIZE: Final = 10
@@ -103,7 +103,7 @@ def _times_above(update: FloatArray, multiplier: float, rng: np.random.Generator
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    multiplier = published_classical_multiplier(EPSILON, RADIUS_ROUNDS)
+    multiplier = published_classical_multiplier(RADIUS_EPSILON, RADIUS_ROUNDS)
     moved = np.full(SMALL_TENSOR_SIZE, RADIUS_CLIP / math.sqrt(SMALL_TENSOR_SIZE))
     hits = _times_above(moved, multiplier, rng)
     alarms = _times_above(np.zeros(SMALL_TENSOR_SIZE), multiplier, rng)
@@ -127,16 +127,16 @@ def _run(rng: np.random.Generator) -> Weakness:
     epsilon = shown(
         "adaptive noise of one tensor in one round of 20, moved by the clip or not at all",
         epsilon_lower(counts, delta=DELTA),
-        EPSILON,
+        RADIUS_EPSILON,
         delta=DELTA,
         proves="Updates that the claim says are alike are told apart by the size of their noise.",
         **about,
     )
     delta = shown(
         "the same, at the claimed epsilon",
-        delta_lower(counts, epsilon=EPSILON),
+        delta_lower(counts, epsilon=RADIUS_EPSILON),
         DELTA,
-        quantity=f"delta at epsilon {EPSILON:g}",
+        quantity=f"delta at epsilon {RADIUS_EPSILON:g}",
         proves="At the claimed epsilon the claim fails nearly always, not once in 100,000 times.",
         **about,
     )

@@ -45,7 +45,7 @@ EQUAL_TOLERANCE: Final = 1e-9
 CONFIDENCE: Final = 0.95
 
 
-def kept_noise(own_noise: FloatArray, rng: np.random.Generator) -> FloatArray:
+def kept_noise(client_noise: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return the noise that Algorithm 2 leaves in each sum, given the adversary's own (k, d, r).
 
     The secure sum adds the noises of all n clients, and the server, which holds n encrypted bits
@@ -54,8 +54,8 @@ def kept_noise(own_noise: FloatArray, rng: np.random.Generator) -> FloatArray:
     else that of somebody else.
     """
     # A uniform index over the clients: with probability 1 / n the noise that stays is one's own.
-    mine = rng.integers(published.CLIENTS, size=len(own_noise)) == 0
-    return np.where(mine[:, None, None], own_noise, rng.normal(0.0, NOISE, own_noise.shape))
+    mine = rng.integers(published.CLIENTS, size=len(client_noise)) == 0
+    return np.where(mine[:, None, None], client_noise, rng.normal(0.0, NOISE, client_noise.shape))
 
 
 def recognised(
@@ -69,10 +69,10 @@ def recognised(
     rng = np.random.default_rng(seed)
     seen = np.zeros(len(z), dtype=np.bool_)
     for _ in range(rounds):
-        own_noise = rng.normal(0.0, NOISE, z.shape)
+        client_noise = rng.normal(0.0, NOISE, z.shape)
         # What the client computes if its own noise is the one that stays, and the datum is there.
-        expected = next_z(times(assumed, z) + own_noise)
-        z = next_z(times(actual, z) + kept_noise(own_noise, rng))
+        expected = next_z(times(assumed, z) + client_noise)
+        z = next_z(times(actual, z) + kept_noise(client_noise, rng))
         seen |= _equal(z, expected)
     return int(seen.sum())
 

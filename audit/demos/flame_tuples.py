@@ -32,7 +32,7 @@ from .flame import MIDDLE, drawn, in_tuples, published_epsilon, randomized
 TUPLES: Final = DIMENSIONS * FIFTIETH.padded_to // FIFTIETH.chosen
 TUPLE_RUNS: Final = 200_000
 
-SCORE_STEPS: Final = 16
+TUPLE_SCORE_STEPS: Final = 16
 """Steps of a message's score, on each side of 0."""
 
 TUPLE_THRESHOLD_EPSILON: Final = 853
@@ -70,18 +70,18 @@ def published_double(
 def scores(messages: FloatArray) -> IntArray:
     """Return the score of each tuple of messages (.., k), in steps of eps_l / 32."""
     ahead = 2.0 * np.clip(messages, MIDDLE, 1.0) - 1.5
-    return np.asarray(np.rint(2 * SCORE_STEPS * ahead).sum(axis=-1).astype(np.int64))
+    return np.asarray(np.rint(2 * TUPLE_SCORE_STEPS * ahead).sum(axis=-1).astype(np.int64))
 
 
 def score_tails(
     value: float, *, chosen: int = FIFTIETH.chosen, local_epsilon: float = MESSAGE_EPSILON
 ) -> FloatArray:
-    """Return P[score >= c], c = -`SCORE_STEPS` k, .., `SCORE_STEPS` k, of a tuple of k `value`s.
+    """Return P[score >= c] for c from -s k to s k, s = `TUPLE_SCORE_STEPS`, of k times `value`.
 
     Exact but for rounding: sums of positive terms.
     """
     # Borders between the steps of a rounded score, in units of the message.
-    cuts = MIDDLE + (np.arange(1, 2 * SCORE_STEPS + 1) - 0.5) / (4 * SCORE_STEPS)
+    cuts = MIDDLE + (np.arange(1, 2 * TUPLE_SCORE_STEPS + 1) - 0.5) / (4 * TUPLE_SCORE_STEPS)
     below = _laplace_below(local_epsilon * (cuts - value))
     masses = np.diff(below, prepend=0.0, append=1.0)
     # The law of a sum of k independent steps: k convolutions of positive terms.
@@ -93,7 +93,7 @@ def score_tails(
 
 def exact_rates(threshold: int) -> tuple[float, float, float]:
     """Return p, q and the chance of one other tuple, for a score of `threshold` or more."""
-    at = threshold + SCORE_STEPS * FIFTIETH.chosen
+    at = threshold + TUPLE_SCORE_STEPS * FIFTIETH.chosen
     with_1, with_0, other = (float(score_tails(value)[at]) for value in (1.0, 0.0, MIDDLE))
     # P[none of the other tuples] = (1 - q)^(TUPLES - 1), in logarithms.
     log_none = (TUPLES - 1) * math.log1p(-other)

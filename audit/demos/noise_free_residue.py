@@ -35,7 +35,7 @@ UPDATES_WITHOUT_USER: Final = updates([[0.0, 0.25, -0.4], [0.0, 0.4, -0.1]])
 
 def residues(deltas: FloatArray, rounds: int, rng: np.random.Generator) -> list[list[int]]:
     """Return V of each parameter in some rounds of one session, as the server decrypts it."""
-    from ..attacks import transcripts
+    from ..attack_methods import transcripts
 
     session = one_session()
     return [
@@ -51,7 +51,7 @@ def recognised(present: bool, rng: np.random.Generator) -> bool:
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    from ..attacks import transcripts
+    from ..attack_methods import transcripts
 
     hits = sum(recognised(True, rng) for _ in range(SESSIONS))
     alarms = sum(recognised(False, rng) for _ in range(SESSIONS))

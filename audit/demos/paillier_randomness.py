@@ -25,7 +25,7 @@ UPDATES_WITHOUT_USER_MOVING: Final = updates([[0.0, 0.0, 0.0], [0.0, 0.4, -0.1]]
 
 def moved(present: bool, rng: np.random.Generator) -> bool:
     """Return whether the server finds that somebody moved the parameter in the first silo."""
-    from ..attacks import transcripts
+    from ..attack_methods import transcripts
 
     session = one_session()
     sent = one_round(

@@ -31,7 +31,7 @@ COUNT_LIMIT: Final = 12
 MULTIPLE: Final = math.lcm(*range(1, COUNT_LIMIT + 1))
 """C_LCM."""
 
-FIXED_POINT_STEP: Final = 2.0**-10
+REPLAYED_FIXED_POINT_STEP: Final = 2.0**-10
 KEY_BITS: Final = 256
 PROTOCOL_CLIP: Final = 1.0
 
@@ -47,7 +47,7 @@ def one_session() -> PublishedWeighting:
     from ...fl.uldp.weighting.published import PublishedWeighting
 
     return PublishedWeighting(
-        np.array(COUNTS), count_limit=COUNT_LIMIT, step=FIXED_POINT_STEP, key_bits=KEY_BITS
+        np.array(COUNTS), count_limit=COUNT_LIMIT, step=REPLAYED_FIXED_POINT_STEP, key_bits=KEY_BITS
     )
 
 
@@ -57,7 +57,7 @@ def one_round(
     """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
     from ...fl.parties.network import SERVER
     from ...fl.uldp.weighting.published_messages import Updates, wide
-    from ..attacks import transcripts
+    from ..attack_methods import transcripts
 
     silos, _, size = deltas.shape
     noise = rng.normal(0.0, NOISE * PROTOCOL_CLIP / math.sqrt(silos), (silos, size))
@@ -86,7 +86,7 @@ def noise_free(deltas: FloatArray) -> list[int]:
 
 def encoded(value: float) -> int:
     """Return a float on the protocol's fixed point, as published: rounded to the nearest."""
-    return round(float(value) / FIXED_POINT_STEP)
+    return round(float(value) / REPLAYED_FIXED_POINT_STEP)
 
 
 def updates(moves: Sequence[Sequence[float]]) -> FloatArray:

@@ -26,7 +26,7 @@ from ..statistics import Counts, epsilon_lower
 from .counting import batches, delta_lower
 from .demo import Demo, Weakness, shown
 
-DIMENSION: Final = 10
+WISHART_DIMENSION: Final = 10
 RECORDS: Final = delm.RECORDS
 WISHART_RUNS: Final = 20_000
 """Releases with the record, and as many without."""
@@ -84,7 +84,7 @@ def counted(epsilon: float, runs: int, dimension: int, rng: np.random.Generator)
 def run(rng: np.random.Generator) -> Weakness:
     """Measure delta and epsilon of the PCA step at the published epsilon 0.6."""
     published = delm.EPSILON_PCA
-    counts = counted(published, WISHART_RUNS, DIMENSION, rng)
+    counts = counted(published, WISHART_RUNS, WISHART_DIMENSION, rng)
     alpha = 1.0 - CONFIDENCE
     delta = delta_lower(counts, epsilon=published, alpha=alpha)
     epsilon = epsilon_lower(counts, delta=delm.DELTA, alpha=alpha)

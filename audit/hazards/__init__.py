@@ -21,7 +21,7 @@ from . import (
     statements,
     units,
 )
-from .hazard import RULES, Hazard, Rule
+from .rule import RULES, Hazard, Rule
 
 __all__ = ["RULES", "Hazard", "HazardSearch", "Rule", "hazards_in", "search_hazards", "worst_first"]
 

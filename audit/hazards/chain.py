@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...fl.log.empty_log import NEXT, UNBEGUN, WHY
 from ...fl.log.signing import OTHER_KEY
-from .hazard import Hazard
+from .rule import Hazard
 
 
 def broken_chain(line: int, reason: str) -> Hazard:

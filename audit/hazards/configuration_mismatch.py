@@ -9,7 +9,7 @@ from ..configuration.first_line import Comparison, sentence_of
 from ..configuration.logged_configuration import target_of
 from ..evidence.epsilon_total import total
 from ..evidence.evidence import Evidence
-from .hazard import Hazard, RuleFinding, left_over, rule
+from .rule import Hazard, RuleFinding, left_over, rule
 
 NOISE_SEARCH_SLACK_RELATIVE: Final = 1e-3
 """How far, relative to the target, a search for noise may stay below it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..derivation.sensitivity import is_unweighted, sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
-from .hazard import RuleFinding, left_over, lines_of, rule
+from .rule import RuleFinding, left_over, lines_of, rule
 from .units import half_of_facts, uncovered
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..edits import EDITS, Contradiction, EditRule, History, NotStated, folder_contradictions
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
-from .hazard import Hazard, RuleFinding, rule
+from .rule import Hazard, RuleFinding, rule
 
 
 def hazards_beside(folder: str | Path, ledger: Ledger) -> tuple[Hazard, ...]:

@@ -9,7 +9,7 @@ from ...accountant.records import AuditResult, RunOpen
 from ..ledger.entries import Entry
 from ..measurement import Measurement
 from ..results import result_of
-from .hazard import Hazard
+from .rule import Hazard
 
 BOUNDING_TIERS: Final = ("claim", "robust")
 """Tiers whose results are lower bounds on epsilon, held against the promise."""

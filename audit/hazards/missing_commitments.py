@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..evidence.evidence import Evidence
 from ..ledger.commitments import missing_commitments
-from .hazard import RuleFinding, rule
+from .rule import RuleFinding, rule
 
 
 @rule(

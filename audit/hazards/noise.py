@@ -11,7 +11,7 @@ from ..derivation.sampling import parts_of
 from ..edits.streams import least_bytes
 from ..evidence.evidence import Evidence
 from ..ledger.phases import CONTINUOUS_FAMILIES
-from .hazard import RuleFinding, left_over, lines_of, rounds, rule
+from .rule import RuleFinding, left_over, lines_of, rounds, rule
 
 
 @rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..evidence.evidence import Evidence
-from .hazard import RuleFinding, left_over, rounds, rule
+from .rule import RuleFinding, left_over, rounds, rule
 
 
 @rule(

@@ -8,7 +8,7 @@ from ...fl.observers.words import phrase
 from ..derivation.protocol_consistency import reliable_facts
 from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..evidence.evidence import Evidence, RoundKind
-from .hazard import RuleFinding, left_over, lines_of, rule
+from .rule import RuleFinding, left_over, lines_of, rule
 from .units import holds
 
 _FIXED_SIZE_SAMPLERS = ("shuffled", "fixed-size", "truncated-poisson")

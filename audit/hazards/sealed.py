@@ -16,7 +16,7 @@ from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sidecar
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
-from .hazard import Hazard, rounds
+from .rule import Hazard, rounds
 from .sidecar import misfits
 
 COUNT_ITEMS: Final = ("joined", "sampled")
@@ -176,7 +176,7 @@ def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | No
 def _within(counts: object, silos: int, most: int) -> bool:
     if not isinstance(counts, list) or len(counts) != silos:
         return False
-    return all(isinstance(one, int) and 0 <= one <= most for one in counts)
+    return all(isinstance(count, int) and 0 <= count <= most for count in counts)
 
 
 def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | None:

@@ -12,7 +12,7 @@ from ..derivation.protocol_consistency import (
     uncovered_remainder,
 )
 from ..evidence.evidence import Evidence
-from .hazard import RuleFinding, left_over, lines_of, rule
+from .rule import RuleFinding, left_over, lines_of, rule
 
 
 @rule(

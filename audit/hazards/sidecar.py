@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...accountant.errors import InvalidInput
-from ...accountant.records import sealing
+from ...accountant.records import release_binding
 from ...fl.declarations.sealed_items import NOISE
 from ...fl.log import Sidecar
 from ..ledger.entries import Ledger
-from .hazard import Hazard, rounds
+from .rule import Hazard, rounds
 
 
 def misfits(ledger: Ledger, sealed: Sidecar, folder: str | Path) -> tuple[Hazard, ...]:
@@ -63,10 +63,10 @@ def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...
         for number, release in spent.releases:
             identity = ledger.opened.run_id, spent.seq, release.aggregate
             values = {name: known.get(commitment) for name, commitment in release.sealed.items()}
-            moved = any(sealing.is_foreign(value, *identity) for value in values.values())
+            moved = any(release_binding.is_foreign(value, *identity) for value in values.values())
             strange = any(
                 isinstance(values.get(name), Mapping)
-                and sealing.is_bound(values[name]) != announced
+                and release_binding.is_bound(values[name]) != announced
                 for name in NOISE
             )
             if moved or (strange and (announced or number < taken_up)):
@@ -92,7 +92,7 @@ def uncommitted(ledger: Ledger, sealed: Sidecar) -> tuple[int, ...]:
         intent
         for item in sealed.items
         if item.commitment not in committed
-        and (intent := sealing.intent_of(item.value, ledger.opened.run_id)) is not None
+        and (intent := release_binding.intent_of(item.value, ledger.opened.run_id)) is not None
     }
     return tuple(sorted(intents - excused))
 

@@ -6,7 +6,7 @@ import math
 
 from ..derivation.believed_reach import BelievedReach, believed_reach
 from ..evidence.evidence import Evidence, RoundKind
-from .hazard import RuleFinding, lines_of, rule
+from .rule import RuleFinding, lines_of, rule
 
 
 @rule(

@@ -8,7 +8,7 @@ from ...accountant import events as ev
 from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..evidence.doubts import EVALUATION, TUNING
 from ..evidence.evidence import Evidence
-from .hazard import RuleFinding, disputed, left_over, lines_of, rounds, rule
+from .rule import RuleFinding, disputed, left_over, lines_of, rounds, rule
 
 EPSILON_TOLERANCE_RELATIVE = 1e-5
 """Relative difference between two computations of one epsilon that rounding explains."""

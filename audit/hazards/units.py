@@ -13,7 +13,7 @@ from ..derivation.run_setting import NoProof, RunSetting
 from ..derivation.sampling import SAMPLING_EVENTS, is_hidden, parts_of
 from ..derivation.sensitivity import sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
-from .hazard import RuleFinding, Severity, left_over, lines_of, rule
+from .rule import RuleFinding, Severity, left_over, lines_of, rule
 
 
 def holds(event: ev.Event | None, *types: type[ev.Event]) -> bool:

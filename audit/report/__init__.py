@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .facts import RunFacts, read
 from .page import render, verdict
+from .run_facts import RunFacts, read
 
 __all__ = ["RunFacts", "read", "render", "verdict"]

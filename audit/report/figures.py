@@ -12,7 +12,7 @@ import numpy as np
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import MissingExtra
 from ..measurement import Curve
-from .facts import SpendingPoint
+from .run_facts import SpendingPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,7 @@ from ..levels import one_in, unusual
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from ..statistics.tradeoff import trade_off
 from . import figures
-from .facts import RunFacts, contradicts
+from .run_facts import RunFacts, contradicts
 
 TEMPLATE: Final = "page.html.j2"
 

@@ -24,6 +24,7 @@ from ...accountant import validate
 from ...accountant.account import account
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import as_neighbours
+from ...accountant.rootfinding import bisect
 from .binomial import Counts, level_of
 from .scaling import scaled
 from .tradeoff import TradeOff, trade_off
@@ -168,10 +169,14 @@ def smallest_rejected(
             high *= 2.0
         high *= 2.0
     low = high / 2.0
-    while high > low * (1.0 + FACTOR_PRECISION_RELATIVE):
-        middle = (low * high) ** 0.5
-        low, high = (low, middle) if is_rejected(middle) else (middle, high)
-    return high  # rejected itself; `low` was not
+    # The upper end of the bracket, which was rejected itself; the lower end was not.
+    return bisect(
+        lambda factor: not is_rejected(factor),
+        low,
+        high,
+        stop=lambda low, high: high <= low * (1.0 + FACTOR_PRECISION_RELATIVE),
+        middle=lambda low, high: (low * high) ** 0.5,
+    )[1]
 
 
 def _protects_nobody(event: ev.Event, neighbours: str) -> bool:

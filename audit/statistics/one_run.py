@@ -37,6 +37,7 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
+from ...accountant.rootfinding import bisect, mean
 from .family import FamilyResult, family_result, smallest_rejected
 from .tradeoff import TradeOff, trade_off
 
@@ -163,10 +164,11 @@ def _largest_rejected(rejects: Callable[[float], bool], most: float) -> float:
         low, high = high, 2.0 * high
         if high > most:
             return low
-    while high - low > EPSILON_PRECISION_RELATIVE * high and high > 1e-9:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if rejects(middle) else (low, middle)
-    return low
+
+    def narrow_enough(low: float, high: float) -> bool:
+        return high - low <= EPSILON_PRECISION_RELATIVE * high or high <= 1e-9
+
+    return bisect(rejects, low, high, stop=narrow_enough, middle=mean)[0]
 
 
 def _checked(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-MAX_TEXT_CHARACTERS: Final = 88
+MAX_LINE_CHARACTERS: Final = 88
 """Characters of a line behind its label."""
 
 
@@ -41,7 +41,7 @@ def table(rows: Sequence[tuple[str, str]]) -> str:
 def wrapped(label: str, text: str) -> list[tuple[str, str]]:
     """Return a text as rows of a table: the label beside its first line."""
     lines = textwrap.wrap(
-        plain(text), MAX_TEXT_CHARACTERS, break_long_words=False, break_on_hyphens=False
+        plain(text), MAX_LINE_CHARACTERS, break_long_words=False, break_on_hyphens=False
     )
     labels = [label, *[""] * len(lines)]
     return list(zip(labels, lines, strict=False))

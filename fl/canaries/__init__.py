@@ -12,6 +12,7 @@ from .federation import canary_federation
 from .injection import MAX_CANARY_ROWS, MakeView, canary_rows, canary_training
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import MemoryLog, RecordingAggregator
+from .rehearsal_cost import Work, mask_pairs, usual_work
 from .rehearsal_rounds import (
     by_phase,
     rounds_to_simulate,
@@ -31,7 +32,6 @@ from .request import (
 )
 from .sums import canary_sum
 from .view import ObserveUnits, View, observe_rounds
-from .work import Work, mask_pairs, usual_work
 
 __all__ = [
     "CANARY_NORM_IN_CLIPS",

@@ -12,8 +12,8 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..observers.names import OBSERVERS
+from .dataset_defaults import DATASETS_WITH_DEFAULTS, Defaults
 from .declaration import NORMALISE, Declaration, Table
-from .defaults import DATASETS_WITH_DEFAULTS, Defaults
 from .toml_key import Key
 from .toml_keys import KEYS_LOGGED_IF_TRUE, OPTIONAL_KEYS, SHARED_KEYS, UNLOGGED_KEYS
 from .toml_words import AGGREGATIONS, UNITS

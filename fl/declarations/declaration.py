@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
 from ..observers.names import DEFAULT_OBSERVERS
-from .defaults import Defaults, dataset_defaults
+from .dataset_defaults import Defaults, dataset_defaults
 from .toml_key import Key as Key
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 

@@ -17,8 +17,8 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from .built_in import built_in
+from .dataset_defaults import Defaults
 from .declaration import Declaration, Table
-from .defaults import Defaults
 from .packages import ForeignSystem, foreign_systems, foreign_systems_named
 from .toml_key import Key
 from .toml_keys import SHARED_KEYS

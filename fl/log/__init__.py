@@ -8,7 +8,7 @@ auditor.  What is judged of a log stands in `audit`.
 
 from ...accountant.errors import LogBroken
 from .reader import BadLine, Line, read
-from .sealed import SealedItem, Sidecar, commitment
+from .sidecar import SealedItem, Sidecar, commitment
 from .writer import LogWriter
 
 __all__ = [

@@ -30,13 +30,13 @@ from ...accountant.records import (
     RunRecover,
 )
 from . import signing
-from .appending import require_fit_for_results, require_fit_for_resuming
+from .append_file import AppendFile, new_folder, sync_folder
+from .append_permission import require_fit_for_results, require_fit_for_resuming
 from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, parsed
 from .decoding import Decoder
-from .disk import AppendFile, new_folder, sync_folder
 from .reader import Scan
 from .record_order import RecordOrder
-from .sealed import Sidecar, sealed_lines, whole_size
+from .sidecar import Sidecar, sealed_lines, whole_size
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

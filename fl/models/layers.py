@@ -39,7 +39,7 @@ _MATRIX: Final = 2
 """A matrix has at least so many rows and columns: a row or a column by itself is multiplied by
 another algorithm, for which 32 bytes are not enough."""
 
-_EPSILON: Final = 1e-5
+_GROUP_NORM_EPSILON: Final = 1e-5
 """What is added to a variance before its root, as in `torch.nn.GroupNorm`."""
 
 
@@ -213,7 +213,7 @@ class Normalise:
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
         gain, bias = weights
         normal, mean, inverse = torch.ops.aten.native_layer_norm(
-            x, [self.values], None, None, _EPSILON
+            x, [self.values], None, None, _GROUP_NORM_EPSILON
         )
         return torch.addcmul(bias[:, None], normal, gain[:, None]), (x, normal, mean, inverse)
 

@@ -34,7 +34,8 @@ def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0)
       28 x 28 images.  MNIST: 21,840.
 
     `dropout` is the rate in training, in [0, 1); 0, the default, trains without it.  The paper of
-    the last two trains with .5, and so do `fl.declarations.defaults`.  The other models have none.
+    the last two trains with .5, and so do `fl.declarations.dataset_defaults`.  The other models
+    have none.
 
     Raises `InvalidInput` for an unknown name, with a suggestion, and for features, classes or a
     rate that do not fit the model.  Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024,

@@ -11,8 +11,8 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RunOpen
 from ..log import LogWriter, Sidecar
+from ..log.append_file import AppendFile
 from ..log.canonical import LOG
-from ..log.disk import AppendFile
 from . import preparation
 from .configuration import Configuration
 from .folder import (

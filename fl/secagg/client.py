@@ -62,7 +62,7 @@ class _SharedState:
     mask_pair: KeyPair
     seed: Secret
     channels: Mapping[str, Secret]  # by neighbour: what messages between the two are locked with
-    own: Secret
+    kept_share: Secret
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Client:
             masked.fill(0)  # the room is used again
             raise
         self._post.send(SERVER, MaskedWords(masked.tobytes()))
-        self._state = _MaskedState(view, sharing, {**held, self.name: before.own})
+        self._state = _MaskedState(view, sharing, {**held, self.name: before.kept_share})
 
     def confirm(self) -> None:
         """Sign who survived, before any share is given away; for a server that may lie."""

@@ -31,6 +31,7 @@ import numpy as np
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
+from ...accountant.rootfinding import first_integer
 from ..crypto.shamir import MAX_HOLDERS
 from . import risk
 
@@ -251,10 +252,4 @@ def _least(first: int, last: int, does: Callable[[int], bool]) -> int | None:
     """Return the least number in [first, last] that does, where all above one that does do too."""
     if first > last or not does(last):
         return None
-    while first < last:
-        middle = (first + last) // 2
-        if does(middle):
-            last = middle
-        else:
-            first = middle + 1
-    return last
+    return first_integer(does, first, last)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
 from ..declarations import toml_keys, toml_words
+from ..declarations.dataset_defaults import Defaults, dataset_defaults
 from ..declarations.declaration import Given
-from ..declarations.defaults import Defaults, dataset_defaults
 from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of, declared, keys_by_table
 from ..declarations.toml_key import Key

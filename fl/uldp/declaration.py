@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import Declaration
-from . import defaults, sealed_items, settings_rules
+from . import clip_defaults, sealed_items, settings_rules
 from .settings import TABLE
 
 _LOCAL_STEP_KEYS: Final = (
@@ -40,7 +40,7 @@ _ULDP_AVG: Final = Declaration(
     ignores=_GROUP_KEYS,
     uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS),
     rules=(settings_rules.no_moments, settings_rules.published_protocol, settings_rules.no_target),
-    adjust=defaults.average,
+    adjust=clip_defaults.average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
     determines=f"{__package__}.expected_log:WEIGHTED",
     sealed=sealed_items.of_weighted,
@@ -58,7 +58,7 @@ SYSTEMS: Final = (
         ignores=_GROUP_KEYS,
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL_STEP_KEYS),
         rules=(settings_rules.no_moments, settings_rules.no_target),
-        adjust=defaults.naive,
+        adjust=clip_defaults.naive,
         aggregations=_SUM_AGGREGATIONS,
         determines=f"{__package__}.expected_log:EXPECTED_NAIVE",
         sealed=sealed_items.of_naive,
@@ -74,7 +74,7 @@ SYSTEMS: Final = (
         ignores=("as_published",),
         uses=("training.clip", *_LOCAL_STEP_KEYS),
         rules=(settings_rules.group_given, settings_rules.rate_or_batch),
-        adjust=defaults.group,
+        adjust=clip_defaults.group,
         determines=f"{__package__}.expected_log:EXPECTED_GROUP",
         sealed=sealed_items.of_group,
         carrier=f"{_GROUP_CANARIES}:simulate",
@@ -88,6 +88,6 @@ SYSTEMS: Final = (
         summary="one gradient of each user, clipped and weighted over the silos",
         make=f"{__package__}.weighted:gradient",
         uses=_WEIGHTED_KEYS,
-        adjust=defaults.gradient,
+        adjust=clip_defaults.gradient,
     ),
 )

@@ -7,7 +7,7 @@ c_su is user u's record count in silo s, capped by a public rule; the 1 in N_u i
 counted for every user (`weighting.counts`).  Weights are therefore slightly below n_su / N_u and
 sum to less than 1, and adding or removing a user moves the sum by less than C.  Updates are clipped
 as integers.  Every silo's noise is on the grid of the decrypted integers
-(`accountant.mechanisms.fine`), so no residue of the sum is free of noise.
+(`accountant.mechanisms.fine_grid_gaussian`), so no residue of the sum is free of noise.
 
 A silo does not learn which users were drawn: it trains on all of its users in every round, and
 those who were not drawn are weighted by an encrypted 0.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 UPDATE_DIGIT_BITS: Final = 16
 """Bits of one integer of a clipped update, its sign included."""
 
-MIN_GRID_STEPS_PER_SHARE: Final = 2**19
+MIN_HIDDEN_STEPS_PER_SHARE: Final = 2**19
 """The least std of one share of the noise, in steps of its grid.
 
 An audit subtracts 64 steps^2 from a share's variance, as a log does not say whether the rounding to
@@ -96,7 +96,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         mechanism = FineGaussian.of(
             self.sum_mechanism(noise_multiplier), multiple, UPDATE_DIGIT_BITS
         )
-        if Fraction(mechanism.share_std) < MIN_GRID_STEPS_PER_SHARE * mechanism.step:
+        if Fraction(mechanism.share_std) < MIN_HIDDEN_STEPS_PER_SHARE * mechanism.step:
             raise InvalidInput(
                 "The noise of one silo is too little for `count_limit` in [security]: less than "
                 "2^19 steps of its grid.",

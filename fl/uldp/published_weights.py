@@ -1,9 +1,9 @@
 """ULDP-AVG and ULDP-SGD over the private weighting protocol as it was published: no guarantee.
 
 The noise is right for the sum, but the protocol also shows values without noise (see
-`weighting.published`; `privplan.audit.attacks` reads them).  Every round states `no-guarantee`, and
-the paper's epsilon is logged as a claim.  Users with more records over all silos than `count_limit`
-are refused, as the paper does not say how to weight them.
+`weighting.published`; `privplan.audit.attack_methods` reads them).  Every round states
+`no-guarantee`, and the paper's epsilon is logged as a claim.  Users with more records over all
+silos than `count_limit` are refused, as the paper does not say how to weight them.
 
 Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1.
 """

@@ -14,7 +14,7 @@ from privplan.accountant.account import account
 from privplan.accountant.calibrate import calibrate
 from privplan.accountant.composition import leaves, rewritten
 from privplan.accountant.engines.base import Answer
-from privplan.accountant.engines.pld.best import RunCount, best_of_lower
+from privplan.accountant.engines.pld.best_of_runs import RunCount, best_of_lower
 from privplan.accountant.engines.pld.caveats import with_caveats
 from privplan.accountant.errors import EnginesDisagree
 from privplan.accountant.guarantee import Bounds

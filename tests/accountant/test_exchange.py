@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported, with_article
-from privplan.accountant.events.exchange import from_dp_event, to_dp_event
+from privplan.accountant.events.dp_accounting_exchange import from_dp_event, to_dp_event
 
 noises = st.floats(1e-6, 1e6)
 rates = st.floats(0.0, 1.0)

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("phe")
 pytest.importorskip("cryptography")
 
-from privplan.audit.attacks import transcripts as attacks
+from privplan.audit.attack_methods import transcripts as attacks
 from privplan.fl.parties.network import SERVER, Body, Message, Network
 from privplan.fl.uldp.weighting import published_parties as parties
 from privplan.fl.uldp.weighting.published import PublishedWeighting

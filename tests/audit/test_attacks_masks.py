@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("phe")
 pytest.importorskip("cryptography")
 
-from privplan.audit.attacks import transcripts as attacks
+from privplan.audit.attack_methods import transcripts as attacks
 from privplan.fl.uldp.weighting import published_parties as parties
 
 from .published_protocol import (

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("phe")
 pytest.importorskip("cryptography")
 
-from privplan.audit.attacks import transcripts as attacks
-from privplan.audit.attacks.transcripts import Finding
+from privplan.audit.attack_methods import transcripts as attacks
+from privplan.audit.attack_methods.transcripts import Finding
 from privplan.fl.parties.network import SERVER, Message
 from privplan.fl.uldp.weighting import published_parties as parties
 from privplan.fl.uldp.weighting.published import PublishedWeighting

@@ -12,7 +12,7 @@ pytest.importorskip("phe")
 pytest.importorskip("cryptography")
 
 from privplan.accountant.randomness import Streams
-from privplan.audit.attacks import transcripts as attacks
+from privplan.audit.attack_methods import transcripts as attacks
 from privplan.fl.crypto.paillier import blinding
 from privplan.fl.parties.network import SERVER, Message, Network
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names

@@ -12,7 +12,7 @@ pytest.importorskip("phe")
 pytest.importorskip("cryptography")
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.attacks import transcripts as attacks
+from privplan.audit.attack_methods import transcripts as attacks
 from privplan.fl.uldp.weighting import published
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 

@@ -178,7 +178,7 @@ def test_a_tuples_score_has_the_law_from_which_it_is_drawn(value: float) -> None
     rng = np.random.default_rng(7)
     values = np.full((20_000, FIFTIETH.chosen), value)
     seen = flame_tuples.scores(flame.randomized(values, MESSAGE_EPSILON, rng))
-    reach = flame_tuples.SCORE_STEPS * FIFTIETH.chosen
+    reach = flame_tuples.TUPLE_SCORE_STEPS * FIFTIETH.chosen
     law = -np.diff(flame_tuples.score_tails(value), append=0.0)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
     assert fits(np.bincount(seen + reach, minlength=len(law)), law)

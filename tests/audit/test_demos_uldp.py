@@ -104,7 +104,7 @@ def protocol():
 
 def test_the_sum_is_the_published_one(protocol) -> None:
     """What the server decrypts is the noise-free sum plus a multiple of C_LCM."""
-    from privplan.audit.attacks import transcripts
+    from privplan.audit.attack_methods import transcripts
     from privplan.audit.demos import noise_free_residue as residue
 
     session = protocol.one_session()
@@ -115,8 +115,8 @@ def test_the_sum_is_the_published_one(protocol) -> None:
         weights = counts / counts.sum(axis=1, keepdims=True)
         plain = float(np.einsum("us,su->", weights, deltas[:, :, 0]))
         noise = np.random.default_rng(5).normal(0.0, 5.0 / math.sqrt(2), (2, 1)).sum()
-        decoded = value * protocol.FIXED_POINT_STEP / protocol.MULTIPLE
-        assert decoded == pytest.approx(plain + noise, abs=4 * protocol.FIXED_POINT_STEP)
+        decoded = value * protocol.REPLAYED_FIXED_POINT_STEP / protocol.MULTIPLE
+        assert decoded == pytest.approx(plain + noise, abs=4 * protocol.REPLAYED_FIXED_POINT_STEP)
         assert [value % protocol.MULTIPLE] == protocol.noise_free(deltas)
 
 

@@ -19,7 +19,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import RoundIntent, RoundRelease, RunRecover
 from privplan.audit.verify import Verification, verify
 from privplan.fl.log import LogWriter, Sidecar, read
-from privplan.fl.log import disk as disk_module
+from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED
 
 from . import logs

@@ -19,8 +19,8 @@ from privplan.accountant.records import (
 )
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, Sidecar
+from privplan.fl.log.append_file import AppendFile
 from privplan.fl.log.canonical import LOG, SEALED
-from privplan.fl.log.disk import AppendFile
 
 from . import logs
 from .logs import lost

@@ -25,7 +25,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.verify import verify
 from privplan.fl.log import LogBroken, LogWriter, Sidecar
-from privplan.fl.log import disk as disk_module
+from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED, canonical
 
 from . import logs

@@ -12,10 +12,15 @@ from scipy import stats
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.attacks.membership import Trials, measurements, membership_tier, released_tier
-from privplan.audit.attacks.membership.claim_limits import max_auc, max_hit_rate
-from privplan.audit.attacks.membership.results import AttackDescription
-from privplan.audit.attacks.membership.trials import area, hits, unsupported
+from privplan.audit.attack_methods.membership import (
+    Trials,
+    measurements,
+    membership_tier,
+    released_tier,
+)
+from privplan.audit.attack_methods.membership.claim_limits import max_auc, max_hit_rate
+from privplan.audit.attack_methods.membership.results import AttackDescription
+from privplan.audit.attack_methods.membership.trials import area, hits, unsupported
 from privplan.audit.shadows import JoblibExecutor, SerialExecutor
 from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.preparation import prepare
@@ -146,7 +151,7 @@ def test_coins_that_leave_nobody_out_are_refused_before_anything_is_trained(monk
         trained.append(1)
         raise RuntimeError
 
-    monkeypatch.setattr("privplan.audit.attacks.membership.tier.replicas", never)
+    monkeypatch.setattr("privplan.audit.attack_methods.membership.tier.replicas", never)
     settings, refused = configured(users=2), 0
     for seed in range(20):
         with warnings.catch_warnings():

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.attacks.membership import ATTACKS, Evidence, lira, per_unit, trials_of
-from privplan.audit.attacks.membership.loss import loss
-from privplan.audit.attacks.membership.rmia import (
+from privplan.audit.attack_methods.membership import ATTACKS, Evidence, lira, per_unit, trials_of
+from privplan.audit.attack_methods.membership.loss import loss
+from privplan.audit.attack_methods.membership.rmia import (
     OFFLINE_SCALES,
     ratio,
     reference_areas,
@@ -20,8 +20,8 @@ from privplan.audit.attacks.membership.rmia import (
     scores,
     tuned,
 )
-from privplan.audit.attacks.membership.trials import area
-from privplan.audit.attacks.membership.user_scores import matched
+from privplan.audit.attack_methods.membership.trials import area
+from privplan.audit.attack_methods.membership.user_scores import matched
 from privplan.audit.shadows import design
 from privplan.fl.training.metrics import roc_auc
 

@@ -9,7 +9,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
-from privplan.audit.attacks.membership import (
+from privplan.audit.attack_methods.membership import (
     Trials,
     evidence_of,
     measurements,
@@ -17,14 +17,14 @@ from privplan.audit.attacks.membership import (
     released_tier,
     trials_of,
 )
-from privplan.audit.attacks.membership.claim_limits import max_auc, max_hit_rate
-from privplan.audit.attacks.membership.evidence import (
+from privplan.audit.attack_methods.membership.claim_limits import max_auc, max_hit_rate
+from privplan.audit.attack_methods.membership.evidence import (
     confidence,
     shared_records,
     unseen_test_records,
 )
-from privplan.audit.attacks.membership.results import AttackDescription
-from privplan.audit.attacks.membership.trials import area
+from privplan.audit.attack_methods.membership.results import AttackDescription
+from privplan.audit.attack_methods.membership.trials import area
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.shadows import Replica, SerialExecutor, design, train_batched
 from privplan.audit.shadows.batched import BatchedRecipe
@@ -182,7 +182,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(given, match, m
     def never(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr("privplan.audit.attacks.membership.tier.replicas", never)
+    monkeypatch.setattr("privplan.audit.attack_methods.membership.tier.replicas", never)
     with pytest.raises(InvalidInput, match=match):
         membership_tier(configured("fedavg"), **given)
 
@@ -192,7 +192,7 @@ def test_a_replica_that_diverged_is_refused(monkeypatch):
         width = prepare(settings).model.parameters
         return [Replica(np.full(width, np.nan)) for _ in inside]
 
-    monkeypatch.setattr("privplan.audit.attacks.membership.tier.replicas", diverged)
+    monkeypatch.setattr("privplan.audit.attack_methods.membership.tier.replicas", diverged)
     with pytest.raises(InvalidInput, match="diverged"):
         membership_tier(configured("fedavg"), models=6, targets=2)
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.attacks.membership import Trials
-from privplan.audit.attacks.membership.trials import area, hits, unsupported
+from privplan.audit.attack_methods.membership import Trials
+from privplan.audit.attack_methods.membership.trials import area, hits, unsupported
 
 USERS, TARGETS = 60, 10
 
@@ -61,6 +61,7 @@ def test_the_interval_of_the_area_covers(effects):
     assert covered(200, **effects)[0] >= 0.90
 
 
+@pytest.mark.slow
 def test_records_of_one_person_taken_as_independent_would_not():
     ours, naive = covered(200, each=8, person=1.0)
     assert ours >= 0.90

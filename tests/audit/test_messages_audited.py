@@ -117,7 +117,7 @@ def mixed_by(mechanism: Messages, *, colluders: int = 0) -> Reach:
     return mechanism.shuffled.reach(colluders=colluders)
 
 
-@pytest.mark.quick(7)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
 @pytest.mark.parametrize("name", MADE)
 def test_what_a_mechanism_of_messages_states_is_derived(name: str, neighbours: str) -> None:
@@ -136,7 +136,7 @@ def test_what_a_mechanism_of_messages_states_is_derived(name: str, neighbours: s
     assert same(simplified(derived(again)), simplified(ev.Repeat(2, derived(log))))
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", sorted(set(MADE) - {"sampled-response", "sampled-capped"}))
 def test_colluders_are_taken_off_as_the_mechanism_does(name: str) -> None:
     mechanism, draws, values = MADE[name]
@@ -208,7 +208,7 @@ GRID: Final = [
 ]
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("dimensions", "chosen", "padded", "inner", "overflow", "neighbours"), GRID
 )

@@ -145,7 +145,7 @@ def require_one_voice(folder: Path, page: Path) -> None:
     assert not any(green in one for one in plain for green in GREEN)
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(5)
 @needs_runs
 @pytest.mark.parametrize("name", [*EDITS, *VALUES])
 def test_commands_speak_with_one_voice_of_an_edited_log(

@@ -18,8 +18,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import AuditResult, Evaluation, RunOpen
 from privplan.audit.budget import audit_budget
 from privplan.audit.measurement import NOT_PROOF, Measurement
-from privplan.audit.report import facts, figures, page, read, render
-from privplan.audit.report.facts import MAX_SPENDING_POINTS, SpendingPoint
+from privplan.audit.report import figures, page, read, render, run_facts
+from privplan.audit.report.run_facts import MAX_SPENDING_POINTS, SpendingPoint
 from privplan.audit.results import append_results
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import BadLine
@@ -78,21 +78,21 @@ def folder(tmp_path: Path) -> Path:
 
 def test_three_columns_stand_beside_each_other(folder: Path) -> None:
     append_results(folder, [CLAIM])
-    facts = read(folder)
+    run_facts = read(folder)
     page = page_of(folder)
-    upper = facts.budget.total.upper
+    upper = run_facts.budget.total.upper
     text = " ".join(page.text.split())
     assert math.isfinite(upper)
-    assert facts.opened.claim.epsilon == pytest.approx(upper)
+    assert run_facts.opened.claim.epsilon == pytest.approx(upper)
     before = r"whoever sees the released models epsilon ([\d.]+) epsilon ([\d.]+)"
     (shown,) = re.findall(before, text)
     assert all(upper <= float(one) < upper * 1.001 for one in shown)  # rounded up
     assert "claim: epsilon at least 3.123 " in text  # rounded down
     assert "3.1235" not in text
-    for said in (CLAIM.proves, *CLAIM.assumes, *facts.budget.assumptions, NOT_PROOF):
+    for said in (CLAIM.proves, *CLAIM.assumes, *run_facts.budget.assumptions, NOT_PROOF):
         assert said in text
-    assert facts.budget.chain.head is not None
-    assert facts.budget.chain.head in text
+    assert run_facts.budget.chain.head is not None
+    assert run_facts.budget.chain.head in text
     assert "accuracy 0.8125 (test data that were declared public, source not stated)" in text
 
 
@@ -177,11 +177,11 @@ def test_verdicts(tmp_path: Path) -> None:
 
 
 def test_the_course_ends_at_what_the_log_supports_and_never_falls(folder: Path) -> None:
-    facts = read(folder)
-    epsilons = [one.epsilon for one in facts.course]
+    run_facts = read(folder)
+    epsilons = [one.epsilon for one in run_facts.course]
     assert epsilons == sorted(epsilons)
-    assert len(facts.course) <= MAX_SPENDING_POINTS
-    assert facts.course[-1] == SpendingPoint(20, facts.budget.total.upper)
+    assert len(run_facts.course) <= MAX_SPENDING_POINTS
+    assert run_facts.course[-1] == SpendingPoint(20, run_facts.budget.total.upper)
 
 
 def test_a_run_without_rounds_has_a_page(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_curves_without_a_usable_point_are_not_drawn(curve: Any) -> None:
 
 
 def test_figures_are_the_same_each_time(folder: Path) -> None:
-    facts = read(folder)
-    first, second = (figures.spending(facts.course, 5.0, 20, 4.0) for _ in range(2))
+    run_facts = read(folder)
+    first, second = (figures.spending(run_facts.course, 5.0, 20, 4.0) for _ in range(2))
     assert first == second
     assert first is not None
     assert figures.spending([SpendingPoint(3, math.inf)], None, 3, None) is None
@@ -246,20 +246,20 @@ def test_a_result_that_is_held_against_another_claim_is_an_error(
     append_results(folder, [replace(CLAIM, tier="robust"), CLAIM])
     assert read(folder).budget.ok
     rechained(folder, lambda lines: lines[-1]["result"].update(value="30.0", **edited))
-    facts = read(folder)
-    for report in (facts.budget, audit_budget(folder)):
+    run_facts = read(folder)
+    for report in (run_facts.budget, audit_budget(folder)):
         (hazard,) = (one for one in report.hazards if one.id == "foreign-result")
         assert (hazard.severity, report.ok) == ("error", False)
         assert said in hazard.what
         assert hazard.lines == (report.chain.records,)
-    assert page.verdict(facts)[0] == "bad"
+    assert page.verdict(run_facts)[0] == "bad"
 
 
 def test_a_result_that_is_unusual_accuses_nobody(folder: Path) -> None:
     """Its number holds with its confidence and no better, so it may lie above an honest claim."""
     append_results(folder, [replace(CLAIM, value=5.0, unusual=True, level=0.0004), CLAIM])
-    facts, text = read(folder), text_of(folder)
-    assert (facts.contradicting, [one.value for _, one in facts.unusual]) == ((), [5.0])
+    run_facts, text = read(folder), text_of(folder)
+    assert (run_facts.contradicting, [one.value for _, one in run_facts.unusual]) == ((), [5.0])
     assert "The log supports what it claims." in text
     assert "Of 2 results, 1 is unusual, which is no accusation." in text
     assert "claim: epsilon at least 5.000, unusual" in text
@@ -379,8 +379,8 @@ def test_a_claim_that_is_far_above_is_not_drawn() -> None:
 
 
 def test_very_long_runs_are_looked_at_in_fewer_places(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(facts, "FULL_CURVE_ROUNDS", 10)
-    monkeypatch.setattr(facts, "MAX_SPENDING_POINTS", 8)
+    monkeypatch.setattr(run_facts, "FULL_CURVE_ROUNDS", 10)
+    monkeypatch.setattr(run_facts, "MAX_SPENDING_POINTS", 8)
     found = read(ledgers.written(tmp_path / "run", ledgers.weighted())).course
     assert [one.rounds for one in found] == [5, 10, 15, 20]
 

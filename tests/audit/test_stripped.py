@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.records import sealing
+from privplan.accountant.records import release_binding
 from privplan.audit.attack import attack
 from privplan.audit.attack.report import AttackRequest
 from privplan.audit.budget import BudgetReport, audit_budget
@@ -21,7 +21,7 @@ from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.fl.declarations.sealed_items import sealed_items
 from privplan.fl.frame.expected_log import NotStated
 from privplan.fl.log import LogWriter, Sidecar
-from privplan.fl.log.sealed import commitment
+from privplan.fl.log.sidecar import commitment
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
@@ -144,8 +144,8 @@ def test_the_first_line_says_what_is_sealed_and_a_release_says_whose_it_is(fresh
             assert sorted(one["sealed"]) == announced
             for name in ("residuals", "recomputed"):
                 value: Any = known[one["sealed"][name]]
-                assert value[sealing.KEY] == {
-                    "format": sealing.FORMAT,
+                assert value[release_binding.KEY] == {
+                    "format": release_binding.FORMAT,
                     "run": records[0]["run_id"],
                     "intent": one["intent"],
                     "aggregate": one["aggregate"],
@@ -346,8 +346,8 @@ def test_an_item_that_is_moved_from_another_round_does_not_fit(run: Path, item: 
 def test_an_item_of_another_run_or_release_does_not_fit(run: Path, change: dict[str, Any]) -> None:
     records = records_of(run)
     last = [one for one in records if one["type"] == "round.release"][-1]
-    own = sealing.of_release(records[0]["run_id"], last["intent"], last["aggregate"])
-    sealed_anew(run, -1, "residuals", {sealing.KEY: {**own, **change}})
+    own = release_binding.of_release(records[0]["run_id"], last["intent"], last["aggregate"])
+    sealed_anew(run, -1, "residuals", {release_binding.KEY: {**own, **change}})
     assert hazards(audit_budget(run, sealed=True))["moved-items"] == "error"
 
 
@@ -364,7 +364,7 @@ def test_an_item_that_says_nothing_does_not_fit_a_log_of_this_version(run: Path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     old = [one for one in records_of(run) if one["type"] == "round.release"][-1]["sealed"]
     (own,) = (line for line in lines if line["commitment"] == old["residuals"])
-    del own["value"][sealing.KEY]
+    del own["value"][release_binding.KEY]
     own["commitment"] = new = commitment(own["name"], own["value"], own["blind"])
     path.write_text(
         "".join(json.dumps(line, sort_keys=True, separators=(",", ":")) + "\n" for line in lines)

@@ -264,7 +264,7 @@ def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
     from privplan.fl.running import starting, warnings
 
     if moment == "log":
-        owner, name = starting, "keep_configuration"
+        owner, name = starting, "save_configuration"
     elif moment == "configuration":
         owner, name = warnings, "warnings_of"
     else:

@@ -10,7 +10,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations import registry
 from privplan.fl.declarations.built_in import built_in
-from privplan.fl.declarations.defaults import DATASETS_WITH_DEFAULTS
+from privplan.fl.declarations.dataset_defaults import DATASETS_WITH_DEFAULTS
 from privplan.fl.declarations.registry import defaults_for
 
 PAPER = ("heart-disease", "tcga-brca", "creditcard", "mnist")

@@ -158,14 +158,15 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {*STARTED, "call.random"},
         "the first model again, from a public seed, for audits without torch",
     ),
-    "log/sealed.py": ({"os.urandom"}, f"what makes commitments hide, {SYSTEM}"),
+    "log/sidecar.py": ({"os.urandom"}, f"what makes commitments hide, {SYSTEM}"),
     "models/images.py": ({GENERATOR}, WEIGHTS),
     "models/layers.py": ({GENERATOR}, WEIGHTS),
     "models/model.py": (set(STARTED), WEIGHTS),
     "running/preparation.py": (
-        {*STARTED, *STREAMS},
-        "the one place where a run gets its streams; and the public seed of [data]",
+        set(STREAMS),
+        "the one place where a run gets its streams",
     ),
+    "running/run_data.py": (set(STARTED), "the public seed of [data]"),
     "aggregation/residuals.py": (
         {"os.urandom"},
         "a key for hashes of noise, which stays in memory, and a name for it",

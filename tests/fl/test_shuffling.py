@@ -23,7 +23,7 @@ from privplan.accountant.mechanisms import (
     RoundDescription,
 )
 from privplan.accountant.randomness import Streams
-from privplan.audit.attacks.masks import reused_keystream
+from privplan.audit.attack_methods.masks import reused_keystream
 from privplan.fl.crypto.sealed_box import BOX_BYTES, BoxKey, sealed
 from privplan.fl.shuffling import Shuffling, Terms
 from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes
@@ -163,9 +163,9 @@ def test_boxes_look_random_and_none_shares_a_keystream_with_another() -> None:
     counts = np.bincount(np.frombuffer(b"".join(boxes), np.uint8), minlength=256)
     assert chisquare(counts).pvalue > FALSE_ALARM
     hidden = {str(n): box[32:] for n, box in enumerate(boxes)}
-    assert not reused_keystream(hidden).found
+    assert not reused_keystream(hidden).detected
     hidden["twice"] = bytes(a ^ 1 for a in hidden["0"])
-    assert reused_keystream(hidden).found  # the control
+    assert reused_keystream(hidden).detected  # the control
 
 
 def test_the_analyzer_sees_no_sender() -> None:

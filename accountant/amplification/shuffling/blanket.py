@@ -31,6 +31,7 @@ import numpy as np
 
 from ... import validate
 from ...guarantee import Step
+from ...rootfinding import bisect
 from ..sums import MAX_TRANSFORM_POINTS, log_chernoff_excess, log_expected_excess
 from .profile import Profile
 from .randomizers import MAX_AMPLIFIED_LOSS, Blanket, Randomizer
@@ -149,14 +150,18 @@ def _delta_exponent(
     # Bisection over x, the log10 of the omitted probability: Chernoff's bound / n against 10^x.
     low = float(MIN_OUTSIDE_LOG10)
     high = min(max(log_local_delta / LOG_10, MIN_OUTSIDE_LOG10 + 1.0), -0.5)
-    while high - low > 0.5:
-        middle = max(0.5 * (low + high), 2.0 * high)  # most deltas are near the upper end
-        log_sum = log_chernoff_excess(*blanket_at(middle).terms(epsilon), users)
-        if log_sum - math.log(users) > middle * LOG_10:
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def sum_is_larger(exponent: float) -> bool:
+        log_sum = log_chernoff_excess(*blanket_at(exponent).terms(epsilon), users)
+        return log_sum - math.log(users) > exponent * LOG_10
+
+    return bisect(
+        sum_is_larger,
+        low,
+        high,
+        stop=lambda low, high: high - low <= 0.5,
+        middle=lambda low, high: max(0.5 * (low + high), 2.0 * high),  # where most deltas are
+    )[1]
 
 
 def _log_delta(

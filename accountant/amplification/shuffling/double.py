@@ -73,6 +73,7 @@ from scipy.special import log_ndtr
 from ... import events as ev
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
+from ...rootfinding import first_integer
 from ..sums import UNIT_ROUNDOFF
 from .binomials import log_tail
 from .blanket import blanket_profile
@@ -194,13 +195,8 @@ def clear_slots(event: ev.SampledShuffle, failure: float, share: float = 1.0) ->
     low, high = min(math.ceil(trials * rate), trials), trials  # `high` never fails
     target = math.log(failure) if failure > 0.0 else -math.inf
     # Least number that the others exceed with probability at most `failure`; integers.
-    while low < high:
-        middle = (low + high) // 2
-        if _log_failure(event, middle, share) <= target:
-            high = middle
-        else:
-            low = middle + 1
-    return event.padded_to - high
+    least = first_integer(lambda most: _log_failure(event, most, share) <= target, low, high)
+    return event.padded_to - least
 
 
 def _log_failure(event: ev.SampledShuffle, most: int, share: float) -> float:

@@ -65,8 +65,8 @@ def smallest_epsilon(profile: Profile, delta: float, relative: float = 1e-6) -> 
     if bracket is None:
         least = math.exp(_start(profile.largest_loss) - SEARCH_LOG_EPSILON_RANGE)
         return least if profile.log_delta(least) <= target else profile.largest_loss
-    found = math.exp(narrow(above, bracket, absolute=relative).high)
-    return min(found, profile.largest_loss)
+    epsilon = math.exp(narrow(above, bracket, absolute=relative).high)
+    return min(epsilon, profile.largest_loss)
 
 
 def _start(largest_loss: float) -> float:
@@ -125,10 +125,10 @@ def _sampled(profile: Profile, accuracy: float, negligible: float) -> tuple[Floa
         if not coarse.any():
             break
         added = 0.5 * (epsilons[:-1] + epsilons[1:])[coarse]
-        found = np.array([_delta(profile, epsilon) for epsilon in added])
+        computed = np.array([_delta(profile, epsilon) for epsilon in added])
         order = np.argsort(np.concatenate((epsilons, added)))
         epsilons = np.concatenate((epsilons, added))[order]
-        deltas = np.concatenate((deltas, found))[order]
+        deltas = np.concatenate((deltas, computed))[order]
     return epsilons, np.minimum.accumulate(deltas)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...arrays import FloatArray, IndexArray
+from ...rootfinding import bisect, mean
 from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 
 MIN_PIECE_POSITIONS: Final = 128
@@ -160,14 +161,17 @@ class BinomialShifts(ABC):
     def _quantile(self, tail: float, i: FloatArray, logs: FloatArray, side: float) -> float:
         reach = self.noise.radius(tail / 2.0)
         low, high = float((side * i).min()) - reach, float((side * i).max()) + reach
+
         # Bisection to a sixteenth of a scale.  Any range is sound: mass beyond it is counted as
         # such.
-        while high - low > self.noise.scale / 16.0 and low < 0.5 * (low + high) < high:
-            middle = 0.5 * (low + high)
-            beyond = np.stack([middle - side * i, np.full(i.size, np.inf)])
-            mass = np.exp(logs + self._log_interval_masses(beyond)[0]).sum()
-            low, high = (middle, high) if mass > tail else (low, middle)
-        return side * high
+        def too_much_beyond(x: float) -> bool:
+            beyond = np.stack([x - side * i, np.full(i.size, np.inf)])
+            return bool(np.exp(logs + self._log_interval_masses(beyond)[0]).sum() > tail)
+
+        def narrow_enough(low: float, high: float) -> bool:
+            return high - low <= self.noise.scale / 16.0 or not low < mean(low, high) < high
+
+        return side * bisect(too_much_beyond, low, high, stop=narrow_enough, middle=mean)[1]
 
     def _windows(self, x: FloatArray) -> Iterator[tuple[slice, IndexArray]]:
         if x.size == 0:

@@ -16,7 +16,7 @@ from ...errors import EnginesDisagree
 from ...guarantee import Bounds, Neighbours, unique_steps
 from ..base import Answer
 from .batches import batch_warnings
-from .best import best_of_lower
+from .best_of_runs import best_of_lower
 from .cap import WIDE_INTERVAL_RATIO, cap_warnings
 
 

@@ -36,7 +36,7 @@ WINDOW_TAIL_MASS: Final = 1e-14
 MAX_WINDOW_POINTS: Final = 1 << 23
 """Most grid points that the sum of the losses may take."""
 
-MAX_TRANSFORM_POINTS: Final = 6e8
+MAX_COMPOSED_POINTS: Final = 6e8
 """Most grid points of all transforms together, where there are more than `FREE_TRANSFORMS`: some
 seconds."""
 
@@ -183,7 +183,7 @@ def _circle_size(low: float, high: float, rounds: Rounds) -> int:
     """Return the number of grid points of a window; raise `GridTooFine` if they are too many."""
     size = _fast_length(max(math.ceil((high - low) / rounds.width) + 1, 2))
     if size > MAX_WINDOW_POINTS or (
-        rounds.transforms > FREE_TRANSFORMS and size * rounds.transforms > MAX_TRANSFORM_POINTS
+        rounds.transforms > FREE_TRANSFORMS and size * rounds.transforms > MAX_COMPOSED_POINTS
     ):
         raise GridTooFine(f"{rounds.transforms} times {size} grid points")
     return size

@@ -53,9 +53,9 @@ from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .atoms import AtomPair
 from .loss_maps import SampledShift, log_excess, log_mixture
-from .mechanisms import mixtures
 from .mixtures import MixturePair
 from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise, Noise
+from .noisy_sums import mixtures
 from .outcomes import blend
 from .pair import Pair
 from .pair_algebra import two_sided

@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 
 from ...arrays import FloatArray
+from ...rootfinding import bisect, mean
 from .atoms import AtomPair
 from .loss_maps import log_mixture
 from .noise import UNIT_ROUNDOFF, AdditiveNoise
@@ -109,13 +110,14 @@ def _epsilon_shown(pair: Pair) -> float:
     """Return about the epsilon that a pair on outcomes shows at `COMPARISON_DELTA`."""
     assert pair.atoms is not None
     p, q = np.exp(pair.atoms.log_p), np.exp(pair.atoms.log_q)
+
     # Bisection on epsilon; the hockey stick at e^epsilon falls as epsilon grows.
-    low, high = 0.0, 1000.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        delta = float(np.maximum(p - math.exp(min(middle, 700.0)) * q, 0.0).sum())
-        low, high = (middle, high) if delta > COMPARISON_DELTA else (low, middle)
-    return low
+    def exceeds(epsilon: float) -> bool:
+        delta = float(np.maximum(p - math.exp(min(epsilon, 700.0)) * q, 0.0).sum())
+        return delta > COMPARISON_DELTA
+
+    width = 1000.0 * 2.0**-40
+    return bisect(exceeds, 0.0, 1000.0, stop=lambda a, b: b - a <= width, middle=mean)[0]
 
 
 def _edges(

@@ -25,7 +25,6 @@ what the order needs.  All of it is in logarithms: delta of one record may be fa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,29 +32,18 @@ import numpy as np
 
 from ...amplification.group import log_growth
 from ...arrays import FloatArray
+from .order_search import Divergence, minimum_over_orders
 
-_LOG_ORDER_SPACING: Final = 0.5
-_FIRST_GRID_RANGE: Final = (-4, 9)
-"""First look: log(a - 1) from -2 to 4."""
-_MIN_GRID_INDEX, _MAX_GRID_INDEX = -46, 70
-"""Last resort: a - 1 from 1e-10 to 1e15."""
-_ORDER_SEARCH_ZOOMS: Final = 4
 _GROUP_EPSILON_HALVINGS: Final = 64
 _CONVERSION_ROUNDING: Final = 1e-15
 _DIVERGENCE_UNDERFLOW: Final = 1e-300
 """More than a divergence can lose by underflow."""
 _ORDER_CLOSE_TO_1: Final = 1.0001
-_SCOUT_LOG_ORDER_STEP: Final = 0.02
-"""How far from the scout's order, in log(a - 1), the divergence itself is tried."""
 _RENYI_SOURCE: Final = (
     "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4; Balle et al. 2020, "
     "Theorem 21, arXiv 1905.09982v2"
 )
 _VARIATION_SOURCE: Final = "Pinsker; Bretagnolle and Huber, as in Canonne 2022, arXiv 2202.07198v1"
-
-
-Divergence = Callable[[FloatArray], FloatArray]
-"""Maps orders a > 1 to an upper bound on R(a), in nats."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,7 @@ def best_epsilon(
         return np.asarray(single if size == 1 else _group_epsilon(single, b, size))
 
     # By the lemma an order of `size` or below says nothing of a group.
-    epsilon, order = _minimum(objective, divergence, scout, max(above, float(size)))
+    epsilon, order = minimum_over_orders(objective, divergence, scout, max(above, float(size)))
     return Conversion(max(0.0, epsilon), order)
 
 
@@ -164,38 +152,8 @@ def best_log_delta(
             b * (values - record_epsilon + ratio) - np.log(orders) + growth + rounding
         )
 
-    log_delta, order = _minimum(objective, divergence, scout, above)
+    log_delta, order = minimum_over_orders(objective, divergence, scout, above)
     return Conversion(log_delta, order)
-
-
-def _minimum(
-    objective: Callable[[FloatArray, FloatArray], FloatArray],
-    divergence: Divergence,
-    scout: Divergence | None,
-    above: float,
-) -> tuple[float, float]:
-    """Return the minimum over orders of an objective of the order and its divergence, and where."""
-
-    def by(curve: Divergence) -> Callable[[FloatArray], FloatArray]:
-        return lambda orders: objective(orders, curve(orders))
-
-    # The scout names an order; the divergence itself is tried there and beside it.
-    if scout is not None:
-        _, order = _minimum_over_grid(by(scout), above)
-        if math.isfinite(order):
-            near = math.log(order - above) + _SCOUT_LOG_ORDER_STEP * np.array([-1.0, 0.0, 1.0])
-            values = _evaluate(by(divergence), near, above)
-            left, middle, right = values.tolist()
-            # A parabola through three places says where it is lowest; far off, the scout is wrong.
-            curvature = left - 2.0 * middle + right
-            step = 0.5 * (left - right) / curvature if 0.0 < curvature < math.inf else math.inf
-            if abs(step) <= 3.0:
-                last = near[1] + _SCOUT_LOG_ORDER_STEP * np.array([step])
-                log_orders = np.concatenate((near, last))
-                values = np.concatenate((values, _evaluate(by(divergence), last, above)))
-                best = int(values.argmin())
-                return float(values[best]), above + math.exp(log_orders[best])
-    return _minimum_over_grid(by(divergence), above)
 
 
 def _variation(divergence: Divergence) -> float:
@@ -206,59 +164,3 @@ def _variation(divergence: Divergence) -> float:
     # Pinsker and Bretagnolle-Huber, whichever is smaller, at an order just above 1.
     squared = min(divergence_at_1 / 2.0, -math.expm1(-divergence_at_1))
     return math.sqrt(squared) * (1.0 + _CONVERSION_ROUNDING)
-
-
-def _minimum_over_grid(
-    objective: Callable[[FloatArray], FloatArray], above: float = 1.0
-) -> tuple[float, float]:
-    """Return the minimum over orders, with neither end of the range in the way, and where.
-
-    The search is over log(a - `above`).
-    """
-    grid = np.arange(*_FIRST_GRID_RANGE, dtype=np.float64)
-    values = _evaluate(objective, _log_orders(grid), above)
-    while True:
-        best = int(values.argmin())
-        if best == 0 and grid[0] > _MIN_GRID_INDEX:
-            extension = np.arange(max(_MIN_GRID_INDEX, grid[0] - 8), grid[0], dtype=np.float64)
-            grid = np.concatenate((extension, grid))
-            values = np.concatenate((_evaluate(objective, _log_orders(extension), above), values))
-        elif best == grid.size - 1 and grid[-1] < _MAX_GRID_INDEX:
-            extension = np.arange(
-                grid[-1] + 1, min(_MAX_GRID_INDEX, grid[-1] + 8) + 1, dtype=np.float64
-            )
-            grid = np.concatenate((grid, extension))
-            values = np.concatenate((values, _evaluate(objective, _log_orders(extension), above)))
-        else:
-            break
-    return _refined_minimum(objective, _log_orders(grid), values, above)
-
-
-def _log_orders(grid: FloatArray) -> FloatArray:
-    return np.asarray(grid * _LOG_ORDER_SPACING, np.float64)
-
-
-def _refined_minimum(
-    objective: Callable[[FloatArray], FloatArray],
-    log_orders: FloatArray,
-    values: FloatArray,
-    above: float,
-) -> tuple[float, float]:
-    for _ in range(_ORDER_SEARCH_ZOOMS):
-        best = int(values.argmin())
-        inner = np.linspace(
-            log_orders[max(best - 1, 0)], log_orders[min(best + 1, log_orders.size - 1)], 9
-        )
-        log_orders, values = inner, _evaluate(objective, inner, above)
-    best = int(values.argmin())
-    value = float(values[best])
-    return value, above + math.exp(log_orders[best]) if value < math.inf else math.nan
-
-
-def _evaluate(
-    objective: Callable[[FloatArray], FloatArray], log_orders: FloatArray, above: float
-) -> FloatArray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        # Overflow gives inf or nan: such an order is no answer, which is sound.
-        values = objective(above + np.exp(log_orders))
-    return np.where(np.isnan(values), np.inf, values)

@@ -25,9 +25,10 @@ from . import (  # noqa: F401  (they enter their events)
     shuffled,
     tuning,
 )
-from .conversion import Divergence, best_delta, best_epsilon
+from .conversion import best_delta, best_epsilon
 from .curves import Curve, curve
 from .moments import RENYI_OUTWARD_FACTOR
+from .order_search import Divergence
 
 _COMPOSITION_SOURCE = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
 _BY_DEFINITION = "by definition"

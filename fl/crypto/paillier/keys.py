@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 from ....accountant import validate
 from ....accountant.errors import InvalidInput, MissingExtra, ProtocolFault
 from .arithmetic import gcd, invert, is_power, is_prime, mpz, powmod, primorial
-from .work import SERIAL, Workers
+from .processes import SERIAL, Workers
 
 SIZES: Final = (2048, 3072, 4096)
 """Bits of n."""

@@ -20,8 +20,8 @@ from typing import TypeAlias
 from ....accountant.errors import InvalidInput
 from .arithmetic import f_divmod, invert, mpz
 from .keys import PublicKey, piece_bits
+from .processes import SERIAL, Workers
 from .straus import ENTRY_COST, SQUARING_COST, TABLE_PAIR_COST, indices, product, table
-from .work import SERIAL, Workers
 
 Pieces: TypeAlias = int | tuple[int, ...]
 

@@ -25,6 +25,7 @@ from ....accountant.errors import InvalidInput
 from .arithmetic import invert, mpz
 from .keys import PublicKey
 from .packing import Packing
+from .processes import SERIAL, Workers
 from .straus import (
     ENTRY_COST,
     SQUARING_COST,
@@ -35,7 +36,6 @@ from .straus import (
     squared,
     table,
 )
-from .work import SERIAL, Workers
 
 _TABLE_ENTRIES_AT_A_TIME: Final = 1 << 17
 """Table entries that a process holds at a time, about 900 bytes each at 3072 bits."""

@@ -44,8 +44,8 @@ from .arithmetic import mpz
 from .keys import PublicKey, uniform_unit
 from .packing import Packing
 from .powers import power
+from .processes import SERIAL, Workers
 from .products import products
-from .work import SERIAL, Workers
 
 _MIN_BASES: Final = 131
 _EXPONENT_SURPLUS_BITS: Final = 256

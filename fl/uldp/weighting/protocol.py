@@ -31,7 +31,7 @@ from ....accountant.errors import InvalidInput, ProtocolFault
 from ....accountant.randomness import Stream
 from ....accountant.records import Security
 from ...crypto.keys import Identity, fresh
-from ...crypto.paillier.work import Workers
+from ...crypto.paillier.processes import Workers
 from ...parties.network import SERVER, Network, silo_name
 from .counts import reduced_counts
 from .enrolment import SETUP, Draw, Enrolment

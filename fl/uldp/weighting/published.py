@@ -13,7 +13,7 @@ Round      (a) server sends Enc(1 / B_u), or Enc(0) for users left out;
            server multiplies, decrypts V_j = sum_s C (sum_u (n_su / N_u) e(d_suj) + e(z_sj)), and
            decodes V_j P / C.
 
-What is wrong with it, and shown by `privplan.audit.attacks`:
+What is wrong with it, and shown by `privplan.audit.attack_methods`:
 
 - The noise is a multiple of C, so V mod C holds none: it is a function of raw updates and counts.
 - Nobody multiplies in fresh randomness.  The server owns the key and finds, in every silo's

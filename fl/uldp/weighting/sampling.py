@@ -23,7 +23,7 @@ from ....accountant.randomness import Secret
 from ...crypto.keys import derive
 from ...crypto.oblivious import Transfer, shared_choices
 from ...crypto.paillier.keys import PrivateKey
-from ...crypto.paillier.work import Workers
+from ...crypto.paillier.processes import Workers
 from .terms import WeightingTerms
 
 

@@ -21,7 +21,7 @@ from ....accountant.randomness import Stream
 from ...crypto.oblivious import Sender, real_slots
 from ...crypto.paillier.blinding import aggregate
 from ...crypto.paillier.keys import generate
-from ...crypto.paillier.work import SERIAL, Workers
+from ...crypto.paillier.processes import SERIAL, Workers
 from ...parties.network import Post, silo_name
 from .enrolment import SETUP
 from .histogram import inverses

@@ -27,9 +27,9 @@ from ...crypto.masks import words
 from ...crypto.oblivious import Receiver
 from ...crypto.paillier.blinding import blinded, keystream_length, units
 from ...crypto.paillier.powers import rescale
+from ...crypto.paillier.processes import SERIAL, Workers
 from ...crypto.paillier.products import products
 from ...crypto.paillier.residues import Residues
-from ...crypto.paillier.work import SERIAL, Workers
 from ...parties.network import SERVER, Post, silo_name
 from .enrolment import Membership
 from .limits import limits

@@ -18,7 +18,7 @@ pytest.importorskip("phe")
 
 from privplan.fl.crypto.paillier import keys, powers, products, straus
 from privplan.fl.crypto.paillier.packing import Packing
-from privplan.fl.crypto.paillier.work import Workers
+from privplan.fl.crypto.paillier.processes import Workers
 
 PRIVATE = keys.generate(256, small=True)
 PUBLIC = PRIVATE.public

@@ -13,7 +13,7 @@ from privplan.accountant.errors import InvalidInput, MissingExtra
 
 pytest.importorskip("gmpy2")
 
-from privplan.fl.crypto.paillier.work import SERIAL, Workers
+from privplan.fl.crypto.paillier.processes import SERIAL, Workers
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 7])

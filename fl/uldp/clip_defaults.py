@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..declarations.defaults import Defaults
+from ..declarations.dataset_defaults import Defaults
 
 _USUAL_CLIP: Final = 0.1
 

@@ -11,8 +11,8 @@ from ..base import sampled_instead
 from .atoms import AtomPair
 from .bare import response, worst_pair
 from .integer_sums import integer_sum
-from .mechanisms import noisy_sum
 from .noise import GaussianNoise, LaplaceNoise
+from .noisy_sums import noisy_sum
 from .pair import Pair
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
