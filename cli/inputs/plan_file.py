@@ -5,19 +5,19 @@ A misspelt key would silently change a number, so it is refused, with the neares
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
+from ...accountant import validate
+from ...accountant.decoding import suggestion
+from ...accountant.errors import InvalidInput
+from ...accountant.toml_source import TomlReader
 from . import options
 from .plan_design import COSTS, MECHANISMS, PLAN_EXAMPLE, SAMPLERS, SPLITS, Design, PhaseDesign
 
 T = TypeVar("T")
-
-MAX_PLAN_BYTES: Final = 1024 * 1024
-"""Most bytes that are read as a plan."""
 
 _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "target": ("epsilon", "delta", "neighbours", "group", "unit"),
@@ -28,8 +28,6 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """The tables of a plan, and the keys of each; `phase` is a list of tables."""
-
-MISSPELT_KEY_REASON: Final = "A misspelt name would silently change a number."
 
 _REASON_BY_KEY: Final[Mapping[str, str]] = {
     "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
@@ -56,22 +54,20 @@ def read_design(source: str) -> Design:
 
     Raises `InvalidInput`, which names the file, the phase and the key, for whatever is no plan.
     """
-    return _Reader(source).design()
+    reader = _Reader(Path(source).name or source)
+    return reader.design(reader.tables(reader.content(source)))
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """Reads one file; every complaint starts with its name."""
+class _Reader(TomlReader):
+    """Reads a plan."""
 
-    source: str
-    name: str = field(init=False)
+    noun: ClassVar[str] = "A plan"
+    reason: ClassVar[str] = "A plan is a TOML file."
+    help: ClassVar[str] = f"Try: {PLAN_EXAMPLE}"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", Path(self.source).name or self.source)
-
-    def design(self) -> Design:
+    def design(self, content: Mapping[str, Any]) -> Design:
         """Return what the file says."""
-        content = self._content()
         self._known("", content, tuple(_TABLES))
         target = self._table(content, "target")
         split = self._table(content, "split")
@@ -93,26 +89,6 @@ class _Reader:
             phases=tuple(self._phase(number, table) for number, table in enumerate(phases, 1)),
         )
 
-    def _content(self) -> dict[str, Any]:
-        import tomllib
-
-        try:
-            with Path(self.source).open("rb") as file:
-                content = file.read(MAX_PLAN_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise self.refusal(
-                f"cannot be read: {reason}", "A plan is a TOML file.", f"Try: {PLAN_EXAMPLE}"
-            ) from None
-        if len(content) > MAX_PLAN_BYTES:
-            raise self.refusal("is larger than 1 MiB", "A plan is a short description.")
-        try:
-            return tomllib.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            raise self.refusal("is not UTF-8 text", "TOML is UTF-8.", "Save it so.") from None
-        except (ValueError, RecursionError) as error:  # also for an integer of too many digits
-            raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
-
     def _table(self, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         table = content.get(name, {})
         if not isinstance(table, dict):
@@ -128,7 +104,7 @@ class _Reader:
         self._known(where, table, _TABLES["phase"])
         name = self._text(table, where, "name")
         if name is None:
-            raise self.missing(where, "name")
+            raise self.refusal(f"lacks `name` in {where}", "", "Give `name` a value.")
         event = self._event(table, where)
         mechanism = self._word(table, where, "mechanism", MECHANISMS)
         # Exactly one of both: noise is either sought or fixed.
@@ -171,18 +147,11 @@ class _Reader:
     def _known(self, where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
         for key in table:
             if key not in keys:
-                close = difflib.get_close_matches(key, keys, n=1)
-                kind = "key" if where else "table or key"
-                raise self.refusal(
-                    f"has an unknown {kind} `{key}`" + (f" in {where}" if where else ""),
-                    MISSPELT_KEY_REASON,
-                    f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(keys)}.",
-                )
+                unknown = f"key `{key}` in {where}" if where else f"table or key `{key}`"
+                raise self.unknown(f"has an unknown {unknown}", key, keys)
 
     def _given(self, table: Mapping[str, Any], where: str, key: str, check: str) -> Any:
         """Return the value of a key as `validate` makes it, or None."""
-        from ...accountant import validate
-
         if key not in table:
             return None
         return self._checked(getattr(validate, check), where, **{key: table[key]})
@@ -195,8 +164,6 @@ class _Reader:
         return self._checked(delta_below_half, "[target]", delta=target["delta"])
 
     def _checked(self, check: Callable[..., T], where: str, **given: object) -> T:
-        from ...accountant.errors import InvalidInput
-
         ((key, _),) = given.items()
         try:
             return check(**given)
@@ -213,11 +180,15 @@ class _Reader:
         value = table[key]
         if isinstance(value, str) and value in words:
             return value
-        close = difflib.get_close_matches(str(value).lower(), words, n=1)
         raise self.refusal(
             f"needs `{key}` in {where} to be one of {', '.join(words)}; it is {value!r:.60}",
             _REASON_BY_KEY.get(key, ""),
-            f'Did you mean {key} = "{close[0]}"?' if close else f'Write {key} = "{words[0]}".',
+            suggestion(
+                str(value).lower(),
+                words,
+                f'Write {key} = "{words[0]}".',
+                f'Did you mean {key} = "{{}}"?',
+            ),
         )
 
     def _text(self, table: Mapping[str, Any], where: str, key: str) -> str | None:
@@ -245,8 +216,6 @@ class _Reader:
         return tuple(dict.fromkeys(names))
 
     def _views(self, table: Mapping[str, Any], where: str) -> tuple[tuple[str, float], ...]:
-        from ...accountant import validate
-
         value = table.get("views", {})
         if not isinstance(value, dict):
             raise self.refusal(
@@ -265,13 +234,3 @@ class _Reader:
         if "event" not in table:
             return None
         return self._checked(lambda **given: from_json(given["event"]), where, event=table["event"])
-
-    def missing(self, where: str, key: str) -> Exception:
-        """Return the complaint about a key that is not there."""
-        return self.refusal(f"lacks `{key}` in {where}", "", f"Give `{key}` a value.")
-
-    def refusal(self, what: str, why: str = "", step: str = "") -> Exception:
-        """Return a complaint about the file."""
-        from ...accountant.errors import InvalidInput
-
-        return InvalidInput(f"{self.name} {what}.", why, step or f"Try: {PLAN_EXAMPLE}")
