@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
-from typing import Final
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from .errors import InvalidInput
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+remembered = cast(Callable[[FunctionT], FunctionT], cache)
+"""`functools.cache` for functions of types, which mypy does not take for hashable."""
 
 MAX_DECIMAL_CHARACTERS: Final = 40
 """Most characters of a decimal string; the shortest form of a float has at most 24."""
 
 
-def suggestion(
-    word: object,
-    known: Iterable[str],
-    otherwise: str,
-    form: str = "Did you mean `{}`?",
-    cutoff: float = 0.6,
-) -> str:
-    """Return `form` with the known name that is nearest to `word`; `otherwise` if none is near.
+def first_bytes(path: str | Path, limit: int) -> bytes:
+    """Return the first bytes of a file: one more than `limit`, which tells a file too large."""
+    with Path(path).open("rb") as file:
+        return file.read(limit + 1)
 
-    >>> suggestion("gausian", ("gaussian", "laplace"), "Known: gaussian, laplace.")
-    'Did you mean `gaussian`?'
+
+def nearest(word: object, known: Iterable[str], *, least_ratio: float = 0.6) -> str | None:
+    """Return the known name that is most like a word; None where none is.
+
+    Likeness is twice the number of characters that match over that of all, see `difflib`.
+
+    >>> nearest("gausian", ("gaussian", "laplace"))
+    'gaussian'
     """
-    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=cutoff)
-    return form.format(close[0]) if close else otherwise
+    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=least_ratio)
+    return close[0] if close else None
+
+
+def suggestion(word: object, known: Iterable[str], otherwise: str) -> str:
+    """Return the question whether the nearest known name was meant; `otherwise` without one."""
+    close = nearest(word, known)
+    return otherwise if close is None else f"Did you mean `{close}`?"
 
 
 def require_fields(
@@ -62,3 +78,26 @@ def decimal_number(source: object) -> float | None:
         return float(source)
     except ValueError:
         return None
+
+
+@remembered
+def taken_apart(hint: Any) -> tuple[Any, Any]:
+    """Return what a field's type is (`Union`, `Literal`, tuple, `Mapping`, else None), and of what.
+
+    That is the type beside None, the words, the type of the elements, that of the values, or the
+    type itself.
+
+    >>> taken_apart(float | None), taken_apart(tuple[int, ...])
+    ((typing.Union, <class 'float'>), (<class 'tuple'>, <class 'int'>))
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        (inner,) = (member for member in arguments if member is not type(None))
+        return Union, inner
+    if origin is Literal:
+        return Literal, arguments
+    if origin is tuple:
+        return tuple, arguments[0]
+    if origin is not None and issubclass(origin, Mapping):
+        return Mapping, arguments[1]
+    return None, hint

@@ -7,19 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from .decoding import suggestion
+from .decoding import first_bytes, suggestion
 from .errors import InvalidInput
 
 MAX_TOML_BYTES: Final = 1024 * 1024
 """Most bytes that are read as a configuration or a plan."""
 
 WHY_NAMES_ARE_CLOSED: Final = "A misspelt name would silently change a number."
-
-
-def first_bytes(path: str | Path) -> bytes:
-    """Return the first bytes of a file, at most one more than a TOML file may have."""
-    with Path(path).open("rb") as file:
-        return file.read(MAX_TOML_BYTES + 1)
 
 
 def toml_tables(content: bytes) -> dict[str, Any]:
@@ -46,9 +40,9 @@ class TomlReader:
     help: ClassVar[str]
 
     def content(self, path: str | Path) -> bytes:
-        """Return the first bytes of the file, see `first_bytes`."""
+        """Return the first bytes of the file, one more than it may have."""
         try:
-            return first_bytes(path)
+            return first_bytes(path, MAX_TOML_BYTES)
         except (OSError, ValueError) as error:
             trouble = getattr(error, "strerror", None) or str(error)
             raise self.refusal(f"cannot be read: {trouble}", self.reason) from None

@@ -7,14 +7,12 @@ events, other facts, tuples and string-keyed mappings of these, and None beside 
 from __future__ import annotations
 
 import math
-import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache
-from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_type_hints
 
 from .. import events as ev
-from ..decoding import decimal_number, require_fields
+from ..decoding import decimal_number, remembered, require_fields, taken_apart
 from ..errors import InvalidInput, kind_of
 
 FactT = TypeVar("FactT")
@@ -26,44 +24,39 @@ LATER: Final[Mapping[str, object]] = {"later": True}
 MAX_INTEGER = 2**63 - 1
 """Larger integers are refused: no counter of a run reaches them."""
 
+READ_WITH_NEWER: Final = "Read it with a newer privplan."
+"""The next step for a kind or a field that has no name here."""
 
-# A run checks many records of few classes: types are taken apart once for each class.
-@cache
+
+@remembered
 def hints(cls: type[Any]) -> dict[str, Any]:
     """Return the types of a class's fields."""
     return get_type_hints(cls)
 
 
-@cache
+@remembered
+def field_names(cls: type[Any]) -> tuple[str, ...]:
+    """Return the names of a class's fields, in their order."""
+    return tuple(item.name for item in fields(cls))
+
+
+@remembered
+def later_fields(cls: type[Any]) -> frozenset[str]:
+    """Return the names of the fields that a kind did not always have."""
+    return frozenset(item.name for item in fields(cls) if item.metadata == LATER)
+
+
+@remembered
 def field_tests(cls: type[Any]) -> tuple[tuple[str, Callable[[object], bool]], ...]:
     """Return each field's name and a quick test that its value is canonical as it is.
 
     What fails the test may be canonical all the same, or have a canonical form: see `checked`.
     """
-    return tuple((item.name, _test(hints(cls)[item.name])) for item in fields(cls))
-
-
-@cache
-def _taken_apart(hint: Any) -> tuple[Any, Any]:
-    """Return what a type is (`Union`, `Literal`, tuple, `Mapping`, or None), and of what.
-
-    That is the type beside None, the words, the type of the elements, or of the values.
-    """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        (inner,) = (member for member in arguments if member is not type(None))
-        return Union, inner
-    if origin is Literal:
-        return Literal, arguments
-    if origin is tuple:
-        return tuple, arguments[0]
-    if origin is not None and issubclass(origin, Mapping):
-        return Mapping, arguments[1]
-    return None, hint
+    return tuple((name, _test(hints(cls)[name])) for name in field_names(cls))
 
 
 def _test(hint: Any) -> Callable[[object], bool]:
-    kind, inner = _taken_apart(hint)
+    kind, inner = taken_apart(hint)
     if kind is Union:
         test = _test(inner)
         return lambda value: value is None or test(value)
@@ -89,11 +82,11 @@ def encoded(fact: Any) -> dict[str, object]:
     cls = type(fact)
     kind = getattr(cls, "type", "")
     result: dict[str, object] = {"type": kind} if kind else {}
-    for item in fields(fact):
-        value = getattr(fact, item.name)
+    for name in field_names(cls):
+        value = getattr(fact, name)
         # A later field that is None is left out, as in the logs of earlier versions.
-        if value is not None or item.metadata != LATER:
-            result[item.name] = part_to_json(cls, item.name, value)
+        if value is not None or name not in later_fields(cls):
+            result[name] = part_to_json(cls, name, value)
     return result
 
 
@@ -104,25 +97,22 @@ def decoded(cls: type[FactT], source: object, where: str) -> FactT:
     """
     if not isinstance(source, dict):
         raise InvalidInput(f"`{where}` must be an object; it is {kind_of(source)}.")
-    items = fields(cast(Any, cls))
     kind = getattr(cls, "type", "")
     if kind and source.get("type", kind) != kind:
         raise _refused(f"{where}.type", repr(kind), source["type"])
     require_fields(
         [key for key in source if not (kind and key == "type")],
-        [item.name for item in items],
+        field_names(cls),
         where,
-        optional=[item.name for item in items if item.metadata == LATER],
+        optional=later_fields(cls),
         why_closed="A reader that skips what it does not know would miss what it means.",
-        otherwise="Read it with a newer privplan.",
+        otherwise=READ_WITH_NEWER,
     )
     types_of = hints(cls)
     given = {
-        item.name: _converted(
-            source[item.name], types_of[item.name], f"{where}.{item.name}", _decoded
-        )
-        for item in items
-        if item.name in source
+        name: _converted(source[name], types_of[name], f"{where}.{name}", _decoded)
+        for name in field_names(cls)
+        if name in source
     }
     return cls(**given)
 
@@ -149,7 +139,7 @@ def _converted(
 
     A list or an object that should be one of them, and is not, is converted as a whole.
     """
-    kind, inner = _taken_apart(hint)
+    kind, inner = taken_apart(hint)
     if kind is Union:
         return None if value is None else _converted(value, inner, where, convert, sequence)
     if kind is tuple and isinstance(value, (list, tuple)):
@@ -169,7 +159,7 @@ def _converted(
 
 def _checked(value: object, hint: Any, where: str) -> object:
     """Return the canonical form of a value; what is no list or object here should be one."""
-    kind, inner = _taken_apart(hint)
+    kind, inner = taken_apart(hint)
     if kind is tuple:
         raise _refused(where, "a list", value)
     if kind is Mapping:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from ...accountant import validate
-from ...accountant.decoding import suggestion
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import TomlReader
 from . import options
@@ -180,15 +180,11 @@ class _Reader(TomlReader):
         value = table[key]
         if isinstance(value, str) and value in words:
             return value
+        close = nearest(str(value).lower(), words)
         raise self.refusal(
             f"needs `{key}` in {where} to be one of {', '.join(words)}; it is {value!r:.60}",
             _REASON_BY_KEY.get(key, ""),
-            suggestion(
-                str(value).lower(),
-                words,
-                f'Write {key} = "{words[0]}".',
-                f'Did you mean {key} = "{{}}"?',
-            ),
+            f'Did you mean {key} = "{close}"?' if close else f'Write {key} = "{words[0]}".',
         )
 
     def _text(self, table: Mapping[str, Any], where: str, key: str) -> str | None:

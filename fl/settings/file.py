@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ...accountant.decoding import suggestion
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.toml_source import TomlReader
 from ..declarations import toml_keys, toml_words
@@ -87,9 +87,10 @@ class _Reader(TomlReader):
         system = declaration_of(given["run"]["system"])
         if not system.trains and system.rounds is None:
             yield "run", "rounds"
-        for item in () if system.table is None else fields(system.table.settings):
-            if item.default is MISSING and item.default_factory is MISSING:
-                yield system.table.name, item.name
+        if system.table is not None:
+            for item in fields(system.table.settings):
+                if item.default is MISSING and item.default_factory is MISSING:
+                    yield system.table.name, item.name
 
     def given(self, content: bytes) -> Given:
         """Return the tables of the file, every key known and every value in its range."""
@@ -132,14 +133,10 @@ class _Reader(TomlReader):
                     f"Available: {', '.join(available)}.",
                     f'Write {key.name} = "{available[0]}", for example.',
                 ) from None
-            step = suggestion(
-                str(value).lower(),
-                (*available, *later),
-                error.next_step or self.help,
-                f'Did you mean {key.name} = "{{}}"?',
-            )
+            close = nearest(str(value).lower(), (*available, *later))
+            step = f'Did you mean {key.name} = "{close}"?' if close else error.next_step
             raise InvalidInput(
-                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step
+                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or self.help
             ) from None
 
         except Exception as error:  # whatever a range of another package does
