@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ...accountant.decoding import nearest
+from ...accountant.errors import InvalidInput
 from ..inputs import options
 from ..pages.topics import TOPICS
 from ..terminal.output import Report, show
@@ -60,8 +61,6 @@ def _page(topic: str | None) -> Report:
 
 
 def _unknown(word: str) -> Exception:
-    from ...accountant.errors import InvalidInput
-
     close = nearest(word.lower(), TOPICS, least_ratio=0.5)
     return InvalidInput(
         f"{word!r} is neither a topic nor a file.",

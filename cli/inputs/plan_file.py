@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from ...accountant import validate
 from ...accountant.decoding import nearest
+from ...accountant.delta_checks import delta_below_half
 from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import TomlReader
 from . import options
@@ -79,10 +80,10 @@ class _Reader(TomlReader):
                 "Write a table [[phase]] with a name, a mechanism and its rounds.",
             )
         return Design(
-            epsilon=self._given(target, "[target]", "epsilon", "positive"),
-            delta=self._slack(target),
+            epsilon=self._given(target, "[target]", "epsilon", validate.positive),
+            delta=self._given(target, "[target]", "delta", delta_below_half),
             neighbours=self._word(target, "[target]", "neighbours", options.NEIGHBOURS),
-            group=self._given(target, "[target]", "group", "count") or 1,
+            group=self._given(target, "[target]", "group", validate.count) or 1,
             unit=self._text(target, "[target]", "unit") or "record",
             split=self._word(split, "[split]", "how", SPLITS) or SPLITS[0],
             cost=self._word(split, "[split]", "cost", COSTS) or COSTS[0],
@@ -125,24 +126,21 @@ class _Reader(TomlReader):
             name=name,
             mechanism=mechanism,
             event=event,
-            rounds=self._given(table, where, "rounds", "count"),
-            rate=self._given(table, where, "rate", "probability"),
-            records=self._given(table, where, "records", "count"),
-            batch=self._given(table, where, "batch", "count"),
-            epochs=self._given(table, where, "epochs", "positive"),
+            rounds=self._given(table, where, "rounds", validate.count),
+            rate=self._given(table, where, "rate", validate.probability),
+            records=self._given(table, where, "records", validate.count),
+            batch=self._given(table, where, "batch", validate.count),
+            epochs=self._given(table, where, "epochs", validate.positive),
             sampling=self._word(table, where, "sampling", SAMPLERS),
             observers=self._observers(table, where),
-            weight=self._given(table, where, "weight", "positive") or 1.0,
-            scale=self._given(table, where, "scale", "positive") or 1.0,
+            weight=self._given(table, where, "weight", validate.positive) or 1.0,
+            scale=self._given(table, where, "scale", validate.positive) or 1.0,
             views=self._views(table, where),
         )
-        self._complaints(phase.complaint(), where)
-        return phase
-
-    def _complaints(self, complaint: tuple[str, str, str] | None, where: str) -> None:
-        if complaint is not None:
+        if (complaint := phase.complaint()) is not None:
             what, why, step = complaint
             raise self.refusal(f"{what} in {where}", why, step)
+        return phase
 
     def _known(self, where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
         for key in table:
@@ -150,18 +148,11 @@ class _Reader(TomlReader):
                 unknown = f"key `{key}` in {where}" if where else f"table or key `{key}`"
                 raise self.unknown(f"has an unknown {unknown}", key, keys)
 
-    def _given(self, table: Mapping[str, Any], where: str, key: str, check: str) -> Any:
-        """Return the value of a key as `validate` makes it, or None."""
-        if key not in table:
-            return None
-        return self._checked(getattr(validate, check), where, **{key: table[key]})
-
-    def _slack(self, target: Mapping[str, Any]) -> float | None:
-        from ...accountant.delta_checks import delta_below_half
-
-        if "delta" not in target:
-            return None
-        return self._checked(delta_below_half, "[target]", delta=target["delta"])
+    def _given(
+        self, table: Mapping[str, Any], where: str, key: str, check: Callable[..., T]
+    ) -> T | None:
+        """Return what `check` makes of the value of a key, or None."""
+        return self._checked(check, where, **{key: table[key]}) if key in table else None
 
     def _checked(self, check: Callable[..., T], where: str, **given: object) -> T:
         ((key, _),) = given.items()
@@ -227,6 +218,4 @@ class _Reader(TomlReader):
     def _event(self, table: Mapping[str, Any], where: str) -> Any:
         from ...accountant.events import from_json
 
-        if "event" not in table:
-            return None
-        return self._checked(lambda **given: from_json(given["event"]), where, event=table["event"])
+        return self._given(table, where, "event", lambda *, event: from_json(event))
