@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
 
+from ..accountant.decoding import decimal_number
 from ..accountant.errors import InvalidInput
 from ..accountant.records import AuditResult
 from ..fl.log.canonical import is_hash
@@ -270,13 +271,9 @@ def _number(value: object, name: str) -> float:
 
 def _decimal(value: object) -> float | None:
     """Return the number that a decimal string is, which may be infinite; None for another text."""
-    if not isinstance(value, str) or len(value) > _MAX_DECIMAL_CHARACTERS:
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if repr(number) == value and not math.isnan(number) else None
+    number = decimal_number(value)
+    shortest = number is not None and repr(number) == value and not math.isnan(number)
+    return number if shortest else None
 
 
 def _sampled(value: object, name: str) -> float | int | str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ..decoding import nearest
 from ..errors import InvalidInput
 from .claim import Claim
 
@@ -39,9 +39,9 @@ def as_system(system: str) -> str:
     """Return `system` if it is one of `SYSTEMS`; raise `InvalidInput` otherwise."""
     if system in SYSTEMS:
         return system
-    close = difflib.get_close_matches(str(system).lower(), SYSTEMS, n=1, cutoff=0.4)
+    close = nearest(str(system).lower(), SYSTEMS, least_ratio=0.4)
     raise InvalidInput(
         f"`system` must be one of {', '.join(SYSTEMS)}; it is {system!r}.",
         "These are the published systems whose numbers are recomputed here.",
-        f"privplan claims {close[0]}" if close else "privplan claims",
+        f"privplan claims {close}" if close else "privplan claims",
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import cast
 
+from ..decoding import require_fields, suggestion
 from ..errors import InvalidInput, kind_of
 from .definitions import MAX_DEPTH, TYPES, Event
 
@@ -75,14 +74,16 @@ def _decode(source: object, path: str, depth: int) -> Event:
     if cls is None:
         raise InvalidInput(
             f"`{path}.type` is {name!r}, which is not a known event.",
-            next_step=_suggest(name, TYPES, "Known types"),
+            next_step=suggestion(name, TYPES, f"Known types: {', '.join(sorted(TYPES))}."),
         )
     # Closed lists: a field that is not known, or not there, is refused before any is read.
-    expected = {item.name for item in fields(cls)}
     for key in source:
         if not isinstance(key, str):
             raise InvalidInput(f"`{path}` has a field name that is not text: {key!r}.")
-    _refuse_wrong_fields(set(source) - {"type"}, expected, path, cls.type)
+    expected = sorted(item.name for item in fields(cls))
+    listed = f"The fields of {cls.type}: {', '.join(expected)}."
+    names = sorted(source.keys() - {"type"})
+    require_fields(names, expected, path, otherwise=listed, if_missing=listed)
     given: dict[str, object] = {}
     for key in expected:
         value = source[key]
@@ -100,24 +101,3 @@ def _decode(source: object, path: str, depth: int) -> Event:
         return cls(**given)
     except InvalidInput as error:
         raise InvalidInput(f"In `{path}`: {error.what}", error.why, error.next_step) from None
-
-
-def _refuse_wrong_fields(given: set[str], expected: set[str], path: str, kind: str) -> None:
-    for key in sorted(given - expected):
-        raise InvalidInput(
-            f"`{path}` has an unknown field `{key:.60}`.",
-            next_step=_suggest(key, expected, f"The fields of {kind}"),
-        )
-    missing = sorted(expected - given)
-    if missing:
-        raise InvalidInput(
-            f"`{path}` lacks the field `{missing[0]}`.",
-            next_step=f"The fields of {kind}: {', '.join(sorted(expected))}.",
-        )
-
-
-def _suggest(word: object, known: Mapping[str, object] | set[str], label: str) -> str:
-    close = difflib.get_close_matches(str(word)[:60], list(known), n=1)
-    if close:
-        return f"Did you mean `{close[0]}`?"
-    return f"{label}: {', '.join(sorted(known))}."

@@ -5,7 +5,6 @@ Nothing is computed here, so that `audit log` can look as well, and stays quick.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 
 from ...accountant.errors import PrivplanError
 from ...accountant.records import RunOpen
+from ...accountant.toml_source import toml_tables
 from ...fl.declarations.registry import exactly_named
 from ...fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ...fl.settings.file import content_of, parse
@@ -118,7 +118,7 @@ def compare_with_file(folder: str | Path, opened: RunOpen) -> Comparison:
         return Comparison(
             (Difference("the configuration", "all of it", "none", 1, CONFIG_FILE),), ()
         )
-    written = tomllib.loads(content.decode("utf-8-sig"))
+    written = toml_tables(content)
     differences = []
     if settings.log.fsync != opened.fsync:
         differences.append(

@@ -3,63 +3,33 @@
 from __future__ import annotations
 
 import math
-import typing
-from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, Literal, Union
 
 from ...accountant import validate
+from ...accountant.decoding import decimal_number, taken_apart
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import declaration_of, keys_by_table
 
 WHY_REFUSED: Final = "An attack repeats a run as it was configured, and judges what it promised."
 
-MAX_DECIMAL_CHARACTERS: Final = 40
-"""Most characters of a decimal string."""
-
 
 def value_of(where: str, source: object, hint: Any) -> object:
     """Return a value of its field's type; numbers with a fraction stand there as texts."""
-    if typing.get_origin(hint) is tuple:
-        if not isinstance(source, (list, tuple)) or any(
-            type(element) is not str for element in source
-        ):
-            raise refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
-        return tuple(source)
-    kinds = typing.get_args(hint) if NoneType in typing.get_args(hint) else (hint,)
-    if source is None and NoneType in kinds:
-        return None
-    if typing.get_origin(hint) is tuple:
-        return _words(where, source)
-    (kind,) = (kind for kind in kinds if kind is not NoneType)
-    if typing.get_origin(kind) is typing.Literal:
-        fits = isinstance(source, str) and source in typing.get_args(kind)
-    elif kind is float:
-        return _decimal(where, source)
-    else:
-        fits = type(source) is kind
-    if not fits:
-        raise refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
-    return source
-
-
-def _words(where: str, source: object) -> tuple[str, ...]:
-    if not isinstance(source, (list, tuple)) or not all(isinstance(word, str) for word in source):
-        raise refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
-    return tuple(source)
-
-
-def _decimal(where: str, source: object) -> float:
-    number = None
-    if isinstance(source, str) and len(source) <= MAX_DECIMAL_CHARACTERS:
-        try:
-            number = float(source)
-        except ValueError:
-            number = None
-    # Only the shortest decimal form is accepted, so that one number has one text.
-    if number is None or repr(number) != source:
-        raise refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
-    return number
+    kind, inner = taken_apart(hint)
+    if kind is Union:
+        return None if source is None else value_of(where, source, inner)
+    if kind is tuple and isinstance(source, (list, tuple)):
+        if all(type(element) is str for element in source):
+            return tuple(source)
+    elif hint is float:
+        number = decimal_number(source)
+        # Only the shortest decimal form is accepted, so that one number has one text.
+        if number is not None and repr(number) == source:
+            return number
+    elif (isinstance(source, str) and source in inner) if kind is Literal else type(source) is hint:
+        return source
+    raise refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
 
 
 def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:

@@ -6,12 +6,12 @@ demonstration shows that a claim fails; that none is shown says nothing about an
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ...accountant import validate
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from .demo import Demo, Weakness
 
@@ -73,11 +73,11 @@ def as_name(name: str) -> str:
     """Return `name` if it is one of `NAMES`; raise `InvalidInput` otherwise."""
     if name in NAMES:
         return name
-    close = difflib.get_close_matches(str(name).lower(), NAMES, n=1, cutoff=0.4)
+    close = nearest(str(name).lower(), NAMES, least_ratio=0.4)
     raise InvalidInput(
         f"There is no demonstration {name!r}; there are {', '.join(NAMES)}.",
         "Each shows one published claim against a simulation of its mechanism.",
-        f"privplan audit demo {close[0]}" if close else "privplan audit demo",
+        f"privplan audit demo {close}" if close else "privplan audit demo",
     )
 
 

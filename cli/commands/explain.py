@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Annotated
 
 import typer
 
+from ...accountant.decoding import nearest
+from ...accountant.errors import InvalidInput
 from ..inputs import options
 from ..pages.topics import TOPICS
 from ..terminal.output import Report, show
@@ -60,11 +61,9 @@ def _page(topic: str | None) -> Report:
 
 
 def _unknown(word: str) -> Exception:
-    from ...accountant.errors import InvalidInput
-
-    close = difflib.get_close_matches(word.lower(), TOPICS, n=1, cutoff=0.5)
+    close = nearest(word.lower(), TOPICS, least_ratio=0.5)
     return InvalidInput(
         f"{word!r} is neither a topic nor a file.",
         f"The topics are {', '.join(TOPICS)}; an event is a path, or - for standard input.",
-        f"privplan explain {close[0]}" if close else "privplan explain",
+        f"privplan explain {close}" if close else "privplan explain",
     )

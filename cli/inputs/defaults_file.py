@@ -6,10 +6,13 @@ refused, because a misspelt key would silently change a number.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+from ...accountant.decoding import suggestion
+from ...accountant.errors import InvalidInput
+from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
 
 DEFAULTS_FILE: Final = "privplan.toml"
 """Name of the file, in the working directory."""
@@ -59,8 +62,6 @@ def load() -> dict[str, dict[str, str]]:
     """
     import tomllib
 
-    from ...accountant.errors import InvalidInput
-
     try:
         content = tomllib.loads(Path(DEFAULTS_FILE).read_text(encoding="utf-8"))
     except OSError as error:
@@ -77,15 +78,16 @@ def load() -> dict[str, dict[str, str]]:
         if name not in KEYS_BY_TABLE or not isinstance(table, dict):
             raise InvalidInput(
                 f"{DEFAULTS_FILE} has an unknown table or key `{name}`.",
-                "A misspelt name would silently change a number.",
-                _suggestion(name, KEYS_BY_TABLE, "Known tables"),
+                WHY_NAMES_ARE_CLOSED,
+                suggestion(name, KEYS_BY_TABLE, f"Known tables: {', '.join(KEYS_BY_TABLE)}."),
             )
+        keys = KEYS_BY_TABLE[name]
         for key in table:
-            if key not in KEYS_BY_TABLE[name]:
+            if key not in keys:
                 raise InvalidInput(
                     f"{DEFAULTS_FILE} has an unknown key `{key}` in [{name}].",
-                    "A misspelt name would silently change a number.",
-                    _suggestion(key, KEYS_BY_TABLE[name], f"The keys of [{name}]"),
+                    WHY_NAMES_ARE_CLOSED,
+                    suggestion(key, keys, f"The keys of [{name}]: {', '.join(keys)}."),
                 )
     return {
         name: {key: _option_text(name, key, value) for key, value in table.items()}
@@ -97,17 +99,8 @@ def _option_text(table: str, key: str, value: object) -> str:
     """Return a value as text; raise `InvalidInput` unless it is a number or a text."""
     # `bool` is a subclass of `int` in Python, but `true` is no number here.
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        from ...accountant.errors import InvalidInput
-
         raise InvalidInput(
             f"{DEFAULTS_FILE}: `{key}` in [{table}] must be a number or a text; it is {value!r}.",
             next_step=f"Write `{key}` as on the command line.",
         )
     return value if isinstance(value, str) else repr(value)
-
-
-def _suggestion(word: str, known: Iterable[str], label: str) -> str:
-    """Return a sentence with the known name closest to `word`, or with all of them."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    return f"Did you mean `{close[0]}`?" if close else f"{label}: {', '.join(names)}."

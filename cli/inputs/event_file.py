@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...accountant.decoding import first_bytes
+from ...accountant.errors import InvalidInput
+
 if TYPE_CHECKING:
     from ...accountant.events import Event
 
@@ -22,12 +25,11 @@ def read_event(source: str) -> Event:
 
     Raises `InvalidInput`, which names the source, for whatever cannot be read as an event.
     """
-    from ...accountant.errors import InvalidInput
     from ...accountant.events import from_json
 
     name = "Standard input" if source == "-" else f"The file {source!r}"
     try:
-        content = _read_stream() if source == "-" else _read_file(source)
+        content = _read_stream() if source == "-" else first_bytes(source, MAX_EVENT_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(
@@ -70,12 +72,6 @@ def names_event(word: str) -> bool:
         return Path(word).exists()
     except (OSError, ValueError):
         return False
-
-
-def _read_file(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        # One byte more than allowed tells a file that is too large from one that just fits.
-        return file.read(MAX_EVENT_BYTES + 1)
 
 
 def _read_stream() -> bytes:

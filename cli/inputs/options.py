@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Final, TypeVar
 
 import typer
 
 from ...accountant import neighbours as relations
+from ...accountant.decoding import nearest
+from ...accountant.errors import InvalidInput
 
 NEIGHBOURS: Final = relations.NEIGHBOURS
 ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "google", "microsoft")
@@ -110,8 +111,6 @@ _TOPIC_BY_OPTION: Final[Mapping[str, str]] = {"delta": "delta", "group": "group"
 
 def checked(check: Callable[..., T], **field: object) -> T:
     """Return what `check` makes of the field, and say why the field has its range if it fails."""
-    from ...accountant.errors import InvalidInput
-
     ((name, _),) = field.items()
     try:
         return check(**field)
@@ -142,16 +141,14 @@ def accepted(delta: float, units: int | None, unit: str = "record") -> tuple[str
 
 def word(options: Sequence[str], **field: str) -> str:
     """Return the field if it is one of `options`; else suggest the nearest."""
-    from ...accountant.errors import InvalidInput
-
     ((name, value),) = field.items()
     if value in options:
         return value
-    close = difflib.get_close_matches(value.lower(), options, n=1)
+    close = nearest(value.lower(), options)
     raise InvalidInput(
         f"`{name}` must be one of {', '.join(options)}; it is {value!r}.",
         _REASON_BY_OPTION.get(name, ""),
-        f"Did you mean --{name} {close[0]}?" if close else f"Give --{name} {options[0]}",
+        f"Did you mean --{name} {close}?" if close else f"Give --{name} {options[0]}",
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from ...accountant.errors import InvalidInput
+
 if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...accountant.plan import Phase, Plan
@@ -177,8 +179,6 @@ def steps(rate: float, epochs: float) -> int:
     """
     from fractions import Fraction
 
-    from ...accountant.errors import InvalidInput
-
     if rate == 0.0:
         raise InvalidInput(
             "`rate` must be above 0 where `epochs` are given; it is 0.",
@@ -245,8 +245,6 @@ def variations(
 
     Raises `InvalidInput` for more than `MAX_DESIGNS`, and where nothing would vary.
     """
-    from ...accountant.errors import InvalidInput
-
     number = max(1, len(epochs)) * max(1, len(rates)) * max(1, len(groups))
     if number > MAX_DESIGNS:
         raise InvalidInput(

@@ -5,19 +5,20 @@ A misspelt key would silently change a number, so it is refused, with the neares
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
+from ...accountant import validate
+from ...accountant.decoding import nearest
+from ...accountant.delta_checks import delta_below_half
+from ...accountant.errors import InvalidInput
+from ...accountant.toml_source import TomlReader
 from . import options
 from .plan_design import COSTS, MECHANISMS, PLAN_EXAMPLE, SAMPLERS, SPLITS, Design, PhaseDesign
 
 T = TypeVar("T")
-
-MAX_PLAN_BYTES: Final = 1024 * 1024
-"""Most bytes that are read as a plan."""
 
 _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "target": ("epsilon", "delta", "neighbours", "group", "unit"),
@@ -28,8 +29,6 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """The tables of a plan, and the keys of each; `phase` is a list of tables."""
-
-MISSPELT_KEY_REASON: Final = "A misspelt name would silently change a number."
 
 _REASON_BY_KEY: Final[Mapping[str, str]] = {
     "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
@@ -56,22 +55,20 @@ def read_design(source: str) -> Design:
 
     Raises `InvalidInput`, which names the file, the phase and the key, for whatever is no plan.
     """
-    return _Reader(source).design()
+    reader = _Reader(Path(source).name or source)
+    return reader.design(reader.tables(reader.content(source)))
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """Reads one file; every complaint starts with its name."""
+class _Reader(TomlReader):
+    """Reads a plan."""
 
-    source: str
-    name: str = field(init=False)
+    noun: ClassVar[str] = "A plan"
+    reason: ClassVar[str] = "A plan is a TOML file."
+    help: ClassVar[str] = f"Try: {PLAN_EXAMPLE}"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", Path(self.source).name or self.source)
-
-    def design(self) -> Design:
+    def design(self, content: Mapping[str, Any]) -> Design:
         """Return what the file says."""
-        content = self._content()
         self._known("", content, tuple(_TABLES))
         target = self._table(content, "target")
         split = self._table(content, "split")
@@ -83,35 +80,15 @@ class _Reader:
                 "Write a table [[phase]] with a name, a mechanism and its rounds.",
             )
         return Design(
-            epsilon=self._given(target, "[target]", "epsilon", "positive"),
-            delta=self._slack(target),
+            epsilon=self._given(target, "[target]", "epsilon", validate.positive),
+            delta=self._given(target, "[target]", "delta", delta_below_half),
             neighbours=self._word(target, "[target]", "neighbours", options.NEIGHBOURS),
-            group=self._given(target, "[target]", "group", "count") or 1,
+            group=self._given(target, "[target]", "group", validate.count) or 1,
             unit=self._text(target, "[target]", "unit") or "record",
             split=self._word(split, "[split]", "how", SPLITS) or SPLITS[0],
             cost=self._word(split, "[split]", "cost", COSTS) or COSTS[0],
             phases=tuple(self._phase(number, table) for number, table in enumerate(phases, 1)),
         )
-
-    def _content(self) -> dict[str, Any]:
-        import tomllib
-
-        try:
-            with Path(self.source).open("rb") as file:
-                content = file.read(MAX_PLAN_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise self.refusal(
-                f"cannot be read: {reason}", "A plan is a TOML file.", f"Try: {PLAN_EXAMPLE}"
-            ) from None
-        if len(content) > MAX_PLAN_BYTES:
-            raise self.refusal("is larger than 1 MiB", "A plan is a short description.")
-        try:
-            return tomllib.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            raise self.refusal("is not UTF-8 text", "TOML is UTF-8.", "Save it so.") from None
-        except (ValueError, RecursionError) as error:  # also for an integer of too many digits
-            raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
 
     def _table(self, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         table = content.get(name, {})
@@ -128,7 +105,7 @@ class _Reader:
         self._known(where, table, _TABLES["phase"])
         name = self._text(table, where, "name")
         if name is None:
-            raise self.missing(where, "name")
+            raise self.refusal(f"lacks `name` in {where}", "", "Give `name` a value.")
         event = self._event(table, where)
         mechanism = self._word(table, where, "mechanism", MECHANISMS)
         # Exactly one of both: noise is either sought or fixed.
@@ -149,54 +126,35 @@ class _Reader:
             name=name,
             mechanism=mechanism,
             event=event,
-            rounds=self._given(table, where, "rounds", "count"),
-            rate=self._given(table, where, "rate", "probability"),
-            records=self._given(table, where, "records", "count"),
-            batch=self._given(table, where, "batch", "count"),
-            epochs=self._given(table, where, "epochs", "positive"),
+            rounds=self._given(table, where, "rounds", validate.count),
+            rate=self._given(table, where, "rate", validate.probability),
+            records=self._given(table, where, "records", validate.count),
+            batch=self._given(table, where, "batch", validate.count),
+            epochs=self._given(table, where, "epochs", validate.positive),
             sampling=self._word(table, where, "sampling", SAMPLERS),
             observers=self._observers(table, where),
-            weight=self._given(table, where, "weight", "positive") or 1.0,
-            scale=self._given(table, where, "scale", "positive") or 1.0,
+            weight=self._given(table, where, "weight", validate.positive) or 1.0,
+            scale=self._given(table, where, "scale", validate.positive) or 1.0,
             views=self._views(table, where),
         )
-        self._complaints(phase.complaint(), where)
-        return phase
-
-    def _complaints(self, complaint: tuple[str, str, str] | None, where: str) -> None:
-        if complaint is not None:
+        if (complaint := phase.complaint()) is not None:
             what, why, step = complaint
             raise self.refusal(f"{what} in {where}", why, step)
+        return phase
 
     def _known(self, where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
         for key in table:
             if key not in keys:
-                close = difflib.get_close_matches(key, keys, n=1)
-                kind = "key" if where else "table or key"
-                raise self.refusal(
-                    f"has an unknown {kind} `{key}`" + (f" in {where}" if where else ""),
-                    MISSPELT_KEY_REASON,
-                    f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(keys)}.",
-                )
+                unknown = f"key `{key}` in {where}" if where else f"table or key `{key}`"
+                raise self.unknown(f"has an unknown {unknown}", key, keys)
 
-    def _given(self, table: Mapping[str, Any], where: str, key: str, check: str) -> Any:
-        """Return the value of a key as `validate` makes it, or None."""
-        from ...accountant import validate
-
-        if key not in table:
-            return None
-        return self._checked(getattr(validate, check), where, **{key: table[key]})
-
-    def _slack(self, target: Mapping[str, Any]) -> float | None:
-        from ...accountant.delta_checks import delta_below_half
-
-        if "delta" not in target:
-            return None
-        return self._checked(delta_below_half, "[target]", delta=target["delta"])
+    def _given(
+        self, table: Mapping[str, Any], where: str, key: str, check: Callable[..., T]
+    ) -> T | None:
+        """Return what `check` makes of the value of a key, or None."""
+        return self._checked(check, where, **{key: table[key]}) if key in table else None
 
     def _checked(self, check: Callable[..., T], where: str, **given: object) -> T:
-        from ...accountant.errors import InvalidInput
-
         ((key, _),) = given.items()
         try:
             return check(**given)
@@ -213,11 +171,11 @@ class _Reader:
         value = table[key]
         if isinstance(value, str) and value in words:
             return value
-        close = difflib.get_close_matches(str(value).lower(), words, n=1)
+        close = nearest(str(value).lower(), words)
         raise self.refusal(
             f"needs `{key}` in {where} to be one of {', '.join(words)}; it is {value!r:.60}",
             _REASON_BY_KEY.get(key, ""),
-            f'Did you mean {key} = "{close[0]}"?' if close else f'Write {key} = "{words[0]}".',
+            f'Did you mean {key} = "{close}"?' if close else f'Write {key} = "{words[0]}".',
         )
 
     def _text(self, table: Mapping[str, Any], where: str, key: str) -> str | None:
@@ -245,8 +203,6 @@ class _Reader:
         return tuple(dict.fromkeys(names))
 
     def _views(self, table: Mapping[str, Any], where: str) -> tuple[tuple[str, float], ...]:
-        from ...accountant import validate
-
         value = table.get("views", {})
         if not isinstance(value, dict):
             raise self.refusal(
@@ -262,16 +218,4 @@ class _Reader:
     def _event(self, table: Mapping[str, Any], where: str) -> Any:
         from ...accountant.events import from_json
 
-        if "event" not in table:
-            return None
-        return self._checked(lambda **given: from_json(given["event"]), where, event=table["event"])
-
-    def missing(self, where: str, key: str) -> Exception:
-        """Return the complaint about a key that is not there."""
-        return self.refusal(f"lacks `{key}` in {where}", "", f"Give `{key}` a value.")
-
-    def refusal(self, what: str, why: str = "", step: str = "") -> Exception:
-        """Return a complaint about the file."""
-        from ...accountant.errors import InvalidInput
-
-        return InvalidInput(f"{self.name} {what}.", why, step or f"Try: {PLAN_EXAMPLE}")
+        return self._given(table, where, "event", lambda *, event: from_json(event))

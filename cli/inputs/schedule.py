@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
 from . import options
 
 if TYPE_CHECKING:
@@ -45,9 +47,6 @@ def from_epochs(records: int | None, batch: int | None, epochs: float | None) ->
     """Return the schedule of `epochs` passes over `records` in batches of `batch`."""
     from decimal import Decimal
 
-    from ...accountant import validate
-    from ...accountant.errors import InvalidInput
-
     size = required(validate.count, records=records)
     sample = required(validate.count, batch=batch)
     passes = Decimal(repr(required(validate.positive, epochs=epochs)))
@@ -69,8 +68,6 @@ def from_epochs(records: int | None, batch: int | None, epochs: float | None) ->
 
 def from_rounds(rate: float | None, rounds: int | None) -> Schedule:
     """Return the schedule of `rounds` steps, each on a Poisson sample at `rate`."""
-    from ...accountant import validate
-
     return Schedule(
         rate=required(validate.probability, rate=rate),
         rounds=required(validate.count, rounds=rounds),
@@ -79,8 +76,6 @@ def from_rounds(rate: float | None, rounds: int | None) -> Schedule:
 
 def required(check: Callable[..., T], **field: object) -> T:
     """Return what `check` makes of the field; raise `InvalidInput` where it is not given."""
-    from ...accountant.errors import InvalidInput
-
     ((name, value),) = field.items()
     if value is None:
         raise InvalidInput(

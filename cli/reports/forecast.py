@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...accountant import rounding
-from ..inputs.plan_file import MAX_PLAN_BYTES
+from ...accountant.decoding import first_bytes
+from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..terminal.output import Report
 from ..terminal.text import paragraph, plain, table
 from . import describe
@@ -18,11 +19,8 @@ if TYPE_CHECKING:
 
 def is_run(path: str) -> bool:
     """Return whether a file is TOML with a table [run], as the configuration of a run is."""
-    import tomllib
-
     try:
-        with Path(path).open("rb") as file:
-            return "run" in tomllib.loads(file.read(MAX_PLAN_BYTES + 1).decode("utf-8-sig"))
+        return "run" in toml_tables(first_bytes(path, MAX_TOML_BYTES))
     except (OSError, ValueError, RecursionError):
         return False
 

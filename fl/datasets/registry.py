@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ...accountant import validate
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling, publicly
 from .dataset import Dataset
@@ -97,6 +97,6 @@ def _module(name: object) -> ModuleType:
 
 def _unknown(name: object) -> InvalidInput:
     shown = repr(name)[:60]
-    near = get_close_matches(str(name).lower().replace("_", "-"), NAMES, n=1)
-    hint = f"Did you mean {near[0]}?" if near else "Choose one of " + ", ".join(NAMES) + "."
+    near = nearest(str(name).lower().replace("_", "-"), NAMES)
+    hint = f"Did you mean {near}?" if near else "Choose one of " + ", ".join(NAMES) + "."
     return InvalidInput(f"There is no data set {shown}.", next_step=hint)

@@ -10,12 +10,12 @@ it does not give was chosen here and is marked `# own`.
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ...accountant import validate
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 
 
@@ -103,10 +103,10 @@ def dataset_defaults(dataset: str, users: int | None = None) -> Defaults:
     Raises `InvalidInput` for another name.
     """
     if dataset not in _DEFAULTS:
-        close = difflib.get_close_matches(str(dataset).lower(), DATASETS_WITH_DEFAULTS, n=1)
+        close = nearest(str(dataset).lower(), DATASETS_WITH_DEFAULTS)
         raise InvalidInput(
             f"There are no defaults for `dataset` {dataset!r:.60}.",
-            next_step=f"Did you mean {close[0]}?"
+            next_step=f"Did you mean {close}?"
             if close
             else f"Choose: {', '.join(DATASETS_WITH_DEFAULTS)}.",
         )

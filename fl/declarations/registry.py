@@ -8,13 +8,13 @@ several systems has an entry point for each.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Final
 
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from .built_in import built_in
 from .dataset_defaults import Defaults
@@ -75,11 +75,11 @@ def declaration_of(system: object) -> Declaration:
     unnamed = ""
     if asked is not None and isinstance(system, str):
         unnamed = " No package here has an entry point of that name, and a log loads no other."
-    close = difflib.get_close_matches(str(system).lower(), systems, n=1)
+    close = nearest(str(system).lower(), systems)
     raise InvalidInput(
         f"`system` must be one of {', '.join(systems)}; it is {system!r:.60}.{unnamed}",
         " ".join(trouble.what for trouble in troubles.values()),
-        f"Did you mean {close[0]}?" if close else "Give `system` one of these names.",
+        f"Did you mean {close}?" if close else "Give `system` one of these names.",
     )
 
 

@@ -5,14 +5,21 @@ Nothing here is looser than `Record.from_json`: whatever does not take the short
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, Final
 
+from ...accountant.decoding import suggestion
 from ...accountant.errors import InvalidInput
 from ...accountant.records import KINDS, SCHEMA, Fact, Record, RunOpen, StreamRange
-from ...accountant.records.field_codec import LATER, MAX_INTEGER, hints, part, part_to_json
+from ...accountant.records.field_codec import (
+    MAX_INTEGER,
+    READ_WITH_NEWER,
+    field_names,
+    hints,
+    later_fields,
+    part,
+    part_to_json,
+)
 from .canonical import canonical
 
 MAX_REMEMBERED_PARTS: Final = 4096
@@ -79,10 +86,9 @@ def _kind(source: dict[str, Any]) -> type[Record]:
         )
     cls = KINDS.get(name) if isinstance(name, str) else None
     if cls is None:
-        close = difflib.get_close_matches(str(name)[:60], list(KINDS), n=1)
         raise InvalidInput(
             f"`type` is {name!r:.60}, which is no known kind of record.",
-            next_step=f"Did you mean `{close[0]}`?" if close else "Read it with a newer privplan.",
+            next_step=suggestion(name, KINDS, READ_WITH_NEWER),
         )
     return cls
 
@@ -93,7 +99,7 @@ def _absent(cls: type[Record], source: dict[str, Any]) -> frozenset[str] | None:
     A line that lacks another field, has an unknown one, or says null of a later one is none.
     """
     absent = _NAMES[cls] - source.keys()
-    later = _LATER[cls]
+    later = later_fields(cls)
     strange = len(source) + len(absent) > len(_NAMES[cls])
     if strange or not absent <= later or any(source[name] is None for name in later - absent):
         return None
@@ -163,17 +169,9 @@ def _fields(cls: type[Record]) -> tuple[dict[str, Callable[[object], object]], t
     """Return the fields of a kind: those with a short way, and the parts that return."""
     types = hints(cls)
     known = _QUICK_DECODERS
-    quick = {name: known[types[name]] for name in _names(cls) if types[name] in known}
-    return quick, tuple(name for name in _names(cls) if name not in quick)
-
-
-def _names(cls: type[Record]) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(cls))
+    quick = {name: known[types[name]] for name in field_names(cls) if types[name] in known}
+    return quick, tuple(name for name in field_names(cls) if name not in quick)
 
 
 _FIELDS: Final = {cls: _fields(cls) for cls in KINDS.values() if _only_fields(cls)}
-_NAMES: Final = {cls: frozenset(("type", *_names(cls))) for cls in KINDS.values()}
-_LATER: Final = {
-    cls: frozenset(item.name for item in fields(cls) if item.metadata == LATER)
-    for cls in KINDS.values()
-}
+_NAMES: Final = {cls: frozenset(("type", *field_names(cls))) for cls in KINDS.values()}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from ...accountant import validate
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from .images import ChannelDropout, Convolution, Flatten, Images, MaxPool
 from .layers import Dropout, Layer, Linear, Normalise, Relu
@@ -120,8 +120,8 @@ def _fits(name: str, fits: bool, needs: str, other: str) -> None:
 
 
 def _unknown(name: object) -> InvalidInput:
-    close = difflib.get_close_matches(str(name).lower(), MODELS, n=1)
+    close = nearest(str(name).lower(), MODELS)
     return InvalidInput(
         f"There is no model {name!r:.60}.",
-        next_step=f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(MODELS)}.",
+        next_step=f"Did you mean {close}?" if close else f"Choose one of {', '.join(MODELS)}.",
     )

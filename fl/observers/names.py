@@ -19,12 +19,12 @@ what reaches each in `reaches`.  Nothing heavy is imported here: a configuration
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 
 MODEL: Final = "model"
@@ -108,11 +108,11 @@ def observer_name(**field: object) -> str:
     ((key, value),) = field.items()
     if isinstance(value, str) and (value in OBSERVERS or coalition_of(value) is not None):
         return value
-    close = difflib.get_close_matches(str(value).lower()[:60], (*OBSERVERS, "server+2"), n=1)
+    close = nearest(str(value).lower(), (*OBSERVERS, "server+2"))
     raise InvalidInput(
         f"`{key}` must name an observer; it is {value!r:.60}.",
         "A number is for somebody, who sees some things and not others.",
-        f'Did you mean "{close[0]}"?' if close else _KNOWN_NAMES,
+        f'Did you mean "{close}"?' if close else _KNOWN_NAMES,
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from ...accountant.records import Reach
 from .names import OBSERVERS, coalition_of
@@ -72,11 +72,11 @@ def checked_reaches(
     checked: dict[str, Reach] = {}
     for name, stated in reaches.items():
         if not isinstance(name, str) or (name not in OBSERVERS and coalition_of(name) is None):
-            close = difflib.get_close_matches(str(name).lower()[:60], (*OBSERVERS, "server+2"), n=1)
+            close = nearest(str(name).lower(), (*OBSERVERS, "server+2"))
             raise InvalidInput(
                 f"{who} states in `reaches` an observer that nobody knows: {name!r:.60}.",
                 "Each observer has a phrase, and a number that an audit derives.",
-                f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(OBSERVERS)}.",
+                f"Did you mean {close!r}?" if close else f"Known: {', '.join(OBSERVERS)}.",
             )
         reach = _as_reach(stated, name, who)
         for key, what in inconsistent_fields(reach):

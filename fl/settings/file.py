@@ -5,14 +5,14 @@ A misspelt key would silently change a number, so it is refused, with the neares
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
+from ...accountant.decoding import nearest
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.toml_source import TomlReader
 from ..declarations import toml_keys, toml_words
 from ..declarations.dataset_defaults import Defaults, dataset_defaults
 from ..declarations.declaration import Given
@@ -34,13 +34,6 @@ from .schema import (
     TrainingSettings,
 )
 
-MAX_CONFIGURATION_BYTES: Final = 1024 * 1024
-"""Most bytes that are read as a configuration."""
-
-HELP_COMMAND: Final = "privplan explain run"
-
-_WHY_MISSPELT: Final = "A misspelt name would silently change a number."
-
 _PLANNED_WORDS: Final = {
     ("run", "system"): toml_words.PLANNED_SYSTEMS,
     ("data", "name"): toml_words.PLANNED_DATASETS,
@@ -60,16 +53,7 @@ def read_settings(path: str | Path) -> Settings:
 
 def content_of(path: Path) -> bytes:
     """Return the first bytes of a configuration, one more than it may have."""
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_CONFIGURATION_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInput(
-            f"{path.name or path} cannot be read: {reason}.",
-            "A run is described by a TOML file.",
-            HELP_COMMAND,
-        ) from None
+    return _Reader(path.name or str(path)).content(path)
 
 
 def parse(content: bytes, name: str) -> Settings:
@@ -78,17 +62,16 @@ def parse(content: bytes, name: str) -> Settings:
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """Reads one configuration; every complaint starts with its name."""
+class _Reader(TomlReader):
+    """Reads the configuration of a run."""
 
-    name: str
+    noun: ClassVar[str] = "A configuration"
+    reason: ClassVar[str] = "A run is described by a TOML file."
+    help: ClassVar[str] = "privplan explain run"
 
     def settings(self, content: bytes) -> Settings:
         """Return what the file says, complete and consistent."""
         given = self.given(content)
-        for table, key in (("run", "system"), ("data", "name")):
-            if key not in given.get(table, {}):
-                raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
         for table, key in self._required(given):
             if key not in given.get(table, {}):
                 raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
@@ -98,34 +81,23 @@ class _Reader:
             raise self.refusal(what, why, step)
         return completed(given)
 
-    def _required(self, given: Given) -> list[tuple[str, str]]:
-        """Return the keys without a default, as the system has them."""
+    def _required(self, given: Given) -> Iterator[tuple[str, str]]:
+        """Yield the keys without a default: those of every run, then those of its system."""
+        yield from (("run", "system"), ("data", "name"))
         system = declaration_of(given["run"]["system"])
-        required = [] if system.trains or system.rounds is not None else [("run", "rounds")]
+        if not system.trains and system.rounds is None:
+            yield "run", "rounds"
         if system.table is not None:
-            required += [
-                (system.table.name, item.name)
-                for item in fields(system.table.settings)
-                if item.default is MISSING and item.default_factory is MISSING
-            ]
-        return required
+            for item in fields(system.table.settings):
+                if item.default is MISSING and item.default_factory is MISSING:
+                    yield system.table.name, item.name
 
     def given(self, content: bytes) -> Given:
         """Return the tables of the file, every key known and every value in its range."""
-        tables = self._toml(content)
+        tables = self.tables(content)
         # [run] first: a wrong system is told before keys that belong to another one.
         first = {name: tables[name] for name in ("run",) if name in tables}
         return {name: self._table(name, table) for name, table in {**first, **tables}.items()}
-
-    def _toml(self, content: bytes) -> dict[str, Any]:
-        if len(content) > MAX_CONFIGURATION_BYTES:
-            raise self.refusal("is larger than 1 MiB", "A configuration is a short description.")
-        try:
-            return tomllib.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            raise self.refusal("is not UTF-8 text", "TOML is UTF-8.", "Save it so.") from None
-        except (ValueError, RecursionError) as error:  # also for an integer of too many digits
-            raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
 
     def _table(self, name: str, table: Any) -> dict[str, Any]:
         known_tables = keys_by_table()
@@ -140,13 +112,13 @@ class _Reader:
             )
         if name not in known_tables:
             kind = "table" if isinstance(table, dict) else "key outside of a table,"
-            raise self._unknown(f"has an unknown {kind} `{name}`", name, known_tables)
+            raise self.unknown(f"has an unknown {kind} `{name}`", name.lower(), known_tables)
         if not isinstance(table, dict):
             raise self.refusal(f"needs `{name}` to be a table", "", f"Write [{name}] on a line.")
         known = {key.name: key for key in known_tables[name]}
         for key in table:
             if key not in known:
-                raise self._unknown(f"has an unknown key `{key}` in [{name}]", key, known)
+                raise self.unknown(f"has an unknown key `{key}` in [{name}]", key.lower(), known)
         return {key: self._value(name, known[key], value) for key, value in table.items()}
 
     def _value(self, table: str, key: Key, value: Any) -> Any:
@@ -161,10 +133,10 @@ class _Reader:
                     f"Available: {', '.join(available)}.",
                     f'Write {key.name} = "{available[0]}", for example.',
                 ) from None
-            close = difflib.get_close_matches(str(value).lower(), (*available, *later), n=1)
-            step = f'Did you mean {key.name} = "{close[0]}"?' if close else error.next_step
+            close = nearest(str(value).lower(), (*available, *later))
+            step = f'Did you mean {key.name} = "{close}"?' if close else error.next_step
             raise InvalidInput(
-                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP_COMMAND
+                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or self.help
             ) from None
 
         except Exception as error:  # whatever a range of another package does
@@ -174,16 +146,6 @@ class _Reader:
                 "Every value is held against the range of its key.",
                 "Repair the package whose table it is: privplan doctor",
             ) from error
-
-    def _unknown(self, what: str, word: str, known: Iterable[str]) -> PrivplanError:
-        names = list(known)
-        close = difflib.get_close_matches(word.lower(), names, n=1)
-        step = f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(names)}."
-        return self.refusal(what, _WHY_MISSPELT, step)
-
-    def refusal(self, what: str, why: str = "", step: str = "") -> PrivplanError:
-        """Return a complaint about the file."""
-        return InvalidInput(f"{self.name} {what}.", why, step or HELP_COMMAND)
 
 
 def completed(given: Given) -> Settings:

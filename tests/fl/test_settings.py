@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
+from privplan.accountant.toml_source import MAX_TOML_BYTES
 from privplan.fl.declarations import toml_words
 from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.registry import keys_by_table
 from privplan.fl.settings import schema
-from privplan.fl.settings.file import MAX_CONFIGURATION_BYTES, parse, read_settings
+from privplan.fl.settings.file import parse, read_settings
 from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.settings import UldpSettings
 
@@ -385,7 +386,7 @@ def test_contradictions_are_refused(tables: dict[str, str], what: str) -> None:
         (b"[run", "is not TOML"),
         (b'[run]\nsystem = "uldp-avg"\nsystem = "fedavg"\n', "is not TOML"),
         (b"\xff\xfe", "is not UTF-8"),
-        (b"#" * (MAX_CONFIGURATION_BYTES + 1), "is larger than 1 MiB"),
+        (b"#" * (MAX_TOML_BYTES + 1), "is larger than 1 MiB"),
         (b"a = " + b"[" * 100_000, "is not TOML"),
         (b"a = " + b"9" * 5_000, "is not TOML"),
         (b"run = 3", "needs `run` to be a table"),

@@ -1,0 +1,103 @@
+"""What strict readers share: the nearest known name, closed lists of fields, decimal strings."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from .errors import InvalidInput
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+remembered = cast(Callable[[FunctionT], FunctionT], cache)
+"""`functools.cache` for functions of types, which mypy does not take for hashable."""
+
+MAX_DECIMAL_CHARACTERS: Final = 40
+"""Most characters of a decimal string; the shortest form of a float has at most 24."""
+
+
+def first_bytes(path: str | Path, limit: int) -> bytes:
+    """Return the first bytes of a file: one more than `limit`, which tells a file too large."""
+    with Path(path).open("rb") as file:
+        return file.read(limit + 1)
+
+
+def nearest(word: object, known: Iterable[str], *, least_ratio: float = 0.6) -> str | None:
+    """Return the known name that is most like a word; None where none is.
+
+    Likeness is twice the number of characters that match over that of all, see `difflib`.
+
+    >>> nearest("gausian", ("gaussian", "laplace"))
+    'gaussian'
+    """
+    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=least_ratio)
+    return close[0] if close else None
+
+
+def suggestion(word: object, known: Iterable[str], otherwise: str) -> str:
+    """Return the question whether the nearest known name was meant; `otherwise` without one."""
+    close = nearest(word, known)
+    return otherwise if close is None else f"Did you mean `{close}`?"
+
+
+def require_fields(
+    given: Collection[str],
+    known: Collection[str],
+    where: str,
+    *,
+    optional: Collection[str] = (),
+    why_closed: str = "",
+    otherwise: str,
+    if_missing: str = "",
+) -> None:
+    """Raise `InvalidInput` for the first field that is not known, else the first that is missing.
+
+    The next step is the nearest known name or `otherwise`, and `if_missing` for a missing field.
+    """
+    for name in given:
+        if name not in known:
+            raise InvalidInput(
+                f"`{where}` has an unknown field `{name:.60}`.",
+                why_closed,
+                suggestion(name, known, otherwise),
+            )
+    for name in known:
+        if name not in given and name not in optional:
+            raise InvalidInput(f"`{where}` lacks the field `{name}`.", next_step=if_missing)
+
+
+def decimal_number(source: object) -> float | None:
+    """Return the float of a decimal string; None for anything else, or too long a string."""
+    if not isinstance(source, str) or len(source) > MAX_DECIMAL_CHARACTERS:
+        return None
+    try:
+        return float(source)
+    except ValueError:
+        return None
+
+
+@remembered
+def taken_apart(hint: Any) -> tuple[Any, Any]:
+    """Return what a field's type is (`Union`, `Literal`, tuple, `Mapping`, else None), and of what.
+
+    That is the type beside None, the words, the type of the elements, that of the values, or the
+    type itself.
+
+    >>> taken_apart(float | None), taken_apart(tuple[int, ...])
+    ((typing.Union, <class 'float'>), (<class 'tuple'>, <class 'int'>))
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        (inner,) = (member for member in arguments if member is not type(None))
+        return Union, inner
+    if origin is Literal:
+        return Literal, arguments
+    if origin is tuple:
+        return tuple, arguments[0]
+    if origin is not None and issubclass(origin, Mapping):
+        return Mapping, arguments[1]
+    return None, hint
