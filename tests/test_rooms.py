@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import re
 import sys
 from collections import defaultdict
 from typing import Final
 
 from . import source_tree
-from .source_tree import circles, folders, imports, modules
+from .source_tree import FLOORS, ROOT, circles, folders, imports, modules
 
 ROOMS: Final[dict[str, str]] = {
     "accountant": "events to guarantees, targets to noise: no learning, no terminal",
@@ -120,3 +121,20 @@ def test_imports_are_seen_wherever_they_stand() -> None:
     assert "cli.reports.run" in imports()["cli.commands.run"]
     assert "accountant.guarantee" in imports()["cli.reports.run"]
     assert set(imports()) == set(modules())
+
+
+ELSEWHERE: Final = frozenset({"amplification_bounds.py", "dp_event.py"})
+"""Files of other projects that are cited as a source."""
+
+
+def test_a_file_that_is_cited_exists() -> None:
+    """A derivation, a docstring or a comment that sends its reader to a file names one of ours."""
+    sources = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
+    known = {path.relative_to(ROOT).as_posix() for path in sources} | {"__init__.py"}
+    missing = sorted(
+        f"{path.relative_to(ROOT).as_posix()}: {cited}"
+        for path in sources
+        for cited in set(re.findall(r"[\w/]*\w\.py\b", path.read_text(encoding="utf-8")))
+        if cited not in ELSEWHERE and not any(f"/{name}".endswith(f"/{cited}") for name in known)
+    )
+    assert missing == []

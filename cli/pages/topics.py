@@ -28,7 +28,7 @@ TOPICS: Final = tuple(SUMMARIES)
 
 
 def page(topic: str) -> str:
-    """Return the page about `topic`, which is one of `NAMES`, without its last line end."""
+    """Return the page about `topic`, which is one of `TOPICS`, without its last line end."""
     text = _file(topic)
     if topic == "run":
         from .configuration_keys import filled

@@ -22,7 +22,7 @@ that coupling is taken. (It is the composition of the trade-off functions of rem
 a unit, and holds for adaptive contributions as these do; with a revealed partition it is taken
 block by block, where for a fixed order the blocks' ratios can be replaced one step at a time by
 those of contributions at +1 and -1: given all other steps, the hockey stick is an average of (c + x
-A - y A')+ with x, y >= 0, and by the argument for Poisson sampling in mechanisms.py that is largest
+A - y A')+ with x, y >= 0, and by the argument for Poisson sampling in noisy_sums.py that is largest
 for +1 and -1.)
 
 The lower end for k = 1 is the same sum, carried along as a post-processing, else a sum of scores

@@ -89,7 +89,7 @@ def best_of_lower(
     step = Step(
         "composition",
         f"Lower end: the best of a random number of runs, by an order that {how}.",
-        "derived in engines/pld/best.py",
+        "derived in engines/pld/best_of_runs.py",
         ("the order on the outputs may be any",),
     )
     return lower, step

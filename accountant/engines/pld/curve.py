@@ -1,9 +1,9 @@
 """Upper bounds on delta at every epsilon at once, for trade-off functions.
 
 One transform without a tilt gives delta(eps) for all eps >= 0 up to an absolute error of about
-1e-12, too coarse for a certificate at a small delta (`sides` has that), and plenty for the error
-rates of a test.  With masses p_i on losses l_i of a grid of width w, T_j = sum_{i > j} p_i and
-D_j = delta(l_j),
+1e-12, too coarse for a certificate at a small delta (`delta_bounds` has that), and plenty for the
+error rates of a test.  With masses p_i on losses l_i of a grid of width w, T_j = sum_{i > j} p_i
+and D_j = delta(l_j),
 
     D_j = (1 - e^-w) T_j + e^-w D_{j+1},
 

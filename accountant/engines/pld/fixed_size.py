@@ -30,7 +30,7 @@ are the exact suprema, attained by others at -1 and others at +1.
 
 A bare epsilon is used as follows.  Under replace-one it bounds H_c(B || A) and H_c(B || B') as it
 is.  Under add-remove and zero-out a replaced unit counts as two steps, for which the epsilon is
-doubled.  All of this holds for Laplace noise too: one coordinate is the worst case (mechanisms.py).
+doubled.  All of this holds for Laplace noise too: one coordinate is the worst case (noisy_sums.py).
 The hockey stick of an average is at most the average of hockey sticks, so averages over samples do
 no harm.
 

@@ -3,7 +3,7 @@
 Write B for the release without the unit, given what the other records draw, and G_i(b) for the
 largest mass that noise moved by i bounds can have on a test with B-mass b.  If i of the unit's
 records are drawn, the sum moves by at most i bounds, and G_i is what the best test then attains:
-one coordinate moved by i bounds dominates every vector (see mechanisms.py for Laplace noise; a
+one coordinate moved by i bounds dominates every vector (see noisy_sums.py for Laplace noise; a
 Gaussian looks the same in every direction), and moving less tells less.  The number drawn is
 binomial, with weights w_i, whichever records they are.
 

@@ -117,7 +117,7 @@ def _sum_steps(
         f"Pair {name}({reach}, {spread}) against {name}(0, {spread}): the sum moves by {moves}.",
         "Dong, Roth, Su 2022, arXiv 1905.02383"
         if not laplace
-        else "one coordinate dominates several: derived in engines/pld/mechanisms.py",
+        else "one coordinate dominates several: derived in engines/pld/noisy_sums.py",
         (f"each unit's contribution is at most 1 bound in {norm} norm", _relation(neighbours)),
     )
     if rate == 1.0:
@@ -127,7 +127,7 @@ def _sum_steps(
             "sampling",
             f"Pair (1-q) {name}(0) + q {name}(1) against (1-q) {name}(0) + q {name}(-1), "
             f"q = {rate:g}; it is its own reverse.",
-            "derived in engines/pld/mechanisms.py; attained by contributions of +1 and -1 bound",
+            "derived in engines/pld/noisy_sums.py; attained by contributions of +1 and -1 bound",
             ("each unit joins each sample independently with probability q", _relation(neighbours)),
         )
         return mechanism, sampling

@@ -1,4 +1,7 @@
-"""Dominating pairs of Poisson samples: each unit joins independently with probability q."""
+"""Hands a Poisson sample (each unit joins with probability q) to the pairs of what is sampled.
+
+The pairs themselves stand in `noisy_sums`, `integer_sums` and `outcomes`.
+"""
 
 from __future__ import annotations
 
