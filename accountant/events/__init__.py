@@ -1,7 +1,8 @@
 """The vocabulary of releases: events, and their exchange as JSON and with dp_accounting.
 
-`definitions` holds the closed list of events, `json_decoding` reads them from JSON, and `exchange`
-converts them to and from the events of dp_accounting.  Nothing here imports numpy.
+`definitions` holds the closed list of events, `json_decoding` reads them from JSON, and
+`dp_accounting_exchange` converts them to and from those of dp_accounting.  Nothing here imports
+numpy.
 """
 
 from .definitions import (

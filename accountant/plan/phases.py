@@ -102,6 +102,10 @@ class Phase:
             )
         return event
 
+    def made(self, make_event: MakeEvent, noise: float) -> ev.Event:
+        """Return `event_at`: its earlier name, which callers of the front door may use."""
+        return self.event_at(make_event, noise)
+
 
 @dataclass(frozen=True)
 class PlannedPhase:

@@ -407,3 +407,8 @@ def test_targets_are_checked(given, said):
 def test_lists_of_phases_are_checked(phases, said):
     with pytest.raises(InvalidInput, match=said):
         plan(phases, **TARGET)
+
+
+def test_the_earlier_name_of_a_phases_event_stays() -> None:
+    phase = Phase("stats", ev.Laplace, 3)
+    assert phase.made(ev.Laplace, 2.0) == phase.event_at(ev.Laplace, 2.0) == ev.Laplace(2.0)
