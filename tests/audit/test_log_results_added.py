@@ -100,14 +100,14 @@ def test_a_kill_between_two_results_keeps_the_first(tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "run")
     program = (
         "import os, signal, sys\n"
-        "from privplan.fl.log import disk\n"
+        "from privplan.fl.log import append_file\n"
         "from privplan.audit.results import append_results, decoded, measurements_in\n"
         "import json\n"
         "real, seen = os.fsync, []\n"
         "def fsync(descriptor):\n"
         "    real(descriptor)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "disk.os.fsync = fsync\n"
+        "append_file.os.fsync = fsync\n"
         "one = decoded(json.loads(sys.argv[2]))\n"
         "append_results(sys.argv[1], [one, one])\n"
     )

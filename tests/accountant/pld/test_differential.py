@@ -9,10 +9,12 @@ is kept of them.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import pytest
 
 from privplan.accountant.account import account
@@ -25,6 +27,13 @@ from .peers import DP_ACCOUNTING, PRV_ACCOUNTANT, WIDTH, Configuration, Peer
 
 PARTS = range(6)
 """Of 80 configurations each, of which 50 must be comparable: together three hundred."""
+
+TRANSFORM_ROUNDING = 1e-11
+"""What rounding in the other library's Fourier transform may add to a delta, or take from it.
+
+Sums over the tail of 10^5 points or more, each off by some 10^-16: 5e-13 was seen between two
+processors.
+"""
 
 
 @functools.cache
@@ -103,6 +112,16 @@ def test_ends_are_ordered_with_those_that_prv_accountant_gave(part):
     compare(PRV_ACCOUNTANT, part, lambda _, kept: kept)
 
 
+def processor_difference(configuration: Configuration, answer: Any) -> float:
+    """Return how far the answers of two processors may lie apart, whose transforms round otherwise.
+
+    Rounding moves delta by TRANSFORM_ROUNDING at most.  Epsilon falls with the logarithm of delta
+    by about epsilon / (2 log(1 / delta)) for Gaussian tails; twice that is taken.
+    """
+    delta, epsilon = configuration.delta, float(np.max(answer))
+    return TRANSFORM_ROUNDING / delta * epsilon / math.log(1.0 / delta)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", [DP_ACCOUNTING, PRV_ACCOUNTANT], ids=lambda peer: peer.package)
 @pytest.mark.parametrize("part", PARTS)
@@ -113,7 +132,8 @@ def test_the_peers_say_it_again(part, peer):
         theirs = peer.ask(configuration)
         assert (theirs is None) == (kept is None), configuration
         if theirs is not None and same:
-            assert theirs == pytest.approx(kept, rel=1e-6), configuration
+            allowed = processor_difference(configuration, kept)
+            assert theirs == pytest.approx(kept, rel=1e-6, abs=allowed), configuration
         return theirs
 
     compare(peer, part, asked)
