@@ -295,3 +295,13 @@ def test_noise_that_cannot_be_scaled_leaves_the_bound_of_any_mechanism():
     assert robust_tier(own).what == AGAINST_CURVE
     guesses, right = found.sample["guesses"], found.sample["right"]
     assert found.value == steinke(400, guesses, right, delta=1e-5, alpha=(0.05 - 0.0002) / 2.0)
+
+
+def test_which_of_tied_scores_are_guessed_does_not_depend_on_the_coins() -> None:
+    """Else ties could be broken in favour of right guesses, and the bound would be too large."""
+    rng = np.random.default_rng(5)
+    scores = np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    coins = rng.random(400) < 0.5
+    for guesses in (1, 40, 200, 400):
+        right = correct_guesses(scores, coins, guesses)
+        assert correct_guesses(scores, ~coins, guesses) == guesses - right
