@@ -2,6 +2,7 @@
 
 from .fine_grid_gaussian import FineGaussian
 from .gaussian import Gaussian
+from .gram_noise import NoisyGram, grid_bits
 from .integers import DiscreteGaussian, DiscreteLaplace
 from .laplace import Laplace
 from .messages import GaussianMessages, LaplaceMessages, Messages, ResponseMessages
@@ -23,9 +24,11 @@ __all__ = [
     "Laplace",
     "LaplaceMessages",
     "Messages",
+    "NoisyGram",
     "RandomizedResponse",
     "ResponseMessages",
     "RoundDescription",
     "ShuffledRound",
     "Ticket",
+    "grid_bits",
 ]

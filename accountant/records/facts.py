@@ -152,6 +152,25 @@ class Tuning(Fact):
 
 
 @dataclass(frozen=True)
+class Gram(Fact):
+    """The shape of a released Gram matrix with its label sums, and what bounds one unit's part.
+
+    The fields but the last two are those of `sensitivity.gram.GramBound`, which derives the
+    sensitivity from them: rows are relative to the public `row_norm`, and one unit has at most
+    `rows` of them, of squared norms `trace` together.  Values stand on a grid of `bits` bits.
+    """
+
+    dimension: int
+    classes: int
+    label_weight: float
+    rows: int
+    trace: float
+    by_class: bool
+    row_norm: float
+    bits: int
+
+
+@dataclass(frozen=True)
 class Contribution(Fact):
     """How far one term can reach, and what a term is.
 
@@ -161,6 +180,8 @@ class Contribution(Fact):
     silo-delta    a whole silo's update: a unit that goes moves it by up to 2 x bound
     whole         the release as one vector, of norm at most bound whatever the unit does
     message       one message of one `unit`, with noise of its own that no other message shares
+    gram          x x^T and x y^T of a unit's rows, summed: `gram` says what bounds them, and
+                  `bound` is the norm of all of it, in the coordinates in which noise is even
 
     `source` says where the bound comes from: a `public` constant, a `released` value that was
     accounted, or `private` data (then it bounds nothing).
@@ -169,8 +190,9 @@ class Contribution(Fact):
     bound: float
     norm: Literal["l1", "l2"]
     unit: Unit
-    terms: Literal["unit", "silo-delta", "whole", "message"] = "unit"
+    terms: Literal["unit", "silo-delta", "whole", "message", "gram"] = "unit"
     source: Literal["public", "released", "private"] = "public"
+    gram: Gram | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

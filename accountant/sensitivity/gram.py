@@ -1,0 +1,190 @@
+"""Sums of x x^T and x y^T over records: how far one unit moves them together.
+
+A unit has at most k rows x_i with sum |x_i|^2 <= T, each row with a label vector y_i, |y_i| <= y.
+Released are G = sum x_i x_i^T and a S = a sum x_i y_i^T, a > 0 a public weight:
+
+| labels | y_i | y^2 | largest L1 norm |
+|---|---|---|---|
+| none (`classes` 0) | - | 0 | 0 |
+| one number (`classes` 1) | in [-1, 1] | 1 | 1 |
+| c classes | e_j - (1, ..., 1)/c | 1 - 1/c | 2 (1 - 1/c) |
+
+**L2**, in the isometric layout (G_ii, sqrt(2) G_ij for i < j, a S), whose distances are those of
+Frobenius.
+
+*Add-remove.*  |G|_F <= trace G <= T, and |S|_F <= y sum |x_i| <= y sqrt(k T):
+sqrt(T^2 + a^2 k T y^2), attained by k equal rows of norm sqrt(T/k) with one label.
+
+*Replace-one, k = 1, T = 1.*  With p = x.x' and q = y.y' the square is |x|^4 + |x'|^4 - 2 p^2 +
+a^2 (y^2 |x|^2 + y'^2 |x'|^2 - 2 p q).  At a given p, which lies in [-1, 1], it grows with |x| and
+|x'|, so both are 1: 2 (1 - p^2) + a^2 (|y|^2 + |y'|^2 - 2 p q).  With equal labels that is
+2 (1 - p^2) + 2 a^2 y^2 (1 - p), largest at p = -a^2 y^2 / 2 where that is at least -1:
+2 (1 + a^2 y^2 / 2)^2; and 4 a^2 y^2, at p = -1, otherwise.  Other labels give no more.  Of one
+number, (y, p) and (-y, -p) are the same vector, and the square is convex in each of y and y', so
+the ends suffice.  Of c classes q = -1/c, and -q <= y^2: in p >= 0 the square
+2 (1 - p^2) + 2 a^2 (y^2 + p/c) is at most that of equal labels at -p, and in p < 0 at most that at
+p.  For other T, scale: rows by sqrt(T), and a by 1/sqrt(T).
+
+*Replace-one, k > 1.*  <G, G'> >= 0 for positive semidefinite matrices, so |G - G'|^2 <= 2 T^2; and
+|S - S'| <= 2 y sqrt(k T): sqrt(2 T^2 + 4 a^2 k T y^2).
+
+*One Gram matrix for each class* (`by_class`).  A record is in that of its class, so add-remove
+stays, and so does k > 1.  For a record that is replaced by one of another class the matrices lie in
+different places: 2 + a^2 (2 y^2 + 2 p / c) <= 2 + 2 a^2, beside the case of equal labels.
+
+**L1**, upper triangle (G_ij for i <= j, a S).  sum_{i <= j} |x_i x_j| = (|x|_1^2 + |x|_2^2) / 2 <=
+(d + 1) |x|^2 / 2, and |x|_1 <= sqrt(d) |x|: T (d + 1)/2 + a l sqrt(d k T), l the largest L1 norm of
+a label, and at most twice that for what is replaced.
+
+Derived here; the isometric layout and the Gram matrix alone are in `wishart`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from .. import validate
+from ..errors import InvalidInput
+from ..neighbours import as_neighbours
+from .release import Sensitivity, require_public, root_up, up
+
+MAX_DIMENSION: Final = 2**13
+"""Most columns of X: a matrix of 33 million numbers, each with noise of its own."""
+
+MAX_CLASSES: Final = 2**10
+"""Most classes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GramBound:
+    """What is released of rows and labels, and what bounds one unit's part of it.
+
+    - `dimension`: d, columns of X, 1 to 2^13.
+    - `classes`: c, 2 to 1,024; 1 for one number in [-1, 1] as a label, 0 for no labels.
+    - `label_weight`: a, above 0; without effect where there are no labels.
+    - `rows`: k, most rows of one unit; `trace`: T, most of their squared norms together.
+    - `by_class`: whether each class has a Gram matrix of its own; needs two classes or more.
+    - `bound_source`: where the row norm and the caps come from; `private` is refused.
+
+    Raises `InvalidInput` for what is out of range, `Unsupported` for a bound from private data.
+
+    >>> round(GramBound(dimension=31, classes=2).l2("add-remove"), 5)
+    1.22474
+    >>> GramBound(dimension=31, classes=0).l2("replace-one")
+    1.4142135623730951
+    """
+
+    dimension: int
+    classes: int = 0
+    label_weight: float = 1.0
+    rows: int = 1
+    trace: float = 1.0
+    by_class: bool = False
+    bound_source: str = "public"
+
+    def __post_init__(self) -> None:
+        require_public(self.bound_source, what="A row norm, a cap or a label range")
+        for name, most in (("dimension", MAX_DIMENSION), ("classes", MAX_CLASSES)):
+            value = getattr(self, name)
+            least = 1 if name == "dimension" else 0
+            if validate.count_from(least, **{name: value}) > most:
+                raise InvalidInput(
+                    f"`{name}` must be at most {most:,}; it is {value:,}.",
+                    "Each pair of columns, and each class, is a number with noise of its own.",
+                    "Project the rows by a public matrix first, or release fewer classes.",
+                )
+        for name in ("label_weight", "trace"):
+            object.__setattr__(self, name, validate.positive(**{name: getattr(self, name)}))
+        validate.count(rows=self.rows)
+        if self.by_class and self.classes < 2:
+            raise InvalidInput(
+                "A Gram matrix for each class needs two classes or more.",
+                next_step="Give `classes`, or leave `by_class` out.",
+            )
+
+    @property
+    def label_square(self) -> Fraction:
+        """y^2, the largest squared norm of a label."""
+        return Fraction(0) if not self.classes else self._spread
+
+    @property
+    def label_l1(self) -> Fraction:
+        """The largest L1 norm of a label."""
+        return 2 * self._spread if self.classes > 1 else Fraction(self.classes)
+
+    @property
+    def row_square(self) -> Fraction:
+        """T / k: the squared norm that every row is clipped to."""
+        return Fraction(self.trace) / self.rows
+
+    @property
+    def values(self) -> int:
+        """How many numbers are released: d (d + 1) / 2 for each matrix, and d for each class."""
+        matrices = self.classes if self.by_class else 1
+        return matrices * (self.dimension * (self.dimension + 1) // 2) + (
+            self.dimension * self.classes
+        )
+
+    def l2(self, neighbours: str) -> float:
+        """Return the L2 sensitivity in the isometric layout, rounded up; see the module."""
+        return root_up(self._l2_square(as_neighbours(neighbours) == "replace-one"))
+
+    def l1(self, neighbours: str) -> float:
+        """Return the L1 sensitivity of the upper triangle and the labels, rounded up."""
+        trace, d = Fraction(self.trace), self.dimension
+        moved = trace * (d + 1) / 2
+        if self.classes:
+            moved += (
+                Fraction(self.label_weight)
+                * self.label_l1
+                * Fraction(root_up(d * self.rows * trace))
+            )
+        return up(moved * (2 if as_neighbours(neighbours) == "replace-one" else 1))
+
+    @property
+    def _spread(self) -> Fraction:
+        return 1 - Fraction(1, self.classes) if self.classes > 1 else Fraction(1)
+
+    def _l2_square(self, replaced: bool) -> Fraction:
+        trace = Fraction(self.trace)
+        # a^2 y^2 in units in which T is 1: rows are scaled by sqrt(T), and so is the label part.
+        weight = Fraction(self.label_weight) ** 2 / trace
+        label = weight * self.label_square
+        if not replaced:
+            return trace**2 * (1 + self.rows * label)
+        if self.rows > 1:
+            return trace**2 * (2 + 4 * self.rows * label)
+        if self.dimension == 1 and not label:
+            return trace**2  # numbers from 0 to T
+        equal = 2 * (1 + label / 2) ** 2 if label <= 2 else 4 * label
+        apart = 2 + 2 * weight if self.by_class else Fraction(0)
+        return trace**2 * max(equal, apart)
+
+
+def sensitivity(
+    bound: GramBound, neighbours: str = "add-remove", *, unit: str = "record"
+) -> Sensitivity:
+    """Return both sensitivities of a release, with the conditions under which they hold.
+
+    `l2` is for the isometric layout and Gaussian noise, `l1` for the upper triangle and Laplace
+    noise.  Raises `InvalidInput` for zero-out: a row of zeros with a label is no absent row.
+
+    >>> sensitivity(GramBound(dimension=65, classes=10), "replace-one").l2 > 2.05
+    True
+    """
+    relation = as_neighbours(neighbours)
+    if relation == "zero-out":
+        raise InvalidInput(
+            "Gram matrices are not accounted under zero-out.",
+            "A record of zeros still has an intercept and a label, so it is no absent record.",
+            "Give neighbours = 'add-remove' or 'replace-one'.",
+        )
+    conditions = (
+        f"a {unit} has at most {bound.rows:,} rows, each of squared norm at most "
+        f"{float(bound.row_square):g} in units of the public row norm",
+        "which rows are kept depends on that unit's rows in that silo alone",
+        "off the diagonal noise is sigma / sqrt(2), on labels sigma / a; Laplace noise is even",
+    )
+    return Sensitivity(bound.l2(relation), relation, bound.l1(relation), unit, conditions)
