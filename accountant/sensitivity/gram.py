@@ -10,31 +10,36 @@ Released are G = sum x_i x_i^T and a S = a sum x_i y_i^T, a > 0 a public weight:
 | c classes | e_j - (1, ..., 1)/c | 1 - 1/c | 2 (1 - 1/c) |
 
 **L2**, in the isometric layout (G_ii, sqrt(2) G_ij for i < j, a S), whose distances are those of
-Frobenius.
+Frobenius.  For T other than 1, scale rows by sqrt(T), and a by 1/sqrt(T); below T = 1, A = k a^2
+y^2, and X, X' are the matrices of rows.
 
-*Add-remove.*  |G|_F <= trace G <= T, and |S|_F <= y sum |x_i| <= y sqrt(k T):
-sqrt(T^2 + a^2 k T y^2), attained by k equal rows of norm sqrt(T/k) with one label.
+*Add-remove.*  |G|_F <= trace G <= 1, and |S|_F <= y sum |x_i| <= y sqrt(k): sqrt(1 + A), attained
+by k equal rows of square norm 1/k with one label.
 
-*Replace-one, k = 1, T = 1.*  With p = x.x' and q = y.y' the square is |x|^4 + |x'|^4 - 2 p^2 +
-a^2 (y^2 |x|^2 + y'^2 |x'|^2 - 2 p q).  At a given p, which lies in [-1, 1], it grows with |x| and
-|x'|, so both are 1: 2 (1 - p^2) + a^2 (|y|^2 + |y'|^2 - 2 p q).  With equal labels that is
-2 (1 - p^2) + 2 a^2 y^2 (1 - p), largest at p = -a^2 y^2 / 2 where that is at least -1:
-2 (1 + a^2 y^2 / 2)^2; and 4 a^2 y^2, at p = -1, otherwise.  Other labels give no more.  Of one
-number, (y, p) and (-y, -p) are the same vector, and the square is convex in each of y and y', so
-the ends suffice.  Of c classes q = -1/c, and -q <= y^2: in p >= 0 the square
-2 (1 - p^2) + 2 a^2 (y^2 + p/c) is at most that of equal labels at -p, and in p < 0 at most that at
-p.  For other T, scale: rows by sqrt(T), and a by 1/sqrt(T).
+*Replace-one.*  Let P = X X'^T, t = |P|_F <= |X|_F |X'|_F <= 1.  Then <G, G'> = t^2, and
+<S, S'> = sum P_ij (y_i . y'_j) >= -y^2 sum |P_ij| >= -y^2 k t, as no two labels have a product
+beyond y^2 (of two classes it is -1/c).  So the square is at most 2 - 2 t^2 + 2 A (1 + t), which is
+largest at t = A/2, and at t = 1 where that is beyond:
 
-*Replace-one, k > 1.*  <G, G'> >= 0 for positive semidefinite matrices, so |G - G'|^2 <= 2 T^2; and
-|S - S'| <= 2 y sqrt(k T): sqrt(2 T^2 + 4 a^2 k T y^2).
+    sqrt(2) (1 + A/2)  where A <= 2,  else  2 sqrt(A)
 
-*One Gram matrix for each class* (`by_class`).  A record is in that of its class, so add-remove
-stays, and so does k > 1.  For a record that is replaced by one of another class the matrices lie in
-different places: 2 + a^2 (2 y^2 + 2 p / c) <= 2 + 2 a^2, beside the case of equal labels.
+attained, for d >= 2, by k equal rows against k equal rows at the angle of cosine -t, all of one
+label; where A >= 2 these are opposite, and d = 1 does as well.
+
+*One Gram matrix for each class* (`by_class`), c >= 2.  A row lies in that of its class, so
+add-remove stays.  Of P only pairs of one class are in sum <G_j, G'_j>; let t^2 be the sum of their
+squares.  The others, whose labels have the product -1/c, hold 1 - t^2 at most.  By Cauchy the sum
+of all -P_ij (y_i . y'_j) is at most k w, w^2 = y^4 t^2 + (1 - t^2)/c^2, so with B = k a^2 the
+square is at most 2 - 2 t^2 + 2 A + 2 B w.  In terms of w this is a parabola over [1/c, y^2]; see
+`_by_class`.  At k = 1 only t = 0 (2 + 2 B, attained by one row in two classes) and |p| = t, which
+is the case above, can be.
 
 **L1**, upper triangle (G_ij for i <= j, a S).  sum_{i <= j} |x_i x_j| = (|x|_1^2 + |x|_2^2) / 2 <=
 (d + 1) |x|^2 / 2, and |x|_1 <= sqrt(d) |x|: T (d + 1)/2 + a l sqrt(d k T), l the largest L1 norm of
-a label, and at most twice that for what is replaced.
+a label; attained by k equal rows whose coordinates are equal.  Where a unit is replaced S moves by
+twice that, and with E = G - G' sum_{i <= j} |E_ij| = (sum |E_ij| + sum |E_ii|) / 2 is at most
+(d |E|_F + trace G + trace G') / 2 <= T (d / sqrt(2) + 1); T for d = 1, and twice T (d + 1)/2 where
+each class has a matrix of its own.  In the isometric layout one row moves G by 1 + (d - 1)/sqrt(2).
 
 Derived here; the isometric layout and the Gram matrix alone are in `wishart`.
 """
@@ -46,7 +51,7 @@ from fractions import Fraction
 from typing import Final
 
 from .. import validate
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Unsupported
 from ..neighbours import as_neighbours
 from .release import Sensitivity, require_public, root_up, up
 
@@ -134,33 +139,49 @@ class GramBound:
     def l1(self, neighbours: str) -> float:
         """Return the L1 sensitivity of the upper triangle and the labels, rounded up."""
         trace, d = Fraction(self.trace), self.dimension
+        replaced = as_neighbours(neighbours) == "replace-one"
         moved = trace * (d + 1) / 2
+        if replaced:
+            moved = 2 * moved if self.by_class else self._replaced_triangle
         if self.classes:
-            moved += (
-                Fraction(self.label_weight)
-                * self.label_l1
-                * Fraction(root_up(d * self.rows * trace))
-            )
-        return up(moved * (2 if as_neighbours(neighbours) == "replace-one" else 1))
+            weight = Fraction(self.label_weight) * self.label_l1 * (2 if replaced else 1)
+            moved += weight * Fraction(root_up(d * self.rows * trace))
+        return up(moved)
 
     @property
     def _spread(self) -> Fraction:
         return 1 - Fraction(1, self.classes) if self.classes > 1 else Fraction(1)
 
+    @property
+    def _replaced_triangle(self) -> Fraction:
+        """How far a unit that is replaced moves one upper triangle, in L1; rounded up."""
+        trace, d = Fraction(self.trace), self.dimension
+        return trace * (Fraction(root_up(Fraction(d * d, 2))) + 1 if d > 1 else 1)
+
     def _l2_square(self, replaced: bool) -> Fraction:
         trace = Fraction(self.trace)
-        # a^2 y^2 in units in which T is 1: rows are scaled by sqrt(T), and so is the label part.
-        weight = Fraction(self.label_weight) ** 2 / trace
+        # B of the module: rows are scaled by sqrt(T), and so is the label part.
+        weight = self.rows * Fraction(self.label_weight) ** 2 / trace
         label = weight * self.label_square
         if not replaced:
-            return trace**2 * (1 + self.rows * label)
-        if self.rows > 1:
-            return trace**2 * (2 + 4 * self.rows * label)
+            return trace**2 * (1 + label)
         if self.dimension == 1 and not label:
             return trace**2  # numbers from 0 to T
         equal = 2 * (1 + label / 2) ** 2 if label <= 2 else 4 * label
-        apart = 2 + 2 * weight if self.by_class else Fraction(0)
-        return trace**2 * max(equal, apart)
+        if not self.by_class:
+            return trace**2 * equal
+        if self.rows == 1:
+            return trace**2 * max(equal, 2 + 2 * weight)
+        return trace**2 * self._by_class(weight)
+
+    def _by_class(self, weight: Fraction) -> Fraction:
+        """Return the largest 2 - 2 t^2 + 2 A + 2 B w, with w^2 = 1/c^2 + (1 - 2/c) t^2."""
+        apart, bend = Fraction(1, self.classes), 1 - Fraction(2, self.classes)
+        together = self.label_square  # w where t is 1; both labels' products are then y^2
+        # t^2 = (w^2 - 1/c^2) / bend: a parabola in w with its top at B bend / 2.
+        best = min(max(weight * bend / 2, apart), together)
+        lost = (best**2 - apart**2) / bend if bend else Fraction(0)
+        return 2 - 2 * lost + 2 * weight * (together + best)
 
 
 def sensitivity(
@@ -169,14 +190,14 @@ def sensitivity(
     """Return both sensitivities of a release, with the conditions under which they hold.
 
     `l2` is for the isometric layout and Gaussian noise, `l1` for the upper triangle and Laplace
-    noise.  Raises `InvalidInput` for zero-out: a row of zeros with a label is no absent row.
+    noise.  Raises `Unsupported` for zero-out: a row of zeros with a label is no absent row.
 
     >>> sensitivity(GramBound(dimension=65, classes=10), "replace-one").l2 > 2.05
     True
     """
     relation = as_neighbours(neighbours)
     if relation == "zero-out":
-        raise InvalidInput(
+        raise Unsupported(
             "Gram matrices are not accounted under zero-out.",
             "A record of zeros still has an intercept and a label, so it is no absent record.",
             "Give neighbours = 'add-remove' or 'replace-one'.",
