@@ -2,7 +2,8 @@
 
 from .fine_grid_gaussian import FineGaussian
 from .gaussian import Gaussian
-from .gram_noise import NoisyGram, grid_bits
+from .gram_grid import grid_bits, require_bits
+from .gram_noise import NoisyGram
 from .integers import DiscreteGaussian, DiscreteLaplace
 from .laplace import Laplace
 from .messages import GaussianMessages, LaplaceMessages, Messages, ResponseMessages
@@ -31,4 +32,5 @@ __all__ = [
     "ShuffledRound",
     "Ticket",
     "grid_bits",
+    "require_bits",
 ]

@@ -32,7 +32,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -45,20 +45,20 @@ from ..randomness import Stream
 from ..sensitivity.gram import GramBound, sensitivity
 from ..sensitivity.release import multiplier, root_down, root_up, sensitivity_multiplier, up
 from .base import Mechanism
-from .discrete_sampler import MAX_SCALE, discrete_gaussian, rounded_laplace
+from .discrete_sampler import discrete_gaussian, rounded_laplace
 from .gaussian import SMOOTHING
+from .gram_grid import (
+    MAX_SHARE_STEPS,
+    MIN_SHARE_STEPS,
+    Family,
+    NoiseSquares,
+    check_bits,
+    grid_step,
+    label_scale,
+    noise_squares,
+    shown_root,
+)
 from .round_ticket import Ticket
-
-MIN_BITS, MAX_BITS = 8, 20
-"""Bits of the grid: fewer would round features away, more would not be exact in float64."""
-
-_NOISE_DEVIATIONS: Final = 64
-"""Noise beyond so many deviations has probability below 2^-2900."""
-
-_MIN_SHARE_STEPS: Final = 2**12
-"""A share of the noise is at least so many steps of the grid, so that 64 steps^2 cost nothing."""
-
-Family = Literal["gaussian", "laplace"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,23 +100,21 @@ class NoisyGram(Mechanism):
             tolerated_dropouts=validate.count_from(0, tolerated_dropouts=self.tolerated_dropouts),
             row_norm=validate.positive(row_norm=self.row_norm),
         )
-        if not MIN_BITS <= self.bits <= MAX_BITS:
+        check_bits(self.bits)
+        _check_dropouts(self.shares, self.tolerated_dropouts)
+        if self.gram.row_square > 1:
             raise InvalidInput(
-                f"`bits` must be from {MIN_BITS} to {MAX_BITS}; it is {self.bits}.",
-                "Fewer would round features away; with more, sums in float64 are not exact.",
-                "Take what `grid_bits` returns.",
+                f"The trace of {self.gram.rows:,} rows of norm 1 is at most as many; it is "
+                f"{self.gram.trace:g}.",
+                "Rows are divided by the public row norm, and their products are exact up to 1.",
+                "Give a larger row norm and a trace relative to its square.",
             )
-        if self.tolerated_dropouts >= self.shares:
+        narrowest, widest = self._squares.ends
+        if widest > MAX_SHARE_STEPS**2 or narrowest < MIN_SHARE_STEPS**2:
             raise InvalidInput(
-                f"`tolerated_dropouts` must be below `shares` ({self.shares}).",
-                "Without any share there is no noise.",
-                "Tolerate fewer.",
-            )
-        narrowest, widest = self._narrowest_and_widest
-        if widest > MAX_SCALE / 2 or narrowest < _MIN_SHARE_STEPS:
-            raise InvalidInput(
-                f"On a grid of {self.bits} bits one share of the noise is {narrowest:.3g} to "
-                f"{widest:.3g} steps; it must be from {_MIN_SHARE_STEPS:,} to {MAX_SCALE / 2:.3g}.",
+                f"On a grid of {self.bits} bits one share of the noise has deviations from "
+                f"{shown_root(narrowest):.3g} to {shown_root(widest):.3g} steps; they must lie "
+                f"from {MIN_SHARE_STEPS:,} to {MAX_SHARE_STEPS:.3g}.",
                 "Coarser noise is no longer what is accounted for; wider noise is not drawn here.",
                 "Take the bits that `grid_bits` returns, or another `label_weight`.",
             )
@@ -140,15 +138,19 @@ class NoisyGram(Mechanism):
         Raises as the class does.
         """
         given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
+        check_bits(validate.count(bits=bits))
+        _check_dropouts(
+            validate.count(shares=shares),
+            validate.count_from(0, tolerated_dropouts=tolerated_dropouts),
+        )
         moved = sensitivity(gram, relation)
         times = sensitivity_multiplier(as_neighbours(relation))
         if family == "laplace":
             std = up(given * Fraction(moved.l1) / times)
         else:
             # What an audit takes off for the grid is added: 64 steps^2 for each share that counts.
-            smoothing = (
-                SMOOTHING * (shares - tolerated_dropouts) * Fraction(_grid_step(gram, bits)) ** 2
-            )
+            step = Fraction(grid_step(gram, bits, family))
+            smoothing = SMOOTHING * (shares - tolerated_dropouts) * step**2
             std = root_up((given * Fraction(moved.l2) / times) ** 2 + smoothing)
         return cls(
             gram=gram,
@@ -171,17 +173,14 @@ class NoisyGram(Mechanism):
     @cached_property
     def grid(self) -> float:
         """The coarsest step on which a number stands, where noise is even (`white`)."""
-        return _grid_step(self.gram, self.bits)
+        return grid_step(self.gram, self.bits, self.family)
 
     @property
     def contribution(self) -> records.Contribution:
         """The norm of all that one unit adds, and the facts that it follows from."""
         gram = self.gram
-        bound, norm = (
-            (gram.l1("add-remove"), "l1")
-            if self.family == "laplace"
-            else (gram.l2("add-remove"), "l2")
-        )
+        norm: Literal["l1", "l2"] = "l1" if self.family == "laplace" else "l2"
+        bound = gram.l1("add-remove") if norm == "l1" else gram.l2("add-remove")
         facts = records.Gram(
             gram.dimension,
             gram.classes,
@@ -192,7 +191,7 @@ class NoisyGram(Mechanism):
             self.row_norm,
             self.bits,
         )
-        return records.Contribution(bound, norm, self.unit, "gram", "public", facts)  # type: ignore[arg-type]
+        return records.Contribution(bound, norm, self.unit, "gram", "public", facts)
 
     def noise(self, draws: int = 1) -> records.Noise:
         """Return the noise of `draws` releases, in units of the row norm 1."""
@@ -286,10 +285,11 @@ class NoisyGram(Mechanism):
         above = ~diagonal
         above[self.label_start :] = False
         noise = np.empty(self.gram.values, np.int64)
-        noise[diagonal] = self._draw(stream, int(diagonal.sum()), self._on_diagonal)
-        noise[above] = self._draw(stream, int(above.sum()), self._above_diagonal)
+        squares = self._squares
+        noise[diagonal] = self._draw(stream, int(diagonal.sum()), squares.on_diagonal)
+        noise[above] = self._draw(stream, int(above.sum()), squares.above_diagonal)
         labels = self.gram.values - self.label_start
-        noise[self.label_start :] = self._draw(stream, labels, self._on_labels)
+        noise[self.label_start :] = self._draw(stream, labels, squares.on_labels)
         return noise
 
     def _draw(self, stream: Stream, count: int, square: Fraction) -> IntArray:
@@ -300,74 +300,14 @@ class NoisyGram(Mechanism):
         return discrete_gaussian(stream, count, root_up(square + SMOOTHING))
 
     @cached_property
-    def _on_diagonal(self) -> Fraction:
-        """The square of a share's deviation on a diagonal, in steps."""
-        deviation: Fraction = Fraction(self.share_std) * 4**self.bits
-        return deviation * deviation
-
-    @cached_property
-    def _above_diagonal(self) -> Fraction:
-        return self._on_diagonal / (2 if self.family == "gaussian" else 1)
-
-    @cached_property
-    def _on_labels(self) -> Fraction:
-        share = Fraction(self.share_std) * 2**self.bits * self.label_scale
-        deviation: Fraction = share / Fraction(self.gram.label_weight)
-        return deviation * deviation
-
-    @property
-    def _narrowest_and_widest(self) -> tuple[float, float]:
-        squares = [self._on_diagonal, self._above_diagonal]
-        if self.gram.classes:
-            squares.append(self._on_labels)
-        return math.sqrt(min(squares)), math.sqrt(max(squares))
+    def _squares(self) -> NoiseSquares:
+        return noise_squares(self.gram, self.bits, Fraction(self.share_std) ** 2, self.family)
 
 
-def label_scale(classes: int, bits: int) -> int:
-    """Return s: a label y stands as the integers s y (c classes: c y; one number: 2^b y)."""
-    return classes if classes > 1 else 2**bits
-
-
-def grid_bits(
-    gram: GramBound, *, most_rows: int, std: float, shares: int = 1, most_bits: int = MAX_BITS
-) -> int:
-    """Return the most bits, up to `most_bits`, with which sums fit and noise can be drawn.
-
-    Of N = `most_rows` rows in all silos, N 2^2b T / k, and its like of labels, with the tail of the
-    noise stays below 2^62 / `shares`, and one share of the noise is below 2^39 steps.  `std` is the
-    deviation of the whole sum, `shares` among how many silos it is drawn.  Raises `InvalidInput`
-    where even 8 bits are too many, or noise would be too coarse.
-    """
-    count = validate.count(most_rows=most_rows)
-    deviation = Fraction(validate.positive(std=std))
-    for bits in range(min(validate.count(bits=most_bits), MAX_BITS), MIN_BITS - 1, -1):
-        if _fits(gram, bits, count, deviation, validate.count(shares=shares)):
-            return bits
-    raise InvalidInput(
-        f"Sums of {count:,} rows, with this noise, do not fit into 64 bits on a grid of "
-        f"{MIN_BITS} bits.",
-        "A sum that wraps around is of no use.",
-        "Give a lower cap on the rows, less noise, or another `label_weight`.",
-    )
-
-
-def _fits(gram: GramBound, bits: int, count: int, deviation: Fraction, shares: int) -> bool:
-    scale = label_scale(gram.classes, bits)
-    # Each silo's noise is at most all of it, on the widest of the three scales.
-    widest = deviation * 4**bits
-    largest = count * 4**bits * gram.row_square
-    if gram.classes:
-        widest = max(widest, deviation * 2**bits * scale / Fraction(gram.label_weight))
-        # q is at most 2^b sqrt(T / k), and a label's integer at most s.
-        largest = max(largest, count * 2**bits * scale * max(gram.row_square, Fraction(1)))
-    room = largest + widest * _NOISE_DEVIATIONS
-    return bool(room < Fraction(2**62, shares) and widest <= Fraction(MAX_SCALE) / 2)
-
-
-def _grid_step(gram: GramBound, bits: int) -> float:
-    """Return the coarsest step where noise is even: sqrt(2) / 4^b, or a / (2^b s) of labels."""
-    above = root_up(Fraction(2, 16**bits))
-    if not gram.classes:
-        return above
-    labels = Fraction(gram.label_weight) / (2**bits * label_scale(gram.classes, bits))
-    return max(above, up(labels))
+def _check_dropouts(shares: int, tolerated: int) -> None:
+    if tolerated >= shares:
+        raise InvalidInput(
+            f"`tolerated_dropouts` must be below `shares` ({shares}).",
+            "Without any share there is no noise.",
+            "Tolerate fewer.",
+        )
