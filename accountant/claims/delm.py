@@ -184,9 +184,9 @@ def _training_any() -> Claim:
 
 
 def _training_logistic(data: str) -> Claim:
-    """Fresh Laplace noise, at the printed sensitivity, in each round; worst of three layouts."""
+    """Fresh Laplace noise, at the printed sensitivity, in each round; worst of all layouts."""
     scale = functional.delta_as_published("logistic", DELM_DIMENSION) / EPSILON_TRAINING
-    # The worst of three ways to lay a quadratic objective out, the best bound of each.
+    # The worst of all ways to lay a quadratic objective out, the best bound of each.
     proven = max(
         min(
             upper_epsilon(event, DELTA, "replace-one")

@@ -1,7 +1,8 @@
 """The functional mechanism: how far one record moves the coefficients of an objective.
 
 A record (x, y) adds l_y . (W x) + <K, (W x)(W x)^T> to the objective, in the weights W; the
-constant term has no weight in it and is not released.  The linear coefficients are l_y (x) x, the
+constant term has no weight in it and is not released.  The linear coefficients are a l_y (x) x,
+with a public weight a that balances their noise against that of the others (1 unless given), the
 quadratic ones K (x) x x^T, with a fixed symmetric K:
 
 | model | l_y | K |
@@ -10,33 +11,43 @@ quadratic ones K (x) x x^T, with a fixed symmetric K:
 | `logistic`: degree 2 at w = 0, y in {0, 1} | 1/2 - y | 1/8 |
 | `softmax`: degree 2 at W = 0, c classes | (1, ..., 1)/c - e_y | (I - 11^T/c)/(2c) |
 | `statistics`: S_y = sum of x over class y, B = sum of x x^T | e_y | 1 |
+| `centred-statistics`: the same, of labels whose elements sum to 0 | e_y - (1, ..., 1)/c | 1 |
 
-`statistics` holds all that the degree-2 softmax needs, at far less noise.
+`statistics` holds all that the degree-2 softmax needs, at far less noise, and so does
+`centred-statistics` with the sum of all x, which an intercept has in B.
 
-The quadratic part is symmetric and may be released in three ways, which have different
+The quadratic part is symmetric and may be released in four ways, which have different
 sensitivities: `full`, every element of the matrix with its own noise; `upper-triangle`, each
-element on and above the diagonal once; `monomials`, the coefficients of the polynomial, in which
-the two equal elements off the diagonal are added up.
+element on and above the diagonal once; `isometric`, the same with sqrt(2) in front of the elements
+above the diagonal (their own noise is less by as much), so that distances are those of the matrix;
+`monomials`, the coefficients of the polynomial, in which the two equal elements off the diagonal
+are added up.  Gaussian noise is least in `isometric`; Laplace noise in `upper-triangle`, whose L1
+sensitivity is lower.
 
 **Neighbours.**  A record that comes or goes moves the sum by its coefficients.  For a replaced one
 write u = x + x', v = x - x'; then E = x x^T - x' x'^T = (u v^T + v u^T)/2.
 
-*L2.*  Labels: |l_y|^2 |x|^2 + |l_y'|^2 |x'|^2 - 2 (l_y.l_y')(x.x') is at most p^2 |v|^2 or
-p^2 |u|^2, p = max |l|, and the domain holds -x' with x', so it is at most p^2 |v|^2 throughout.
-K (x) E has square norm f |E|^2 = f (|u|^2 |v|^2 + (u.v)^2)/2 (`full`; f = |K|^2), half of that
-with the diagonal counted twice (`upper-triangle`, no more than `full`), or at most twice that
-(`monomials`).
+*L2.*  Let p = a max |l|.  Labels: |l_y|^2 |x|^2 + |l_y'|^2 |x'|^2 - 2 (l_y.l_y')(x.x') is, times
+a^2, at most p^2 |v|^2 or p^2 |u|^2, and the domain holds -x' with x', so it is at most p^2 |v|^2
+throughout.  K (x) E has square norm f |E|^2 = f (|u|^2 |v|^2 + (u.v)^2)/2 (`full`, `isometric`;
+f = |K|^2), half of that with the diagonal counted twice (`upper-triangle`, no more than `full`), or
+at most twice that (`monomials`).
  - |x| <= 1: |u|^2 + |v|^2 + 2 |u.v| <= 4.  With beta = |v|^2 the sum is convex in u.v, so u.v is 0
-   (giving p^2 beta + g f beta (4 - beta)/2, g = 1, or 2 for monomials) or |u||v| (never more than
-   4 p^2 while g f <= 2 p^2, as in every row of the table).
+   or |u||v|.  The first gives p^2 beta + g f beta (4 - beta)/2, g = 1, or 2 for monomials; it is
+   largest at beta = min(2 + p^2 / (g f), 4), where it is at least 2 p^2 + 2 g f, or 4 p^2.  The
+   second gives p^2 b^2 + g f b^2 (2 - b)^2, b = |v|: not more at the same beta from b = 2/3 up, and
+   below it at most 4/9 p^2 + 64/81 g f.  For d = 1 there is only the second, which grows with b
+   where 2 p^2 >= g f, up to 4 p^2, and grows with p: below, it is at most 2 g f, and g f + 4 p^2.
  - |x_j| <= 1: norms grow with |u_j| + |v_j| <= 2, so let |v_j| = 1 + t_j, |u_j| = 1 - t_j,
    tau = sum t, q = sum t^2; the square is convex in q in [tau^2/d, d], and q = d is the larger
-   end: 2 p^2 (d + tau) + m f (d^2 - tau^2), m = 2, 1, 4 (full, upper-triangle, monomials).
-   Where p^2 >= max(m, 2) f (all but `statistics`) the square is convex in each x_j and x'_j, so
-   the worst records are signs, tau has the parity of d, and the bound is attained.
+   end: 2 p^2 (d + tau) + m f (d^2 - tau^2), m = 2 (full, isometric), 1 (upper-triangle) or 4
+   (monomials).  Where p^2 >= max(m, 2) f (at a = 1 all but the statistics) the square is convex in
+   each x_j and x'_j, so the worst records are signs, tau has the parity of d, and the bound is
+   attained.
 
 *L1.*  sum |E_jl| <= |u|_1 |v|_1 <= d^2 where |x_j| <= 1, and <= d |E| <= sqrt(2) d where |x| <= 1;
 sum |E_jj| <= d, or 2.  For `linear` and `logistic` both parts are bounded at once, see `_joint`.
+`isometric` is 1/sqrt(2) times the former and 1 - 1/sqrt(2) times the latter.
 
 Every L2 norm for a record that comes or goes, and every L1 norm for one, is attained.
 Source of the mechanism: Zhang, Zhang, Xiao, Yang and Winslett 2012, arXiv 1208.0219.  Derived
@@ -54,11 +65,20 @@ from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput
 from ..neighbours import Neighbours, as_neighbours
-from .release import Release, Sensitivity, multiplier, repeated, require_public, root_up, up
+from .release import (
+    Release,
+    Sensitivity,
+    multiplier,
+    repeated,
+    require_public,
+    root_down,
+    root_up,
+    up,
+)
 
-MODELS: Final = ("linear", "logistic", "softmax", "statistics")
+MODELS: Final = ("linear", "logistic", "softmax", "statistics", "centred-statistics")
 DATA: Final = ("coordinate", "l2")
-QUADRATIC: Final = ("upper-triangle", "monomials", "full")
+QUADRATIC: Final = ("upper-triangle", "monomials", "full", "isometric")
 _JOINT_ROUNDING_RELATIVE: Final = Fraction(1, 10**14)
 """Allowance for a dozen operations in floating point."""
 
@@ -68,8 +88,9 @@ class Objective:
     """What is released: the coefficients of a model's objective, under a bound on the data.
 
     `dimension` d: features.  `data`: `coordinate` for |x_j| <= 1, `l2` for ||x||_2 <= 1.
-    `quadratic`: how the quadratic part is released.  `classes` c: for softmax and statistics.
+    `quadratic`: how the quadratic part is released.  `classes` c: for softmax and the statistics.
     `bound_source`: where the scale of the features comes from; `private` is refused.
+    `label_weight` a: a public weight on the linear coefficients, above 0.
     """
 
     model: str
@@ -78,6 +99,7 @@ class Objective:
     quadratic: str = "upper-triangle"
     classes: int = 2
     bound_source: str = "public"
+    label_weight: float = 1.0
 
     def __post_init__(self) -> None:
         validate.choice(MODELS, model=self.model)
@@ -86,11 +108,13 @@ class Objective:
         validate.choice(QUADRATIC, quadratic=self.quadratic)
         validate.count_from(2, classes=self.classes)
         require_public(self.bound_source, what="A scale of the features")
+        weight = validate.positive(label_weight=self.label_weight)
+        object.__setattr__(self, "label_weight", weight)
 
 
 @dataclass(frozen=True)
 class _Tensors:
-    """|l|_1 and |l|_2^2; sums of |K_kl| and K_kl^2, over all of K and over its diagonal."""
+    """|a l|_1 and |a l|_2^2; sums of |K_kl| and K_kl^2, over all of K and over its diagonal."""
 
     linear: Fraction
     linear_square: Fraction
@@ -101,16 +125,18 @@ class _Tensors:
 
 
 def _tensors(objective: Objective) -> _Tensors:
+    a, c = Fraction(objective.label_weight), Fraction(objective.classes)
+    spread = 1 - 1 / c
     if objective.model == "softmax":
         # l_y = (1, ..., 1)/c - e_y and K = (I - 11^T/c)/(2c), summed over their entries.
-        c = Fraction(objective.classes)
-        spread = 1 - 1 / c
-        return _Tensors(
-            2 * spread, spread, spread, spread / (4 * c), spread / 2, spread**2 / (4 * c)
-        )
+        sizes, squares = spread, spread / (4 * c)
+        diagonal = (spread / 2, spread**2 / (4 * c))
+        return _Tensors(2 * spread * a, spread * a**2, sizes, squares, *diagonal)
+    if objective.model == "centred-statistics":
+        return _Tensors(2 * spread * a, spread * a**2, *(Fraction(1),) * 4)
     scalars = {"linear": ("2", "1"), "logistic": ("1/2", "1/8"), "statistics": ("1", "1")}
     p, k = (Fraction(word) for word in scalars[objective.model])
-    return _Tensors(p, p * p, k, k * k, k, k * k)
+    return _Tensors(p * a, (p * a) ** 2, k, k * k, k, k * k)
 
 
 def sensitivity(objective: Objective, neighbours: str = "add-remove") -> Sensitivity:
@@ -137,16 +163,24 @@ def sensitivity(objective: Objective, neighbours: str = "add-remove") -> Sensiti
 
 
 def _present_l1(objective: Objective) -> float:
-    """p |x|_1 + k |x|_1^2, or half the quadratic part with the diagonal counted twice."""
+    """p |x|_1 + k |x|_1^2, the quadratic part as `_as_released` weighs its diagonal."""
     t, d = _tensors(objective), Fraction(objective.dimension)
     if objective.data == "coordinate":
         l1_reach, square = d, d
     else:
         l1_reach, square = Fraction(root_up(d)), Fraction(1)
-    quadratic = t.sizes * (d * d if objective.data == "coordinate" else d)
+    whole = t.sizes * (d * d if objective.data == "coordinate" else d)
+    return up(t.linear * l1_reach + _as_released(objective, whole, t.diagonal_sizes * square))
+
+
+def _as_released(objective: Objective, whole: Fraction, diagonal: Fraction) -> Fraction:
+    """Return the L1 norm of a released matrix, from bounds on all of it and on its diagonal."""
     if objective.quadratic == "upper-triangle":
-        quadratic = (quadratic + t.diagonal_sizes * square) / 2
-    return up(t.linear * l1_reach + quadratic)
+        return (whole + diagonal) / 2
+    if objective.quadratic == "isometric":
+        half = Fraction(1, 2)
+        return Fraction(root_up(half)) * whole + (1 - Fraction(root_down(half))) * diagonal
+    return whole
 
 
 def _present_l2(objective: Objective) -> float:
@@ -158,6 +192,7 @@ def _present_l2(objective: Objective) -> float:
         size, fourth, least_diagonal, most_diagonal = Fraction(1), Fraction(1), 1 / d, Fraction(1)
     quadratic = {
         "full": t.squares * fourth,
+        "isometric": t.squares * fourth,
         "upper-triangle": (t.squares * fourth + t.diagonal_squares * most_diagonal) / 2,
         "monomials": 2 * t.squares * fourth - t.diagonal_squares * least_diagonal,
     }[objective.quadratic]
@@ -169,7 +204,7 @@ def _replaced_l2(objective: Objective) -> float:
     t, d = _tensors(objective), Fraction(objective.dimension)
     if objective.data == "coordinate":
         # m f, from the way in which the quadratic part is released.
-        times = {"full": 2, "upper-triangle": 1, "monomials": 4}[objective.quadratic]
+        times = {"upper-triangle": 1, "monomials": 4}.get(objective.quadratic, 2)
         weight = times * t.squares
         # The square is concave in tau with its peak at p^2 / (m f), cut off at d.
         best = min(t.linear_square / weight, d)
@@ -180,8 +215,10 @@ def _replaced_l2(objective: Objective) -> float:
         square = max(2 * t.linear_square * (d + tau) - weight * tau * tau for tau in candidates)
         return root_up(square + weight * d * d)
     weight = t.squares * (2 if objective.quadratic == "monomials" else 1)
-    if objective.dimension == 1:
-        return root_up(4 * t.linear_square)  # u.v is 0 only where u or v is
+    if objective.dimension == 1:  # u.v is 0 only where u or v is
+        opposite = 4 * t.linear_square
+        low = 2 * t.linear_square < weight
+        return root_up(min(2 * weight, weight + opposite) if low else opposite)
     # Concave in beta = |v|^2 <= 4: the peak, or the end of the range.
     beta = min(2 + t.linear_square / weight, Fraction(4))
     return root_up(beta * (t.linear_square + weight * (4 - beta) / 2))
@@ -195,13 +232,11 @@ def _replaced_l1(objective: Objective) -> float:
     else:
         l1_reach, whole = Fraction(root_up(d)), Fraction(root_up(2 * d * d))
         diagonal = Fraction(2)
-    # k sum |E_jl| over the whole matrix; the upper triangle counts the diagonal twice, halved.
-    quadratic = t.sizes * whole
-    if objective.quadratic == "upper-triangle":
-        quadratic = (quadratic + t.diagonal_sizes * diagonal) / 2
+    # k sum |E_jl| over the whole matrix, and over its diagonal.
+    quadratic = _as_released(objective, t.sizes * whole, t.diagonal_sizes * diagonal)
     # Each is an upper bound, so the least of them is one.
     bounds = [up(2 * t.linear * l1_reach + quadratic), up(2 * Fraction(_present_l1(objective)))]
-    if objective.model in ("linear", "logistic"):
+    if objective.model in ("linear", "logistic") and objective.quadratic != "isometric":
         bounds.append(up(_joint(objective, t.linear, t.sizes)))
     # The ball lies in the cube: a bound for the larger domain holds.
     if objective.data == "l2":
@@ -252,7 +287,8 @@ def release(
     """Return the event of releasing noisy coefficients, and what else bounds it.
 
     `scale`: of the Laplace noise (`noise="laplace"`), or the standard deviation
-    (`noise="gaussian"`), the same for every coefficient.  `schedule`: `once`, one noisy objective
+    (`noise="gaussian"`), the same for every coefficient, each with its factor (sqrt(2) above the
+    diagonal of `isometric`, a on the linear ones).  `schedule`: `once`, one noisy objective
     that all later steps reuse (post-processing, whatever their number); `fresh`, new noise in each
     of `rounds`; `poisson`, new noise each round on a Poisson sample at `rate`, drawn per round and
     hidden.

@@ -24,8 +24,9 @@ largest at t = A/2, and at t = 1 where that is beyond:
     sqrt(2) (1 + A/2)  where A <= 2,  else  2 sqrt(A)
 
 attained, for d >= 2, by k equal rows against k equal rows at the angle of cosine -t, all of one
-label; where A >= 2 these are opposite, and d = 1 does as well.  Below, for d = 1, G and G' are
-numbers from 0 to 1, and the square is at most 1 + 4 A as well.
+label; where A >= 2 these are opposite, and d = 1 does as well.  For d = 1 the square is at most
+g^2 ((2 - g)^2 + A), g = |X|_F + |X'|_F, the larger of them 1: it grows with A, and with g from
+A = 1/2 up, where it is 4 A; below, it is at most 2 and at most 1 + 4 A.
 
 *One Gram matrix for each class* (`by_class`), c >= 2.  A row lies in that of its class, so
 add-remove stays.  Of P only pairs of one class are in sum <G_j, G'_j>; let t^2 be the sum of their
@@ -168,8 +169,8 @@ class GramBound:
             return trace**2 * (1 + label)
         equal = 2 * (1 + label / 2) ** 2 if label <= 2 else 4 * label
         if not self.by_class:
-            if self.dimension == 1:  # G and G' are numbers from 0 to T
-                equal = min(equal, 1 + 4 * label)
+            if self.dimension == 1:
+                equal = 4 * label if label >= Fraction(1, 2) else min(1 + 4 * label, Fraction(2))
             return trace**2 * equal
         if self.rows == 1:
             return trace**2 * max(equal, 2 + 2 * weight)

@@ -1,0 +1,206 @@
+"""Objectives with a label weight, centred labels and the isometric layout."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.sensitivity.functional import (
+    DATA,
+    MODELS,
+    QUADRATIC,
+    Objective,
+    release,
+    sensitivity,
+)
+from privplan.accountant.sensitivity.gram import GramBound
+
+from ..sweeps import sweep
+from .objectives import coefficients, search
+
+RELATIONS = ("add-remove", "replace-one")
+CENTRED = "centred-statistics"
+
+
+def weighted(model: str, d: int, weight: float, **given_fields: object) -> Objective:
+    fields: dict[str, object] = {"data": "l2", "quadratic": "isometric", **given_fields}
+    return Objective(model, d, label_weight=weight, **fields)  # type: ignore[arg-type]
+
+
+# --- beside the bounds of Gram matrices, which are derived apart ---------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("d", [1, 2, 3, 31, 784])
+@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+def test_centred_statistics_are_a_gram_matrix_with_label_sums(
+    classes: int, d: int, relation: str
+) -> None:
+    for weight in (0.01, 0.5, 0.8, 1.0, 1.6, 30.0):
+        bound = GramBound(dimension=d, classes=classes, label_weight=weight)
+        isometric = weighted(CENTRED, d, weight, classes=classes)
+        triangle = weighted(CENTRED, d, weight, classes=classes, quadratic="upper-triangle")
+        assert sensitivity(isometric, relation).l2 == bound.l2(relation)
+        assert sensitivity(triangle, relation).l1 == pytest.approx(bound.l1(relation), rel=1e-15)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("d", [1, 2, 30])
+def test_a_linear_model_is_one_with_numbers_as_labels(d: int, relation: str) -> None:
+    """Its linear coefficients are -2 y x, so half of the weight."""
+    for weight in (0.01, 0.5, 0.8, 1.0, 1.6, 30.0):
+        bound = GramBound(dimension=d, classes=1, label_weight=weight)
+        isometric = weighted("linear", d, weight / 2)
+        assert sensitivity(isometric, relation).l2 == bound.l2(relation)
+        triangle = weighted("linear", d, weight / 2, quadratic="upper-triangle")
+        assert sensitivity(triangle, relation).l1 <= bound.l1(relation) * (1 + 1e-15)
+
+
+def test_known_numbers() -> None:
+    ten = weighted(CENTRED, 64, 1.0, classes=10)
+    assert sensitivity(ten, "replace-one").l2 == pytest.approx(2.0506, abs=5e-5)
+    assert sensitivity(ten).l2 == pytest.approx(math.sqrt(1.9))
+    matrix = 31 * [1.0 / math.sqrt(31)]
+    flat = np.array([matrix])
+    small = weighted(CENTRED, 31, 1e-9, classes=2)
+    for form, size in (("upper-triangle", 16.0), ("isometric", 1 + 30 / math.sqrt(2))):
+        moved = np.abs(coefficients(CENTRED, form, flat, np.zeros(1), 2, 1e-9)).sum()
+        assert moved == pytest.approx(size)
+        l1 = sensitivity(weighted(CENTRED, 31, 1e-9, quadratic=form)).l1
+        assert l1 == pytest.approx(size)
+    assert sensitivity(small).l2 == pytest.approx(1.0, rel=1e-15)
+
+
+# --- attained, searched ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0, 1.5, 10.0])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_equal_labels_at_a_negative_angle_attain_the_replaced_l2(
+    classes: int, weight: float
+) -> None:
+    part = weight**2 * (1 - 1 / classes)
+    cosine = -min(part / 2, 1.0)
+    x, y = np.array([[1.0, 0.0]]), np.zeros(1)
+    other = np.array([[cosine, math.sqrt(1 - cosine**2)]])
+    gap = coefficients(CENTRED, "isometric", x, y, classes, weight)
+    gap = gap - coefficients(CENTRED, "isometric", other, y, classes, weight)
+    bound = sensitivity(weighted(CENTRED, 2, weight, classes=classes), "replace-one").l2
+    assert np.linalg.norm(gap) == pytest.approx(bound, rel=1e-12)
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0, 7.0])
+@pytest.mark.parametrize("quadratic", QUADRATIC)
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("model", MODELS)
+def test_one_record_attains_both_norms(
+    model: str, data: str, quadratic: str, weight: float
+) -> None:
+    for d in (1, 2, 5):
+        objective = weighted(model, d, weight, data=data, quadratic=quadratic, classes=3)
+        bound = sensitivity(objective)
+        flat = np.full((1, d), 1.0 if data == "coordinate" else d**-0.5)
+        rows = [flat, np.eye(d)[:1]]
+        vectors = [coefficients(model, quadratic, x, np.ones(1), 3, weight) for x in rows]
+        assert np.abs(vectors[0]).sum() == pytest.approx(bound.l1, rel=1e-12)
+        assert max(map(np.linalg.norm, vectors)) == pytest.approx(bound.l2, rel=1e-12)
+
+
+@pytest.mark.parametrize("weight", sweep([0.05, 0.5, 3.0, 30.0, 0.9], quick=1))
+@pytest.mark.parametrize("quadratic", QUADRATIC)
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("model", MODELS)
+def test_no_worse_neighbours_are_found(
+    model: str, data: str, quadratic: str, weight: float
+) -> None:
+    for d in (1, 2, 3) if model != "softmax" else (1, 2):
+        objective = weighted(model, d, weight, data=data, quadratic=quadratic, classes=3)
+        for relation in RELATIONS:
+            replaced, bound = relation == "replace-one", sensitivity(objective, relation)
+            for norm, limit in ((1, bound.l1), (2, bound.l2)):
+                worst = search(objective, norm, replaced=replaced, count=30, steps=60)
+                assert (0.45 if replaced else 0.95) * limit <= worst <= limit * (1 + 1e-12)
+                isometric = (data, quadratic, norm) == ("l2", "isometric", 2)
+                if isometric and "softmax" not in model and model != "statistics" and d > 1:
+                    assert worst >= 0.98 * limit
+
+
+# --- laws, rounding, refusals ---------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from(MODELS),
+    st.integers(1, 9),
+    st.sampled_from(DATA),
+    st.sampled_from(QUADRATIC),
+    st.floats(1e-3, 1e3),
+    st.floats(1.0, 3.0),
+)
+def test_a_larger_weight_never_moves_less(
+    model: str, d: int, data: str, quadratic: str, weight: float, factor: float
+) -> None:
+    for relation in RELATIONS:
+        low, high = (
+            sensitivity(weighted(model, d, a, data=data, quadratic=quadratic), relation)
+            for a in (weight, weight * factor)
+        )
+        assert low.l2 <= high.l2
+        assert low.l1 <= high.l1 * (1 + 1e-14)
+        single = sensitivity(weighted(model, d, weight, data=data, quadratic=quadratic))
+        assert low.l2 <= 2 * single.l2 * (1 + 1e-15)
+        assert low.l1 <= 2 * single.l1 * (1 + 1e-14)
+
+
+@pytest.mark.parametrize("weight", [1e-120, 1e-9, 0.7, 1e9, 1e120])
+def test_sensitivities_are_rounded_up(weight: float) -> None:
+    single = sensitivity(weighted(CENTRED, 5, weight, classes=4))
+    exact = 1 + Fraction(weight) ** 2 * Fraction(3, 4)
+    assert Fraction(single.l2) ** 2 >= exact > Fraction(math.nextafter(single.l2, 0.0)) ** 2
+    # L1: 1 + (5 - 1) / sqrt(2) + a 3/2 sqrt(5), each root rounded up.
+    left = Fraction(single.l1) - 1
+    assert left >= 0
+    roots = 8 + Fraction(45, 4) * Fraction(weight) ** 2
+    cross = 2 * Fraction(math.sqrt(8 * 45 / 4) * (1 - 1e-15)) * Fraction(weight)
+    assert left**2 >= (roots + cross) * (1 - Fraction(1, 10**14))
+
+
+def test_the_isometric_layout_has_the_least_noise_under_gaussian_noise_only() -> None:
+    """Noise of one element above the diagonal, beside that of the triangle."""
+    for relation in RELATIONS:
+        isometric, triangle = (
+            sensitivity(weighted(CENTRED, 31, 1.0, quadratic=form), relation)
+            for form in ("isometric", "upper-triangle")
+        )
+        assert isometric.l2 / math.sqrt(2) < triangle.l2
+        assert isometric.l1 / math.sqrt(2) < triangle.l1 < isometric.l1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_events_move_by_the_sensitivity(relation: str) -> None:
+    objective = weighted(CENTRED, 9, 0.8, classes=10)
+    moved = sensitivity(objective, relation)
+    times = 2 if relation == "replace-one" else 1
+    event = release(objective, relation, scale=6.0, noise="gaussian").event
+    assert isinstance(event, ev.Gaussian)
+    assert Fraction(event.noise_multiplier) <= times * Fraction(6) / Fraction(moved.l2)
+    proven = pp.account(event, delta=1e-5, neighbours=relation).epsilon
+    alone = pp.account(ev.Gaussian(6.0 / moved.l2), delta=1e-5).epsilon
+    assert proven.upper == pytest.approx(alone.upper, rel=1e-6)
+    laplace = release(objective, relation, scale=60.0)
+    assert isinstance(laplace.event, ev.Laplace)
+    assert laplace.event.noise_multiplier == pytest.approx(times * 60 / moved.l1)
+    assert "isometric" in laplace.conditions[2]
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf, True])
+def test_weights_out_of_range_are_refused(weight: float) -> None:
+    with pytest.raises(InvalidInput, match="label_weight"):
+        Objective("linear", 3, label_weight=weight)
