@@ -204,8 +204,9 @@ def sensitivity(
             "A record of zeros still has an intercept and a label, so it is no absent record.",
             "Give neighbours = 'add-remove' or 'replace-one'.",
         )
+    rows = "row" if bound.rows == 1 else "rows"
     conditions = (
-        f"a {unit} has at most {bound.rows:,} rows, each of squared norm at most "
+        f"a {unit} has at most {bound.rows:,} {rows}, each of squared norm at most "
         f"{float(bound.row_square):g} in units of the public row norm",
         "which rows are kept depends on that unit's rows in that silo alone",
         "off the diagonal noise is sigma / sqrt(2), on labels sigma / a; Laplace noise is even",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...accountant import rounding
-from ..inputs import options
+from ..inputs import gram, options
 from ..inputs.schedule import CALIBRATE_EXAMPLE, Schedule, from_epochs, from_rounds, required
 from ..terminal.output import Report, show
 from ..terminal.text import table
@@ -64,6 +64,14 @@ def calibrate(
     engine: options.Engine = None,
     units: Units = None,
     accept_delta: options.AcceptDelta = False,
+    release: gram.Release = None,
+    dimension: gram.Dimension = None,
+    classes: gram.Classes = 0,
+    label_weight: gram.LabelWeight = 1.0,
+    by_class: gram.ByClass = False,
+    rows_per_user: gram.RowsPerUser = None,
+    silo_rows: gram.SiloRows = None,
+    unit: gram.Unit = "record",
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -73,6 +81,10 @@ def calibrate(
     --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records.  A
     delta of 1 / records or more is refused without --accept-delta; with --rate and --rounds it is
     compared with 1 / units, where --units says how many there are.
+
+    With --release gram: the noise of a Gram matrix with label sums, released once of all data, and
+    its sensitivities, for rows that are clipped to a public norm R.  It needs --dimension, and
+    takes no schedule.
     """
     from ...accountant import validate
     from ...accountant.delta_checks import delta_below_half, require_delta_below_units
@@ -86,16 +98,36 @@ def calibrate(
     if engine is not None:
         options.word(options.ENGINES, engine=engine)
     size = options.checked(validate.count, group=group)
+    if gram.is_asked(context, release):
+        from ..reports.gram import GramTarget
+
+        if units is not None:
+            units = options.checked(validate.count, units=units)
+        require_delta_below_units(
+            target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
+        )
+        bound = gram.bound(
+            dimension=dimension,
+            classes=classes,
+            label_weight=label_weight,
+            by_class=by_class,
+            rows_per_user=rows_per_user,
+            silo_rows=silo_rows,
+            unit=unit,
+        )
+        aim = GramTarget(*target, bound, unit, mechanism, neighbours, engine, units)
+        show(aim.report(), as_json=as_json, quiet=quiet)
+        return
     kind = _kind(context)
     if kind == "records":
         schedule = from_epochs(records, batch, epochs)
     else:
         schedule = from_rounds(rate, rounds)
-    units, unit = _protected(context, kind, records, units)
+    units, protected = _protected(context, kind, records, units)
     require_delta_below_units(
-        target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
+        target[1], units, protected, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
     )
-    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, unit)
+    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, protected)
     show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
 
 

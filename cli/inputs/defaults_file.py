@@ -23,6 +23,8 @@ KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "calibrate": (
         *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
         *("mechanism", "neighbours", "group", "engine", "units"),
+        *("release", "dimension", "classes", "label_weight", "by_class"),
+        *("rows_per_user", "silo_rows", "unit"),
     ),
     "plan": (
         *("epsilon", "delta", "records", "batch", "epochs", "rates", "rounds"),

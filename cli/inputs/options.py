@@ -115,7 +115,7 @@ def checked(check: Callable[..., T], **field: object) -> T:
     try:
         return check(**field)
     except InvalidInput as error:
-        step = f"Give --{name} a value in that range."
+        step = f"Give --{name.replace('_', '-')} a value in that range."
         if name in _TOPIC_BY_OPTION:
             step = f"privplan explain {_TOPIC_BY_OPTION[name]}"
         raise InvalidInput(error.what, error.why or _REASON_BY_OPTION.get(name, ""), step) from None
