@@ -214,6 +214,7 @@ class NoisyGram(Mechanism):
         moved = self.sensitivity(relation)
         if self.family == "laplace":
             return ev.Laplace(multiplier(self.std, moved, relation))
+        # More noise is drawn than this; an audit, which cannot know that, counts as little.
         smoothing = SMOOTHING * (self.shares - self.tolerated_dropouts) * Fraction(self.grid) ** 2
         times = sensitivity_multiplier(relation)
         square = (Fraction(self.std) ** 2 - smoothing) * (times / Fraction(moved)) ** 2

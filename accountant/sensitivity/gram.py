@@ -10,16 +10,15 @@ Released are G = sum x_i x_i^T and a S = a sum x_i y_i^T, a > 0 a public weight:
 | c classes | e_j - (1, ..., 1)/c | 1 - 1/c | 2 (1 - 1/c) |
 
 **L2**, in the isometric layout (G_ii, sqrt(2) G_ij for i < j, a S), whose distances are those of
-Frobenius.  For T other than 1, scale rows by sqrt(T), and a by 1/sqrt(T); below T = 1, A = k a^2
-y^2, and X, X' are the matrices of rows.
+Frobenius.  Let T be 1 (for any other, scale rows by sqrt(T) and a by 1/sqrt(T)), A = k a^2 y^2,
+and X, X' the matrices of rows.
 
 *Add-remove.*  |G|_F <= trace G <= 1, and |S|_F <= y sum |x_i| <= y sqrt(k): sqrt(1 + A), attained
 by k equal rows of square norm 1/k with one label.
 
 *Replace-one.*  Let P = X X'^T, t = |P|_F <= |X|_F |X'|_F <= 1.  Then <G, G'> = t^2, and
-<S, S'> = sum P_ij (y_i . y'_j) >= -y^2 sum |P_ij| >= -y^2 k t, as no two labels have a product
-beyond y^2 (of two classes it is -1/c).  So the square is at most 2 - 2 t^2 + 2 A (1 + t), which is
-largest at t = A/2, and at t = 1 where that is beyond:
+<S, S'> = sum P_ij (y_i . y'_j) >= -y^2 sum |P_ij| >= -y^2 k t, by Cauchy twice.  So the square is
+at most 2 - 2 t^2 + 2 A (1 + t), which is largest at t = A/2, and at t = 1 where that is beyond:
 
     sqrt(2) (1 + A/2)  where A <= 2,  else  2 sqrt(A)
 
@@ -62,6 +61,9 @@ MAX_DIMENSION: Final = 2**13
 
 MAX_CLASSES: Final = 2**10
 """Most classes."""
+
+MAX_VALUES: Final = 2**28
+"""Most numbers of one release: 2 GiB of integers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,13 @@ class GramBound:
             raise InvalidInput(
                 "A Gram matrix for each class needs two classes or more.",
                 next_step="Give `classes`, or leave `by_class` out.",
+            )
+        if self.values > MAX_VALUES:
+            raise InvalidInput(
+                f"A release has at most {MAX_VALUES:,} numbers; this one would have "
+                f"{self.values:,}.",
+                "Each matrix of d columns has d (d + 1) / 2 of them, with noise of their own.",
+                "Release one matrix for all classes, or fewer columns.",
             )
 
     @property
@@ -205,10 +214,12 @@ def sensitivity(
             "Give neighbours = 'add-remove' or 'replace-one'.",
         )
     rows = "row" if bound.rows == 1 else "rows"
-    conditions = (
+    conditions: tuple[str, ...] = (
         f"a {unit} has at most {bound.rows:,} {rows}, each of squared norm at most "
         f"{float(bound.row_square):g} in units of the public row norm",
         "which rows are kept depends on that unit's rows in that silo alone",
         "off the diagonal noise is sigma / sqrt(2), on labels sigma / a; Laplace noise is even",
     )
+    if bound.by_class:
+        conditions += ("a row is in the Gram matrix of its class, and in no other",)
     return Sensitivity(bound.l2(relation), relation, bound.l1(relation), unit, conditions)

@@ -276,6 +276,7 @@ def test_l1_bounds_are_rounded_up(d: int, weight: float) -> None:
         ({"trace": math.inf}, "trace"),
         ({"rows": 0}, "rows"),
         ({"by_class": True, "classes": 1}, "two classes"),
+        ({"by_class": True, "classes": 1000, "dimension": 1000}, "268,435,456 numbers"),
         ({"bound_source": "sample"}, "bound_source"),
     ],
 )
