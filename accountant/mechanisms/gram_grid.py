@@ -51,6 +51,9 @@ EXACT: Final = 2**53
 IntegerRows: TypeAlias = Any
 """Integers in float64, (n, d): a table, or a sparse one by rows."""
 
+_CACHED_NUMBERS: Final = 2**17
+"""Numbers that are worked on together: so many stay in the cache."""
+
 _SHORTER: Final = 1.0 - 2.0**-50
 """Takes off more than the six roundings of what a long row is multiplied by, 2^-53 each."""
 
@@ -226,7 +229,12 @@ def dense_rows(scale: GridScale, features: NDArray[Any]) -> tuple[FloatArray, in
     count, columns = features.shape
     table = np.empty((count, columns + bool(scale.intercept)))
     table[:, columns:] = scale.constant
-    return table, _to_grid(scale, _Dense(features), table[:, :columns], columns)
+    step = max(1, _CACHED_NUMBERS // max(1, columns))
+    shortened = 0
+    for first in range(0, count, step):
+        part = slice(first, first + step)
+        shortened += _to_grid(scale, _Dense(features[part]), table[part, :columns], columns)
+    return table, shortened
 
 
 def sparse_rows(scale: GridScale, features: Any) -> tuple[IntegerRows, int]:

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.mechanisms import gram_grid
 from privplan.accountant.mechanisms.gram_grid import (
     GridScale,
     dense_rows,
@@ -147,7 +148,7 @@ def test_long_rows_reach_the_bound_up_to_the_margin(columns: int) -> None:
         assert math.sqrt(square) >= math.sqrt(scale.most) * (1 - margin) - math.sqrt(columns)
 
 
-def test_a_row_is_the_same_wherever_it_stands() -> None:
+def test_a_row_is_the_same_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     rows = rng.normal(size=(400, 37)) * rng.uniform(0.01, 3.0, (400, 1))
     scale = GridScale(Fraction(4**20), 0.2, 6.0)
@@ -156,6 +157,8 @@ def test_a_row_is_the_same_wherever_it_stands() -> None:
     order = rng.permutation(400)
     np.testing.assert_array_equal(dense_rows(scale, rows[order])[0], together[order])
     np.testing.assert_array_equal(dense_rows(scale, np.asfortranarray(rows))[0], together)
+    monkeypatch.setattr(gram_grid, "_CACHED_NUMBERS", 37 * 5)
+    np.testing.assert_array_equal(dense_rows(scale, rows)[0], together)
     for index in range(0, 400, 7):
         unaligned = np.frombuffer(b"x" * 3 + rows[index].tobytes(), np.uint8)[3:].view(np.float64)
         np.testing.assert_array_equal(dense_rows(scale, unaligned[None, :])[0][0], together[index])
