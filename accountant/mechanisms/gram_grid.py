@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .. import validate
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InvalidInput
 from ..sensitivity.release import root_down
@@ -76,9 +77,9 @@ class GridScale:
     row_norm: float
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.intercept < 1.0:
+        if validate.non_negative(intercept=self.intercept) >= 1.0:
             raise InvalidInput(
-                "`intercept` must be from 0 to below 1.",
+                f"`intercept` must be from 0 to below 1; it is {self.intercept:g}.",
                 "It is the share of a row's squared norm that a public constant has.",
                 "Give 0 for no constant, or 0.2.",
             )

@@ -77,16 +77,17 @@ def gram_total(
     - `labels`: (n,) classes from 0 to c - 1, or numbers, which are cut off at -1 and 1.  Any other
       class, and what is no number, counts as no label.
     - `intercept`: v, the share of the squared norm that a constant has, from 0 to below 1.
-    - `units`: (n,) integers, the unit of each row; needed where the unit is a user.  A record is
-      one row, and a silo all rows here.
-    - `most_rows`: this silo's cap on the rows of one unit, 0 to k, and k by default.  Of each unit
-      those that stand first here are kept, so their order must depend on that unit alone.
+    - `units`: (n,) integers, the unit of each row; needed where the unit is a user.  Without them
+      a record is one row.  A silo is all rows here.
+    - `most_rows`: this silo's cap on the rows of one unit, 0 to k, and k by default; the caps of
+      several silos sum to at most k.  Of each unit those that stand first here are kept, so their
+      order must depend on that unit alone.
 
     Raises `InvalidInput` for other shapes and types, whatever the numbers are.
     """
+    scale = GridScale.of(mechanism, intercept)
     table = _table(features, mechanism.gram.dimension - bool(intercept))
     count = table.shape[0]
-    scale = GridScale.of(mechanism, intercept)
     answers = _labels(labels, count) if mechanism.gram.classes else None
     kept = _kept(mechanism, units, most_rows, count)
     number = 1 if mechanism.gram.classes != 1 else mechanism.label_scale

@@ -33,10 +33,11 @@ def labels_of(rng: np.random.Generator, classes: int, count: int) -> Any:
 
 
 @pytest.mark.parametrize(("classes", "by_class"), SHAPES)
-@pytest.mark.parametrize("bits", [8, 13, 20])
+@pytest.mark.parametrize("bits", range(8, 21))
 def test_sums_are_those_of_python_integers(classes: int, by_class: bool, bits: int) -> None:
     rng = np.random.default_rng(bits)
-    for count, columns, intercept in ((0, 3, 0.2), (1, 1, 0.0), (40, 6, 0.2), (97, 4, 0.0)):
+    shapes = [(int(rng.integers(2, 60)), int(rng.integers(1, 9)), 0.2 * rng.random())]
+    for count, columns, intercept in ((0, 3, 0.2), (1, 1, 0.0), (97, 4, 0.0), *shapes):
         dimension = columns + bool(intercept)
         release = mechanism(dimension, classes, by_class=by_class, bits=bits, row_norm=1.7)
         features = rng.normal(size=(count, columns))
@@ -189,7 +190,7 @@ def test_other_shapes_are_refused() -> None:
     for labels in (None, [0, 1], np.zeros((4, 1)), ["a"] * 4, np.zeros(4, complex)):
         with pytest.raises(InvalidInput, match="labels"):
             gram_total(mechanism(2, 2), np.zeros((4, 2)), labels)
-    for intercept in (-0.1, 1.0, math.nan):
+    for intercept in (-0.1, 1.0, math.nan, "0.2", None):
         with pytest.raises(InvalidInput, match="intercept"):
             gram_total(mechanism(2), np.zeros((4, 1)), intercept=intercept)
 

@@ -148,6 +148,28 @@ def test_long_rows_reach_the_bound_up_to_the_margin(columns: int) -> None:
         assert math.sqrt(square) >= math.sqrt(scale.most) * (1 - margin) - math.sqrt(columns)
 
 
+@pytest.mark.parametrize("row_norm", [1.7, 6.0, 0.3, 11.0, 1e-309, 1e301])
+@pytest.mark.parametrize("square", [Fraction(4**20), Fraction(4**17, 3)])
+def test_what_is_just_below_a_step_is_not_rounded_up_to_it(
+    row_norm: float, square: Fraction
+) -> None:
+    scale = GridScale(square, 0.2, row_norm)
+    room = square * (1 - Fraction(0.2)) / Fraction(row_norm) ** 2
+    steps = [*range(1, 60), 1000, 12_345, 50_001, math.isqrt(scale.most)]
+    # The largest float below each step, and the next one: f x < n, and f x >= n.
+    below = []
+    for step in steps:
+        x = math.sqrt(Fraction(step**2) / (square * (1 - Fraction(0.2)))) * row_norm
+        while Fraction(x) ** 2 * room >= step**2:
+            x = math.nextafter(x, 0.0)
+        while Fraction(math.nextafter(x, math.inf)) ** 2 * room < step**2:
+            x = math.nextafter(x, math.inf)
+        below.append(x)
+    on_grid, shortened = dense_rows(scale, np.array(below)[:, None])
+    assert shortened == 0
+    assert on_grid[:, 0].tolist() == [step - 1 for step in steps]
+
+
 def test_a_row_is_the_same_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     rows = rng.normal(size=(400, 37)) * rng.uniform(0.01, 3.0, (400, 1))

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import gram_rows
+from privplan.accountant.mechanisms.gram_grid import grid_rows
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import MAX_DIMENSION
 
@@ -68,6 +69,7 @@ def test_odd_storage_counts_as_the_numbers_it_stands_for() -> None:
     expected = gram_total(release, np.array([[0, 0.5, 0, 0.5], [0] * 4, [0, 0, math.nan, 0]]))
     for given in (twice, sparse.coo_array((values, (rows, columns)), shape=(3, 4))):
         np.testing.assert_array_equal(gram_total(release, given).total, expected.total)
+    grid_rows(release, twice)
     np.testing.assert_array_equal(twice.data, before)
     zeros = sparse.csr_array((np.zeros(2), ([0, 1], [1, 2])), shape=(3, 4))
     assert not gram_total(release, zeros).total.any()
