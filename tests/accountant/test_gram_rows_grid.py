@@ -59,17 +59,19 @@ def check(scale: GridScale, row: np.ndarray, on_grid: np.ndarray) -> None:
         assert not any(integers[: len(row)])
         return
     room = scale.square * (1 - Fraction(scale.intercept))
-    within = size_square(row) <= Fraction(scale.row_norm) ** 2
-    most = room if within else Fraction(scale.most)
-    longest = Fraction(scale.row_norm) ** 2 if within else size_square(row)
+    most, longest = room, Fraction(scale.row_norm) ** 2
     slack = Fraction(2) ** -50
-    if not within:
+    # A row that is a little longer may fit after truncation; what is shortened is longer.
+    shortened = dense_rows(scale, row[None, :])[1]
+    if shortened:
+        assert size_square(row) > longest
+        most, longest = Fraction(scale.most), size_square(row)
         slack = Fraction(2) ** (1 - (62 - len(row).bit_length()) // 2) * (len(row) + 1)
     for x, z in zip(map(Fraction, row.tolist()), integers, strict=False):
         # No coordinate is moved outwards, and none inwards by more than a step and the margin.
         assert x * z >= 0
         assert z * z * longest <= most * x * x
-        if scale.most and (within or z):
+        if scale.most and (not shortened or z):
             assert (abs(z) + 1) ** 2 * longest > most * x * x * (1 - slack) ** 2
 
 
