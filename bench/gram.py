@@ -152,7 +152,7 @@ def _highest_memory() -> float:
 
 def _exact(release: Any, features: Any, total: Any) -> bool:
     """Return whether sums of some columns are those of 64-bit integers, which do not overflow."""
-    from privplan.accountant.mechanisms.gram_grid import grid_rows
+    from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 
     d = release.gram.dimension
     columns = np.r_[np.linspace(0, d - 2, 8).astype(int), d - 1]

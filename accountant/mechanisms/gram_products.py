@@ -25,7 +25,7 @@ from scipy.linalg.blas import dsyrk
 
 from ..arrays import FloatArray, IntArray
 from ..sensitivity.gram import GramBound
-from .gram_grid import EXACT, IntegerRows, is_sparse
+from .gram_row_grid import EXACT, IntegerRows, is_sparse
 
 
 def exact_rows(square: int, label_scale: int) -> int:

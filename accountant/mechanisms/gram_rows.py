@@ -1,7 +1,7 @@
 """The exact sum that one silo adds to a Gram release, from its rows as they lie.
 
 Rows are read block by block, each block as one slice, so that they may lie in a file: put on the
-grid (`gram_grid`), and multiplied (`gram_products`).  What is kept, clipped and summed of a unit
+grid (`gram_row_grid`), and multiplied (`gram_products`).  What is kept, clipped and summed of a unit
 depends on its rows in this silo alone.  Nothing here refuses for what rows or labels say: what is
 no number counts as zero, and a label that is none of the classes counts as no label.
 """
@@ -20,9 +20,9 @@ from .. import validate
 from ..arrays import BoolArray, IntArray
 from ..errors import InvalidInput
 from .clip import numbers
-from .gram_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
 from .gram_noise import NoisyGram
 from .gram_products import GramProducts, exact_rows
+from .gram_row_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
 
 _DENSE_BLOCK: Final = 2**19
 """Numbers in a block of rows, which stands in memory as float64."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from privplan.accountant.mechanisms.gram_grid import grid_rows
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.sensitivity.gram import GramBound
 
 

@@ -13,14 +13,14 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.mechanisms import gram_grid
-from privplan.accountant.mechanisms.gram_grid import (
+from privplan.accountant.mechanisms import gram_row_grid
+from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms.gram_row_grid import (
     GridScale,
     dense_rows,
     grid_rows,
     sparse_rows,
 )
-from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.sensitivity.gram import MAX_DIMENSION, GramBound
 
 MAX = float(np.finfo(np.float64).max)
@@ -181,7 +181,7 @@ def test_a_row_is_the_same_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -
     order = rng.permutation(400)
     np.testing.assert_array_equal(dense_rows(scale, rows[order])[0], together[order])
     np.testing.assert_array_equal(dense_rows(scale, np.asfortranarray(rows))[0], together)
-    monkeypatch.setattr(gram_grid, "_CACHED_NUMBERS", 37 * 5)
+    monkeypatch.setattr(gram_row_grid, "_CACHED_NUMBERS", 37 * 5)
     np.testing.assert_array_equal(dense_rows(scale, rows)[0], together)
     for index in range(0, 400, 7):
         unaligned = np.frombuffer(b"x" * 3 + rows[index].tobytes(), np.uint8)[3:].view(np.float64)

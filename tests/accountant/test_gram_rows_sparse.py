@@ -12,7 +12,7 @@ from scipy import sparse
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import gram_rows
-from privplan.accountant.mechanisms.gram_grid import grid_rows
+from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import MAX_DIMENSION
 
