@@ -26,6 +26,7 @@ def main() -> None:
     import calibration
     import canaries
     import durations
+    import gram
     import grouping
     import log
     import membership
@@ -62,6 +63,7 @@ def main() -> None:
         *secagg.show(console, quick),
         *shares.show(console),
         *weighting.show(console, quick),
+        *gram.show(console),
         *canaries.show(console, quick),
         *membership.show(console),
         *startup.show(console, person, quick),
