@@ -2,8 +2,8 @@
 
 Rows are read block by block, each block as one slice, so that they may lie in a file: put on the
 grid (`gram_row_grid`), and multiplied (`gram_products`).  What is kept, clipped and summed of a
-unit depends on its rows in this silo alone.  Nothing here refuses for what rows or labels say: what is
-no number counts as zero, and a label that is none of the classes counts as no label.
+unit depends on its rows in this silo alone.  Nothing here refuses for what rows or labels say: what
+is no number counts as zero, and a label that is none of the classes counts as no label.
 """
 
 from __future__ import annotations
