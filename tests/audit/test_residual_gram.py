@@ -289,6 +289,12 @@ def test_laplace_noise_of_other_terms_has_no_residual_test(tmp_path: Path) -> No
         residual_tier(tmp_path / "run")
 
 
+def test_laplace_noise_is_seldom_zero_as_bounded() -> None:
+    for steps in (2.0, 100.0, 4096.0):
+        assert -np.expm1(-0.5 / steps) <= p_values.zero_probability(steps, 1.0, "laplace")
+        assert p_values.zero_probability(steps, 1.0) < -np.expm1(-0.5 / steps)
+
+
 def test_a_coarser_grid_takes_more_off_the_distance() -> None:
     assert p_values.grid_distance(2.5, 2.5 / 2**20) == p_values.GRID_DISTANCE
     for steps in (2.0**12, 5000.0):
