@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.records import Reach, Sampling, Security
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
@@ -17,7 +19,7 @@ from privplan.fl.log import append_post_processing
 
 from .forging import Line, each, forged
 from .grams import gram, gram_log, noisy
-from .ledgers import written
+from .ledgers import also, audited, intents, masks, opening, upper, weighing, written
 
 HONEST: dict[str, Callable[[], Any]] = {
     "plain": lambda: gram_log(noisy()),
@@ -139,3 +141,48 @@ def test_an_edit_is_found_behind_what_was_computed_later(tmp_path: Path) -> None
     report = audit_budget(folder)
     assert report.derived == 1
     assert not report.ok
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_strange_protocols_and_reaches_never_raise_and_never_gain(seed: int) -> None:
+    """Aggregation, protocol, sample and reaches at random: the model's number does not fall."""
+    rng = np.random.default_rng(seed)
+    records = gram_log(noisy(unit="user", rows=2))
+    honest = upper(records)
+
+    def drawn(*options: Any) -> Any:
+        return options[int(rng.integers(len(options)))]
+
+    def reach() -> Reach:
+        return Reach(
+            drawn("sum", "each", "sum-less-own", "shuffled", "one-share", "nothing"),
+            holds=drawn("nothing", "part", "weights"),
+            colluders=drawn(0, 1, 4, 9),
+            dropouts=drawn(0, 1, 5),
+            knows_sample=drawn(False, True),
+            also=drawn((), ("sizes",), ("identities", "index-sets")),
+            users=drawn(None, 100),
+            dimensions=drawn(None, 39),
+            chosen=drawn(None, 3),
+        )
+
+    named = ("model", "server", "silo", "silo-with-records", "peer", "analyzer", "server+2")
+    changes = also(
+        opening(
+            aggregation=drawn("plain", "masked", "private-weighting", "shares", "shuffle"),
+            security=drawn(
+                None,
+                masks(5, 4, 1),
+                weighing(5),
+                Security("additive-shares", 5, 5, ring_bits=64),
+                Security("shuffler", 100, 100, key_bits=256),
+            ),
+        ),
+        intents(
+            reaches=drawn(None, {name: reach() for name in named if rng.random() < 0.5}),
+            sampling=drawn(
+                Sampling(), Sampling("poisson", "user", 0.1, "server"), Sampling("shuffled", "user")
+            ),
+        ),
+    )
+    assert audited(changes(records)).total.upper >= honest * (1 - 1e-12)
