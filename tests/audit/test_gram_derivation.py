@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant import events as ev
+from privplan.accountant.mechanisms import gram_noise
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.records import Reach, RoundIntent, RunOpen, Sampling
@@ -17,6 +18,7 @@ from privplan.audit.derivation.attained_event import attained_event
 from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
+from privplan.audit.ledger import gram_facts
 from privplan.audit.ledger.entries import SpentIntent
 from privplan.audit.ledger.gram_facts import least_attained, moved_by_unit
 from privplan.fl.observers.reaches import reaches_of
@@ -476,3 +478,12 @@ def test_hostile_facts_never_raise_and_never_gain(seed: int) -> None:
 def test_the_mechanism_promises_its_multiplier() -> None:
     assert noisy().event("add-remove") == ev.Gaussian(SIGMA)
     assert isinstance(gram_log(noisy())[1], RoundIntent)
+
+
+def test_bits_are_those_that_the_mechanism_takes() -> None:
+    assert (gram_facts.MIN_BITS, gram_facts.MAX_BITS) == (gram_noise.MIN_BITS, gram_noise.MAX_BITS)
+    for changes in ({}, {"classes": 0}, {"classes": 1, "label_weight": 9.0}, {"classes": 500}):
+        mechanism = NoisyGram(gram=gram(**changes), std=40.0, bits=14)
+        stated = mechanism.contribution.gram
+        assert stated is not None
+        assert gram_facts.least_grid(stated) == mechanism.grid
