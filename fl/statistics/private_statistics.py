@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
 PHASE: Final = "release"
 
-SEEDED: Final = (
-    "The noise comes from a seed, so that it can be repeated: it protects nobody from those who "
-    "know the seed."
-)
-
 
 class PrivateStatistics:
     """X^T X and X^T Y, released once with noise; every fit from them is free.
@@ -137,12 +132,7 @@ class PrivateStatistics:
     @property
     def guarantee_(self) -> Guarantee:
         """What is proven of the last release alone, for one unit before its observer."""
-        proven = self.released.guarantee
-        if not self._seeded:
-            return proven
-        from dataclasses import replace
-
-        return replace(proven, warnings=(*proven.warnings, SEEDED))
+        return self.released.guarantee
 
     @property
     def cost(self) -> str:
@@ -200,6 +190,7 @@ class PrivateStatistics:
             classes=terms.labels,
             label_range=terms.label_range,
             observer=release.observer,
+            seeded=self._seeded,
         )
         self.costs = FitCosts(releases=number)
         _warn_beyond(self._released, terms.most_rows)
@@ -212,11 +203,7 @@ class PrivateStatistics:
         What `ReleasedStatistics.load` has read, say.
         """
         statistics = cls.__new__(cls)
-        statistics.terms = None
-        statistics.odometer = None
-        statistics.costs = FitCosts(releases=1)
-        statistics._released = released
-        statistics._seeded = False
+        statistics.__setstate__({"costs": FitCosts(releases=1), "_released": released})
         return statistics
 
     @classmethod
@@ -225,11 +212,9 @@ class PrivateStatistics:
 
         Raises `InvalidInput` for a folder without such a run.
         """
-        from .finished_run import fit_recorder, statistics_of_run
+        from .finished_run import statistics_of_run
 
-        statistics = cls.from_released(statistics_of_run(folder))
-        statistics.costs = FitCosts(releases=1, record=fit_recorder(folder))
-        return statistics
+        return cls.from_released(statistics_of_run(folder))
 
     @property
     def _terms(self) -> PublicTerms:
@@ -254,6 +239,19 @@ class PrivateStatistics:
                 )
             self._gate = Gate(self.odometer, self._recorder or _Records(), self._streams)
         return self._gate
+
+    def __sklearn_clone__(self) -> PrivateStatistics:
+        # A clone of an estimator fits from the same release: a second one would cost again.
+        return self
+
+    def __getstate__(self) -> dict[str, object]:
+        # Without streams and budget: a copy fits, and cannot release.
+        return {"costs": FitCosts(self.costs.releases), "_released": self._released}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.terms = None
+        self.odometer = None
+        self.__dict__.update(state)
 
     def __repr__(self) -> str:
         return f"PrivateStatistics({self._released!r})"

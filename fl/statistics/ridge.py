@@ -113,10 +113,10 @@ def _weights(
         # Released counts: noise may leave a class with none, which then counts as one row.
         counts = np.maximum(members[-1] / released.constant, 1.0)
         return np.asarray(counts.sum() / (len(counts) * counts))
-    if not isinstance(class_weight, Mapping) or set(class_weight) != set(released.classes):
+    if not isinstance(class_weight, Mapping) or set(class_weight) - set(released.classes):
         raise InvalidInput(
-            "`class_weight` must be 'balanced', or a weight for each class.",
-            next_step=f"Give weights for the {released.bound.classes} classes.",
+            "`class_weight` must be 'balanced', or weights of classes that were stated.",
+            next_step=f"Give weights for the {released.bound.classes} classes; others count 1.",
         )
-    given = [class_weight[label] for label in released.classes]
+    given = [class_weight.get(label, 1.0) for label in released.classes]
     return np.array([validate.positive(class_weight=weight) for weight in given])

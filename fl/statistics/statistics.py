@@ -15,7 +15,7 @@ import io
 import json
 import math
 import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "privplan-statistics/1"
 
+SEEDED: Final = "The noise was drawn from a seed: whoever knows the seed knows the noise."
+"""What a guarantee says beside it where noise can be repeated."""
+
 MAX_FILE_BYTES: Final = 2**33
 """Most bytes that are read as statistics."""
 
@@ -54,6 +57,7 @@ class ReleasedStatistics:
     - `row_norm` R, `intercept` v in [0, 1), `bits` of the grid.
     - `classes`: the c labels in their order; `label_range`: the numbers that stand as -1 and 1.
     - `event`: what `observer` saw, for one `unit` under `neighbours`; `delta`: where it is read.
+    - `seeded`: whether the noise can be repeated, and so protects nobody.
 
     Raises `InvalidInput` for arrays that do not fit together, or are not finite.
     """
@@ -74,6 +78,7 @@ class ReleasedStatistics:
     unit: str = "record"
     neighbours: str = "add-remove"
     observer: str = "model"
+    seeded: bool = False
 
     def __post_init__(self) -> None:
         dimension, classes = self.bound.dimension, self.bound.classes
@@ -104,6 +109,7 @@ class ReleasedStatistics:
         classes: tuple[Label, ...] = (),
         label_range: tuple[float, float] | None = None,
         observer: str = "model",
+        seeded: bool = False,
     ) -> ReleasedStatistics:
         """Return the statistics in a released vector (values,), as `NoisyGram.units` lays it out.
 
@@ -141,6 +147,7 @@ class ReleasedStatistics:
             unit=mechanism.unit,
             neighbours=neighbours,
             observer=observer,
+            seeded=seeded,
         )
 
     @property
@@ -151,7 +158,8 @@ class ReleasedStatistics:
     @cached_property
     def guarantee(self) -> Guarantee:
         """What is proven of the release: of its event, for its unit, before its observer."""
-        return guarantee_of(self.event, self.delta, self.neighbours, self.unit, self.observer)
+        proven = guarantee_of(self.event, self.delta, self.neighbours, self.unit, self.observer)
+        return replace(proven, warnings=(*proven.warnings, SEEDED)) if self.seeded else proven
 
     @cached_property
     def total(self) -> FloatArray:
@@ -299,6 +307,7 @@ _PLAIN: Final = (
     "unit",
     "neighbours",
     "observer",
+    "seeded",
 )
 """Fields that JSON has as they are."""
 
