@@ -15,14 +15,14 @@ import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import Unsupported
-from .ridge import RIDGE, ClassWeight, ridge_weights
+from .ridge import RIDGE, ClassWeight, Ridge, ridge_weights
 from .statistics import ReleasedStatistics
 
 
 def logistic_weights(
     released: ReleasedStatistics,
     *,
-    ridge: float = RIDGE,
+    ridge: Ridge = RIDGE,
     components: int = 0,
     class_weight: ClassWeight = None,
 ) -> FloatArray:

@@ -24,19 +24,22 @@ def repaired(gram: FloatArray, floor: float) -> FloatArray:
     return np.asarray((vectors * (np.maximum(values, 0.0) + floor)) @ vectors.T)
 
 
-def solve(gram: FloatArray, sums: FloatArray, floor: float) -> FloatArray:
-    """Return the repaired inverse of `gram` (d, d) times `sums` (d, m); never an error.
+def solve(gram: FloatArray, sums: FloatArray, *floors: float) -> list[FloatArray]:
+    """Return, for each floor, the repaired inverse of `gram` (d, d) times `sums` (d, m).
 
-    Where an eigenvalue is 0, and the floor too, the solution has no part in that direction.
+    Never an error: where an eigenvalue is 0, and the floor too, the solution has no part in that
+    direction.
 
-    >>> solve(np.diag([3.0, -2.0]), np.ones((2, 1)), 1.0).ravel().tolist()
-    [0.25, 1.0]
-    >>> solve(np.diag([4.0, -2.0]), np.ones((2, 1)), 0.0).ravel().tolist()
-    [0.25, 0.0]
+    >>> [found.ravel().tolist() for found in solve(np.diag([4.0, -2.0]), np.ones((2, 1)), 1.0, 0.0)]
+    [[0.2, 1.0], [0.25, 0.0]]
     """
     values, vectors = np.linalg.eigh(gram)
+    along = vectors.T @ sums
+    return [np.asarray(vectors @ (_inverse(values, floor)[:, None] * along)) for floor in floors]
+
+
+def _inverse(values: FloatArray, floor: float) -> FloatArray:
     raised = np.maximum(values, 0.0) + floor
     # What float64 has lost of the largest eigenvalue is no eigenvalue.
     least = raised.max(initial=0.0) * len(raised) * np.finfo(np.float64).eps
-    inverse = np.divide(1.0, raised, out=np.zeros_like(raised), where=raised > least)
-    return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ sums)))
+    return np.divide(1.0, raised, out=np.zeros_like(raised), where=raised > least)

@@ -10,6 +10,7 @@ X^T Y C are known for every matrix C (c, m).  All of it is post-processing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -18,40 +19,83 @@ from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
 from .components import projection
+from .noise_split import MULTIPLES, best, correlation, split
 from .repair import solve
 from .statistics import Label, ReleasedStatistics
 
-RIDGE: Final = 1.0
-"""The default multiple of the noise's spectral norm."""
+Ridge: TypeAlias = float | Literal["auto"]
+"""A multiple of the noise's spectral norm; `auto`: chosen from released values (`noise_split`)."""
+
+RIDGE: Final[Ridge] = "auto"
 
 ClassWeight: TypeAlias = Literal["balanced"] | Mapping[Label, float] | None
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What is regressed on what: public settings of a fit, which cost nothing.
+
+    - `components`: inside the first so many principal components; 0 for all features.
+    - `class_weight`: by class, or `balanced`; needs a Gram matrix for each class.
+    - `coding` (c, m): what each class stands as; None for centred one-hot, or for numbers.
+    """
+
+    components: int = 0
+    class_weight: ClassWeight = None
+    coding: FloatArray | None = None
+
+    def sums(self, released: ReleasedStatistics) -> tuple[FloatArray, FloatArray]:
+        """Return the Gram matrix (d, d) and the label sums (d, m) of the regression."""
+        gram, sums = weighted_sums(released, self.class_weight)
+        if self.coding is not None:
+            sums = coded_sums(released, sums, gram, self.coding)
+        return gram, sums
+
+    def weights(self, released: ReleasedStatistics, *multiples: float) -> list[FloatArray]:
+        """Return the weights (d, m) for each multiple of the noise's spectral norm."""
+        gram, sums = self.sums(released)
+        if not self.components:
+            norm = released.noise_norm()
+            return solve(gram, sums, *(multiple * norm for multiple in multiples))
+        basis = projection(released, self.components)
+        norm = released.noise_norm(basis.shape[1])
+        inside = solve(
+            basis.T @ gram @ basis, basis.T @ sums, *(multiple * norm for multiple in multiples)
+        )
+        return [np.asarray(basis @ weights) for weights in inside]
+
+    def best_multiple(self, released: ReleasedStatistics) -> float:
+        """Return the multiple that `noise_split` chooses."""
+        marks = []
+        for first, second in split(released):
+            sums = self.sums(second)[1]
+            fits = self.weights(first, *MULTIPLES)
+            marks.append([correlation(weights, second, sums) for weights in fits])
+        return best(np.array(marks))
 
 
 def ridge_weights(
     released: ReleasedStatistics,
     *,
-    ridge: float = RIDGE,
+    ridge: Ridge = RIDGE,
     components: int = 0,
     class_weight: ClassWeight = None,
     coding: FloatArray | None = None,
 ) -> FloatArray:
     """Return the weights W (d, c), or (d, m) under a coding (c, m); never an error for its values.
 
-    - `ridge`: the floor of the eigenvalues, in spectral norms of the noise; 0 or above.
-    - `components`: fit inside the first so many principal components; 0 for all features.
-    - `class_weight`: by class, or `balanced`; needs a Gram matrix for each class.
+    - `ridge`: the floor of the eigenvalues, in spectral norms of the noise, 0 or above; `auto`
+      chooses it from what was released.
+    - the rest: as `Regression` has it.
 
     Raises `InvalidInput` for values out of range, `Unsupported` for what was not released.
     """
-    multiple = validate.non_negative(ridge=ridge)
-    gram, sums = weighted_sums(released, class_weight)
-    if coding is not None:
-        sums = coded_sums(released, sums, gram, coding)
-    if not components:
-        return solve(gram, sums, multiple * released.noise_norm())
-    basis = projection(released, components)
-    floor = multiple * released.noise_norm(basis.shape[1])
-    return np.asarray(basis @ solve(basis.T @ gram @ basis, basis.T @ sums, floor))
+    regression = Regression(components, class_weight, coding)
+    if ridge == "auto":
+        multiple = regression.best_multiple(released)
+    else:
+        multiple = validate.non_negative(ridge=ridge)
+    return regression.weights(released, multiple)[0]
 
 
 def coded_sums(

@@ -181,6 +181,12 @@ class ReleasedStatistics:
             return self.std * math.sqrt(2.0 * self.shares)
         return self.std / math.sqrt(2.0)
 
+    @property
+    def label_deviation(self) -> float:
+        """The deviation of the noise on one label sum: std / a, or Laplace's, over a."""
+        wide = self.noise_deviation * (1.0 if self.family == "laplace" else math.sqrt(2.0))
+        return wide / self.bound.label_weight
+
     def noise_norm(self, dimension: int | None = None) -> float:
         """Return about the spectral norm of the noise of `total`: 2 sqrt(d) x its deviation.
 

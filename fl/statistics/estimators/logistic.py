@@ -13,7 +13,7 @@ from ....accountant.arrays import FloatArray
 from ....accountant.odometer import Odometer
 from ..logistic import classes_of, logistic_weights, probabilities
 from ..private_statistics import PrivateStatistics
-from ..ridge import RIDGE, ClassWeight
+from ..ridge import RIDGE, ClassWeight, Ridge
 from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
 
@@ -39,7 +39,7 @@ class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc
         self,
         statistics: PrivateStatistics | None = None,
         *,
-        ridge: float = RIDGE,
+        ridge: Ridge = RIDGE,
         components: int = 0,
         class_weight: ClassWeight = None,
         row_norm: float | None = None,

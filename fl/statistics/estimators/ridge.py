@@ -14,7 +14,7 @@ from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ....accountant.odometer import Odometer
 from ..private_statistics import PrivateStatistics
-from ..ridge import RIDGE, ridge_weights
+from ..ridge import RIDGE, Ridge, ridge_weights
 from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
 
@@ -44,7 +44,7 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
         self,
         statistics: PrivateStatistics | None = None,
         *,
-        ridge: float = RIDGE,
+        ridge: Ridge = RIDGE,
         components: int = 0,
         coding: ArrayLike | None = None,
         row_norm: float | None = None,
