@@ -1,4 +1,4 @@
-"""What is refused at the door: before the intent, by field and range, and without showing values."""
+"""What is refused at the door: before the intent, by field and range, with no values."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_rows_are_refused_before_the_intent_and_nothing_of_them_is_shown(
 def test_an_epsilon_that_no_noise_reaches_is_refused_before_the_intent() -> None:
     recorder = Memory()
     with pytest.raises((TargetUnreachable, InvalidInput)):
-        statistics(recorder=recorder, epsilon=1e-12).release(FEATURES, LABELS)
+        statistics(recorder=recorder, epsilon=1e-12, delta=1e-14).release(FEATURES, LABELS)
     assert recorder.lines == []
 
 

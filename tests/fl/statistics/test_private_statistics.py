@@ -102,7 +102,7 @@ def test_however_silos_are_summed_the_release_is_the_same_to_the_last_bit() -> N
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3])
+@pytest.mark.parametrize("epsilon", [0.3, 7.3])
 @pytest.mark.parametrize(
     "unit",
     [{}, {"rows_per_user": 6}, {"silo_rows": 5}, {"by_class": True}, {"label_weight": 3.0}],
@@ -221,16 +221,16 @@ def test_what_was_clipped_is_sealed_and_nowhere_else() -> None:
 
 
 def test_a_user_moves_the_sum_by_no_more_rows_than_are_kept() -> None:
-    """With all rows of one user, and noise that is negligible, the released count is the cap."""
-    made = statistics(rows_per_user=6, silos=4, epsilon=1e9, delta=0.5)
+    """With all rows of one user, and hardly any noise, the released count is the cap."""
+    made = statistics(rows_per_user=6, silos=4, epsilon=1e4)
     made.release(FEATURES, LABELS, silo=SILOS, user=np.zeros(600, int))
-    assert made.released.count == pytest.approx(6, abs=0.01)
+    assert made.released.count == pytest.approx(6, abs=0.5)
 
 
 def test_a_silo_keeps_no_more_rows_than_its_cap() -> None:
-    made = statistics(silo_rows=7, silos=4, epsilon=1e9, delta=0.5)
+    made = statistics(silo_rows=7, silos=4, epsilon=1e4)
     made.release(FEATURES, LABELS, silo=SILOS)
-    assert made.released.count == pytest.approx(28, abs=0.01)
+    assert made.released.count == pytest.approx(28, abs=0.5)
 
 
 def test_rows_that_are_mapped_from_a_file_are_released_as_they_are(tmp_path: Path) -> None:
