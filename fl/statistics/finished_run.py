@@ -29,7 +29,7 @@ def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
     system `statistics`.
     """
     path = folder_at(folder)
-    opened, intent, release = _records(path)
+    opened, intent, release, _ = _records(path)
     checkpoint = Checkpoint.read(path / MODEL_FILE)
     if release.model_out != model_digest(checkpoint.parameters):
         raise InvalidInput(
@@ -58,13 +58,27 @@ def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
     )
 
 
+def fit_recorder(
+    folder: str | Path, key: Ed25519PrivateKey | None = None
+) -> Callable[[str, dict[str, str], str], object]:
+    """Return what adds a later fit to the log of a run: its name, settings and digest.
+
+    `key` is that of a signed log.
+    """
+    path = folder_at(folder)
+    of = _records(path)[-1]
+    return lambda what, settings, digest: append_post_processing(
+        path, of, what, settings, digest, key=key
+    )
+
+
 def _records(
     folder: Path,
-) -> tuple[records.RunOpen, records.RoundIntent, records.RoundRelease]:
-    """Return the first line of a log, and the release of its Gram matrix with its intent."""
+) -> tuple[records.RunOpen, records.RoundIntent, records.RoundRelease, int]:
+    """Return the first line of a log, the release of its Gram matrix, its intent, and its `seq`."""
     opened: records.RunOpen | None = None
     intents: dict[int, records.RoundIntent] = {}
-    released: tuple[records.RoundIntent, records.RoundRelease] | None = None
+    released: tuple[records.RoundIntent, records.RoundRelease, int] | None = None
     for line in read(folder):
         record = line.record
         if isinstance(record, records.RunOpen):
@@ -74,7 +88,7 @@ def _records(
         elif isinstance(record, records.RoundRelease) and record.model_out is not None:
             intent = intents[record.intent]
             if intent.contribution.gram is not None:
-                released = intent, record
+                released = intent, record, line.seq
     if opened is None or opened.system != SYSTEM or released is None:
         raise InvalidInput(
             f"No statistics were released by a run in {folder}.",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import counted
 from .statistics import ReleasedStatistics
 
@@ -13,17 +17,20 @@ from .statistics import ReleasedStatistics
 class FitCosts:
     """The fits that were made from the last of `releases` releases; `record` is told of each.
 
-    `record` takes the name of a fit and its public settings.
+    `record` takes the name of a fit, its public settings and the SHA-256 of its result.
     """
 
     releases: int = 0
-    record: Callable[[str, dict[str, str]], None] | None = None
+    record: Callable[[str, dict[str, str], str], object] | None = None
     fits: list[str] = field(default_factory=list)
 
-    def fit(self, name: str, settings: dict[str, str], released: ReleasedStatistics) -> str:
-        """Note a fit, and return what it cost, in a sentence."""
+    def fit(
+        self, name: str, settings: dict[str, str], result: FloatArray, released: ReleasedStatistics
+    ) -> str:
+        """Note a fit and its result, and return what it cost, in a sentence."""
         if self.record is not None:
-            self.record(name, settings)
+            digest = hashlib.sha256(np.ascontiguousarray(result, "<f8").tobytes()).hexdigest()
+            self.record(name, settings, digest)
         self.fits.append(name)
         if len(self.fits) == 1:
             return f"{name} is computed from {self._release(released)}; the fit itself is free."

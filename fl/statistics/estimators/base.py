@@ -64,8 +64,8 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         released = self.statistics_.released
         self.n_features_in_ = released.features
         settings = {name: repr(value) for name, value in self._fit_settings().items()}
-        self._compute(released)
-        self.cost_ = self.statistics_.costs.fit(type(self).__name__, settings, released)
+        result = self._compute(released)
+        self.cost_ = self.statistics_.costs.fit(type(self).__name__, settings, result, released)
         return self
 
     def _release(self, features: Any, labels: Any, user: Any) -> None:
@@ -101,8 +101,8 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the settings of the fit, which are public and cost nothing."""
         return {}
 
-    def _compute(self, released: ReleasedStatistics) -> None:
-        """Fit; a function of released values and public settings alone."""
+    def _compute(self, released: ReleasedStatistics) -> FloatArray:
+        """Fit, and return what was computed: a function of released values and public settings."""
         raise NotImplementedError
 
     def _rows(self, features: Any) -> FloatArray:

@@ -105,7 +105,7 @@ class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc
         settings = {"ridge": self.ridge, "components": self.components}
         return {**settings, "class_weight": self.class_weight}
 
-    def _compute(self, released: ReleasedStatistics) -> None:
+    def _compute(self, released: ReleasedStatistics) -> FloatArray:
         self._weights = logistic_weights(
             released,
             ridge=self.ridge,
@@ -118,3 +118,4 @@ class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc
         if len(self.classes_) == 2:
             slopes, constants = slopes[1:] - slopes[:1], constants[1:] - constants[:1]
         self.coef_, self.intercept_ = slopes, constants
+        return self._weights

@@ -79,10 +79,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasingEst
     def _fit_settings(self) -> dict[str, Any]:
         return {"n_components": self.n_components}
 
-    def _compute(self, released: ReleasedStatistics) -> None:
-        found = principal_components(released, self.n_components or 0)
+    def _compute(self, released: ReleasedStatistics) -> FloatArray:
+        principal = principal_components(released, self.n_components or 0)
         rows = max(released.count, 1.0) if released.intercept else 1.0
-        self.components_ = found.directions
-        self.explained_variance_ = found.squares / rows
-        self.explained_variance_ratio_ = found.ratio
-        self.n_components_ = len(found.directions)
+        self.components_ = principal.directions
+        self.explained_variance_ = principal.squares / rows
+        self.explained_variance_ratio_ = principal.ratio
+        self.n_components_ = len(principal.directions)
+        return principal.directions

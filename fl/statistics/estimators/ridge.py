@@ -99,9 +99,10 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
         return {"label_range": self.label_range, "classes": self.classes}
 
     def _fit_settings(self) -> dict[str, Any]:
-        return {"ridge": self.ridge, "components": self.components, "coding": self.coding}
+        coding = None if self.coding is None else np.asarray(self.coding).tolist()
+        return {"ridge": self.ridge, "components": self.components, "coding": coding}
 
-    def _compute(self, released: ReleasedStatistics) -> None:
+    def _compute(self, released: ReleasedStatistics) -> FloatArray:
         self._weights = ridge_weights(
             released, ridge=self.ridge, components=self.components, coding=self._codes(released)
         )
@@ -115,6 +116,7 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = slopes[:, 0], float(constants[0])
         else:
             self.coef_, self.intercept_ = slopes.T, constants
+        return self._weights
 
     def _codes(self, released: ReleasedStatistics) -> FloatArray | None:
         """Return what each class stands as, (c, m); None for labels that are numbers."""
