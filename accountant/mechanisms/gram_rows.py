@@ -1,37 +1,58 @@
-"""Rows of records on the grid of a Gram matrix, and their exact products: integers throughout.
+"""The exact sum that one silo adds to a Gram release, from its rows as they lie.
 
-    x  ->  q = trunc(2^b rho (sqrt(1 - v) clip_R(x) / R, sqrt(v))),      rho = sqrt(T / k)
-
-v is the share of the norm that a public constant, the intercept, has.  |q|^2 <= 4^b T / k holds
-between integers (`clip.clipped`, and integer square roots for both limits).  Products of blocks of
-2^13 rows are sums of integers below 2^53, so float64 has them exactly, in whatever order a library
-adds; blocks are added as 64-bit integers, modulo 2^64 (`gram_noise`, overflow).
+Rows are read block by block, each block as one slice, so that they may lie in a file: put on the
+grid (`gram_grid`), and multiplied (`gram_products`).  What is kept, clipped and summed of a unit
+depends on its rows in this silo alone.  Nothing here refuses for what rows or labels say: what is
+no number counts as zero, and a label that is none of the classes counts as no label.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from ..arrays import FloatArray, IntArray
-from .clip import clipped
+from .. import validate
+from ..arrays import BoolArray, IntArray
+from ..errors import InvalidInput
+from .clip import numbers
+from .gram_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
 from .gram_noise import NoisyGram
+from .gram_products import GramProducts, exact_rows
 
-BLOCK_ROWS: Final = 2**13
-"""Rows whose products are added in float64: 2^13 2^20 2^20 = 2^53."""
+_DENSE_BLOCK: Final = 2**19
+"""Numbers in a block of rows, which stands in memory as float64."""
+
+_LEAST_ROWS: Final = 512
+"""With fewer rows in a block, adding a matrix would take as long as multiplying."""
+
+_SPARSE_BLOCK: Final = 2**20
+"""Products in a block of sparse rows: as many numbers may stand in its matrix."""
+
+
+class RowSlices(Protocol):
+    """A table from which slices of rows are read: an array, a memory-mapped file, a data set."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: slice, /) -> Any: ...
+
+
+Features: TypeAlias = RowSlices | sparse.spmatrix | sparse.sparray[Any, Any]
+"""Rows (n, p) in raw units; a sparse matrix stays sparse."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GramTotal:
-    """The exact sum of one silo, (values,) int64, and facts for the sealed sidecar alone.
+    """The exact sum of one silo, (values,) int64, and counts for the sealed sidecar alone.
 
-    `rows` were there, of which `clipped` were longer than the row norm and `dropped` lay beyond
-    the cap on the rows of their unit.
+    `rows` were there, of which `dropped` lay beyond the cap on the rows of their unit; of the
+    others `clipped` were shortened, being longer than the row norm or no numbers.
     """
 
     total: IntArray
@@ -42,89 +63,155 @@ class GramTotal:
 
 def gram_total(
     mechanism: NoisyGram,
-    features: FloatArray,
-    labels: IntArray | FloatArray | None = None,
+    features: Features,
+    labels: ArrayLike | None = None,
     *,
     intercept: float = 0.0,
-    units: IntArray | None = None,
+    units: ArrayLike | None = None,
     most_rows: int | None = None,
 ) -> GramTotal:
     """Return the sum of x x^T and x y^T over the rows of one silo, in steps of the grid.
 
-    - `features`: (n, p) in raw units; d is p, and one more with an `intercept`.
-    - `labels`: (n,) classes from 0 to c - 1, or numbers in [-1, 1], or None.
+    - `features`: (n, p) in raw units, float, integer or bool, in memory, memory-mapped or sparse;
+      d is p, and one more with an `intercept`.
+    - `labels`: (n,) classes from 0 to c - 1, or numbers, which are cut off at -1 and 1.  Any other
+      class, and what is no number, counts as no label.
     - `intercept`: v, the share of the squared norm that a constant has, from 0 to below 1.
-    - `units`: (n,) the unit of each row, of which the first `most_rows` rows here are kept.
+    - `units`: (n,) integers, the unit of each row; needed where the unit is a user.  A record is
+      one row, and a silo all rows here.
+    - `most_rows`: this silo's cap on the rows of one unit, 0 to k, and k by default.  Of each unit
+      those that stand first here are kept, so their order must depend on that unit alone.
+
+    Raises `InvalidInput` for other shapes and types, whatever the numbers are.
     """
-    kept = _kept(len(features), units, most_rows)
-    total = np.zeros(mechanism.gram.values, np.int64)
-    beyond = 0
-    for block in _blocks(kept):
-        rows, longer = grid_rows(mechanism, features[block], intercept=intercept)
-        beyond += longer
-        total += _products(mechanism, rows, None if labels is None else labels[block])
-    return GramTotal(total, len(features), beyond, len(features) - len(kept))
+    table = _table(features, mechanism.gram.dimension - bool(intercept))
+    count = table.shape[0]
+    scale = GridScale.of(mechanism, intercept)
+    answers = _labels(labels, count) if mechanism.gram.classes else None
+    kept = _kept(mechanism, units, most_rows, count)
+    number = 1 if mechanism.gram.classes != 1 else mechanism.label_scale
+    products = GramProducts(mechanism.gram, exact_rows(math.floor(scale.square), number))
+    step = min(_block_rows(table), products.most_rows)
+    clipped = 0
+    for first in range(0, count, step):
+        block = slice(first, first + step)
+        part = None if kept is None else kept[block]
+        rows, shortened = _rows(scale, table, block, part)
+        clipped += shortened
+        if answers is None:
+            products.add(rows, None)
+        else:
+            products.add(rows, label_integers(mechanism, _chosen(answers[block], part)))
+    dropped = 0 if kept is None else count - int(np.count_nonzero(kept))
+    return GramTotal(products.total(), count, clipped, dropped)
 
 
-def grid_rows(
-    mechanism: NoisyGram, features: FloatArray, *, intercept: float = 0.0
-) -> tuple[FloatArray, int]:
-    """Return rows on the grid, (n, d) integers in float64, and how many were longer than R."""
-    square = mechanism.gram.row_square * 4**mechanism.bits
-    share = Fraction(intercept)
-    most = math.isqrt(math.floor(square * (1 - share)))
-    constant = math.isqrt(math.floor(square * share))
-    # One grid step in raw units, at or below R / (2^b rho sqrt(1 - v)): rows are not stretched.
-    grid = mechanism.row_norm / float(most + 1)
-    ones = np.ones(len(features))
-    rows = clipped(features, ones, np.full(len(features), float(most)), grid, "l2")
-    norms = np.sqrt(np.einsum("ij,ij->i", features, features, dtype=np.float64))
-    longer = int(np.count_nonzero(norms > mechanism.row_norm))
-    table = rows.astype(np.float64)
-    if share:
-        table = np.hstack([table, np.full((len(table), 1), float(constant))])
-    return table, longer
+def label_integers(mechanism: NoisyGram, labels: NDArray[Any]) -> IntArray:
+    """Return the class of each label, -1 for none, or the integer trunc(2^b y) of a number: (n,).
 
-
-def _products(
-    mechanism: NoisyGram, rows: FloatArray, labels: IntArray | FloatArray | None
-) -> IntArray:
-    """Return G above and on its diagonal, and L, of one block of rows: exact integers."""
-    gram = mechanism.gram
-    upper = np.triu_indices(gram.dimension)
-    parts: list[FloatArray] = []
-    if gram.by_class:
-        assert labels is not None
-        members = [rows[labels == label] for label in range(gram.classes)]
-        parts += [(member.T @ member)[upper] for member in members]
-    else:
-        parts.append((rows.T @ rows)[upper])
-    if gram.classes:
-        assert labels is not None
-        parts.append((rows.T @ label_integers(mechanism, labels)).reshape(-1))
-    return np.concatenate(parts).astype(np.int64)
-
-
-def label_integers(mechanism: NoisyGram, labels: IntArray | FloatArray) -> FloatArray:
-    """Return s y of each label, (n, c) integers in float64: c e_j - 1, or trunc(2^b y)."""
+    >>> from privplan.accountant.sensitivity.gram import GramBound
+    >>> mechanism = NoisyGram(gram=GramBound(dimension=2, classes=3), std=5.0, bits=10)
+    >>> label_integers(mechanism, np.array([2.0, 0.0, 0.5, 3.0, -1.0, math.nan])).tolist()
+    [2, 0, -1, -1, -1, -1]
+    """
     classes = mechanism.gram.classes
     if classes == 1:
-        return np.trunc(np.clip(labels, -1.0, 1.0) * mechanism.label_scale)[:, None]
-    table = np.full((len(labels), classes), -1.0)
-    table[np.arange(len(labels)), labels.astype(np.int64)] += classes
+        limited = np.clip(np.nan_to_num(labels.astype(np.float64)), -1.0, 1.0)
+        return (limited * mechanism.label_scale).astype(np.int64)
+    valid = (labels >= 0) & (labels < classes) & (labels == np.floor(labels))
+    return np.where(valid, np.where(valid, labels, 0).astype(np.int64), -1)
+
+
+def _labels(labels: ArrayLike | None, count: int) -> NDArray[Any]:
+    values = None if labels is None else numbers(labels, "fiub")
+    if values is None or values.shape != (count,):
+        raise InvalidInput(
+            "`labels` must be one number for each row.",
+            "This release has sums over labels.",
+            "Give an array of shape (rows,), or a mechanism with `classes` = 0.",
+        )
+    return values
+
+
+def _table(features: Any, columns: int) -> Any:
+    """Return what rows are sliced from: checked by its shape and type, and never copied whole."""
+    table: Any = features if hasattr(features, "shape") else numbers(features, "fiub")
+    sample = None
+    if table is not None and len(table.shape) == 2:
+        table = sparse.csr_array(table) if is_sparse(table) else table
+        sample = table.data[:0] if is_sparse(table) else table[0:0]
+    if sample is None or numbers(sample, "fiub") is None:
+        raise InvalidInput(
+            "`features` must be a table of numbers, one row for each record.",
+            next_step="Give an array of shape (rows, columns).",
+        )
+    if table.shape[1] != columns:
+        raise InvalidInput(
+            f"`features` have {table.shape[1]:,} columns; this release is of {columns:,}.",
+            "The intercept is one more than these.",
+            "Give the dimension that the rows have, and the intercept that was planned.",
+        )
     return table
 
 
-def _kept(count: int, units: IntArray | None, most_rows: int | None) -> IntArray:
-    """Return the rows that are kept: of each unit the first `most_rows` that lie here."""
-    if units is None or most_rows is None:
-        return np.arange(count)
-    order = np.argsort(units, kind="stable")
-    ordered = units[order]
-    starts = np.searchsorted(ordered, ordered)  # where each unit's rows begin
-    return np.sort(order[np.arange(count) - starts < most_rows])
+def _kept(
+    mechanism: NoisyGram, units: ArrayLike | None, most_rows: int | None, count: int
+) -> BoolArray | None:
+    """Return which rows are kept, the first of each unit; None for all of them."""
+    most = mechanism.gram.rows
+    cap = most if most_rows is None else validate.count_from(0, most_rows=most_rows)
+    if cap > most:
+        raise InvalidInput(
+            f"`most_rows` must be at most {most:,}, the rows of one {mechanism.unit}; it is "
+            f"{cap:,}.",
+            "The noise is made for that many.",
+            "Plan for more rows of each, or give less.",
+        )
+    if mechanism.unit == "silo":
+        return None if count <= cap else np.arange(count) < cap
+    if units is None:
+        if mechanism.unit == "user":
+            raise InvalidInput(
+                "`units` must say whose each row is.",
+                "Of every user only so many rows are kept.",
+                "Give an array of shape (rows,).",
+            )
+        return None
+    ids = numbers(units, "iu")
+    if ids is None or ids.shape != (count,):
+        raise InvalidInput(
+            "`units` must be integers, one for each row.",
+            next_step="Give an array of shape (rows,).",
+        )
+    return _rank(ids) < cap
 
 
-def _blocks(kept: IntArray) -> Iterator[IntArray]:
-    for first in range(0, len(kept), BLOCK_ROWS):
-        yield kept[first : first + BLOCK_ROWS]
+def _rank(ids: NDArray[Any]) -> IntArray:
+    """Return how many earlier rows have the same id: (n,)."""
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    position = np.arange(len(ids))
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ids)])
+    rank = np.empty(len(ids), np.int64)
+    rank[order] = position - np.repeat(starts, np.diff(np.append(starts, len(ids))))
+    return rank
+
+
+def _block_rows(table: Any) -> int:
+    """Return how many rows to read at a time; the sum is the same for any number."""
+    if is_sparse(table):
+        stored = table.nnz / max(1, table.shape[0]) + 1
+        return max(1, int(_SPARSE_BLOCK / stored**2))
+    return max(_LEAST_ROWS, _DENSE_BLOCK // max(1, int(table.shape[1])))
+
+
+def _rows(
+    scale: GridScale, table: Any, block: slice, part: BoolArray | None
+) -> tuple[IntegerRows, int]:
+    if is_sparse(table):
+        return sparse_rows(scale, _chosen(table[block], part))
+    return dense_rows(scale, _chosen(np.asarray(table[block]), part))
+
+
+def _chosen(rows: Any, part: BoolArray | None) -> Any:
+    return rows if part is None else rows[part]

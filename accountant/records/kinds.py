@@ -177,6 +177,21 @@ class AuditResult(Record):
 
 
 @dataclass(frozen=True)
+class PostProcessing(Record):
+    """What was computed later from a release and public settings alone, at no cost.
+
+    `of` is the `seq` of the release, `what` names the computation ("ridge"), `settings` are public,
+    and `values` is the SHA-256 of the result, in hex.
+    """
+
+    type: ClassVar[str] = "post-processing"
+    of: int
+    what: str
+    settings: Json
+    values: str
+
+
+@dataclass(frozen=True)
 class RunClose(Record):
     """The last line: what the run says that it spent.
 
@@ -213,6 +228,7 @@ KINDS: Final[Mapping[str, type[Record]]] = {
         Evaluation,
         RunRecover,
         AuditResult,
+        PostProcessing,
         RunClose,
         Head,
     )

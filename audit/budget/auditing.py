@@ -156,6 +156,7 @@ def audit_ledger(
             *unread,
         ),
         sealed=sealed,
+        derived=len(ledger.derived),
     )
 
 

@@ -152,7 +152,8 @@ class BudgetReport:
     what makes numbers rest on less, `observers` are those whose numbers the verdict is about.
     `not_stated` are facts that some rule needs and this log, or this installation, does not have:
     what rests on them is neither right nor wrong.  `sealed` is how much of the sidecar was tested;
-    None where it was not opened.
+    None where it was not opened.  `derived` counts what was computed later of what was released,
+    at no cost.
     """
 
     chain: Chain
@@ -174,6 +175,7 @@ class BudgetReport:
     observers: tuple[str, ...] = DEFAULT_OBSERVERS
     not_stated: tuple[str, ...] = ()
     sealed: SealedCheck | None = None
+    derived: int = 0
 
     @property
     def worst(self) -> WorstRow | None:
@@ -258,6 +260,7 @@ class BudgetReport:
             "up_to": self.chain.up_to,
             "signature": None if self.chain.signature is None else self.chain.signature.to_json(),
             "sealed": None if self.sealed is None else self.sealed.to_json(),
+            "derived": self.derived,
         }
 
     def _plan(self) -> Mapping[str, object]:

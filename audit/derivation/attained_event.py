@@ -9,6 +9,7 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity.release import repeated, root_down
 from ...fl.observers.names import MODEL
+from ..ledger.gram_facts import coarsest_grid, gram_of, is_gram, least_attained
 from .noise_shares import SMOOTHING_VARIANCE_STEPS, share_deviation
 from .protocol_consistency import (
     is_private,
@@ -40,7 +41,9 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
     facts, setting = reliable_facts(facts, setting)
     contribution, noise, drawn = facts.contribution, facts.noise, facts.sampling
     plain = (
-        contribution.terms == "unit" and contribution.norm == "l2" and noise.family == "gaussian"
+        contribution.terms in ("unit", "gram")
+        and contribution.norm == "l2"
+        and noise.family == "gaussian"
     )
     if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
         return None
@@ -53,19 +56,16 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
         scope = setting.scope(contribution.unit)
         if scope == "finer" or (setting.group > 1 and scope != "group"):
             return None
-        # Clipping with its margin and rounding to the grid may shorten the largest contribution; a
-        # lower bound takes both off.
         grid = Fraction(noise.grid)
-        reached = Fraction(contribution.bound) * _CLIP_SHARE_ATTAINED - 2 * grid * facts.most_shares
-        if setting.security is not None and is_private(setting):
-            reached -= 2 * grid * multiple(setting.security.count_limit)  # digits are that coarse
-            reached *= largest_weight(setting.security)
+        if is_gram(contribution):
+            grid = Fraction(coarsest_grid(noise, contribution))
+        reached = _reached(facts, setting, grid)
         # Of stated variances the largest counts here, as more noise attains less.
         share = max(Fraction(noise.share_std) ** 2, Fraction(share_deviation(noise)) ** 2)
         # Noise may have been made with the smoothing on top of what is stated.
         square = max(Fraction(noise.std) ** 2, share * facts.most_shares)
         square += SMOOTHING_VARIANCE_STEPS * grid**2 * facts.most_shares
-        if reached <= 0 or share_deviation(noise) < _MIN_GRID_STEPS_PER_SHARE * noise.grid:
+        if reached <= 0 or share_deviation(noise) < _MIN_GRID_STEPS_PER_SHARE * grid:
             return None
         event: ev.Event = ev.Gaussian(root_down(square / reached**2) * (1.0 + 1e-15))
         if drawn.method == "poisson" and is_hidden(facts, setting, MODEL):
@@ -76,3 +76,25 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
         return repeated(facts.certain_draws, event)
     except (NoProof, PrivplanError):
         return None
+
+
+def _reached(facts: RoundFacts, setting: RunSetting, grid: Fraction) -> Fraction:
+    """Return the contribution that some unit surely makes, in contribution bounds of the event.
+
+    Clipping with its margin and rounding to the grid may shorten the largest one; a lower bound
+    takes both off.
+    """
+    contribution = facts.contribution
+    if is_gram(contribution):
+        gram = gram_of(contribution)
+        if setting.neighbours == "zero-out" or is_private(setting):
+            return Fraction(0)
+        # How a user's rows are dealt to silos is not stated, so of several silos one row is sure.
+        together = setting.silos <= 1 or contribution.unit != "user"
+        moved = least_attained(gram, replaced=setting.reach == 2, rows=gram.rows if together else 1)
+        return moved / setting.reach
+    reached = Fraction(contribution.bound) * _CLIP_SHARE_ATTAINED - 2 * grid * facts.most_shares
+    if setting.security is not None and is_private(setting):
+        reached -= 2 * grid * multiple(setting.security.count_limit)  # digits are that coarse
+        reached *= largest_weight(setting.security)
+    return reached

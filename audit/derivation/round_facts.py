@@ -12,10 +12,12 @@ from ...accountant.records import (
     Noise,
     Reach,
     RoundIntent,
+    RoundRelease,
     Sampling,
     Weights,
 )
 from ..ledger.entries import SpentIntent
+from ..ledger.gram_facts import bound_of, gram_of, is_gram, unusable_gram
 from ..ledger.phases import CONTINUOUS_FAMILIES
 from .noise_shares import MIN_SHARE_GRID_STEPS, SUM_NOISE_FAMILIES, share_deviation
 from .run_setting import RunSetting
@@ -78,7 +80,7 @@ class RoundFacts:
         arrived = [release.shares for release in releases]
         drawn = [max(release.draws, noise.draws, 1) for release in releases]
         # Reasons are kept, not raised: the rounds that are sound still have their numbers.
-        strange = tuple(unusable(intent))
+        strange = (*unusable(intent), *_other_values(intent, releases))
         reasons = [*voids, *_void_reasons(intent), *strange]
         if not all(release.clip_enforced for release in releases):
             reasons.append("the clip was not enforced")
@@ -162,7 +164,20 @@ def unusable(intent: RoundIntent) -> list[str]:
         reasons.append("`sensitivity` is infinite")
     if not 0.0 < sampling.rate <= 1.0:
         reasons.append(f"`sampling.rate` is {sampling.rate!r}, which is no probability above 0")
+    reasons += unusable_gram(intent)
     return reasons
+
+
+def _other_values(intent: RoundIntent, releases: list[RoundRelease]) -> list[str]:
+    """Return why what was released is not the Gram matrix that the facts of an intent bound."""
+    if intent.noise.family == "none" or not is_gram(intent.contribution) or unusable(intent):
+        return []
+    due = bound_of(gram_of(intent.contribution)).values
+    return [
+        f"{release.values:,} values were released, and `gram` bounds {due:,}"
+        for release in releases
+        if release.values != due
+    ][:1]
 
 
 def _noise_reasons(noise: Noise) -> list[str]:

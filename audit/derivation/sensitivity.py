@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from ..ledger.gram_facts import is_gram, moved_by_unit
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 
@@ -14,12 +15,7 @@ def sensitivity_of(facts: RoundFacts, setting: RunSetting) -> Fraction:
     # Delta = multiplier x C x sum of weights (x S where each silo's whole update is one term). Of
     # silos and shares the larger counts, so a log that states fewer silos gains nothing.
     silos = max(setting.silos, facts.noise.shares, 1) if contribution.terms == "silo-delta" else 1
-    return (
-        _sensitivity_multiplier(facts, setting)
-        * Fraction(contribution.bound)
-        * weight_sum_bound(facts, setting)
-        * silos
-    )
+    return _moved_by_term(facts, setting) * weight_sum_bound(facts, setting) * silos
 
 
 def contribution_bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
@@ -28,12 +24,7 @@ def contribution_bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
     # A stated sensitivity above the derived one is believed, as it claims less privacy; one below
     # is not. Events are relative to C, and `reach` is the factor that the relation puts back.
     excess = max(Fraction(1), Fraction(facts.sensitivity) / sensitivity)
-    return (
-        Fraction(facts.contribution.bound)
-        * _sensitivity_multiplier(facts, setting)
-        * excess
-        / setting.reach
-    )
+    return _moved_by_term(facts, setting) * excess / setting.reach
 
 
 def summed_contribution_bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
@@ -42,6 +33,15 @@ def summed_contribution_bound(facts: RoundFacts, setting: RunSetting) -> Fractio
     return contribution_bound(facts, setting) * (
         max(largest, Fraction(1)) if is_uniform(facts) else largest
     )
+
+
+def _moved_by_term(facts: RoundFacts, setting: RunSetting) -> Fraction:
+    """Return how far one term moves: the bound times its multiplier, or what Gram facts give."""
+    contribution = facts.contribution
+    if is_gram(contribution):
+        finer = setting.scope(contribution.unit) == "finer"
+        return moved_by_unit(contribution, setting.neighbours, finer=finer)
+    return _sensitivity_multiplier(facts, setting) * Fraction(contribution.bound)
 
 
 def _sensitivity_multiplier(facts: RoundFacts, setting: RunSetting) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant.records import Gram
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import NORMALISING, rounds_by_release
 
@@ -128,11 +129,11 @@ def _moved(ledger: Ledger) -> frozenset[int]:
 
 
 def _changed(same: list[SpentIntent]) -> list[SpentIntent]:
-    """Return the intents with another clip or other weights than the first."""
+    """Return the intents with another clip, other weights or another Gram matrix than the first."""
 
-    def clip(spent: SpentIntent) -> tuple[float, str, float]:
-        intent = spent.intent
-        return intent.contribution.bound, intent.contribution.norm, intent.weights.largest_sum
+    def clip(spent: SpentIntent) -> tuple[float, str, float, Gram | None]:
+        intent, contribution = spent.intent, spent.intent.contribution
+        return contribution.bound, contribution.norm, intent.weights.largest_sum, contribution.gram
 
     return [spent for spent in same if clip(spent) != clip(same[0])]
 

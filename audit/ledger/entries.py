@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ...accountant.errors import InvalidInput
 from ...accountant.records import (
     Evaluation,
+    PostProcessing,
     Record,
     RoundAbort,
     RoundIntent,
@@ -59,7 +60,8 @@ class Ledger:
 
     `spent` are the intents in their order, `orphans` releases and aborts without an intent,
     `misplaced` the lines of rounds before the opening or after the close, and of second openings,
-    `aborts` the lines of aborts, with and without an intent.
+    `aborts` the lines of aborts, with and without an intent, `derived` what was computed later of
+    a release, which costs nothing.
     """
 
     opened: RunOpen
@@ -72,6 +74,7 @@ class Ledger:
     misplaced: tuple[int, ...] = ()
     records: int = 0
     aborts: tuple[int, ...] = ()
+    derived: tuple[tuple[int, PostProcessing], ...] = ()
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Ledger:
@@ -126,6 +129,7 @@ class _Sorter:
     orphans: list[int] = field(default_factory=list)
     misplaced: list[int] = field(default_factory=list)
     aborts: list[int] = field(default_factory=list)
+    derived: list[tuple[int, PostProcessing]] = field(default_factory=list)
 
     def take(self, entry: Entry) -> None:
         """Take in the next line."""
@@ -147,6 +151,8 @@ class _Sorter:
                 self.aborted.add(record.intent)
         elif isinstance(record, Evaluation):
             self.evaluations.append((number, record))
+        elif isinstance(record, PostProcessing):
+            self.derived.append((number, record))
         elif isinstance(record, RunRecover):
             self._recover(record, number)
         elif isinstance(record, RunClose):
@@ -201,4 +207,5 @@ class _Sorter:
             tuple(self.misplaced),
             self.records,
             tuple(self.aborts),
+            tuple(self.derived),
         )

@@ -1,7 +1,8 @@
 """p-values of statistics of Gaussian noise: exact, or on the safe side, for any number of values.
 
 The noise stands on a grid of 2^-20 of its deviation (or a finer one) and has 64 steps^2 more of
-variance than is stated: relative to what is tested here, 10^-6 and less.
+variance than is stated: relative to what is tested here, 10^-6 and less.  That of Gram matrices may
+stand on grids of up to 2^-12 of it, which `grid_distance` takes off, and of variance 4 10^-6.
 
 A p-value is at most x with probability at most x, if the noise is as logged.
 """
@@ -19,6 +20,14 @@ GRID_DISTANCE: Final = 2.0**-18
 """Upper bound on sup |F_grid - Phi|, the distance of noise on the grid from normal noise."""
 
 
+def grid_distance(std: float, grid: float) -> float:
+    """Return an upper bound on the distance of noise on a grid from normal noise.
+
+    Between two steps they differ by half the step's mass, at most; twice that is taken.
+    """
+    return max(GRID_DISTANCE, 0.4 * grid / std) if std > 0.0 else 1.0
+
+
 def chi_square(squares: float, n: int) -> float:
     """Return the two-sided p-value of a sum of squares of n independent N(0, 1) values.
 
@@ -27,14 +36,14 @@ def chi_square(squares: float, n: int) -> float:
     return min(1.0, 2.0 * min(float(chdtr(n, squares)), float(chdtrc(n, squares))))
 
 
-def distance_bound(distance: float, n: int) -> float:
+def distance_bound(distance: float, n: int, grid: float = GRID_DISTANCE) -> float:
     """Return a bound on the p-value of the largest distance between n values and their law.
 
-    P(D >= d) <= 2 e^(-2 n d^2), for every n and d.  Source: Massart 1990, *The tight constant in
-    the Dvoretzky-Kiefer-Wolfowitz inequality*.
+    P(D >= d) <= 2 e^(-2 n d^2), for every n and d; `grid` is what the law itself may be off.
+    Source: Massart 1990, *The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality*.
     """
     # The grid's own distance is taken off first, so that the p-value errs upwards.
-    return min(1.0, 2.0 * math.exp(-2.0 * n * max(0.0, distance - GRID_DISTANCE) ** 2))
+    return min(1.0, 2.0 * math.exp(-2.0 * n * max(0.0, distance - grid) ** 2))
 
 
 def cosine_p(cosine: float, n: int) -> float:

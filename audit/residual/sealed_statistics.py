@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +64,16 @@ class ResidualStatistics:
 
 
 @dataclass(frozen=True)
+class PartSquares:
+    """The sum of squares, in units, of `n` values of one kind in the residual of a silo's share."""
+
+    name: str
+    silo: int
+    squares: float
+    n: int
+
+
+@dataclass(frozen=True)
 class Limits:
     """How near to their limits terms, sums and weights came; None where that was not looked at."""
 
@@ -87,6 +97,7 @@ class Release:
     alike: Angle | None
     alike_silos: tuple[int, ...]
     limits: Limits
+    parts: tuple[PartSquares, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,7 +207,17 @@ def _release_from(
             _number(limits["term_largest"]),
             None if limits["weight_largest"] is None else _number(limits["weight_largest"]),
         ),
+        parts=tuple(_parts(noise)),
     )
+
+
+def _parts(noise: Mapping[str, Any]) -> Iterator[PartSquares]:
+    """Yield the squares of each kind of values in each silo's share, where they have kinds."""
+    silos = [_count(silo) for silo in noise["silos"]]
+    for name, part in noise.get("parts", {}).items():
+        n = _count(part["n"], least=residuals.MIN_VALUES, most=_count(noise["values"]))
+        for silo, squares in zip(silos, part["squares"], strict=True):
+            yield PartSquares(str(name), silo, _number(squares), n)
 
 
 def _shares(noise: Mapping[str, Any]) -> tuple[ResidualStatistics, ...]:

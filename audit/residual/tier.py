@@ -33,6 +33,7 @@ Test: TypeAlias = Callable[[Run], NoiseTest | None]
 
 TESTS_BY_CHANCE: Final[tuple[Test, ...]] = (
     noise_tests.variance,
+    noise_tests.parts,
     noise_tests.shape,
     noise_tests.over_time,
     noise_tests.across_silos,

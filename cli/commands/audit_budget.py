@@ -140,6 +140,9 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
     rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
     if report.sealed is not None:
         rows.append(("sealed", _sidecar_text(report.sealed)))
+    if report.derived:
+        fits = counted(report.derived, "fit")
+        rows.append(("derived", f"{fits} of what was released, at no cost"))
     if report.not_stated:
         rows += wrapped("not stated", "; ".join(report.not_stated))
     return rows

@@ -17,6 +17,8 @@ lag            the cosine between this residual and the same silo's previous one
 within         the cosine between sums 0, 2, 4, ... of a round and sums 1, 3, 5, ...
 alike          the two silos with the largest cosine in size, and that cosine
 equal_sums     how many sums of a round have the same noise as an earlier one
+parts          where values are of kinds (the diagonal of a matrix, label sums): the sum of squares
+               of each, and how many values it is of, as noise of one kind may be wrong alone
 fingerprints   a keyed hash of the residual: equal noise has equal hashes.  The key exists only in
                the memory of this process, so a hash reveals nothing else, even to a reader of the
                sidecar
@@ -37,7 +39,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,7 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant import records
-from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.randomness import Secret
 
 ITEM: Final = "residuals"
@@ -78,9 +80,14 @@ class Residuals:
         self._last: dict[int, FloatArray] = {}
         self._bins: dict[str, IntArray] = {}
 
-    def monitor(self, noise: records.Noise) -> ResidualMonitor:
-        """Return the monitor of one release, whose intent states this noise."""
-        return ResidualMonitor(self, noise)
+    def monitor(
+        self, noise: records.Noise, parts: Mapping[str, BoolArray] | None = None
+    ) -> ResidualMonitor:
+        """Return the monitor of one release, whose intent states this noise.
+
+        `parts` are kinds of values whose noise is looked at by itself as well: (values,) each.
+        """
+        return ResidualMonitor(self, noise, parts or {})
 
     def since(self, silos: Sequence[int], samples: FloatArray) -> list[float | None]:
         """Return the cosine of each silo's sample with its previous one, which it replaces.
@@ -125,8 +132,12 @@ class Residuals:
 class ResidualMonitor:
     """Collects the residuals of one release, and returns the statistics to be sealed."""
 
-    def __init__(self, memory: Residuals, noise: records.Noise) -> None:
+    def __init__(
+        self, memory: Residuals, noise: records.Noise, parts: Mapping[str, BoolArray]
+    ) -> None:
         self._memory, self._noise = memory, noise
+        self._masks = {name: mask for name, mask in parts.items() if mask.sum() >= MIN_VALUES}
+        self._parts: dict[int, dict[str, float]] = {}
         self._shares: dict[int, _ResidualSample] = {}
         self._whole: tuple[_ResidualSample, list[int]] | None = None
 
@@ -134,9 +145,13 @@ class ResidualMonitor:
         """Take one silo's residual, in steps of `unit`: (values,), or (sums, values).
 
         A round of several sums may give one row for each, or for some of them, in their order.
-        All residuals of one release have the same shape.
+        All residuals of one release have the same shape; with parts it is (values,).
         """
         self._shares[silo] = _ResidualSample.at(residual, unit)
+        self._parts[silo] = {
+            name: float(np.sum(np.square(residual[mask] * unit)))
+            for name, mask in self._masks.items()
+        }
 
     def whole(self, residual: NDArray[Any], unit: float, silos: Sequence[int]) -> None:
         """Take the residual of the whole sum, of these silos, in steps of `unit`: (values,)."""
@@ -188,6 +203,11 @@ class ResidualMonitor:
                 "squares_n": whole.squares_n,
                 "ks": distances.pop(),
                 "ks_n": counted.pop(),
+            }
+        if self._masks:
+            statistics["parts"] = {
+                name: {"n": int(mask.sum()), "squares": [self._parts[silo][name] for silo in silos]}
+                for name, mask in self._masks.items()
             }
         sums = first.pairs
         halves = [table.reshape(len(silos), *first.sample.shape)[:, i:sums:2] for i in (0, 1)]

@@ -7,6 +7,7 @@ auditor.  What is judged of a log stands in `audit`.
 """
 
 from ...accountant.errors import LogBroken
+from .post_processing import append_post_processing
 from .reader import BadLine, Line, read
 from .sidecar import SealedItem, Sidecar, commitment
 from .writer import LogWriter
@@ -18,6 +19,7 @@ __all__ = [
     "LogWriter",
     "SealedItem",
     "Sidecar",
+    "append_post_processing",
     "commitment",
     "read",
 ]

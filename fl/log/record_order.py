@@ -9,6 +9,7 @@ from typing import Any, Final
 from ...accountant.records import (
     AuditResult,
     Head,
+    PostProcessing,
     Progress,
     Record,
     RoundAbort,
@@ -18,6 +19,7 @@ from ...accountant.records import (
     RunOpen,
     RunRecover,
 )
+from .canonical import is_hash
 
 
 @dataclass
@@ -26,8 +28,9 @@ class RecordOrder:
 
     A run is opened once, first.  A release stands under exactly one earlier intent of its own
     round, which was neither released nor aborted, nor cut off by a recovery: the noise of an
-    intent that was cut off is lost with the process that drew it.  After `run.close` there are
-    only audit results and heads.
+    intent that was cut off is lost with the process that drew it.  What was computed later of a
+    release names an earlier one.  After `run.close` there are only audit results, what was computed
+    later, and heads.
     """
 
     opened: RunOpen | None = None
@@ -35,6 +38,7 @@ class RecordOrder:
     recoveries: int = 0
     intents: dict[int, RoundIntent] = field(default_factory=dict)
     releases: dict[int, RoundRelease] = field(default_factory=dict)
+    released_at: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
     cut_off: set[int] = field(default_factory=set)
 
@@ -44,7 +48,7 @@ class RecordOrder:
             if self.opened is None:
                 return f"`{record.type}` stands before `run.open`"
             return "a second `run.open`"
-        if self.closed and not isinstance(record, (AuditResult, Head)):
+        if self.closed and not isinstance(record, (AuditResult, PostProcessing, Head)):
             return f"`{record.type}` stands after `run.close`"
         rule = _RULES.get(type(record))
         return None if rule is None else rule(self, record)
@@ -57,6 +61,7 @@ class RecordOrder:
             self.intents[seq] = record
         elif isinstance(record, RoundRelease):
             self.releases[record.intent] = record
+            self.released_at.add(seq)
         elif isinstance(record, RoundAbort) and record.intent is not None:
             self.aborted.add(record.intent)
         elif isinstance(record, RunRecover):
@@ -113,8 +118,15 @@ def _recover(order: RecordOrder, record: RunRecover) -> str | None:
     return None
 
 
+def _post_processing(order: RecordOrder, record: PostProcessing) -> str | None:
+    if record.of not in order.released_at:
+        return f"`of` is {record.of}, and no earlier line with that `seq` is a release"
+    return None if is_hash(record.values) else "`values` is no SHA-256 in hex"
+
+
 _RULES: Final[Mapping[type[Record], Callable[[RecordOrder, Any], str | None]]] = {
     RoundRelease: _release,
     RoundAbort: _abort,
     RunRecover: _recover,
+    PostProcessing: _post_processing,
 }

@@ -21,6 +21,7 @@ from ...accountant.records import (
     AuditResult,
     Evaluation,
     Head,
+    PostProcessing,
     Progress,
     Randomness,
     Record,
@@ -47,6 +48,9 @@ FSYNC: Final = ("records", "always", "never")
 
 _LOG_WRITTEN: Final = (Head, RunRecover)
 """Records that only the log itself writes."""
+
+_ADDED_LATER: Final = (AuditResult, PostProcessing)
+"""Records that are added to the log of a run that was made, by others than the run."""
 
 
 class LogWriter:
@@ -182,7 +186,9 @@ class LogWriter:
 
     @classmethod
     def reopen(cls, folder: str | Path, *, key: Ed25519PrivateKey | None = None) -> Self:
-        """Take up the log of a run, closed or not, to add what an audit found, and nothing else.
+        """Take up the log of a run, closed or not, to add what was found or computed later.
+
+        That is what an audit found, and what was computed of a release; nothing else is taken.
 
         The whole chain is checked first.  A torn last line of a closed run is dropped, as nothing
         rests on it; that of an unfinished run stays for whoever resumes it, and nothing is added.
@@ -236,11 +242,11 @@ class LogWriter:
                     "Heads and recoveries are written by the log itself.",
                     "Append one of the records in `accountant.records`.",
                 )
-            if self._results_only and not isinstance(record, AuditResult):
+            if self._results_only and not isinstance(record, _ADDED_LATER):
                 raise InvalidInput(
                     f"`{record.type}` is nothing that an audit adds to a log.",
                     "Only the run itself says what it did.",
-                    "Append an `audit.result`.",
+                    "Append an `audit.result`, or a `post-processing`.",
                 )
             if isinstance(record, RunOpen):
                 record = replace(record, fsync=self._fsync)

@@ -13,6 +13,7 @@ from privplan.accountant.records import (
     Population,
     Randomness,
     Reach,
+    RoundIntent,
     RoundRelease,
     StreamRange,
     Tuning,
@@ -41,6 +42,7 @@ from .faults import (
     view_of,
     without_last,
 )
+from .grams import gram_log, noisy
 from .ledgers import (
     CLIP,
     FINE,
@@ -353,6 +355,21 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
             opening(sealed={"train": ("residuals",)}, dataset="d" * 64),
             releases(sealed={"residuals": "e" * 64}),
         ),
+    ),
+    "gram-mismatch": (
+        lambda: gram_log(noisy()),
+        intents(noise=part(grid=2.0**-30)),
+        lambda _: gram_log(noisy(bits=12)),
+    ),
+    "uneven-gram": (
+        lambda: gram_log(noisy(), rounds=2),
+        lambda records: [
+            replace(record, contribution=noisy(label_weight=2.0).contribution)
+            if isinstance(record, RoundIntent) and record.round == 2
+            else record
+            for record in records
+        ],
+        lambda _: gram_log(noisy(), rounds=3),
     ),
     "no-number": (
         weighted,

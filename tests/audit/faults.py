@@ -22,6 +22,7 @@ from privplan.accountant.records import (
 from privplan.audit.hazards import Hazard
 from privplan.fl.frame.initial_model import initial_digest
 
+from .grams import gram_log, noisy
 from .ledgers import (
     CLIP,
     SECURE,
@@ -47,6 +48,7 @@ CLEAN: dict[str, Callable[[], Records]] = {
         rate=0.3, rule="records", neighbours="replace-one"
     ),
     "one silo": lambda: weighted(silos=1),
+    "Gram matrices": lambda: gram_log(noisy()),
     "groups of records": grouped,
     "masked": lambda: weighted(aggregation="masked"),
     "masked, some may be missing": lambda: weighted(aggregation="masked", dropouts=2),

@@ -18,6 +18,7 @@ from privplan.accountant.records import (
     AuditResult,
     Evaluation,
     Fact,
+    PostProcessing,
     Randomness,
     Reach,
     Record,
@@ -470,6 +471,7 @@ def test_kinds_of_the_vocabulary_are_all_readable(tmp_path: Path) -> None:
     with writer:
         logs.rounds_of(writer, range(2, 4))
         writer.append(AuditResult("claim", {"nested": {"numbers": [1, 2.5, None, True]}}))
+        writer.append(PostProcessing(6, "ridge", {"nested": [0.5, None]}, "a" * 64))
         writer.append(RunClose(2, "stopped", {}, {"model": float("inf")}, 1e-5, "pld", "a" * 64))
     found = verify(tmp_path / "run")
     assert found.complete
