@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant import records
 from ...accountant.errors import InvalidInput
@@ -14,9 +14,13 @@ from ...accountant.mechanisms.sampled_events import covers
 from ...accountant.sensitivity.gram import GramBound
 from ..frame.model import model_digest
 from ..log import read
+from ..log.post_processing import append_post_processing
 from ..running.checkpoint import MODEL_FILE, Checkpoint
 from ..running.folder import folder_at
 from .statistics import ReleasedStatistics
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SYSTEM: Final = "statistics"
 

@@ -26,6 +26,8 @@ from .public_terms import PublicTerms, SizedRelease, delta_of, labels_of, range_
 from .statistics import Label, ReleasedStatistics
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from ...accountant.odometer.plan_ledger import ReleasePlan
 
 PHASE: Final = "release"
@@ -207,14 +209,23 @@ class PrivateStatistics:
         return statistics
 
     @classmethod
-    def from_run(cls, folder: str | Path) -> PrivateStatistics:
+    def from_run(
+        cls,
+        folder: str | Path,
+        *,
+        record: bool = True,
+        key: Ed25519PrivateKey | None = None,
+    ) -> PrivateStatistics:
         """Return the statistics of a finished run of the system `statistics`; fits are free.
 
-        Raises `InvalidInput` for a folder without such a run.
+        With `record` each fit adds a line to the log of the run, before it is handed on; `key` is
+        that of a signed log.  Raises `InvalidInput` for a folder without such a run.
         """
-        from .finished_run import statistics_of_run
+        from .finished_run import fit_recorder, statistics_of_run
 
-        return cls.from_released(statistics_of_run(folder))
+        statistics = cls.from_released(statistics_of_run(folder))
+        statistics.costs.record = fit_recorder(folder, key) if record else None
+        return statistics
 
     @property
     def _terms(self) -> PublicTerms:
