@@ -21,13 +21,6 @@ from .plan_ledger import PlanLedger, ReleasePlan
 class _Ledger(Protocol):
     """The bookkeeping of a budget: one class for each mode."""
 
-    def __copy__(self) -> Odometer:
-        # A copy would be a second budget for the same data.
-        return self
-
-    def __deepcopy__(self, memo: object) -> Odometer:
-        return self
-
     @property
     def mode(self) -> Mode: ...
 
@@ -114,6 +107,13 @@ class Odometer:
         odometer._ledger = PlanLedger(plan)
         odometer._lock = threading.RLock()
         return odometer
+
+    def __copy__(self) -> Odometer:
+        # A copy would be a second budget for the same data.
+        return self
+
+    def __deepcopy__(self, memo: object) -> Odometer:
+        return self
 
     @property
     def mode(self) -> Mode:
