@@ -56,18 +56,21 @@ def admitted(
     _refuse_not_finite(table)
     silos = _silos(silo, count, terms.silos)
     codes = _labels(terms, labels, count)
+    return HeldRows(table, codes, silos, _units(user, count, terms))
+
+
+def _units(user: Any, count: int, terms: PublicTerms) -> IntArray | None:
+    """Return which unit each row is of, where rows of one unit are counted."""
     if terms.unit == "user":
         if user is None:
             raise _needed("user", "Noise protects users, so each row must name its own.")
-        units = np.unique(_column(user, "user", count), return_inverse=True)[1].astype(np.int64)
-    elif user is not None:
+        return np.unique(_column(user, "user", count), return_inverse=True)[1].astype(np.int64)
+    if user is not None:
         raise InvalidInput(
             f"`user` has no use where the unit is a {terms.unit}.",
             next_step="Give `rows_per_user` to protect users, or leave `user` out.",
         )
-    else:
-        units = np.zeros(count, np.int64) if terms.unit == "silo" else None
-    return HeldRows(table, codes, silos, units)
+    return np.zeros(count, np.int64) if terms.unit == "silo" else None
 
 
 def _table(features: Any) -> Any:
@@ -196,7 +199,7 @@ def _column(values: Any, name: str, count: int) -> Any:
 def _plain(column: Any) -> Any:
     """Return an array of objects as texts or numbers, where all are of one kind."""
     for kind, dtype in ((str, np.str_), ((bool, int, float), np.float64)):
-        if all(isinstance(value, kind) for value in column):  # type: ignore[arg-type]
+        if all(isinstance(value, kind) for value in column):
             return column.astype(dtype)
     return np.full(len(column), np.nan)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,9 +105,16 @@ def _mechanism(intent: records.RoundIntent) -> NoisyGram:
     """Return the mechanism whose facts an intent states."""
     gram, noise = intent.contribution.gram, intent.noise
     assert gram is not None
-    bound = {item.name: getattr(gram, item.name, "public") for item in fields(GramBound)}
+    bound = GramBound(
+        dimension=gram.dimension,
+        classes=gram.classes,
+        label_weight=gram.label_weight,
+        rows=gram.rows,
+        trace=gram.trace,
+        by_class=gram.by_class,
+    )
     return NoisyGram(
-        gram=GramBound(**bound),
+        gram=bound,
         std=noise.std,
         bits=gram.bits,
         family="laplace" if noise.family == "laplace" else "gaussian",

@@ -81,8 +81,13 @@ def _halves(
     if released.family == "gaussian":
         noise *= 1.0 + (math.sqrt(2.0) - 1.0) * np.eye(shape[-1])
     labels = rng.normal(size=released.labels.shape) * released.label_deviation
-    wider = {"std": released.std * math.sqrt(2.0)}
     return (
-        replace(released, gram=released.gram + noise, labels=released.labels + labels, **wider),
-        replace(released, gram=released.gram - noise, labels=released.labels - labels, **wider),
+        _moved(released, released.gram + noise, released.labels + labels),
+        _moved(released, released.gram - noise, released.labels - labels),
     )
+
+
+def _moved(
+    released: ReleasedStatistics, gram: FloatArray, labels: FloatArray
+) -> ReleasedStatistics:
+    return replace(released, gram=gram, labels=labels, std=released.std * math.sqrt(2.0))
