@@ -36,6 +36,8 @@ def main() -> None:
     import shares
     import shuffling
     import startup
+    import statistics_accuracy
+    import statistics_ridge
     import training
     import weighting
     from rich.console import Console
@@ -64,6 +66,8 @@ def main() -> None:
         *weighting.show(console, quick),
         *canaries.show(console, quick),
         *membership.show(console),
+        *statistics_accuracy.show(console, quick),
+        *statistics_ridge.show(console, quick=True),
         *startup.show(console, person, quick),
     ]
     durations.show(console)

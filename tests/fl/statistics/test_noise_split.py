@@ -87,15 +87,15 @@ def test_a_choice_is_one_of_the_multiples_for_any_fit() -> None:
 
 
 def test_on_data_of_a_steep_spectrum_a_lower_ridge_is_chosen_and_does_better() -> None:
-    """Means over 12 data sets, whose small directions tell the classes apart; no false alarm."""
+    """Means over 12 data sets whose small directions tell classes apart, by three errors."""
     gains, chosen = [], []
+    scales = 1.0 / np.arange(1, 101)
     for seed in range(12):
         rng = np.random.default_rng([5, seed])
-        scales = np.arange(1, 31) ** -1.0
-        labels = rng.integers(0, 2, 4000)
-        centres = rng.normal(size=(2, 30)) * scales
-        rows = centres[labels] + rng.normal(size=(4000, 30)) * scales
-        made = pp.PrivateStatistics(row_norm=2.0, classes=2, epsilon=4.0, seed=seed)
+        labels = rng.integers(0, 5, 4000)
+        centres = rng.normal(size=(5, 100)) * scales
+        rows = centres[labels] + rng.normal(size=(4000, 100)) * scales
+        made = pp.PrivateStatistics(row_norm=2.0, classes=5, epsilon=8.0, seed=seed)
         made.release(rows[:2000], labels[:2000])
         usual, auto = (
             pp.PrivateLogistic(made, ridge=ridge).fit().score(rows[2000:], labels[2000:])
@@ -104,4 +104,4 @@ def test_on_data_of_a_steep_spectrum_a_lower_ridge_is_chosen_and_does_better() -
         gains.append(auto - usual)
         chosen.append(Regression().best_multiple(made.released))
     assert np.mean(chosen) < 0.6
-    assert np.mean(gains) > 0.01
+    assert np.mean(gains) > 3 * np.std(gains, ddof=1) / np.sqrt(12) > 0.0

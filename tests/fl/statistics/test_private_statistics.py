@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import privplan as pp
 from privplan.accountant import events as ev
@@ -240,6 +240,17 @@ def test_rows_that_are_mapped_from_a_file_are_released_as_they_are(tmp_path: Pat
     assert isinstance(mapped, np.memmap)
     here, there = (statistics().release(rows, LABELS).released for rows in (FEATURES, mapped))
     assert np.array_equal(here.gram, there.gram)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+def test_sparse_rows_are_released_as_dense_ones(kind: Any) -> None:
+    rows = np.where(np.abs(FEATURES) > 1.0, FEATURES, 0.0)
+    here, there = (
+        statistics(silos=4).release(table, LABELS, silo=SILOS).released
+        for table in (rows, kind(rows))
+    )
+    assert np.array_equal(here.gram, there.gram)
+    assert np.array_equal(here.labels, there.labels)
 
 
 def test_the_operating_system_draws_the_noise_unless_there_is_a_seed() -> None:
