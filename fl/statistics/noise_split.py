@@ -15,8 +15,9 @@ is better than 1 by two standard errors over the splits, and 1 otherwise.
 
 Both halves are post-processing of one release, so this costs nothing more; the fresh noise protects
 nobody, and is the same in every fit.  The rule was compared with fixed multiples on synthetic data
-(the benchmark `statistics_ridge`): on average it does better than 1 at each epsilon, and for no kind of
-data there worse by more than .001.  A fixed .5 is as good on average, and worse by .008 for some.
+(the benchmark `statistics_ridge`): on average it does better than 1 at each epsilon, and for no
+kind of data there worse by more than .001.  A fixed .5 is as good on average, and worse by .008 for
+some.
 """
 
 from __future__ import annotations
