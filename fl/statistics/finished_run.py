@@ -63,7 +63,7 @@ def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
 
 def fit_recorder(
     folder: str | Path, key: Ed25519PrivateKey | None = None
-) -> Callable[[str, dict[str, str], str], object]:
+) -> Callable[[str, Mapping[str, object], str], object]:
     """Return what adds a later fit to the log of a run: its name, settings and digest.
 
     `key` is that of a signed log.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,11 +21,15 @@ class FitCosts:
     """
 
     releases: int = 0
-    record: Callable[[str, dict[str, str], str], object] | None = None
+    record: Callable[[str, Mapping[str, object], str], object] | None = None
     fits: list[str] = field(default_factory=list)
 
     def fit(
-        self, name: str, settings: dict[str, str], result: FloatArray, released: ReleasedStatistics
+        self,
+        name: str,
+        settings: Mapping[str, object],
+        result: FloatArray,
+        released: ReleasedStatistics,
     ) -> str:
         """Note a fit and its result, and return what it cost, in a sentence."""
         if self.record is not None:

@@ -218,8 +218,9 @@ class PrivateStatistics:
     ) -> PrivateStatistics:
         """Return the statistics of a finished run of the system `statistics`; fits are free.
 
-        With `record` each fit adds a line to the log of the run, before it is handed on; `key` is
-        that of a signed log.  Raises `InvalidInput` for a folder without such a run.
+        Their rows are in the units of the run's data set, after its normalisation.  With `record`
+        each fit adds a line to the log of the run, before it is handed on; `key` is that of a
+        signed log.  Raises `InvalidInput` for a folder without such a run.
         """
         from .finished_run import fit_recorder, statistics_of_run
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,7 +15,7 @@ from ....accountant.guarantee import Guarantee
 from ..private_statistics import PrivateStatistics
 from ..statistics import ReleasedStatistics
 
-SHARED: tuple[str, ...] = (
+SHARED: Final = (
     "row_norm",
     "epsilon",
     "delta",
@@ -63,7 +64,7 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
             self.statistics_ = self.statistics
         released = self.statistics_.released
         self.n_features_in_ = released.features
-        settings = {name: repr(value) for name, value in self._fit_settings().items()}
+        settings = {name: _as_json(value) for name, value in self._fit_settings().items()}
         result = self._compute(released)
         self.cost_ = self.statistics_.costs.fit(type(self).__name__, settings, result, released)
         return self
@@ -83,15 +84,28 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         if self.supervised:
             features, labels = self._checked(features, labels)
         else:
-            features, labels = validate_data(self, features, accept_sparse="csr"), None
+            features, labels = self._validated(features), None
         statistics.release(features, labels, user=user)
         # What is kept of it can be pickled, and cannot release again.
         self.statistics_ = PrivateStatistics.from_released(statistics.released)
 
     def _checked(self, features: Any, labels: Any) -> tuple[Any, Any]:
-        """Return rows and labels as scikit-learn has them: the shapes and types, not the values."""
-        checked: tuple[Any, Any] = validate_data(self, features, labels, accept_sparse="csr")
+        """Return rows and labels as scikit-learn has them: checked for shapes and types."""
+        checked: tuple[Any, Any] = self._validated(features, labels)
         return checked
+
+    def _validated(self, *given: Any, **more: Any) -> Any:
+        """Return what `validate_data` does, without its messages that quote an entry."""
+        try:
+            return validate_data(self, *given, accept_sparse="csr", **more)
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+        raise InvalidInput(
+            "`X`, and labels that are numbers, must hold numbers; an entry is a text.",
+            "Rows are clipped and multiplied as numbers.",
+            "Encode texts by a public rule first.",
+        )
 
     def _terms(self) -> dict[str, Any]:
         """Return the terms of a release that are this estimator's alone."""
@@ -116,3 +130,12 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.target_tags.required = self.supervised
         return tags
+
+
+def _as_json(value: Any) -> object:
+    """Return a public setting as a log states it: numbers with a fraction as texts."""
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
+    return repr(value) if isinstance(value, float) else value

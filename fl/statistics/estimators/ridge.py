@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
@@ -90,9 +89,7 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
         return predictions if self.coding is not None else predictions[:, 0]
 
     def _checked(self, features: Any, labels: Any) -> tuple[Any, Any]:
-        checked: tuple[Any, Any] = validate_data(
-            self, features, labels, accept_sparse="csr", y_numeric=True
-        )
+        checked: tuple[Any, Any] = self._validated(features, labels, y_numeric=True)
         return checked
 
     def _terms(self) -> dict[str, Any]:

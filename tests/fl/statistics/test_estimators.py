@@ -154,6 +154,17 @@ def test_components_project_and_come_back() -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
+def test_an_entry_that_is_refused_is_not_shown(kind: Any) -> None:
+    stated = {} if kind is pp.PrivatePCA else {"classes": 3}
+    model = kind(row_norm=1.0, epsilon=1.0, **stated)
+    for rows in ([["secret", 1.0]] * 3, np.array([["secret", 1.0]] * 3, dtype=object)):
+        with pytest.raises(ValueError, match=r"an entry is a text|arrays of bytes/strings") as no:
+            model.fit(rows, [0, 1, 2])
+        assert "secret" not in str(no.value)
+        assert "secret" not in str(no.value.__context__)
+
+
+@pytest.mark.parametrize("kind", ALL)
 def test_clones_share_one_release_and_one_budget(kind: Any) -> None:
     made = statistics().release(FEATURES, LABELS)
     odometer = pp.Odometer(1.0, 1e-5)
