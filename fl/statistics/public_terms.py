@@ -215,8 +215,9 @@ def _multiplier(terms: PublicTerms) -> float:
         moved = sensitivity_multiplier(as_neighbours(terms.neighbours))
         return up(moved / Fraction(terms.epsilon))
     make = ev.Gaussian if terms.noise == "gaussian" else ev.Laplace
-    found = calibrate(make, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours)
-    return found.value
+    return calibrate(
+        make, epsilon=terms.epsilon, delta=terms.delta, neighbours=terms.neighbours
+    ).value
 
 
 def _on_grid(terms: PublicTerms, bound: GramBound, multiplier: float) -> NoisyGram:
