@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
-from ...accountant.errors import with_article
+from ...accountant.errors import counted, with_article
 from ...fl.observers.assumptions import COUNTS_UNKNOWN
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
 from ..evidence.evidence import Evidence
@@ -37,6 +37,21 @@ def _of_protocol(evidence: Evidence) -> list[str]:
             f"{COUNTS_UNKNOWN}: the silos make a user's weights from it, and no message carries it."
         )
     return sentences
+
+
+def _of_grams(evidence: Evidence) -> list[str]:
+    """Return what must be true of the rows whose products are summed, of each unit once."""
+    bounded = dict.fromkeys(
+        (kind.facts.contribution.unit, kind.facts.contribution.gram.rows)
+        for kind in evidence.kinds
+        if kind.facts.contribution.gram is not None and not kind.facts.voids
+    )
+    return [
+        f"Of {with_article(unit)} {counted(rows, 'row')} at most counts in all silos together, "
+        f"each clipped to the public row norm; which, follows from that {unit}'s rows in that "
+        "silo alone."
+        for unit, rows in bounded
+    ]
 
 
 def _of_test_data(ledger: Ledger) -> list[str]:
@@ -75,6 +90,7 @@ def assumptions_of(evidence: Evidence) -> tuple[str, ...]:
         unit = with_article(evidence.setting.unit)
         sentences.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
     sentences += _of_protocol(evidence)
+    sentences += _of_grams(evidence)
     if any(kind.facts.noise.std == 0.0 and not kind.facts.voids for kind in evidence.kinds):
         sentences.append(
             "The epsilon of local randomizers stands in their event, and was not checked."

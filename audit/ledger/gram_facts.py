@@ -18,7 +18,6 @@ from fractions import Fraction
 from typing import Final
 
 from ...accountant.errors import PrivplanError
-from ...accountant.mechanisms.gram_noise import MAX_BITS, MIN_BITS
 from ...accountant.records import Contribution, Gram, Noise, RoundIntent
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import root_down, root_up, up
@@ -29,6 +28,10 @@ STATED_TOLERANCE_RELATIVE: Final = 1e-9
 MAX_USABLE_FACT: Final = 1e30
 """Largest norm, weight or trace that can be meant, and one over the smallest: of these every
 sensitivity is a float."""
+
+MIN_BITS, MAX_BITS = 8, 20
+"""Bits of the grids that Gram matrices stand on: those of `accountant.mechanisms.gram_noise`, whose
+module is too heavy for checking a log."""
 
 NORM_OF_NOISE: Final = {"gaussian": "l2", "laplace": "l1"}
 """The norm of a unit's part that noise of a family is measured against."""

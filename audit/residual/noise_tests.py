@@ -200,7 +200,8 @@ def zeros(run: Run) -> NoiseTest | None:
     by: dict[tuple[float, bool], tuple[int, int]] = {}
     for release, _, residual, stated in _standardised(run):
         if residual.squares is not None:
-            chance = p_values.zero_probability(math.sqrt(stated), release.intent.noise.grid)
+            noise = release.intent.noise
+            chance = p_values.zero_probability(math.sqrt(stated), noise.grid, noise.family)
             key = chance, residual is release.whole  # a sum of one silo's noise is that noise again
             count, values = by.get(key, (0, 0))
             by[key] = count + residual.zeros, values + residual.values
@@ -223,7 +224,7 @@ def equal(run: Run) -> NoiseTest:
     number, again, fewest, chance = 0, 0, 0, 0.0
     for release in run.releases:
         noise = release.intent.noise
-        chance = max(chance, p_values.zero_probability(noise.share_std, noise.grid))
+        chance = max(chance, p_values.zero_probability(noise.share_std, noise.grid, noise.family))
         for share in release.shares:
             key = release.segment, share.fingerprint
             again += share.equal_sums + (key in seen)
@@ -335,8 +336,11 @@ def _stated_variance(release: Release) -> float:
     """Return the variance of a share's values: the grid's draws have 64 steps^2 more than stated.
 
     Where values stand on several grids it is that of the coarsest, at most 4e-6 too much of it.
+    Laplace noise is shown as normal numbers of deviation `share_std`.
     """
     noise = release.intent.noise
+    if noise.family == "laplace":
+        return noise.share_std**2
     return noise.share_std**2 + 64.0 * noise.grid**2
 
 

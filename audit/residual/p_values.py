@@ -81,9 +81,14 @@ def bonferroni(values: Sequence[float]) -> float:
     return min(1.0, len(values) * min(values))
 
 
-def zero_probability(std: float, grid: float) -> float:
-    """Return P[value = 0] of N(0, std^2) on a grid, rounded up: grid / (std sqrt(2 pi))."""
-    return min(1.0, 1.001 * grid / (std * math.sqrt(2.0 * math.pi)))
+def zero_probability(std: float, grid: float, family: str = "gaussian") -> float:
+    """Return P[value = 0] of noise on a grid, rounded up: the density at 0 times the step.
+
+    That is grid / (std sqrt(2 pi)) of N(0, std^2), and grid / (2 std) of Laplace noise of scale
+    `std`.
+    """
+    width = 2.0 if family == "laplace" else math.sqrt(2.0 * math.pi)
+    return min(1.0, 1.001 * grid / (std * width))
 
 
 def collision_bound(pairs: float, values: int, probability: float) -> float:

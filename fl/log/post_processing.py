@@ -20,7 +20,7 @@ from .writer import LogWriter
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-MAX_NAME_CHARACTERS: Final = 200
+MAX_WHAT_CHARACTERS: Final = 200
 """Longest name of a computation."""
 
 MAX_SETTINGS_CHARACTERS: Final = 2**16
@@ -62,10 +62,10 @@ def _name(what: object) -> str:
     if (
         not isinstance(what, str)
         or not what.isprintable()
-        or not 1 <= len(what) <= MAX_NAME_CHARACTERS
+        or not 1 <= len(what) <= MAX_WHAT_CHARACTERS
     ):
         raise InvalidInput(
-            f"`what` must be a text of 1 to {MAX_NAME_CHARACTERS} characters, on one line.",
+            f"`what` must be a text of 1 to {MAX_WHAT_CHARACTERS} characters, on one line.",
             "It names the computation for whoever reads the log.",
             'Give a name such as "ridge".',
         )

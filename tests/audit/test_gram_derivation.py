@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 
 from privplan.accountant import events as ev
+from privplan.accountant.mechanisms import gram_noise
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
-from privplan.accountant.records import RoundIntent, RunOpen
+from privplan.accountant.records import Reach, RoundIntent, RunOpen, Sampling
 from privplan.audit.derivation.attained_event import attained_event
 from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
+from privplan.audit.ledger import gram_facts
 from privplan.audit.ledger.entries import SpentIntent
 from privplan.audit.ledger.gram_facts import least_attained, moved_by_unit
+from privplan.fl.observers.reaches import reaches_of
+from privplan.fl.observers.route import Route
 
 from .grams import SIGMA, gram, gram_log, noisy
 from .ledgers import Records, audited, evidence, intents, opening, part, upper
@@ -151,6 +155,45 @@ def test_who_holds_a_part_of_a_unit_learns_no_more() -> None:
         numbers = {row.observer: row.total.upper for row in report.rows}
         assert numbers["silo"] == numbers["server+1-with-records"] == numbers["server+1"]
         assert math.isfinite(numbers["silo"])
+
+
+def test_what_no_log_can_show_of_the_rows_is_named() -> None:
+    mechanism = noisy(unit="user", rows=3)
+    (said,) = [text for text in audited(gram_log(mechanism)).assumptions if "row norm" in text]
+    assert said.startswith("Of a user 3 rows at most")
+
+
+@pytest.mark.parametrize("name", list(LOGS))
+def test_what_is_stated_to_reach_whom_changes_no_number(name: str) -> None:
+    """The table's own reaches, of everybody whom it knows: the same numbers, and no hazard."""
+    for unit in ("record", "user"):
+        records = gram_log(noisy(unit=unit, rows=2), **LOGS[name])
+        opened = records[0]
+        assert isinstance(opened, RunOpen)
+        route = Route(opened.aggregation, 5, opened.security, 0, Sampling(), unit)
+        named = [row.observer for row in audited(records).rows]
+        reaches = reaches_of([*named, "silo-with-records", "coordinator", "client"], route)
+        report = audited(intents(reaches=reaches)(records))
+        assert report.hazards == ()
+        assert {row.observer: row.total.upper for row in report.rows if row.stated} == {
+            row.observer: row.total.upper for row in audited(records).rows
+        }
+        numbers = {row.observer: row.total.upper for row in report.rows}
+        assert numbers["client"] == numbers["silo-with-records"]
+
+
+def test_a_reach_of_less_than_the_facts_show_is_not_believed() -> None:
+    """Said to see the sum, under no protocol: an assumption; or its own part taken off."""
+    records = gram_log(noisy())
+    honest = {row.observer: row.total.upper for row in audited(records).rows}
+    silo = intents(reaches={"silo": Reach("nothing")})(records)
+    assert upper(silo, "silo") >= honest["silo"] * (1 - 1e-12)
+    told = intents(reaches={"silo": Reach("sum-less-own", colluders=2)})(records)
+    assert upper(told, "silo") > honest["silo"]
+    missing = intents(reaches={"model": Reach("sum", dropouts=3)})(records)
+    assert upper(missing, "model") > honest["model"]
+    one_share = intents(reaches={"model": Reach("one-share")})(records)
+    assert upper(one_share, "model") == pytest.approx(honest["server"], rel=1e-9)
 
 
 def test_a_promise_for_a_part_of_the_unit_is_that_of_exchanging_all_of_it() -> None:
@@ -435,3 +478,12 @@ def test_hostile_facts_never_raise_and_never_gain(seed: int) -> None:
 def test_the_mechanism_promises_its_multiplier() -> None:
     assert noisy().event("add-remove") == ev.Gaussian(SIGMA)
     assert isinstance(gram_log(noisy())[1], RoundIntent)
+
+
+def test_bits_are_those_that_the_mechanism_takes() -> None:
+    assert (gram_facts.MIN_BITS, gram_facts.MAX_BITS) == (gram_noise.MIN_BITS, gram_noise.MAX_BITS)
+    for changes in ({}, {"classes": 0}, {"classes": 1, "label_weight": 9.0}, {"classes": 500}):
+        mechanism = NoisyGram(gram=gram(**changes), std=40.0, bits=14)
+        stated = mechanism.contribution.gram
+        assert stated is not None
+        assert gram_facts.least_grid(stated) == mechanism.grid

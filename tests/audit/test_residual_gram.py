@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import ndtri_exp
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Gate, RoundDescription
@@ -37,6 +38,8 @@ COARSE = noisy(sigma=5.0, dimension=12, bits=10)
 MANY_BITS = noisy(sigma=0.5, dimension=12, bits=19)
 EACH_CLASS = noisy(dimension=9, by_class=True, label_weight=0.5, bits=16)
 UNLABELLED = noisy(dimension=15, classes=0, bits=16)
+LAPLACE = noisy(family="laplace", dimension=12, bits=13)
+COARSE_LAPLACE = noisy(family="laplace", dimension=12, bits=8)
 
 
 def opening() -> RunOpen:
@@ -66,12 +69,23 @@ def drawn(mechanism: NoisyGram, seed: int) -> tuple[RoundIntent, RoundRelease, N
     return intent, release, noise
 
 
+def normal(mechanism: NoisyGram, steps: np.ndarray) -> np.ndarray:
+    """Return a share in even coordinates; Laplace noise as the normal numbers of its quantiles."""
+    even = mechanism.white(steps)
+    if mechanism.family == "gaussian":
+        return even
+    scaled = even / mechanism.share_std
+    tail = ndtri_exp(np.log(0.5) - np.abs(scaled))
+    return -np.sign(scaled) * tail * mechanism.share_std
+
+
 def sealed(mechanism: NoisyGram, intent: RoundIntent, noise: Noise) -> dict[str, Any]:
     """Return what is sealed of each silo's residual and of their sum, in even coordinates."""
     monitor = Residuals().monitor(intent.noise, gram_parts(mechanism))
-    for silo, steps in enumerate(noise):
-        monitor.share(silo, mechanism.white(steps), 1.0)
-    monitor.whole(mechanism.white(noise.sum(axis=0)), 1.0, range(len(noise)))
+    shown = np.array([normal(mechanism, steps) for steps in noise])
+    for silo, values in enumerate(shown):
+        monitor.share(silo, values, 1.0)
+    monitor.whole(shown.sum(axis=0), 1.0, range(len(noise)))
     return {**monitor.items(), "recomputed": {**SOUND, "weight_largest": None}}
 
 
@@ -147,7 +161,8 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 }
 
 WIDE = noisy(dimension=40, bits=15)
-"""900 values, of which 40 are on the diagonal, and 120 are label sums."""
+WIDE_LAPLACE = noisy(family="laplace", dimension=40, bits=12)
+"""Both have 940 values, of which 40 are on the diagonal, and 120 are label sums."""
 
 
 @pytest.mark.parametrize("name", list(FAULTS))
@@ -156,7 +171,18 @@ def test_broken_noise_is_contradicted(name: str) -> None:
     assert what in against(judged(run_of(WIDE, 11, fault), 0.05))
 
 
-@pytest.mark.parametrize("mechanism", [SMALL, COARSE, MANY_BITS, EACH_CLASS, UNLABELLED], ids=str)
+@pytest.mark.parametrize("name", list(FAULTS))
+def test_broken_laplace_noise_is_contradicted(name: str) -> None:
+    fault, what = FAULTS[name]
+    answers = judged(run_of(WIDE_LAPLACE, 11, fault), 0.05)
+    assert what in against(answers)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [SMALL, COARSE, MANY_BITS, EACH_CLASS, UNLABELLED, LAPLACE, COARSE_LAPLACE],
+    ids=str,
+)
 def test_sound_noise_is_hardly_ever_accused(mechanism: NoisyGram) -> None:
     """At most one run in twenty; the test fails for such a tier with probability 10^-4 at most."""
     runs = 60
@@ -251,15 +277,22 @@ def test_a_run_on_disk_is_judged_as_in_memory(tmp_path: Path) -> None:
         assert bool(against(residual_tier(tmp_path / name))) == (fault is not None)
 
 
-def test_laplace_noise_has_no_residual_test(tmp_path: Path) -> None:
-    intent, release, noise = drawn(noisy(family="laplace", bits=13), 1)
-    mechanism = noisy(family="laplace", bits=13)
+def test_laplace_noise_of_other_terms_has_no_residual_test(tmp_path: Path) -> None:
+    """Only of Gram matrices it is sealed as normal numbers."""
+    intent, release, noise = drawn(LAPLACE, 1)
+    other = replace(intent, contribution=replace(intent.contribution, terms="unit", gram=None))
     with LogWriter.create(tmp_path / "run", fsync="never") as writer:
         writer.append(opening())
-        writer.append(intent)
-        writer.append(replace(release, sealed=writer.seal(sealed(mechanism, intent, noise))))
+        writer.append(other)
+        writer.append(replace(release, sealed=writer.seal(sealed(LAPLACE, intent, noise))))
     with pytest.raises(InvalidInput, match="no residual test"):
         residual_tier(tmp_path / "run")
+
+
+def test_laplace_noise_is_seldom_zero_as_bounded() -> None:
+    for steps in (2.0, 100.0, 4096.0):
+        assert -np.expm1(-0.5 / steps) <= p_values.zero_probability(steps, 1.0, "laplace")
+        assert p_values.zero_probability(steps, 1.0) < -np.expm1(-0.5 / steps)
 
 
 def test_a_coarser_grid_takes_more_off_the_distance() -> None:
