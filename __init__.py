@@ -5,7 +5,8 @@
 'gdp'
 
 `plan_run`, `run` and `resume` plan a run, carry it out under its plan, and go on with one that was
-cut off.  They need the extra `fl`.
+cut off.  They need the extra `fl`.  `PrivateStatistics` releases X^T X and X^T Y once, and
+`PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted from them at no further cost.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
     from .fl.running import plan_run, resume, run
+    from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
+    from .fl.statistics.private_statistics import PrivateStatistics
 
 __version__ = "0.1.0"
 
@@ -32,6 +35,10 @@ __all__ = [
     "Odometer",
     "Phase",
     "Plan",
+    "PrivateLogistic",
+    "PrivatePCA",
+    "PrivateRidge",
+    "PrivateStatistics",
     "Step",
     "account",
     "account_release",
@@ -51,6 +58,10 @@ _HOME = {
     "Odometer": "accountant.odometer",
     "Phase": "accountant.plan",
     "Plan": "accountant.plan",
+    "PrivateLogistic": "fl.statistics.estimators",
+    "PrivatePCA": "fl.statistics.estimators",
+    "PrivateRidge": "fl.statistics.estimators",
+    "PrivateStatistics": "fl.statistics.private_statistics",
     "Step": "accountant.guarantee",
     "account": "accountant.account",
     "account_release": "accountant.account_release",

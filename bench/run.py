@@ -37,6 +37,8 @@ def main() -> None:
     import shares
     import shuffling
     import startup
+    import statistics_accuracy
+    import statistics_ridge
     import training
     import weighting
     from rich.console import Console
@@ -66,6 +68,8 @@ def main() -> None:
         *gram.show(console),
         *canaries.show(console, quick),
         *membership.show(console),
+        *statistics_accuracy.show(console, quick),
+        *statistics_ridge.show(console, quick=True),
         *startup.show(console, person, quick),
     ]
     durations.show(console)

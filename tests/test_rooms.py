@@ -68,6 +68,8 @@ ROOMS: Final[dict[str, str]] = {
     "fl/secagg": "secure aggregation of integer vectors",
     "fl/settings": "settings of a run: schema, rules, file",
     "fl/shuffling": "the shuffler's protocol",
+    "fl/statistics": "noisy Gram matrices, and the fits that cost nothing more",
+    "fl/statistics/estimators": "estimators for scikit-learn from one private release",
     "fl/training": "local training of many units side by side",
     "fl/uldp": "the systems of Uldp-FL",
     "fl/uldp/canaries": "how canaries enter the systems of Uldp-FL",

@@ -108,6 +108,13 @@ class Odometer:
         odometer._lock = threading.RLock()
         return odometer
 
+    def __copy__(self) -> Odometer:
+        # A copy would be a second budget for the same data.
+        return self
+
+    def __deepcopy__(self, memo: object) -> Odometer:
+        return self
+
     @property
     def mode(self) -> Mode:
         """Which mathematics is at work: `adaptive` or `planned`."""

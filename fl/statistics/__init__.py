@@ -1,0 +1,1 @@
+"""Private statistics: one noisy Gram matrix, from which fits cost nothing more."""

@@ -1,0 +1,121 @@
+"""Logistic and softmax regression of degree 2 from one private release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from ....accountant.arrays import FloatArray
+from ....accountant.odometer import Odometer
+from ..logistic import classes_of, logistic_weights, probabilities
+from ..private_statistics import PrivateStatistics
+from ..ridge import RIDGE, ClassWeight, Ridge
+from ..statistics import Label, ReleasedStatistics
+from .base import ReleasingEstimator
+
+
+class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc]
+    """A classifier: logistic regression of degree 2, which decides as ridge regression does.
+
+    - `statistics`: a `PrivateStatistics` that has released; the fit then costs nothing.
+    - `ridge`, `components`: as `PrivateRidge` has them.
+    - `class_weight`: by class, or `balanced` (by released counts); what is released then has a Gram
+      matrix for each class.
+    - the rest: the terms of a release, as `PrivateStatistics` has them; `classes` are all that
+      there can be, whether or not they occur.
+
+    After `fit`: `classes_`, `coef_` (1, p) for two classes, else (c, p), and `intercept_`, for rows
+    of norm at most `row_norm`; longer rows are clipped to it, as for the release.  `guarantee_`,
+    `cost_`, `statistics_`.
+    """
+
+    needed: ClassVar[tuple[tuple[str, ...], ...]] = (("row_norm",), ("epsilon",), ("classes",))
+
+    def __init__(
+        self,
+        statistics: PrivateStatistics | None = None,
+        *,
+        ridge: Ridge = RIDGE,
+        components: int = 0,
+        class_weight: ClassWeight = None,
+        row_norm: float | None = None,
+        classes: int | Sequence[Label] | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        neighbours: str = "add-remove",
+        noise: Literal["gaussian", "laplace"] = "gaussian",
+        rows_per_user: int | None = None,
+        intercept: float = 0.2,
+        label_weight: float = 1.0,
+        most_rows: int = 2**24,
+        bound_source: str = "public",
+        odometer: Odometer | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.statistics = statistics
+        self.ridge = ridge
+        self.components = components
+        self.class_weight = class_weight
+        self.row_norm = row_norm
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbours = neighbours
+        self.noise = noise
+        self.rows_per_user = rows_per_user
+        self.intercept = intercept
+        self.label_weight = label_weight
+        self.most_rows = most_rows
+        self.bound_source = bound_source
+        self.odometer = odometer
+        self.seed = seed
+
+    def decision_function(self, X: Any) -> FloatArray:  # noqa: N803
+        """Return the scores of rows (n, p): (n, c), or the log odds (n,) of two classes."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+        """Return the probabilities (n, c) of the classes, in the order of `classes_`."""
+        return probabilities(self._scores(X))
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """Return the class of the largest score of each row, (n,)."""
+        chosen = classes_of(self._scores(X))
+        return self.classes_[chosen]
+
+    def _scores(self, features: Any) -> FloatArray:
+        rows = self._rows(features)
+        return np.asarray(self.statistics_.released.rows(rows) @ self._weights)
+
+    def _checked(self, features: Any, labels: Any) -> tuple[Any, Any]:
+        rows, column = super()._checked(features, labels)
+        check_classification_targets(column)
+        return rows, column
+
+    def _terms(self) -> dict[str, Any]:
+        # Weights are of no use without a matrix for each class, and that is decided here.
+        return {"classes": self.classes, "by_class": self.class_weight is not None}
+
+    def _fit_settings(self) -> dict[str, Any]:
+        settings = {"ridge": self.ridge, "components": self.components}
+        return {**settings, "class_weight": self.class_weight}
+
+    def _compute(self, released: ReleasedStatistics) -> FloatArray:
+        self._weights = logistic_weights(
+            released,
+            ridge=self.ridge,
+            components=self.components,
+            class_weight=self.class_weight,
+        )
+        self.classes_ = np.array(released.classes)
+        slopes = self._weights[: released.features].T * released.scale
+        constants = released.constant * self._weights[released.features :].sum(axis=0)
+        if len(self.classes_) == 2:
+            slopes, constants = slopes[1:] - slopes[:1], constants[1:] - constants[:1]
+        self.coef_, self.intercept_ = slopes, constants
+        return self._weights

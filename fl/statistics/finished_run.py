@@ -1,0 +1,130 @@
+"""The statistics that a finished run has released, read from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...accountant import records
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import NoisyGram
+from ...accountant.mechanisms.sampled_events import covers
+from ...accountant.sensitivity.gram import GramBound
+from ..frame.model import model_digest
+from ..log import read
+from ..log.post_processing import append_post_processing
+from ..running.checkpoint import MODEL_FILE, Checkpoint
+from ..running.folder import folder_at
+from .statistics import ReleasedStatistics
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+SYSTEM: Final = "statistics"
+
+
+def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
+    """Return what the run in a folder has released, with the facts that its log states.
+
+    The vector must be the one whose digest the log holds, and the event one that the stated noise
+    supports.  Raises `InvalidInput` otherwise, and for a folder without a finished run of the
+    system `statistics`.
+    """
+    path = folder_at(folder)
+    opened, intent, release, _ = _records(path)
+    checkpoint = Checkpoint.read(path / MODEL_FILE)
+    if release.model_out != model_digest(checkpoint.parameters):
+        raise InvalidInput(
+            f"{MODEL_FILE} is not what the log of the run says was released.",
+            "A file of another run, or an altered one, has no guarantee.",
+            "Restore the file from a copy.",
+        )
+    mechanism = _mechanism(intent)
+    claim = opened.claim
+    if not covers(intent.event, mechanism.event(claim.neighbours)):
+        raise InvalidInput(
+            "The log promises more than the noise that it states.",
+            "A guarantee is read from the event, and the noise does not support it.",
+            "Audit the run: privplan audit budget.",
+        )
+    intercept = float(_settings(opened).get("intercept", 0.0))
+    return ReleasedStatistics.of_vector(
+        checkpoint.parameters,
+        mechanism,
+        event=intent.views.get(claim.observer, intent.event),
+        delta=claim.delta,
+        neighbours=claim.neighbours,
+        intercept=intercept,
+        observer=claim.observer if claim.observer in intent.views else "model",
+        seeded=opened.randomness.source == "seeded",
+    )
+
+
+def fit_recorder(
+    folder: str | Path, key: Ed25519PrivateKey | None = None
+) -> Callable[[str, Mapping[str, object], str], object]:
+    """Return what adds a later fit to the log of a run: its name, settings and digest.
+
+    `key` is that of a signed log.
+    """
+    path = folder_at(folder)
+    of = _records(path)[-1]
+    return lambda what, settings, digest: append_post_processing(
+        path, of, what, settings, digest, key=key
+    )
+
+
+def _records(
+    folder: Path,
+) -> tuple[records.RunOpen, records.RoundIntent, records.RoundRelease, int]:
+    """Return the first line of a log, the release of its Gram matrix, its intent, and its `seq`."""
+    opened: records.RunOpen | None = None
+    intents: dict[int, records.RoundIntent] = {}
+    released: tuple[records.RoundIntent, records.RoundRelease, int] | None = None
+    for line in read(folder):
+        record = line.record
+        if isinstance(record, records.RunOpen):
+            opened = record
+        elif isinstance(record, records.RoundIntent):
+            intents[line.seq] = record
+        elif isinstance(record, records.RoundRelease) and record.model_out is not None:
+            intent = intents[record.intent]
+            if intent.contribution.gram is not None:
+                released = intent, record, line.seq
+    if opened is None or opened.system != SYSTEM or released is None:
+        raise InvalidInput(
+            f"No statistics were released by a run in {folder}.",
+            f"Its log is not that of a finished run of the system {SYSTEM!r}.",
+            'Run a configuration with system = "statistics" first.',
+        )
+    return opened, *released
+
+
+def _mechanism(intent: records.RoundIntent) -> NoisyGram:
+    """Return the mechanism whose facts an intent states."""
+    gram, noise = intent.contribution.gram, intent.noise
+    assert gram is not None
+    bound = GramBound(
+        dimension=gram.dimension,
+        classes=gram.classes,
+        label_weight=gram.label_weight,
+        rows=gram.rows,
+        trace=gram.trace,
+        by_class=gram.by_class,
+    )
+    return NoisyGram(
+        gram=bound,
+        std=noise.std,
+        bits=gram.bits,
+        family="laplace" if noise.family == "laplace" else "gaussian",
+        shares=noise.shares,
+        tolerated_dropouts=noise.tolerated_dropouts,
+        unit=intent.contribution.unit,  # type: ignore[arg-type]
+        row_norm=gram.row_norm,
+    )
+
+
+def _settings(opened: records.RunOpen) -> Mapping[str, Any]:
+    table = opened.configuration.get(SYSTEM)
+    return table if isinstance(table, Mapping) else {}

@@ -1,0 +1,185 @@
+"""What is refused at the door: before the intent, by field and range, with no values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import privplan as pp
+from privplan.accountant.errors import InvalidInput, PrivplanError, TargetUnreachable, Unsupported
+from privplan.fl.statistics.door import admitted
+
+from .small import classified, statistics
+from .test_private_statistics import Memory
+
+FEATURES, LABELS = classified(rows=50)
+SECRET = 123456.75
+
+
+def spoilt(value: float, row: int = 17) -> np.ndarray:
+    table = FEATURES * 0 + SECRET
+    table[row, 2] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    ("terms", "named"),
+    [
+        ({"row_norm": None}, "row_norm"),
+        ({"row_norm": 0.0}, "row_norm"),
+        ({"row_norm": float("inf")}, "row_norm"),
+        ({"row_norm": "max"}, "row_norm"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": -1e-5}, "delta"),
+        ({"neighbours": "zero-out"}, "zero-out"),
+        ({"neighbours": "next door"}, "neighbours"),
+        ({"noise": "uniform"}, "noise"),
+        ({"classes": 1}, "classes"),
+        ({"classes": ["a", "a"]}, "classes"),
+        ({"classes": [0, float("nan")]}, "classes"),
+        ({"classes": 2000}, "classes"),
+        ({"classes": "ab"}, "classes"),
+        ({"classes": 2, "label_range": (0, 1)}, "classes or numbers"),
+        ({"label_range": (1.0, 1.0)}, "label_range"),
+        ({"label_range": (0.0, float("inf"))}, "label_range"),
+        ({"label_range": 3.0}, "label_range"),
+        ({"label_range": "data"}, "label_range"),
+        ({"label_range": (0, 1), "by_class": True}, "two classes"),
+        ({"rows_per_user": 0}, "rows_per_user"),
+        ({"rows_per_user": 3, "silos": 4}, "rows_per_user"),
+        ({"rows_per_user": 3, "silo_rows": 4}, "one unit"),
+        ({"silo_rows": -1}, "silo_rows"),
+        ({"silos": 0}, "silos"),
+        ({"intercept": 1.0}, "intercept"),
+        ({"intercept": -0.1}, "intercept"),
+        ({"label_weight": 0.0}, "label_weight"),
+        ({"most_rows": 0}, "most_rows"),
+        ({"most_rows": 2.5}, "most_rows"),
+        ({"observer": "nobody"}, "observer"),
+        ({"odometer": 1.0}, "odometer"),
+        ({"bound_source": "the data"}, "bound_source"),
+    ],
+)
+def test_terms_are_refused_when_they_are_stated(terms: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        statistics(**terms)
+
+
+def test_bounds_from_the_data_are_refused() -> None:
+    with pytest.raises(Unsupported, match="from private data gives no sensitivity"):
+        statistics(bound_source="private")
+
+
+@pytest.mark.parametrize(
+    ("terms", "given", "named"),
+    [
+        ({}, {"X": spoilt(np.nan)}, "row 17"),
+        ({}, {"X": spoilt(np.inf)}, "row 17"),
+        ({}, {"X": sparse.csr_array(spoilt(np.nan))}, "row 17"),
+        ({}, {"X": spoilt(np.nan).astype(np.float32)}, "row 17"),
+        ({}, {"X": FEATURES[:, 0]}, "table of real numbers"),
+        ({}, {"X": FEATURES[:, :0]}, "table of real numbers"),
+        ({}, {"X": FEATURES + 1j}, "table of real numbers"),
+        ({}, {"X": [["a"] * 4] * 50}, "table of real numbers"),
+        ({}, {"y": None}, "`y` is missing"),
+        ({}, {"y": LABELS[:-1]}, "`y` must have one value"),
+        ({}, {"y": np.where(np.arange(50) == 9, 3, LABELS)}, "row 9"),
+        ({}, {"y": np.where(np.arange(50) == 9, -1, LABELS)}, "row 9"),
+        ({}, {"y": np.where(np.arange(50) == 9, np.nan, LABELS)}, "row 9"),
+        ({}, {"y": np.where(np.arange(50) == 9, 0.5, LABELS)}, "row 9"),
+        ({"classes": ["a", "b"]}, {"y": ["a"] * 49 + ["c"]}, "row 49"),
+        ({"label_range": (0, 2)}, {"y": np.where(np.arange(50) == 9, 2.01, LABELS)}, "row 9"),
+        ({"label_range": (0, 2)}, {"y": np.where(np.arange(50) == 9, np.nan, LABELS)}, "row 9"),
+        ({"label_range": (0, 2)}, {"y": ["a"] * 50}, "row 0"),
+        ({"classes": None}, {}, "neither `classes` nor"),
+        ({"silos": 2}, {}, "`silo` is missing"),
+        ({"silos": 2}, {"silo": np.full(50, 2)}, "from 0 to 1"),
+        ({"silos": 2}, {"silo": np.full(50, -1)}, "from 0 to 1"),
+        ({"silos": 2}, {"silo": np.full(50, 0.5)}, "from 0 to 1"),
+        ({"silos": 2}, {"silo": np.zeros(49, int)}, "`silo` must have one value"),
+        ({"rows_per_user": 2}, {}, "`user` is missing"),
+        ({"rows_per_user": 2}, {"user": np.zeros((50, 2))}, "`user` must have one value"),
+        ({}, {"user": np.zeros(50)}, "`user` has no use"),
+        ({}, {"aggregation": "loud"}, "aggregation"),
+        ({"observer": "peer"}, {}, "nobody whom noise"),
+        ({"most_rows": 10**18}, {}, "do not fit into 64 bits"),
+        ({"silo_rows": 10**9, "most_rows": 10**15}, {}, "do not fit into 64 bits"),
+    ],
+)
+def test_rows_are_refused_before_the_intent_and_nothing_of_them_is_shown(
+    terms: dict[str, Any], given: dict[str, Any], named: str
+) -> None:
+    recorder = Memory()
+    made = statistics(recorder=recorder, **terms)
+    labels = given.pop("y", LABELS)
+    features = given.pop("X", FEATURES)
+    with pytest.raises(PrivplanError, match=named) as refusal:
+        made.release(features, labels, **given)
+    assert recorder.lines == []
+    assert not made._streams._streams
+    assert "123456" not in str(refusal.value)
+    # The same statistics release once the mistake is mended: nothing was spent.
+    if not terms:
+        made.release(FEATURES, LABELS)
+
+
+def test_an_epsilon_that_no_noise_reaches_is_refused_before_the_intent() -> None:
+    recorder = Memory()
+    with pytest.raises((TargetUnreachable, InvalidInput)):
+        statistics(recorder=recorder, epsilon=1e-12, delta=1e-14).release(FEATURES, LABELS)
+    assert recorder.lines == []
+
+
+@pytest.mark.parametrize("labels", [np.zeros(50, int), np.full(50, 2), np.arange(50) % 2])
+def test_which_labels_occur_is_no_reason_to_refuse(labels: np.ndarray) -> None:
+    released = statistics().release(FEATURES, labels).released
+    assert released.classes == (0, 1, 2)
+    assert released.labels.shape == (5, 3)
+
+
+def test_no_rows_at_all_are_a_data_set_too() -> None:
+    released = statistics().release(FEATURES[:0], LABELS[:0]).released
+    assert np.isfinite(released.gram).all()
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "codes"),
+    [
+        (3, [2, 0, 1], [2, 0, 1]),
+        (["no", "yes"], ["yes", "no", "yes"], [1, 0, 1]),
+        ([-1, 1], [1.0, -1.0, 1.0], [1, 0, 1]),
+        ([False, True], [True, False, True], [1, 0, 1]),
+        (np.array([7, 5]), [5, 7, 5], [1, 0, 1]),
+        ([0, 1], np.array([[0], [1], [1]]), [0, 1, 1]),
+        (["a", "b"], np.array(["b", "a", "b"], dtype=object), [1, 0, 1]),
+        ([0, 1], np.array([1, 0, True], dtype=object), [1, 0, 1]),
+    ],
+)
+def test_labels_are_coded_in_the_order_of_the_classes(
+    classes: Any, labels: Any, codes: list[int]
+) -> None:
+    terms = statistics(classes=classes).terms
+    assert terms is not None
+    held = admitted(terms, np.zeros((3, 2)), labels)
+    assert held.labels is not None
+    assert held.labels.tolist() == codes
+
+
+def test_numbers_are_scaled_from_their_range() -> None:
+    terms = pp.PrivateStatistics(row_norm=1.0, epsilon=1.0, label_range=(10, 20), seed=1).terms
+    assert terms is not None
+    held = admitted(terms, np.zeros((3, 2)), [10, 15, 20])
+    assert held.labels is not None
+    assert held.labels.tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_finite_rows_whose_sum_overflows_are_admitted() -> None:
+    terms = statistics().terms
+    assert terms is not None
+    assert admitted(terms, np.full((4, 2), 1e308), np.zeros(4, int)).features.shape == (4, 2)
