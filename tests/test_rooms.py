@@ -68,6 +68,7 @@ ROOMS: Final[dict[str, str]] = {
     "fl/secagg": "secure aggregation of integer vectors",
     "fl/settings": "settings of a run: schema, rules, file",
     "fl/shuffling": "the shuffler's protocol",
+    "fl/statistics": "private statistics: one release, and what is fitted to it",
     "fl/training": "local training of many units side by side",
     "fl/uldp": "the systems of Uldp-FL",
     "fl/uldp/canaries": "how canaries enter the systems of Uldp-FL",
