@@ -17,8 +17,8 @@ from ...accountant import records
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ..crypto.fixed_point import FixedPoint
-from ..crypto.whole_ring import WholeRing
 from ..crypto.keys import Identity, fresh
+from ..crypto.whole_ring import WholeRing
 from ..parties.network import Network, silo_name
 from ..secagg.decentralised import Group, decentralised_sum
 from ..secagg.peers import RING_BITS, require_peers, security_among
@@ -36,8 +36,8 @@ class ShareAggregator:
 
     A number of a silo, its noise included, is at most 2^62 / n steps of its grid; more is refused
     before anything is sent.  With `whole_ring` every integer of 64 bits is taken, and the sum is
-    modulo 2^64: where a refusal would tell something of private numbers.  Raises `InvalidInput` for fewer silos than 3, and for more colluders
-    than leave two.
+    modulo 2^64: where a refusal would tell something of private numbers.  Raises `InvalidInput` for
+    fewer silos than 3, and for more colluders than leave two.
     """
 
     def __init__(

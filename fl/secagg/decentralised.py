@@ -103,8 +103,8 @@ class Group:
 
     `roster` gives each peer's Ed25519 public key by its name, `fewest` (3 or above) how many there
     must be, `grid` what the integers are and that the sum of all fits (modulus 2^64; a `WholeRing`
-    lets it wrap around), `length` how many integers a vector has.  Raises `InvalidInput` where there are fewer peers, more of them
-    than terms of the grid, or two with one key.
+    lets it wrap around), `length` how many integers a vector has.  Raises `InvalidInput` where
+    there are fewer peers, more of them than terms of the grid, or two with one key.
     """
 
     roster: Mapping[str, bytes]

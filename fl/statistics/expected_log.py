@@ -13,8 +13,8 @@ from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
-from .settings import TABLE, StatisticsSettings
 from .run_terms import RunTerms
+from .settings import TABLE, StatisticsSettings
 
 
 def _phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:

@@ -35,10 +35,10 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, Shape, State
 from ..parties.network import silo_name
 from .noise_shown import NoiseShown
+from .run_terms import RunTerms
 from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from .settings import StatisticsSettings
 from .sum_check import SumCheck
-from .run_terms import RunTerms
 from .views import statistics_views
 
 if TYPE_CHECKING:
