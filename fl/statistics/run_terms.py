@@ -129,7 +129,7 @@ class RunTerms:
             raise InvalidInput(
                 f"No grid of {MIN_BITS} bits or more suits this noise.",
                 "A share of it would be too wide to draw, or too narrow to count as even.",
-                "Give another `label_weight` in [statistics], or other noise.",
+                "Give a lower `most_rows`, another `label_weight`, or other noise.",
             )
         if asked and bits < asked:
             raise InvalidInput(

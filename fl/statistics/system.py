@@ -27,7 +27,8 @@ from ...accountant.mechanisms.gram_noise import NoisyGram
 from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
 from ..aggregation.residuals import Residuals
 from ..declarations.sealed_items import RELEASE
-from ..frame.model import Parameters, Round
+from ..frame.model import KeepModel, Parameters, Round
+from ..frame.phases import Phase
 from ..frame.private_system import PrivateSystem
 from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.rounds import Draft
@@ -120,14 +121,23 @@ class Statistics(PrivateSystem):
             colluders=self.setup.security.colluders,
         )
 
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The release; a run that is killed when it is in the log has it on disk."""
+        return (Phase(self.promise.plan.phases[-1], 1, self.round, make_kept=self.round),)
+
     def round(
         self,
         number: int,
         parameters: Parameters,
         gate: Gate,
         state: Arrays | None = None,  # noqa: ARG002
+        keep: KeepModel | None = None,
     ) -> Round:
-        """Make the release: exact sums first, then the intent, and noise under it."""
+        """Make the release: exact sums first, then the intent, and noise under it.
+
+        `keep` writes it to disk before the log has it: nothing pays for another one.
+        """
         mechanism = self.mechanism(self.promise.noise_multiplier)
         exact = self.exact_sums(mechanism)
 
@@ -150,7 +160,7 @@ class Statistics(PrivateSystem):
                 shares=len(received.silos),
             )
 
-        return self.make_round(number, parameters, gate, work)
+        return self.make_round(number, parameters, gate, work, keep=keep)
 
     def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
         """Return the exact sums of all silos, and the check of them; private."""
