@@ -105,10 +105,10 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
     for table, key in (("run", "system"), ("data", "name")):
         value = getattr(getattr(settings, table), key)
         tables[table][key] = _key(table, key).check(**{key: value})
-    for key in _required(settings):
-        special = str(getattr(settings.system.table, "name", ""))
-        tables.setdefault(special, {})[key.name] = getattr(settings.table, key.name)
-        _require_in_range(special, key, getattr(settings.table, key.name))
+    for name, needed in _required(settings):
+        value = getattr(settings.table, needed.name)
+        _require_in_range(name, needed, value)
+        tables.setdefault(name, {})[needed.name] = value
     # Each key may change what another one's default is, so they are added one at a time.
     while missing := next(_missing(settings, tables), None):
         table, key, value = missing
@@ -119,8 +119,8 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
     }
 
 
-def _required(settings: Settings) -> Iterator[Key]:
-    """Yield the keys of the system's own table that have no default."""
+def _required(settings: Settings) -> Iterator[tuple[str, Key]]:
+    """Yield the keys without a default of the system's own table, each with the table's name."""
     table = settings.system.table
     if table is None:
         return
@@ -129,7 +129,7 @@ def _required(settings: Settings) -> Iterator[Key]:
         for item in fields(table.settings)
         if item.default is MISSING and item.default_factory is MISSING
     }
-    yield from (key for key in table.keys if key.name in needed)
+    yield from ((table.name, key) for key in table.keys if key.name in needed)
 
 
 def _described_tables(settings: Settings) -> dict[str, dict[str, Any]]:

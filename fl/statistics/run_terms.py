@@ -56,11 +56,11 @@ class RunTerms:
                 "No silo learns of a user's rows elsewhere, so each has a part of them by itself.",
                 f"Write rows_per_user = {self.silos} or more in [statistics].",
             )
-        if self.settings.components > self.gram.dimension:
+        if self.settings.components > self.features:
             raise InvalidInput(
-                f"`components` must be at most {self.gram.dimension}; it is "
+                f"`components` must be at most {self.features:,}; it is "
                 f"{self.settings.components:,}.",
-                "There are no more directions than columns, the intercept included.",
+                "There are no more directions than features.",
                 "Lower it in [statistics], or leave it out for all.",
             )
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -165,25 +165,24 @@ class Statistics(PrivateSystem):
     def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
         """Return the exact sums of all silos, and the check of them; private."""
         federation, intercept = self.setup.federation, self.terms.settings.intercept
-        features = federation.features.reshape(federation.records, -1)
-        units = np.zeros(federation.records, np.int64)
-        if self.terms.unit == "user":
-            units = federation.user
+        # As they lie, float32: each silo's are put on the grid block by block.
+        features: Any = federation.features.reshape(federation.records, -1)
+        labels = federation.labels.astype(np.int64)  # classes, as was checked
+        units = federation.user if self.terms.unit == "user" else np.zeros_like(federation.user)
         check, totals = SumCheck(mechanism, intercept), []
         groups = federation.by_silo()
         for silo in range(federation.silos):
             here, most = groups.records(silo), self.terms.kept(silo)
-            rows, labels = features[here], federation.labels[here]
             total = gram_total(
                 mechanism,
-                rows,
-                labels,
+                features[here],
+                labels[here],
                 intercept=intercept,
-                units=units[here],
+                units=None if most is None else units[here],
                 most_rows=most,
             )
             kept, of_units = _kept(units[here], most)
-            check.add(rows, labels, kept, total.total, of_units)
+            check.add(features, labels, here[kept], total.total, of_units)
             totals.append(total)
         return ExactSums(tuple(totals), check)
 
@@ -192,12 +191,11 @@ def _kept(units: IntArray, most: int | None) -> tuple[IntArray, IntArray]:
     """Return the rows that a silo should have kept, and how many of each unit: the first `most`."""
     if most is None:
         return np.arange(len(units)), np.ones(min(1, len(units)), np.int64)
-    counts = np.unique_inverse(units).inverse_indices
-    kept = np.concatenate(
-        [np.empty(0, np.int64)]
-        + [np.flatnonzero(counts == unit)[:most] for unit in range(counts.max(initial=-1) + 1)]
-    )
-    return np.sort(kept), np.minimum(np.bincount(counts), most)
+    order = np.argsort(units, kind="stable")
+    _, counts = np.unique(units, return_counts=True)
+    starts = np.cumsum(counts) - counts  # where each unit's rows begin, in this order
+    earlier = np.arange(len(units)) - np.repeat(starts, counts)
+    return np.sort(order[earlier < most]), np.minimum(counts, most)
 
 
 def _require_single_release(setup: Setup) -> None:

@@ -14,6 +14,7 @@ from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.fl.declarations.registry import declaration_of
+from privplan.fl.statistics import sum_check as checks
 from privplan.fl.statistics import system as module
 from privplan.fl.statistics.noise_shown import normal
 from privplan.fl.statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
@@ -196,8 +197,6 @@ def distance(mechanism: NoisyGram, intercept: float, *given: Any) -> float:
 
 
 def test_a_row_that_is_longer_than_its_bound_is_found(tiny: Any, monkeypatch: Any) -> None:
-    import privplan.fl.statistics.sum_check as checks
-
     system = built(tiny())
     honest = checks.grid_rows
 
@@ -226,7 +225,9 @@ def test_rows_of_a_user_beyond_the_cap_are_found(tiny: Any, monkeypatch: Any) ->
     assert found["sum_off"] > 1.0  # type: ignore[index]
 
 
-def test_sums_that_wrap_around_are_made_again_all_the_same() -> None:
+def test_sums_that_wrap_around_are_made_again_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Modulo 2^64: more rows than fit are no fault of the sum."""
     mechanism = NoisyGram(gram=GramBound(dimension=2, classes=2), std=0.5, bits=20, row_norm=1.0)
     rows = np.tile(np.array([[1.0, 0.0]], np.float32), (2**13, 1))
@@ -235,13 +236,13 @@ def test_sums_that_wrap_around_are_made_again_all_the_same() -> None:
     check = SumCheck(mechanism, 0.0)
     many = once * np.int64(2048)  # 2^24 rows of squared norm 2^40: a sum of 2^64
     assert math.log2(2048 * float(once[0])) == pytest.approx(64.0, abs=1e-3)
-    honest = check._block
+    honest = checks._FloatSums.flat
 
-    def as_often(*given: Any) -> Any:
-        sums, allowed = honest(*given)
+    def as_often(self: Any) -> Any:
+        sums, allowed = honest(self)
         return sums * 2048, allowed * 2048
 
-    check._block = as_often  # type: ignore[method-assign]
+    monkeypatch.setattr(checks._FloatSums, "flat", as_often)
     check.add(rows, labels, np.arange(2**13), many)
     (found,) = check.items().values()
     assert isinstance(found, dict)

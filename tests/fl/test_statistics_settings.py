@@ -80,8 +80,7 @@ def test_what_is_refused_names_the_key_and_what_to_do(name: str) -> None:
 PLANNED: dict[str, tuple[dict[str, str], str]] = {
     "rows below silos": (of_unit("user", "rows_per_user = 2"), "rows_per_user = 3 or more"),
     "usual rows": (of_unit("user"), "rows_per_user = 3 or more"),
-    "components": (table("components = 32"), "`components` must be at most 31"),
-    "components, no intercept": (table("intercept = 0.0\ncomponents = 31"), "at most 30"),
+    "components": (table("components = 31"), "`components` must be at most 30"),
     "bits": (table("bits = 20\nmost_rows = 1_000_000_000"), "fit into 64 bits on a grid of"),
     "too many rows": (table("most_rows = 1_000_000_000_000_000_000"), "do not fit into 64 bits"),
     "colluders": ({"security": 'aggregation = "masked"\ncolluders = 2'}, "`colluders` is 2"),
