@@ -13,7 +13,6 @@ that comes before the noise, and is for the sealed sidecar alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -40,7 +39,7 @@ class SumCheck:
     def __init__(self, mechanism: NoisyGram, intercept: float) -> None:
         self._mechanism, self._intercept = mechanism, intercept
         self._terms, self._off, self._largest = 0, 0.0, 0.0
-        self._most_of_a_unit = 0.0
+        self._units: list[IntArray] = []
 
     def add(
         self,
@@ -48,11 +47,11 @@ class SumCheck:
         labels: IntArray,
         kept: IntArray,
         total: IntArray,
-        rows_of_units: Sequence[int] | IntArray = (),
+        units: IntArray | None = None,
     ) -> None:
         """Take the rows `kept` of one silo, and the sum (values,) that was made of them.
 
-        `rows_of_units` are how many of them each unit has.
+        `units` (kept,) are the users or silos whose they are, from 0; None for records.
         """
         sums = _FloatSums(self._mechanism.gram)
         for first in range(0, len(kept), _BLOCK_ROWS):
@@ -69,22 +68,24 @@ class SumCheck:
         off_by = np.abs(apart) / (allowed + rounding + 1.0)
         self._terms += len(kept)
         self._off = max(self._off, float(off_by.max(initial=0.0)))
-        most = max(map(int, rows_of_units), default=0)
-        self._most_of_a_unit = max(self._most_of_a_unit, most / self._mechanism.gram.rows)
+        if units is not None:
+            self._units.append(units)
 
     def items(self) -> dict[str, object]:
         """Return the sealed item, with the names that `fl.aggregation.clip_check` has.
 
         `sum_off` is the largest distance over what the grid explains, `term_largest` the largest
-        norm of a row over its bound, and `weight_largest` the most rows of one unit in one silo
-        over what it may have in all; of a sound run all are at most 1.
+        norm of a row over its bound, and `weight_largest` the most rows of one unit over what it
+        may have, both in all silos; of a sound run all are at most 1.
         """
+        units = np.concatenate(self._units) if self._units else np.empty(0, np.int64)
+        most = int(np.bincount(units).max(initial=0)) / self._mechanism.gram.rows
         return {
             ITEM: {
                 "terms": self._terms,
                 "sum_off": self._off,
                 "term_largest": math.sqrt(self._largest),
-                "weight_largest": self._most_of_a_unit or None,
+                "weight_largest": most if self._units else None,
             }
         }
 

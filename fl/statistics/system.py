@@ -168,7 +168,7 @@ class Statistics(PrivateSystem):
         # As they lie, float32: each silo's are put on the grid block by block.
         features: Any = federation.features.reshape(federation.records, -1)
         labels = federation.labels.astype(np.int64)  # classes, as was checked
-        units = federation.user if self.terms.unit == "user" else np.zeros_like(federation.user)
+        units = federation.user if self.terms.unit == "user" else federation.silo
         check, totals = SumCheck(mechanism, intercept), []
         groups = federation.by_silo()
         for silo in range(federation.silos):
@@ -181,21 +181,22 @@ class Statistics(PrivateSystem):
                 units=None if most is None else units[here],
                 most_rows=most,
             )
-            kept, of_units = _kept(units[here], most)
-            check.add(features, labels, here[kept], total.total, of_units)
+            if most is None:
+                check.add(features, labels, here, total.total)
+            else:
+                kept = here[_first_of_each(units[here], most)]
+                check.add(features, labels, kept, total.total, units[kept])
             totals.append(total)
         return ExactSums(tuple(totals), check)
 
 
-def _kept(units: IntArray, most: int | None) -> tuple[IntArray, IntArray]:
-    """Return the rows that a silo should have kept, and how many of each unit: the first `most`."""
-    if most is None:
-        return np.arange(len(units)), np.ones(min(1, len(units)), np.int64)
+def _first_of_each(units: IntArray, most: int) -> IntArray:
+    """Return the rows that a silo should have kept: of each unit the first `most`."""
     order = np.argsort(units, kind="stable")
     _, counts = np.unique(units, return_counts=True)
     starts = np.cumsum(counts) - counts  # where each unit's rows begin, in this order
     earlier = np.arange(len(units)) - np.repeat(starts, counts)
-    return np.sort(order[earlier < most]), np.minimum(counts, most)
+    return np.sort(order[earlier < most])
 
 
 def _require_single_release(setup: Setup) -> None:
