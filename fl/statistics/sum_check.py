@@ -23,7 +23,7 @@ from ...accountant.mechanisms.gram_rows import grid_rows
 from ...accountant.sensitivity.gram import GramBound
 from ..aggregation.clip_check import ITEM
 
-_BLOCK_ROWS: Final = 2**11
+_ROWS_AT_A_TIME: Final = 2**11
 """Rows that are worked on at a time, so that they stay in the cache."""
 
 _NEAR: Final = 0.99
@@ -54,8 +54,8 @@ class SumCheck:
         `units` (kept,) are the users or silos whose they are, from 0; None for records.
         """
         sums = _FloatSums(self._mechanism.gram)
-        for first in range(0, len(kept), _BLOCK_ROWS):
-            block = kept[first : first + _BLOCK_ROWS]
+        for first in range(0, len(kept), _ROWS_AT_A_TIME):
+            block = kept[first : first + _ROWS_AT_A_TIME]
             rows = features[block].astype(np.float64)
             norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
             self._measure(rows, norms)
