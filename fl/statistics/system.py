@@ -167,7 +167,7 @@ class Statistics(PrivateSystem):
         """Return the exact sums of all silos, and the check of them; private."""
         federation, intercept = self.setup.federation, self.terms.settings.intercept
         # As they lie, float32: each silo's are put on the grid block by block.
-        features: Any = federation.features.reshape(federation.records, -1)
+        features: Any = federation.features.reshape(federation.records, self.terms.features)
         labels = federation.labels.astype(np.int64)  # classes, as was checked
         units = federation.user if self.terms.unit == "user" else federation.silo
         check, totals = SumCheck(mechanism, intercept), []
