@@ -18,12 +18,12 @@ from functools import cached_property
 from typing import Final
 
 from ...accountant.errors import InvalidInput, there_are
-from ...accountant.mechanisms.gram_noise import MAX_BITS, MIN_BITS, NoisyGram, grid_bits
+from ...accountant.mechanisms import NoisyGram, grid_bits
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import root_up, sensitivity_multiplier
 from ..frame.state import Shape
-from .settings import StatisticsSettings
+from .settings import MAX_BITS, MIN_BITS, StatisticsSettings
 
 USUAL_MOST_ROWS: Final = 1_000_000
 """N for the unit `record`, where nothing is said: sums of so many rows leave room for 20 bits."""

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from ...accountant.arrays import Float32Array, FloatArray, IntArray
-from ...accountant.mechanisms.gram_noise import NoisyGram
+from ...accountant.mechanisms import NoisyGram
 from ...accountant.mechanisms.gram_rows import grid_rows
 from ...accountant.sensitivity.gram import GramBound
 from ..aggregation.clip_check import ITEM

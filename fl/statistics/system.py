@@ -22,8 +22,7 @@ from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
-from ...accountant.mechanisms import Gate, Ticket
-from ...accountant.mechanisms.gram_noise import NoisyGram
+from ...accountant.mechanisms import Gate, NoisyGram, Ticket
 from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
 from ..aggregation.residuals import Residuals
 from ..declarations.sealed_items import RELEASE

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from privplan.accountant.arrays import FloatArray, IntArray
-from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import grid_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation

@@ -11,7 +11,7 @@ import pytest
 
 from privplan.accountant import records
 from privplan.accountant.errors import MissingParty
-from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms import NoisyGram
 from privplan.fl.log import read
 from privplan.fl.running.lifecycle import resume, run
 from privplan.fl.settings.schema import Settings

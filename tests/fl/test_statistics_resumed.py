@@ -125,7 +125,7 @@ def begun_and_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_that_is_killed_before_its_fit_draws_nothing_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privplan.accountant.mechanisms.gram_noise import NoisyGram
+    from privplan.accountant.mechanisms import NoisyGram
 
     out = begun_and_killed(tmp_path, monkeypatch)
     (release,) = of(out, records.RoundRelease)

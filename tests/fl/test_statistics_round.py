@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms import NoisyGram
 
 from .statistics_runs import UNITS, built, exact_sum, mechanism_of, wrapped
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.fl.declarations.registry import declaration_of

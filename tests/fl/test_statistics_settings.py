@@ -157,7 +157,8 @@ def test_the_grid_is_chosen_from_public_numbers_alone(unit: str, tiny: Any) -> N
 @pytest.mark.parametrize("rows", [10, 10**6, 10**9])
 def test_the_finest_grid_is_the_one_that_is_found_again(noise: float, rows: int, tiny: Any) -> None:
     """No finer grid fits its own noise, and the chosen one does."""
-    from privplan.accountant.mechanisms.gram_noise import MAX_BITS, grid_bits
+    from privplan.accountant.mechanisms import grid_bits
+    from privplan.fl.statistics.settings import MAX_BITS
 
     system = built(tiny(), most_rows=rows, privacy={"noise_multiplier": noise})
     mechanism = mechanism_of(system)
