@@ -107,7 +107,7 @@ def test_what_is_refused_of_sums_says_which_grid_fits() -> None:
 
 
 def test_noise_that_no_grid_suits_is_refused(tiny: Any) -> None:
-    with pytest.raises(InvalidInput, match="suits this noise|steps; it must be") as caught:
+    with pytest.raises(InvalidInput, match=r"suits this noise|steps; it must be") as caught:
         mechanism_of(built(tiny(), most_rows=10**9, privacy={"noise_multiplier": 0.01}))
     assert "`label_weight`" in caught.value.next_step
 
