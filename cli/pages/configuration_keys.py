@@ -13,7 +13,7 @@ _TABLE_SUMMARIES: Final = {
     "run": "what is run",
     "data": "which records, and how they are dealt to users and silos",
     "privacy": "what is promised; not for a system that promises nothing",
-    "training": "how models are trained",
+    "training": "how models are trained; not for a system that trains none",
     "security": "what the server sees",
     "evaluation": "what the model is measured on",
     "log": "how the log is kept; not part of what is run",
@@ -66,7 +66,8 @@ def _for_whom(table: str, key: str) -> str:
     if (table, key) not in OPTIONAL_KEYS:
         return ""
     users = with_use_for(table, key)
-    others = [name for name in declared() if name not in users]
+    concerned = [name for name, each in declared().items() if each.trains or table != "training"]
+    others = [name for name in concerned if name not in users]
     # Whichever list is shorter says it.
     listed = f"not for {', '.join(others)}" if len(others) < len(users) else ", ".join(users)
     return f" ({listed})" if others else ""

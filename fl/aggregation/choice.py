@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from ..settings.schema import SecuritySettings
 
 
-def aggregator(security: SecuritySettings, silos: int) -> Aggregator:
+def aggregator(security: SecuritySettings, silos: int, *, whole_ring: bool = False) -> Aggregator:
     """Return what adds up the updates of so many silos.
+
+    With `whole_ring` every integer of 64 bits is summed, modulo 2^64: for what may wrap around.
 
     Raises `InvalidInput` where more silos may be missing, or collude, than leave two to hide among,
     and for settings that the aggregation cannot bear.
@@ -30,7 +32,12 @@ def aggregator(security: SecuritySettings, silos: int) -> Aggregator:
         dependencies.require(dependencies.MASKS)
         from .share_sums import ShareAggregator
 
-        return ShareAggregator(silos, colluders=security.colluders, keep=security.keep_transcripts)
+        return ShareAggregator(
+            silos,
+            colluders=security.colluders,
+            keep=security.keep_transcripts,
+            whole_ring=whole_ring,
+        )
     if silos - security.dropouts < 2:
         raise InvalidInput(
             f"Masks need two silos that stay; of {silos}, {security.dropouts} may be missing.",

@@ -18,6 +18,7 @@ from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ..crypto.fixed_point import FixedPoint
 from ..crypto.keys import Identity, fresh
+from ..crypto.whole_ring import WholeRing
 from ..parties.network import Network, silo_name
 from ..secagg.decentralised import Group, decentralised_sum
 from ..secagg.peers import RING_BITS, require_peers, security_among
@@ -34,11 +35,14 @@ class ShareAggregator:
     leave two whose vectors hide each other.  `keep` makes the network keep what each receives.
 
     A number of a silo, its noise included, is at most 2^62 / n steps of its grid; more is refused
-    before anything is sent.  Raises `InvalidInput` for fewer silos than 3, and for more colluders
-    than leave two.
+    before anything is sent.  With `whole_ring` every integer of 64 bits is taken, and the sum is
+    modulo 2^64: where a refusal would tell something of private numbers.  Raises `InvalidInput` for
+    fewer silos than 3, and for more colluders than leave two.
     """
 
-    def __init__(self, silos: int, *, colluders: int = 0, keep: bool = False) -> None:
+    def __init__(
+        self, silos: int, *, colluders: int = 0, keep: bool = False, whole_ring: bool = False
+    ) -> None:
         require_peers(silos, colluders=colluders)
         names = [silo_name(silo) for silo in range(silos)]
         self.network = Network(names, keep=keep)
@@ -47,7 +51,11 @@ class ShareAggregator:
         self._roster = {name: identity.public for name, identity in self._identities.items()}
         # n numbers of at most 2^62 / n add up to less than 2^63: the sum never wraps around.
         largest = 2.0 ** (62 - (silos - 1).bit_length())
-        self._grid = FixedPoint(step=1.0, bound=largest, terms=silos, modulus=2**RING_BITS)
+        self._grid = (
+            WholeRing(silos)
+            if whole_ring
+            else FixedPoint(step=1.0, bound=largest, terms=silos, modulus=2**RING_BITS)
+        )
         self._session = bytes(fresh(_SESSION_BYTES))
         self._sums = 0
         self._colluders = colluders

@@ -121,7 +121,12 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key("seed", at_least(0), "seed of the dealing and the split (public)", "0"),
     ),
     "privacy": (
-        word("unit", UNITS, "what is protected; it must suit the system", "user"),
+        word(
+            "unit",
+            UNITS,
+            "what is protected: one of the units of the system",
+            "its first: user, of most",
+        ),
         word(
             "neighbours",
             NEIGHBOURS,

@@ -67,11 +67,16 @@ class Setup:
         return self.federation.silos
 
 
-def setup(settings: Settings, federation: Federation, local: LocalTraining) -> Setup:
-    """Return the setup of a system, as its settings have it."""
+def setup(
+    settings: Settings, federation: Federation, local: LocalTraining, *, whole_ring: bool = False
+) -> Setup:
+    """Return the setup of a system, as its settings have it.
+
+    With `whole_ring` its aggregator sums any integers of 64 bits modulo 2^64, without a bound.
+    """
     privacy = settings.privacy
     security = _with_coalitions(settings, federation)
-    silo_aggregator = aggregator(security, federation.silos)
+    silo_aggregator = aggregator(security, federation.silos, whole_ring=whole_ring)
     return Setup(
         settings.run.system,
         PrivacyTarget(

@@ -47,6 +47,7 @@ from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
 from ...accountant.randomness import Secret
 from ..crypto import additive, keys
 from ..crypto.fixed_point import FixedPoint
+from ..crypto.whole_ring import WholeRing
 from ..parties.message_bodies import Body, Limits, room
 from ..parties.network import Post
 from .peers import MIN_PEERS
@@ -101,14 +102,14 @@ class Group:
     """What all peers have agreed on beforehand.
 
     `roster` gives each peer's Ed25519 public key by its name, `fewest` (3 or above) how many there
-    must be, `grid` what the integers are and that the sum of all fits (modulus 2^64), `length` how
-    many integers a vector has.  Raises `InvalidInput` where there are fewer peers, more of them
-    than terms of the grid, or two with one key.
+    must be, `grid` what the integers are and that the sum of all fits (modulus 2^64; a `WholeRing`
+    lets it wrap around), `length` how many integers a vector has.  Raises `InvalidInput` where
+    there are fewer peers, more of them than terms of the grid, or two with one key.
     """
 
     roster: Mapping[str, bytes]
     fewest: int
-    grid: FixedPoint
+    grid: FixedPoint | WholeRing
     length: int
 
     def __post_init__(self) -> None:

@@ -19,6 +19,9 @@ def written(system: str, **tables: dict[str, str]) -> bytes:
         config["privacy"] = {"noise_multiplier": "5.0"}
     if system == "uldp-group":
         config["uldp"] = {"group_records": "4"}
+    if system == "statistics":
+        config["run"]["rounds"] = "1"
+        config["statistics"] = {"row_norm": "6.0"}
     for name, keys in tables.items():
         config[name] = {**config.get(name, {}), **keys}
     return "".join(

@@ -30,7 +30,7 @@ from privplan.fl.settings.schema import (
 from privplan.fl.training.local_training import TorchLocalTraining
 from privplan.fl.uldp.settings import UldpSettings
 
-SYSTEMS = tuple(declared())
+SYSTEMS = tuple(name for name, declaration in declared().items() if declaration.trains)
 
 PRIVATE = tuple(name for name in SYSTEMS if name != "fedavg")
 

@@ -1,0 +1,29 @@
+"""The declaration of private statistics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..declarations.declaration import Declaration
+from ..declarations.sealed_items import RELEASE
+from .sealed_items import of_statistics
+from .settings import TABLE
+from .settings_rules import RULES
+
+SYSTEMS: Final = (
+    Declaration(
+        name="statistics",
+        summary="one release of X^T X and X^T Y, from which any fit is free",
+        make=f"{__package__}.system:statistics",
+        table=TABLE,
+        rules=RULES,
+        rounds=1,
+        aggregations=("plain", "masked", "shares"),
+        units=("record", "user", "silo"),
+        trains=False,
+        phases=(RELEASE,),
+        measure=f"{__package__}.measure:measure",
+        determines=f"{__package__}.expected_log:EXPECTED",
+        sealed=of_statistics,
+    ),
+)

@@ -1,0 +1,86 @@
+"""Rules between the keys of a configuration of private statistics."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..declarations.dataset_defaults import dataset_defaults
+from ..declarations.declaration import Complaint, Given, Rule
+
+_SURVIVAL_MODEL: Final = "cox"
+"""How data sets of survival times are usually trained on."""
+
+_UNIT_OF_KEY: Final = {"rows_per_user": "user", "silo_rows": "silo"}
+"""Keys that only one unit has a use for."""
+
+
+def _single_round(given: Given) -> Complaint | None:
+    rounds = given["run"].get("rounds", 1)
+    if rounds == 1:
+        return None
+    return (
+        f"has rounds = {rounds} in [run], and {given['run']['system']} makes one release",
+        "One release with all of the budget has less noise than several that share it.",
+        "Write rounds = 1, or leave it out.",
+    )
+
+
+def _classes(given: Given) -> Complaint | None:
+    if dataset_defaults(given["data"]["name"]).model != _SURVIVAL_MODEL:
+        return None
+    return (
+        f'names "{given["data"]["name"]}" in [data], whose labels are times of survival',
+        "Sums of rows by label are made for classes; a time is none, and has no public range.",
+        "Choose a data set with classes, or uldp-avg for this one.",
+    )
+
+
+def _relation(given: Given) -> Complaint | None:
+    if given.get("privacy", {}).get("neighbours", "add-remove") != "zero-out":
+        return None
+    return (
+        f'has neighbours = "zero-out" in [privacy], and {given["run"]["system"]} is not accounted '
+        "under it",
+        "A record of zeros still has an intercept and a label, so it is no absent record.",
+        'Write neighbours = "add-remove" or "replace-one".',
+    )
+
+
+def _caps(given: Given) -> Complaint | None:
+    unit, keys = given.get("privacy", {}).get("unit", "record"), _keys(given)
+    for key, needed in _UNIT_OF_KEY.items():
+        if key in keys and unit != needed:
+            return (
+                f'gives `{key}` in [statistics] for unit = "{unit}" in [privacy]',
+                f"It bounds the rows of a {needed}, and has no effect on what a {unit} adds.",
+                f'Leave it out, or write unit = "{needed}" under [privacy].',
+            )
+    if unit == "silo" and "silo_rows" not in keys:
+        return (
+            'lacks `silo_rows` in [statistics] for unit = "silo" in [privacy]',
+            "A silo moves the sum by all of its rows, so there must be a public cap on them.",
+            "Write silo_rows = 100, for example: a number that is not taken from the data.",
+        )
+    return None
+
+
+def _no_fit(given: Given) -> Complaint | None:
+    keys = _keys(given)
+    if keys.get("fit", "ridge") != "none":
+        return None
+    for key in ("ridge", "components"):
+        if key in keys:
+            return (
+                f'gives `{key}` beside fit = "none" in [statistics]',
+                "Nothing is fitted, so it has no effect.",
+                "Leave one of them out.",
+            )
+    return None
+
+
+def _keys(given: Given) -> Any:
+    return given.get("statistics", {})
+
+
+RULES: Final[tuple[Rule, ...]] = (_single_round, _classes, _relation, _caps, _no_fit)
+"""In the order in which they are asked."""

@@ -1,0 +1,222 @@
+"""The system `statistics`: X^T X and X^T Y of all silos' records, with noise, released once.
+
+    silo s   its rows on the grid, G_s and L_s as integers, with its share of the noise
+    server   their sum modulo 2^64, and of it G and S as floats: the model of the run
+
+Whatever is fitted to the release is post-processing.  Exact sums are made before the intent, so
+that no record can keep a release that was paid for from being made; after it nothing is computed
+that could fail by what the numbers are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.arrays import IntArray
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import Gate, NoisyGram, Ticket
+from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
+from ..aggregation.residuals import Residuals
+from ..declarations.sealed_items import RELEASE
+from ..frame.model import KeepModel, Parameters, Round
+from ..frame.phases import Phase
+from ..frame.private_system import PrivateSystem
+from ..frame.requirements import require_all_users, require_public_normalisation
+from ..frame.rounds import Draft
+from ..frame.setup import Setup, setup
+from ..frame.state import Arrays, Shape, State
+from ..parties.network import silo_name
+from .noise_shown import NoiseShown
+from .run_terms import RunTerms
+from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
+from .settings import StatisticsSettings
+from .sum_check import SumCheck
+from .views import statistics_views
+
+if TYPE_CHECKING:
+    from ...accountant.randomness import Streams
+    from ..data.federation import Federation
+    from ..settings.schema import Settings
+    from ..training.local_training import LocalTraining
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExactSums:
+    """What silos have summed before any noise, and what of it is sealed."""
+
+    by_silo: tuple[GramTotal, ...]
+    check: SumCheck
+
+    def sealed(self, most_rows: int) -> dict[str, object]:
+        """Return the sealed items about the rows."""
+        rows = [each.rows for each in self.by_silo]
+        return {
+            ROWS: rows,
+            CLIPPED: [each.clipped for each in self.by_silo],
+            DROPPED: [each.dropped for each in self.by_silo],
+            BEYOND: max(0, sum(rows) - most_rows),
+            **self.check.items(),
+        }
+
+
+class Statistics(PrivateSystem):
+    """One release of Gram matrix and label sums; see the module.
+
+    Raises `InvalidInput` for more rounds than one, labels that are no classes, sampled users,
+    private moments, and what does not suit the federation (`RunTerms`).
+    """
+
+    phase = RELEASE
+    state = State()
+
+    def __init__(self, setup: Setup, table: StatisticsSettings) -> None:
+        super().__init__(setup)
+        require_all_users(setup)
+        require_public_normalisation(setup)
+        _require_single_release(setup)
+        self.terms = RunTerms(
+            settings=table,
+            unit=setup.privacy.unit,
+            relation=setup.privacy.neighbours,
+            features=math.prod(setup.federation.features.shape[1:]),
+            classes=setup.federation.classes,
+            users=setup.users,
+            silos=setup.silos,
+            dropouts=setup.security.dropouts,
+        )
+        self.residuals = Residuals()
+
+    @property
+    def parts(self) -> Mapping[str, Shape]:
+        """The shapes of what is released."""
+        return self.terms.parts
+
+    def initial(self) -> Parameters:
+        """Return the vector before the release: zeros, (values,)."""
+        return np.zeros(self.terms.gram.values)
+
+    def mechanism(self, noise_multiplier: float) -> NoisyGram:
+        """Return the noise of the release, in a share for each silo."""
+        return self.terms.mechanism(noise_multiplier)
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of the release for each observer."""
+        return statistics_views(
+            noise_multiplier,
+            family=self.terms.settings.noise,
+            unit=self.terms.unit,
+            silos=self.setup.silos,
+            aggregation=self.setup.aggregation,
+            dropouts=self.setup.security.dropouts,
+            coalitions=self.setup.coalitions,
+            colluders=self.setup.security.colluders,
+            apart=self.terms.apart,
+        )
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The release; a run that is killed when it is in the log has it on disk."""
+        return (Phase(self.promise.plan.phases[-1], 1, self.round, make_kept=self.round),)
+
+    def round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        state: Arrays | None = None,  # noqa: ARG002
+        keep: KeepModel | None = None,
+    ) -> Round:
+        """Make the release: exact sums first, then the intent, and noise under it.
+
+        `keep` writes it to disk before the log has it: nothing pays for another one.
+        """
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        exact = self.exact_sums(mechanism)
+
+        def work(ticket: Ticket) -> Draft:
+            shown = NoiseShown(self.residuals.monitor(ticket.intent.noise), mechanism)
+            totals = [each.total for each in exact.by_silo]
+            sends = [
+                partial(shown.sent, ticket, silo, f"noise/{silo_name(silo)}", total)
+                for silo, total in enumerate(totals)
+            ]
+            # Modulo 2^64: no check of sizes, as it would tell that the numbers are large.
+            received = self.aggregator.total(number, sends, len(totals[0]))
+            shown.whole(received.total, totals, received.silos)
+            released = mechanism.units(received.total)
+            return Draft(
+                released,
+                aggregate=released,
+                normaliser=records.Normaliser("constant", 1.0),
+                sealed={**shown.items(), **exact.sealed(self.terms.most_rows)},
+                shares=len(received.silos),
+            )
+
+        return self.make_round(number, parameters, gate, work, keep=keep)
+
+    def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
+        """Return the exact sums of all silos, and the check of them; private."""
+        federation, intercept = self.setup.federation, self.terms.settings.intercept
+        # As they lie, float32: each silo's are put on the grid block by block.
+        features: Any = federation.features.reshape(federation.records, self.terms.features)
+        labels = federation.labels.astype(np.int64)  # classes, as was checked
+        units = federation.user if self.terms.unit == "user" else federation.silo
+        check, totals = SumCheck(mechanism, intercept), []
+        groups = federation.by_silo()
+        for silo in range(federation.silos):
+            here, most = groups.records(silo), self.terms.kept(silo)
+            total = gram_total(
+                mechanism,
+                features[here],
+                labels[here],
+                intercept=intercept,
+                units=None if most is None else units[here],
+                most_rows=most,
+            )
+            if most is None:
+                check.add(features, labels, here, total.total)
+            else:
+                kept = here[_first_of_each(units[here], most)]
+                check.add(features, labels, kept, total.total, units[kept])
+            totals.append(total)
+        return ExactSums(tuple(totals), check)
+
+
+def _first_of_each(units: IntArray, most: int) -> IntArray:
+    """Return the rows that a silo should have kept: of each unit the first `most`."""
+    order = np.argsort(units, kind="stable")
+    _, counts = np.unique(units, return_counts=True)
+    starts = np.cumsum(counts) - counts  # where each unit's rows begin, in this order
+    earlier = np.arange(len(units)) - np.repeat(starts, counts)
+    return np.sort(order[earlier < most])
+
+
+def _require_single_release(setup: Setup) -> None:
+    if setup.rounds != 1:
+        raise InvalidInput(
+            f"{setup.name} makes one release; `rounds` is {setup.rounds:,}.",
+            "One release with all of the budget has less noise than several that share it.",
+            "Write rounds = 1, or leave it out.",
+        )
+    if setup.federation.task == "survival":
+        raise InvalidInput(
+            f"{setup.name} sums rows by classes; the labels of {setup.federation.name} are times.",
+            "A time of survival has no public range.",
+            "Choose a data set with classes.",
+        )
+
+
+def statistics(
+    settings: Settings, federation: Federation, local: LocalTraining, _: Streams
+) -> Statistics:
+    """Return the system `statistics`."""
+    parts = setup(settings, federation, local, whole_ring=True)
+    return Statistics(parts, settings.of(StatisticsSettings))
