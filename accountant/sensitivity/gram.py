@@ -23,9 +23,7 @@ at most 2 - 2 t^2 + 2 A (1 + t), which is largest at t = A/2, and at t = 1 where
     sqrt(2) (1 + A/2)  where A <= 2,  else  2 sqrt(A)
 
 attained, for d >= 2, by k equal rows against k equal rows at the angle of cosine -t, all of one
-label; where A >= 2 these are opposite, and d = 1 does as well.  For d = 1 the square is at most
-g^2 ((2 - g)^2 + A), g = |X|_F + |X'|_F, the larger of them 1: it grows with A, and with g from
-A = 1/2 up, where it is 4 A; below, it is at most 2 and at most 1 + 4 A.
+label; where A >= 2 these are opposite, and d = 1 does as well (below, less would do for d = 1).
 
 *One Gram matrix for each class* (`by_class`), c >= 2.  A row lies in that of its class, so
 add-remove stays.  Of P only pairs of one class are in sum <G_j, G'_j>; let t^2 be the sum of their
@@ -37,10 +35,14 @@ is the case above, can be.
 
 **L1**, upper triangle (G_ij for i <= j, a S).  sum_{i <= j} |x_i x_j| = (|x|_1^2 + |x|_2^2) / 2 <=
 (d + 1) |x|^2 / 2, and |x|_1 <= sqrt(d) |x|: T (d + 1)/2 + a l sqrt(d k T), l the largest L1 norm of
-a label; attained by k equal rows whose coordinates are equal.  Where a unit is replaced S moves by
-twice that, and with E = G - G' sum_{i <= j} |E_ij| = (sum |E_ij| + sum |E_ii|) / 2 is at most
-(d |E|_F + trace G + trace G') / 2 <= T (d / sqrt(2) + 1); T for d = 1, and twice T (d + 1)/2 where
-each class has a matrix of its own.  In the isometric layout one row moves G by 1 + (d - 1)/sqrt(2).
+a label; attained by k equal rows whose coordinates are equal, and twice that where a unit is
+replaced.  In the isometric layout one row moves G by 1 + (d - 1)/sqrt(2).
+
+**Silos one by one.**  Where the sums of silos are seen each by itself, all of them together move no
+farther.  With T_s and k_s of a unit's norms and rows in silo s, sum T_s^2 <= T^2 and
+(sum sqrt(k_s T_s))^2 <= k T; of P only pairs of one silo are left, whose products are weighed as
+before, sum_s k_s t_s <= k t with t^2 = sum t_s^2.  L1 norms add up.  A unit whose rows come back in
+another silo is the pair t = 0, and twice the L1 norm: so no smaller bound on one sum alone is used.
 
 Derived here; the isometric layout and the Gram matrix alone are in `wishart`.
 """
@@ -150,24 +152,15 @@ class GramBound:
     def l1(self, neighbours: str) -> float:
         """Return the L1 sensitivity of the upper triangle and the labels, rounded up."""
         trace, d = Fraction(self.trace), self.dimension
-        replaced = as_neighbours(neighbours) == "replace-one"
         moved = trace * (d + 1) / 2
-        if replaced:
-            moved = 2 * moved if self.by_class else self._replaced_triangle
         if self.classes:
-            weight = Fraction(self.label_weight) * self.label_l1 * (2 if replaced else 1)
+            weight = Fraction(self.label_weight) * self.label_l1
             moved += weight * Fraction(root_up(d * self.rows * trace))
-        return up(moved)
+        return up(moved * (2 if as_neighbours(neighbours) == "replace-one" else 1))
 
     @property
     def _spread(self) -> Fraction:
         return 1 - Fraction(1, self.classes) if self.classes > 1 else Fraction(1)
-
-    @property
-    def _replaced_triangle(self) -> Fraction:
-        """How far a unit that is replaced moves one upper triangle, in L1; rounded up."""
-        trace, d = Fraction(self.trace), self.dimension
-        return trace * (Fraction(root_up(Fraction(d * d, 2))) + 1 if d > 1 else 1)
 
     def _l2_square(self, replaced: bool) -> Fraction:
         trace = Fraction(self.trace)
@@ -178,8 +171,6 @@ class GramBound:
             return trace**2 * (1 + label)
         equal = 2 * (1 + label / 2) ** 2 if label <= 2 else 4 * label
         if not self.by_class:
-            if self.dimension == 1:
-                equal = 4 * label if label >= Fraction(1, 2) else min(1 + 4 * label, Fraction(2))
             return trace**2 * equal
         if self.rows == 1:
             return trace**2 * max(equal, 2 + 2 * weight)

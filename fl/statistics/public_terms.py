@@ -25,7 +25,7 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.calibrate import calibrate
 from ...accountant.errors import InvalidInput
-from ...accountant.mechanisms.gram_noise import NoisyGram, grid_bits
+from ...accountant.mechanisms import NoisyGram, grid_bits
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import MAX_CLASSES, GramBound
 from ...accountant.sensitivity.release import (

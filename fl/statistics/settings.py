@@ -28,7 +28,7 @@ class StatisticsSettings:
     by_class: bool = False
     bits: int = 0
     fit: Literal["ridge", "logistic", "none"] = "ridge"
-    ridge: float = 1.0
+    ridge: float | Literal["auto"] = "auto"
     components: int = 0
 
 
@@ -43,6 +43,12 @@ def _grid_bits(**field: object) -> int:
             "Leave it out: the most bits that fit are chosen from public numbers.",
         )
     return bits
+
+
+def _ridge(**field: object) -> float | Literal["auto"]:
+    """Return a number above 0, or "auto"."""
+    (value,) = field.values()
+    return "auto" if value == "auto" else validate.positive(**field)
 
 
 TABLE: Final = Table(
@@ -123,10 +129,10 @@ TABLE: Final = Table(
         ),
         Key(
             "ridge",
-            validate.positive,
+            _ridge,
             "how much is added to the diagonal for a fit, in multiples of the noise's spectral "
-            "norm, sigma sqrt(2 d)",
-            "1.0",
+            'norm, sigma sqrt(2 d); "auto": chosen from the released values',
+            '"auto"',
             "Noise makes some directions look as if they had data; a ridge keeps them small.",
         ),
         Key(

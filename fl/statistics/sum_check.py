@@ -19,7 +19,7 @@ import numpy as np
 
 from ...accountant.arrays import Float32Array, FloatArray, IntArray
 from ...accountant.mechanisms import NoisyGram
-from ...accountant.mechanisms.gram_rows import grid_rows
+from ...accountant.mechanisms.gram_row_grid import grid_rows
 from ...accountant.sensitivity.gram import GramBound
 from ..aggregation.clip_check import ITEM
 

@@ -24,6 +24,7 @@ from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
 from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
+from ..aggregation.gram_parts import gram_parts
 from ..aggregation.residuals import Residuals
 from ..declarations.sealed_items import RELEASE
 from ..frame.model import KeepModel, Parameters, Round
@@ -33,11 +34,13 @@ from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.rounds import Draft
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, Shape, State
+from ..observers.names import MODEL
 from ..parties.network import silo_name
 from .noise_shown import NoiseShown
 from .run_terms import RunTerms
 from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from .settings import StatisticsSettings
+from .statistics import ReleasedStatistics
 from .sum_check import SumCheck
 from .views import statistics_views
 
@@ -142,7 +145,8 @@ class Statistics(PrivateSystem):
         exact = self.exact_sums(mechanism)
 
         def work(ticket: Ticket) -> Draft:
-            shown = NoiseShown(self.residuals.monitor(ticket.intent.noise), mechanism)
+            monitor = self.residuals.monitor(ticket.intent.noise, gram_parts(mechanism))
+            shown = NoiseShown(monitor, mechanism)
             totals = [each.total for each in exact.by_silo]
             sends = [
                 partial(shown.sent, ticket, silo, f"noise/{silo_name(silo)}", total)
@@ -161,6 +165,20 @@ class Statistics(PrivateSystem):
             )
 
         return self.make_round(number, parameters, gate, work, keep=keep)
+
+    def released(self, values: Parameters) -> ReleasedStatistics:
+        """Return what a released vector (values,) holds, as fits read it."""
+        privacy = self.setup.privacy
+        views = {MODEL: self.promise.event, **self.promise.views}
+        return ReleasedStatistics.of_vector(
+            values,
+            self.mechanism(self.promise.noise_multiplier),
+            event=views[privacy.observer],
+            delta=privacy.delta,
+            neighbours=privacy.neighbours,
+            intercept=self.terms.settings.intercept,
+            observer=privacy.observer,
+        )
 
     def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
         """Return the exact sums of all silos, and the check of them; private."""

@@ -76,7 +76,7 @@ def test_for_a_person(run: Run) -> None:
         "noise multiplier   3.988         2 x sigma / L2 sensitivity\n"
         "sigma              4.089         x R^2 on the diagonal, sigma / sqrt(2) above it\n"
         "on label sums      4.089         x R: sigma / label weight\n"
-        "sensitivity        L2 2.051 (isometric), L1 656.2 (triangle)\n"
+        "sensitivity        L2 2.051 (isometric), L1 885.9 (triangle)\n"
         "proves             epsilon 2.000 at delta 1e-05, replacing one record by another\n"
         "at least           epsilon 1.999, by any accounting\n"
         "by                 GDP\n"

@@ -9,7 +9,7 @@ import numpy as np
 
 from privplan.accountant.arrays import FloatArray, IntArray
 from privplan.accountant.mechanisms import NoisyGram
-from privplan.accountant.mechanisms.gram_rows import grid_rows
+from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
 from privplan.fl.settings.file import parse
