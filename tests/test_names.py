@@ -22,9 +22,17 @@ EXCEPTIONS: Final[dict[str, str]] = {
     "audit/attack_methods/published_seed.py": "the search knows how a published system draws masks",
     "audit/demos/*": "each demonstration refutes a claim of one published system",
     "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
+    "cli/pages/plan.txt": "a phase of its example has an ordinary word as its name",
+    "cli/pages/statistics.txt": "a page of help about the sums that one system releases",
+    "cli/pages/topics.py": "the list of pages of help, of which one has the name of a system",
     "cli/pages/run.txt": "a page of help: its example runs a system, and says where it comes from",
 }
 """Files that name a system, and why they may."""
+
+
+ORDINARY_WORDS: Final = frozenset({"statistics"})
+"""Names of systems that are words of English too: they name a system where they are quoted, or
+stand as a folder of `fl`."""
 
 
 def folders() -> set[str]:
@@ -35,7 +43,8 @@ def folders() -> set[str]:
 
 def pattern() -> re.Pattern[str]:
     """Return what finds a name of a system, of its table, or of its folder."""
-    names = "|".join(map(re.escape, sorted(declared(), key=len, reverse=True)))
+    special = sorted(set(declared()) - ORDINARY_WORDS, key=len, reverse=True)
+    names = "|".join(map(re.escape, special))
     system_folders = "|".join(sorted(folders()))
     quoted = rf"[\"'](?:{system_folders})[\"']"
     return re.compile(
