@@ -155,7 +155,7 @@ class Statistics(PrivateSystem):
     def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
         """Return the exact sums of all silos, and the check of them; private."""
         federation, intercept = self.setup.federation, self.terms.settings.intercept
-        features = federation.features.reshape(federation.records, -1)
+        features = federation.features.reshape(federation.records, self.terms.features)
         units = np.zeros(federation.records, np.int64)
         if self.terms.unit == "user":
             units = federation.user
