@@ -16,6 +16,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "run": "what a run is told, and what it leaves",
     "attack": "what was demonstrably lost, in tiers",
     "log": "what a log proves, and against whom",
+    "statistics": "sums of x x^T and x y^T, released once",
     "uldp-fl": "Uldp-FL: privacy for users across silos",
     "flame": "FLAME: shuffled and sampled coordinates",
     "disco": "DISCO: local privacy with a radius from the data",

@@ -7,6 +7,7 @@ the log names by a digest, what the checkpoint holds, and what the next round st
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -18,6 +19,9 @@ from .state import Arrays
 
 Parameters: TypeAlias = FloatArray
 """A model as one vector: (D,) float64."""
+
+KeepModel: TypeAlias = Callable[[FloatArray, Arrays], None]
+"""Writes a model and its state to disk, before the log has their release."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.mechanisms import Gate
 from ...accountant.plan import PlannedPhase
-from .model import Parameters, Round
+from .model import KeepModel, Parameters, Round
 from .state import Arrays, State
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MakeRound: TypeAlias = Callable[[int, Parameters, Gate, Arrays], Round]
 """From a round's number, the last model, the gate and the last state, to the round's result."""
+
+MakeKeptRound: TypeAlias = Callable[[int, Parameters, Gate, Arrays, KeepModel], Round]
+"""As `MakeRound`, and calls the last argument with model and state just before their release."""
 
 SaveArrays: TypeAlias = Callable[[Arrays], None]
 """Writes the result of a phase that cannot be repeated to disk."""
@@ -63,14 +66,18 @@ class Phase:
     """One phase of a system: its plan, the number of its first round, and how a round is made.
 
     Either `make` makes every round, each of which releases a model, or `once` makes the single
-    release of something else.  Raises `InvalidInput` for neither or both, and where `once` is
-    planned with more than one round.
+    release of something else.  `make_kept` is for a phase whose rounds cannot be made up for: it
+    does what `make` does, and has the model kept before its release is logged, so that a process
+    that is killed between the two loses nothing.  What is kept so counts only once the log has the
+    release.  Raises `InvalidInput` for neither or both, and where `once` is planned with more than
+    one round.
     """
 
     plan: PlannedPhase
     first: int
     make: MakeRound | None = None
     once: SingleRelease | None = None
+    make_kept: MakeKeptRound | None = None
 
     def __post_init__(self) -> None:
         if (self.make is None) == (self.once is None) or (self.once and self.plan.rounds != 1):

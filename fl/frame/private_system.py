@@ -26,7 +26,7 @@ from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..observers.sample_knowledge import is_sampled
 from ..observers.stated_reaches import checked_reaches
-from .model import Parameters, Round, model_digest
+from .model import KeepModel, Parameters, Round, model_digest
 from .opening import OpeningStatement
 from .phases import Phase
 from .private_normalisation import MomentsRelease
@@ -201,13 +201,15 @@ class PrivateSystem:
         sampling: records.Sampling | None = None,
         draws: int = 1,
         phase: PlannedPhase | None = None,
+        keep: KeepModel | None = None,
     ) -> Round:
         """Make one round of the plan: one intent, what `work` draws under it, and its release.
 
         `sampling` says how participants are drawn, `draws` how many noisy sums are released, and
         `phase` which phase of the plan the round belongs to (None: the last one).  A round of
         several releases gives the last of them (`fl.frame.rounds.planned_release`), after
-        `release_beside` has made the others.  Raises as `fl.frame.rounds.make_round`.
+        `release_beside` has made the others.  `keep` is what `Phase.make_kept` is given.  Raises as
+        `fl.frame.rounds.make_round`.
         """
         planned = self.promise.plan.phases[-1] if phase is None else phase
         # A phase with noise of its own draws with that, and all others with the run's.
@@ -216,7 +218,7 @@ class PrivateSystem:
         about = self._about(number, planned, sampling, draws, model_digest(parameters))
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
         whose = system_with_package(self.name, declaration_or_none(self.name))
-        return make_round(gate, intent, work, state=declared_state(self), whose=whose)
+        return make_round(gate, intent, work, state=declared_state(self), whose=whose, keep=keep)
 
     def release_beside(
         self,

@@ -21,7 +21,7 @@ from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, kind_of, with_article
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
-from .model import Parameters, Round, finite_model, model_digest
+from .model import KeepModel, Parameters, Round, finite_model, model_digest
 from .state import Arrays, State, declared_state, state_digest
 from .system import System
 
@@ -77,13 +77,15 @@ def make_round(
     *,
     state: State | None = None,
     whose: str = "the system",
+    keep: KeepModel | None = None,
 ) -> Round:
     """Make one round: log the intent, call `work` with the ticket to draw, log the release.
 
     `state` declares what the system keeps beside its model; what `work` returns is checked against
-    it before the release.  `whose` names the system in errors.  Raises what `work` and the gate
-    raise, and `InvalidInput` where `work` returns no `Draft`, a model that is not one vector of
-    finite float64, or another state than declared; then the round has no release.
+    it before the release.  `whose` names the system in errors.  `keep` is called with model and
+    state just before the release is logged (`fl.frame.phases.Phase.make_kept`).  Raises what `work`
+    and the gate raise, and `InvalidInput` where `work` returns no `Draft`, a model that is not one
+    vector of finite float64, or another state than declared; then the round has no release.
     """
     with gate.open(intent) as ticket:
         # The intent is logged and paid for: from here on, a failure counts as spent.
@@ -98,6 +100,8 @@ def make_round(
                 "Give the noisy sum, or None.",
             )
         state_after = (state or State()).checked(draft.state, whose)
+        if keep is not None:
+            keep(model, state_after)
         released = ticket.close(
             normaliser=draft.normaliser,
             aggregate=None if draft.aggregate is None else draft.aggregate.tobytes(),

@@ -36,6 +36,9 @@ CHECKPOINT_FORMAT: Final = "privplan-model/1"
 CHECKPOINT_FILE: Final = "checkpoint.npz"
 """The model so far, while a run is under way."""
 
+EARLY_FILE: Final = "early.npz"
+"""A model that is kept before its release stands in the log (`fl.frame.phases.Phase.make_kept`)."""
+
 MODEL_FILE: Final = "model.npz"
 """The last model, once a run is done."""
 

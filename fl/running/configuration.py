@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -105,6 +105,10 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
     for table, key in (("run", "system"), ("data", "name")):
         value = getattr(getattr(settings, table), key)
         tables[table][key] = _key(table, key).check(**{key: value})
+    for name, needed in _required(settings):
+        value = getattr(settings.table, needed.name)
+        _require_in_range(name, needed, value)
+        tables.setdefault(name, {})[needed.name] = value
     # Each key may change what another one's default is, so they are added one at a time.
     while missing := next(_missing(settings, tables), None):
         table, key, value = missing
@@ -113,6 +117,19 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in at.items()}
         for name, at in tables.items()
     }
+
+
+def _required(settings: Settings) -> Iterator[tuple[str, Key]]:
+    """Yield the keys without a default of the system's own table, each with the table's name."""
+    table = settings.system.table
+    if table is None:
+        return
+    needed = {
+        item.name
+        for item in fields(table.settings)
+        if item.default is MISSING and item.default_factory is MISSING
+    }
+    yield from ((table.name, key) for key in table.keys if key.name in needed)
 
 
 def _described_tables(settings: Settings) -> dict[str, dict[str, Any]]:

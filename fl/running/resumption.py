@@ -17,7 +17,7 @@ from ..frame.state import Arrays, State, declared_state, state_digest
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from ..settings.logged_tables import idle_tables
 from ..settings.schema import Settings
-from .checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
+from .checkpoint import CHECKPOINT_FILE, EARLY_FILE, MODEL_FILE, Checkpoint
 from .first_state import first_checkpoint, first_state
 from .preparation import prepare
 from .prepared_run import PreparedRun
@@ -64,7 +64,8 @@ def require_resumable(prepared: PreparedRun, folder: Path, progress: Progress) -
     for phase in phases:
         assert phase.once is not None
         _require_released(phase.name, phase.once.what, progress)
-    kept = kept_model(prepared, (folder / CHECKPOINT_FILE, folder / MODEL_FILE), progress)
+    paths = (folder / CHECKPOINT_FILE, folder / MODEL_FILE)
+    kept = kept_model(prepared, paths, progress, folder / EARLY_FILE)
     require_results_kept(phases, kept, progress)
     return require_released_state(prepared, kept, progress)
 
@@ -244,19 +245,27 @@ def released_models(progress: Progress) -> list[RoundRelease]:
     return [progress.releases[seq] for seq in order if progress.releases[seq].model_out is not None]
 
 
-def kept_model(prepared: PreparedRun, paths: tuple[Path, ...], progress: Progress) -> Checkpoint:
+def kept_model(
+    prepared: PreparedRun, paths: tuple[Path, ...], progress: Progress, early: Path | None = None
+) -> Checkpoint:
     """Return the model from which the run goes on.
 
     It is the last released one; or, where the run was cut off between a release and its keeping,
-    the one that this release started from.  Raises `InvalidInput` for any other.
+    the one that this release started from.  `early` is where a model lies that was kept before its
+    release; it counts where the log has that.  Raises `InvalidInput` for any other.
     """
+    last = next(reversed(released_models(progress)), None)
+    if early is not None and last is not None and early.exists():
+        kept = Checkpoint.read(early)
+        known = (kept.run_id, model_digest(kept.parameters))
+        if known == (progress.opened.run_id, last.model_out):
+            return kept
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         kept = first_checkpoint(prepared, progress.opened.run_id)
     else:
         kept = Checkpoint.read(path)
     model = model_digest(kept.parameters)
-    last = next(reversed(released_models(progress)), None)
     if kept.run_id != progress.opened.run_id:
         raise _foreign(path, "belongs to another run")
     if last is None:

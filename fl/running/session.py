@@ -7,6 +7,9 @@ The order of what is written, round by round:
 3. the model by itself, where all are to be saved, and the checkpoint; each appears at once, whole;
 4. what the test data say, in the log.
 
+Where a system could not make another release (`fl.frame.phases.Phase.make_kept`), the model is kept
+in a file of its own before step 2, and counts for nothing unless the log has its release.
+
 A phase that releases something else than models, once, is kept just before its release stands in
 the log: no later round can be made without it, and it cannot be made again.  It counts for nothing
 unless the log has its release (`fl.frame.phases.SingleRelease`).
@@ -51,6 +54,7 @@ from ..settings.public_test_data import DECLARED_BY_EARLIER_VERSION, EvaluationD
 from ..settings.schema import Settings
 from .checkpoint import (
     CHECKPOINT_FILE,
+    EARLY_FILE,
     MODEL_FILE,
     MODELS_FOLDER,
     Checkpoint,
@@ -218,6 +222,7 @@ class _Execution:
             releases = self.earlier + self.gate.releases
             self.recorder.append(close_record(prepared, releases, reason, model))
             atomic.remove(self._checkpoint_file)
+            self._remove_early()
         return RunResult(
             self.checkpoint.run_id,
             self.released,
@@ -261,7 +266,13 @@ class _Execution:
         for number in range(max(phase.first, self.spent + 1), phase.last + 1):
             earlier, before = self.gate.releases, self.checkpoint.parameters
             try:
-                moved = make(number, before.copy(), self.gate, self.checkpoint.state)
+                if phase.make_kept is None:
+                    moved = make(number, before.copy(), self.gate, self.checkpoint.state)
+                else:
+                    keep = partial(self._keep_early, number)
+                    moved = phase.make_kept(
+                        number, before.copy(), self.gate, self.checkpoint.state, keep
+                    )
             finally:
                 self._keep_transcripts()
             moved = checked_round(
@@ -296,6 +307,13 @@ class _Execution:
         every = self.prepared.settings.run.evaluate_every
         return every > 0 and number % every == 0
 
+    def _keep_early(self, number: int, parameters: Parameters, state: Arrays) -> None:
+        """Keep the model of a round whose release is about to be logged."""
+        whole = {**self.checkpoint.state, **state}
+        early = replace(self.checkpoint, round=number, parameters=parameters, state=whole)
+        with interruptions_delayed():
+            early.write(self.folder / EARLY_FILE)
+
     def _keep(self, number: int, moved: Round) -> None:
         state = {**self.checkpoint.state, **moved.state}
         self.checkpoint = replace(
@@ -308,6 +326,11 @@ class _Execution:
                     self.folder / MODELS_FOLDER / round_model_name(number)
                 )
             self.checkpoint.write(self._checkpoint_file)
+            self._remove_early()
+
+    def _remove_early(self) -> None:
+        if (self.folder / EARLY_FILE).exists():
+            atomic.remove(self.folder / EARLY_FILE)
 
     def _measure(self) -> None:
         """Measure the kept model on public test data, unless that was done; and what is spent."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
-from ...accountant.mechanisms.gram_noise import NoisyGram
+from ...accountant.mechanisms import NoisyGram
 from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read

@@ -46,7 +46,7 @@ def fitted(terms: RunTerms, released: Parameters, std: float) -> FloatArray:
     upper = np.triu_indices(dimension)
     start = released.size - dimension * classes
     triangle = released[:start].reshape(-1, len(upper[0])).sum(axis=0)
-    gram = np.zeros((dimension, dimension))
+    gram: FloatArray = np.zeros((dimension, dimension))
     gram[upper] = triangle
     gram = gram + np.triu(gram, 1).T
     values, vectors = np.linalg.eigh(gram)
@@ -60,7 +60,7 @@ def rows_of(terms: RunTerms, features: FloatArray) -> FloatArray:
     table = terms.settings
     norms = np.sqrt(np.einsum("ij,ij->i", features, features))
     scale = math.sqrt((1.0 - table.intercept) * float(terms.gram.row_square))
-    rows = features * (scale / np.maximum(norms, table.row_norm))[:, None]
+    rows: FloatArray = features * (scale / np.maximum(norms, table.row_norm))[:, None]
     if not table.intercept:
         return rows
     constant = math.sqrt(table.intercept * float(terms.gram.row_square))

@@ -16,8 +16,7 @@ import numpy as np
 from ...accountant.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from ...accountant.mechanisms import Ticket
-    from ...accountant.mechanisms.gram_noise import NoisyGram
+    from ...accountant.mechanisms import NoisyGram, Ticket
     from ..aggregation.residuals import ResidualMonitor
 
 

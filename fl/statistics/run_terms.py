@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
 from ...accountant.errors import InvalidInput, there_are
-from ...accountant.mechanisms.gram_noise import MAX_BITS, MIN_BITS, NoisyGram, grid_bits
+from ...accountant.mechanisms import NoisyGram, grid_bits
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import GramBound
-from ...accountant.sensitivity.release import sensitivity_multiplier
+from ...accountant.sensitivity.release import root_up, sensitivity_multiplier
 from ..frame.state import Shape
-from .settings import StatisticsSettings
+from .settings import MAX_BITS, MIN_BITS, StatisticsSettings
 
 USUAL_MOST_ROWS: Final = 1_000_000
 """N for the unit `record`, where nothing is said: sums of so many rows leave room for 20 bits."""
@@ -56,11 +57,11 @@ class RunTerms:
                 "No silo learns of a user's rows elsewhere, so each has a part of them by itself.",
                 f"Write rows_per_user = {self.silos} or more in [statistics].",
             )
-        if self.settings.components > self.gram.dimension:
+        if self.settings.components > self.features:
             raise InvalidInput(
-                f"`components` must be at most {self.gram.dimension}; it is "
+                f"`components` must be at most {self.features:,}; it is "
                 f"{self.settings.components:,}.",
-                "There are no more directions than columns, the intercept included.",
+                "There are no more directions than features.",
                 "Lower it in [statistics], or leave it out for all.",
             )
 
@@ -101,6 +102,17 @@ class RunTerms:
         units = {"user": self.users, "silo": self.silos}.get(self.unit)
         return USUAL_MOST_ROWS if units is None else units * self.unit_rows
 
+    @cached_property
+    def apart(self) -> Fraction:
+        """How far a unit moves the sum, over how far it moves all silos' vectors (`views`)."""
+        norm = self.gram.l1 if self._laplace else self.gram.l2
+        moved = Fraction(norm(self.relation))
+        if as_neighbours(self.relation) == "add-remove":
+            return Fraction(1)
+        removed = Fraction(norm("add-remove"))
+        both = 2 * removed if self._laplace else Fraction(root_up(2 * removed**2))
+        return moved / max(moved, both)
+
     @property
     def parts(self) -> Mapping[str, Shape]:
         """The shapes of what is released: upper triangles row by row, then label sums (d, c)."""
@@ -129,7 +141,7 @@ class RunTerms:
             raise InvalidInput(
                 f"No grid of {MIN_BITS} bits or more suits this noise.",
                 "A share of it would be too wide to draw, or too narrow to count as even.",
-                "Give another `label_weight` in [statistics], or other noise.",
+                "Give a lower `most_rows`, another `label_weight`, or other noise.",
             )
         if asked and bits < asked:
             raise InvalidInput(

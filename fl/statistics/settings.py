@@ -10,8 +10,8 @@ from ...accountant.errors import InvalidInput
 from ..declarations.declaration import Table
 from ..declarations.toml_key import Key, at_least, below_one, flag, word
 
-_MIN_BITS, _MAX_BITS = 8, 20
-"""Bits of the grid, as `accountant.mechanisms.gram_noise` has them, which loads numpy."""
+MIN_BITS, MAX_BITS = 8, 20
+"""Bits of the grid, as `NoisyGram` has them, which loads numpy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,9 @@ def _grid_bits(**field: object) -> int:
     """Return 0, or an integer from 8 to 20."""
     ((name, value),) = field.items()
     bits = validate.count_from(0, **field)
-    if bits and not _MIN_BITS <= bits <= _MAX_BITS:
+    if bits and not MIN_BITS <= bits <= MAX_BITS:
         raise InvalidInput(
-            f"`{name}` must be 0, or from {_MIN_BITS} to {_MAX_BITS}; it is {value!r:.60}.",
+            f"`{name}` must be 0, or from {MIN_BITS} to {MAX_BITS}; it is {value!r:.60}.",
             "Fewer would round features away; with more, sums in float64 are not exact.",
             "Leave it out: the most bits that fit are chosen from public numbers.",
         )

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
-from ...accountant.mechanisms import Gate, Ticket
-from ...accountant.mechanisms.gram_noise import NoisyGram
+from ...accountant.mechanisms import Gate, NoisyGram, Ticket
 from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
 from ..aggregation.residuals import Residuals
 from ..declarations.sealed_items import RELEASE
-from ..frame.model import Parameters, Round
+from ..frame.model import KeepModel, Parameters, Round
+from ..frame.phases import Phase
 from ..frame.private_system import PrivateSystem
 from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.rounds import Draft
@@ -118,7 +118,13 @@ class Statistics(PrivateSystem):
             dropouts=self.setup.security.dropouts,
             coalitions=self.setup.coalitions,
             colluders=self.setup.security.colluders,
+            apart=self.terms.apart,
         )
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The release; a run that is killed when it is in the log has it on disk."""
+        return (Phase(self.promise.plan.phases[-1], 1, self.round, make_kept=self.round),)
 
     def round(
         self,
@@ -126,8 +132,12 @@ class Statistics(PrivateSystem):
         parameters: Parameters,
         gate: Gate,
         state: Arrays | None = None,  # noqa: ARG002
+        keep: KeepModel | None = None,
     ) -> Round:
-        """Make the release: exact sums first, then the intent, and noise under it."""
+        """Make the release: exact sums first, then the intent, and noise under it.
+
+        `keep` writes it to disk before the log has it: nothing pays for another one.
+        """
         mechanism = self.mechanism(self.promise.noise_multiplier)
         exact = self.exact_sums(mechanism)
 
@@ -150,44 +160,43 @@ class Statistics(PrivateSystem):
                 shares=len(received.silos),
             )
 
-        return self.make_round(number, parameters, gate, work)
+        return self.make_round(number, parameters, gate, work, keep=keep)
 
     def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
         """Return the exact sums of all silos, and the check of them; private."""
         federation, intercept = self.setup.federation, self.terms.settings.intercept
-        features = federation.features.reshape(federation.records, self.terms.features)
-        units = np.zeros(federation.records, np.int64)
-        if self.terms.unit == "user":
-            units = federation.user
+        # As they lie, float32: each silo's are put on the grid block by block.
+        features: Any = federation.features.reshape(federation.records, self.terms.features)
+        labels = federation.labels.astype(np.int64)  # classes, as was checked
+        units = federation.user if self.terms.unit == "user" else federation.silo
         check, totals = SumCheck(mechanism, intercept), []
         groups = federation.by_silo()
         for silo in range(federation.silos):
             here, most = groups.records(silo), self.terms.kept(silo)
-            rows, labels = features[here], federation.labels[here]
             total = gram_total(
                 mechanism,
-                rows,
-                labels,
+                features[here],
+                labels[here],
                 intercept=intercept,
-                units=units[here],
+                units=None if most is None else units[here],
                 most_rows=most,
             )
-            kept, of_units = _kept(units[here], most)
-            check.add(rows, labels, kept, total.total, of_units)
+            if most is None:
+                check.add(features, labels, here, total.total)
+            else:
+                kept = here[_first_of_each(units[here], most)]
+                check.add(features, labels, kept, total.total, units[kept])
             totals.append(total)
         return ExactSums(tuple(totals), check)
 
 
-def _kept(units: IntArray, most: int | None) -> tuple[IntArray, IntArray]:
-    """Return the rows that a silo should have kept, and how many of each unit: the first `most`."""
-    if most is None:
-        return np.arange(len(units)), np.ones(min(1, len(units)), np.int64)
-    counts = np.unique_inverse(units).inverse_indices
-    kept = np.concatenate(
-        [np.empty(0, np.int64)]
-        + [np.flatnonzero(counts == unit)[:most] for unit in range(counts.max(initial=-1) + 1)]
-    )
-    return np.sort(kept), np.minimum(np.bincount(counts), most)
+def _first_of_each(units: IntArray, most: int) -> IntArray:
+    """Return the rows that a silo should have kept: of each unit the first `most`."""
+    order = np.argsort(units, kind="stable")
+    _, counts = np.unique(units, return_counts=True)
+    starts = np.cumsum(counts) - counts  # where each unit's rows begin, in this order
+    earlier = np.arange(len(units)) - np.repeat(starts, counts)
+    return np.sort(order[earlier < most])
 
 
 def _require_single_release(setup: Setup) -> None:

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from privplan.accountant.arrays import FloatArray, IntArray
-from privplan.accountant.mechanisms.gram_noise import NoisyGram
-from privplan.accountant.mechanisms.gram_rows import grid_rows, label_integers
+from privplan.accountant.mechanisms import NoisyGram
+from privplan.accountant.mechanisms.gram_rows import grid_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
 from privplan.fl.settings.file import parse
@@ -96,7 +96,7 @@ def exact_sum(system: Statistics, silos: list[int] | None = None) -> list[int]:
         federation.features[kept].astype(np.float64),
         intercept=system.terms.settings.intercept,
     )
-    labels = label_integers(mechanism, federation.labels[kept])
+    count = mechanism.gram.classes
     whole = [[int(value) for value in row] for row in rows]
     classes = [int(label) for label in federation.labels[kept]]
     d = mechanism.gram.dimension
@@ -108,9 +108,9 @@ def exact_sum(system: Statistics, silos: list[int] | None = None) -> list[int]:
         for j in range(i, d)
     ]
     return total + [
-        sum(q[i] * int(y[c]) for q, y in zip(whole, labels, strict=True))
+        sum(q[i] * (count * (y == c) - 1) for q, y in zip(whole, classes, strict=True))
         for i in range(d)
-        for c in range(mechanism.gram.classes)
+        for c in range(count)
     ]
 
 

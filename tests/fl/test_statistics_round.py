@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms import NoisyGram
 
 from .statistics_runs import UNITS, built, exact_sum, mechanism_of, wrapped
 
@@ -108,6 +108,19 @@ def test_exact_sums_come_before_the_intent(tiny: Any, monkeypatch: pytest.Monkey
     with pytest.raises(MemoryError):
         system.round(1, system.initial(), log)  # type: ignore[arg-type]
     assert log.records == []
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_release_is_made_of_no_rows_too(unit: str, tiny: Any, run: Any) -> None:
+    """A neighbour may have an empty silo, or nothing at all: that is no reason to refuse."""
+    whole = tiny()
+    for kept in (whole.silo != 1, np.zeros(whole.records, bool)):
+        system = built(whole.only(kept), unit)
+        models, log = run(system)
+        assert models[1].all()
+        (sealed,) = log.sealed
+        assert sealed["rows"] == np.bincount(whole.silo[kept], minlength=3).tolist()
+        assert sealed["recomputed"]["sum_off"] < 1.0
 
 
 def test_what_is_released_has_names(tiny: Any) -> None:
