@@ -196,14 +196,14 @@ class _Releases:
         """The silo of each unit, where its noise is that of the silo alone."""
         if not self.apart or self.system.terms.unit == "user":
             return np.full(self.request.canaries, IN_EVERY_SILO)
-        return np.argmax(self.fractions, axis=1).astype(np.int64)
+        return np.asarray(self.fractions.argmax(axis=1), np.int64)
 
     @cached_property
     def reach(self) -> FloatArray:
         """How much of a unit's rows an observer sees, by the weights that it gives silos: (m,)."""
         if self.apart:
             return np.asarray(np.sqrt(np.square(self.fractions).sum(axis=1)))
-        return self.fractions.sum(axis=1)
+        return np.asarray(self.fractions.sum(axis=1))
 
     @property
     def noise(self) -> float:

@@ -37,6 +37,9 @@ from ...accountant.sensitivity.gram import GramBound
 PLANE: Final = 2
 """Features that a canary has for itself."""
 
+_PARTS: Final = 3
+"""The diagonal, what is above it, and label sums."""
+
 _BISECTOR: Final = math.pi / 8
 """The angle of the bisector of two rows: the diagonal differs as much as what is above it."""
 
@@ -187,7 +190,8 @@ class PairGeometry:
             np.arange(PLANE, dtype=np.int64)[None], np.ones((1, PLANE)), np.zeros(1, np.int64)
         )
         into, out = self._added(sample, pair)
-        return np.bincount(self._kinds, np.square(into - out)[0], minlength=3)
+        squares = np.square(into - out)[0]
+        return np.array([squares[self._kinds == part].sum() for part in range(_PARTS)])
 
     def _added(self, canaries: Canaries, pair: CanaryPair) -> tuple[FloatArray, FloatArray]:
         into = self._numbers(pair.into * canaries.signs, canaries.labels)
