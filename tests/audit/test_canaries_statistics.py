@@ -1,9 +1,14 @@
 """Canaries of private statistics: what is seen is what their pair moves, never above the claim.
 
-Share of the claimed epsilon (delta 1e-5, add-remove, intercept .2) that 50,000 canaries show to who
-sees the model, mean and standard deviation over 5 seeds:
+Share of the claimed epsilon (delta 1e-5, add-remove) that 50,000 canaries show to who sees the
+model, mean and standard deviation over 5 seeds: breast cancer, 4 silos, an intercept of .2, with
+which a canary moves what is its own by .95 of the bound.
 
-TABLE
+    epsilon     claim          robust
+    1           .81 +- .04     .62 +- .07
+    2           .89 +- .04     .67 +- .03
+    4           .90 +- .02     .65 +- .02
+    8           .91 +- .02     .66 +- .04
 """
 
 from __future__ import annotations
