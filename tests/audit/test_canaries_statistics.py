@@ -9,6 +9,8 @@ which a canary moves what is its own by .95 of the bound.
     2           .89 +- .04     .67 +- .03
     4           .90 +- .02     .65 +- .02
     8           .91 +- .02     .66 +- .04
+
+Digits (64 features, 10 classes) at epsilon 2: .86 +- .03 and .62 +- .08.
 """
 
 from __future__ import annotations
