@@ -80,7 +80,7 @@ def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
     coins = rng.random(SIMULATED_UNITS) < 0.5
     moved = np.where(coins, rehearsal.shift, -rehearsal.shift if rehearsal.opposite else 0.0)
     scores = np.zeros(SIMULATED_UNITS)
-    for _ in range(rehearsal.rounds):
+    for _ in range(len(rehearsal.observations)):
         drawn = rng.random(SIMULATED_UNITS) < rehearsal.rate
         seen = rng.standard_normal(SIMULATED_UNITS) + drawn * moved
         scores += likelihood_ratios(

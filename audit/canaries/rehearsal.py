@@ -42,9 +42,9 @@ class CanaryRehearsal:
     """What an observer saw of canaries that were in or out by fair coins.
 
     - `coins`: (m,), whether the unit was in.
-    - `observations`: (rounds, m), one number for each unit in each round: what the observer saw in
-      the unit's direction, with its sign of the round taken out, in units of the noise that is
-      claimed, so that noise has variance 1.
+    - `observations`: (rounds x looks, m), one number for each unit in each of so many looks at a
+      round: what the observer saw in the unit's direction, with its sign of the round taken out,
+      in units of the noise that is claimed, so that noise has variance 1.
     - `shift`: its mean, as claimed, where a unit is in and takes part; where it is out the mean is
       0, or -shift under `replace-one`.  0 where nothing is claimed.
     - `rate`: the probability with which a unit takes part in a round, as far as this observer does
@@ -71,6 +71,7 @@ class CanaryRehearsal:
     groups: IntArray
     note: tuple[str, ...] = field(default=())
     seeded: bool = False
+    looks: int = 1
 
     @property
     def canaries(self) -> int:
@@ -80,7 +81,7 @@ class CanaryRehearsal:
     @property
     def rounds(self) -> int:
         """Number of observed rounds."""
-        return len(self.observations)
+        return len(self.observations) // self.looks
 
     @property
     def opposite(self) -> bool:
@@ -176,6 +177,7 @@ def _rehearsal(asked: RehearsalRequest, seen: CanaryObservations) -> CanaryRehea
             *seen.note,
         ),
         seeded=asked.seed is not None,
+        looks=seen.looks,
     )
 
 

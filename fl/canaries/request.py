@@ -76,15 +76,17 @@ class CanaryObservations:
     """The observations of one observer: one number for each of m canaries in each round.
 
     - `coins`: (m,), whether the unit was in, by a fair coin of its own (`flip`).
-    - `observations`: (rounds, m), one number for each unit in each round: what the observer saw in
-      the unit's direction, with its sign of the round taken out, in units of the noise that is
-      claimed, so that honest noise has variance 1.
+    - `observations`: (rounds x looks, m), one number for each unit in each look at a round: what
+      the observer saw in the unit's direction, with its sign of the round taken out, in units of
+      the noise that is claimed, so that honest noise has variance 1.
     - `shift`: its mean, as claimed, where a unit is in and takes part; where it is out the mean is
       0, or -shift under `replace-one`.
     - `rate`: the probability with which a unit takes part in a round, as far as this observer does
       not know the sample; in (0, 1].
     - `plan`, `opening`: those of the system that was rehearsed; `rounds`: how many of its rounds
       were made (`simulate_rounds`).
+    - `looks`: how many numbers of a round are looked at for each unit: parts of what is released
+      whose noise is drawn apart, and which a unit moves alike, each by `shift`.
     - `groups`: (m,), the silo that a unit lies in, -1 where it lies in all; None: in all.
     - `note`: what was assumed, and what was left out, a sentence each.
     - `event`: what is claimed of the rounds, where that is not the plan's own view of the observer.
@@ -103,15 +105,16 @@ class CanaryObservations:
     groups: IntArray | None = None
     note: tuple[str, ...] = ()
     event: ev.Event | None = None
+    looks: int = 1
 
     def __post_init__(self) -> None:
-        units = len(self.coins)
+        units, rows = len(self.coins), self.rounds * validate.count(looks=self.looks)
         # A carrier is another package's code: what it returns is checked before any test.
         shapes = {
             "coins": (self.coins.shape == (units,) and self.coins.dtype == bool, "(m,) of bools"),
             "observations": (
-                self.observations.shape == (self.rounds, units),
-                f"({self.rounds}, {units}), one number for each unit in each round",
+                self.observations.shape == (rows, units),
+                f"({rows}, {units}), one number for each unit in each look at a round",
             ),
             "groups": (self.groups is None or self.groups.shape == (units,), f"({units},)"),
         }

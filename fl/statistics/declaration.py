@@ -25,5 +25,8 @@ SYSTEMS: Final = (
         measure=f"{__package__}.measure:measure",
         determines=f"{__package__}.expected_log:EXPECTED",
         sealed=of_statistics,
+        carrier=f"{__package__}.canaries:simulate",
+        canaries=50_000,  # some dozens in each of many releases
+        canary_work=f"{__package__}.canaries:work",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from privplan.fl.settings.schema import (
+    NO_TRAINING,
     DataSettings,
     PrivacySettings,
     RunSettings,
@@ -12,6 +13,7 @@ from privplan.fl.settings.schema import (
     Settings,
     TrainingSettings,
 )
+from privplan.fl.statistics.settings import StatisticsSettings
 from privplan.fl.uldp.settings import UldpSettings
 
 TRAINING = TrainingSettings(
@@ -41,4 +43,20 @@ def settings(
         training=replace(TRAINING, **(training or {})),
         security=SecuritySettings(**(security or {})),
         table=UldpSettings(**uldp) if uldp else None,
+    )
+
+
+def statistics(
+    *, silos=2, data="breast-cancer", rounds=1, seed=None, security=None, table=None, **privacy
+):
+    """Return settings of private statistics of records; else as `settings`."""
+    if "epsilon" not in privacy:
+        privacy = {"noise_multiplier": 2.0, **privacy}
+    return Settings(
+        run=RunSettings(system="statistics", rounds=rounds, seed=seed),
+        data=DataSettings(name=data, users=50, silos=silos),
+        privacy=PrivacySettings(**{"unit": "record", **privacy}),
+        training=NO_TRAINING,
+        security=SecuritySettings(**(security or {})),
+        table=StatisticsSettings(**{"row_norm": 6.0, **(table or {})}),
     )

@@ -214,6 +214,7 @@ SAID = {"coins": np.ones(4, bool), "observations": np.zeros((2, 4)), "shift": 1.
         ("observations", np.zeros((3, 4))),
         ("observations", np.zeros((2, 5))),
         ("groups", np.zeros(3, np.int64)),
+        ("looks", 0),
         ("rate", 0.0),
         ("rate", 1.5),
         ("shift", -1.0),
@@ -225,6 +226,14 @@ def test_what_a_carrier_returns_is_checked(field: str, value: Any) -> None:
     CanaryObservations(**whole)
     with pytest.raises(InvalidInput, match=f"`{field}`"):
         CanaryObservations(**{**whole, field: value})
+
+
+def test_looks_at_one_round_are_rows_of_their_own() -> None:
+    once: dict[str, Any] = {**SAID, "plan": None, "opening": None, "rounds": 1}
+    CanaryObservations(**once, looks=2)
+    for rounds, looks in ((2, 2), (1, 1), (1, 3)):
+        with pytest.raises(InvalidInput, match="`observations`"):
+            CanaryObservations(**{**once, "rounds": rounds, "looks": looks})
 
 
 def test_every_system_here_has_a_carrier() -> None:
