@@ -15,7 +15,7 @@ from ...accountant.arrays import FloatArray
 from ..frame.model import Parameters
 from ..training.metrics import measured
 from .logistic import logistic_weights
-from .ridge import ridge_weights
+from .ridge import RIDGE, ridge_weights
 from .settings import StatisticsSettings
 from .statistics import ReleasedStatistics
 
@@ -45,4 +45,5 @@ def measure(prepared: PreparedRun, released: Parameters) -> Mapping[str, float]:
 def fitted(statistics: ReleasedStatistics, table: StatisticsSettings) -> FloatArray:
     """Return the weights (d, c) of the configured fit."""
     fit = logistic_weights if table.fit == "logistic" else ridge_weights
-    return fit(statistics, ridge=table.ridge, components=table.components)
+    ridge = RIDGE if table.ridge is None else table.ridge
+    return fit(statistics, ridge=ridge, components=table.components)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
@@ -21,7 +20,7 @@ from ...accountant.errors import InvalidInput, there_are
 from ...accountant.mechanisms import NoisyGram, grid_bits
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import GramBound
-from ...accountant.sensitivity.release import root_up, sensitivity_multiplier
+from ...accountant.sensitivity.release import sensitivity_multiplier
 from ..frame.state import Shape
 from .settings import MAX_BITS, MIN_BITS, StatisticsSettings
 
@@ -101,17 +100,6 @@ class RunTerms:
             return self.settings.most_rows
         units = {"user": self.users, "silo": self.silos}.get(self.unit)
         return USUAL_MOST_ROWS if units is None else units * self.unit_rows
-
-    @cached_property
-    def apart(self) -> Fraction:
-        """How far a unit moves the sum, over how far it moves all silos' vectors (`views`)."""
-        norm = self.gram.l1 if self._laplace else self.gram.l2
-        moved = Fraction(norm(self.relation))
-        if as_neighbours(self.relation) == "add-remove":
-            return Fraction(1)
-        removed = Fraction(norm("add-remove"))
-        both = 2 * removed if self._laplace else Fraction(root_up(2 * removed**2))
-        return moved / max(moved, both)
 
     @property
     def parts(self) -> Mapping[str, Shape]:

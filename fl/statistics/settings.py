@@ -28,7 +28,7 @@ class StatisticsSettings:
     by_class: bool = False
     bits: int = 0
     fit: Literal["ridge", "logistic", "none"] = "ridge"
-    ridge: float | Literal["auto"] = "auto"
+    ridge: float | None = None
     components: int = 0
 
 
@@ -43,12 +43,6 @@ def _grid_bits(**field: object) -> int:
             "Leave it out: the most bits that fit are chosen from public numbers.",
         )
     return bits
-
-
-def _ridge(**field: object) -> float | Literal["auto"]:
-    """Return a number above 0, or "auto"."""
-    (value,) = field.values()
-    return "auto" if value == "auto" else validate.positive(**field)
 
 
 TABLE: Final = Table(
@@ -129,10 +123,10 @@ TABLE: Final = Table(
         ),
         Key(
             "ridge",
-            _ridge,
+            validate.positive,
             "how much is added to the diagonal for a fit, in multiples of the noise's spectral "
-            'norm, sigma sqrt(2 d); "auto": chosen from the released values',
-            '"auto"',
+            "norm, sigma sqrt(2 d)",
+            "chosen from released values",
             "Noise makes some directions look as if they had data; a ridge keeps them small.",
         ),
         Key(

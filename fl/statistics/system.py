@@ -121,7 +121,6 @@ class Statistics(PrivateSystem):
             dropouts=self.setup.security.dropouts,
             coalitions=self.setup.coalitions,
             colluders=self.setup.security.colluders,
-            apart=self.terms.apart,
         )
 
     @property

@@ -8,19 +8,14 @@ One unit moves the sum by at most C.  For Gaussian noise, with sigma C = s sqrt(
 | observer | sees | multiplier |
 |---|---|---|
 | model; server under masks | the sum | sigma |
-| server in the clear | each V_s by itself | sigma / sqrt(k), times `apart` |
+| server in the clear | each V_s by itself | sigma / sqrt(k) |
 | silo | the sum less its own vector | sigma sqrt((k - 1) / k) |
 | server and c silos | in the clear each; under masks the sum less c | sigma sqrt((k - c) / k) |
 | peer, and c who tell it what they know | the sum less c + 1 | sigma sqrt((k - 1 - c) / k) |
 
 **Each vector by itself.**  All vectors together move by sqrt(sum_s |V_s - V'_s|^2), against noise
-of deviation s in each.  Let a user have at most f_s = k_s / k of its T in silo s; the f_s sum to at
-most 1, and so do their squares.  A unit that comes or goes moves V_s by at most f_s C: all of them
-by at most C.  One that is replaced moves V_s by at most f_s C too: in silo s alone, it is a unit of
-k_s rows and T_s = f_s T, and C of these is f_s C, as C is T times a function of a^2 k / T.  A
-record may come back in another silo.  It then moves two vectors by the C of add-remove each,
-sqrt(2) of that together, and twice that in L1: `apart` is C over the larger of the two.  It is
-taken for every unit, as is safe: which silo keeps how much of a user is not in the log.
+of deviation s in each: by at most C, wherever a unit's rows lie, and where they come back if it is
+replaced (`accountant.sensitivity.gram`, silos one by one).
 
 **What an observer holds of the unit changes nothing.**  A vector is a function of the rows of its
 silo alone: nothing is weighted by what lies elsewhere, and a silo keeps rows of a user by that
@@ -39,7 +34,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ...accountant import events as ev
-from ...accountant.sensitivity.release import down, root_down
+from ...accountant.sensitivity.release import root_down
 from ..aggregation.weighted_sum import NO_NOISE_LEFT
 from ..observers.names import MODEL, PEER, SERVER, SILO, SILO_WITH_RECORDS, Coalition
 from ..secagg.peers import require_peers
@@ -55,7 +50,6 @@ def statistics_views(
     dropouts: int = 0,
     coalitions: Sequence[int] = (),
     colluders: int = 0,
-    apart: Fraction = Fraction(1),
 ) -> dict[str, ev.Event]:
     """Return the event of one release for each observer, by name; see the module.
 
@@ -63,7 +57,6 @@ def statistics_views(
     - `family`: of the noise, `gaussian` or `laplace`; `unit`: `record`, `user` or `silo`.
     - `coalitions`: with how many silos the server is accounted for; `colluders`: how many silos
       may tell a peer what they know.
-    - `apart`: how far a unit moves the sum, over how far it moves all silos' vectors; at most 1.
 
     Raises `InvalidInput` for fewer peers than shares need.
 
@@ -72,19 +65,18 @@ def statistics_views(
     """
     arriving = silos - dropouts
 
-    def seen(shares: int, times: Fraction = Fraction(1)) -> ev.Event:
+    def seen(shares: int) -> ev.Event:
         if shares < 1:
             return NO_NOISE_LEFT
         if family == "laplace":
-            return ev.Laplace(down(Fraction(noise_multiplier) * times))
-        square = Fraction(noise_multiplier) ** 2 * Fraction(shares, arriving) * times**2
-        return ev.Gaussian(root_down(square))
+            return ev.Laplace(noise_multiplier)
+        return ev.Gaussian(root_down(Fraction(noise_multiplier) ** 2 * Fraction(shares, arriving)))
 
     if aggregation == "shares":
         require_peers(silos, colluders=colluders)
         return {MODEL: seen(arriving), PEER: seen(arriving - 1 - colluders)}
     in_the_clear = aggregation == "plain"
-    views = {MODEL: seen(arriving), SERVER: seen(1, apart) if in_the_clear else seen(arriving)}
+    views = {MODEL: seen(arriving), SERVER: seen(1) if in_the_clear else seen(arriving)}
     if silos < 2:
         return views
     views[SILO] = seen(arriving - 1)
@@ -93,5 +85,5 @@ def statistics_views(
     for colluding in coalitions:
         for holds in (False, True)[: 1 + (unit == "user")]:
             name = Coalition(colluding, holds).name
-            views[name] = seen(1, apart) if in_the_clear else seen(arriving - colluding)
+            views[name] = seen(1) if in_the_clear else seen(arriving - colluding)
     return views

@@ -66,8 +66,6 @@ def test_each_event_is_that_of_the_shares_that_cover_it(
     moved = Fraction(mechanism.sensitivity(neighbours))
     for observer, count in shares.items():
         exact = count * free * (times / moved) ** 2
-        each = security.get("aggregation", "plain") == "plain" and observer.startswith("server")
-        exact *= system.terms.apart**2 if each else 1
         event = views[observer]
         assert isinstance(event, ev.Gaussian)
         assert Fraction(event.noise_multiplier) ** 2 <= exact, observer
@@ -217,10 +215,6 @@ def test_a_record_that_crosses_silos_moves_two_vectors_in_l1(tiny: Any) -> None:
     row, upper = np.full(d, 1 / math.sqrt(d)), np.triu_indices(d)
     label = np.eye(bound.classes)[0] - 1.0 / bound.classes
     one = np.abs(np.outer(row, row)[upper]).sum() + np.abs(np.outer(row, label)).sum()
-    moved = bound.l1("replace-one") / float(system.terms.apart)
-    assert 2 * one == pytest.approx(moved, rel=1e-9)
+    assert 2 * one == pytest.approx(bound.l1("replace-one"), rel=1e-9)
     views = system.views(SIGMA)
-    assert views["server"].noise_multiplier == pytest.approx(
-        SIGMA * float(system.terms.apart), rel=1e-12
-    )
-    assert views["server"].noise_multiplier <= views["model"].noise_multiplier == SIGMA
+    assert views["server"].noise_multiplier == views["model"].noise_multiplier == SIGMA
