@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.mechanisms import gram_noise
+from privplan.accountant.mechanisms import gram_grid
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.records import Reach, RoundIntent, RunOpen, Sampling
@@ -132,7 +132,7 @@ def test_each_observer_by_hand(aggregation: str, observer: str, shares: int, rel
     times = 2.0 if relation == "replace-one" else 1.0
     moved = {
         "add-remove": math.sqrt(1 + 3 * (1 - 1 / 3)),
-        "replace-one": math.sqrt(2 + 4 * 3 * (1 - 1 / 3)),
+        "replace-one": math.sqrt(2) * (1 + 3 * (1 - 1 / 3) / 2),
     }[relation]
     assert isinstance(event, ev.Gaussian)
     assert event.noise_multiplier == pytest.approx(
@@ -481,7 +481,7 @@ def test_the_mechanism_promises_its_multiplier() -> None:
 
 
 def test_bits_are_those_that_the_mechanism_takes() -> None:
-    assert (gram_facts.MIN_BITS, gram_facts.MAX_BITS) == (gram_noise.MIN_BITS, gram_noise.MAX_BITS)
+    assert (gram_facts.MIN_BITS, gram_facts.MAX_BITS) == (gram_grid.MIN_BITS, gram_grid.MAX_BITS)
     for changes in ({}, {"classes": 0}, {"classes": 1, "label_weight": 9.0}, {"classes": 500}):
         mechanism = NoisyGram(gram=gram(**changes), std=40.0, bits=14)
         stated = mechanism.contribution.gram

@@ -1,0 +1,38 @@
+"""A record that is replaced, where Gram matrices are bounded by user or by silo."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant.mechanisms.gram_rows import gram_total
+from privplan.audit.ledger.gram_facts import moved_by_unit
+
+from .grams import gram_log, noisy
+from .ledgers import upper
+
+
+@pytest.mark.parametrize("unit", ["user", "silo"])
+def test_a_record_replaced_by_one_of_another_whole_changes_both(unit: str) -> None:
+    """Each keeps its first row: what goes lets a row in, and what comes keeps another out."""
+    release = noisy("replace-one", unit=unit, rows=1, classes=1, bits=12)
+    x, other = np.eye(6)[0], np.array([math.cos(2.0), math.sin(2.0), 0.0, 0.0, 0.0, 0.0])
+
+    def whole(*rows: Any) -> Any:
+        ids = np.zeros(len(rows), int)
+        kept = gram_total(release, np.array(rows), np.ones(len(rows)), units=ids, most_rows=1)
+        return release.white(kept.total)
+
+    before = whole(x, other) + whole(x)
+    after = whole(other) + whole(other, x)
+    moved = float(np.linalg.norm(after - before))
+    stated = release.contribution
+    assert moved > 1.9 * release.sensitivity("replace-one")
+    assert moved <= moved_by_unit(stated, "replace-one", finer=True)
+    # A record that only goes lets in no more than one row.
+    assert moved_by_unit(stated, "add-remove", finer=True) == release.sensitivity("replace-one")
+    promised = upper(gram_log(release, "replace-one"))
+    assert upper(gram_log(release, "replace-one", unit="record")) > 1.9 * promised
