@@ -142,13 +142,13 @@ def _of_relation(bound: GramBound, norm: str, *, replaced: bool) -> Fraction:
     return Fraction(bound.l1(relation) if norm == "l1" else bound.l2(relation))
 
 
-def least_grid(gram: Gram) -> float:
+def least_grid(gram: Gram, family: str) -> float:
     """Return the coarsest step on which a value stands, where noise is even, rounded up.
 
-    A matrix has steps of 4^-b, above its diagonal sqrt(2) 4^-b; label sums have steps of
-    a 2^-b / c, or of a 4^-b where labels are numbers.
+    A matrix has steps of 4^-b, above its diagonal sqrt(2) 4^-b (under Laplace noise 4^-b as well);
+    label sums have steps of a 2^-b / c, or of a 4^-b where labels are numbers.
     """
-    above = root_up(Fraction(2, 16**gram.bits))
+    above = root_up(Fraction(1 if family == "laplace" else 2, 16**gram.bits))
     if not gram.classes:
         return above
     scale = gram.classes if gram.classes > 1 else 2**gram.bits
@@ -157,7 +157,7 @@ def least_grid(gram: Gram) -> float:
 
 def coarsest_grid(noise: Noise, contribution: Contribution) -> float:
     """Return the grid to count on: the stated one, or that of the bits where it is coarser."""
-    return max(noise.grid, least_grid(gram_of(contribution)))
+    return max(noise.grid, least_grid(gram_of(contribution), noise.family))
 
 
 def least_attained(gram: Gram, *, replaced: bool, rows: int) -> Fraction:
