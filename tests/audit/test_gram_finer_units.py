@@ -1,4 +1,4 @@
-"""A record that is replaced, where Gram matrices are bounded by user or by silo."""
+"""Records of Gram matrices that are bounded by user or by silo, or that may have several rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import privplan as pp
+from privplan.accountant import events as ev
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.audit.ledger.gram_facts import moved_by_unit
 
 from .grams import gram_log, noisy
-from .ledgers import upper
+from .ledgers import DELTA, audited, upper
 
 
 @pytest.mark.parametrize("unit", ["user", "silo"])
@@ -36,3 +38,14 @@ def test_a_record_replaced_by_one_of_another_whole_changes_both(unit: str) -> No
     assert moved_by_unit(stated, "add-remove", finer=True) == release.sensitivity("replace-one")
     promised = upper(gram_log(release, "replace-one"))
     assert upper(gram_log(release, "replace-one", unit="record")) > 1.9 * promised
+
+
+def test_of_a_record_one_row_is_sure_to_attain() -> None:
+    """No log says that a record has several rows, each of which is within T / k."""
+    release = noisy(unit="record", rows=4, shares=1)
+    lower = audited(gram_log(release)).total.epsilon.lower
+    row = noisy(unit="record", rows=1, trace=0.25, shares=1, sigma=1.0)
+    sure = pp.account(
+        ev.Gaussian(release.std / row.gram.l2("add-remove")), delta=DELTA, neighbours="add-remove"
+    )
+    assert 0.99 * sure.epsilon.upper < lower <= sure.epsilon.upper
