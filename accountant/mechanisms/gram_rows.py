@@ -72,8 +72,8 @@ def gram_total(
 ) -> GramTotal:
     """Return the sum of x x^T and x y^T over the rows of one silo, in steps of the grid.
 
-    - `features`: (n, p) in raw units, float, integer or bool, in memory, memory-mapped or sparse;
-      d is p, and one more with an `intercept`.
+    - `features`: (n, p) in raw units, float, integer or bool, in memory, memory-mapped, sparse or a
+      data frame, which is copied; d is p, and one more with an `intercept`.
     - `labels`: (n,) classes from 0 to c - 1, or numbers, which are cut off at -1 and 1.  Any other
       class, and what is no number, counts as no label.
     - `intercept`: v, the share of the squared norm that a constant has, from 0 to below 1.
@@ -136,7 +136,7 @@ def _labels(labels: ArrayLike | None, count: int) -> NDArray[Any]:
 
 def _table(features: Any, columns: int) -> Any:
     """Return what rows are sliced from: checked by its shape and type, and never copied whole."""
-    table: Any = features if hasattr(features, "shape") else numbers(features, "fiub")
+    table: Any = _of_frame(features) if hasattr(features, "shape") else numbers(features, "fiub")
     sample = None
     if table is not None and len(table.shape) == 2:
         table = sparse.csr_array(table) if is_sparse(table) else table
@@ -153,6 +153,19 @@ def _table(features: Any, columns: int) -> Any:
             "Give the dimension that the rows have, and the intercept that was planned.",
         )
     return table
+
+
+def _of_frame(features: Any) -> Any:
+    """Return a data frame's numbers, and any other table as it is.
+
+    A frame is sliced by its labels where these are floats: then a row may lie in two blocks.
+    """
+    if not hasattr(features, "iloc") or len(features.shape) != 2:
+        return features
+    # By types alone: which numbers are missing must not decide what is refused.
+    if any(getattr(column, "kind", "O") not in "fiub" for column in features.dtypes):
+        return None
+    return features.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _kept(
@@ -177,7 +190,7 @@ def _kept(
                 "Of every user only so many rows are kept.",
                 "Give an array of shape (rows,).",
             )
-        return None
+        return None if cap else np.zeros(count, np.bool_)
     ids = numbers(units, "iu")
     if ids is None or ids.shape != (count,):
         raise InvalidInput(
@@ -211,7 +224,15 @@ def _rows(
 ) -> tuple[IntegerRows, int]:
     if is_sparse(table):
         return sparse_rows(scale, _chosen(table[block], part))
-    return dense_rows(scale, _chosen(np.asarray(table[block]), part))
+    rows = np.asarray(table[block])
+    due = len(range(table.shape[0])[block])
+    if rows.shape != (due, table.shape[1]):
+        raise InvalidInput(
+            f"A slice of {due:,} rows of the features has the shape {rows.shape}.",
+            "A row that lies in two slices would count twice, which the noise is not made for.",
+            "Give an array, whose slices are of rows by their number.",
+        )
+    return dense_rows(scale, _chosen(rows, part))
 
 
 def _chosen(rows: Any, part: BoolArray | None) -> Any:

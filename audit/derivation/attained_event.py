@@ -89,8 +89,11 @@ def _reached(facts: RoundFacts, setting: RunSetting, grid: Fraction) -> Fraction
         gram = gram_of(contribution)
         if setting.neighbours == "zero-out" or is_private(setting):
             return Fraction(0)
-        # How a user's rows are dealt to silos is not stated, so of several silos one row is sure.
-        together = setting.silos <= 1 or contribution.unit != "user"
+        # How a user's rows are dealt to silos is not stated, nor whether a record has several rows,
+        # so of several silos, and of a record, one row is sure.
+        together = contribution.unit == "silo" or (
+            contribution.unit == "user" and setting.silos <= 1
+        )
         moved = least_attained(gram, replaced=setting.reach == 2, rows=gram.rows if together else 1)
         return moved / setting.reach
     reached = Fraction(contribution.bound) * _CLIP_SHARE_ATTAINED - 2 * grid * facts.most_shares

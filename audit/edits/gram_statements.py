@@ -54,7 +54,7 @@ def _misfits(spent: SpentIntent) -> Iterator[tuple[int, str]]:
             intent.contribution.bound,
             derived_bound(intent.contribution),
         ),
-        ("The grid of a Gram matrix", noise.grid, least_grid(gram)),
+        ("The grid of a Gram matrix", noise.grid, least_grid(gram, noise.family)),
         ("The largest weight of a Gram matrix", intent.weights.largest_sum, 1.0),
     ):
         if not math.isclose(stated, due, rel_tol=STATED_TOLERANCE_RELATIVE):

@@ -6,7 +6,8 @@ and the sensitivity that stand beside it count only where they are larger.
     promise for                       a sum moves by at most
     what is bounded together          the sensitivity for the relation
     a part of it (a record of a user) that of replace-one for the whole: a record that goes may let
-                                      another row of the same user in
+                                      another row of the same user in; twice that under
+                                      replace-one, where what comes may be another user's
 
 Under zero-out a unit gives way to one of zeros, or to none: replace-one covers both.
 """
@@ -30,7 +31,7 @@ MAX_USABLE_FACT: Final = 1e30
 sensitivity is a float."""
 
 MIN_BITS, MAX_BITS = 8, 20
-"""Bits of the grids that Gram matrices stand on: those of `accountant.mechanisms.gram_noise`, whose
+"""Bits of the grids that Gram matrices stand on: those of `accountant.mechanisms.gram_grid`, whose
 module is too heavy for checking a log."""
 
 NORM_OF_NOISE: Final = {"gaussian": "l2", "laplace": "l1"}
@@ -111,11 +112,13 @@ def moved_by_unit(
     """Return how far one unit moves the sum: derived, and more where a larger bound is stated.
 
     `finer`: the promise is for a part of what is bounded.  `apart`: silos' matrices are seen one by
-    one, where what goes and what comes may lie in two of them; then their squares add up.
+    one, where what goes and what comes may lie in two of them; then their squares add up.  Of a
+    part that is replaced they may lie in two wholes, each of which then changes.
     """
     bound, replaced = bound_of(gram_of(contribution)), finer or relation != "add-remove"
     removed = _of_relation(bound, contribution.norm, replaced=False)
     moved = _of_relation(bound, contribution.norm, replaced=replaced)
+    wholes = 2 if finer and relation == "replace-one" else 1
     if replaced and apart:
         moved = max(
             moved, Fraction(root_up(2 * removed**2)) if contribution.norm == "l2" else 2 * removed
@@ -124,8 +127,8 @@ def moved_by_unit(
     if stated > removed * (1 + Fraction(STATED_TOLERANCE_RELATIVE)):
         # Facts that are said to bound less than the bound: nothing is known of two such parts but
         # that each is within it.
-        return max(moved, stated * (2 if replaced else 1))
-    return moved * max(Fraction(1), stated / removed)
+        return wholes * max(moved, stated * (2 if replaced else 1))
+    return wholes * moved * max(Fraction(1), stated / removed)
 
 
 def derived_bound(contribution: Contribution) -> float:
@@ -139,13 +142,13 @@ def _of_relation(bound: GramBound, norm: str, *, replaced: bool) -> Fraction:
     return Fraction(bound.l1(relation) if norm == "l1" else bound.l2(relation))
 
 
-def least_grid(gram: Gram) -> float:
+def least_grid(gram: Gram, family: str) -> float:
     """Return the coarsest step on which a value stands, where noise is even, rounded up.
 
-    A matrix has steps of 4^-b, above its diagonal sqrt(2) 4^-b; label sums have steps of
-    a 2^-b / c, or of a 4^-b where labels are numbers.
+    A matrix has steps of 4^-b, above its diagonal sqrt(2) 4^-b (under Laplace noise 4^-b as well);
+    label sums have steps of a 2^-b / c, or of a 4^-b where labels are numbers.
     """
-    above = root_up(Fraction(2, 16**gram.bits))
+    above = root_up(Fraction(1 if family == "laplace" else 2, 16**gram.bits))
     if not gram.classes:
         return above
     scale = gram.classes if gram.classes > 1 else 2**gram.bits
@@ -154,7 +157,7 @@ def least_grid(gram: Gram) -> float:
 
 def coarsest_grid(noise: Noise, contribution: Contribution) -> float:
     """Return the grid to count on: the stated one, or that of the bits where it is coarser."""
-    return max(noise.grid, least_grid(gram_of(contribution)))
+    return max(noise.grid, least_grid(gram_of(contribution), noise.family))
 
 
 def least_attained(gram: Gram, *, replaced: bool, rows: int) -> Fraction:

@@ -56,7 +56,10 @@ class GramTarget:
         )
 
     def solve(self) -> Calibration:
-        """Return the smallest noise multiplier that meets the target, for this unit."""
+        """Return the smallest noise multiplier that meets the target, for this unit.
+
+        A lower end of epsilon is that of the event; it stands where some data attain the event.
+        """
         from ...accountant import events as ev
         from ...accountant.calibrate import calibrate
 
@@ -67,7 +70,19 @@ class GramTarget:
             neighbours=self.neighbours,
             engine=self.engine,
         )
-        return replace(solved, guarantee=replace(solved.guarantee, unit=self.unit))
+        proven = replace(solved.guarantee, unit=self.unit)
+        if self._attained:
+            return replace(solved, guarantee=proven)
+        proven = replace(proven, epsilon=replace(proven.epsilon, lower=0.0))
+        return replace(solved, guarantee=proven, gap=solved.target)
+
+    @property
+    def _attained(self) -> bool:
+        """Whether some unit moves the release as far as the sensitivity, all in one direction."""
+        if self.mechanism == "laplace":  # the L1 norm is spread over all numbers
+            return False
+        several = self.bound.by_class and self.bound.rows > 1
+        return self.neighbours == "add-remove" or (self.bound.dimension > 1 and not several)
 
     def sensitivity(self, neighbours: str) -> Sensitivity:
         """Return both sensitivities, relative to the square of the row norm."""
@@ -138,6 +153,7 @@ class GramTarget:
         ]
         if self.unit != "record":
             square = f"{float(bound.row_square):.4g}"
-            limit = f"at most {bound.rows:,} rows, each of square norm {square} x R^2 or less"
+            count = f"{bound.rows:,} " + ("row" if bound.rows == 1 else "rows")
+            limit = f"at most {count}, each of square norm {square} x R^2 or less"
             rows.append((f"per {self.unit}", limit))
         return table(rows)

@@ -84,6 +84,9 @@ def test_a_record_is_one_row() -> None:
     record = release(rows=1, unit="record")
     assert gram_total(record, features, labels).dropped == 0
     assert gram_total(record, features, labels, most_rows=1).dropped == 0
+    none = gram_total(record, features, labels, most_rows=0)
+    assert none.dropped == 10
+    assert not none.total.any()
 
 
 def test_caps_and_units_are_checked() -> None:

@@ -63,10 +63,18 @@ def noisy(relation: str = "add-remove", *, sigma: float = SIGMA, **changes: Any)
     return NoisyGram.with_multiplier(sigma, **given)
 
 
-def event_of_shares(mechanism: NoisyGram, relation: str, shares: int) -> ev.Event:
-    """Return the event of a sum with so many shares, by the formula, a little too weak."""
+def event_of_shares(
+    mechanism: NoisyGram, relation: str, shares: int, *, apart: bool = False
+) -> ev.Event:
+    """Return the event of a sum with so many shares, by the formula, a little too weak.
+
+    `apart`: each silo's sum is seen, where a unit that is replaced may go from one to another.
+    """
     times = 2.0 if relation == "replace-one" else 1.0
     moved = mechanism.sensitivity(relation)
+    if apart and relation == "replace-one":
+        both = 2.0 if mechanism.family == "laplace" else math.sqrt(2.0)
+        moved = max(moved, both * mechanism.sensitivity("add-remove"))
     if mechanism.family == "laplace":
         return ev.Laplace(times * mechanism.std / moved * (1 - 1e-12))
     variance = mechanism.share_std**2 - 64.0 * mechanism.grid**2
@@ -79,11 +87,11 @@ def views(
     """Return what each observer sees beside the model."""
     sure = mechanism.shares - mechanism.tolerated_dropouts
 
-    def of(shares: int) -> ev.Event:
-        return event_of_shares(mechanism, relation, shares)
+    def of(shares: int, *, apart: bool = False) -> ev.Event:
+        return event_of_shares(mechanism, relation, shares, apart=apart)
 
     apart = aggregation == "plain"
-    seen = {} if aggregation == "shares" else {"server": of(1 if apart else sure)}
+    seen = {} if aggregation == "shares" else {"server": of(1 if apart else sure, apart=apart)}
     if silos > 1:
         seen["peer" if aggregation == "shares" else "silo"] = of(sure - 1)
     if colluders:

@@ -483,7 +483,8 @@ def test_the_mechanism_promises_its_multiplier() -> None:
 def test_bits_are_those_that_the_mechanism_takes() -> None:
     assert (gram_facts.MIN_BITS, gram_facts.MAX_BITS) == (gram_grid.MIN_BITS, gram_grid.MAX_BITS)
     for changes in ({}, {"classes": 0}, {"classes": 1, "label_weight": 9.0}, {"classes": 500}):
-        mechanism = NoisyGram(gram=gram(**changes), std=40.0, bits=14)
-        stated = mechanism.contribution.gram
-        assert stated is not None
-        assert gram_facts.least_grid(stated) == mechanism.grid
+        for family in ("gaussian", "laplace"):
+            mechanism = NoisyGram(gram=gram(**changes), std=40.0, bits=14, family=family)
+            stated = mechanism.contribution.gram
+            assert stated is not None
+            assert gram_facts.least_grid(stated, family) == mechanism.grid

@@ -26,6 +26,10 @@ HONEST: dict[str, Callable[[], Any]] = {
     "three rounds": lambda: gram_log(noisy(), rounds=3),
     "masked users": lambda: gram_log(noisy(unit="user", rows=3), aggregation="masked", colluders=1),
     "Laplace": lambda: gram_log(noisy(family="laplace", bits=14)),
+    "Laplace, no labels": lambda: gram_log(noisy(family="laplace", bits=14, classes=0)),
+    "Laplace, light labels": lambda: gram_log(
+        noisy(family="laplace", bits=14, classes=1, label_weight=0.5)
+    ),
     "no labels": lambda: gram_log(noisy(classes=0)),
     "each class": lambda: gram_log(noisy(by_class=True, label_weight=0.3)),
     "replaced": lambda: gram_log(noisy("replace-one"), "replace-one"),

@@ -97,6 +97,36 @@ def test_laplace_noise_is_on_the_triangle(run: Run) -> None:
     assert float(plain.split("scale")[2].split()[0]) == pytest.approx(392.5 / 2, rel=1e-3)
 
 
+LEAST: dict[str, tuple[bool, tuple[str, ...]]] = {
+    "a unit that goes": (True, ()),
+    "a unit that is replaced": (True, ("--neighbours", "replace-one")),
+    "a row in another class": (True, ("--neighbours", "replace-one", "--by-class")),
+    "rows in several classes": (
+        False,
+        (
+            *("--neighbours", "replace-one", "--by-class"),
+            *("--unit", "user", "--rows-per-user", "4"),
+        ),
+    ),
+    "one column": (False, ("--neighbours", "replace-one", "--dimension", "1")),
+    "Laplace": (False, ("--mechanism", "laplace")),
+}
+
+
+@pytest.mark.parametrize("name", list(LEAST))
+def test_a_least_epsilon_is_shown_where_some_data_attain_the_bound(name: str, run: Run) -> None:
+    """Of Laplace noise on many numbers the true epsilon may be far below: rho = (L2 / b)^2 / 2."""
+    shown, words = LEAST[name]
+    assert ("by any accounting" in run("calibrate", *TARGET, *TEN, *words).out) == shown
+    result = run("calibrate", *TARGET, *TEN, *words, "--json").json["result"]
+    assert (result["epsilon"]["lower"] > 1.99) == shown
+    assert result["gap"] == pytest.approx(2.0 - result["epsilon"]["lower"])
+    if name == "Laplace":
+        rho = (result["sensitivity"]["add-remove"]["l2"] / result["sigma"]) ** 2 / 2
+        true = pp.account(ev.ZCDP(rho), delta=1e-5, neighbours="add-remove").epsilon
+        assert result["epsilon"]["lower"] <= true.upper < 0.1
+
+
 def test_quiet_prints_the_noise_multiplier_rounded_up(run: Run) -> None:
     printed = float(run("calibrate", *TARGET, *TEN, "-q").out)
     result = run("calibrate", *TARGET, *TEN, "--json").json["result"]
