@@ -217,8 +217,11 @@ class ReleasedStatistics:
                 "The released matrix has one row and one column for each.",
                 "Give the columns that were released, in their order.",
             )
-        norms = np.linalg.norm(raw, axis=1, keepdims=True)
-        rows = raw * (self.scale * np.minimum(1.0, self.row_norm / np.maximum(norms, 1e-300)))
+        # Multiples of R, or of the largest entry: their squares are floats whatever the rows are.
+        largest = np.maximum(np.abs(raw).max(axis=1, keepdims=True, initial=0.0), self.row_norm)
+        rows = raw / largest
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows *= self.scale * self.row_norm / np.maximum(norms, 1.0)
         if not self.intercept:
             return np.asarray(rows)
         return np.hstack([rows, np.full((len(rows), 1), self.constant)])

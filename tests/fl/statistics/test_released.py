@@ -132,3 +132,11 @@ def test_a_seeded_release_says_so_wherever_it_is_read(tmp_path: Path) -> None:
         for warning in ReleasedStatistics.load(tmp_path / "kept.npz").guarantee.warnings
     )
     assert statistics(seed=None).release(features, labels).guarantee_.warnings == ()
+
+
+@pytest.mark.parametrize("length", [1e-300, 1.0, 1e200, 1e308])
+def test_rows_of_any_length_are_clipped_as_for_the_release(length: float) -> None:
+    released = statistics(row_norm=2.0).release(*classified(features=4)).released
+    row = released.rows(np.full((1, 4), length))[0]
+    short = min(length, 1.0)
+    assert np.allclose(row[:-1], short * released.scale, rtol=1e-12, atol=0.0)
