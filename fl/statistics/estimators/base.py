@@ -68,9 +68,9 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = released.features
         settings = {name: _as_json(value) for name, value in self._fit_settings().items()}
         result = self._compute(released)
+        self.cost_ = self.statistics_.costs.fit(type(self).__name__, settings, result, released)
         # What was fitted from; statistics may release again, for another observer.
         self._released = released
-        self.cost_ = self.statistics_.costs.fit(type(self).__name__, settings, result, released)
         return self
 
     def _release(self, features: Any, labels: Any, user: Any) -> None:
@@ -150,4 +150,6 @@ def _as_json(value: Any) -> object:
         return {str(name): _as_json(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_as_json(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     return repr(value) if isinstance(value, float) else value

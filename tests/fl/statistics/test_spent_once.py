@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 import warnings
@@ -42,6 +43,22 @@ def test_threads_do_not_release_twice_for_one_price() -> None:
         for thread in threads:
             thread.join()
         assert (len(released), len(refused)) == (1, 3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_does_not_release_for_the_price_of_its_parent() -> None:
+    odometer = pp.Odometer(1.0, 1e-5, currency="gdp")
+    child = os.fork()
+    if not child:
+        try:  # with streams of its own, and the budget of its parent
+            statistics(epsilon=0.9, odometer=odometer).release(FEATURES, LABELS)
+        except pp.errors.PrivplanError:
+            os._exit(0)
+        except BaseException:
+            os._exit(2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    statistics(epsilon=0.9, odometer=odometer).release(FEATURES, LABELS)
 
 
 def test_a_fit_keeps_the_guarantee_of_the_release_that_it_was_computed_from() -> None:
