@@ -252,7 +252,7 @@ class PrivateStatistics:
     def _terms(self) -> PublicTerms:
         if self.terms is None:
             raise Unsupported(
-                "These statistics were released before, elsewhere.",
+                "These statistics are a copy, or were released before, elsewhere.",
                 "Another release needs its own terms, and a budget that pays for it.",
                 "Make new PrivateStatistics.",
             )

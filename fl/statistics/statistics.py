@@ -297,7 +297,7 @@ class ReleasedStatistics:
             require_consistent(released)
             return released
         # Whatever a stranger's file makes the readers of zip, npy and JSON raise.
-        except (Exception, RecursionError, MemoryError):
+        except Exception:
             raise InvalidInput(
                 f"{file.name} holds no released statistics, or it was altered.",
                 "They are read only as `save` has written them.",
