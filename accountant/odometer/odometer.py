@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 from .. import events as ev
 from .. import validate
 from ..composition import check_depth
-from ..errors import InvalidInput, kind_of
+from ..errors import InvalidInput, PrivplanError, kind_of
 from ..guarantee import Guarantee
 from ..neighbours import as_neighbours
 from .adaptive_ledger import CURRENCIES, AdaptiveLedger, currency_named, seen
@@ -99,6 +100,7 @@ class Odometer:
         seen_by = _names(observers=observers)
         self._ledger: _Ledger = AdaptiveLedger(chosen, relation, seen_by, kind, records)
         self._lock = threading.RLock()
+        self._process = os.getpid()
 
     @classmethod
     def for_plan(cls, plan: ReleasePlan) -> Odometer:
@@ -106,6 +108,7 @@ class Odometer:
         odometer = cls.__new__(cls)
         odometer._ledger = PlanLedger(plan)
         odometer._lock = threading.RLock()
+        odometer._process = os.getpid()
         return odometer
 
     def __copy__(self) -> Odometer:
@@ -151,8 +154,15 @@ class Odometer:
         """Spend a release that is about to be made, or raise `BudgetExceeded` and spend nothing.
 
         Arguments as for `would_exceed`.  Call it before noise is drawn; what was spent stays
-        spent, even if the release is never made.
+        spent, even if the release is never made.  Raises `PrivplanError` in a process that was
+        forked from the one that made the odometer.
         """
+        if self._process != os.getpid():
+            raise PrivplanError(
+                "An odometer cannot be spent from in a forked process.",
+                "The parent keeps the same budget, and would not learn of what is spent here.",
+                "Release in the process that made it, or give each process a part of the budget.",
+            )
         query = self._query(event, observers, units)
         with self._lock:
             self._ledger.spend(*query)

@@ -41,11 +41,7 @@ def principal_components(released: ReleasedStatistics, count: int = 0) -> Compon
     for more components than there are features.
     """
     features = released.features
-    if validate.count_from(0, components=count) > features:
-        raise InvalidInput(
-            f"`components` must be at most {features}, the number of features; it is {count}.",
-            next_step="Give a lower number, or 0 for all.",
-        )
+    check_count(released, count)
     values, vectors = np.linalg.eigh(released.total[:features, :features])
     squares = np.maximum(values[::-1], 0.0) / released.scale**2  # the largest first
     kept = count or features
@@ -53,6 +49,16 @@ def principal_components(released: ReleasedStatistics, count: int = 0) -> Compon
     largest = np.abs(directions).argmax(axis=1)
     signs = np.where(directions[np.arange(len(directions)), largest] < 0, -1.0, 1.0)
     return Components(directions * signs[:, None], squares[:kept], float(squares.sum()))
+
+
+def check_count(released: ReleasedStatistics, count: int) -> None:
+    """Raise `InvalidInput` for more components than there are features; no value is looked at."""
+    if validate.count_from(0, components=count) > released.features:
+        raise InvalidInput(
+            f"`components` must be at most {released.features}, the number of features; it is "
+            f"{count}.",
+            next_step="Give a lower number, or 0 for all.",
+        )
 
 
 def projection(released: ReleasedStatistics, count: int) -> FloatArray:

@@ -64,7 +64,7 @@ def _units(user: Any, count: int, terms: PublicTerms) -> IntArray | None:
     if terms.unit == "user":
         if user is None:
             raise _needed("user", "Noise protects users, so each row must name its own.")
-        return np.unique(_column(user, "user", count), return_inverse=True)[1].astype(np.int64)
+        return _users(user, count)
     if user is not None:
         raise InvalidInput(
             f"`user` has no use where the unit is a {terms.unit}.",
@@ -75,21 +75,27 @@ def _units(user: Any, count: int, terms: PublicTerms) -> IntArray | None:
 
 def _table(features: Any) -> Any:
     """Return a table of real numbers (n, p): an array as it is, a sparse matrix by rows."""
-    if hasattr(features, "tocsr"):
-        return features.tocsr()
+    table = features
     try:
-        table = np.asanyarray(features)
-        if table.dtype.kind in "OSU":
-            table = table.astype(np.float64)
-    except (TypeError, ValueError):
+        if not hasattr(features, "tocsr"):
+            table = np.asanyarray(features)
+            if table.dtype.kind in "OSU":
+                table = table.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         table = np.empty(0)
-    if table.ndim != 2 or table.dtype.kind not in "fiub" or not table.shape[1]:
+    shape = table.shape
+    if len(shape) != 2 or table.dtype.kind not in "fiub" or not shape[1] or _masked(table):
         raise InvalidInput(
             "`X` must be a table of real numbers, with a row for each record.",
             "Rows are clipped and multiplied as numbers.",
             "Give an array of shape (records, features), with at least one feature.",
         )
-    return table
+    return table.tocsr() if hasattr(table, "tocsr") else table
+
+
+def _masked(values: Any) -> bool:
+    """Return whether entries are masked: what is below the mask was not meant to be read."""
+    return bool(np.ma.is_masked(values))
 
 
 def _refuse_not_finite(table: Any) -> None:
@@ -148,6 +154,8 @@ def _scaled(column: Any, terms: PublicTerms) -> FloatArray:
     assert terms.label_range is not None
     low, high = terms.label_range
     try:
+        if column.dtype.kind not in "fiubSU":
+            raise TypeError
         numbers = np.asarray(column, np.float64)
     except (TypeError, ValueError):
         numbers = np.full(len(column), np.nan)
@@ -182,25 +190,64 @@ def _silos(silo: Any, count: int, silos: int) -> IntArray | None:
 
 
 def _column(values: Any, name: str, count: int) -> Any:
+    """Return an array (n,) of n values, objects as texts or numbers."""
+    column = _of_one_column(values, name, count)
+    return _plain(column) if column.dtype.kind == "O" else column
+
+
+def _of_one_column(values: Any, name: str, count: int, dtype: Any = None) -> Any:
     """Return an array (n,) of n values; a table of one column is one."""
-    column = np.asarray(values)
+    try:
+        column = np.asarray(values, dtype)
+    except (TypeError, ValueError, OverflowError):
+        column = np.empty((0, 0))
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
-    if column.shape != (count,):
+    if column.shape != (count,) or _masked(values):
         raise InvalidInput(
             f"`{name}` must have one value for each row of `X`.",
             next_step=f"Give `{name}` of shape (records,).",
         )
-    if column.dtype.kind == "O":
-        column = _plain(column)
     return column
+
+
+def _users(values: Any, count: int) -> IntArray:
+    """Return the number of each row's user, (n,): equal where, and only where, names are equal.
+
+    Of two users with one number, the rows of one would push out those of the other, and a user who
+    comes would move the sum twice as far.  So a missing name is refused, and none is converted.
+    """
+    column = _of_one_column(values, "user", count, None if hasattr(values, "dtype") else object)
+    kind = column.dtype.kind
+    try:
+        if kind == "O":
+            numbers = {name: code for code, name in enumerate(dict.fromkeys(column.tolist()))}
+            missing = any(name is None or bool(name != name) for name in numbers)
+            codes = np.fromiter(map(numbers.__getitem__, column.tolist()), np.int64, count)
+        else:
+            missing = bool(kind not in "iubfSUmM" or (column != column).any())
+            codes = np.unique(column, return_inverse=True)[1].astype(np.int64)
+    except (TypeError, ValueError):
+        missing = True
+    if missing:
+        raise InvalidInput(
+            "`user` must name the user of each row; a name is missing, or cannot be compared.",
+            "Rows without a name would count as those of one user.",
+            "Give each row a text or a number that its user alone has.",
+        )
+    return codes
 
 
 def _plain(column: Any) -> Any:
     """Return an array of objects as texts or numbers, where all are of one kind."""
-    for kind, dtype in ((str, np.str_), ((bool, int, float), np.float64)):
+    whole = (bool, np.bool_, int, np.integer)
+    kinds: Any = ((str, np.str_), (whole, np.int64), ((*whole, float), np.float64))
+    for kind, dtype in kinds:
         if all(isinstance(value, kind) for value in column):
-            return column.astype(dtype)
+            try:
+                return column.astype(dtype)
+            except OverflowError:
+                continue
     return np.full(len(column), np.nan)
 
 

@@ -16,6 +16,7 @@ from ..log import read
 from ..log.post_processing import append_post_processing
 from ..running.checkpoint import MODEL_FILE, Checkpoint
 from ..running.folder import folder_at
+from .guarantees import supported
 from .statistics import ReleasedStatistics
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
         )
     mechanism = _mechanism(intent)
     claim = opened.claim
-    if not covers(intent.event, mechanism.event(claim.neighbours)):
+    seen = intent.views.get(claim.observer, intent.event)
+    proven = covers(intent.event, mechanism.event(claim.neighbours))
+    # What an observer sees has at most all of the noise, whoever it is.
+    if not (proven and supported(seen, mechanism.std, mechanism.gram, claim.neighbours)):
         raise InvalidInput(
             "The log promises more than the noise that it states.",
             "A guarantee is read from the event, and the noise does not support it.",
@@ -52,7 +56,7 @@ def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
     return ReleasedStatistics.of_vector(
         checkpoint.parameters,
         mechanism,
-        event=intent.views.get(claim.observer, intent.event),
+        event=seen,
         delta=claim.delta,
         neighbours=claim.neighbours,
         intercept=intercept,

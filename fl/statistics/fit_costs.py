@@ -46,7 +46,10 @@ class FitCosts:
         if released is None:
             return "Nothing has been released, and nothing spent."
         fits = counted(len(self.fits), "fit")
-        return f"Spent on {self._release(released)}; {fits} from it cost nothing more."
+        spent = f"Spent on {self._release(released)}; {fits} from it cost nothing more."
+        if self.releases < 2:
+            return spent
+        return f"{spent}  What the {self.releases - 1:,} before it cost was spent beside it."
 
     def _release(self, released: ReleasedStatistics) -> str:
         proven = released.guarantee

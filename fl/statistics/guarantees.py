@@ -10,6 +10,7 @@ from ...accountant.account import account
 from ...accountant.errors import InvalidInput
 from ...accountant.guarantee import Bounds, Guarantee, Step
 from ...accountant.neighbours import as_neighbours
+from ...accountant.sensitivity.gram import GramBound, sensitivity
 from ...accountant.sensitivity.release import sensitivity_multiplier, up
 
 
@@ -42,3 +43,18 @@ def guarantee_of(
     return Guarantee(
         Bounds(0.0, epsilon), Bounds.exactly(0.0), relation, "laplace", unit, observer, (step,)
     )
+
+
+def supported(event: ev.Event, std: float, bound: GramBound, neighbours: str) -> bool:
+    """Return whether noise of `std` (Laplace: scale) supports an event that is stated.
+
+    Only Gaussian and Laplace noise, and the promise of nothing, are events of such a release.
+    """
+    if isinstance(event, ev.NoGuarantee):
+        return True
+    if not isinstance(event, (ev.Gaussian, ev.Laplace)):
+        return False
+    moved = sensitivity(bound, neighbours)
+    most = moved.l1 if isinstance(event, ev.Laplace) else moved.l2
+    drawn = Fraction(std) * sensitivity_multiplier(as_neighbours(neighbours)) / Fraction(most)
+    return Fraction(event.noise_multiplier) <= drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,14 +44,17 @@ class PrivateStatistics:
     **All parameters are public**: fixed before the data are looked at.  `bound_source` says so, and
     'private' is refused.
 
-    - `row_norm`: R above 0, in the units of X; longer rows are clipped.
+    - `row_norm`: R, 1e-100 to 1e100, in the units of X; longer rows are clipped.
     - `classes`: how many (labels are 0 to c - 1), or all labels that there can be; or else
       `label_range`: (low, high) of numbers.  Without both there are no labels.
     - `epsilon` above 0; `delta` in (0, 1), by default 1e-5; Laplace noise needs none.
     - `neighbours`: add-remove, or replace-one.
     - `noise`: gaussian, or laplace (pure epsilon).
-    - `intercept`: the share of a row's squared norm that the constant has, 0 (none) to below 1.
+    - `intercept`: the share of a row's squared norm that the constant has, 0 (none), or 1e-6
+      to 1 - 1e-6.
     - `label_weight`: a above 0: label sums get less noise for more on the matrix.
+    - `rows_per_user`: protects users; it is divided evenly among the silos, and each silo keeps
+      that many rows of a user, those that stand first.  `silo_rows`: protects silos.
     - `most_rows`: a public cap on all rows, from which the grid is chosen.
     - `by_class`: a Gram matrix for each class, which class weights need.
     - `silos`: how many holders there are; `observer`: before whom epsilon holds (`model` for all
@@ -111,6 +115,12 @@ class PrivateStatistics:
             bound_source=bound_source,
         )
         _check_odometer(odometer, self.terms)
+        if recorder is not None and not callable(getattr(recorder, "append", None)):
+            raise InvalidInput(
+                "`recorder` must take records: `append`, `seal` and `settle`.",
+                "What is to be released is written down before it is drawn.",
+                "Leave it out to keep records in memory.",
+            )
         self.odometer = odometer
         self.costs = FitCosts()
         self._streams = Streams.secure() if seed is None else Streams.seeded(seed)
@@ -119,6 +129,7 @@ class PrivateStatistics:
         self._gate: Gate | None = None
         self._released: ReleasedStatistics | None = None
         self._rounds = 0
+        self._lock = threading.Lock()
 
     @property
     def released(self) -> ReleasedStatistics:
@@ -138,7 +149,7 @@ class PrivateStatistics:
 
     @property
     def cost(self) -> str:
-        """What was spent, and on what, in a sentence."""
+        """What was spent on the last release, and what is computed from it, in a sentence."""
         return self.costs.sentence(self._released)
 
     def release(
@@ -167,6 +178,16 @@ class PrivateStatistics:
         release = sized(terms, int(held.features.shape[1]), aggregation)
         by = _aggregator(aggregation, terms.silos)
         totals = _totals(terms, release.mechanism, held)
+        # One thread at a time: two that each made an odometer would release twice for one price.
+        with self._lock:
+            released = self._drawn(terms, release, by, totals)
+        _warn_beyond(released, terms.most_rows)
+        return self
+
+    def _drawn(
+        self, terms: PublicTerms, release: SizedRelease, by: Aggregator, totals: list[GramTotal]
+    ) -> ReleasedStatistics:
+        """Pay, draw, and keep what is released of the exact sums of each silo."""
         gate = self._gate_for(release)
         number = self._rounds + 1
         about = RoundDescription(number, PHASE, views=release.views)
@@ -195,8 +216,7 @@ class PrivateStatistics:
             seeded=self._seeded,
         )
         self.costs = FitCosts(releases=number)
-        _warn_beyond(self._released, terms.most_rows)
-        return self
+        return self._released
 
     @classmethod
     def from_released(cls, released: ReleasedStatistics) -> PrivateStatistics:
@@ -232,7 +252,7 @@ class PrivateStatistics:
     def _terms(self) -> PublicTerms:
         if self.terms is None:
             raise Unsupported(
-                "These statistics were released before, elsewhere.",
+                "These statistics are a copy, or were released before, elsewhere.",
                 "Another release needs its own terms, and a budget that pays for it.",
                 "Make new PrivateStatistics.",
             )
@@ -349,6 +369,12 @@ def _stream_name(silo: int) -> str:
 
 def _aggregator(aggregation: str, silos: int) -> Aggregator:
     if aggregation == "masked":
+        if silos < 2:
+            raise InvalidInput(
+                "Masks need two silos or more; `silos` is 1.",
+                "The mask of each pair hides what either sends.",
+                'Give more `silos`, or aggregation = "plain".',
+            )
         from ..aggregation.masked_sums import MaskedAggregator
         from ..crypto import dependencies
 

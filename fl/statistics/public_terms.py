@@ -16,16 +16,20 @@ does not come in shares: each silo adds all of it.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
+
+import numpy as np
 
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.calibrate import calibrate
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyGram, grid_bits
+from ...accountant.mechanisms.gram_grid import MIN_BITS
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import MAX_CLASSES, GramBound
 from ...accountant.sensitivity.release import (
@@ -36,7 +40,7 @@ from ...accountant.sensitivity.release import (
     up,
 )
 from ..observers.names import MODEL, PEER, SERVER, SILO
-from .statistics import Label
+from .statistics import Label, ReleasedStatistics
 
 Aggregation: TypeAlias = Literal["plain", "masked", "shares", "local"]
 
@@ -44,6 +48,12 @@ AGGREGATIONS: Final = ("plain", "masked", "shares", "local")
 
 MOST_ROWS: Final = 2**24
 """The public cap on all rows where none is given; it chooses the grid, and drops nothing."""
+
+LEAST_NORM, MOST_NORM = 1e-100, 1e100
+"""Between these a row norm, and the squares of what is divided by it, are floats."""
+
+LEAST_SHARE: Final = 1e-6
+"""The least share of an intercept, and of the features beside it, that the grid has steps for."""
 
 DELTA: Final = 1e-5
 """The delta of Gaussian noise where none is given."""
@@ -78,6 +88,12 @@ class PublicTerms:
         require_public(self.bound_source, what="A row norm, a cap or a label range")
         for name in ("row_norm", "epsilon", "label_weight"):
             object.__setattr__(self, name, validate.positive(**{name: getattr(self, name)}))
+        if not LEAST_NORM <= self.row_norm <= MOST_NORM:
+            raise InvalidInput(
+                f"`row_norm` must be from {LEAST_NORM:g} to {MOST_NORM:g}.",
+                "Squares of numbers beyond these are none that a fit could be computed with.",
+                "Give rows, and their norm, in other units.",
+            )
         relation = as_neighbours(self.neighbours)
         if relation == "zero-out":
             raise InvalidInput(
@@ -90,9 +106,9 @@ class PublicTerms:
         validate.count(silos=self.silos)
         validate.choice((MODEL, SERVER, SILO, PEER), observer=self.observer)
         share = validate.non_negative(intercept=self.intercept)
-        if share >= 1:
+        if share and not LEAST_SHARE <= share <= 1 - LEAST_SHARE:
             raise InvalidInput(
-                "`intercept` must be from 0 to below 1.",
+                f"`intercept` must be 0, or from {LEAST_SHARE:g} to 1 - {LEAST_SHARE:g}.",
                 "It is the share of a row's squared norm that a constant has.",
                 "Give a share such as 0.2, or 0 for none.",
             )
@@ -201,6 +217,25 @@ def sized(terms: PublicTerms, features: int, aggregation: str) -> SizedRelease:
     return SizedRelease(mechanism, views, observer)
 
 
+def blank(terms: PublicTerms, features: int) -> ReleasedStatistics:
+    """Return zeros of the shape of a release, to check the settings of a fit before it is paid."""
+    bound = terms.bound(features)
+    matrices = (bound.classes,) if bound.by_class else ()
+    return ReleasedStatistics(
+        gram=np.zeros((*matrices, bound.dimension, bound.dimension)),
+        labels=np.zeros((bound.dimension, bound.classes)),
+        bound=bound,
+        std=1.0,
+        row_norm=terms.row_norm,
+        event=ev.NoGuarantee("nothing was released"),
+        delta=terms.delta,
+        bits=MIN_BITS,
+        intercept=terms.intercept,
+        classes=terms.labels,
+        label_range=terms.label_range,
+    )
+
+
 def shares_seen(aggregation: str, silos: int) -> dict[str, int]:
     """Return by observer how many shares of the noise cover what it sees; see the module."""
     if aggregation == "shares":
@@ -263,7 +298,9 @@ def labels_of(classes: int | Sequence[Label] | None) -> tuple[Label, ...]:
     names = tuple(given) if isinstance(given, (list, tuple, range)) else ()
     if not all(map(_is_label, names)) or not 2 <= len(names) <= MAX_CLASSES:
         raise _not_classes()
-    if len(set(names)) < len(names):
+    # An array of labels has either; whether both occur in the data would decide what is refused.
+    texts = sum(isinstance(name, str) for name in names)
+    if texts not in (0, len(names)) or len(set(names)) < len(names):
         raise _not_classes()
     return names
 
@@ -271,7 +308,9 @@ def labels_of(classes: int | Sequence[Label] | None) -> tuple[Label, ...]:
 def _is_label(name: object) -> bool:
     if isinstance(name, float):
         return math.isfinite(name)
-    return isinstance(name, (bool, int, str))
+    if isinstance(name, int):
+        return abs(name) < 2**63
+    return isinstance(name, str)
 
 
 def _not_classes() -> InvalidInput:
@@ -288,12 +327,14 @@ def range_of(label_range: Sequence[float] | None) -> tuple[float, float] | None:
     if label_range is None:
         return None
     try:
+        if not all(isinstance(end, numbers.Real) for end in label_range):
+            raise TypeError
         low, high = (float(end) for end in label_range)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low, high = math.nan, math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not (low < high and math.isfinite(high - low)):
         raise InvalidInput(
-            "`label_range` must be two finite numbers (low, high), low < high.",
+            "`label_range` must be two finite numbers (low, high), low < high, with a finite span.",
             "Numbers are scaled from it to [-1, 1]; it is public, and never taken from the data.",
             "Give the least and the largest number that a label can be.",
         )

@@ -18,7 +18,7 @@ import numpy as np
 from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
-from .components import projection
+from .components import check_count, projection
 from .noise_split import MULTIPLES, best, correlation, split
 from .repair import solve
 from .statistics import Label, ReleasedStatistics
@@ -96,6 +96,21 @@ def ridge_weights(
     else:
         multiple = validate.non_negative(ridge=ridge)
     return regression.weights(released, multiple)[0]
+
+
+def check_settings(
+    released: ReleasedStatistics,
+    *,
+    ridge: Ridge = RIDGE,
+    components: int = 0,
+    class_weight: ClassWeight = None,
+    coding: FloatArray | None = None,
+) -> None:
+    """Raise what `ridge_weights` would, for its settings and the shape of a release alone."""
+    Regression(components, class_weight, coding).sums(released)
+    check_count(released, components)
+    if ridge != "auto":
+        validate.non_negative(ridge=ridge)
 
 
 def coded_sums(

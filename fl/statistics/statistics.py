@@ -14,7 +14,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import zipfile
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +22,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from ...accountant import events as ev
+from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Guarantee
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import GramBound
 from ..files import atomic
-from .guarantees import guarantee_of
+from .guarantees import guarantee_of, supported
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms.gram_noise import NoisyGram
@@ -217,8 +217,11 @@ class ReleasedStatistics:
                 "The released matrix has one row and one column for each.",
                 "Give the columns that were released, in their order.",
             )
-        norms = np.linalg.norm(raw, axis=1, keepdims=True)
-        rows = raw * (self.scale * np.minimum(1.0, self.row_norm / np.maximum(norms, 1e-300)))
+        # Multiples of R, or of the largest entry: their squares are floats whatever the rows are.
+        largest = np.maximum(np.abs(raw).max(axis=1, keepdims=True, initial=0.0), self.row_norm)
+        rows = raw / largest
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows *= self.scale * self.row_norm / np.maximum(norms, 1.0)
         if not self.intercept:
             return np.asarray(rows)
         return np.hstack([rows, np.full((len(rows), 1), self.constant)])
@@ -264,7 +267,11 @@ class ReleasedStatistics:
 
     @classmethod
     def load(cls, path: str | Path) -> ReleasedStatistics:
-        """Return what `save` has written; raises `InvalidInput` for any other file."""
+        """Return what `save` has written; raises `InvalidInput` for what contradicts itself.
+
+        A file is not signed: its facts are as good as whoever wrote it.  An event is refused that
+        the stated noise does not support.
+        """
         file = Path(path)
         try:
             content = b"" if file.stat().st_size > MAX_FILE_BYTES else file.read_bytes()
@@ -278,7 +285,7 @@ class ReleasedStatistics:
             if about["format"] != FORMAT:
                 raise ValueError
             span = about["label_range"]
-            return cls(
+            released = cls(
                 gram=gram,
                 labels=labels,
                 bound=GramBound(**about["bound"]),
@@ -287,7 +294,10 @@ class ReleasedStatistics:
                 label_range=None if span is None else (float(span[0]), float(span[1])),
                 **{name: about[name] for name in _PLAIN},
             )
-        except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile):
+            require_consistent(released)
+            return released
+        # Whatever a stranger's file makes the readers of zip, npy and JSON raise.
+        except Exception:
             raise InvalidInput(
                 f"{file.name} holds no released statistics, or it was altered.",
                 "They are read only as `save` has written them.",
@@ -300,6 +310,31 @@ class ReleasedStatistics:
             f"ReleasedStatistics(gram {shape}, labels {self.labels.shape[1]}, "
             f"{self.family} noise {self.std:.4g}, {self.unit}, {self.neighbours})"
         )
+
+
+def require_consistent(released: ReleasedStatistics) -> None:
+    """Raise `InvalidInput` where the facts beside the arrays are out of range, or disagree."""
+    classes, span = released.classes, released.label_range
+    named = released.bound.classes if released.bound.classes > 1 else 0
+    validate.positive(std=released.std)
+    validate.positive(row_norm=released.row_norm)
+    validate.count(bits=released.bits)
+    validate.count(shares=released.shares)
+    validate.choice(("gaussian", "laplace"), family=released.family)
+    validate.choice(("record", "user", "silo"), unit=released.unit)
+    validate.choice(("model", "server", "silo", "peer"), observer=released.observer)
+    holds = (
+        validate.non_negative(intercept=released.intercept) < 1.0
+        and 0.0 <= validate.probability(delta=released.delta) < 1.0
+        and isinstance(released.seeded, bool)
+        and len(set(classes)) == len(classes) == named
+        and all(isinstance(label, (bool, int, float, str)) for label in classes)
+        and (span is None or (span[0] < span[1] and math.isfinite(span[1] - span[0])))
+        and bool((released.gram == np.swapaxes(released.gram, -1, -2)).all())
+        and supported(released.event, released.std, released.bound, released.neighbours)
+    )
+    if not holds:
+        raise InvalidInput("Released statistics contradict themselves.")
 
 
 _PLAIN: Final = (

@@ -13,6 +13,7 @@ from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ....accountant.guarantee import Guarantee
 from ..private_statistics import PrivateStatistics
+from ..public_terms import blank
 from ..statistics import ReleasedStatistics
 
 SHARED: Final = (
@@ -43,13 +44,14 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
 
     statistics: PrivateStatistics | None
     statistics_: PrivateStatistics
+    _released: ReleasedStatistics
     cost_: str
 
     @property
     def guarantee_(self) -> Guarantee:
         """What is proven of the release that the fit is computed from."""
-        check_is_fitted(self, "statistics_")
-        return self.statistics_.guarantee_
+        check_is_fitted(self, "_released")
+        return self._released.guarantee
 
     def fit(self, X: Any = None, y: Any = None, *, user: Any = None) -> Self:  # noqa: N803
         """Fit from `statistics`, which costs nothing; or release and fit, where there are none.
@@ -67,6 +69,8 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         settings = {name: _as_json(value) for name, value in self._fit_settings().items()}
         result = self._compute(released)
         self.cost_ = self.statistics_.costs.fit(type(self).__name__, settings, result, released)
+        # What was fitted from; statistics may release again, for another observer.
+        self._released = released
         return self
 
     def _release(self, features: Any, labels: Any, user: Any) -> None:
@@ -78,13 +82,14 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
                     "before the data are looked at, and never taken from them.",
                     "Give the terms of a release, or statistics that were released.",
                 )
-        statistics = PrivateStatistics(
+        statistics: Any = PrivateStatistics(
             **{name: getattr(self, name) for name in SHARED}, **self._terms()
         )
         if self.supervised:
             features, labels = self._checked(features, labels)
         else:
             features, labels = self._validated(features), None
+        self._check_fit(blank(statistics.terms, int(features.shape[1])))
         statistics.release(features, labels, user=user)
         # What is kept of it can be pickled, and cannot release again.
         self.statistics_ = PrivateStatistics.from_released(statistics.released)
@@ -98,14 +103,21 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
         """Return what `validate_data` does, without its messages that quote an entry."""
         try:
             return validate_data(self, *given, accept_sparse="csr", **more)
-        except ValueError as error:
-            if "could not convert" not in str(error):
+        except (ValueError, OverflowError) as error:
+            text = str(error)
+            quotes = "could not convert" in text or isinstance(error, OverflowError)
+            if not quotes and "Complex data" not in text:
                 raise
+            # scikit-learn shows the entry, or all of the table.
+            what = "an entry is a text, or too large" if quotes else "Complex data not supported"
         raise InvalidInput(
-            "`X`, and labels that are numbers, must hold numbers; an entry is a text.",
+            f"`X`, and labels that are numbers, must hold numbers: {what}.",
             "Rows are clipped and multiplied as numbers.",
             "Encode texts by a public rule first.",
         )
+
+    def _check_fit(self, released: ReleasedStatistics) -> None:
+        """Raise for settings of the fit that do not suit what will be released: zeros so far."""
 
     def _terms(self) -> dict[str, Any]:
         """Return the terms of a release that are this estimator's alone."""
@@ -121,7 +133,7 @@ class ReleasingEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, features: Any) -> FloatArray:
         """Return new rows as floats (n, p); they are looked at in the clear."""
-        check_is_fitted(self, "statistics_")
+        check_is_fitted(self, "_released")
         rows = validate_data(self, features, reset=False, accept_sparse="csr", dtype=np.float64)
         return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
 
@@ -138,4 +150,6 @@ def _as_json(value: Any) -> object:
         return {str(name): _as_json(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_as_json(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     return repr(value) if isinstance(value, float) else value

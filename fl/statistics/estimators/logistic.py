@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from ....accountant.arrays import FloatArray
+from ....accountant.errors import InvalidInput
 from ....accountant.odometer import Odometer
 from ..logistic import classes_of, logistic_weights, probabilities
 from ..private_statistics import PrivateStatistics
-from ..ridge import RIDGE, ClassWeight, Ridge
+from ..public_terms import labels_of
+from ..ridge import RIDGE, ClassWeight, Ridge, check_settings
 from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
 
@@ -90,12 +91,22 @@ class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc
 
     def _scores(self, features: Any) -> FloatArray:
         rows = self._rows(features)
-        return np.asarray(self.statistics_.released.rows(rows) @ self._weights)
+        return np.asarray(self._released.rows(rows) @ self._weights)
 
     def _checked(self, features: Any, labels: Any) -> tuple[Any, Any]:
         rows, column = super()._checked(features, labels)
-        check_classification_targets(column)
+        whole = all(not isinstance(each, float) or each.is_integer() for each in self._stated())
+        # Refused later too, as none of the classes: which labels occur decides nothing else.
+        if whole and column.dtype.kind == "f" and (column != np.floor(column)).any():
+            raise InvalidInput(
+                "Unknown label type: `y` has fractions, and the stated `classes` have none.",
+                "A classifier tells stated classes apart; numbers are for a regression.",
+                "Give labels of the classes, or fit PrivateRidge.",
+            )
         return rows, column
+
+    def _stated(self) -> tuple[Label, ...]:
+        return labels_of(self.classes)
 
     def _terms(self) -> dict[str, Any]:
         # Weights are of no use without a matrix for each class, and that is decided here.
@@ -104,6 +115,14 @@ class PrivateLogistic(ClassifierMixin, ReleasingEstimator):  # type: ignore[misc
     def _fit_settings(self) -> dict[str, Any]:
         settings = {"ridge": self.ridge, "components": self.components}
         return {**settings, "class_weight": self.class_weight}
+
+    def _check_fit(self, released: ReleasedStatistics) -> None:
+        check_settings(
+            released,
+            ridge=self.ridge,
+            components=self.components,
+            class_weight=self.class_weight,
+        )
 
     def _compute(self, released: ReleasedStatistics) -> FloatArray:
         self._weights = logistic_weights(

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from ....accountant import validate
 from ....accountant.arrays import FloatArray
 from ....accountant.odometer import Odometer
-from ..components import principal_components
+from ..components import check_count, principal_components
 from ..private_statistics import PrivateStatistics
 from ..statistics import ReleasedStatistics
 from .base import ReleasingEstimator
@@ -79,7 +80,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasingEst
     def _fit_settings(self) -> dict[str, Any]:
         return {"n_components": self.n_components}
 
+    def _check_fit(self, released: ReleasedStatistics) -> None:
+        if self.n_components is not None:
+            check_count(released, validate.count(n_components=self.n_components))
+
     def _compute(self, released: ReleasedStatistics) -> FloatArray:
+        self._check_fit(released)
         principal = principal_components(released, self.n_components or 0)
         rows = max(released.count, 1.0) if released.intercept else 1.0
         self.components_ = principal.directions

@@ -13,7 +13,7 @@ from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ....accountant.odometer import Odometer
 from ..private_statistics import PrivateStatistics
-from ..ridge import RIDGE, Ridge, ridge_weights
+from ..ridge import RIDGE, Ridge, check_settings, ridge_weights
 from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
 
@@ -30,7 +30,8 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
 
     After `fit`: `coef_` (p,), or (m, p) under a coding, and `intercept_`, for rows of norm at most
     `row_norm`; longer rows are clipped to it, as for the release.  `guarantee_`, `cost_`,
-    `statistics_`.
+    `statistics_`.  Without an intercept numbers are regressed about the middle of their range,
+    which `intercept_` then is.
     """
 
     needed: ClassVar[tuple[tuple[str, ...], ...]] = (
@@ -83,7 +84,7 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> FloatArray:  # noqa: N803
         """Return predictions (n,), or (n, m) under a coding, of rows (n, p)."""
         rows = self._rows(X)
-        released = self.statistics_.released
+        released = self._released
         scores = released.rows(rows) @ self._weights
         predictions = released.numbers(scores) if released.bound.classes == 1 else scores
         return predictions if self.coding is not None else predictions[:, 0]
@@ -98,6 +99,11 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
     def _fit_settings(self) -> dict[str, Any]:
         coding = None if self.coding is None else np.asarray(self.coding).tolist()
         return {"ridge": self.ridge, "components": self.components, "coding": coding}
+
+    def _check_fit(self, released: ReleasedStatistics) -> None:
+        check_settings(
+            released, ridge=self.ridge, components=self.components, coding=self._codes(released)
+        )
 
     def _compute(self, released: ReleasedStatistics) -> FloatArray:
         self._weights = ridge_weights(
@@ -118,7 +124,14 @@ class PrivateRidge(RegressorMixin, ReleasingEstimator):  # type: ignore[misc]
     def _codes(self, released: ReleasedStatistics) -> FloatArray | None:
         """Return what each class stands as, (c, m); None for labels that are numbers."""
         if self.coding is not None:
-            return np.asarray(self.coding, np.float64)
+            try:
+                return np.asarray(self.coding, np.float64)
+            except (TypeError, ValueError):
+                raise InvalidInput(
+                    "`coding` must be a table of numbers, with a row for each class.",
+                    "Each class stands as its row.",
+                    "Give an array of shape (classes, outputs).",
+                ) from None
         if released.bound.classes < 2:
             return None
         if any(isinstance(label, str) for label in released.classes):

@@ -34,12 +34,13 @@ def finished(
     observer: str = "model",
     other_vector: bool = False,
     promised: float = 3.0,
+    server: float = 1.5,
 ) -> np.ndarray:
     """Write what a run of the system leaves, and return the vector that it released."""
     mechanism = NoisyGram.with_multiplier(
         3.0, gram=BOUND, bits=17, relation="add-remove", shares=4, row_norm=6.0
     )
-    event, each = ev.Gaussian(promised), ev.Gaussian(1.5)
+    event, each = ev.Gaussian(promised), ev.Gaussian(server)
     claim = records.Claim("record", "add-remove", 1e-6, 2.0, observer)
     plan = records.Planned(1, {"model": event, "server": each})
     population = records.Population(10, 4)
@@ -111,6 +112,21 @@ def test_later_fits_stand_in_the_log(tmp_path: Path) -> None:
     assert logistic.settings["ridge"] == "0.5"
     digest = hashlib.sha256(np.ascontiguousarray(model._weights, "<f8").tobytes()).hexdigest()
     assert logistic.values == digest
+
+
+def test_settings_that_numpy_counts_stand_in_the_log_as_numbers(tmp_path: Path) -> None:
+    finished(tmp_path / "run")
+    statistics = pp.PrivateStatistics.from_run(tmp_path / "run")
+    pp.PrivateLogistic(statistics, ridge=np.float64(0.5), components=np.int64(2)).fit()
+    last = list(read(tmp_path / "run"))[-1].record
+    assert isinstance(last, records.PostProcessing)
+    assert (last.settings["ridge"], last.settings["components"]) == ("0.5", 2)
+
+
+def test_an_observer_that_sees_more_noise_than_there_is_is_refused(tmp_path: Path) -> None:
+    finished(tmp_path / "run", observer="server", server=30.0)
+    with pytest.raises(InvalidInput, match="promises more than the noise"):
+        pp.PrivateStatistics.from_run(tmp_path / "run")
 
 
 def test_without_a_record_the_log_stays_as_it_is(tmp_path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,3 +136,85 @@ def test_a_seeded_release_says_so_wherever_it_is_read(tmp_path: Path) -> None:
         for warning in ReleasedStatistics.load(tmp_path / "kept.npz").guarantee.warnings
     )
     assert statistics(seed=None).release(features, labels).guarantee_.warnings == ()
+
+
+@pytest.mark.parametrize("length", [1e-300, 1.0, 1e200, 1e308])
+def test_rows_of_any_length_are_clipped_as_for_the_release(length: float) -> None:
+    released = statistics(row_norm=2.0).release(*classified(features=4)).released
+    row = released.rows(np.full((1, 4), length))[0]
+    short = min(length, 1.0)
+    assert np.allclose(row[:-1], short * released.scale, rtol=1e-12, atol=0.0)
+
+
+def altered(path: Path, gram: Any = None, **facts: object) -> None:
+    """Write a file of statistics with other facts beside what was released."""
+    statistics().release(*classified()).released.save(path)
+    with np.load(path) as arrays:
+        kept = dict(arrays)
+    about = {**json.loads(kept["about"].tobytes()), **facts}
+    kept["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    np.savez(path, **{**kept, **({} if gram is None else {"gram": gram})})
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"event": {"type": "gaussian", "noise_multiplier": 100.0}},
+        {"event": {"type": "laplace", "noise_multiplier": 100.0}},
+        {"event": {"type": "compose", "events": []}},
+        {"neighbours": "zero-out"},
+        {"std": float("nan")},
+        {"std": -1.0},
+        {"std": "1"},
+        {"row_norm": 0.0},
+        {"intercept": 5.0},
+        {"delta": 1.0},
+        {"classes": [0]},
+        {"classes": [0, 0, 0]},
+        {"classes": [[0], [1], [2]]},
+        {"label_range": [1.0]},
+        {"label_range": [1.0, 0.0]},
+        {"family": "uniform"},
+        {"unit": "nobody"},
+        {"observer": "nobody"},
+        {"shares": 0},
+        {"bits": -1},
+        {"seeded": "no"},
+        {"gram": np.triu(np.ones((5, 5)))},
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(facts: dict[str, Any], tmp_path: Path) -> None:
+    altered(tmp_path / "kept.npz")
+    ReleasedStatistics.load(tmp_path / "kept.npz")
+    altered(tmp_path / "kept.npz", **facts)
+    with pytest.raises(InvalidInput, match="no released statistics"):
+        ReleasedStatistics.load(tmp_path / "kept.npz")
+
+
+def test_a_spoilt_file_is_refused_whatever_its_reader_says(tmp_path: Path) -> None:
+    """Every tenth byte of a compressed archive turned over; a deep text; a table beyond memory."""
+    path = tmp_path / "kept.npz"
+    statistics().release(*classified()).released.save(path)
+    with np.load(path) as arrays:
+        kept = dict(arrays)
+    np.savez_compressed(path, **kept)
+    content = path.read_bytes()
+    refused = 0
+    for start in range(0, len(content), 10):
+        turned = bytes([content[start] ^ 255])
+        path.write_bytes(content[:start] + turned + content[start + 1 :])
+        try:
+            ReleasedStatistics.load(path)
+        except InvalidInput:
+            refused += 1
+    assert refused > len(content) // 20
+    np.savez(path, **{**kept, "about": np.frombuffer(b"[" * 100_000, np.uint8)})
+    with pytest.raises(InvalidInput):
+        ReleasedStatistics.load(path)
+    header = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("gram.npy", header.getvalue())
+    with pytest.raises(InvalidInput):
+        ReleasedStatistics.load(path)
