@@ -18,6 +18,10 @@ The search ends at the least noise to a relative 1e-4 (`accountant.calibrate`); 
 5e-5 below the target where it was measured, with and without samples, groups and other phases.
 """
 
+NOISE_SEARCH_SLACK: Final = 1e-9
+"""How far it may stay below it besides: smaller epsilons cannot be told apart at a delta, as the
+probabilities that they follow from are floats; at most 2e-10 was measured."""
+
 _MISMATCH: Final = "configuration-mismatch"
 
 _WHY_EDITED: Final = (
@@ -61,7 +65,7 @@ def plan_below_target(evidence: Evidence) -> RuleFinding | None:
     delta, relation = opened.claim.delta, opened.claim.neighbours
     # A plan clearly below its target has more noise than the search could have chosen.
     proven = total({planned: 1}, delta=delta, neighbours=relation).upper
-    if proven >= target * (1.0 - NOISE_SEARCH_SLACK_RELATIVE):
+    if proven >= target * (1.0 - NOISE_SEARCH_SLACK_RELATIVE) - NOISE_SEARCH_SLACK:
         return None
     return RuleFinding(
         f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",

@@ -222,7 +222,8 @@ class _Execution:
             releases = self.earlier + self.gate.releases
             self.recorder.append(close_record(prepared, releases, reason, model))
             atomic.remove(self._checkpoint_file)
-            self._remove_early()
+            # Also what a kill left of a write: it may hold what the log says was never released.
+            atomic.remove(self.folder / EARLY_FILE)
         return RunResult(
             self.checkpoint.run_id,
             self.released,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyGram
@@ -14,10 +15,11 @@ from ...accountant.sensitivity.gram import GramBound
 from ..frame.model import model_digest
 from ..log import read
 from ..log.post_processing import append_post_processing
+from ..observers.names import coalitions_in
 from ..running.checkpoint import MODEL_FILE, Checkpoint
 from ..running.folder import folder_at
-from .guarantees import supported
 from .statistics import ReleasedStatistics
+from .views import statistics_views
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -28,9 +30,9 @@ SYSTEM: Final = "statistics"
 def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
     """Return what the run in a folder has released, with the facts that its log states.
 
-    The vector must be the one whose digest the log holds, and the event one that the stated noise
-    supports.  Raises `InvalidInput` otherwise, and for a folder without a finished run of the
-    system `statistics`.
+    The vector must be the one whose digest the log holds, and the event of the claim's observer one
+    that the stated noise supports.  Raises `InvalidInput` otherwise, and for a folder without a
+    finished run of the system `statistics`.
     """
     path = folder_at(folder)
     opened, intent, release, _ = _records(path)
@@ -42,27 +44,60 @@ def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
             "Restore the file from a copy.",
         )
     mechanism = _mechanism(intent)
+    _require_supported(opened, intent, release, mechanism)
     claim = opened.claim
-    seen = intent.views.get(claim.observer, intent.event)
-    proven = covers(intent.event, mechanism.event(claim.neighbours))
-    # What an observer sees has at most all of the noise, whoever it is.
-    if not (proven and supported(seen, mechanism.std, mechanism.gram, claim.neighbours)):
-        raise InvalidInput(
-            "The log promises more than the noise that it states.",
-            "A guarantee is read from the event, and the noise does not support it.",
-            "Audit the run: privplan audit budget.",
-        )
     intercept = float(_settings(opened).get("intercept", 0.0))
     return ReleasedStatistics.of_vector(
         checkpoint.parameters,
         mechanism,
-        event=seen,
+        event=intent.views.get(claim.observer, intent.event),
         delta=claim.delta,
         neighbours=claim.neighbours,
         intercept=intercept,
         observer=claim.observer if claim.observer in intent.views else "model",
         seeded=opened.randomness.source == "seeded",
     )
+
+
+def _require_supported(
+    opened: records.RunOpen,
+    intent: records.RoundIntent,
+    release: records.RoundRelease,
+    mechanism: NoisyGram,
+) -> None:
+    """Raise `InvalidInput` where the stated noise does not support what the claim is read from."""
+    noise, claim = intent.noise, opened.claim
+    true = mechanism.event(claim.neighbours)
+    assert isinstance(true, ev.Gaussian | ev.Laplace)  # the families that `NoisyGram` has
+    # More shares than silos, wider ones or more draws are facts that the mechanism does not have.
+    sound = (
+        mechanism.noise() == noise
+        and mechanism.contribution == intent.contribution
+        and release.draws == 1
+        and release.shares >= noise.shares - noise.tolerated_dropouts
+        and release.clip_enforced
+        and opened.population.silos == noise.shares
+        and covers(intent.event, true)
+    )
+    if sound and claim.observer in intent.views:
+        views = statistics_views(
+            true.noise_multiplier,
+            family=mechanism.family,
+            unit=mechanism.unit,
+            silos=noise.shares,
+            aggregation=opened.aggregation,
+            dropouts=noise.tolerated_dropouts,
+            coalitions=coalitions_in((claim.observer,)),
+            colluders=0 if opened.security is None else opened.security.colluders,
+        )
+        seen = views.get(claim.observer)
+        sound = seen is not None and covers(intent.views[claim.observer], seen)
+    if not sound:
+        raise InvalidInput(
+            "The log promises more than the noise that it states.",
+            "A guarantee is read from the event, and the noise does not support it.",
+            "Audit the run: privplan audit budget.",
+        )
 
 
 def fit_recorder(

@@ -13,6 +13,9 @@ from ..declarations.toml_key import Key, at_least, below_one, flag, word
 MIN_BITS, MAX_BITS = 8, 20
 """Bits of the grid, as `NoisyGram` has them, which loads numpy."""
 
+MAX_FACT: Final = 1e30
+"""Largest public fact of a Gram matrix, and one over the smallest: an audit counts on no other."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticsSettings:
@@ -45,6 +48,19 @@ def _grid_bits(**field: object) -> int:
     return bits
 
 
+def _fact(**field: object) -> float:
+    """Return a number from 1e-30 to 1e30, which an audit of the log can count on."""
+    ((name, _),) = field.items()
+    value = validate.positive(**field)
+    if not 1.0 / MAX_FACT <= value <= MAX_FACT:
+        raise InvalidInput(
+            f"`{name}` must be from {1.0 / MAX_FACT:g} to {MAX_FACT:g}; it is {value:g}.",
+            "Near the ends of the floats sensitivities cannot be computed.",
+            "Give a number such as 1.0; features may be in other units.",
+        )
+    return value
+
+
 TABLE: Final = Table(
     name="statistics",
     about="what is released of rows and labels, and what is fitted to it",
@@ -52,7 +68,7 @@ TABLE: Final = Table(
     keys=(
         Key(
             "row_norm",
-            validate.positive,
+            _fact,
             "R, the L2 norm that rows are clipped to, in units of the normalised features; public, "
             "so known before anybody looks at the data",
             "required",
@@ -60,7 +76,7 @@ TABLE: Final = Table(
         ),
         Key(
             "label_weight",
-            validate.positive,
+            _fact,
             "a: how much of the noise's budget label sums get; their noise is sigma / a",
             "1.0",
             "Sums of labels are released beside the Gram matrix, as a times themselves.",

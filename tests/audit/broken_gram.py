@@ -15,9 +15,10 @@ import numpy as np
 
 from privplan.accountant.mechanisms import gram_noise, gram_rows
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
+from privplan.accountant.mechanisms.gram_row_grid import GridScale
 from privplan.fl.statistics import system
 
-draw, draw_share, clip = gram_noise.discrete_gaussian, NoisyGram._noise_of_share, gram_rows.clipped
+draw, draw_share = gram_noise.discrete_gaussian, NoisyGram._noise_of_share
 share_steps, sums = NoisyGram.share_steps, system.gram_total
 
 
@@ -45,16 +46,13 @@ def no_noise_on(part):
 
 def no_clipping():
     """Rows pass the clip whatever their norm (up to 1,000 times the bound)."""
-
-    def unclipped(rows, weights, bounds, *rest):
-        return clip(rows, weights, 1000.0 * bounds, *rest)
-
-    return mock.patch.object(gram_rows, "clipped", unclipped)
+    most = GridScale.most.func
+    return mock.patch.object(GridScale, "most", property(lambda scale: 1_000_000 * most(scale)))
 
 
 def no_cap():
     """A silo keeps all rows of a unit."""
-    return mock.patch.object(gram_rows, "_kept", lambda count, *_: np.arange(count))
+    return mock.patch.object(gram_rows, "_kept", return_value=None)
 
 
 def rows_twice():

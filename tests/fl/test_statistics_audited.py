@@ -84,3 +84,17 @@ def test_half_the_noise_is_contradicted(
     sound, half = (residual_tier(tmp_path / name) for name in ("sound", "half"))
     assert [test.what for test in sound if test.contradicted] == []
     assert {"variance of parts of the noise"} <= {test.what for test in half if test.contradicted}
+
+
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@pytest.mark.parametrize("epsilon", [1e-7, 1e-8, 1e-10, 1e-300])
+def test_a_run_of_a_tiny_epsilon_is_not_accused(
+    family: str, epsilon: float, tmp_path: Path
+) -> None:
+    settings = configuration(
+        privacy=f"epsilon = {epsilon!r}", statistics=f'row_norm = 6.0\nnoise = "{family}"'
+    )
+    run(settings, tmp_path / "out")
+    report = audit_budget(tmp_path / "out")
+    assert report.errors == ()
+    assert report.supported

@@ -70,6 +70,7 @@ def require_single_release(folder: Path) -> bool:
     assert metrics["released"] == len(releases)
     assert metrics["guarantees"]["model"]["epsilon"] > 0.0
     assert not (folder / EARLY_FILE).exists()
+    assert not list(folder.glob(".*.part"))
     if releases:
         assert not aborts
         assert close.model == releases[0].model_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 pytest.importorskip("sklearn")
 
 from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.audit.budget import audit_budget
+from privplan.audit.ledger.gram_facts import MAX_USABLE_FACT
+from privplan.fl.running.lifecycle import run
 from privplan.fl.running.preparation import prepare
-from privplan.fl.statistics.settings import StatisticsSettings
+from privplan.fl.statistics.settings import MAX_FACT, StatisticsSettings
 from privplan.fl.statistics.settings_rules import RULES
 
 from .statistics_runs import built, configuration, mechanism_of
@@ -28,6 +32,9 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "no row norm": ({"statistics": "ridge = 1.0"}, r"lacks `row_norm` in \[statistics\]"),
     "row norm 0": ({"statistics": "row_norm = 0.0"}, "`row_norm` must be .* above 0"),
     "row norm nan": ({"statistics": "row_norm = nan"}, "`row_norm` must be"),
+    "row norm small": ({"statistics": "row_norm = 1e-300"}, "`row_norm` must be from 1e-30 to"),
+    "row norm large": ({"statistics": "row_norm = 1.1e30"}, "`row_norm` must be .* to 1e\\+30"),
+    "label weight large": (table("label_weight = 1e300"), "`label_weight` must be from 1e-30 to"),
     "label weight": (table("label_weight = 0"), "`label_weight` must be .* above 0"),
     "intercept 1": (table("intercept = 1.0"), r"`intercept` must be a number in \[0, 1\)"),
     "intercept below 0": (table("intercept = -0.1"), "`intercept` must be"),
@@ -110,6 +117,14 @@ def test_noise_that_no_grid_suits_is_refused(tiny: Any) -> None:
     with pytest.raises(InvalidInput, match=r"suits this noise|steps; it must be") as caught:
         mechanism_of(built(tiny(), most_rows=10**9, privacy={"noise_multiplier": 0.01}))
     assert "`label_weight`" in caught.value.next_step
+
+
+@pytest.mark.parametrize("row_norm", [1.0 / MAX_FACT, MAX_FACT])
+def test_an_audit_counts_on_every_row_norm_that_is_taken(row_norm: float, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    assert MAX_FACT == MAX_USABLE_FACT
+    run(configuration(statistics=f"row_norm = {row_norm!r}"), tmp_path / "out")
+    assert audit_budget(tmp_path / "out").supported
 
 
 def test_nothing_is_without_a_rule_of_its_own() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,16 +35,18 @@ def finished(
     observer: str = "model",
     other_vector: bool = False,
     promised: float = 3.0,
-    server: float = 1.5,
+    shown: float = 1.5,
+    silos: int = 4,
 ) -> np.ndarray:
     """Write what a run of the system leaves, and return the vector that it released."""
     mechanism = NoisyGram.with_multiplier(
         3.0, gram=BOUND, bits=17, relation="add-remove", shares=4, row_norm=6.0
     )
-    event, each = ev.Gaussian(promised), ev.Gaussian(server)
+    event, each = ev.Gaussian(promised), ev.Gaussian(shown)
     claim = records.Claim("record", "add-remove", 1e-6, 2.0, observer)
-    plan = records.Planned(1, {"model": event, "server": each})
-    population = records.Population(10, 4)
+    other = "server" if observer == "model" else observer
+    plan = records.Planned(1, {"model": event, other: each})
+    population = records.Population(10, silos)
     opened = records.RunOpen(
         "run-1",
         system,
@@ -57,7 +60,7 @@ def finished(
     with LogWriter.create(folder, fsync="never") as log:
         log.append(opened)
         gate = Gate(pp.Odometer(50.0, 1e-6), log, Streams.seeded(1))
-        about = RoundDescription(1, "release", views={"server": each}, model_in="0" * 64)
+        about = RoundDescription(1, "release", views={other: each}, model_in="0" * 64)
         intent = mechanism.intent(about, "add-remove")
         intent = intent if promised == 3.0 else replace(intent, event=event)
         with gate.open(intent) as ticket:
@@ -124,7 +127,7 @@ def test_settings_that_numpy_counts_stand_in_the_log_as_numbers(tmp_path: Path) 
 
 
 def test_an_observer_that_sees_more_noise_than_there_is_is_refused(tmp_path: Path) -> None:
-    finished(tmp_path / "run", observer="server", server=30.0)
+    finished(tmp_path / "run", observer="server", shown=30.0)
     with pytest.raises(InvalidInput, match="promises more than the noise"):
         pp.PrivateStatistics.from_run(tmp_path / "run")
 
@@ -157,5 +160,19 @@ def test_a_log_that_promises_more_than_its_noise_is_refused(
     # No mechanism would draw under such an intent.
     monkeypatch.setattr(NoisyGram, "check_ticket", lambda *_: None)
     finished(tmp_path / "run", promised=3.5)
+    with pytest.raises(InvalidInput, match="promises more than the noise"):
+        pp.PrivateStatistics.from_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"shown": 1.51}, {"shown": 30.0}, {"silos": 3}, {"observer": "silo", "shown": 3.0}],
+    ids=str,
+)
+def test_a_view_that_the_noise_does_not_support_is_refused(
+    facts: dict[str, Any], tmp_path: Path
+) -> None:
+    """One share of four has half the deviation: 1.5 before a server in the clear."""
+    finished(tmp_path / "run", **{"observer": "server", **facts})
     with pytest.raises(InvalidInput, match="promises more than the noise"):
         pp.PrivateStatistics.from_run(tmp_path / "run")
