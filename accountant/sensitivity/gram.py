@@ -54,7 +54,7 @@ from fractions import Fraction
 from typing import Final
 
 from .. import validate
-from ..errors import InvalidInput, Unsupported
+from ..errors import InvalidInput, Unsupported, with_article
 from ..neighbours import as_neighbours
 from .release import Sensitivity, require_public, root_up, up
 
@@ -206,7 +206,7 @@ def sensitivity(
         )
     rows = "row" if bound.rows == 1 else "rows"
     conditions: tuple[str, ...] = (
-        f"a {unit} has at most {bound.rows:,} {rows}, each of squared norm at most "
+        f"{with_article(unit)} has at most {bound.rows:,} {rows}, each of squared norm at most "
         f"{float(bound.row_square):g} in units of the public row norm",
         "which rows are kept depends on that unit's rows in that silo alone",
         "off the diagonal noise is sigma / sqrt(2), on labels sigma / a; Laplace noise is even",

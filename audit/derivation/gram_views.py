@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant.errors import with_article
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, root_down
@@ -96,7 +97,9 @@ def _event(facts: RoundFacts, setting: RunSetting, shares: int, *, apart: bool =
     """Return the event of a matrix with so many shares of the noise."""
     contribution = facts.contribution
     if facts.sampling.method != "none":
-        raise NoProof(f"Gram matrices of a `{facts.sampling.method}` sample are not accounted for")
+        raise NoProof(
+            f"Gram matrices of {with_article(facts.sampling.method)} sample are not accounted for"
+        )
     # Noise is even in the coordinates of the bound; there the coarsest step is that of the facts.
     noise = replace(facts.noise, grid=coarsest_grid(facts.noise, contribution))
     if share_deviation(noise) < MIN_SHARE_GRID_STEPS * noise.grid:

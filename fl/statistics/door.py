@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, with_article
 from .public_terms import PublicTerms
 
 _BLOCK: Final = 2**13
@@ -67,7 +67,7 @@ def _units(user: Any, count: int, terms: PublicTerms) -> IntArray | None:
         return _users(user, count)
     if user is not None:
         raise InvalidInput(
-            f"`user` has no use where the unit is a {terms.unit}.",
+            f"`user` has no use where the unit is {with_article(terms.unit)}.",
             next_step="Give `rows_per_user` to protect users, or leave `user` out.",
         )
     return np.zeros(count, np.int64) if terms.unit == "silo" else None

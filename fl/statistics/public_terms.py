@@ -1,16 +1,7 @@
 """The public terms of a release of statistics, and the noise that follows from them.
 
-n silos add a share of the noise each, and an observer sees m of these shares in what it does not
-know itself:
-
-| | `plain` | `masked` | `shares` |
-|---|---|---|---|
-| `model`: the released sum | n | n | n |
-| `silo`, `peer`: less its own share | n - 1 | n - 1 | n - 1 |
-| `server` | 1 | n | - |
-
-Gaussian noise of the whole sum is C mult sqrt(n / m), so that m shares have C mult.  Laplace noise
-does not come in shares: each silo adds all of it.
+What each observer sees of one release, and with how much of the noise, is in `views`.  The noise is
+as wide as the observer whom it is sized for needs.
 """
 
 from __future__ import annotations
@@ -34,13 +25,12 @@ from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import MAX_CLASSES, GramBound
 from ...accountant.sensitivity.release import (
     require_public,
-    root_down,
-    root_up,
     sensitivity_multiplier,
     up,
 )
 from ..observers.names import MODEL, PEER, SERVER, SILO
 from .statistics import Label, ReleasedStatistics
+from .views import statistics_views
 
 Aggregation: TypeAlias = Literal["plain", "masked", "shares", "local"]
 
@@ -199,21 +189,20 @@ def sized(terms: PublicTerms, features: int, aggregation: str) -> SizedRelease:
     """
     validate.choice(AGGREGATIONS, aggregation=aggregation)
     observer = SERVER if aggregation == "local" else terms.observer
-    seen = shares_seen(aggregation, terms.silos)
-    if seen.get(observer, 0) < 1:
+    at_one = _views(terms, aggregation, 1.0).get(observer)
+    if not isinstance(at_one, ev.Gaussian | ev.Laplace):
         raise InvalidInput(
             f"Under aggregation {aggregation!r}, with {terms.silos} silos, {observer!r} is nobody "
             "whom noise can be sized for.",
             "Either it is not there, or it sees what no other silo's noise covers.",
             f"Give another `observer`, such as {MODEL!r}.",
         )
-    bound = terms.bound(features)
-    wanted = _multiplier(terms)
-    if terms.noise == "gaussian":
-        wanted = root_up(Fraction(wanted) ** 2 * terms.silos / seen[observer])
-    mechanism = _on_grid(terms, bound, wanted)
+    # Multipliers of all observers are proportional.
+    wanted = up(Fraction(_multiplier(terms)) / Fraction(at_one.noise_multiplier))
+    mechanism = _on_grid(terms, terms.bound(features), wanted)
     whole = mechanism.event(terms.neighbours)
-    views = {who: _seen(whole, shares, terms.silos) for who, shares in seen.items() if shares}
+    assert isinstance(whole, ev.Gaussian | ev.Laplace)
+    views = _views(terms, aggregation, whole.noise_multiplier)
     return SizedRelease(mechanism, views, observer)
 
 
@@ -236,12 +225,16 @@ def blank(terms: PublicTerms, features: int) -> ReleasedStatistics:
     )
 
 
-def shares_seen(aggregation: str, silos: int) -> dict[str, int]:
-    """Return by observer how many shares of the noise cover what it sees; see the module."""
-    if aggregation == "shares":
-        return {MODEL: silos, PEER: silos - 1}
-    server = silos if aggregation == "masked" else 1
-    return {MODEL: silos, SERVER: server, SILO: silos - 1}
+def _views(terms: PublicTerms, aggregation: str, multiplier: float) -> dict[str, ev.Event]:
+    """Return the event of a release for each observer who is promised something."""
+    views = statistics_views(
+        multiplier,
+        family=terms.noise,
+        unit=terms.unit,
+        silos=terms.silos,
+        aggregation="plain" if aggregation == "local" else aggregation,
+    )
+    return {who: event for who, event in views.items() if not isinstance(event, ev.NoGuarantee)}
 
 
 def _multiplier(terms: PublicTerms) -> float:
@@ -276,13 +269,6 @@ def _on_grid(terms: PublicTerms, bound: GramBound, multiplier: float) -> NoisyGr
         unit=terms.unit,
         row_norm=terms.row_norm,
     )
-
-
-def _seen(whole: ev.Event, shares: int, silos: int) -> ev.Event:
-    """Return the event of so many shares of the noise, of which the whole has one of each silo."""
-    if not isinstance(whole, ev.Gaussian) or shares == silos:
-        return whole
-    return ev.Gaussian(root_down(Fraction(whole.noise_multiplier) ** 2 * shares / silos))
 
 
 def labels_of(classes: int | Sequence[Label] | None) -> tuple[Label, ...]:

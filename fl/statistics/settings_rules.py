@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...accountant.errors import with_article
 from ..declarations.dataset_defaults import dataset_defaults
 from ..declarations.declaration import Complaint, Given, Rule
 
@@ -52,7 +53,8 @@ def _caps(given: Given) -> Complaint | None:
         if key in keys and unit != needed:
             return (
                 f'gives `{key}` in [statistics] for unit = "{unit}" in [privacy]',
-                f"It bounds the rows of a {needed}, and has no effect on what a {unit} adds.",
+                f"It bounds the rows of {with_article(needed)}, and has no effect on what "
+                f"{with_article(unit)} adds.",
                 f'Leave it out, or write unit = "{needed}" under [privacy].',
             )
     if unit == "silo" and "silo_rows" not in keys:

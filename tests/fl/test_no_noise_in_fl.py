@@ -124,6 +124,14 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         | {"call.permuted", "call.random"},
         "a public seed deals records out to users and silos",
     ),
+    "statistics/canaries.py": (
+        {
+            "numpy.random",
+            GENERATOR,
+            *(f"call.{one}" for one in ("integers", "permutation", "random")),
+        },
+        "an attacker's coins, signs and labels",
+    ),
     "canaries/request.py": (
         {GENERATOR, *STARTED, *STREAMS},
         "an attacker's coins, and the streams of a rehearsal, in which there are no people",

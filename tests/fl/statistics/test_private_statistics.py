@@ -17,7 +17,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.fl.statistics.private_statistics import PrivateStatistics
-from privplan.fl.statistics.public_terms import PublicTerms, shares_seen, sized
+from privplan.fl.statistics.public_terms import PublicTerms, sized
 
 from .small import FALSE_ALARM, classified, statistics
 
@@ -137,9 +137,12 @@ def test_noise_is_sized_for_the_shares_that_an_observer_sees(
 ) -> None:
     terms = replace(terms_of(statistics(silos=silos)), observer=observer)
     who = "server" if aggregation == "local" else observer
-    shares = shares_seen(aggregation, silos).get(who, 0)
-    if not shares:
-        with pytest.raises(InvalidInput, match="nobody whom noise can be sized for"):
+    server = {"masked": silos, "shares": 0}.get(aggregation, 1)
+    shares = {"model": silos, "server": server, "silo": silos - 1, "peer": silos - 1}[who]
+    among_peers = aggregation == "shares"
+    if not shares or (who != "model" and (who == "peer") != among_peers) or silos < 3 * among_peers:
+        few = among_peers and silos < 3
+        with pytest.raises(InvalidInput, match="need 3 silos" if few else "nobody whom noise can"):
             sized(terms, 4, aggregation)
         return
     release = sized(terms, 4, aggregation)
