@@ -28,9 +28,10 @@ _LOSS: Final = "loss"
 
 
 def measure(prepared: PreparedRun, released: Parameters) -> Mapping[str, float]:
-    """Return the metrics of the configured fit on the test data; none with fit = "none"."""
+    """Return the metrics of the configured fit on the test data; none where nothing is fitted."""
     table = prepared.settings.of(StatisticsSettings)
-    if table.fit == "none":
+    # A run whose one release was lost is left with the zeros that it began with.
+    if table.fit == "none" or not released.any():
         return {}
     federation = prepared.federation
     statistics = cast("Statistics", prepared.system).released(released)

@@ -78,6 +78,7 @@ def require_single_release(folder: Path) -> bool:
         assert kept.parameters.any()
     else:
         assert close.model == intent.model_in
+        assert not any(measured["metrics"] for measured in metrics["rounds"])
         assert not kept.parameters.any()
     return bool(releases)
 
