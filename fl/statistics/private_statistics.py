@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Guarantee
@@ -18,20 +16,19 @@ from ...accountant.mechanisms import Gate, NoisyGram, RoundDescription
 from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
 from ...accountant.odometer import Odometer
 from ...accountant.randomness import Streams
-from ..aggregation.sums import Aggregator, PlainAggregator
+from ..aggregation.choice import aggregator
+from ..aggregation.sums import Aggregator
 from ..parties.network import silo_name
+from ..settings.schema import SecuritySettings
 from .door import HeldRows, admitted
 from .fit_costs import FitCosts
-from .guarantees import guarantee_of
+from .memory_records import MemoryRecords
 from .public_terms import PublicTerms, SizedRelease, delta_of, labels_of, range_of, sized
+from .release_plan import PHASE, release_plan
 from .statistics import Label, ReleasedStatistics
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from ...accountant.odometer.plan_ledger import ReleasePlan
-
-PHASE: Final = "release"
 
 
 class PrivateStatistics:
@@ -262,14 +259,14 @@ class PrivateStatistics:
         """Return the gate of all releases; its odometer pays for one, where none was given."""
         if self._gate is None:
             if self.odometer is None:
-                self.odometer = Odometer.for_plan(_plan(self._terms, release))
+                self.odometer = Odometer.for_plan(release_plan(self._terms, release))
             if self.odometer.mode == "adaptive" and release.observer not in self.odometer.observers:
                 raise InvalidInput(
                     f"The odometer keeps no balance before {release.observer!r}.",
                     "The noise is sized for this observer, and nobody would count it.",
                     f"Make it with observers = [{release.observer!r}].",
                 )
-            self._gate = Gate(self.odometer, self._recorder or _Records(), self._streams)
+            self._gate = Gate(self.odometer, self._recorder or MemoryRecords(), self._streams)
         return self._gate
 
     def __sklearn_clone__(self) -> PrivateStatistics:
@@ -287,58 +284,6 @@ class PrivateStatistics:
 
     def __repr__(self) -> str:
         return f"PrivateStatistics({self._released!r})"
-
-
-@dataclass(frozen=True)
-class _PlannedRelease:
-    """The only phase of a plan: one release."""
-
-    event: ev.Event
-    name: str = PHASE
-    rounds: int = 1
-
-
-@dataclass(frozen=True)
-class _OneRelease:
-    """A plan of one release (`odometer.plan_ledger.ReleasePlan`)."""
-
-    phases: tuple[_PlannedRelease, ...]
-    guarantees: Mapping[str, Guarantee]
-    views: Mapping[str, ev.Event]
-
-    def seen_by(self, observer: str, rounds: Sequence[int] | None = None) -> ev.Event:
-        """Return what an observer sees of the release, or of nothing."""
-        return ev.Compose(()) if rounds is not None and not rounds[0] else self.views[observer]
-
-
-class _Records:
-    """A recorder that keeps records in memory, where nobody has given another."""
-
-    def __init__(self) -> None:
-        self.lines: list[records.Record] = []
-
-    def append(self, record: records.Record) -> int:
-        self.lines.append(record)
-        return len(self.lines) - 1
-
-    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        raise Unsupported(
-            "Nothing is sealed without a sidecar.",
-            f"{len(items)} items would be lost.",
-            "Give a `recorder`.",
-        )
-
-    def settle(self) -> None:
-        """Do nothing: all is kept."""
-
-
-def _plan(terms: PublicTerms, release: SizedRelease) -> ReleasePlan:
-    """Return the plan of a single release, as each observer sees it."""
-    guarantees = {
-        who: guarantee_of(event, terms.delta, terms.neighbours, terms.unit, who)
-        for who, event in release.views.items()
-    }
-    return _OneRelease((_PlannedRelease(release.views["model"]),), guarantees, release.views)
 
 
 def _totals(terms: PublicTerms, mechanism: NoisyGram, held: HeldRows) -> list[GramTotal]:
@@ -368,25 +313,20 @@ def _stream_name(silo: int) -> str:
 
 
 def _aggregator(aggregation: str, silos: int) -> Aggregator:
+    """Return what adds up the silos' integers, modulo 2^64, so that no number is too large."""
+    if aggregation == "masked" and silos < 2:
+        raise InvalidInput(
+            "Masks need two silos or more; `silos` is 1.",
+            "The mask of each pair hides what either sends.",
+            'Give more `silos`, or aggregation = "plain".',
+        )
     if aggregation == "masked":
-        if silos < 2:
-            raise InvalidInput(
-                "Masks need two silos or more; `silos` is 1.",
-                "The mask of each pair hides what either sends.",
-                'Give more `silos`, or aggregation = "plain".',
-            )
-        from ..aggregation.masked_sums import MaskedAggregator
-        from ..crypto import dependencies
-
-        dependencies.require(dependencies.MASKS)
-        return MaskedAggregator(silos)
-    if aggregation == "shares":
-        from ..aggregation.share_sums import ShareAggregator
-        from ..crypto import dependencies
-
-        dependencies.require(dependencies.MASKS)
-        return ShareAggregator(silos)
-    return PlainAggregator()
+        security = SecuritySettings(aggregation="masked")
+    elif aggregation == "shares":
+        security = SecuritySettings(aggregation="shares")
+    else:
+        security = SecuritySettings()
+    return aggregator(security, silos, whole_ring=True)
 
 
 def _check_odometer(odometer: Odometer | None, terms: PublicTerms) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -290,3 +291,21 @@ def test_a_count_beyond_the_cap_is_seen_in_what_was_released() -> None:
 def test_no_warning_about_the_count_below_the_cap(recwarn: pytest.WarningsRecorder) -> None:
     statistics(most_rows=600).release(FEATURES, LABELS)
     assert not [each for each in recwarn if "most_rows" in str(each.message)]
+
+
+@pytest.mark.parametrize("aggregation", ["plain", "masked", "shares"])
+def test_more_rows_than_said_wrap_around_and_stop_nothing(
+    aggregation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An abort for a large sum would tell that it is large."""
+    import privplan.fl.statistics.private_statistics as module
+
+    def large(*given: Any, **named: Any) -> Any:
+        exact = gram_total(*given, **named)
+        return replace(exact, total=np.full_like(exact.total, 2**63 - 5))
+
+    monkeypatch.setattr(module, "gram_total", large)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the released count is absurd is said
+        made = statistics(silos=4).release(FEATURES, LABELS, silo=SILOS, aggregation=aggregation)
+    assert np.isfinite(made.released.gram).all()
