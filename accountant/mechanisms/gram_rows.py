@@ -23,6 +23,7 @@ from .clip import numbers
 from .gram_noise import NoisyGram
 from .gram_products import GramProducts, exact_rows
 from .gram_row_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
+from .mapped_pages import give_back
 
 _DENSE_BLOCK: Final = 2**19
 """Numbers in a block of rows, which stands in memory as float64."""
@@ -103,6 +104,7 @@ def gram_total(
             products.add(rows, None)
         else:
             products.add(rows, label_integers(mechanism, _chosen(answers[block], part)))
+        give_back(table)
     dropped = 0 if kept is None else count - int(np.count_nonzero(kept))
     return GramTotal(products.total(), count, clipped, dropped)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, with_article
+from ...accountant.mechanisms.mapped_pages import give_back
 from .public_terms import PublicTerms
 
 _BLOCK: Final = 2**13
@@ -110,8 +111,10 @@ def _refuse_not_finite(table: Any) -> None:
         block = np.asarray(table[first : first + _BLOCK])
         # The sum of finite numbers may overflow, so only then is each looked at.
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(block.sum()):
-                continue
+            finite = np.isfinite(block.sum())
+        give_back(block)
+        if finite:
+            continue
         wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
         if len(wrong):
             raise _not_finite(first + int(wrong[0]))
