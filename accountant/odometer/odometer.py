@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from .. import events as ev
 from .. import validate
@@ -21,6 +21,12 @@ from .plan_ledger import PlanLedger, ReleasePlan
 
 class _Ledger(Protocol):
     """The bookkeeping of a budget: one class for each mode."""
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError(
+            "An odometer is not pickled: whoever reads it back would have a second budget for the "
+            "same data. Release where the odometer is, and hand on what was released."
+        )
 
     @property
     def mode(self) -> Mode: ...

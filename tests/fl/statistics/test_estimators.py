@@ -172,6 +172,8 @@ def test_clones_share_one_release_and_one_budget(kind: Any) -> None:
     assert copied.statistics is made
     assert copied.odometer is odometer
     assert copy.deepcopy(odometer) is odometer is copy.copy(odometer)
+    with pytest.raises(TypeError, match="second budget"):
+        pickle.dumps(odometer)
 
 
 def test_a_search_over_settings_of_one_release_costs_nothing() -> None:
