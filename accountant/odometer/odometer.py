@@ -22,12 +22,6 @@ from .plan_ledger import PlanLedger, ReleasePlan
 class _Ledger(Protocol):
     """The bookkeeping of a budget: one class for each mode."""
 
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise TypeError(
-            "An odometer is not pickled: whoever reads it back would have a second budget for the "
-            "same data. Release where the odometer is, and hand on what was released."
-        )
-
     @property
     def mode(self) -> Mode: ...
 
@@ -123,6 +117,12 @@ class Odometer:
 
     def __deepcopy__(self, memo: object) -> Odometer:
         return self
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError(
+            "An odometer is not pickled: whoever reads it back would have a second budget for the "
+            "same data. Release where the odometer is, and hand on what was released."
+        )
 
     @property
     def mode(self) -> Mode:
