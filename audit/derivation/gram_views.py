@@ -13,9 +13,9 @@ can be relied on, s the deviation of one share:
 for the shift in standard deviations.  A unit's rows may lie in several silos, of which each keeps a
 part by its own rows alone: |G_1|, |G_2|, ... sum to at most T, so their squares to at most T^2, and
 label sums likewise; whoever sees each silo's matrix sees no larger a move than who sees their sum
-(`sensitivity.gram`, silos one by one; `moved_by_unit` checks it).  Nothing is re-weighted when a part
-goes, so who holds some of the unit learns nothing of the rest by that.  Of Laplace noise one share
-counts for everyone, as a sum of several is one of them and something independent of the data.
+(`sensitivity.gram`, silos one by one; `moved_by_unit` checks it).  Nothing is re-weighted when a
+part goes, so who holds some of the unit learns nothing of the rest by that.  Of Laplace noise one
+share counts for everyone, as a sum of several is one of them and something independent of the data.
 """
 
 from __future__ import annotations

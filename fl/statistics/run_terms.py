@@ -32,8 +32,8 @@ USUAL_MOST_ROWS: Final = 1_000_000
 class RunTerms:
     """What of a run's public settings decides its release.
 
-    - `features`, `classes`: columns of the data without an intercept, and how many classes there can
-      be, whether or not they occur.
+    - `features`, `classes`: columns of the data without an intercept, and how many classes there
+      can be, whether or not they occur.
     - `users`, `silos`: |U| and |S|; `dropouts` of the silos' shares of noise may be missing.
 
     Raises `InvalidInput` for fewer rows of a user than silos, and as `GramBound` does.
