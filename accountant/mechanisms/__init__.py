@@ -7,6 +7,8 @@ from .gram_noise import NoisyGram
 from .integers import DiscreteGaussian, DiscreteLaplace
 from .laplace import Laplace
 from .messages import GaussianMessages, LaplaceMessages, Messages, ResponseMessages
+from .noisy_product import NoisyProduct
+from .product_grid import ProductGrid
 from .randomized_response import RandomizedResponse
 from .release_gate import Gate
 from .round_description import RoundDescription
@@ -26,6 +28,8 @@ __all__ = [
     "LaplaceMessages",
     "Messages",
     "NoisyGram",
+    "NoisyProduct",
+    "ProductGrid",
     "RandomizedResponse",
     "ResponseMessages",
     "RoundDescription",

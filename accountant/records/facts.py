@@ -171,6 +171,26 @@ class Gram(Fact):
 
 
 @dataclass(frozen=True)
+class Product(Fact):
+    """What a product A^T A Z / s with a public Z is made of, and what bounds one unit's part.
+
+    The fields but the last two are those of `sensitivity.product.ProductBound`, which derives the
+    sensitivity from them; `largest_change` is None where whole rows change.  Z has spectral norm 1
+    at most.  Rows stand on a grid of `row_bits` bits relative to `row_norm`, Z on one of
+    `basis_bits`.
+    """
+
+    dimension: int
+    rank: int
+    row_norm: float
+    divisor: float
+    rows: int
+    largest_change: float | None
+    row_bits: int
+    basis_bits: int
+
+
+@dataclass(frozen=True)
 class Contribution(Fact):
     """How far one term can reach, and what a term is.
 
@@ -182,6 +202,8 @@ class Contribution(Fact):
     message       one message of one `unit`, with noise of its own that no other message shares
     gram          x x^T and x y^T of a unit's rows, summed: `gram` says what bounds them, and
                   `bound` is the norm of all of it, in the coordinates in which noise is even
+    product       x (x^T Z) of a unit's rows, summed, for a public Z: `product` says what bounds
+                  them, and `bound` is the norm of all of it
 
     `source` says where the bound comes from: a `public` constant, a `released` value that was
     accounted, or `private` data (then it bounds nothing).
@@ -190,9 +212,10 @@ class Contribution(Fact):
     bound: float
     norm: Literal["l1", "l2"]
     unit: Unit
-    terms: Literal["unit", "silo-delta", "whole", "message", "gram"] = "unit"
+    terms: Literal["unit", "silo-delta", "whole", "message", "gram", "product"] = "unit"
     source: Literal["public", "released", "private"] = "public"
     gram: Gram | None = field(default=None, metadata=LATER)
+    product: Product | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)
