@@ -80,7 +80,7 @@ def product_grid(
         if steps * Fraction(1001, 1000) > MAX_SHARE_STEPS:
             continue
         tail = _NOISE_DEVIATIONS * (math.isqrt(parties) + 1) * (math.ceil(steps) + 1)
-        if count * 2**bits + tail <= 2 ** (62 - (parties - 1).bit_length()):
+        if count * 2**bits + tail <= 2**62:
             if steps < MIN_SHARE_STEPS:
                 break
             return grid

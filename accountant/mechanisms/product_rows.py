@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -58,6 +59,12 @@ class ProductRows:
     def count(self) -> int:
         """How many rows count; private."""
         return int(self._rows.shape[0])
+
+    @cached_property
+    def largest_norm(self) -> float:
+        """The norm of the longest row, in steps of the grid; private."""
+        squares = self._rows.multiply(self._rows) if is_sparse(self._rows) else self._rows**2
+        return math.sqrt(float(np.asarray(squares.sum(axis=1)).max(initial=0.0)))
 
     def total(self, basis: IntArray) -> IntArray:
         """Return q^T (q z) of a basis (d, r) on its grid (`basis_steps`): (values,), row by row."""

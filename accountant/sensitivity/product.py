@@ -5,7 +5,7 @@ divisor.  Every row of A has L2 norm at most R.  Norms of the product are Froben
 
 | unit | add-remove, zero-out | replace-one |
 |---|---|---|
-| record: one row | R^2 / s | sqrt(2) R^2 / s, or R^2 / s where r is 1 |
+| record: one row | R^2 / s | sqrt(2) R^2 / s |
 | silo: at most k rows | k R^2 / s | k times that |
 | entry: one number of A, by at most D | - | E / s |
 
@@ -17,9 +17,13 @@ orthogonal to u).  Clipping to a ball is no longer than what it clips (1-Lipschi
 to a grid of b bits moves each of two rows by less than sqrt(d) steps of R 2^-b; so D is taken
 4 sqrt(d) steps larger (`on_grid`).
 
+**Silos one by one.**  Where each silo's product is seen by itself, all of them together move no
+farther: a row that comes back in another silo moves two of them, by sqrt(R^4 + R^4) / s.  (For r of
+1 the sum alone moves by R^2 / s; the larger number is used there too.)
+
 Z depends on earlier releases only, so rounds compose as Gaussian releases of one sensitivity.
 
-Derived here, from `fedpower`; all bounds of rows are attained.
+Derived here, from `fedpower`; bounds of rows are attained where r is 2 or more.
 """
 
 from __future__ import annotations
@@ -156,7 +160,9 @@ def sensitivity(bound: ProductBound, neighbours: str = "add-remove") -> Sensitiv
     895.0
     """
     relation: Neighbours = as_neighbours(neighbours)
-    step = PowerStep(row_norm=bound.row_norm, rank=bound.rank, divisor=bound.divisor)
+    # A single column has a smaller bound for the sum, which does not hold for silos one by one.
+    rank = max(bound.rank, 2)
+    step = PowerStep(row_norm=bound.row_norm, rank=rank, divisor=bound.divisor)
     if bound.unit == "silo":
         return client_sensitivity(step, relation, rows=bound.rows)
     if bound.unit == "record":

@@ -1,0 +1,1 @@
+"""FedPower, private federated SVD: one Gram release, a power iteration, and three as published."""

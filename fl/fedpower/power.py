@@ -1,0 +1,207 @@
+"""A private power iteration: in every round one noisy product with a public, orthonormal iterate.
+
+    node s   V_s = A_s^T A_s Z of its rows on the grid, as integers, with its share of the noise
+    server   their sum modulo 2^64, Y, and of it the next iterate Z: its left singular vectors
+
+Z is made of released products, so every round is a Gaussian release of one sensitivity, and rounds
+compose exactly.  Exact products are made before the intent, so that no record can keep a release
+that was paid for from being made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.mechanisms import Gate, NoisyProduct, Ticket
+from ...accountant.mechanisms.product_rows import ProductRows, basis_steps
+from ..aggregation.residuals import ResidualMonitor, Residuals
+from ..declarations.sealed_items import RELEASE
+from ..frame.model import Parameters, Round
+from ..frame.private_system import PrivateSystem
+from ..frame.requirements import require_all_users, require_public_normalisation
+from ..frame.rounds import Draft
+from ..frame.setup import Setup, setup
+from ..frame.state import Arrays, Shape, State
+from ..parties.network import silo_name
+from . import rows as data_rows
+from .iterate import Iterate, first_basis, next_iterate
+from .product_check import ProductCheck
+from .run_terms import RunTerms
+from .sealed_items import CLIPPED, DROPPED, ROWS
+from .settings import FedPowerSettings
+from .views import product_views
+
+if TYPE_CHECKING:
+    from ...accountant.randomness import Streams
+    from ..data.federation import Federation
+    from ..settings.schema import Settings
+    from ..training.local_training import LocalTraining
+
+SINGULAR_VALUES: Final = "singular_values"
+"""The name of the state: the singular values of the last product, (r,)."""
+
+
+class NoisyProductSum(NamedTuple):
+    """A released product (d, r), and how many shares of the noise are in it."""
+
+    product: FloatArray
+    shares: int
+
+
+class PowerIteration(PrivateSystem):
+    """Noisy products, one in every round; see the module.
+
+    The model is the iterate (d, r), row by row: its first k columns are the directions found.
+    Raises `InvalidInput` for sampled users, private moments, and what does not suit the federation
+    (`RunTerms`).
+    """
+
+    phase = RELEASE
+
+    def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
+        super().__init__(setup)
+        require_all_users(setup)
+        require_public_normalisation(setup)
+        self.terms = RunTerms(
+            settings=table,
+            unit=setup.privacy.unit,
+            relation=setup.privacy.neighbours,
+            dimension=data_rows.dimension(setup.federation),
+            silos=setup.silos,
+            dropouts=setup.security.dropouts,
+        )
+        self.seed = seed
+        self.residuals = Residuals()
+
+    @property
+    def parts(self) -> Mapping[str, Shape]:
+        """The shape of what is released."""
+        return self.terms.parts
+
+    @cached_property
+    def state(self) -> State:
+        """The singular values that go with the iterate; the iterate is the model."""
+        return State(**{SINGULAR_VALUES: (self.terms.settings.columns,)})
+
+    def initial(self) -> Parameters:
+        """Return the first iterate, public: (d r,)."""
+        shape = self.terms.parts["iterate"]
+        return first_basis(*shape, self.seed).reshape(-1)
+
+    def mechanism(self, noise_multiplier: float) -> NoisyProduct:
+        """Return the noise of one product, in a share for each silo."""
+        return self.terms.mechanism(noise_multiplier)
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one product for each observer."""
+        return product_views(
+            noise_multiplier,
+            silos=self.setup.silos,
+            aggregation=self.setup.aggregation,
+            dropouts=self.setup.security.dropouts,
+            coalitions=self.setup.coalitions,
+            colluders=self.setup.security.colluders,
+        )
+
+    @cached_property
+    def nodes(self) -> list[ProductRows]:
+        """The rows of each silo on the grid, put there once for all rounds; private."""
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        return [ProductRows(mechanism, rows, most=self.terms.kept) for rows in self.raw_rows]
+
+    @cached_property
+    def raw_rows(self) -> list[Any]:
+        """The rows of each silo, (n, d), in raw units; private."""
+        federation = self.setup.federation
+        return [data_rows.node_rows(federation, silo) for silo in range(self.setup.silos)]
+
+    def round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        state: Arrays | None = None,  # noqa: ARG002
+    ) -> Round:
+        """Make one round: exact products first, then the intent, and noise under it."""
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        basis = basis_steps(
+            parameters.reshape(self.terms.parts["iterate"]), mechanism.grid_bits.basis_bits
+        )
+        totals = [node.total(basis) for node in self.nodes]
+        checked = self._checked(mechanism, basis, totals)
+
+        def work(ticket: Ticket) -> Draft:
+            monitor = self.residuals.monitor(ticket.intent.noise)
+            noisy = self.noisy_product(number, mechanism, ticket, totals, monitor)
+            found = self.iterate(noisy.product)
+            return Draft(
+                found.basis.reshape(-1),
+                {SINGULAR_VALUES: found.singular_values},
+                aggregate=noisy.product.reshape(-1),
+                normaliser=records.Normaliser("constant", self.terms.settings.divisor),
+                sealed={**monitor.items(), **checked},
+                shares=noisy.shares,
+            )
+
+        return self.make_round(number, parameters, gate, work)
+
+    def noisy_product(
+        self,
+        number: int,
+        mechanism: NoisyProduct,
+        ticket: Ticket,
+        totals: list[IntArray],
+        monitor: ResidualMonitor,
+    ) -> NoisyProductSum:
+        """Return the sum of the nodes' products, each with its share of the noise."""
+        noises: dict[int, IntArray] = {}
+
+        def sent(silo: int) -> IntArray:
+            name = f"noise/{silo_name(silo)}"
+            noisy = mechanism.share_steps(ticket, totals[silo], name)
+            # Outside of the mechanism: what is sent less the exact total, whatever was drawn.
+            noises[silo] = noisy - totals[silo]
+            monitor.share(silo, noises[silo], mechanism.grid)
+            return noisy
+
+        sends = [partial(sent, silo) for silo in range(len(totals))]
+        received = self.aggregator.total(number, sends, mechanism.product.values)
+        exact = np.sum([totals[silo] for silo in received.silos], axis=0, dtype=np.int64)
+        monitor.whole(received.total - exact, mechanism.grid, received.silos)
+        return NoisyProductSum(mechanism.units(received.total), len(received.silos))
+
+    def iterate(self, product: FloatArray) -> Iterate:
+        """Return the next iterate, a function of a released product (d, r) alone."""
+        return next_iterate(product)
+
+    def _checked(
+        self, mechanism: NoisyProduct, basis: IntArray, totals: list[IntArray]
+    ) -> dict[str, object]:
+        """Return what is sealed of the rows and of their products."""
+        check = ProductCheck(mechanism, basis)
+        for rows, node, total in zip(self.raw_rows, self.nodes, totals, strict=True):
+            check.add(rows[: node.count], node, total)
+        return {
+            ROWS: [rows.shape[0] for rows in self.raw_rows],
+            CLIPPED: [node.clipped for node in self.nodes],
+            DROPPED: [node.dropped for node in self.nodes],
+            **check.items(),
+        }
+
+
+def power(
+    settings: Settings,
+    federation: Federation,
+    local: LocalTraining,
+    streams: Streams,  # noqa: ARG001
+) -> PowerIteration:
+    """Return the system `fedpower-power`."""
+    parts = setup(settings, federation, local, whole_ring=True)
+    return PowerIteration(parts, settings.of(FedPowerSettings), settings.data.seed)
