@@ -45,7 +45,10 @@ class ProductGrid(NamedTuple):
 
     def step(self, bound: ProductBound) -> Fraction:
         """Return u, one step of a product in units."""
-        return Fraction(bound.row_norm) ** 2 / (Fraction(bound.divisor) * 2**self.product_bits)
+        finest = Fraction(1, 1 << self.product_bits)
+        return (
+            Fraction(bound.row_norm) * Fraction(bound.row_norm) / Fraction(bound.divisor) * finest
+        )
 
 
 def check_grid(grid: ProductGrid) -> None:

@@ -38,7 +38,7 @@ from ..neighbours import Neighbours, as_neighbours
 from .fedpower import PowerStep, client_sensitivity, entry_sensitivity, row_sensitivity
 from .release import Sensitivity, require_public, root_up, up
 
-MAX_DIMENSION: Final = 2**24
+MAX_COLUMNS: Final = 2**24
 """Most columns of A: float32, in which a rating's column may stand, counts so far exactly."""
 
 MAX_RANK: Final = 2**10
@@ -105,7 +105,7 @@ class ProductBound:
 
     def _check_shape(self) -> None:
         for name, value, most in (
-            ("dimension", self.dimension, MAX_DIMENSION),
+            ("dimension", self.dimension, MAX_COLUMNS),
             ("rank", self.rank, min(MAX_RANK, self.dimension)),
         ):
             if value > most:

@@ -72,8 +72,8 @@ def table_of(read: Read) -> FedPowerSettings:
 
 
 def _first_iterate(read: Read) -> FloatArray:
-    shape = power_terms(read).parts["iterate"]
-    return first_basis(*shape, read("data", "seed")).reshape(-1)
+    dimension, columns = power_terms(read).parts["iterate"]
+    return first_basis(dimension, columns, read("data", "seed")).reshape(-1)
 
 
 POWER: Final = ExpectedLog(_power_phase, first=_first_iterate)

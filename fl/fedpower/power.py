@@ -92,8 +92,8 @@ class PowerIteration(PrivateSystem):
 
     def initial(self) -> Parameters:
         """Return the first iterate, public: (d r,)."""
-        shape = self.terms.parts["iterate"]
-        return first_basis(*shape, self.seed).reshape(-1)
+        dimension, columns = self.terms.parts["iterate"]
+        return first_basis(dimension, columns, self.seed).reshape(-1)
 
     def mechanism(self, noise_multiplier: float) -> NoisyProduct:
         """Return the noise of one product, in a share for each silo."""

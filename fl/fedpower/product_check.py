@@ -23,7 +23,7 @@ from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_rows import ProductRows
 from ..aggregation.clip_check import ITEM
 
-_OFF: Final = 3.0
+_STEPS_OFF: Final = 3.0
 """Steps by which a coordinate of a row may differ."""
 
 
@@ -67,5 +67,5 @@ class ProductCheck:
         product = np.asarray(rows.T @ (shrunk[:, None] * seen))
         column = np.asarray(abs(rows).T @ shrunk)[:, None]
         lengths = np.abs(self._basis).sum(axis=0)[None, :]
-        allowed = _OFF * (lengths * column + np.abs(seen).sum(axis=0)[None, :])
-        return product, allowed + _OFF**2 * rows.shape[0] * lengths
+        allowed = _STEPS_OFF * (lengths * column + np.abs(seen).sum(axis=0)[None, :])
+        return product, allowed + _STEPS_OFF**2 * rows.shape[0] * lengths

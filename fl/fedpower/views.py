@@ -3,11 +3,11 @@
     node s sends   V_s + noise of deviation s,   V_s = A_s^T A_s Z of its rows on the grid
     released       their sum, with k s^2 of noise where k shares count: all but those that may miss
 
-A node is a silo that gets every iterate, so `client` and `silo` are one.  Whoever sees each V_s sees no larger a move
-than who sees their sum (`accountant.sensitivity.product`, silos one by one), so events differ by
-the shares of the noise alone, as those of Gram matrices do (`fl.statistics.views`).  What an
-observer holds of the unit changes nothing: a row lies in one node, and nothing is weighted by what
-lies elsewhere.
+A node is a silo that gets every iterate, so `client` and `silo` are one.  Whoever sees
+each V_s sees no larger a move than who sees their sum (`accountant.sensitivity.product`, silos one
+by one), so events differ by the shares of the noise alone, as those of Gram matrices do
+(`fl.statistics.views`).  What an observer holds of the unit changes nothing: a row lies in one
+node, and nothing is weighted by what lies elsewhere.
 """
 
 from __future__ import annotations

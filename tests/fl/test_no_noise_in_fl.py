@@ -119,6 +119,10 @@ WEIGHTS = "initial weights, from a public seed"
 SYSTEM = "from the operating system"
 
 ALLOWED: dict[str, tuple[set[str], str]] = {
+    "fedpower/iterate.py": (
+        {"numpy.random.default_rng", "call.permutation", "call.integers"},
+        "the first iterate, which is public",
+    ),
     "data/allocation.py": (
         {GENERATOR, *(f"call.{one}" for one in ("integers", "multinomial", "permutation"))}
         | {"call.permuted", "call.random"},
