@@ -58,6 +58,7 @@ ROOMS: Final[dict[str, str]] = {
     "fl/datasets": "data sets, from files or bundled",
     "fl/declarations": "what a system declares of itself, and the registry",
     "fl/fedavg": "the system FedAvg",
+    "fl/fedpower": "the leading directions of a matrix whose rows lie with many nodes",
     "fl/files": "files that are whole or absent",
     "fl/frame": "what every system shares: setup, rounds, promise",
     "fl/log": "the log of a run, written and read line by line",
