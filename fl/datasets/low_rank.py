@@ -21,10 +21,10 @@ from .dataset import Dataset
 
 TRAINING_ROWS: Final = 1_000
 TEST_ROWS: Final = 250
-COLUMNS: Final = 50
-RANK: Final = 5
-NOISE: Final = 0.1
-SEED: Final = 1
+GENERATED_COLUMNS: Final = 50
+GENERATED_RANK: Final = 5
+GENERATED_NOISE: Final = 0.1
+GENERATED_SEED: Final = 1
 
 LARGEST_SCALE: Final = 3.0
 """Standard deviation along the first direction; along the last it is 1."""
@@ -53,7 +53,13 @@ def read(path: str | Path | None, _: Generator) -> Dataset:
             "The data set low-rank is generated and takes no `path`.",
             next_step="Leave `path` out.",
         )
-    rows, coordinates = _generated(TRAINING_ROWS + TEST_ROWS, COLUMNS, RANK, NOISE, SEED)
+    rows, coordinates = _generated(
+        TRAINING_ROWS + TEST_ROWS,
+        GENERATED_COLUMNS,
+        GENERATED_RANK,
+        GENERATED_NOISE,
+        GENERATED_SEED,
+    )
     labels = (coordinates[:, 0] > 0.0).astype(np.int64)
     features = rows.astype(np.float32)
     return Dataset(

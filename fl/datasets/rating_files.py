@@ -166,8 +166,9 @@ def _place(file: Path, what: str, header: Sequence[str], plain: Sequence[str]) -
         )
     if found:
         return found[0]
-    # A line with a number in it is no header but somebody's rating: none of it is repeated.
-    near = None if any(map(_is_number, header)) else nearest(known[0], plain)
+    # A line with a digit in it may be no header but somebody's rating: none of it is repeated.
+    words = plain if all(name.isalpha() for name in plain) else []
+    near = nearest(known[0], words)
     raise InvalidInput(
         f"The header of {file.name} has no column of {what}, such as {' or '.join(known[:2])}.",
         "Columns are known by the names in the first line.",

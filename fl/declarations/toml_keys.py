@@ -91,8 +91,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "users",
             validate.count,
-            "how many users the records are dealt to",
-            "the paper's",
+            "how many users the records are dealt to; of ratings, how many rows the matrix has",
+            "the paper's; for ratings required",
             "The number of users is a public constant of the run.",
         ),
         Key(

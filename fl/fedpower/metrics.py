@@ -114,8 +114,9 @@ def frobenius_as_published(iterate: ArrayLike, exact: ArrayLike) -> float:
     """Return ||Z - Z*||_F, the error as the FedPower papers print it.  Do not compare by it.
 
     Columns of both are defined up to their signs, and where singular values are equal, up to a
-    rotation.  So it is up to 2 sqrt(k) for two bases of one subspace: 4.0 without any noise in the
-    papers' own setting.  Shapes are (d, k); raises `InvalidInput` for two that differ.
+    rotation.  So it is up to 2 sqrt(k) for two bases of one subspace: where four of ten components
+    come out with the other sign it is 4.0, without any noise.  Shapes are (d, k); raises
+    `InvalidInput` for two that differ.
 
     >>> frobenius_as_published([[1.0], [0.0]], [[-1.0], [0.0]])
     2.0

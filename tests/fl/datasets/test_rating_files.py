@@ -74,7 +74,7 @@ def test_a_header_that_lacks_a_column(tmp_path: Path, header: str, what: str, st
     assert step in str(caught.value.next_step)
 
 
-@pytest.mark.parametrize("first", ["1,31,2.5,1260759144", f"{SECRET},rated,4.5"])
+@pytest.mark.parametrize("first", ["1,31,2.5,1260759144", f"{SECRET},rated,4.5", "usera;film;4"])
 def test_a_file_without_a_header_is_refused_and_its_first_line_not_repeated(
     tmp_path: Path, first: str
 ) -> None:
