@@ -58,6 +58,8 @@ ROOMS: Final[dict[str, str]] = {
     "fl/datasets": "data sets, from files or bundled",
     "fl/declarations": "what a system declares of itself, and the registry",
     "fl/fedavg": "the system FedAvg",
+    "fl/fedpower": "power iterations over nodes",
+    "fl/fedpower/noise_removal": "all noise but a hidden node's taken off a sum",
     "fl/files": "files that are whole or absent",
     "fl/frame": "what every system shares: setup, rounds, promise",
     "fl/log": "the log of a run, written and read line by line",

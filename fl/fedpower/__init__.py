@@ -1,0 +1,1 @@
+"""FedPower: power iterations over nodes that keep their data."""
