@@ -52,8 +52,8 @@ class Terms:
 class RoundTerms:
     """Of a round: `values` of each node's noise, none of them above `largest` in magnitude.
 
-    Raises `InvalidInput` unless `largest` is 1 or above, the sum of all nodes fits in 63 bits, and
-    a slot for it fits in the key.
+    Raises `InvalidInput` unless `largest` is in 1 .. 10^18, the sum of all nodes fits in 64 bits
+    with its sign, and a slot for it fits in the key.
     """
 
     session: Terms
