@@ -175,6 +175,11 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "datasets/splits.py": ({GENERATOR, "call.permutation"}, SPLIT),
     "datasets/tcga_brca.py": ({GENERATOR}, SPLIT),
     "fedpower/data.py": (set(STARTED), "the public seed of [data]"),
+    "fedpower/noise_removal/driver.py": ({".crypto.keys.fresh"}, "the name of a session"),
+    "fedpower/noise_removal/server.py": (
+        {"secrets", "secrets.randbelow"},
+        f"whose noise stays, {SYSTEM}",
+    ),
     "frame/initial_model.py": (
         {*STARTED, "call.random"},
         "the first model again, from a public seed, for audits without torch",
