@@ -6,9 +6,10 @@ share of the noise must be wide enough to pass for continuous noise and narrow e
 all of it with the sums of N rows must stay inside of 64 bits, or what is released is of no use (but
 protected as well, as sums are made modulo 2^64).
 
-**Which of them has the bits.**  A coordinate of a basis is about 1 / sqrt(d), and q has at least 5
-bits more than that takes.  Rows and basis are then rounded alike, b about q; but where the unit is
-an entry, rows have all that is left, as what truncation adds to an entry's change costs noise.
+**Which of them has the bits.**  A coordinate of a basis is about 1 / sqrt(d).  The basis has 7 bits
+beyond that, and rows all that is left: truncation takes off from every coordinate of a row, round
+after round, and what rounding turns a basis by is made good by the next round.  Where the unit is
+an entry the basis has 4, as truncated rows let an entry move farther and need wider noise.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def product_grid(
     Raises `InvalidInput` where no grid of 24 bits or more suits them, and says why.
 
     >>> product_grid(ProductBound(dimension=50, rank=5), most_rows=1000, share_std=4.0)
-    ProductGrid(row_bits=11, basis_bits=14)
+    ProductGrid(row_bits=13, basis_bits=10)
     """
     count, parties = validate.count(most_rows=most_rows), validate.count(shares=shares)
     deviation = Fraction(validate.positive(share_std=share_std))
@@ -118,7 +119,7 @@ def _unsuitable(name: str, value: float, why: str) -> InvalidInput:
 
 def _split(bits: int, bound: ProductBound) -> ProductGrid:
     """Return t bits as two factors of a row and one of the basis; see the module."""
-    fewest = (bound.dimension.bit_length() + 1) // 2 + 4
-    even = 0 if bound.unit == "entry" else bits - 2 * ((bits - 1) // 3)
-    row_bits = max(MIN_FACTOR_BITS, (bits - max(fewest, even, MIN_FACTOR_BITS)) // 2)
+    spare = 4 if bound.unit == "entry" else 7
+    basis_bits = max(MIN_FACTOR_BITS, (bound.dimension.bit_length() + 1) // 2 + spare)
+    row_bits = max(MIN_FACTOR_BITS, (bits - basis_bits) // 2)
     return ProductGrid(row_bits, bits - 2 * row_bits)
