@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -33,6 +33,7 @@ from ...accountant.sensitivity.release import up
 from ..frame.setup import setup
 from ..frame.state import State
 from ..observers.names import CLIENT, MODEL, SERVER, SILO, Coalition, coalition_of
+from ..parties.network import Network, silo_name
 from . import published_noise
 from .power import ReceivedSum
 from .published import PublishedIteration
@@ -63,12 +64,17 @@ _DEVIATIONS: Final = 40
 class NoiseRemover(Protocol):
     """Finds the noise of all nodes but one, which stays unknown to them."""
 
-    def removed(self, number: int, noises: Sequence[IntArray], *, largest: int) -> IntArray:
-        """Return sum_{i != j} N_i (values,) in round `number`; no N_i is beyond `largest`."""
+    def removed(
+        self, number: int, noises: Sequence[Callable[[], IntArray]], *, largest: int
+    ) -> IntArray:
+        """Return sum_{i != j} N_i (values,) in round `number`; no N_i is beyond `largest`.
+
+        `noises` return each node's noise when it is its turn.
+        """
 
 
 RemovalFactory: TypeAlias = Callable[[Mapping[str, "Post"], int], NoiseRemover]
-"""From the posts of server and nodes, and the number of nodes, to what removes their noise."""
+"""From the posts of server and nodes, and the number of nodes, to what takes their noise off."""
 
 
 class FedPowerUtility(PublishedIteration):
@@ -132,11 +138,13 @@ class FedPowerUtility(PublishedIteration):
         return super().round(number, parameters, gate, state)
 
     def _posts(self) -> Mapping[str, Post]:
-        """Return the posts of server and nodes, on the network of the masked sums."""
+        """Return the posts of server and nodes: those of the masked sums, if these have any."""
         from ..aggregation.masked_sums import MaskedAggregator
 
-        assert isinstance(self.aggregator, MaskedAggregator)  # its declaration has no other
-        return self.aggregator.posts
+        if isinstance(self.aggregator, MaskedAggregator):
+            return self.aggregator.posts
+        network = Network([SERVER, *map(silo_name, range(self.setup.silos))])
+        return {name: network.post(name) for name in network.names}
 
     def released(
         self,
@@ -148,7 +156,7 @@ class FedPowerUtility(PublishedIteration):
     ) -> IntArray:
         """Return the sum with one node's noise; `monitor` is shown which, and how much is left."""
         assert self._remover is not None  # made by `round`
-        noises = [received.noises[node] for node in received.silos]
+        noises = [partial(received.noises.__getitem__, node) for node in received.silos]
         removed = self._remover.removed(number, noises, largest=largest_steps(mechanism))
         released = received.steps - removed
         left = released - received.exact
@@ -195,12 +203,18 @@ def _require_hidden_noise(setup: Setup) -> None:
 
 def paillier_removal(settings: Settings) -> RemovalFactory:
     """Return what makes the protocol of `noise_removal`, with the configured keys."""
-    security = settings.security
+    security, rounds = settings.security, settings.run.rounds
 
     def make(posts: Mapping[str, Post], nodes: int) -> NoiseRemover:
-        from .noise_removal import NoiseRemoval
+        from .noise_removal.driver import NoiseRemoval
 
-        return NoiseRemoval(posts, nodes, key_bits=security.key_bits, processes=security.processes)
+        return NoiseRemoval(
+            posts,
+            nodes,
+            key_bits=security.key_bits,
+            processes=security.processes,
+            rounds=rounds,
+        )
 
     return make
 
