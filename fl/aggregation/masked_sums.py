@@ -34,7 +34,8 @@ class MaskedAggregator:
     what these learn is accounted, and stands in the log.  Silos are protected from a server that
     lies where that is possible, and else from one that only looks; the masks themselves hold
     against as many colluders as is possible then.  `keep` makes the network keep what each party
-    receives.  Raises `InvalidInput` where no masks hold against so many.
+    receives.  `posts` are those of its parties, for protocols beside the sums.  Raises
+    `InvalidInput` where no masks hold against so many.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class MaskedAggregator:
         tolerable = min(staying - 2, staying - dropouts - 1) if lies else staying - 2
         self._colluders = max(colluders, tolerable)
         self._terms(1)  # refused now, not in the first round
-        self._posts = {name: self.network.post(name) for name in self.network.names}
+        self.posts = {name: self.network.post(name) for name in self.network.names}
         self._committees: dict[tuple[int, int], Committee] = {}
         self._sums: tuple[int, Counter[int]] = (0, Counter())  # of a round, by length
         self._stopped = False
@@ -101,7 +102,7 @@ class MaskedAggregator:
         key = (length, self._sums[1][length])  # several sums of a round have a committee each
         if key not in self._committees:
             session = bytes(fresh(_SESSION_BYTES))
-            self._committees[key] = Committee(self._posts, self._terms(length), session)
+            self._committees[key] = Committee(self.posts, self._terms(length), session)
         inputs: dict[str, Callable[[], UInt64Array]] = {
             silo_name(index): partial(_words, silo) for index, silo in enumerate(silos)
         }

@@ -280,7 +280,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         choice(
             "key_bits",
             KEY_BITS,
-            "private-weighting: length of the Paillier key; it may stand where there is none",
+            "private-weighting, fedpower-utility: length of the Paillier key; it may stand where "
+            "there is none",
             "3072",
             "Shorter keys can be broken, and longer ones are not offered.",
         ),
@@ -316,7 +317,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "processes",
             between(1, 64),
-            "private-weighting: processes that share the encryption",
+            "private-weighting, fedpower-utility: processes that share the encryption",
             "1",
             "It changes how long a run takes, and nothing else.",
         ),
@@ -376,6 +377,9 @@ OPTIONAL_KEYS: Final = (
     ("training", "dropout"),
 )
 """Shared keys that only some systems have a use for: those whose declarations say so."""
+
+ANY_AGGREGATION_KEYS: Final = (("security", "processes"),)
+"""Keys of some aggregations that a system has a use for under any, where its `uses` say so."""
 
 UNLOGGED_KEYS: Final = (
     *("path", "columns", "fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
