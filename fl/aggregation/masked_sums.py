@@ -53,7 +53,7 @@ class MaskedAggregator:
         tolerable = min(staying - 2, staying - dropouts - 1) if lies else staying - 2
         self._colluders = max(colluders, tolerable)
         self._terms(1)  # refused now, not in the first round
-        self.posts = {name: self.network.post(name) for name in self.network.names}
+        self._posts = {name: self.network.post(name) for name in self.network.names}
         self._committees: dict[tuple[int, int], Committee] = {}
         self._sums: tuple[int, Counter[int]] = (0, Counter())  # of a round, by length
         self._stopped = False
@@ -102,7 +102,7 @@ class MaskedAggregator:
         key = (length, self._sums[1][length])  # several sums of a round have a committee each
         if key not in self._committees:
             session = bytes(fresh(_SESSION_BYTES))
-            self._committees[key] = Committee(self.posts, self._terms(length), session)
+            self._committees[key] = Committee(self._posts, self._terms(length), session)
         inputs: dict[str, Callable[[], UInt64Array]] = {
             silo_name(index): partial(_words, silo) for index, silo in enumerate(silos)
         }
