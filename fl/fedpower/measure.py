@@ -13,7 +13,9 @@ from ...accountant.errors import InvalidInput
 from ..data.federation import Federation
 from ..data.rating_federation import RatingFederation
 from . import metrics
+from .directions import design_of, directions
 from .rows import Rows, all_rows, dimension
+from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
     from ..frame.model import Parameters
@@ -31,30 +33,17 @@ def measure(prepared: PreparedRun, released: Parameters) -> Mapping[str, float]:
     `variance_share` is what they hold of the test rows' variance over what the exact leading ones
     hold, `projector_distance` is ||Q Q^T - V V^T||_F, and `largest_angle` is in radians.
     """
-    from .settings import FedPowerSettings
-
-    components = prepared.settings.of(FedPowerSettings).rank
-    return measured(released, prepared.federation, components)
-
-
-def measured(released: FloatArray, federation: Federation, components: int) -> dict[str, float]:
-    """Return the metrics of an iterate on the test rows of a federation, which must be public.
-
-    `released` is (d r,), the iterate (d, r) row by row, with orthonormal columns in the order of
-    their singular values; its first `components` columns are measured.  A run that lost its
-    releases is left with zeros, and has no metrics.  Raises `InvalidInput` for another length, and
-    for fewer columns than `components`.
-    """
+    # A run that lost its releases is left with the zeros that it began with.
     if not released.any():
         return {}
-    columns = dimension(federation)
-    if released.size % columns or released.size < columns * components:
-        raise InvalidInput(
-            f"`released` has {released.size:,} numbers, which are not {components} or more columns "
-            f"of {columns:,} each.",
-            next_step="Give the whole iterate.",
-        )
-    basis = released.reshape(columns, -1)[:, :components]
+    table, columns = prepared.settings.of(FedPowerSettings), dimension(prepared.federation)
+    design = design_of(table, released.size, columns)
+    return measured(directions(table, design, released, columns), prepared.federation)
+
+
+def measured(basis: FloatArray, federation: Federation) -> dict[str, float]:
+    """Return the metrics of orthonormal directions (d, k) on test rows, which must be public."""
+    components = basis.shape[1]
     rows = evaluation_rows(federation)
     exact, variance = _exact(federation, rows, components)
     return {

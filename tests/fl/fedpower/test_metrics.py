@@ -158,14 +158,14 @@ def test_what_cannot_be_compared_is_refused() -> None:
         metrics.variance_share(good, np.zeros((3, 4)), 2)
 
 
-def test_an_iterate_is_measured_on_test_rows_by_its_first_columns() -> None:
+def test_directions_are_measured_on_test_rows() -> None:
     made = recorded(shape=(6,))
     right = np.linalg.svd(made.test_features.astype(np.float64))[2].T
-    found = measured(right[:, :4].ravel(), made, 2)
+    found = measured(right[:, :2], made)
     assert found["variance_share"] == pytest.approx(1.0)
     assert found["projector_distance"] == pytest.approx(0.0, abs=1e-6)
     assert found["largest_angle"] == pytest.approx(0.0, abs=1e-6)
-    beside = measured(right[:, 4:].ravel(), made, 2)
+    beside = measured(right[:, 4:], made)
     assert beside["projector_distance"] == pytest.approx(2.0)
     assert beside["largest_angle"] == pytest.approx(math.pi / 2)
     assert 0.0 < beside["variance_share"] < 1.0
@@ -173,18 +173,10 @@ def test_an_iterate_is_measured_on_test_rows_by_its_first_columns() -> None:
 
 def test_ratings_are_measured_on_the_rows_themselves() -> None:
     made = rated([(0, 0, 5.0), (1, 0, 4.0), (2, 1, 1.0)], users=3, silos=3, columns=3)
-    found = measured(np.eye(3)[:, :1].ravel(), made, 1)
+    found = measured(np.eye(3)[:, :1], made)
     assert found["variance_share"] == pytest.approx(1.0)
-    other = measured(np.eye(3)[:, 1:2].ravel(), made, 1)
+    other = measured(np.eye(3)[:, 1:2], made)
     assert other["variance_share"] == pytest.approx(1.0 / 41.0)
-
-
-def test_a_lost_release_has_no_metrics_and_another_length_is_refused() -> None:
-    made = recorded(shape=(6,))
-    assert measured(np.zeros(24), made, 2) == {}
-    for size in (25, 6):
-        with pytest.raises(InvalidInput, match="columns"):
-            measured(np.ones(size), made, 2)
 
 
 def test_the_generated_rows_have_their_rank() -> None:
