@@ -32,6 +32,9 @@ _POWER: Final = Declaration(
     trains=False,
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log:POWER",
+    carrier=f"{__package__}.canaries:simulate",
+    canaries=20_000,  # 64 in each of many runs
+    canary_work=f"{__package__}.canaries:work",
     sealed=of_products,
 )
 
