@@ -76,6 +76,9 @@ _POWER: Final = Declaration(
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log:POWER",
     sealed=of_releases,
+    carrier=f"{__package__}.canaries:simulate",
+    canaries=20_000,  # 64 in each of many runs
+    canary_work=f"{__package__}.canaries:work",
 )
 
 SYSTEMS: Final = (_PLANNER, _ONE_SHOT, _POWER, *PUBLISHED)
