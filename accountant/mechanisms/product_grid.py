@@ -34,7 +34,8 @@ MIN_SHARE_STEPS: Final = 2**12
 """A share of the noise is at least so many steps: 64 steps^2 are 2^-18 of its variance."""
 
 MAX_SHARE_STEPS: Final = int(MAX_SCALE) // 2
-"""A share of the noise is at most so many steps; the sampler can draw twice that."""
+"""A share of the noise is at most so many steps; the sampler can draw twice that.  On the coarsest
+grid that is a deviation of 2^15 R^2 / s."""
 
 _NOISE_DEVIATIONS: Final = 64
 """Noise beyond so many deviations has probability below 2^-2900."""
