@@ -84,7 +84,9 @@ class Declaration:
         `table`        its own table, where it has one
         `ignores`      keys of that table that it has no use for: they are another's of its family
         `uses`         shared keys that it has a use for, of those that not all systems have one
-                       for (`fl.declarations.toml_keys.OPTIONAL_KEYS`), as "privacy.sampling_rate"
+                       for (`fl.declarations.toml_keys.OPTIONAL_KEYS`), as "privacy.sampling_rate";
+                       and keys of some aggregations that it has a use for under any
+                       (`ANY_AGGREGATION_KEYS`)
         `rules`        what else its keys demand of one another
         `adjust`       how it trains on a data set, from how that is usually trained on
         `rounds`       its usual number of rounds; None: that of the data set

@@ -126,11 +126,15 @@ def security_of(read: Read) -> Security | None:
     aggregation, silos = read("security", "aggregation"), read("data", "silos")
     if aggregation == "plain":
         return None
-    if aggregation == "masked":
-        return _masks(read, silos)
     if aggregation == "shares":
         return security_among(silos, read("security", "colluders"))
     determines = expected_of(read)
+    if aggregation == "masked":
+        masks = _masks(read, silos)
+        if determines is None or determines.masks is None:
+            return masks
+        added = determines.masks
+        return call_system(system_of(read), lambda: added(read, masks))
     if determines is None or determines.security is None:
         raise NotStated(f"[security] aggregation {aggregation}")
     stated = determines.security
