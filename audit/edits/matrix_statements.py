@@ -9,7 +9,7 @@ from ...accountant.records import Contribution, Gram, Product
 from ..ledger.entries import SpentIntent
 from ..ledger.gram_facts import STATED_TOLERANCE_RELATIVE, is_gram
 from ..ledger.matrix_facts import derived_bound, least_grid, matrix_name, unusable_matrix, values_of
-from ..ledger.product_facts import is_product
+from ..ledger.product_facts import is_product, moved_by_unit, product_of
 from .edit_rule import EditFinding, History, edit_rule
 
 _RESTORE = "Take the log from a copy that nobody has touched."
@@ -28,12 +28,12 @@ def gram_mismatch(history: History) -> EditFinding | None:
 
 @edit_rule(
     "product-mismatch",
-    why="How many values a product has, what bounds a unit's part of it and on which "
-    "grid it stands follow from its facts. Where they differ, something was changed.",
+    why="How many values a product has, how far a unit moves it, what it is divided by and on "
+    "which grid it stands follow from its facts. Where they differ, something was changed.",
     next_step=_RESTORE,
 )
 def product_mismatch(history: History) -> EditFinding | None:
-    """Fire where bound, weights, grid or number of values are not those of the product facts."""
+    """Fire where bound, sensitivity, divisor, grid or length are not those of the facts."""
     return _first_misfit(history, is_product)
 
 
@@ -43,7 +43,8 @@ def _first_misfit(history: History, is_kind: Callable[[Contribution], bool]) -> 
         intent = spent.intent
         with_noise = intent.noise.family != "none"
         if is_kind(intent.contribution) and with_noise and not any(unusable_matrix(intent)):
-            for number, what in _misfits(spent):
+            relation = history.ledger.opened.claim.neighbours
+            for number, what in (*_misfits(spent), *_product_misfits(spent, relation)):
                 return EditFinding(what, (number,))
     return None
 
@@ -65,6 +66,27 @@ def _misfits(spent: SpentIntent) -> Iterator[tuple[int, str]]:
             yield (
                 number,
                 f"{release.values:,} values of a {name} are released; its facts give {values:,}.",
+            )
+
+
+def _product_misfits(spent: SpentIntent, relation: str) -> Iterator[tuple[int, str]]:
+    """Yield what a product's facts fix besides: how far it moves, and what it is divided by."""
+    contribution = spent.intent.contribution
+    if not is_product(contribution):
+        return
+    moved, stated = float(moved_by_unit(contribution, relation)), spent.intent.sensitivity
+    if not math.isclose(stated, moved, rel_tol=STATED_TOLERANCE_RELATIVE):
+        yield (
+            spent.number,
+            f"The sensitivity of a product is stated as {stated:.9g}; its facts give {moved:.9g}.",
+        )
+    divisor = product_of(contribution).divisor
+    for number, release in spent.releases:
+        used = None if release.normaliser is None else release.normaliser.value
+        if used is not None and used != divisor:
+            yield (
+                number,
+                f"A product is divided by {used:.9g}; its facts say {divisor:.9g}.",
             )
 
 
