@@ -46,7 +46,7 @@ class Node:
         self._rounds, self._workers = rounds, workers
         self._residues: Residues | None = None
         self._factors: list[int] = []
-        self._round = SETUP
+        self._round = self._answered = SETUP
 
     def prepare(self, packs: int) -> None:
         """Precompute, once for all rounds of so many packs, what residues are made from."""
@@ -74,17 +74,24 @@ class Node:
     def answer(self, noise: IntArray) -> None:
         """(b) Receive the selection; send (1 - e) times the noise, packed and blinded; leave.
 
-        Raises `ProtocolFault`, and sends nothing, for a selection that is no unit and for noise
-        that is not int64 (values,) within `largest`; no message shows a value.
+        Raises `ProtocolFault`, and sends nothing, for a second time in a round, a selection that
+        is no unit, and noise that is not int64 (values,) within `largest`; no error shows a value.
         """
-        public = self._member.public
+        if self._answered == self._round:
+            raise ProtocolFault(
+                f"{self._post.name} has answered the selection of round {self._round} already.",
+                "Under the same masks a second answer would show its noise.",
+                "Find out who asked for it, and begin a new session.",
+            )
+        self._answered, public = self._round, self._member.public
         (selection,) = public.read([self._post.receive(Selection, SERVER).ciphertext])
         factors, self._factors = self._factors, []
         packed = self._terms.packing.pack(self._checked(noise).tolist())
         if len(factors) != len(packed):
             raise InvalidInput(
-                f"{self._post.name} has no blinding left for this round.",
-                "It answers one selection in a round, after `blind`.",
+                f"{self._post.name} has no blinding for this round.",
+                "What it sends would show its noise to the owner of the key.",
+                "Let it `blind` first.",
             )
         # Enc(x) E^(-x) with randomness 1 for Enc(x): 1 + n x.  The factors hide it.
         removed = powers(public, selection, [-x for x in packed], packed, self._workers)

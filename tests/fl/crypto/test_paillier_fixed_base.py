@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 import secrets
 from typing import Any
@@ -34,6 +35,10 @@ def unit() -> int:
 def plainly(base: int, exponent: int, plaintext: int = 0) -> int:
     """Return the same by Python's own power."""
     return int(pow(base, exponent, N * N)) * (1 + plaintext * N) % (N * N)
+
+
+def test_examples() -> None:
+    assert doctest.testmod(fixed_base) == (0, 2)
 
 
 @settings(deadline=None, max_examples=60)

@@ -235,18 +235,19 @@ def test_a_node_refuses_a_second_request_of_a_round() -> None:
             node.begin(RoundTerms(session.terms, 40, LARGEST), number)
 
 
-def test_blinding_serves_once() -> None:
-    session = session_at(1)
-    node = session._nodes[0]
+def test_a_node_does_not_answer_unblinded_or_twice() -> None:
+    node = session_at(1)._nodes[0]
     with pytest.raises(InvalidInput, match="no blinding"):
         node.answer(NOISES[0])
     session = session_at(1)
     node = session._nodes[0]
     node.blind()
     node.answer(NOISES[0])
+    # Even where its post is in the round again, and it has blinded anew.
     node._post.enter(node._member.session, 1, {said.Selection: 10**6})
     session._server.select()
-    with pytest.raises(InvalidInput, match="no blinding"):
+    node.blind()
+    with pytest.raises(ProtocolFault, match="already"):
         node.answer(NOISES[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import pickle
 import re
 
@@ -15,6 +16,7 @@ pytest.importorskip("gmpy2")
 pytest.importorskip("phe")
 
 from privplan.fl.aggregation.masked_sums import MaskedAggregator
+from privplan.fl.fedpower.noise_removal import driver
 from privplan.fl.fedpower.noise_removal.driver import NoiseRemoval
 from privplan.fl.fedpower.noise_removal.server import hidden_index
 from privplan.fl.fedpower.noise_removal.terms import RoundTerms, Terms
@@ -24,6 +26,10 @@ from .sessions import KEY_BITS, drawn, keep_noise_of, network_of, session_of
 
 NODES = 8
 FALSE_ALARM = 1e-9
+
+
+def test_examples() -> None:
+    assert doctest.testmod(driver) == (0, 6)
 
 
 def test_every_hidden_node(monkeypatch: pytest.MonkeyPatch) -> None:
