@@ -54,7 +54,7 @@ class ProductRows:
 
     def __init__(self, mechanism: NoisyProduct, rows: Any, *, most: int | None = None) -> None:
         self._bound, self._grid = mechanism.product, mechanism.grid_bits
-        table = sparse.csr_array(rows) if is_sparse(rows) else numbers(rows, "fiub")
+        table: Any = sparse.csr_array(rows) if is_sparse(rows) else numbers(rows, "fiub")
         if table is None or table.ndim != 2 or table.shape[1] != self._bound.dimension:
             raise InvalidInput(
                 f"Rows must be a table of numbers with {self._bound.dimension:,} columns.",
@@ -103,10 +103,8 @@ class ProductRows:
                 "Exact products are made of integers.",
                 "Give what `basis_steps` returns.",
             )
-        # Compared as integers, whose size is right but for the least one, which is below 0.
-        if (basis.min() < -largest or basis.max() > largest) or (
-            square_bound(public := basis.astype(np.float64)) > largest**2
-        ):
+        public = basis.astype(np.float64)
+        if square_bound(public) > largest**2:
             raise InvalidInput(
                 f"A basis on a grid of {self._grid.basis_bits} bits has a spectral norm of at most "
                 f"{largest:,}.",
@@ -140,8 +138,8 @@ def basis_steps(basis: FloatArray, bits: int) -> IntArray:
     """Return a public basis Z (d, r) on a grid: integers z, and |z|_2 <= 2^bits exactly.
 
     `bits`: 1 to 26.  A basis of spectral norm at most 1 is as it is, up to rounding; a longer one
-    is shortened: first until no column is longer than 1, then until `square_bound` is at most
-    4^bits.  Raises `InvalidInput` for what is not finite, for more than 2^24 rows or 2^10 columns.
+    is shortened until `square_bound` is at most 4^bits.  Raises `InvalidInput` for what is not
+    finite, for more than 2^24 rows or 2^10 columns.
     """
     if validate.count(bits=bits) > _MOST_BASIS_BITS:
         raise InvalidInput(
@@ -160,9 +158,8 @@ def basis_steps(basis: FloatArray, bits: int) -> IntArray:
         )
     _check_basis_shape(table)
     limit = 4.0**bits
-    # Entries up to 1 first, then columns, so that no square below overflows.
-    scaled = table / max(float(np.abs(table).max(initial=0.0)), 1.0)
-    scaled *= 2.0**bits / max(float(np.linalg.norm(scaled, axis=0).max(initial=0.0)), 1.0)
+    # Entries up to 1 first, so that no square below overflows.
+    scaled = table / max(float(np.abs(table).max(initial=0.0)), 1.0) * 2.0**bits
     shrink = 2.0**-bits * _LEAST_SHRINK
     while True:
         steps = np.rint(scaled)
@@ -177,8 +174,8 @@ def basis_steps(basis: FloatArray, bits: int) -> IntArray:
 def square_bound(steps: FloatArray) -> float:
     """Return the largest sum of |z_i . z_j| over columns j, which is at least |z|_2^2 (Gershgorin).
 
-    `steps`: z (d, r), integers in float64 of size 2^53 at most.  What is returned is right below
-    2^53, and otherwise 2^53 or above: on the diagonal are sums of integers at or above 0, and as
+    `steps`: z (d, r), integers of 64 bits, in float64.  What is returned is right below 2^53, and
+    otherwise 2^53 or above: on the diagonal are sums of integers at or above 0, and as
     rounding is monotone, one that reaches 2^53 stays there.  Where none does, every partial sum of
     z_i . z_j is at most |z_i| |z_j| < 2^53, so all are right; and their sizes add up as the
     diagonal did.
