@@ -182,9 +182,10 @@ class PowerIteration(PrivateSystem):
         for here, node, total in zip(self.raw_rows, self.nodes, totals, strict=True):
             check.add(here[: node.count], node, total)
         rows = [each.shape[0] for each in self.raw_rows]
+        counts = [rows.shape[0] for rows in self.raw_rows]
         return {
-            ROWS: rows,
-            BEYOND: max(0, sum(rows) - self.terms.most_rows),
+            ROWS: counts,
+            BEYOND: max(0, sum(counts) - self.terms.most_rows),
             CLIPPED: [node.clipped for node in self.nodes],
             DROPPED: [node.dropped for node in self.nodes],
             **check.items(),

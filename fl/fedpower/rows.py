@@ -18,4 +18,4 @@ def dimension(federation: Federation) -> int:
 def node_rows(federation: Federation, silo: int) -> Any:
     """Return the rows (n, d) of one node, float64."""
     here = federation.by_silo().records(silo)
-    return federation.features[here].reshape(len(here), -1).astype(np.float64)
+    return federation.features[here].reshape(len(here), dimension(federation)).astype(np.float64)
