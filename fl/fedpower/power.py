@@ -181,7 +181,6 @@ class PowerIteration(PrivateSystem):
         check = ProductCheck(mechanism, basis)
         for here, node, total in zip(self.raw_rows, self.nodes, totals, strict=True):
             check.add(here[: node.count], node, total)
-        rows = [each.shape[0] for each in self.raw_rows]
         counts = [rows.shape[0] for rows in self.raw_rows]
         return {
             ROWS: counts,

@@ -52,7 +52,7 @@ def wrapped(values: list[int]) -> np.ndarray:
 def test_every_round_is_the_integer_product_and_the_noise(
     table: str, unit: str, aggregation: str, tiny: Any, run: Any, drawn: list[np.ndarray]
 ) -> None:
-    """Products in Python's integers, whatever the aggregation; the iterate is a function of them."""
+    """Products in Python's integers, whatever the aggregation; iterates are functions of them."""
     system = built(tiny(), unit, security={"aggregation": aggregation}, **TABLES[table])
     mechanism = system.mechanism(system.promise.noise_multiplier)
     models, log = run(system)
@@ -156,7 +156,7 @@ def test_rows_are_counted_and_clipped_as_is_sealed(tiny: Any, run: Any) -> None:
     rows = np.bincount(federation.silo, minlength=3)
     assert sealed["rows"] == rows.tolist()
     assert sealed["dropped"] == np.maximum(rows - 9, 0).tolist()
-    assert sealed["beyond"] == 20
+    assert sealed["rows_beyond"] == 20
     for silo, clipped in enumerate(sealed["clipped"]):
         mine = federation.features[federation.silo == silo][:9].astype(float)
         assert clipped == int((np.linalg.norm(mine, axis=1) > 2.0).sum())
@@ -197,7 +197,7 @@ def test_rounds_without_much_noise_find_the_directions(tiny: Any, run: Any) -> N
     models, _ = run(system)
     rows = federation.features.astype(float)
     rows *= np.minimum(1.0, 2.0 / np.linalg.norm(rows, axis=1))[:, None]
-    weights, wanted = np.linalg.eigh(rows.T @ rows)
+    weights = np.linalg.eigvalsh(rows.T @ rows)
     found = models[-1].reshape(6, 2)
     kept = np.trace(found.T @ rows.T @ rows @ found) / weights[-2:].sum()
     assert 0.97 < kept <= 1.0 + 1e-12
