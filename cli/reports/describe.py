@@ -194,7 +194,16 @@ def ends(bounds: Bounds) -> dict[str, float]:
 
 def design_json(design: Design | None) -> dict[str, str] | None:
     """Return a design that was chosen, and why, for JSON; None where there was no choice."""
-    return None if design is None else {"name": design.name, "reason": design.reason}
+    return None if design is None else {"name": design.name, "reason": "; ".join(design.reasons)}
+
+
+def design_rows(design: Design | None) -> list[tuple[str, str]]:
+    """Return the lines about a design that was chosen; none where there was no choice."""
+    if design is None:
+        return []
+    return [("design", f"{design.name}: {design.reasons[0]}")] + [
+        ("", reason) for reason in design.reasons[1:]
+    ]
 
 
 def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, str]]:

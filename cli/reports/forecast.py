@@ -96,8 +96,7 @@ def _text(forecast: Forecast, path: Path) -> str:
             f"{describe.change(claim.neighbours, unit)}, at delta {rounding.as_given(claim.delta)}",
         ),
     ]
-    if prepared.design is not None:
-        head.append(("design", f"{prepared.design.name}: {prepared.design.reason}"))
+    head += describe.design_rows(prepared.design)
     tail = [("writes", "nothing"), ("next", f"privplan run {plain(str(path))} --out DIR")]
     return "\n\n".join([table(head), _observers(forecast), table(tail)])
 

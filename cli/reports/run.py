@@ -112,10 +112,9 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     )
     rows = [
         ("trained" if prepared.trained is not None else "released", trained),
+        *describe.design_rows(prepared.design),
         *_proven_rows(ready, result),
     ]
-    if prepared.design is not None:
-        rows.insert(1, ("design", f"{prepared.design.name}: {prepared.design.reason}"))
     moments = prepared.settings.privacy.normalisation_noise
     if moments is not None:
         noise = rounding.as_given(moments)

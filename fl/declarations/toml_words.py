@@ -11,7 +11,7 @@ PLANNED_SYSTEMS: Final = (
 )
 """Systems that have a name, and no implementation yet."""
 
-PLANNED_TABLES: Final = ("flame", "disco", "fedpower", "delm")
+PLANNED_TABLES: Final = ("flame", "disco", "delm")
 """Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
 
 RATINGS: Final = "ratings"

@@ -23,15 +23,13 @@ def chosen_design(table: FedPowerSettings, *, unit: str, dimension: int) -> Desi
     """
     values = dimension * (dimension + 1) // 2
     if table.design != "auto":
-        return Design(table.design, f'design = "{table.design}" in [fedpower]')
+        return Design(table.design, (f'design = "{table.design}" in [fedpower]',))
     if unit == "entry":
-        return Design(POWER, "a Gram release has no bound for entries")
+        return Design(POWER, ("a Gram release has no bound for entries",))
     if values > table.most_values:
-        return Design(
-            POWER, f"a Gram matrix has {values:,} numbers, more than {table.most_values:,}"
-        )
+        reason = f"a Gram matrix has {values:,} numbers, more than {table.most_values:,}"
+        return Design(POWER, (reason,))
     if dimension > MAX_DIMENSION:
-        return Design(POWER, f"a Gram matrix has at most {MAX_DIMENSION:,} columns")
-    return Design(
-        ONE_SHOT, f"a Gram matrix has {values:,} numbers, not more than {table.most_values:,}"
-    )
+        return Design(POWER, (f"a Gram matrix has at most {MAX_DIMENSION:,} columns",))
+    reason = f"a Gram matrix has {values:,} numbers, not more than {table.most_values:,}"
+    return Design(ONE_SHOT, (reason,))

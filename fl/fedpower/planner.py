@@ -100,8 +100,8 @@ def planner(
     else:
         rounds = planned_rounds(parts, terms_of(parts, table))
         if rounds < parts.rounds:
-            reason = f"{design.reason}; {rounds:,} of at most {parts.rounds:,} rounds, by a guess"
-            design = replace(design, reason=f"{reason} that uses no data")
+            guess = f"{rounds:,} of at most {parts.rounds:,} rounds, by a guess that uses no data"
+            design = replace(design, reasons=(*design.reasons, guess))
         made = PowerIteration(replace(parts, rounds=rounds), table, settings.data.seed)
     made.design = design
     return made

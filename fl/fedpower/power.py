@@ -250,10 +250,10 @@ class PowerIteration(PrivateSystem):
             self.raw_rows, self.nodes, products.multiplied, products.bases, strict=True
         ):
             check.add(here[: node.count], node, basis, total)
-        rows = [each.shape[0] for each in self.raw_rows]
+        counts = [rows.shape[0] for rows in self.raw_rows]
         return {
-            ROWS: rows,
-            BEYOND: max(0, sum(rows) - self.terms.most_rows),
+            ROWS: counts,
+            BEYOND: max(0, sum(counts) - self.terms.most_rows),
             CLIPPED: [node.clipped for node in self.nodes],
             DROPPED: [node.dropped for node in self.nodes],
             **check.items(),

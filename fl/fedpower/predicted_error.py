@@ -82,7 +82,7 @@ def predicted_error(facts: PublicFacts, rounds: int) -> float:
     >>> facts = PublicFacts(dimension=50, rank=5, columns=5, rows=1000, signal=0.9,
     ...                     single_round_std=4.0)
     >>> round(predicted_error(facts, 1), 2), round(predicted_error(facts, 8), 4)
-    (0.32, 0.0117)
+    (0.37, 0.1738)
     """
     count = validate.count(rounds=rounds)
     d, k, r = facts.dimension, facts.rank, facts.columns

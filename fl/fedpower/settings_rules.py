@@ -79,29 +79,17 @@ def rows_of_a_gram(given: Given) -> Complaint | None:
     return single_release(given) if "rounds" in given["run"] else None
 
 
-def no_user(given: Given) -> Complaint | None:
-    """Refuse users as the unit: a row is all that a user has."""
-    if given.get("privacy", {}).get("unit") != "user":
-        return None
-    return (
-        f'has unit = "user" in [privacy], and {given["run"]["system"]} protects rows',
-        "A user of a matrix of ratings is one of its rows, which is a record here.",
-        'Write unit = "record".',
-    )
-
-
 def _keys(given: Given) -> Any:
     return given.get("fedpower", {})
 
 
-POWER_RULES: Final[tuple[Rule, ...]] = (no_user, bounded_units, replaced_entries)
+POWER_RULES: Final[tuple[Rule, ...]] = (bounded_units, replaced_entries)
 """Rules of a power iteration, in the order in which they are asked."""
 
-ONE_SHOT_RULES: Final[tuple[Rule, ...]] = (no_user, single_release, bounded_units)
+ONE_SHOT_RULES: Final[tuple[Rule, ...]] = (single_release, bounded_units)
 """Rules of one Gram release."""
 
 PLANNER_RULES: Final[tuple[Rule, ...]] = (
-    no_user,
     rows_of_a_gram,
     bounded_units,
     replaced_entries,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Design:
-    """The name of a design, such as `one-shot`, and the reason in one sentence."""
+    """The name of a design, such as `one-shot`, and the reasons for it."""
 
     name: str
-    reason: str
+    reasons: tuple[str, ...]

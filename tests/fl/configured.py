@@ -22,6 +22,10 @@ def written(system: str, **tables: dict[str, str]) -> bytes:
     if system == "statistics":
         config["run"]["rounds"] = "1"
         config["statistics"] = {"row_norm": "6.0"}
+    if system.startswith("fedpower"):
+        config["fedpower"] = {"rank": "2", "row_norm": "6.0"}
+    if system == "fedpower-one-shot":
+        config["run"]["rounds"] = "1"
     for name, keys in tables.items():
         config[name] = {**config.get(name, {}), **keys}
     return "".join(
