@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from typing import Any, Final
 
 from ...accountant import events as ev
@@ -60,6 +61,11 @@ def power_terms(read: Read, stated_dimension: int | None = None) -> RunTerms:
     )
 
 
+_WITHOUT_DEFAULT: Final = frozenset(
+    field.name for field in fields(FedPowerSettings) if field.default is MISSING
+)
+
+
 def table_of(read: Read) -> FedPowerSettings:
     """Return the settings in `[fedpower]`; keys that the system has no use for have defaults."""
     given: dict[str, Any] = {}
@@ -67,7 +73,8 @@ def table_of(read: Read) -> FedPowerSettings:
         try:
             given[key.name] = read(TABLE.name, key.name)
         except NotStated:
-            continue
+            if key.name in _WITHOUT_DEFAULT:
+                raise
     return FedPowerSettings(**given)
 
 
