@@ -40,8 +40,9 @@ def values_of(contribution: Contribution) -> int:
 
 def derived_bound(contribution: Contribution) -> float:
     """Return the largest norm of one unit's part that the facts allow."""
-    of = gram_facts if is_gram(contribution) else product_facts
-    return of.derived_bound(contribution)
+    if is_gram(contribution):
+        return gram_facts.derived_bound(contribution)
+    return product_facts.derived_bound(contribution)
 
 
 def moved_by_unit(
