@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ...accountant.records import Security
+from ...accountant.records import Reach, Security
 from ...fl.observers.stated_assumptions import ASSUMED_PREFIX
-from ..ledger.product_facts import is_product
+from ..ledger.product_facts import noise_is_taken_off
 from .round_facts import RoundFacts
 from .run_setting import RunSetting
 
@@ -35,30 +35,22 @@ REMOVAL_ASSUMPTION: Final = (
 
 def noise_is_removed(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether the noise of all silos but one may be taken off a sum of products."""
-    if not is_product(facts.contribution):
-        return False
-    return says_one_share(facts) or has_removal_key(facts, setting.security)
-
-
-def says_one_share(facts: RoundFacts) -> bool:
-    """Return whether anybody is said to see the noise of one silo alone."""
-    return any(reach.sees == "one-share" for _, reach in facts.reaches or ())
+    return noise_is_taken_off(facts.contribution, _stated(facts), setting.security)
 
 
 def has_removal_key(facts: RoundFacts, security: Security | None) -> bool:
     """Return whether a protocol has the key under which noise is taken off products."""
-    return (
-        security is not None
-        and security.protocol == "pairwise-masks"
-        and security.key_bits > 0
-        and is_product(facts.contribution)
-    )
+    return noise_is_taken_off(facts.contribution, (), security)
+
+
+def _stated(facts: RoundFacts) -> list[Reach]:
+    return [reach for _, reach in facts.reaches or ()]
 
 
 def unfit_removal(facts: RoundFacts, security: Security) -> Iterator[str]:
     """Yield why the facts of masks are none of a protocol that takes noise off, or lack it."""
     if not has_removal_key(facts, security):
-        if is_product(facts.contribution) and says_one_share(facts):
+        if noise_is_taken_off(facts.contribution, _stated(facts), None):
             yield "the noise of one silo is said to stay, and no key is stated that takes any off"
         return
     if security.server != "honest-but-curious":

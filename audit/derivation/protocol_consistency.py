@@ -29,6 +29,7 @@ from typing import Final
 from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
+from ..ledger.product_facts import is_product
 from .noise_removal import unfit_removal
 from .noise_shares import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts, is_alone
@@ -70,7 +71,8 @@ def reliable_facts(facts: RoundFacts, setting: RunSetting) -> tuple[RoundFacts, 
     """
     # Facts that contradict each other are no protocol: the server counts as seeing each update.
     aggregation = setting.aggregation if not contradictions(facts, setting) else "plain"
-    voids = tuple(dict.fromkeys((*facts.voids, *uncovered_remainder(facts, setting))))
+    uncovered = (*uncovered_remainder(facts, setting), *unbounded_steps(facts, setting))
+    voids = tuple(dict.fromkeys((*facts.voids, *uncovered)))
     shares, weights, security = facts.shares, facts.weights, setting.security
     if security is not None and setting.aggregation != "plain":
         # A protocol may end with `fewest` parties, so no more shares than that are sure.
@@ -233,6 +235,17 @@ def uncovered_remainder(facts: RoundFacts, setting: RunSetting) -> tuple[str, ..
     known = math.isfinite(grid) and math.isfinite(bound)
     if not known or not 0 < Fraction(grid) * multiple(security.count_limit) <= Fraction(bound):
         return ("the noise stands on a grid that is coarser than that of the weights",)
+    return ()
+
+
+def unbounded_steps(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
+    """Return why facts of a product as published bound nothing; of other runs there is no reason.
+
+    Between two sums nodes may multiply by matrices that their own rows have made, and they may
+    divide by how many rows they have; a log as published has no fact that says so.
+    """
+    if setting.as_published and is_product(facts.contribution):
+        return ("as published, nodes may multiply or divide by what depends on their own rows",)
     return ()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant.errors import with_article
 from ...accountant.records import (
     Contribution,
     Noise,
@@ -173,9 +174,9 @@ def _other_values(intent: RoundIntent, releases: list[RoundRelease]) -> list[str
     contribution = intent.contribution
     if intent.noise.family == "none" or not is_matrix(contribution) or unusable(intent):
         return []
-    due, name = values_of(contribution), matrix_name(contribution)
+    due, named = values_of(contribution), with_article(matrix_name(contribution))
     return [
-        f"{release.values:,} values were released, and a {name} of these facts has {due:,}"
+        f"{release.values:,} values were released, and {named} of these facts has {due:,}"
         for release in releases
         if release.values != due
     ][:1]

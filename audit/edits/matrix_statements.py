@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from ...accountant.errors import with_article
 from ...accountant.records import Contribution, Gram, Product
 from ..ledger.entries import SpentIntent
 from ..ledger.gram_facts import STATED_TOLERANCE_RELATIVE, is_gram
@@ -52,11 +53,11 @@ def _first_misfit(history: History, is_kind: Callable[[Contribution], bool]) -> 
 def _misfits(spent: SpentIntent) -> Iterator[tuple[int, str]]:
     intent = spent.intent
     contribution, noise = intent.contribution, intent.noise
-    name = matrix_name(contribution)
+    named = with_article(matrix_name(contribution))
     for what, stated, due in (
-        (f"The bound of a {name}", contribution.bound, derived_bound(contribution)),
-        (f"The grid of a {name}", noise.grid, least_grid(noise, contribution)),
-        (f"The largest weight of a {name}", intent.weights.largest_sum, 1.0),
+        (f"The bound of {named}", contribution.bound, derived_bound(contribution)),
+        (f"The grid of {named}", noise.grid, least_grid(noise, contribution)),
+        (f"The largest weight of {named}", intent.weights.largest_sum, 1.0),
     ):
         if not math.isclose(stated, due, rel_tol=STATED_TOLERANCE_RELATIVE):
             yield spent.number, f"{what} is stated as {stated:.9g}; its facts give {due:.9g}."
@@ -65,7 +66,7 @@ def _misfits(spent: SpentIntent) -> Iterator[tuple[int, str]]:
         if release.values != values:
             yield (
                 number,
-                f"{release.values:,} values of a {name} are released; its facts give {values:,}.",
+                f"{release.values:,} values of {named} are released; its facts give {values:,}.",
             )
 
 

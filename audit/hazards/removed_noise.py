@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from ...accountant import events as ev
@@ -24,11 +25,13 @@ from .rule import RuleFinding, lines_of, rule
 def noise_may_be_known(evidence: Evidence) -> RuleFinding | None:
     """Fire where the noise that stays in a sum may be that of an observer, or be told to it."""
     removed = [kind for kind in evidence.kinds if noise_is_removed(kind.facts, evidence.setting)]
+    # As published nothing else is proven either, and this holds all the same.
+    setting = replace(evidence.setting, as_published=False)
     least: dict[str, float] = {}
     for observer in evidence.observers:
         hidden = Fraction(1)
         for kind in removed:
-            event = supported(kind.facts, evidence.setting, observer)
+            event = supported(kind.facts, setting, observer)
             hidden *= (1 - _exact_share(event)) ** len(kind.spent)
         least[observer] = float(1 - hidden) * (1.0 - 1e-9)
     known = {name: delta for name, delta in least.items() if delta > evidence.delta}

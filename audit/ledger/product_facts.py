@@ -18,13 +18,13 @@ round, which depends on noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final, cast
 
 from ...accountant.errors import PrivplanError
-from ...accountant.records import Contribution, Product, RoundIntent
+from ...accountant.records import Contribution, Product, Reach, RoundIntent, Security
 from ...accountant.sensitivity.product import ProductBound, ProductUnit
 from ...accountant.sensitivity.release import up
 from .gram_facts import MAX_USABLE_FACT, STATED_TOLERANCE_RELATIVE
@@ -66,6 +66,16 @@ def bound_of(contribution: Contribution) -> ProductBound:
         rows=product.rows,
         largest_change=product.largest_change,
     ).on_grid(product.row_bits)
+
+
+def noise_is_taken_off(
+    contribution: Contribution, reaches: Iterable[Reach], security: Security | None
+) -> bool:
+    """Return whether only one silo's noise may stay in a product, by a reach or by its protocol."""
+    if not is_product(contribution):
+        return False
+    keyed = security is not None and security.protocol == "pairwise-masks" and security.key_bits > 0
+    return keyed or any(reach.sees == "one-share" for reach in reaches)
 
 
 def unusable_product(intent: RoundIntent) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,12 @@ from .gram_terms import gram_terms
 from .iterate import first_basis
 from .run_terms import RunTerms
 from .settings import TABLE, FedPowerSettings
+
+
+_WITHOUT_DEFAULT: Final = frozenset(
+    field.name for field in fields(FedPowerSettings) if field.default is MISSING
+)
+"""Keys that a configuration must have."""
 
 
 def _power_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
@@ -80,7 +87,8 @@ def table_of(read: Read) -> FedPowerSettings:
         try:
             given[key.name] = read(TABLE.name, key.name)
         except NotStated:
-            continue
+            if key.name in _WITHOUT_DEFAULT:
+                raise
     return FedPowerSettings(**given)
 
 

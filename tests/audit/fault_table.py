@@ -20,6 +20,7 @@ from privplan.accountant.records import (
     Weights,
 )
 
+from . import products
 from .faults import (
     CONFIGURATION,
     at,
@@ -355,6 +356,29 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
             opening(sealed={"train": ("residuals",)}, dataset="d" * 64),
             releases(sealed={"residuals": "e" * 64}),
         ),
+    ),
+    "product-mismatch": (
+        lambda: products.product_log(products.noisy()),
+        intents(sensitivity=0.5),
+        lambda _: products.product_log(products.noisy("replace-one"), "replace-one"),
+    ),
+    "uneven-product": (
+        lambda: products.product_log(products.noisy()),
+        lambda records: [
+            *records[:3],
+            *products.product_log(products.noisy(rank=2))[3:],
+        ],
+        lambda _: products.product_log(products.noisy(), rounds=3),
+    ),
+    "weak-removal-key": (
+        lambda: products.utility_log(products.noisy()),
+        opening(security=products.removal(5, key_bits=1024)),
+        lambda _: products.utility_log(products.noisy(), key_bits=2048),
+    ),
+    "noise-may-be-known": (
+        lambda: products.product_log(products.noisy(), aggregation="masked"),
+        lambda _: products.utility_log(products.noisy()),
+        lambda _: products.product_log(products.noisy()),
     ),
     "gram-mismatch": (
         lambda: gram_log(noisy()),
