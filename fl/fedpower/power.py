@@ -228,7 +228,8 @@ class PowerIteration(PrivateSystem):
 
         sends = [partial(sent, silo) for silo in range(len(totals))]
         received = self.aggregator.total(number, sends, mechanism.product.values)
-        exact = np.sum([totals[silo] for silo in received.silos], axis=0, dtype=np.int64)
+        arrived = [totals[silo] for silo in received.silos]
+        exact: IntArray = np.asarray(np.sum(arrived, axis=0, dtype=np.int64))
         monitor.whole(received.total - exact, mechanism.grid, received.silos)
         summed = ReceivedSum(received.total, received.silos, exact, noises)
         released = self.released(number, mechanism, ticket, summed, monitor)
