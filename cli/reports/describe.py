@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
     from ...accountant.events import Event
     from ...accountant.guarantee import Bounds, Guarantee
+    from ...fl.frame.design import Design
 
 Quantity = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""
@@ -189,6 +190,11 @@ def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object
 def ends(bounds: Bounds) -> dict[str, float]:
     """Return the JSON of two ends, unrounded."""
     return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def design_json(design: Design | None) -> dict[str, str] | None:
+    """Return a design that was chosen, and why, for JSON; None where there was no choice."""
+    return None if design is None else {"name": design.name, "reason": design.reason}
 
 
 def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, str]]:

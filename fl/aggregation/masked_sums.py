@@ -7,7 +7,7 @@ Noise and updates are integers on one grid, and their sum lies far within 64 bit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ from ...accountant import records
 from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ..crypto.keys import fresh
-from ..parties.network import SERVER, Network, silo_name
+from ..parties.network import SERVER, Network, Post, silo_name
 from ..secagg.committee import Committee
 from ..secagg.terms import ServerKind, Terms, choose
 from .sums import Silo, Sum
@@ -53,10 +53,15 @@ class MaskedAggregator:
         tolerable = min(staying - 2, staying - dropouts - 1) if lies else staying - 2
         self._colluders = max(colluders, tolerable)
         self._terms(1)  # refused now, not in the first round
-        self.posts = {name: self.network.post(name) for name in self.network.names}
+        self._posts = {name: self.network.post(name) for name in self.network.names}
         self._committees: dict[tuple[int, int], Committee] = {}
         self._sums: tuple[int, Counter[int]] = (0, Counter())  # of a round, by length
         self._stopped = False
+
+    @property
+    def posts(self) -> Mapping[str, Post]:
+        """The posts of the server and of every silo, for protocols between its sums."""
+        return self._posts
 
     @property
     def security(self) -> records.Security:
@@ -97,7 +102,7 @@ class MaskedAggregator:
         key = (length, self._sums[1][length])  # several sums of a round have a committee each
         if key not in self._committees:
             session = bytes(fresh(_SESSION_BYTES))
-            self._committees[key] = Committee(self.posts, self._terms(length), session)
+            self._committees[key] = Committee(self._posts, self._terms(length), session)
         inputs: dict[str, Callable[[], UInt64Array]] = {
             silo_name(index): partial(_words, silo) for index, silo in enumerate(silos)
         }

@@ -6,7 +6,6 @@ from typing import Final
 
 PLANNED_SYSTEMS: Final = (
     *("flame-simple", "flame-double", "flame-topk", "disco"),
-    *("fedpower-original", "fedpower-utility", "fedpower-private"),
     *("delm-basic", "delm-enhanced"),
 )
 """Systems that have a name, and no implementation yet."""
@@ -14,10 +13,13 @@ PLANNED_SYSTEMS: Final = (
 PLANNED_TABLES: Final = ("flame", "disco", "fedpower", "delm")
 """Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
 
+RATINGS: Final = "ratings"
+"""The data set that is a matrix without labels: for systems that declare a use for its keys."""
+
 DATASETS: Final = (
-    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
+    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer", "low-rank"),
+    RATINGS,
 )
-PLANNED_DATASETS: Final = ("ratings",)
 
 MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
 

@@ -34,7 +34,7 @@ from . import rows as data_rows
 from .iterate import Iterate, first_basis, next_iterate
 from .product_check import ProductCheck
 from .run_terms import RunTerms
-from .sealed_items import CLIPPED, DROPPED, ROWS
+from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from .settings import FedPowerSettings
 from .views import product_views
 
@@ -91,14 +91,7 @@ class PowerIteration(PrivateSystem):
         super().__init__(setup)
         require_all_users(setup)
         require_public_normalisation(setup)
-        self.terms = RunTerms(
-            settings=table,
-            unit=setup.privacy.unit,
-            relation=setup.privacy.neighbours,
-            dimension=data_rows.dimension(setup.federation),
-            silos=setup.silos,
-            dropouts=setup.security.dropouts,
-        )
+        self.terms = terms_of(setup, table)
         self.seed = seed
         self.residuals = Residuals()
 
@@ -229,7 +222,7 @@ class PowerIteration(PrivateSystem):
         sends = [partial(sent, silo) for silo in range(len(totals))]
         received = self.aggregator.total(number, sends, mechanism.product.values)
         arrived = [totals[silo] for silo in received.silos]
-        exact: IntArray = np.asarray(np.sum(arrived, axis=0, dtype=np.int64))
+        exact = np.asarray(np.sum(arrived, axis=0, dtype=np.int64))
         monitor.whole(received.total - exact, mechanism.grid, received.silos)
         summed = ReceivedSum(received.total, received.silos, exact, noises)
         released = self.released(number, mechanism, ticket, summed, monitor)
@@ -253,16 +246,30 @@ class PowerIteration(PrivateSystem):
     def checked(self, mechanism: NoisyProduct, products: NodeProducts) -> dict[str, object]:
         """Return what is sealed of the rows and of their products."""
         check = ProductCheck(mechanism)
-        for rows, node, total, basis in zip(
+        for here, node, total, basis in zip(
             self.raw_rows, self.nodes, products.multiplied, products.bases, strict=True
         ):
-            check.add(rows[: node.count], node, basis, total)
+            check.add(here[: node.count], node, basis, total)
+        rows = [each.shape[0] for each in self.raw_rows]
         return {
-            ROWS: [rows.shape[0] for rows in self.raw_rows],
+            ROWS: rows,
+            BEYOND: max(0, sum(rows) - self.terms.most_rows),
             CLIPPED: [node.clipped for node in self.nodes],
             DROPPED: [node.dropped for node in self.nodes],
             **check.items(),
         }
+
+
+def terms_of(setup: Setup, table: FedPowerSettings) -> RunTerms:
+    """Return the public facts of a power iteration; raises as `RunTerms`."""
+    return RunTerms(
+        settings=table,
+        unit=setup.privacy.unit,
+        relation=setup.privacy.neighbours,
+        dimension=data_rows.dimension(setup.federation),
+        silos=setup.silos,
+        dropouts=setup.security.dropouts,
+    )
 
 
 def power(

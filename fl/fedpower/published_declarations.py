@@ -7,9 +7,10 @@ from typing import Final
 
 from ..declarations.declaration import Declaration
 from ..declarations.sealed_items import RELEASE
+from ..declarations.toml_keys import RATING_USES
 from ..observers.names import CLIENT, MODEL, SERVER
 from .published_rules import PUBLISHED_RULES
-from .sealed_items import of_products
+from .sealed_items import of_releases
 from .settings import TABLE
 
 PLANNER_KEYS: Final = ("design", "most_values", "signal")
@@ -36,9 +37,12 @@ _ORIGINAL: Final = Declaration(
     observers=(MODEL, SERVER, CLIENT),
     units=("record", "silo", "entry"),
     trains=False,
+    uses=RATING_USES,
+    data=f"{__package__}.data:federation",
+    measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log_published:ORIGINAL_LOG",
-    sealed=of_products,
+    sealed=of_releases,
 )
 
 _UTILITY: Final = replace(
@@ -46,7 +50,7 @@ _UTILITY: Final = replace(
     name="fedpower-utility",
     summary="FedPower's Algorithm 2: a masked sum with the noise of one hidden node",
     make=f"{__package__}.utility:utility",
-    uses=("security.processes",),
+    uses=(*RATING_USES, "security.processes"),
     aggregations=("masked",),
     determines=f"{__package__}.expected_log_published:UTILITY_LOG",
 )

@@ -59,7 +59,7 @@ def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
     if prepared.cut and settings.privacy.epsilon is not None:
         said.append(
             _CUT.format(
-                epsilon=settings.privacy.epsilon, made=prepared.rounds, asked=settings.run.rounds
+                epsilon=settings.privacy.epsilon, made=prepared.rounds, asked=prepared.asked
             )
         )
     return tuple(said)
