@@ -2,7 +2,13 @@
 
 The release is that of FedPower's Algorithm 2 without its encryption: exact totals of all nodes plus
 the noise of one, hidden and drawn at random.  The node is handed its own noise, the public iterates
-and everybody's rows.
+and everybody's rows.  Of 4 nodes:
+
+                        recognised    lower bound on delta, 95%    exact
+    1 round              139 of 600              .204                 .25
+    4 rounds             140 of 200              .642                 .68
+
+and of as many runs without the row none.
 """
 
 from __future__ import annotations
@@ -133,10 +139,8 @@ def test_delta_is_what_one_in_n_says(rounds, runs, least):
     # The exact rate lies in an interval of 99.9%: it misses once in 1,000 sets of seeds.
     assert upper_rate(counts.hits, runs, 5e-4) >= exact
     assert 1.0 - upper_rate(runs - counts.hits, runs, 5e-4) <= exact
-    print(rounds, runs, counts, exact)
     counted_only = delta_lower(counts, epsilon=0.0, alpha=0.05)
     bound = delta_lower_known(counts, epsilon=EPSILON, log_false_alarm=-math.inf, alpha=0.05)
-    print(counted_only, bound)
     assert counted_only <= bound <= exact
     if least is not None:
         assert counted_only > least
