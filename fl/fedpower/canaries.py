@@ -73,8 +73,9 @@ def simulate_own_shape(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of units that are in or out, in runs of the run's own shape.
 
     In the first round a unit moves the product as far as can be, in later ones by what is left of
-    its row in the span: of a record hardly less, as public rows beside it keep the iterate.  Raises as `simulate`, and `Unsupported` for a shape that is not known or
-    has no room for a canary, and for entries, whose axes do not lie in the span.
+    its row in the span: of a record hardly less, as public rows beside it keep the iterate.  Raises
+    as `simulate`, and `Unsupported` for a shape that is not known or has no room for
+    a canary, and for entries, whose axes do not lie in the span.
     """
     columns = _columns(request.settings)
     if columns is None or request.settings.privacy.unit == "entry":

@@ -84,11 +84,24 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     Raises `Unsupported` for Laplace noise, for one feature and for too many rows, `InvalidInput`
     for an observer that the plan does not know and where real users are to be beside the canaries.
     """
+    features, classes = SHAPES[request.settings.data.name]
+    table = request.settings.of(StatisticsSettings)
+    return simulate_releases(request, table, features=features, classes=classes)
+
+
+def simulate_releases(
+    request: RehearsalRequest, table: StatisticsSettings, *, features: int, classes: int
+) -> CanaryObservations:
+    """Return what an observer sees in releases of a system made of `Statistics`, by these facts.
+
+    `table`: what the system releases, in the words of `[statistics]`; `features` and `classes` of
+    the records that it is made for.  Raises as `simulate`.
+    """
     refuse_real_users(request, "Their rows would lie across those of the canaries.")
-    _refuse_laplace(request.settings)
+    _refuse_laplace(table)
     rng = request.rng()
     coins = flip_coins(request.canaries, rng)
-    releases = _Releases(request, coins, rng)
+    releases = _Releases(request, table, (features, classes), coins, rng)
     seen = releases.seen()
     return CanaryObservations(
         coins=coins.into,
@@ -107,7 +120,21 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of all releases: rows, numbers in every silo, masks, and the gate."""
     features, classes = SHAPES[settings.data.name]
-    table, unit = settings.of(StatisticsSettings), settings.privacy.unit
+    table = settings.of(StatisticsSettings)
+    return releases_work(settings, table, silos, canaries, features=features, classes=classes)
+
+
+def releases_work(
+    settings: Settings,
+    table: StatisticsSettings,
+    silos: int,
+    canaries: int,
+    *,
+    features: int,
+    classes: int,
+) -> int:
+    """Return the work of all releases that `simulate_releases` makes."""
+    unit = settings.privacy.unit
     rows = {"user": table.rows_per_user, "silo": table.silo_rows or 1}.get(unit or "record", 1)
     room = max(1, min(features // PLANE, silos if unit == "silo" else features))
     numbers = features * (features // 2 + classes) * silos + ROWS_IN_CAPS * rows * room * features
@@ -120,6 +147,8 @@ class _Releases:
     """The releases of a rehearsal: which units lie where, and what an observer sees of them."""
 
     request: RehearsalRequest
+    table: StatisticsSettings
+    shape: tuple[int, int]
     coins: Coins
     rng: np.random.Generator
 
@@ -127,7 +156,7 @@ class _Releases:
     def system(self) -> Statistics:
         """The system of the settings; it has another federation in each release."""
         request = self.request
-        features, classes = SHAPES[request.settings.data.name]
+        features, classes = self.shape
         empty = Federation(
             name=request.settings.data.name,
             task="binary" if classes == 2 else "multiclass",
@@ -155,11 +184,10 @@ class _Releases:
     @cached_property
     def geometry(self) -> PairGeometry:
         """The pair of a canary, and which numbers are its own."""
-        settings = self.request.settings
         return PairGeometry(
             self.mechanism.gram,
-            settings.of(StatisticsSettings).intercept,
-            settings.privacy.neighbours == "replace-one",
+            self.table.intercept,
+            self.request.settings.privacy.neighbours == "replace-one",
         )
 
     @property
@@ -316,8 +344,8 @@ def _nothing(_: int, __: Parameters, ___: Parameters) -> None:
     """Do nothing after a release: what is seen of it is on its way to the sum."""
 
 
-def _refuse_laplace(settings: Settings) -> None:
-    if settings.of(StatisticsSettings).noise == "laplace":
+def _refuse_laplace(table: StatisticsSettings) -> None:
+    if table.noise == "laplace":
         raise Unsupported(
             "A release with Laplace noise is not rehearsed with canaries.",
             "Its bound is reached by a row that moves every number a little, each beside noise of "

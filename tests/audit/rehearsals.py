@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.settings.schema import (
     NO_TRAINING,
     DataSettings,
@@ -59,4 +60,28 @@ def statistics(
         training=NO_TRAINING,
         security=SecuritySettings(**(security or {})),
         table=StatisticsSettings(**{"row_norm": 6.0, **(table or {})}),
+    )
+
+
+def fedpower(
+    system="fedpower-power",
+    *,
+    rounds=1,
+    silos=2,
+    data="digits",
+    seed=None,
+    security=None,
+    table=None,
+    **privacy,
+):
+    """Return settings of a power iteration over records; else as `settings`."""
+    if "epsilon" not in privacy:
+        privacy = {"noise_multiplier": 2.0, **privacy}
+    return Settings(
+        run=RunSettings(system=system, rounds=rounds, seed=seed),
+        data=DataSettings(name=data, users=50, silos=silos),
+        privacy=PrivacySettings(**{"unit": "record", **privacy}),
+        training=NO_TRAINING,
+        security=SecuritySettings(**(security or {})),
+        table=FedPowerSettings(**{"rank": 5, "row_norm": 4.0, **(table or {})}),
     )

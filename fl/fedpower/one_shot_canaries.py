@@ -1,0 +1,56 @@
+"""Canaries for one noisy Gram matrix: those of private statistics, of rows without labels.
+
+A row of norm R attains the bound, R^2, in a plane of two columns that are its alone.  Of data whose
+columns the configuration does not fix, releases of `USUAL_COLUMNS` are rehearsed: a bound does not
+depend on them.  What such canaries do not find is not excluded (`fl.statistics.canaries`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..canaries import CanaryObservations, RehearsalRequest
+from ..datasets.registry import SHAPES
+from ..statistics.canaries import releases_work, simulate_releases
+from ..statistics.settings import StatisticsSettings
+from .settings import FedPowerSettings
+
+if TYPE_CHECKING:
+    from ..settings.schema import Settings
+
+USUAL_COLUMNS: Final = 64
+"""Columns of a release that is rehearsed, where the configuration does not fix them."""
+
+
+def simulate(request: RehearsalRequest) -> CanaryObservations:
+    """Return what an observer sees of units that are in or out, in releases of a Gram matrix.
+
+    A carrier; raises as `fl.statistics.canaries.simulate`.
+    """
+    settings = request.settings
+    return simulate_releases(request, _table(settings), features=_columns(settings), classes=0)
+
+
+def work(settings: Settings, silos: int, canaries: int) -> int:
+    """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
+    table, features = _table(settings), _columns(settings)
+    return releases_work(settings, table, silos, canaries, features=features, classes=0)
+
+
+def _table(settings: Settings) -> StatisticsSettings:
+    """Return what is released, in the words of private statistics."""
+    table = settings.of(FedPowerSettings)
+    return StatisticsSettings(
+        row_norm=table.row_norm,
+        intercept=0.0,
+        silo_rows=table.silo_rows,
+        most_rows=table.most_rows,
+        fit="none",
+    )
+
+
+def _columns(settings: Settings) -> int:
+    shape = SHAPES.get(settings.data.name)
+    # Fewer columns than directions are refused, whatever is released.
+    most = max(USUAL_COLUMNS, settings.of(FedPowerSettings).columns)
+    return most if shape is None else shape[0]
