@@ -42,7 +42,7 @@ ROUNDS = (1, 2, 4, 8, 23, 92)
 NOTE = """\
 Mean over 10 draws with its standard error; delta 1e-5, add-remove, one row. 1 is the share that the
 exact directions have: of clipped rows where rows are generated, of unclipped ones for the ratings.
-"asked" is a sketch's mean of 5 draws (3 on the ratings); what lies within two standard errors of the
+"asked" is a sketch's mean of 5 draws (3 on the ratings); what is within two standard errors of the
 difference of both means reaches it.  Over 60 draws the sketch has .571 and .438 on the ratings.
 "upper triangle" has one deviation on all of G's upper triangle: a comparison, no mechanism here.
 "Algorithm 1, server" has noise for a server that sees each of 100 nodes' products, 92 times."""
