@@ -32,6 +32,7 @@ def main() -> None:
     import grouping
     import log
     import membership
+    import noise_removal
     import peers
     import runs
     import schedules
@@ -67,6 +68,7 @@ def main() -> None:
         *secagg.show(console, quick),
         *shares.show(console),
         *weighting.show(console, quick),
+        *noise_removal.show(console, quick),
         *gram.show(console),
         *canaries.show(console, quick),
         *membership.show(console),

@@ -59,6 +59,7 @@ ROOMS: Final[dict[str, str]] = {
     "fl/declarations": "what a system declares of itself, and the registry",
     "fl/fedavg": "the system FedAvg",
     "fl/fedpower": "federated SVD: one Gram release, a power iteration, and three as published",
+    "fl/fedpower/noise_removal": "all noise but a hidden node's taken off a sum",
     "fl/files": "files that are whole or absent",
     "fl/frame": "what every system shares: setup, rounds, promise",
     "fl/log": "the log of a run, written and read line by line",

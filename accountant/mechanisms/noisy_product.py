@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from .discrete_sampler import discrete_gaussian
 from .gaussian import SMOOTHING
 from .product_grid import MAX_SHARE_STEPS, MIN_SHARE_STEPS, ProductGrid, check_grid, product_grid
 from .round_ticket import Ticket
+
+_GRID_MARGIN: Final = 1.0005
+"""A grid has room for so much more noise than it was chosen for; `product_grid` leaves 1.001."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,13 +104,23 @@ class NoisyProduct(Mechanism):
         )
         promised = shares - tolerated_dropouts
         times = sensitivity_multiplier(as_neighbours(relation))
-        # First the grid, for the noise without what the grid itself takes off; then that.
-        plain = given * Fraction(sensitivity(product, relation).l2) / times
-        share_std = root_up(plain**2 / promised)
-        grid = product_grid(product, most_rows=most_rows, share_std=share_std, shares=shares)
-        moved = Fraction(sensitivity(product.on_grid(grid.row_bits), relation).l2)
-        smoothing = SMOOTHING * promised * Fraction(up(grid.step(product))) ** 2
-        std = root_up((given * moved / times) ** 2 + smoothing)
+
+        def variance(bound: ProductBound, smoothing: Fraction = Fraction(0)) -> Fraction:
+            moved = Fraction(sensitivity(bound, relation).l2)
+            return (given * moved / times) ** 2 + promised * smoothing
+
+        # An entry moves farther on a coarse grid, and wider noise needs a coarser one: noise only
+        # grows and grids only get coarser, until both suit.
+        share_std = root_up(variance(product) / promised)
+        while True:
+            grid = product_grid(product, most_rows=most_rows, share_std=share_std, shares=shares)
+            # What an audit takes off for the grid is added.
+            smoothing = SMOOTHING * Fraction(up(grid.step(product))) ** 2
+            std = root_up(variance(product.on_grid(grid.row_bits), smoothing))
+            needed = root_up(Fraction(std) ** 2 / promised)
+            if needed <= share_std * _GRID_MARGIN:
+                break
+            share_std = needed
         return cls(
             product=product,
             std=std,

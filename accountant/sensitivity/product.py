@@ -6,24 +6,41 @@ divisor.  Every row of A has L2 norm at most R.  Norms of the product are Froben
 | unit | add-remove, zero-out | replace-one |
 |---|---|---|
 | record: one row | R^2 / s | sqrt(2) R^2 / s |
-| silo: at most k rows | k R^2 / s | k times that |
+| silo: at most k rows | k R^2 / s | sqrt(2) k R^2 / s |
 | entry: one number of A, by at most D | - | E / s |
 
-    E = D max(2 R - D, sqrt(2 R^2 - D^2/2)) for D up to sqrt(2) R, and never more than a row's
-
-The bound for an entry holds for any two rows a, b of norm at most R with |a - b| <= D (it uses
-nothing else: |a a^T - b b^T|_F^2 = D^2 (2 |h|^2 + (2 t + D)^2) for b = a + D u, a = h + t u, h
-orthogonal to u).  Clipping to a ball is no longer than what it clips (1-Lipschitz), and truncation
-to a grid of b bits moves each of two rows by less than sqrt(d) steps of R 2^-b; so D is taken
-4 sqrt(d) steps larger (`on_grid`).
+    E = D max(2 R - D, sqrt(2 R^2 - D^2/2))  for D <= sqrt(2) R, and never above sqrt(2) R^2
 
 **Silos one by one.**  Where each silo's product is seen by itself, all of them together move no
 farther: a row that comes back in another silo moves two of them, by sqrt(R^4 + R^4) / s.  (For r of
 1 the sum alone moves by R^2 / s; the larger number is used there too.)
 
+**An entry on the grid.**  E holds for any two rows a, b of norm at most R with |a - b| <= D: with
+b = a + D u, a = h + t u and h orthogonal to a unit vector u,
+
+    |a a^T - b b^T|_F^2  =  D^2 (2 |h|^2 + (2 t + D)^2)
+
+which is largest at t = -D/2 or t = R - D, and E grows with D.  So what counts is how far apart the
+rows are that are multiplied.  In steps of R 2^-b, L = 2^b: y is a row in raw units, y' the same row
+with one entry changed by at most D, and c(y) is y clipped to norm L, for which |c(y) - c(y')| <= D,
+as a projection to a ball moves no two points apart.  A row that passes is q = trunc(y), with
+|q| <= L; one that does not is q = trunc((1 - e) c(y)), e <= 2 sqrt(d) 2^-p (`gram_row_grid`, step
+4, with 2^-p <= 2^-30 sqrt(d)).  Truncation moves a coordinate by less than 1, towards 0, so two
+numbers apart by at most 1 more than before: rows by sqrt(d).
+
+- Both pass: D + 1, as one entry alone differs.
+- Neither does: D + sqrt(d) + 2 e L.
+- y passes and y' does not.  As q = c(q), |q - c(y')| <= |q - y'| <= D + sqrt(d), and
+  |c(y') - q'| <= sqrt(d) + e L.
+
+One step more is above all roundings of floats, 2^-48 L or less.  So rows on the grid are apart by
+at most D and 2 sqrt(d) + 2^(b - 28) d + 1 steps of it (`on_grid`).  A row that holds no number
+stands as zero: an entry that becomes one, or was, is a row replaced, and D does not speak of it.
+
 Z depends on earlier releases only, so rounds compose as Gaussian releases of one sensitivity.
 
-Derived here, from `fedpower`; bounds of rows are attained where r is 2 or more.
+Derived here, from `fedpower`.  Attained for whole rows and silos where r and d are 2 or more, and
+for an entry of rows that are on no grid.
 """
 
 from __future__ import annotations
@@ -81,9 +98,8 @@ class ProductBound:
     def __post_init__(self) -> None:
         require_public(self.bound_source, what="A row norm, a divisor, a cap or a range")
         validate.choice(("record", "silo", "entry"), unit=self.unit)
-        validate.count(dimension=self.dimension)
-        validate.count(rank=self.rank)
-        validate.count(rows=self.rows)
+        for name in ("dimension", "rank", "rows"):
+            object.__setattr__(self, name, validate.count(**{name: getattr(self, name)}))
         for name in ("row_norm", "divisor"):
             object.__setattr__(self, name, validate.positive(**{name: getattr(self, name)}))
         self._check_shape()
@@ -133,16 +149,15 @@ class ProductBound:
         return up(Fraction(self.row_norm) ** 2 * self.rows / Fraction(self.divisor))
 
     def on_grid(self, bits: int) -> ProductBound:
-        """Return the bound for rows on a grid of `bits` bits: an entry's change is larger there.
+        """Return the bound for rows on a grid of `bits` bits, where an entry moves its row farther.
 
-        Whole rows are within R on the grid as well, and their bound stays.
+        Whole rows are within R on the grid as well, and their bound stays.  See the module.
         """
         if self.largest_change is None:
             return self
-        step = Fraction(self.row_norm) / 2 ** validate.count(bits=bits)
-        wider = (
-            Fraction(self.largest_change) + 4 * Fraction(root_up(Fraction(self.dimension))) * step
-        )
+        grid_bits, d = validate.count(bits=bits), self.dimension
+        steps = 2 * Fraction(root_up(Fraction(d))) + d * Fraction(2) ** (grid_bits - 28) + 1
+        wider = Fraction(self.largest_change) + steps * Fraction(self.row_norm) / 2**grid_bits
         return replace(self, largest_change=up(wider))
 
     def l2(self, neighbours: str) -> float:
@@ -160,18 +175,20 @@ def sensitivity(bound: ProductBound, neighbours: str = "add-remove") -> Sensitiv
     895.0
     """
     relation: Neighbours = as_neighbours(neighbours)
+    step = PowerStep(row_norm=bound.row_norm, rank=bound.rank, divisor=bound.divisor)
     # A single column has a smaller bound for the sum, which does not hold for silos one by one.
-    rank = max(bound.rank, 2)
-    step = PowerStep(row_norm=bound.row_norm, rank=rank, divisor=bound.divisor)
+    wide = replace(step, rank=max(bound.rank, 2))
     if bound.unit == "silo":
-        return client_sensitivity(step, relation, rows=bound.rows)
-    if bound.unit == "record":
-        return row_sensitivity(step, relation)
-    if relation != "replace-one":
+        moved = client_sensitivity(wide, relation, rows=bound.rows)
+    elif bound.unit == "record":
+        moved = row_sensitivity(wide, relation)
+    elif bound.largest_change is None or relation != "replace-one":
         raise Unsupported(
             f"An entry of a matrix is not accounted under {relation}.",
             "A number does not come or go; it has another value.",
             "Give neighbours = 'replace-one', or the unit record.",
         )
-    assert bound.largest_change is not None
-    return entry_sensitivity(step, bound.largest_change)
+    else:
+        moved = entry_sensitivity(wide, bound.largest_change)
+    about_step = wide.conditions()
+    return replace(moved, conditions=(*step.conditions(), *moved.conditions[len(about_step) :]))

@@ -8,6 +8,7 @@ from ...accountant import events as ev
 from ...accountant.errors import counted, with_article
 from ...fl.observers.assumptions import COUNTS_UNKNOWN
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
+from ..derivation.noise_removal import noise_is_removed
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 
@@ -54,6 +55,31 @@ def _of_grams(evidence: Evidence) -> list[str]:
     ]
 
 
+def _of_products(evidence: Evidence) -> list[str]:
+    """Return what must be true of products: of their rows, of Z, and of the noise that stays."""
+    kinds = [
+        kind
+        for kind in evidence.kinds
+        if kind.facts.contribution.product is not None and not kind.facts.voids
+    ]
+    caps = dict.fromkeys(
+        kind.facts.contribution.product.rows
+        for kind in kinds
+        if kind.facts.contribution.product is not None and kind.facts.contribution.unit == "silo"
+    )
+    sentences = [
+        "Each row was clipped to the public row norm, and the matrix that rows are multiplied by "
+        "was made of earlier releases alone, with spectral norm at most 1."
+    ] * bool(kinds)
+    sentences += [f"Of a silo {counted(rows, 'row')} at most counts." for rows in caps]
+    if any(noise_is_removed(kind.facts, evidence.setting) for kind in kinds):
+        sentences.append(
+            "The server follows the protocol: in each round it draws anew and evenly whose noise "
+            "stays, tells nobody, and has no more noise taken off. Nothing in a log shows it."
+        )
+    return sentences
+
+
 def _of_test_data(ledger: Ledger) -> list[str]:
     """Return whose word it is that the data of evaluations are public."""
     declared = [
@@ -91,6 +117,7 @@ def assumptions_of(evidence: Evidence) -> tuple[str, ...]:
         sentences.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
     sentences += _of_protocol(evidence)
     sentences += _of_grams(evidence)
+    sentences += _of_products(evidence)
     if any(kind.facts.noise.std == 0.0 and not kind.facts.voids for kind in evidence.kinds):
         sentences.append(
             "The epsilon of local randomizers stands in their event, and was not checked."

@@ -9,7 +9,8 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity.release import repeated, root_down
 from ...fl.observers.names import MODEL
-from ..ledger.gram_facts import coarsest_grid, gram_of, is_gram, least_attained
+from ..ledger.gram_facts import gram_of, is_gram, least_attained
+from ..ledger.matrix_facts import coarsest_grid
 from .noise_shares import SMOOTHING_VARIANCE_STEPS, share_deviation
 from .protocol_consistency import (
     is_private,
@@ -35,7 +36,7 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
     Only what was surely released, and is seen, counts: one sum with Gaussian noise in each round,
     of units' own clipped terms whose weights reach 1 by their rule.  The clip's margin and the grid
     are given away.  Of several sums in a round, or one in each silo, a model shows only what they
-    come to together.
+    come to together.  Of products nothing is known to be attained (`ledger.product_facts`).
     """
     rate = min(facts.sampling.rate, transfer_rate(facts, setting) or 1.0)
     facts, setting = reliable_facts(facts, setting)

@@ -22,6 +22,7 @@ from ...fl.observers.names import ANALYZER, CLIENT, MODEL
 from ...fl.observers.reaches import reach_of
 from ...fl.observers.route import Route
 from ...fl.observers.stated_assumptions import stated_assumptions, unenforced_assumption
+from .noise_removal import REMOVAL_ASSUMPTION, noise_is_removed
 from .protocol_consistency import reliable_facts
 from .reach_conflicts import HIDES_NO_MORE, HOLDS, conflicts, sends_many
 from .round_facts import RoundFacts
@@ -45,6 +46,14 @@ class BelievedReach:
 
 def believed_reach(facts: RoundFacts, setting: RunSetting, observer: str) -> BelievedReach | None:
     """Return how far the reach of an observer counts; None for one that nobody knows."""
+    believed = _believed(facts, setting, observer)
+    if believed is None or not noise_is_removed(facts, setting):
+        return believed
+    assumed = tuple(dict.fromkeys((REMOVAL_ASSUMPTION, *believed.assumed)))
+    return replace(believed, assumed=assumed)
+
+
+def _believed(facts: RoundFacts, setting: RunSetting, observer: str) -> BelievedReach | None:
     known, whole = reliable_facts(facts, setting)
     route = route_of(known, whole)
     table = _table(observer, route, facts, setting)
@@ -133,6 +142,8 @@ def _table(observer: str, route: Route, facts: RoundFacts, setting: RunSetting) 
     their noise: what is left of a sum or a mix may be a single one.
     """
     table = reach_of(observer, route)
+    if table is not None and table.sees != "each" and noise_is_removed(facts, setting):
+        return replace(table, sees="one-share")
     if table is None or not facts.messages:
         return table
     # Shuffling that no protocol carries hides no sender.

@@ -129,6 +129,10 @@ def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
         weak_value, strong_value = getattr(weak, item.name), getattr(strong, item.name)
         if isinstance(strong_value, ev.Event):
             fine = covers(weak_value, strong_value, tolerance)
+        elif isinstance(weak, ev.Compose):
+            fine = len(weak_value) == len(strong_value) and all(
+                covers(*parts, tolerance) for parts in zip(weak_value, strong_value, strict=True)
+            )
         elif item.name in _UNORDERED.get(strong.type, ()):
             fine = abs(weak_value - strong_value) <= strong_value * tolerance
         elif item.name in _WEAKER_IF_SMALLER:

@@ -29,6 +29,7 @@ from typing import Final
 from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
+from .noise_removal import unfit_removal
 from .noise_shares import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts, is_alone
 from .run_setting import NoProof, RunSetting
@@ -122,6 +123,7 @@ def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) 
                 "restore its masks"
             )
         yield from _undefended(security)
+        yield from unfit_removal(facts, security)
     elif security.protocol == "additive-shares":
         yield from _unshared(facts, security)
     else:

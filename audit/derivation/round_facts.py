@@ -17,7 +17,7 @@ from ...accountant.records import (
     Weights,
 )
 from ..ledger.entries import SpentIntent
-from ..ledger.gram_facts import bound_of, gram_of, is_gram, unusable_gram
+from ..ledger.matrix_facts import is_matrix, matrix_name, unusable_matrix, values_of
 from ..ledger.phases import CONTINUOUS_FAMILIES
 from .noise_shares import MIN_SHARE_GRID_STEPS, SUM_NOISE_FAMILIES, share_deviation
 from .run_setting import RunSetting
@@ -164,17 +164,18 @@ def unusable(intent: RoundIntent) -> list[str]:
         reasons.append("`sensitivity` is infinite")
     if not 0.0 < sampling.rate <= 1.0:
         reasons.append(f"`sampling.rate` is {sampling.rate!r}, which is no probability above 0")
-    reasons += unusable_gram(intent)
+    reasons += unusable_matrix(intent)
     return reasons
 
 
 def _other_values(intent: RoundIntent, releases: list[RoundRelease]) -> list[str]:
-    """Return why what was released is not the Gram matrix that the facts of an intent bound."""
-    if intent.noise.family == "none" or not is_gram(intent.contribution) or unusable(intent):
+    """Return why what was released is not the matrix that the facts of an intent bound."""
+    contribution = intent.contribution
+    if intent.noise.family == "none" or not is_matrix(contribution) or unusable(intent):
         return []
-    due = bound_of(gram_of(intent.contribution)).values
+    due, name = values_of(contribution), matrix_name(contribution)
     return [
-        f"{release.values:,} values were released, and `gram` bounds {due:,}"
+        f"{release.values:,} values were released, and a {name} of these facts has {due:,}"
         for release in releases
         if release.values != due
     ][:1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ..ledger.gram_facts import is_gram, moved_by_unit
+from ..ledger.matrix_facts import is_matrix, moved_by_unit
+from ..ledger.product_facts import is_product
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 
@@ -36,12 +37,23 @@ def summed_contribution_bound(facts: RoundFacts, setting: RunSetting) -> Fractio
 
 
 def _moved_by_term(facts: RoundFacts, setting: RunSetting) -> Fraction:
-    """Return how far one term moves: the bound times its multiplier, or what Gram facts give."""
+    """Return how far one term moves: by its bound and multiplier, or by the facts of a matrix."""
     contribution = facts.contribution
-    if is_gram(contribution):
-        finer = setting.scope(contribution.unit) == "finer"
-        return moved_by_unit(contribution, setting.neighbours, finer=finer)
+    if is_matrix(contribution):
+        return moved_by_matrix(facts, setting)
     return _sensitivity_multiplier(facts, setting) * Fraction(contribution.bound)
+
+
+def moved_by_matrix(facts: RoundFacts, setting: RunSetting, *, apart: bool = False) -> Fraction:
+    """Return how far one unit moves a sum of matrices, or those that are seen one by one."""
+    contribution = facts.contribution
+    scope = setting.scope(contribution.unit)
+    part = setting.unit if scope == "finer" else None
+    # A promise for k records composes k single ones, and of a record an entry is only a part.
+    entries = "entry" in (setting.unit, contribution.unit)
+    if scope == "group" and entries and is_product(contribution):
+        part = "entry"
+    return moved_by_unit(contribution, setting.neighbours, part=part, apart=apart)
 
 
 def _sensitivity_multiplier(facts: RoundFacts, setting: RunSetting) -> int:

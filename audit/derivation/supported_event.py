@@ -4,7 +4,7 @@ What of the round reaches the observer (`believed_reach`) chooses the formula, o
 `Reach.sees`:
 
                     terms that are summed (`sums`,     messages (`messages`, `shuffled_messages`)
-                    Gram matrices: `gram_views`)
+                    matrices: `matrix_views`)
     sum             all terms, all reliable shares     all messages' noise, if the facts carry it
     each            each silo's update                 the local event, for each message
     sum-less-own    the sum without one's own share    likewise, less one's own
@@ -32,11 +32,11 @@ from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
 from ...fl.observers.names import MODEL, Coalition
 from ...fl.observers.sample_knowledge import knows_sample
-from ..ledger.gram_facts import is_gram
+from ..ledger.matrix_facts import is_matrix
 from .believed_reach import believed_reach
 from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_messages_of_units
 from .event_order import weakest
-from .gram_views import GRAM_VIEWS
+from .matrix_views import MATRIX_VIEWS
 from .messages import (
     is_one_each,
     local_event,
@@ -125,10 +125,10 @@ def _seen(case: RoundCase, reach: Reach) -> ev.Event:
 
 
 def _views_of(facts: RoundFacts) -> Mapping[str, View]:
-    """Return the formulas by what is seen: of messages, of Gram matrices, or of other sums."""
+    """Return the formulas by what is seen: of messages, of matrices, or of other sums."""
     if facts.messages:
         return _OF_MESSAGES
-    return GRAM_VIEWS if is_gram(facts.contribution) else _OF_SUMS
+    return MATRIX_VIEWS if is_matrix(facts.contribution) else _OF_SUMS
 
 
 def _leaves_by_chance(facts: RoundFacts) -> bool:

@@ -12,7 +12,7 @@ from ...accountant.errors import InvalidInput
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.reader import Scan
 from ..ledger.entries import Entry, Ledger
-from . import close_record, gram_statements, models, repeats, round_numbers, streams
+from . import close_record, matrix_statements, models, repeats, round_numbers, streams
 from .edit_rule import EDITS, Contradiction, EditRule, History, NotStated
 from .folder_files import folder_contradictions
 
@@ -27,7 +27,7 @@ __all__ = [
     "require_unedited",
 ]
 
-_RULE_MODULES = (round_numbers, models, streams, repeats, close_record, gram_statements)
+_RULE_MODULES = (round_numbers, models, streams, repeats, close_record, matrix_statements)
 """Imported so that their rules are registered."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.records import Gram
+from ...accountant.records import Gram, Product
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import NORMALISING, rounds_by_release
 
@@ -129,11 +129,12 @@ def _moved(ledger: Ledger) -> frozenset[int]:
 
 
 def _changed(same: list[SpentIntent]) -> list[SpentIntent]:
-    """Return the intents with another clip, other weights or another Gram matrix than the first."""
+    """Return the intents with another clip, other weights or another matrix than the first."""
 
-    def clip(spent: SpentIntent) -> tuple[float, str, float, Gram | None]:
+    def clip(spent: SpentIntent) -> tuple[float, str, float, Gram | Product | None]:
         intent, contribution = spent.intent, spent.intent.contribution
-        return contribution.bound, contribution.norm, intent.weights.largest_sum, contribution.gram
+        matrix = contribution.gram or contribution.product
+        return contribution.bound, contribution.norm, intent.weights.largest_sum, matrix
 
     return [spent for spent in same if clip(spent) != clip(same[0])]
 

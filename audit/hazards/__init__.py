@@ -14,6 +14,7 @@ from . import (
     edited_log,
     missing_commitments,
     noise,
+    removed_noise,
     run_course,
     sampling,
     security,
@@ -27,7 +28,7 @@ __all__ = ["RULES", "Hazard", "HazardSearch", "Rule", "hazards_in", "search_haza
 
 _RULE_MODULES = (
     *(units, contribution_bounds, configuration_mismatch, run_course, edited_log, noise),
-    *(stated_reaches, sampling, security, statements, missing_commitments),
+    *(stated_reaches, sampling, security, removed_noise, statements, missing_commitments),
 )
 """The modules of the rules, in the order in which hazards of one severity are listed."""
 

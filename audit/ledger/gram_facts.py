@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Final
 
 from ...accountant.errors import PrivplanError
-from ...accountant.records import Contribution, Gram, Noise, RoundIntent
+from ...accountant.records import Contribution, Gram, RoundIntent
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import root_down, root_up, up
 
@@ -153,11 +153,6 @@ def least_grid(gram: Gram, family: str) -> float:
         return above
     scale = gram.classes if gram.classes > 1 else 2**gram.bits
     return max(above, up(Fraction(gram.label_weight) / (2**gram.bits * scale)))
-
-
-def coarsest_grid(noise: Noise, contribution: Contribution) -> float:
-    """Return the grid to count on: the stated one, or that of the bits where it is coarser."""
-    return max(noise.grid, least_grid(gram_of(contribution), noise.family))
 
 
 def least_attained(gram: Gram, *, replaced: bool, rows: int) -> Fraction:

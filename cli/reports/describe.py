@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
     from ...accountant.events import Event
     from ...accountant.guarantee import Bounds, Guarantee
+    from ...fl.frame.design import Design
 
 Quantity = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""
@@ -120,10 +121,35 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
 
 
 def no_guarantee(event: Event) -> str | None:
-    """Return why an event has no guarantee; None where it does not say so."""
+    """Return why an event has no guarantee, at any delta or at a small one; None where it has.
+
+    >>> from privplan.accountant import events as ev
+    >>> no_guarantee(ev.Repeat(2, ev.Approximate(0.0, 0.25)))
+    'there is none at a delta below 0.4375'
+    """
     from ...accountant.events import NoGuarantee
 
-    return next((part.reason for part, _ in _parts(event) if isinstance(part, NoGuarantee)), None)
+    reason = next((part.reason for part, _ in _parts(event) if isinstance(part, NoGuarantee)), None)
+    least = _least_delta(event)
+    if reason is None and least > 0.0:
+        return f"there is none at a delta below {rounding.down(least)}"
+    return reason
+
+
+def _least_delta(event: Event) -> float:
+    """Return a delta below which an event has no guarantee, whatever epsilon; 0 if none is known.
+
+    Each part of delta gives everything away with that probability, by itself.
+    """
+    from ...accountant import events as ev
+
+    if isinstance(event, ev.Approximate):
+        return event.delta
+    if isinstance(event, ev.Repeat):
+        return 1.0 - (1.0 - _least_delta(event.event)) ** event.count
+    if isinstance(event, ev.Compose):
+        return 1.0 - math.prod(1.0 - _least_delta(part) for part in event.events)
+    return 0.0
 
 
 def phrase(event: Event) -> str:
@@ -164,6 +190,11 @@ def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object
 def ends(bounds: Bounds) -> dict[str, float]:
     """Return the JSON of two ends, unrounded."""
     return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def design_json(design: Design | None) -> dict[str, str] | None:
+    """Return a design that was chosen, and why, for JSON; None where there was no choice."""
+    return None if design is None else {"name": design.name, "reason": design.reason}
 
 
 def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, str]]:

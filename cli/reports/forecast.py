@@ -54,6 +54,7 @@ def report_of(forecast: Forecast, path: Path) -> Report:
             "neighbours": claim.neighbours,
             "observer": claim.observer,
             "system": forecast.prepared.system.name,
+            "design": describe.design_json(forecast.prepared.design),
         },
         text=_text(forecast, path),
         number=rounding.bare(claimed.epsilon.upper),
@@ -95,6 +96,8 @@ def _text(forecast: Forecast, path: Path) -> str:
             f"{describe.change(claim.neighbours, unit)}, at delta {rounding.as_given(claim.delta)}",
         ),
     ]
+    if prepared.design is not None:
+        head.append(("design", f"{prepared.design.name}: {prepared.design.reason}"))
     tail = [("writes", "nothing"), ("next", f"privplan run {plain(str(path))} --out DIR")]
     return "\n\n".join([table(head), _observers(forecast), table(tail)])
 

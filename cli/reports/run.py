@@ -66,7 +66,8 @@ def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, obj
         "data": prepared.settings.data.name,
         "rounds": result.rounds,
         "planned": result.planned,
-        "asked": prepared.settings.run.rounds,
+        "asked": prepared.asked,
+        "design": describe.design_json(prepared.design),
         "reason": result.reason,
         "epsilon": describe.ends(proven.epsilon),
         "delta": prepared.opening.claim.delta,
@@ -102,7 +103,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     prepared, folder = ready.prepared, plain(str(ready.folder))
     data, rounds = (
         prepared.federation,
-        f"{result.rounds:,} of {prepared.settings.run.rounds:,} rounds",
+        f"{result.rounds:,} of {prepared.asked:,} rounds",
     )
     trained = (
         f"{prepared.system.name} on {data.name}: {rounds}, "
@@ -113,6 +114,8 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
         ("trained" if prepared.trained is not None else "released", trained),
         *_proven_rows(ready, result),
     ]
+    if prepared.design is not None:
+        rows.insert(1, ("design", f"{prepared.design.name}: {prepared.design.reason}"))
     moments = prepared.settings.privacy.normalisation_noise
     if moments is not None:
         noise = rounding.as_given(moments)

@@ -7,7 +7,7 @@ Noise and updates are integers on one grid, and their sum lies far within 64 bit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ from ...accountant import records
 from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ..crypto.keys import fresh
-from ..parties.network import SERVER, Network, silo_name
+from ..parties.network import SERVER, Network, Post, silo_name
 from ..secagg.committee import Committee
 from ..secagg.terms import ServerKind, Terms, choose
 from .sums import Silo, Sum
@@ -34,7 +34,8 @@ class MaskedAggregator:
     what these learn is accounted, and stands in the log.  Silos are protected from a server that
     lies where that is possible, and else from one that only looks; the masks themselves hold
     against as many colluders as is possible then.  `keep` makes the network keep what each party
-    receives.  Raises `InvalidInput` where no masks hold against so many.
+    receives.  `posts` are those of its parties, for protocols beside the sums.  Raises
+    `InvalidInput` where no masks hold against so many.
     """
 
     def __init__(
@@ -56,6 +57,11 @@ class MaskedAggregator:
         self._committees: dict[tuple[int, int], Committee] = {}
         self._sums: tuple[int, Counter[int]] = (0, Counter())  # of a round, by length
         self._stopped = False
+
+    @property
+    def posts(self) -> Mapping[str, Post]:
+        """The posts of the server and of every silo, for protocols between its sums."""
+        return self._posts
 
     @property
     def security(self) -> records.Security:

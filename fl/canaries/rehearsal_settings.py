@@ -16,7 +16,7 @@ from .federation import canary_federation
 from .local import CanaryLocalTraining
 from .rehearsal_rounds import training_noise, training_phase
 
-PUBLIC_DATASETS: Final = ("digits", "breast-cancer")
+PUBLIC_DATASETS: Final = ("digits", "breast-cancer", "low-rank")
 """Data sets whose records are public."""
 
 

@@ -115,12 +115,7 @@ class Federation:
                 f"A test record has shape {test.shape[1:]}, a training record {train.shape[1:]}.",
                 next_step="Give `features` and `test_features` records of one shape.",
             )
-        if not len(test):
-            raise InvalidInput(
-                "The test set is empty.",
-                "A run is judged on records that it did not train on.",
-                "Give at least one test record.",
-            )
+        self._refuse_empty_test(test)
         checked["features"], checked["test_features"] = train, test
         for field, given, records in (
             ("labels", self.labels, len(train)),
@@ -138,6 +133,14 @@ class Federation:
 
     def __repr__(self) -> str:
         return f"Federation({self.name!r}, {self.task}, users={self.users}, silos={self.silos})"
+
+    def _refuse_empty_test(self, test: Float32Array) -> None:
+        if not len(test):
+            raise InvalidInput(
+                "The test set is empty.",
+                "A run is judged on records that it did not train on.",
+                "Give at least one test record.",
+            )
 
     def _refuse_absent(self) -> None:
         absent = np.flatnonzero(np.bincount(self.user, minlength=self.users) == 0)

@@ -1,4 +1,4 @@
-"""Data sets: read from files that the user names, or bundled with scikit-learn; no downloads.
+"""Data sets: read from files that the user names, bundled with scikit-learn, or generated.
 
 `load` reads one by name, `federate` allocates its records to users and silos, and `normalise`
 scales features by public constants, or by moments that a mechanism released.

@@ -16,6 +16,7 @@ from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling, publicly
 from .dataset import Dataset
+from .ratings import RATINGS
 
 _MODULES: Final = {
     "heart-disease": "heart_disease",
@@ -24,6 +25,7 @@ _MODULES: Final = {
     "mnist": "mnist",
     "digits": "digits",
     "breast-cancer": "breast_cancer",
+    "low-rank": "low_rank",
 }
 
 NAMES: Final = tuple(_MODULES)
@@ -36,6 +38,7 @@ SHAPES: Final = {
     "mnist": (784, 10),
     "digits": (64, 10),
     "breast-cancer": (30, 2),
+    "low-rank": (50, 2),
 }
 """How many features a record has, and how many classes there are: known without the records."""
 
@@ -50,10 +53,10 @@ def load(
     """Return a data set by name.
 
     `path`: the folder of its files (`creditcard`: or the CSV file); `digits` and `breast-cancer`
-    come with scikit-learn and take none.  `normalisation`: `public` clips and scales features by
-    public constants (`Dataset.scaling`), `none` leaves them as read.  `rng` chooses the test
-    records of data sets that come without a split, and Creditcard's sample of negatives; without
-    it the choice is fixed.  That choice is public set-up.
+    come with scikit-learn, `low-rank` is generated, and they take none.  `normalisation`: `public`
+    clips and scales features by public constants (`Dataset.scaling`), `none` leaves them as read.
+    `rng` chooses the test records of data sets that come without a split, and Creditcard's sample
+    of negatives; without it the choice is fixed.  That choice is public set-up.
 
     Raises `InvalidInput` for an unknown name, a missing, truncated or wrong file, and
     `normalisation="private"`; `MissingExtra` where scikit-learn is needed and absent.
@@ -96,6 +99,12 @@ def _module(name: object) -> ModuleType:
 
 
 def _unknown(name: object) -> InvalidInput:
+    if name == RATINGS:
+        return InvalidInput(
+            "Ratings are no records with labels.",
+            "They are a sparse matrix, which a system reads that has a use for it.",
+            "Read them with `fl.datasets.ratings.read_ratings`.",
+        )
     shown = repr(name)[:60]
     near = nearest(str(name).lower().replace("_", "-"), NAMES)
     hint = f"Did you mean {near}?" if near else "Choose one of " + ", ".join(NAMES) + "."

@@ -15,7 +15,13 @@ from ..observers.names import OBSERVERS
 from .dataset_defaults import DATASETS_WITH_DEFAULTS, Defaults
 from .declaration import NORMALISE, Declaration, Table
 from .toml_key import Key
-from .toml_keys import KEYS_LOGGED_IF_TRUE, OPTIONAL_KEYS, SHARED_KEYS, UNLOGGED_KEYS
+from .toml_keys import (
+    ANY_AGGREGATION_KEYS,
+    KEYS_LOGGED_IF_TRUE,
+    OPTIONAL_KEYS,
+    SHARED_KEYS,
+    UNLOGGED_KEYS,
+)
 from .toml_words import AGGREGATIONS, UNITS
 
 _SYSTEM_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -146,7 +152,7 @@ def _require_keys(system: Declaration) -> None:
     if system.table is not None:
         require_table(system, system.table)
     names = () if system.table is None else tuple(key.name for key in system.table.keys)
-    some = tuple(f"{table}.{key}" for table, key in OPTIONAL_KEYS)
+    some = tuple(f"{table}.{key}" for table, key in (*OPTIONAL_KEYS, *ANY_AGGREGATION_KEYS))
     for field, known in (("ignores", names), ("uses", some)):
         value = getattr(system, field)
         if not isinstance(value, tuple) or not all(word in known for word in value):

@@ -17,6 +17,7 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from .toml_words import RATINGS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +92,32 @@ _DEFAULTS: Final = {
         users=50,
         silos=4,
     ),
+    "low-rank": Defaults(  # own
+        model="logistic",
+        local_rate=0.1,
+        local_epochs=10,
+        batch=8,
+        rounds=50,
+        users=100,
+        silos=100,
+    ),
 }
 """How each data set is usually trained on."""
 
+_MATRIX: Final = Defaults(
+    model="none",
+    local_rate=0.0,
+    local_epochs=0,
+    batch=0,
+    rounds=92,
+    users=0,
+    silos=100,
+)
+"""What is usual with ratings, on which no model is trained.  Their users must be said: there is no
+usual number, so 0 stands for it.  92 rounds and 100 nodes are those of the FedPower papers."""
+
 DATASETS_WITH_DEFAULTS: Final = tuple(_DEFAULTS)
+"""The data sets that a model can be trained on."""
 
 
 def dataset_defaults(dataset: str, users: int | None = None) -> Defaults:
@@ -102,6 +125,8 @@ def dataset_defaults(dataset: str, users: int | None = None) -> Defaults:
 
     Raises `InvalidInput` for another name.
     """
+    if dataset == RATINGS:
+        return _MATRIX if users is None else replace(_MATRIX, users=validate.count(users=users))
     if dataset not in _DEFAULTS:
         close = nearest(str(dataset).lower(), DATASETS_WITH_DEFAULTS)
         raise InvalidInput(

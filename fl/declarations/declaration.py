@@ -84,10 +84,13 @@ class Declaration:
         `table`        its own table, where it has one
         `ignores`      keys of that table that it has no use for: they are another's of its family
         `uses`         shared keys that it has a use for, of those that not all systems have one
-                       for (`fl.declarations.toml_keys.OPTIONAL_KEYS`), as "privacy.sampling_rate"
+                       for (`fl.declarations.toml_keys.OPTIONAL_KEYS`), as "privacy.sampling_rate";
+                       and keys of some aggregations that it has a use for under any
+                       (`ANY_AGGREGATION_KEYS`)
         `rules`        what else its keys demand of one another
         `adjust`       how it trains on a data set, from how that is usually trained on
         `rounds`       its usual number of rounds; None: that of the data set
+        `fewer_rounds` whether it may plan fewer rounds than are configured, by public facts alone
         `aggregations` what the server may see, as in [security]; where `plain` is none of them,
                        the first is what a configuration means that says nothing of it
         `observers`    whose numbers a verdict is about, where a configuration names no others
@@ -124,6 +127,7 @@ class Declaration:
     rules: tuple[Rule, ...] = ()
     adjust: Adjust | None = None
     rounds: int | None = None
+    fewer_rounds: bool = False
     aggregations: tuple[str, ...] = SERVER_AGGREGATIONS
     observers: tuple[str, ...] = DEFAULT_OBSERVERS
     units: tuple[str, ...] = ("user",)

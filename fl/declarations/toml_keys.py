@@ -91,8 +91,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "users",
             validate.count,
-            "how many users the records are dealt to",
-            "the paper's",
+            "how many users the records are dealt to; of ratings, how many rows the matrix has",
+            "the paper's; for ratings required",
             "The number of users is a public constant of the run.",
         ),
         Key(
@@ -119,6 +119,43 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "Statistics of private records are a release of their own, and are paid for.",
         ),
         Key("seed", at_least(0), "seed of the dealing and the split (public)", "0"),
+        word(
+            "selection",
+            ("public",),
+            "ratings: say that the lists of users and films are public; users and films with few "
+            "ratings are then left out, again and again",
+            "none: every user of the file is a row",
+            "A filter looks at all rows: nothing could be guaranteed of lists that are private.",
+        ),
+        Key(
+            "selection_source",
+            source,
+            "who says that these lists are public, and where they are published, for selection = "
+            '"public"; it stands in the log',
+            "required there",
+            "Whoever reads the log must be able to look whether it is so.",
+        ),
+        Key(
+            "columns",
+            text,
+            "ratings: file of a public list of films, one a line or first in a CSV; other films "
+            "are left out; never in the log",
+            'required without selection = "public"',
+        ),
+        Key(
+            "fewest_ratings",
+            validate.count,
+            'ratings of every user and film that is left, for selection = "public"',
+            "50",
+            "It is a number of ratings.",
+        ),
+        Key(
+            "largest_rating",
+            validate.positive,
+            "ratings: the public range is above 0 and at most this",
+            "5",
+            "What is larger would count for more than it may.",
+        ),
     ),
     "privacy": (
         word(
@@ -243,7 +280,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         choice(
             "key_bits",
             KEY_BITS,
-            "private-weighting: length of the Paillier key; it may stand where there is none",
+            "private-weighting, fedpower-utility: length of the Paillier key; it may stand where "
+            "there is none",
             "3072",
             "Shorter keys can be broken, and longer ones are not offered.",
         ),
@@ -279,7 +317,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "processes",
             between(1, 64),
-            "private-weighting: processes that share the encryption",
+            "private-weighting, fedpower-utility: processes that share the encryption",
             "1",
             "It changes how long a run takes, and nothing else.",
         ),
@@ -319,7 +357,16 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
 }
 """The keys of each table that all systems share."""
 
+RATING_KEYS: Final = (
+    *("selection", "selection_source", "columns", "fewest_ratings", "largest_rating"),
+)
+"""Keys of [data] that say what is read of ratings."""
+
+RATING_USES: Final = tuple(f"data.{key}" for key in RATING_KEYS)
+"""The same as a system that reads ratings has them in its `uses`."""
+
 OPTIONAL_KEYS: Final = (
+    *(("data", key) for key in RATING_KEYS),
     ("privacy", "normalisation_noise"),
     ("privacy", "sampling_rate"),
     ("training", "weighting"),
@@ -331,8 +378,16 @@ OPTIONAL_KEYS: Final = (
 )
 """Shared keys that only some systems have a use for: those whose declarations say so."""
 
-UNLOGGED_KEYS: Final = ("path", "fsync", "sign_key", "save_models", "keep_transcripts", "processes")
+ANY_AGGREGATION_KEYS: Final = (("security", "processes"),)
+"""Keys of some aggregations that a system has a use for under any, where its `uses` say so."""
+
+UNLOGGED_KEYS: Final = (
+    *("path", "columns", "fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
+)
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 
-KEYS_LOGGED_IF_TRUE: Final = ("accept_delta",)
-"""Keys that earlier versions lack: they reach the log where they are true, and no other."""
+KEYS_LOGGED_IF_TRUE: Final = (
+    "accept_delta",
+    *(key for key in RATING_KEYS if key not in UNLOGGED_KEYS),
+)
+"""Keys that earlier versions lack: they reach the log where they are true or given."""

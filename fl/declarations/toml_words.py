@@ -14,10 +14,13 @@ PLANNED_SYSTEMS: Final = (
 PLANNED_TABLES: Final = ("flame", "disco", "fedpower", "delm")
 """Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
 
+RATINGS: Final = "ratings"
+"""The data set that is a matrix without labels: for systems that declare a use for its keys."""
+
 DATASETS: Final = (
-    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
+    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer", "low-rank"),
+    RATINGS,
 )
-PLANNED_DATASETS: Final = ("ratings",)
 
 MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
 

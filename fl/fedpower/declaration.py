@@ -6,33 +6,79 @@ from typing import Final
 
 from ..declarations.declaration import Declaration
 from ..declarations.sealed_items import RELEASE
+from ..declarations.toml_keys import RATING_USES
 from ..observers.names import CLIENT, MODEL, SERVER
-from .published_declarations import PUBLISHED, PUBLISHED_KEYS
-from .sealed_items import of_products
+from .published_declarations import PLANNER_KEYS, PUBLISHED, PUBLISHED_KEYS
+from .sealed_items import of_releases
 from .settings import TABLE
-from .settings_rules import POWER_RULES
+from .settings_rules import ONE_SHOT_RULES, PLANNER_RULES, POWER_RULES
 
 _OBSERVERS: Final = (MODEL, SERVER, CLIENT)
 
+_AGGREGATIONS: Final = ("plain", "masked", "shares")
 
-_PLANNER_KEYS: Final = ("design", "most_values", "signal")
-"""Keys of the choice between designs."""
+_PLANNER: Final = Declaration(
+    name="fedpower",
+    summary="the best directions of a matrix, by whichever private design suits its size",
+    make=f"{__package__}.planner:planner",
+    table=TABLE,
+    ignores=PUBLISHED_KEYS,
+    rules=PLANNER_RULES,
+    rounds=16,
+    fewer_rounds=True,
+    aggregations=_AGGREGATIONS,
+    observers=_OBSERVERS,
+    units=("record", "silo", "entry"),
+    trains=False,
+    uses=RATING_USES,
+    data=f"{__package__}.data:federation",
+    measure=f"{__package__}.measure:measure",
+    phases=(RELEASE,),
+    determines=f"{__package__}.expected_log:PLANNER",
+    sealed=of_releases,
+)
+
+_ONE_SHOT: Final = Declaration(
+    name="fedpower-one-shot",
+    summary="one noisy Gram matrix, whose eigenvectors are free",
+    make=f"{__package__}.one_shot:one_shot",
+    table=TABLE,
+    ignores=(*PLANNER_KEYS, "oversampling", "divisor", "largest_change", *PUBLISHED_KEYS),
+    rules=ONE_SHOT_RULES,
+    rounds=1,
+    aggregations=_AGGREGATIONS,
+    observers=_OBSERVERS,
+    units=("record", "silo"),
+    trains=False,
+    uses=RATING_USES,
+    data=f"{__package__}.data:federation",
+    measure=f"{__package__}.measure:measure",
+    phases=(RELEASE,),
+    determines=f"{__package__}.expected_log:ONE_SHOT",
+    sealed=of_releases,
+)
 
 _POWER: Final = Declaration(
     name="fedpower-power",
     summary="a power iteration with noise under the sum, and the right sensitivity",
     make=f"{__package__}.power:power",
     table=TABLE,
-    ignores=(*_PLANNER_KEYS, *PUBLISHED_KEYS),
+    ignores=(*PLANNER_KEYS, *PUBLISHED_KEYS),
     rules=POWER_RULES,
     rounds=6,
-    aggregations=("plain", "masked", "shares"),
+    aggregations=_AGGREGATIONS,
     observers=_OBSERVERS,
     units=("record", "silo", "entry"),
     trains=False,
+    uses=RATING_USES,
+    data=f"{__package__}.data:federation",
+    measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log:POWER",
-    sealed=of_products,
+    sealed=of_releases,
+    carrier=f"{__package__}.canaries:simulate",
+    canaries=20_000,  # 64 in each of many runs
+    canary_work=f"{__package__}.canaries:work",
 )
 
-SYSTEMS: Final = (_POWER, *PUBLISHED)
+SYSTEMS: Final = (_PLANNER, _ONE_SHOT, _POWER, *PUBLISHED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.mechanisms import NoisyProduct
@@ -11,6 +13,9 @@ from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
+from ..statistics.run_terms import RunTerms as GramTerms
+from .chosen_design import chosen_design
+from .gram_terms import gram_terms
 from .iterate import first_basis
 from .run_terms import RunTerms
 from .settings import TABLE, FedPowerSettings
@@ -33,12 +38,16 @@ def _mechanism(read: Read, intent: RoundIntent) -> NoisyProduct:
     """Return the mechanism with the configured noise, or with that of the event that was stated."""
     facts = intent.contribution.product
     terms = power_terms(read, None if facts is None else facts.dimension)
+    return terms.mechanism(_noise_multiplier(read, intent))
+
+
+def _noise_multiplier(read: Read, intent: RoundIntent) -> float:
     given: float | None = read("privacy", "noise_multiplier")
     if given is not None:
-        return terms.mechanism(given)
+        return given
     if not isinstance(intent.event, ev.Gaussian):
         raise NotStated("the noise that was found")
-    return terms.mechanism(intent.event.noise_multiplier)
+    return intent.event.noise_multiplier
 
 
 def power_terms(read: Read, stated_dimension: int | None = None) -> RunTerms:
@@ -46,18 +55,22 @@ def power_terms(read: Read, stated_dimension: int | None = None) -> RunTerms:
 
     `stated_dimension` is what the log says of data whose columns the configuration does not fix.
     """
-    shape = SHAPES.get(read("data", "name"))
-    dimension = stated_dimension if shape is None else shape[0]
-    if dimension is None:
-        raise NotStated("[data] name")
     return RunTerms(
         settings=table_of(read),
         unit=read("privacy", "unit"),
         relation=read("privacy", "neighbours"),
-        dimension=dimension,
+        dimension=_dimension(read, stated_dimension),
         silos=read("data", "silos"),
         dropouts=read("security", "dropouts"),
     )
+
+
+def _dimension(read: Read, stated: int | None) -> int:
+    shape = SHAPES.get(read("data", "name"))
+    dimension = stated if shape is None else shape[0]
+    if dimension is None:
+        raise NotStated("[data] name")
+    return dimension
 
 
 def table_of(read: Read) -> FedPowerSettings:
@@ -78,3 +91,62 @@ def _first_iterate(read: Read) -> FloatArray:
 
 POWER: Final = ExpectedLog(_power_phase, first=_first_iterate)
 """Of a power iteration."""
+
+
+def _gram_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
+    del values
+    facts = intent.contribution.gram
+    terms = one_shot_terms(read, None if facts is None else facts.dimension)
+    mechanism = terms.mechanism(_noise_multiplier(read, intent))
+    return ExpectedPhase(
+        mechanism.contribution,
+        mechanism.noise(),
+        mechanism.sensitivity(read("privacy", "neighbours")),
+        mechanism.weights_used,
+        Sampling(),
+        Normaliser("constant", 1.0),
+    )
+
+
+def one_shot_terms(read: Read, stated_dimension: int | None = None) -> GramTerms:
+    """Return the public facts of one Gram release, by its configuration; as `power_terms`."""
+    return gram_terms(
+        table_of(read),
+        unit=read("privacy", "unit"),
+        relation=read("privacy", "neighbours"),
+        dimension=_dimension(read, stated_dimension),
+        users=read("data", "users"),
+        silos=read("data", "silos"),
+        dropouts=read("security", "dropouts"),
+    )
+
+
+def _first_gram(read: Read) -> FloatArray:
+    return np.zeros(one_shot_terms(read).gram.values)
+
+
+ONE_SHOT: Final = ExpectedLog(_gram_phase, first=_first_gram)
+"""Of one Gram release."""
+
+
+def _is_one_shot(read: Read, stated_dimension: int | None = None) -> bool:
+    dimension = _dimension(read, stated_dimension)
+    unit = read("privacy", "unit")
+    return chosen_design(table_of(read), unit=unit, dimension=dimension).name == "one-shot"
+
+
+def _planned_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
+    contribution = intent.contribution
+    facts = contribution.gram or contribution.product
+    stated = None if facts is None else facts.dimension
+    phase = _gram_phase if _is_one_shot(read, stated) else _power_phase
+    return phase(read, intent, values)
+
+
+def _first_planned(read: Read) -> FloatArray:
+    return _first_gram(read) if _is_one_shot(read) else _first_iterate(read)
+
+
+PLANNER: Final = ExpectedLog(_planned_phase, first=_first_planned)
+"""Of the design that is chosen: by the configuration, and by the columns that the log states where
+the data set does not fix them."""

@@ -34,7 +34,7 @@ from . import rows as data_rows
 from .iterate import Iterate, first_basis, next_iterate
 from .product_check import ProductCheck
 from .run_terms import RunTerms
-from .sealed_items import CLIPPED, DROPPED, ROWS
+from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from .settings import FedPowerSettings
 from .views import product_views
 
@@ -46,6 +46,28 @@ if TYPE_CHECKING:
 
 SINGULAR_VALUES: Final = "singular_values"
 """The name of the state: the singular values of the last product, (r,)."""
+
+
+class NodeProducts(NamedTuple):
+    """What the nodes multiply in one round, as integers before any noise; private.
+
+    - `totals`: what each node adds to the sum, (values,).
+    - `multiplied`: its last product, from which that was made; usually the same.
+    - `bases`: what it multiplied by, (d, r) on the grid of the basis.
+    """
+
+    totals: list[IntArray]
+    multiplied: list[IntArray]
+    bases: list[IntArray]
+
+
+class ReceivedSum(NamedTuple):
+    """What the server has summed: (values,), with the noise; and what is in it, for checks."""
+
+    steps: IntArray
+    silos: tuple[int, ...]
+    exact: IntArray
+    noises: dict[int, IntArray]
 
 
 class NoisyProductSum(NamedTuple):
@@ -69,14 +91,7 @@ class PowerIteration(PrivateSystem):
         super().__init__(setup)
         require_all_users(setup)
         require_public_normalisation(setup)
-        self.terms = RunTerms(
-            settings=table,
-            unit=setup.privacy.unit,
-            relation=setup.privacy.neighbours,
-            dimension=data_rows.dimension(setup.federation),
-            silos=setup.silos,
-            dropouts=setup.security.dropouts,
-        )
+        self.terms = terms_of(setup, table)
         self.seed = seed
         self.residuals = Residuals()
 
@@ -88,6 +103,11 @@ class PowerIteration(PrivateSystem):
     @cached_property
     def state(self) -> State:
         """The singular values that go with the iterate; the iterate is the model."""
+        return self.singular_values
+
+    @property
+    def singular_values(self) -> State:
+        """A state of the singular values of the last product, and of nothing else."""
         return State(**{SINGULAR_VALUES: (self.terms.settings.columns,)})
 
     def initial(self) -> Parameters:
@@ -131,26 +151,54 @@ class PowerIteration(PrivateSystem):
     ) -> Round:
         """Make one round: exact products first, then the intent, and noise under it."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
-        basis = basis_steps(
-            parameters.reshape(self.terms.parts["iterate"]), mechanism.grid_bits.basis_bits
-        )
-        totals = [node.total(basis) for node in self.nodes]
-        checked = self._checked(mechanism, basis, totals)
+        products = self.products(number, mechanism, parameters)
+        checked = self.checked(mechanism, products)
 
         def work(ticket: Ticket) -> Draft:
             monitor = self.residuals.monitor(ticket.intent.noise)
-            noisy = self.noisy_product(number, mechanism, ticket, totals, monitor)
+            last = self.last_products(mechanism, ticket, products)
+            noisy = self.noisy_product(number, mechanism, ticket, last.totals, monitor)
             found = self.iterate(noisy.product)
             return Draft(
                 found.basis.reshape(-1),
                 {SINGULAR_VALUES: found.singular_values},
                 aggregate=noisy.product.reshape(-1),
                 normaliser=records.Normaliser("constant", self.terms.settings.divisor),
-                sealed={**monitor.items(), **checked},
+                sealed={
+                    **monitor.items(),
+                    **(checked if last is products else self.checked(mechanism, last)),
+                },
                 shares=noisy.shares,
             )
 
-        return self.make_round(number, parameters, gate, work)
+        return self.make_round(number, parameters, gate, work, draws=self.draws)
+
+    @property
+    def draws(self) -> int:
+        """How many noisy products of each node's rows a round makes."""
+        return 1
+
+    def products(
+        self,
+        number: int,  # noqa: ARG002
+        mechanism: NoisyProduct,
+        parameters: Parameters,
+    ) -> NodeProducts:
+        """Return what each node multiplies in a round: here all multiply by one public basis."""
+        basis = basis_steps(
+            parameters.reshape(self.terms.parts["iterate"]), mechanism.grid_bits.basis_bits
+        )
+        totals = [node.total(basis) for node in self.nodes]
+        return NodeProducts(totals, totals, [basis] * len(totals))
+
+    def last_products(
+        self,
+        mechanism: NoisyProduct,  # noqa: ARG002
+        ticket: Ticket,  # noqa: ARG002
+        products: NodeProducts,
+    ) -> NodeProducts:
+        """Return what is summed, under the intent: here `products` as they are."""
+        return products
 
     def noisy_product(
         self,
@@ -173,27 +221,55 @@ class PowerIteration(PrivateSystem):
 
         sends = [partial(sent, silo) for silo in range(len(totals))]
         received = self.aggregator.total(number, sends, mechanism.product.values)
-        exact = np.sum([totals[silo] for silo in received.silos], axis=0, dtype=np.int64)
+        arrived = [totals[silo] for silo in received.silos]
+        exact = np.asarray(np.sum(arrived, axis=0, dtype=np.int64))
         monitor.whole(received.total - exact, mechanism.grid, received.silos)
-        return NoisyProductSum(mechanism.units(received.total), len(received.silos))
+        summed = ReceivedSum(received.total, received.silos, exact, noises)
+        released = self.released(number, mechanism, ticket, summed, monitor)
+        return NoisyProductSum(mechanism.units(released), len(received.silos))
+
+    def released(
+        self,
+        number: int,  # noqa: ARG002
+        mechanism: NoisyProduct,  # noqa: ARG002
+        ticket: Ticket,  # noqa: ARG002
+        received: ReceivedSum,
+        monitor: ResidualMonitor,  # noqa: ARG002
+    ) -> IntArray:
+        """Return what becomes public of a sum: (values,), here the sum as it is."""
+        return received.steps
 
     def iterate(self, product: FloatArray) -> Iterate:
         """Return the next iterate, a function of a released product (d, r) alone."""
         return next_iterate(product)
 
-    def _checked(
-        self, mechanism: NoisyProduct, basis: IntArray, totals: list[IntArray]
-    ) -> dict[str, object]:
+    def checked(self, mechanism: NoisyProduct, products: NodeProducts) -> dict[str, object]:
         """Return what is sealed of the rows and of their products."""
-        check = ProductCheck(mechanism, basis)
-        for rows, node, total in zip(self.raw_rows, self.nodes, totals, strict=True):
-            check.add(rows[: node.count], node, total)
+        check = ProductCheck(mechanism)
+        for here, node, total, basis in zip(
+            self.raw_rows, self.nodes, products.multiplied, products.bases, strict=True
+        ):
+            check.add(here[: node.count], node, basis, total)
+        rows = [each.shape[0] for each in self.raw_rows]
         return {
-            ROWS: [rows.shape[0] for rows in self.raw_rows],
+            ROWS: rows,
+            BEYOND: max(0, sum(rows) - self.terms.most_rows),
             CLIPPED: [node.clipped for node in self.nodes],
             DROPPED: [node.dropped for node in self.nodes],
             **check.items(),
         }
+
+
+def terms_of(setup: Setup, table: FedPowerSettings) -> RunTerms:
+    """Return the public facts of a power iteration; raises as `RunTerms`."""
+    return RunTerms(
+        settings=table,
+        unit=setup.privacy.unit,
+        relation=setup.privacy.neighbours,
+        dimension=data_rows.dimension(setup.federation),
+        silos=setup.silos,
+        dropouts=setup.security.dropouts,
+    )
 
 
 def power(

@@ -30,17 +30,20 @@ _STEPS_OFF: Final = 3.0
 class ProductCheck:
     """Recomputes the products of one release, silo by silo; one object for a release."""
 
-    def __init__(self, mechanism: NoisyProduct, basis: IntArray) -> None:
-        self._mechanism, self._basis = mechanism, basis.astype(np.float64)
+    def __init__(self, mechanism: NoisyProduct) -> None:
+        self._mechanism = mechanism
         self._terms, self._off, self._largest = 0, 0.0, 0.0
 
-    def add(self, rows: Any, placed: ProductRows, total: IntArray) -> None:
-        """Take the rows (n, d) of one silo in raw units, those on the grid, and their product."""
+    def add(self, rows: Any, placed: ProductRows, basis: IntArray, total: IntArray) -> None:
+        """Take the rows (n, d) of one silo in raw units, those on the grid, and their product.
+
+        `basis` (d, r) is what they were multiplied by, on its grid.
+        """
         scale = 2.0**self._mechanism.grid_bits.row_bits
         squares = rows.multiply(rows).sum(axis=1) if hasattr(rows, "multiply") else (rows**2).sum(1)
         norms = np.sqrt(np.asarray(squares, np.float64).reshape(-1))
         shrunk = scale / np.maximum(norms, self._mechanism.product.row_norm)
-        again, allowed = self._again(rows, shrunk)
+        again, allowed = _again(rows, shrunk, basis.astype(np.float64))
         # Modulo 2^64, as the sums are.
         apart = total.astype(np.float64) - again.reshape(-1)
         apart -= 2.0**64 * np.round(apart * 2.0**-64)
@@ -61,11 +64,12 @@ class ProductCheck:
             }
         }
 
-    def _again(self, rows: Any, shrunk: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the product (d, r) in steps, on no grid, and what it may differ by."""
-        seen = shrunk[:, None] * np.asarray(rows @ self._basis)
-        product = np.asarray(rows.T @ (shrunk[:, None] * seen))
-        column = np.asarray(abs(rows).T @ shrunk)[:, None]
-        lengths = np.abs(self._basis).sum(axis=0)[None, :]
-        allowed = _STEPS_OFF * (lengths * column + np.abs(seen).sum(axis=0)[None, :])
-        return product, allowed + _STEPS_OFF**2 * rows.shape[0] * lengths
+
+def _again(rows: Any, shrunk: FloatArray, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the product (d, r) in steps, on no grid, and what it may differ by."""
+    seen = shrunk[:, None] * np.asarray(rows @ basis)
+    product = np.asarray(rows.T @ (shrunk[:, None] * seen))
+    column = np.asarray(abs(rows).T @ shrunk)[:, None]
+    lengths = np.abs(basis).sum(axis=0)[None, :]
+    allowed = _STEPS_OFF * (lengths * column + np.abs(seen).sum(axis=0)[None, :])
+    return product, allowed + _STEPS_OFF**2 * rows.shape[0] * lengths

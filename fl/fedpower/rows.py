@@ -1,21 +1,112 @@
-"""The rows of a data matrix by node, from a federation."""
+"""The rows of a federation's matrix, node by node: sparse for ratings, dense for other records.
+
+A record is one row; of ratings, a row is all ratings of one user, and zeros where none are.  Rows
+are gathered once for a federation, and kept as long as it is.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.sparse import csr_array
 
+from ...accountant import validate
+from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.errors import InvalidInput
 from ..data.federation import Federation
+from ..data.rating_federation import RatingFederation, row_silos
+
+Rows: TypeAlias = csr_array | FloatArray
+"""Rows of a matrix, (rows, d) float64: sparse of ratings, dense and read-only of others."""
+
+_GATHERED: Final[WeakKeyDictionary[Federation, tuple[Rows, IntArray]]] = WeakKeyDictionary()
+"""The rows of all nodes, one node behind the other, and where each node begins: (silos + 1,)."""
 
 
 def dimension(federation: Federation) -> int:
-    """Return d, how many columns a row has."""
-    return math.prod(federation.features.shape[1:])
+    """Return d, how many columns the matrix has: of ratings `columns`, else features per record."""
+    if isinstance(federation, RatingFederation):
+        return federation.columns
+    return int(np.prod(federation.features.shape[1:]))
 
 
-def node_rows(federation: Federation, silo: int) -> Any:
-    """Return the rows (n, d) of one node, float64."""
-    here = federation.by_silo().records(silo)
-    return federation.features[here].reshape(len(here), -1).astype(np.float64)
+def row_counts(federation: Federation) -> IntArray:
+    """Return how many rows each node has: (silos,).
+
+    Of ratings that follows from `users` and `silos`, which are public, and rows of zeros count.  Of
+    other records it is how many there are, which one record more or less changes: private.
+    """
+    if isinstance(federation, RatingFederation):
+        return np.bincount(
+            row_silos(federation.users, federation.silos), minlength=federation.silos
+        )
+    return np.bincount(federation.silo, minlength=federation.silos)
+
+
+def node_rows(federation: Federation, silo: int, start: int = 0, stop: int | None = None) -> Rows:
+    """Return the rows of one node, from `start` up to `stop` of them: (rows, d) float64.
+
+    Rows of records stand in the order of the federation, those of users in the order of their
+    numbers.  Raises `InvalidInput` for a silo that there is not, and for `start` or `stop` below 0
+    or above the number of rows.
+    """
+    node = validate.count_from(0, silo=silo)
+    if node >= federation.silos:
+        raise InvalidInput(
+            f"`silo` must be below `silos` ({federation.silos}); it is {node}.",
+            next_step="Silos are numbered from 0.",
+        )
+    rows, offsets = _gathered(federation)
+    first, behind = int(offsets[node]), int(offsets[node + 1])
+    size = behind - first
+    begin = validate.count_from(0, start=start)
+    end = size if stop is None else validate.count_from(0, stop=stop)
+    if not begin <= end <= size:
+        raise InvalidInput(
+            "`start` and `stop` must be in order, and no more than the rows of the silo.",
+            next_step="Ask for rows that are there (`row_counts`).",
+        )
+    return rows[first + begin : first + end]
+
+
+def all_rows(federation: Federation) -> Rows:
+    """Return the rows of all nodes, one node behind the other: (rows, d) float64."""
+    return _gathered(federation)[0]
+
+
+def row_norms(rows: Rows) -> FloatArray:
+    """Return the L2 norm of each row, (rows,), rounded as float64 rounds; nothing is made dense."""
+    if isinstance(rows, np.ndarray):
+        dense: FloatArray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        return dense
+    squares = csr_array((rows.data**2, rows.indices, rows.indptr), shape=rows.shape)
+    norms: FloatArray = np.sqrt(squares @ np.ones(rows.shape[1]))
+    return norms
+
+
+def _gathered(federation: Federation) -> tuple[Rows, IntArray]:
+    if federation not in _GATHERED:
+        offsets = np.concatenate(([0], np.cumsum(row_counts(federation)))).astype(np.int64)
+        sparse = isinstance(federation, RatingFederation)
+        rows = _sparse(federation) if sparse else _dense(federation)
+        _GATHERED[federation] = rows, offsets
+    return _GATHERED[federation]
+
+
+def _sparse(federation: Federation) -> csr_array:
+    """Return the matrix of ratings; users are numbered node by node, so rows stand in order."""
+    column = federation.features[:, 0].astype(np.int64)
+    value = federation.features[:, 1].astype(np.float64)
+    shape = (federation.users, dimension(federation))
+    rows = csr_array((value, (federation.user, column)), shape=shape)
+    rows.sort_indices()
+    return rows
+
+
+def _dense(federation: Federation) -> FloatArray:
+    flat = federation.features.reshape(len(federation.features), -1)
+    rows: FloatArray = flat[federation.by_silo().order].astype(np.float64)
+    rows.flags.writeable = False
+    return rows

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.sensitivity.product import ProductBound
 from ..frame.state import Shape
+from .gram_terms import require_directions
 from .settings import FedPowerSettings
 
 USUAL_MOST_ROWS: Final = 1_000_000
@@ -36,15 +36,7 @@ class RunTerms:
     dropouts: int = 0
 
     def __post_init__(self) -> None:
-        if self.settings.columns > self.dimension:
-            extra = self.settings.oversampling
-            raise InvalidInput(
-                f"`rank` is {self.settings.rank:,}"
-                + (f" and `oversampling` {extra:,}" if extra else "")
-                + f"; the data have {self.dimension:,} columns.",
-                "There are no more directions than columns.",
-                "Lower them in [fedpower].",
-            )
+        require_directions(self.settings, self.dimension)
         _ = self.product
 
     @cached_property

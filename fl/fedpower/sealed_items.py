@@ -1,20 +1,11 @@
-"""Which items a noisy product seals."""
+"""Which items a release of FedPower seals: those of a release of private statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
 
-from ..declarations.declaration import Read
-from ..declarations.sealed_items import NOISE, RELEASE
+__all__ = ["BEYOND", "CLIPPED", "DROPPED", "ROWS", "of_releases"]
 
-ROWS: Final = "rows"
-CLIPPED: Final = "clipped"
-DROPPED: Final = "dropped"
-"""By silo, the rows that are there, those longer than the row norm, and those beyond the cap of a
-silo."""
-
-
-def of_products(_: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what each product seals, whatever the configuration says."""
-    return {RELEASE: (*NOISE, ROWS, CLIPPED, DROPPED)}
+of_releases = of_statistics
+"""What each release seals, whichever design makes it: the same, as the configuration of a run that
+chooses its design does not say which."""

@@ -66,14 +66,27 @@ def replaced_entries(given: Given) -> Complaint | None:
     )
 
 
-def whole_rows(given: Given) -> Complaint | None:
-    """Refuse entries as the unit of a Gram release, which has no bound for them."""
-    if given.get("privacy", {}).get("unit") != "entry":
+def rows_of_a_gram(given: Given) -> Complaint | None:
+    """Refuse entries as the unit of a chosen Gram release, which has no bound for them."""
+    if _keys(given).get("design") != "one-shot":
+        return None
+    if given.get("privacy", {}).get("unit") == "entry":
+        return (
+            'has unit = "entry" in [privacy] and design = "one-shot" in [fedpower]',
+            "A Gram release holds products of entries, so it bounds none of them by itself.",
+            'Write unit = "record", which protects every entry of a row, or design = "power".',
+        )
+    return single_release(given) if "rounds" in given["run"] else None
+
+
+def no_user(given: Given) -> Complaint | None:
+    """Refuse users as the unit: a row is all that a user has."""
+    if given.get("privacy", {}).get("unit") != "user":
         return None
     return (
-        'has unit = "entry" in [privacy], and a Gram release has no bound for entries',
-        "It holds products of entries, so it bounds none of them by itself.",
-        'Write unit = "record", which protects every entry of a row, or use fedpower-power.',
+        f'has unit = "user" in [privacy], and {given["run"]["system"]} protects rows',
+        "A user of a matrix of ratings is one of its rows, which is a record here.",
+        'Write unit = "record".',
     )
 
 
@@ -81,8 +94,16 @@ def _keys(given: Given) -> Any:
     return given.get("fedpower", {})
 
 
-POWER_RULES: Final[tuple[Rule, ...]] = (bounded_units, replaced_entries)
+POWER_RULES: Final[tuple[Rule, ...]] = (no_user, bounded_units, replaced_entries)
 """Rules of a power iteration, in the order in which they are asked."""
 
-ONE_SHOT_RULES: Final[tuple[Rule, ...]] = (single_release, whole_rows, bounded_units)
+ONE_SHOT_RULES: Final[tuple[Rule, ...]] = (no_user, single_release, bounded_units)
 """Rules of one Gram release."""
+
+PLANNER_RULES: Final[tuple[Rule, ...]] = (
+    no_user,
+    rows_of_a_gram,
+    bounded_units,
+    replaced_entries,
+)
+"""Rules of a design that is chosen."""

@@ -68,6 +68,8 @@ class ExpectedLog:
       phase of private moments, which is the same in every system.
     - `security(read)`: the parameters of the system's own protocols; those of plain, masked and
       shared sums are known here.
+    - `masks(read, security)`: the parameters of masked sums, with what a protocol of its own adds
+      to them.  Without `masks` they are as they are.
     - `first(read)`: the vector (D,) float64 that the first round starts from, or None where the
       configuration does not fix it.  Without `first` it is the first model of `[training]`.
 
@@ -77,6 +79,7 @@ class ExpectedLog:
     phase: Callable[[Read, RoundIntent, int | None], ExpectedPhase]
     security: Callable[[Read], Security] | None = None
     first: Callable[[Read], FloatArray | None] | None = None
+    masks: Callable[[Read, Security], Security] | None = None
 
 
 def system_of(read: Read) -> Declaration:

@@ -50,10 +50,14 @@ def _epsilon(read: Read) -> object:
 
 
 def _rounds(read: Read) -> object:
-    """Return the number of planned releases; at most that, where a budget may allow fewer."""
+    """Return the number of planned releases; at most that, where fewer may be planned.
+
+    A budget beside given noise may allow fewer, and a system may say that it plans fewer.
+    """
     rounds = read("run", "rounds") + (read("data", "normalisation") == "private")
     target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
-    return rounds if target is None or noise is None else AtMost(rounds)
+    given_both = target is not None and noise is not None
+    return AtMost(rounds) if given_both or system_of(read).fewer_rounds else rounds
 
 
 def _unit(read: Read) -> object:
@@ -126,11 +130,15 @@ def security_of(read: Read) -> Security | None:
     aggregation, silos = read("security", "aggregation"), read("data", "silos")
     if aggregation == "plain":
         return None
-    if aggregation == "masked":
-        return _masks(read, silos)
     if aggregation == "shares":
         return security_among(silos, read("security", "colluders"))
     determines = expected_of(read)
+    if aggregation == "masked":
+        masks = _masks(read, silos)
+        if determines is None or determines.masks is None:
+            return masks
+        added = determines.masks
+        return call_system(system_of(read), lambda: added(read, masks))
     if determines is None or determines.security is None:
         raise NotStated(f"[security] aggregation {aggregation}")
     stated = determines.security

@@ -26,6 +26,7 @@ from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..observers.sample_knowledge import is_sampled
 from ..observers.stated_reaches import checked_reaches
+from .design import Design
 from .model import KeepModel, Parameters, Round, model_digest
 from .opening import OpeningStatement
 from .phases import Phase
@@ -52,6 +53,9 @@ class PrivateSystem:
 
     phase: ClassVar[str] = TRAINING_PHASE
     """The name of its phase in the plan and in the log."""
+
+    design: Design | None = None
+    """Which design was chosen, by public facts alone, where the system has several."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup

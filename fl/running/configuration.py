@@ -28,7 +28,7 @@ _PRIVACY_HEADER: Final = re.compile(
 )
 """The line that begins the table [privacy]."""
 
-_PATH_KEYS: Final = (("data", "path"), ("log", "sign_key"))
+_PATH_KEYS: Final = (("data", "path"), ("data", "columns"), ("log", "sign_key"))
 """Keys whose values are paths."""
 
 _TABLES_READ_FIRST: Final = ("run", "data", "privacy", "security")

@@ -11,8 +11,10 @@ from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
 from ..data.federation import Federation
 from ..declarations.registry import declaration_of
+from ..frame.design import Design
 from ..frame.opening import OpeningStatement
 from ..frame.phases import last_round
+from ..frame.private_system import PrivateSystem
 from ..frame.rounds import system_with_package
 from ..frame.state import Shape
 from ..frame.system import System
@@ -77,6 +79,18 @@ class PreparedRun:
         return not self.opening.as_published and self.opening.claim.epsilon is not None
 
     @property
+    def asked(self) -> int:
+        """How many rounds were asked for; a system that plans fewer itself says how many."""
+        if isinstance(self.system, PrivateSystem):
+            return self.system.setup.rounds
+        return self.settings.run.rounds
+
+    @property
+    def design(self) -> Design | None:
+        """The design that the system chose by public facts; None where it has no choice."""
+        return self.system.design if isinstance(self.system, PrivateSystem) else None
+
+    @property
     def cut(self) -> bool:
         """Whether the budget allows fewer rounds than were asked for."""
-        return self.rounds < self.settings.run.rounds
+        return self.rounds < self.asked

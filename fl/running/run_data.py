@@ -34,6 +34,14 @@ def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
         return checked_data(
             source(settings), system_with_package(settings.run.system, settings.system)
         )
+    return dealt_data_set(settings)
+
+
+def dealt_data_set(settings: Settings) -> tuple[Federation, dict[str, str]]:
+    """Return the usual data of a run: records of a data set, dealt to users and silos.
+
+    Raises `InvalidInput` for data that cannot be read.
+    """
     data = settings.data
     # Private normalisation comes later: it uses the noisy moments that the run releases first.
     private = data.normalisation == "private"

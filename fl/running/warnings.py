@@ -12,8 +12,11 @@ _SEEDED: Final = (
 )
 _PUBLISHED: Final = (
     "The method is run as it was published, which is not sound: there is no guarantee. See: "
-    "privplan explain uldp-fl"
+    "privplan explain {page}"
 )
+_PAGES: Final = {"uldp": "uldp-fl"}
+"""Pages about the published methods, by the table of their family; others are named like it."""
+
 _NO_NOISE: Final = "No noise is added: the model may give away any record. There is no guarantee."
 _LARGE_DELTA: Final = (
     "Delta {delta:g} is not well below 1 / {users:,} users: with that probability the promise may "
@@ -41,7 +44,9 @@ def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
     if settings.run.seed is not None:
         said.append(_SEEDED)
     if prepared.opening.as_published:
-        said.append(_PUBLISHED)
+        table = settings.system.table
+        name = settings.run.system if table is None else table.name
+        said.append(_PUBLISHED.format(page=_PAGES.get(name, name)))
     elif not prepared.promises:
         said.append(_NO_NOISE)
     elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
@@ -54,7 +59,7 @@ def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
     if prepared.cut and settings.privacy.epsilon is not None:
         said.append(
             _CUT.format(
-                epsilon=settings.privacy.epsilon, made=prepared.rounds, asked=settings.run.rounds
+                epsilon=settings.privacy.epsilon, made=prepared.rounds, asked=prepared.asked
             )
         )
     return tuple(said)

@@ -23,7 +23,9 @@ def evaluation_complaint(given: Given) -> Complaint | None:
             'It says why test = "public" is so.',
             'Write test = "public" beside it, or leave it out.',
         )
-    if source is not None and str(data.get("path", "\0")) in source:
+    if source is not None and any(
+        str(data.get(key, "\0")) in source for key in ("path", "columns")
+    ):
         return (
             "names its `path` of [data] in `source` of [evaluation]",
             "The source stands in the log, which may be published, and a path may name somebody.",

@@ -36,7 +36,6 @@ from .schema import (
 
 _PLANNED_WORDS: Final = {
     ("run", "system"): toml_words.PLANNED_SYSTEMS,
-    ("data", "name"): toml_words.PLANNED_DATASETS,
 }
 """Words that are planned."""
 
@@ -161,10 +160,12 @@ def completed(given: Given) -> Settings:
         defaults = dataset_defaults(data["name"], data.get("users"))
     if not system.trains and system.rounds is not None:
         run.setdefault("rounds", system.rounds)
-    for table, key in ((data, "path"), (tables["log"], "sign_key")):
+    for table, key in ((data, "path"), (data, "columns"), (tables["log"], "sign_key")):
         if key in table:
             table[key] = Path(table[key])
     data.setdefault("silos", defaults.silos)
+    if data["name"] == toml_words.RATINGS:  # rows are dealt evenly, and values stay as they are
+        data.update({"allocation": "uniform", "normalisation": "none"})
     privacy = tables["privacy"]
     privacy.setdefault("unit", system.units[0] if system.promises else None)
     privacy.setdefault("observers", system.observers)

@@ -13,6 +13,7 @@ from ..declarations.package_errors import blame_package
 from ..declarations.registry import with_use_for
 from .evaluation_rule import evaluation_complaint
 from .privacy_rules import PRIVACY_RULES
+from .rating_rules import RATING_RULES
 from .rule_facts import MOMENTS_NOISE_KEY, system_of
 from .security_rules import SECURITY_RULES
 
@@ -89,6 +90,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _promises_nothing,
     _trains_nothing,
     _without_effect,
+    *RATING_RULES,
     *SECURITY_RULES,
     *PRIVACY_RULES,
     _device,

@@ -47,7 +47,12 @@ class RunSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
-    """`[data]`: which data set, and how it is dealt to users and silos.  `seed` is public."""
+    """`[data]`: which data set, and how it is dealt to users and silos.  `seed` is public.
+
+    Of ratings: `columns` is the file of a public list of films.  Or `selection` says that the lists
+    of users and films are public, as `selection_source` tells; then each that is left has
+    `fewest_ratings`.  `largest_rating` bounds a rating.  None stands for what is usual.
+    """
 
     name: str
     path: Path | None = None
@@ -57,6 +62,11 @@ class DataSettings:
     labels_per_user: int | None = None
     normalisation: Literal["public", "none", "private"] = "public"
     seed: int = 0
+    selection: Literal["public"] | None = None
+    selection_source: str | None = None
+    columns: Path | None = None
+    fewest_ratings: int | None = None
+    largest_rating: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

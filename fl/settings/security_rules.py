@@ -28,6 +28,8 @@ _AGGREGATIONS_WITH_USE: Final[Mapping[str, tuple[str, ...]]] = {
 def _unused_protocol(given: Given) -> Complaint | None:
     aggregation = aggregation_of(given)
     for key, aggregations in _AGGREGATIONS_WITH_USE.items():
+        if f"security.{key}" in system_of(given).uses:
+            continue
         if key in given.get("security", {}) and aggregation not in aggregations:
             return (
                 f'gives `{key}` in [security], which aggregation = "{aggregation}" has no use for',

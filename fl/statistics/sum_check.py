@@ -13,13 +13,13 @@ that comes before the noise, and is for the sealed sidecar alone.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from ...accountant.arrays import Float32Array, FloatArray, IntArray
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import NoisyGram
-from ...accountant.mechanisms.gram_row_grid import grid_rows
+from ...accountant.mechanisms.gram_row_grid import grid_rows, is_sparse
 from ...accountant.sensitivity.gram import GramBound
 from ..aggregation.clip_check import ITEM
 
@@ -43,7 +43,7 @@ class SumCheck:
 
     def add(
         self,
-        features: Float32Array | FloatArray,
+        features: Any,
         labels: IntArray,
         kept: IntArray,
         total: IntArray,
@@ -51,12 +51,14 @@ class SumCheck:
     ) -> None:
         """Take the rows `kept` of one silo, and the sum (values,) that was made of them.
 
+        `features` are rows (n, p), dense or sparse.
         `units` (kept,) are the users or silos whose they are, from 0; None for records.
         """
         sums = _FloatSums(self._mechanism.gram)
         for first in range(0, len(kept), _ROWS_AT_A_TIME):
             block = kept[first : first + _ROWS_AT_A_TIME]
-            rows = features[block].astype(np.float64)
+            rows = features[block]
+            rows = (rows.toarray() if is_sparse(rows) else rows).astype(np.float64)
             norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
             self._measure(rows, norms)
             sums.add(self._placed(rows, norms), labels[block])
@@ -126,6 +128,8 @@ class _FloatSums:
             self._products[matrix] += part.T @ part
             self._columns[matrix] += np.abs(part).sum(axis=0)
             self._rows[matrix] += len(part)
+        if not self._gram.classes:
+            return
         integers = np.full((len(rows), self._gram.classes), -1.0)  # c e_j - 1
         integers[np.arange(len(rows)), labels] += self._gram.classes
         self._labels += rows.T @ integers

@@ -85,7 +85,17 @@ class Statistics(PrivateSystem):
         require_all_users(setup)
         require_public_normalisation(setup)
         _require_single_release(setup)
-        self.terms = RunTerms(
+        self.terms = self.run_terms(table)
+        self.residuals = Residuals()
+
+    def run_terms(self, table: StatisticsSettings) -> RunTerms:
+        """Return the public facts of the release, of rows with labels.
+
+        Raises `InvalidInput` for labels that are no classes, and as `RunTerms`.
+        """
+        setup = self.setup
+        _require_classes(setup)
+        return RunTerms(
             settings=table,
             unit=setup.privacy.unit,
             relation=setup.privacy.neighbours,
@@ -95,7 +105,6 @@ class Statistics(PrivateSystem):
             silos=setup.silos,
             dropouts=setup.security.dropouts,
         )
-        self.residuals = Residuals()
 
     @property
     def parts(self) -> Mapping[str, Shape]:
@@ -223,6 +232,9 @@ def _require_single_release(setup: Setup) -> None:
             "One release with all of the budget has less noise than several that share it.",
             "Write rounds = 1, or leave it out.",
         )
+
+
+def _require_classes(setup: Setup) -> None:
     if setup.federation.task == "survival":
         raise InvalidInput(
             f"{setup.name} sums rows by classes; the labels of {setup.federation.name} are times.",

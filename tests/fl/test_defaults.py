@@ -10,7 +10,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations import registry
 from privplan.fl.declarations.built_in import built_in
-from privplan.fl.declarations.dataset_defaults import DATASETS_WITH_DEFAULTS
+from privplan.fl.declarations.dataset_defaults import DATASETS_WITH_DEFAULTS, dataset_defaults
 from privplan.fl.declarations.registry import defaults_for
 
 PAPER = ("heart-disease", "tcga-brca", "creditcard", "mnist")
@@ -73,6 +73,7 @@ def test_every_default_makes_a_recipe_and_a_model(dataset: str, system: str) -> 
         "mnist": (784, 10),
         "digits": (64, 10),
         "breast-cancer": (30, 2),
+        "low-rank": (50, 2),
     }[dataset]
     found = defaults_for(dataset, system)
     Recipe(found.local_rate, found.local_epochs, found.batch)
@@ -106,7 +107,13 @@ def test_users_are_counted() -> None:
 def test_names_are_those_of_a_configuration() -> None:
     from privplan.fl.declarations import toml_words
 
-    assert set(DATASETS_WITH_DEFAULTS) == set(toml_words.DATASETS)
+    assert set(DATASETS_WITH_DEFAULTS) == set(toml_words.DATASETS) - {toml_words.RATINGS}
+
+
+def test_ratings_have_nodes_and_rounds_and_no_training() -> None:
+    found = dataset_defaults("ratings", 943)
+    assert (found.users, found.silos, found.rounds, found.model) == (943, 100, 92, "none")
+    assert dataset_defaults("ratings").users == 0  # must be said
 
 
 def test_examples_run() -> None:

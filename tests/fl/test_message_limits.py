@@ -23,6 +23,10 @@ from privplan.accountant.mechanisms import Gate, LaplaceMessages, RoundDescripti
 from privplan.accountant.randomness import Streams
 from privplan.fl.crypto.fixed_point import FixedPoint
 from privplan.fl.crypto.keys import Identity
+from privplan.fl.fedpower.noise_removal.driver import NoiseRemoval
+from privplan.fl.fedpower.noise_removal.limits import round_limits, setup_limits
+from privplan.fl.fedpower.noise_removal.terms import RoundTerms
+from privplan.fl.fedpower.noise_removal.terms import Terms as NoiseTerms
 from privplan.fl.parties.message_bodies import Body, Limits, named, room, scalars
 from privplan.fl.parties.network import SERVER, Message, Network, silo_name
 from privplan.fl.secagg import decentralised
@@ -97,12 +101,16 @@ def peers(count: int = 3) -> tuple[decentralised.Group, dict[str, Identity]]:
     return decentralised.Group(roster, count, grid, length=7), own
 
 
+NOISE: Final = RoundTerms(NoiseTerms(3, 256, weak=True), 40, 1000)
+
+
 TABLES: Final[Mapping[str, Callable[[], Limits]]] = {
     "masked sum": lambda: sum_limits(group_of()),
     "weighting": lambda: weighting_limits(weighting(DRAWN_BY[2])),
     "decentralised sum": lambda: peers()[0].limits,
     "published": lambda: published.limits(3, 3, 256, 9),
     "shuffle": lambda: ShuffleTerms(4, 3, 2, padded_to=5).limits,
+    "noise removal": lambda: {**setup_limits(NOISE.session), **round_limits(NOISE)},
 }
 
 KINDS: Final = [(name, kind) for name, table in TABLES.items() for kind in table()]
@@ -274,6 +282,13 @@ def shuffled(meddler: Meddler) -> None:
     own.round(1, ticket, np.zeros((4, 2), int), places=places, mechanism=mechanism)
 
 
+def noise_removed(meddler: Meddler) -> None:
+    network = Network([SERVER, *map(silo_name, range(3))], meddling=meddler)
+    posts = {name: network.post(name) for name in network.names}
+    session = NoiseRemoval(posts, 3, key_bits=256, weak=True)
+    session.removed(1, [lambda: np.ones(40, np.int64)] * 3, largest=1000)
+
+
 def of(table: str) -> list[type[Body]]:
     return [kind for name, kind in KINDS if name == table]
 
@@ -311,6 +326,14 @@ def test_a_shuffled_round_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
+@pytest.mark.parametrize("kind", of("noise removal"))
+def test_noise_removal_ends(kind: type[Body]) -> None:
+    meddler = Meddler(kind)
+    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
+        noise_removed(meddler)
+    assert meddler.done
+
+
 @pytest.mark.parametrize("kind", of("published"))
 def test_weighting_as_published_ends(kind: type[Body], monkeypatch: pytest.MonkeyPatch) -> None:
     meddler = Meddler(kind)
@@ -326,6 +349,7 @@ def test_limits_are_near_to_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> Non
         *((partial(weighted, drawn_by=one), weighting_limits(weighting(one))) for one in DRAWN_BY),
         (among_peers, TABLES["decentralised sum"]()),
         (shuffled, TABLES["shuffle"]()),
+        (noise_removed, TABLES["noise removal"]()),
         (partial(as_published, monkeypatch=monkeypatch), TABLES["published"]()),
     ]
     seen = set()

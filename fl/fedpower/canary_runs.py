@@ -1,0 +1,283 @@
+"""The runs of a rehearsal of power iterations: which units lie where, and what is seen of them.
+
+Every run has a gate, an odometer and noise of its own; `canaries` says what is looked for.
+
+Beside the canaries there may be rows that keep the iterate: so many along every column of the first
+one that noise of norm sigma sqrt(d) hardly turns it away.  The observer knows them, and takes what
+they add off the product, as integers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.errors import Unsupported
+from ...accountant.mechanisms import NoisyProduct
+from ...accountant.mechanisms.product_rows import ProductRows, basis_steps
+from ..canaries import (
+    CANARY_NORM_IN_CLIPS,
+    OBSERVER_SILO,
+    Coins,
+    RecordingAggregator,
+    RehearsalRequest,
+    require_observer,
+    rounds_to_simulate,
+    simulate_rounds,
+)
+from ..data.federation import Federation
+from ..frame.system import build
+from ..observers.names import SERVER, SILO
+from ..training.local_training import NoTraining
+from .canary_pairs import CanaryPairs, canary_pairs, directions_each
+from .power import PowerIteration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...accountant.sensitivity.product import ProductBound
+    from ..frame.model import Parameters
+
+ROWS_IN_CAPS: Final = 2
+"""How many rows a silo has, in caps: a missing cap shows twofold."""
+
+KEEPING_TIMES: Final = 16
+"""How many times as large as the noise is what keeps the iterate; 1 / 512 of a shift is lost."""
+
+MAX_KEPT_NUMBERS: Final = 2_000_000
+"""Most numbers in the rows that keep an iterate."""
+
+_ATTAINED: Final = 0.99
+"""A share of the bound from which a run counts as attaining it."""
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryRuns:
+    """The runs of a request whose coins were flipped, on data with so many columns (d).
+
+    `rng` draws public directions; with `kept` other rows keep the iterate of several rounds, where
+    units are records and so many rows are not too many.  Raises as `fl.fedpower.canaries.simulate`.
+    """
+
+    request: RehearsalRequest
+    columns: int
+    coins: Coins
+    rng: np.random.Generator
+    kept: bool = False
+
+    @cached_property
+    def system(self) -> PowerIteration:
+        """The system without a record: plan, opening and mechanism are those of every run."""
+        nobody = np.zeros(0, np.int64)
+        system = self._built(self._federation(np.zeros((0, self.columns)), nobody, nobody))
+        require_observer(system.plan(), self.request.observer)
+        return system
+
+    @cached_property
+    def mechanism(self) -> NoisyProduct:
+        """The noise of every product."""
+        return self.system.mechanism(self.system.promise.noise_multiplier)
+
+    @property
+    def bound(self) -> ProductBound:
+        """What bounds a unit."""
+        return self.mechanism.product
+
+    @property
+    def replaced(self) -> bool:
+        """Whether a unit that is out has other rows, and not none."""
+        return self.request.settings.privacy.neighbours == "replace-one"
+
+    @property
+    def apart(self) -> bool:
+        """Whether the observer sees the product of each silo by itself."""
+        security = self.request.settings.security
+        return self.request.observer == SERVER and security.aggregation == "plain"
+
+    @cached_property
+    def holders(self) -> IntArray:
+        """The silos in which units lie: there in every round, and not the observer's."""
+        first = OBSERVER_SILO + 1 if self.request.observer == SILO else 0
+        return np.arange(first, self.request.silos - self.request.settings.security.dropouts)
+
+    @cached_property
+    def places(self) -> IntArray:
+        """The silo of each unit: (m,)."""
+        units = np.arange(self.request.canaries) % self.room
+        return np.asarray(self.holders[units % len(self.holders)])
+
+    @property
+    def groups(self) -> IntArray | None:
+        """The silo of each unit, where its noise is that of the silo alone."""
+        return self.places if self.apart else None
+
+    @cached_property
+    def noise(self) -> float:
+        """The deviation of the noise in what the observer sees, in units of one row's bound."""
+        arriving = self.request.silos - self.request.settings.security.dropouts
+        shares = 1 if self.apart else arriving - (self.request.observer == SILO)
+        bound = self.bound
+        return self.mechanism.share_std * math.sqrt(shares) * bound.divisor / bound.row_norm**2
+
+    @cached_property
+    def room(self) -> int:
+        """How many units lie in one run, at most."""
+        room = self.bound.rank // directions_each(self.bound, replaced=self.replaced)
+        if self.bound.unit == "silo":
+            room = min(room, len(self.holders))
+        if room < 1:
+            raise Unsupported(
+                f"A product with {self.bound.rank} columns has no room for a canary.",
+                "A unit that is replaced moves it along two directions.",
+                "Judge the noise by the tier residual.",
+            )
+        return room
+
+    @cached_property
+    def known(self) -> FloatArray:
+        """The rows that keep the iterate, (n, d), in raw units; they lie in the first holder."""
+        bound = self.bound
+        times = math.ceil(KEEPING_TIMES * self.noise * math.sqrt(bound.dimension))
+        fits = (
+            times * bound.rank * bound.dimension <= MAX_KEPT_NUMBERS
+            and 2 * times * bound.rank <= self.system.terms.most_rows
+        )
+        rows = np.repeat(self._first_basis().T, times, axis=0) * bound.row_norm
+        rows = (
+            rows if self.kept and self._rounds > 1 and bound.unit == "record" and fits else rows[:0]
+        )
+        return rows.astype(np.float32).astype(np.float64)
+
+    @cached_property
+    def _known_rows(self) -> ProductRows:
+        return ProductRows(self.mechanism, self.known)
+
+    @cached_property
+    def _rounds(self) -> int:
+        return rounds_to_simulate(self.system.plan(), self.request.rounds)
+
+    @cached_property
+    def shift(self) -> float:
+        """How far a unit moves what is seen: from 0, or from the middle where it is replaced."""
+        start = self._first_basis()
+        _, moved = self._pairs(1, start).seen(np.zeros_like(start), start)
+        return float(moved[0]) / self.noise / (2.0 if self.replaced else 1.0)
+
+    def seen(self) -> tuple[FloatArray, FloatArray]:
+        """Make all runs; return what each round shows of each unit, and how far it moved that.
+
+        Both are (rounds, m); the second is a share of the shift.
+        """
+        units = self.request.canaries
+        seen, moved = np.empty((self._rounds, units)), np.empty((self._rounds, units))
+        for number, first in enumerate(range(0, units, self.room)):
+            here = np.arange(first, min(first + self.room, units))
+            seen[:, here], moved[:, here] = self._run(number, here)
+        return seen, moved
+
+    def notes(self, moved: FloatArray) -> tuple[str, ...]:
+        """Return what a reader must know of the rehearsal."""
+        notes = [f"{self.room} units at most in each of many runs"]
+        share = float(np.sqrt(np.square(moved).mean()))
+        if share < _ATTAINED:
+            notes.append(f"a unit moves what is seen by {share:.2f} of the bound that is claimed")
+        return tuple(notes)
+
+    def _run(self, number: int, units: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Make a run with some of the units in it: what is seen of them, and how far it moved."""
+        start = self._first_basis()
+        pairs = self._pairs(len(units), start)
+        system = self._built(self._with_canaries(units, pairs), number)
+        recorder = system.aggregator = RecordingAggregator(
+            system.aggregator, missing=range(int(self.holders[-1]) + 1, self.request.silos)
+        )
+        seen, moved = np.empty((self._rounds, len(units))), np.empty((self._rounds, len(units)))
+
+        def each(done: int, before: Parameters, after: Parameters) -> None:
+            del after
+            basis = before.reshape(start.shape)
+            towards, lengths = np.empty(len(units)), np.empty(len(units))
+            for whose, steps in self._shown(recorder, units, basis):
+                shown = self.mechanism.units(steps) * self.bound.divisor / self.bound.row_norm**2
+                along, lengths = pairs.seen(shown.reshape(start.shape), basis)
+                towards[whose] = along[whose]
+            seen[done - 1] = (towards - pairs.middle(basis)) / self.noise
+            moved[done - 1] = lengths / self.noise / (2.0 if self.replaced else 1.0) / self.shift
+
+        simulate_rounds(system, self.request.streams(number), rounds=self._rounds, each=each)
+        return seen, moved
+
+    def _shown(
+        self, recorder: RecordingAggregator, units: IntArray, basis: FloatArray
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield which of the units are looked for in which integers that reach the observer."""
+        assert recorder.sum is not None
+        public = basis_steps(basis, self.mechanism.grid_bits.basis_bits)
+        known = self._known_rows.total(public)
+        if self.apart:
+            for silo in self.holders.tolist():
+                taken = known if silo == self.holders[0] else 0
+                yield np.flatnonzero(self.places[units] == silo), recorder.sent[silo] - taken
+            return
+        own = recorder.sent[OBSERVER_SILO] if self.request.observer == SILO else 0
+        # Modulo 2^64, as the sum is.
+        yield np.arange(len(units)), recorder.sum.total - own - known
+
+    def _first_basis(self) -> FloatArray:
+        return self.system.initial().reshape(self.bound.dimension, self.bound.rank)
+
+    def _pairs(self, count: int, start: FloatArray) -> CanaryPairs:
+        """Return the canaries of a run, along public directions in the span of the first iterate.
+
+        They are drawn at random, or for entries are axes, which lie in it where it is everything.
+        """
+        rank = self.bound.rank
+        if self.bound.unit == "entry":
+            span = np.eye(self.bound.dimension)[:, self.rng.permutation(self.bound.dimension)]
+        else:
+            span = start @ np.linalg.qr(self.rng.normal(size=(rank, rank))).Q
+        return canary_pairs(self.bound, span, count, replaced=self.replaced)
+
+    def _with_canaries(self, units: IntArray, pairs: CanaryPairs) -> Federation:
+        """Return the federation of a run: the rows of its canaries, in their silos."""
+        into = self.coins.into[units]
+        out = np.zeros_like(pairs.into) if pairs.out is None else pairs.out
+        # Between the two rows of an entry there would be more than its range, were they longer.
+        long = self.bound.row_norm * (CANARY_NORM_IN_CLIPS if self.bound.unit != "entry" else 1.0)
+        rows = long * np.where(into[:, None], pairs.into, out)
+        there = np.flatnonzero(into | self.replaced)
+        times = ROWS_IN_CAPS * pairs.repeats if self.bound.unit == "silo" else 1
+        there = np.repeat(there, times)
+        others = np.zeros(len(self.known), np.int64)
+        return self._federation(
+            np.concatenate((rows[there], self.known)),
+            np.concatenate((self.places[units][there], others + self.holders[0])),
+            np.concatenate((there, others)),
+        )
+
+    def _federation(self, rows: FloatArray, silo: IntArray, user: IntArray) -> Federation:
+        return Federation(
+            name=self.request.settings.data.name,
+            task="binary",
+            classes=2,
+            users=max(self.request.settings.data.users, self.columns),
+            silos=self.request.silos,
+            features=rows.astype(np.float32),
+            labels=np.zeros(len(rows), np.int64),
+            user=user.astype(np.int64),
+            silo=silo.astype(np.int64),
+            test_features=np.zeros((1, self.columns), np.float32),
+            test_labels=np.zeros(1, np.int64),
+            absent_users=True,
+            empty_silos=True,
+        )
+
+    def _built(self, federation: Federation, run: int = 0) -> PowerIteration:
+        request = self.request
+        made = build(request.settings, federation, NoTraining(), request.streams(run))
+        return cast("PowerIteration", made)

@@ -1,0 +1,78 @@
+"""The directions that a finished run has found, from what it released: free post-processing."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+
+from ...accountant import validate
+from ...accountant.arrays import FloatArray
+from ...accountant.errors import InvalidInput
+from .settings import FedPowerSettings
+
+DesignName = Literal["one-shot", "power"]
+
+_DESIGNS: Final = ("one-shot", "power")
+
+
+def design_of(table: FedPowerSettings, values: int, dimension: int) -> DesignName:
+    """Return which design released so many numbers of data with so many columns.
+
+    An iterate has d r numbers, and a Gram matrix d (d + 1) / 2; where both are one number
+    (r = (d + 1) / 2) the table's `design` decides, and `auto` means `one-shot` there, as a run that
+    has as few columns chooses it.  Raises `InvalidInput` for any other number.
+    """
+    gram, iterate = dimension * (dimension + 1) // 2, dimension * table.columns
+    if values == gram == iterate:
+        return "power" if table.design == "power" else "one-shot"
+    if values in (gram, iterate):
+        return "one-shot" if values == gram else "power"
+    raise InvalidInput(
+        f"A release has {values:,} numbers; of {dimension:,} columns it has {gram:,} or "
+        f"{iterate:,}.",
+        "A Gram matrix or an iterate was expected.",
+        "Give what the run released, and the table that it was released by.",
+    )
+
+
+def directions(
+    table: FedPowerSettings, design: str, released: FloatArray, dimension: int
+) -> FloatArray:
+    """Return the directions that were found: (d, k), orthonormal columns, the strongest first.
+
+    - `design`: `one-shot` for a Gram matrix, whose eigenvectors of the largest eigenvalues they
+      are; `power` for an iterate (d, r), whose first k columns span them.
+    - `released`: the model of the run, (values,); `dimension`: d.
+
+    In each column the largest entry is positive.  Raises `InvalidInput` for another number of
+    values, and for what is not finite.
+    """
+    validate.choice(_DESIGNS, design=design)
+    gram = design == "one-shot"
+    values = dimension * (dimension + 1) // 2 if gram else dimension * table.columns
+    if released.shape != (values,) or not np.isfinite(released).all():
+        raise InvalidInput(
+            f"`released` must be {values:,} finite numbers.",
+            "A release of this design has so many.",
+            "Give the model that the run released.",
+        )
+    if gram:
+        found = _eigenvectors(released, dimension, table.rank)
+    else:
+        found = np.linalg.qr(released.reshape(dimension, table.columns))[0][:, : table.rank]
+    largest = np.abs(found).argmax(axis=0)
+    signs = np.where(found[largest, np.arange(table.rank)] < 0.0, -1.0, 1.0)
+    return np.asarray(found * signs)
+
+
+def _eigenvectors(triangle: FloatArray, dimension: int, count: int) -> FloatArray:
+    """Return the eigenvectors (d, k) of the largest eigenvalues of a matrix by its triangle."""
+    from scipy.linalg import eigh
+
+    matrix = np.zeros((dimension, dimension))
+    matrix[np.triu_indices(dimension)] = triangle
+    # Of a symmetric matrix only the upper triangle is read.
+    span = (dimension - count, dimension - 1)
+    _, vectors = eigh(matrix, lower=False, subset_by_index=span, overwrite_a=True)
+    return np.asarray(vectors[:, ::-1])

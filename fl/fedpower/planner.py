@@ -1,0 +1,107 @@
+"""The system `fedpower`: one Gram release or a power iteration, chosen by public facts alone.
+
+    d (d + 1) / 2 numbers are few enough   ->   one-shot
+    too many, or the unit is an entry      ->   power, of as many rounds as are guessed to be best
+
+One release with all of the budget beat every plan of several rounds that was tried; what speaks
+against it is that every number of it has noise drawn in every silo.  A power iteration shares the
+budget, so more rounds are not better: the number is chosen by its predicted error
+(`predicted_error`), where the noise is found for a target.  Where the noise is given, a round more
+costs no noise, and the configured number is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...accountant import events as ev
+from ...accountant.calibrate import calibrate
+from ...accountant.neighbours import as_neighbours
+from ...accountant.sensitivity.product import sensitivity
+from ...accountant.sensitivity.release import sensitivity_multiplier
+from ..frame.setup import Setup, setup
+from . import rows as data_rows
+from .chosen_design import ONE_SHOT, chosen_design
+from .one_shot import OneShot
+from .power import PowerIteration, terms_of
+from .predicted_error import PublicFacts, chosen_rounds
+from .run_terms import RunTerms
+from .settings import FedPowerSettings
+from .views import product_views
+
+if TYPE_CHECKING:
+    from ...accountant.randomness import Streams
+    from ..data.federation import Federation
+    from ..settings.schema import Settings
+    from ..training.local_training import LocalTraining
+
+
+def planned_rounds(setup: Setup, terms: RunTerms) -> int:
+    """Return how many rounds of a power iteration are planned, at most `setup.rounds`.
+
+    Rows are counted by `most_rows` or the cap of silos where these are given, and by users
+    otherwise; all are public.  A claim before an observer who sees no noise is refused later.
+    """
+    privacy = setup.privacy
+    if privacy.noise_multiplier is not None or privacy.epsilon is None:
+        return setup.rounds
+    seen = product_views(
+        1.0,
+        silos=setup.silos,
+        aggregation=setup.aggregation,
+        dropouts=setup.security.dropouts,
+        coalitions=setup.coalitions,
+        colluders=setup.security.colluders,
+    ).get(privacy.observer)
+    if not isinstance(seen, ev.Gaussian):
+        return setup.rounds
+    neighbours = as_neighbours(privacy.neighbours)
+    found = calibrate(
+        ev.Gaussian, epsilon=privacy.epsilon, delta=privacy.delta, neighbours=neighbours
+    )
+    # T rounds with multipliers sqrt(T) m are together one with m, exactly.
+    multiplier = found.value / seen.noise_multiplier
+    moved = sensitivity(terms.product, neighbours).l2 / sensitivity_multiplier(neighbours)
+    table = terms.settings
+    unit_square = table.row_norm**2 / table.divisor
+    facts = PublicFacts(
+        dimension=terms.dimension,
+        rank=table.rank,
+        columns=table.columns,
+        rows=_rows(setup, terms),
+        signal=table.signal,
+        single_round_std=float(multiplier * moved / unit_square),
+    )
+    return chosen_rounds(facts, setup.rounds)
+
+
+def _rows(setup: Setup, terms: RunTerms) -> int:
+    if terms.settings.most_rows is None and terms.unit != "silo":
+        return setup.users
+    return terms.most_rows
+
+
+def planner(
+    settings: Settings,
+    federation: Federation,
+    local: LocalTraining,
+    streams: Streams,  # noqa: ARG001
+) -> OneShot | PowerIteration:
+    """Return the system `fedpower`, with the design that suits."""
+    parts = setup(settings, federation, local, whole_ring=True)
+    table = settings.of(FedPowerSettings)
+    design = chosen_design(
+        table, unit=parts.privacy.unit, dimension=data_rows.dimension(federation)
+    )
+    made: OneShot | PowerIteration
+    if design.name == ONE_SHOT:
+        made = OneShot(replace(parts, rounds=1), table)
+    else:
+        rounds = planned_rounds(parts, terms_of(parts, table))
+        if rounds < parts.rounds:
+            reason = f"{design.reason}; {rounds:,} of at most {parts.rounds:,} rounds, by a guess"
+            design = replace(design, reason=f"{reason} that uses no data")
+        made = PowerIteration(replace(parts, rounds=rounds), table, settings.data.seed)
+    made.design = design
+    return made

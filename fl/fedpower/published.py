@@ -1,0 +1,125 @@
+"""What FedPower's three algorithms have in common: the width of their noise, and what is promised.
+
+With `as_published` noise has the paper's width, for one element of M = A^T A / s, and a run logs
+the paper's epsilon as a claim and states `no-guarantee` in every round.  Without, the same
+algorithm has noise for a row, a silo or an entry, and states what that proves; then nodes multiply
+once in a round, as steps by themselves would depend on private data.
+
+Source: Liu, Pejo and Tang 2023, *Privacy-Preserving Federated Singular Value Decomposition*,
+Applied Sciences, Algorithms 1 to 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from ...accountant import events as ev
+from ...accountant.mechanisms import NoisyProduct
+from ...accountant.mechanisms.product_rows import basis_steps
+from ..frame.model import Parameters
+from ..frame.opening import OpeningStatement
+from ..frame.promise import Promise, unproven
+from . import published_noise
+from .alignment import reference_node
+from .local_steps import aligned_steps, exact_steps, require_full_rank
+from .power import NodeProducts, PowerIteration
+
+if TYPE_CHECKING:
+    from ..frame.setup import Setup
+    from .settings import FedPowerSettings
+
+PUBLISHED_EVENT: Final = ev.NoGuarantee(
+    "FedPower as published: its noise is made for one element of A^T A, which protects no row"
+)
+
+
+class PublishedIteration(PowerIteration):
+    """A power iteration with the noise of one of the published algorithms; see the module."""
+
+    algorithm: ClassVar[published_noise.Algorithm]
+
+    def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
+        super().__init__(setup, table, seed)
+        if self.steps > 1 and self.aligns:
+            kept = math.inf if self.terms.kept is None else self.terms.kept
+            counts = [min(rows.shape[0], kept) for rows in self.raw_rows]
+            require_full_rank([int(count) for count in counts], table.columns)
+
+    aligns: ClassVar[bool] = True
+    """Whether nodes make exact steps by themselves, and are aligned after them."""
+
+    @property
+    def as_published(self) -> bool:
+        """Whether noise has the published width."""
+        return self.terms.settings.as_published
+
+    @property
+    def steps(self) -> int:
+        """p, how many products a node makes in a round."""
+        return self.terms.settings.synchronise_every
+
+    def mechanism(self, noise_multiplier: float) -> NoisyProduct:
+        """Return the noise of one product, in a share for each node."""
+        return published_noise.mechanism_of(self.algorithm, self.terms, noise_multiplier)
+
+    def sound_views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one product for each observer, with noise for a unit."""
+        return super().views(noise_multiplier)
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one round for each observer; as published, none has a guarantee."""
+        views = self.sound_views(noise_multiplier)
+        return dict.fromkeys(views, PUBLISHED_EVENT) if self.as_published else views
+
+    @cached_property
+    def promise(self) -> Promise:
+        """The promise of the run; as published, it proves nothing and claims the paper's number."""
+        if not self.as_published:
+            return super().promise
+        privacy, rounds = self.setup.privacy, self.setup.rounds
+
+        def claim(noise: float) -> float:
+            products = rounds * self.steps
+            return published_noise.published_claim(self.algorithm, noise, products, privacy.delta)
+
+        return unproven(self.views, privacy, rounds, PUBLISHED_EVENT, claim, self.phase)
+
+    def opening(self) -> OpeningStatement:
+        """Return what the first line of the log states; a run as published is marked."""
+        return replace(super().opening(), as_published=self.as_published)
+
+    @cached_property
+    def raw_rows(self) -> list[Any]:
+        """The rows of each node, (n, d); with `divide_by_rows`, over the root of their number.
+
+        A node of s_i rows that count divides its product by max(s_i, s) in place of s, the public
+        `divisor`: its rows are multiplied by the root of s / max(s_i, s), at most 1, before they
+        are clipped.
+        """
+        rows = super().raw_rows
+        if not self.terms.settings.divide_by_rows:
+            return rows
+        return [table * self._shrinking(table.shape[0]) for table in rows]
+
+    def _shrinking(self, count: int) -> float:
+        counted = count if self.terms.kept is None else min(count, self.terms.kept)
+        divisor = self.terms.settings.divisor
+        return math.sqrt(divisor / max(counted, divisor))
+
+    def products(
+        self, number: int, mechanism: NoisyProduct, parameters: Parameters
+    ) -> NodeProducts:
+        """Return what each node multiplies: once, or after steps by itself, and then aligned.
+
+        With one product in a round all nodes multiply by one Z, which nothing is turned against.
+        """
+        if self.steps == 1:
+            return super().products(number, mechanism, parameters)
+        public = parameters.reshape(self.terms.parts["iterate"])
+        basis = basis_steps(public, mechanism.grid_bits.basis_bits)
+        products = exact_steps(mechanism, self.nodes, basis, self.steps)
+        return aligned_steps(mechanism, products, reference_node(number, self.setup.silos))

@@ -1,0 +1,87 @@
+"""How wide the noise of FedPower's published algorithms is, and which epsilon is claimed for it.
+
+    sigma = noise_multiplier x sqrt(r) rho eta      as published: Theorem 1 bounds one element of M
+
+| algorithm | sigma is of | a noise multiplier, where not as published, is of |
+|---|---|---|
+| 1, `fedpower-original` | each node's noise | the sum of all nodes' noise |
+| 2, `fedpower-utility` | each node's noise | one node's noise: the one that stays |
+| 3, `fedpower-private` | the sum of all nodes' noise | the sum of all nodes' noise |
+
+Source: Liu, Pejo and Tang 2023, *Privacy-Preserving Federated Singular Value Decomposition*,
+Applied Sciences, Algorithms 1 to 3, Theorems 1 and 2.  Its bound protects no unit of data
+(`accountant.sensitivity.fedpower`), so noise of that width proves nothing.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from ...accountant import validate
+from ...accountant.claims.fedpower import published_epsilon
+from ...accountant.mechanisms import NoisyProduct
+from ...accountant.mechanisms.product_grid import product_grid
+from ...accountant.sensitivity.fedpower import element_as_published
+from ...accountant.sensitivity.release import root_up, up
+from .run_terms import RunTerms
+
+Algorithm: TypeAlias = Literal["original", "utility", "private"]
+
+ORIGINAL: Final = "original"
+UTILITY: Final = "utility"
+PRIVATE: Final = "private"
+"""Algorithms 1, 2 and 3."""
+
+
+def mechanism_of(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:
+    """Return the noise of one product of an algorithm, in a share for each node; see the module.
+
+    Raises as `NoisyProduct` and `product_grid` do.
+    """
+    if terms.settings.as_published:
+        return _as_published(algorithm, terms, noise_multiplier)
+    if algorithm != UTILITY:
+        return terms.mechanism(noise_multiplier)
+    given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
+    # One share alone has the multiplier that is given, rounded up.
+    return terms.mechanism(root_up(given**2 * terms.silos))
+
+
+def published_claim(
+    algorithm: Algorithm, noise_multiplier: float, products: int, delta: float
+) -> float:
+    """Return the epsilon that the paper claims for so many products, at `delta` in all.
+
+    T eps_1 at T delta_1, with Theorem 2's eps_1 of one product at delta_1; for Algorithm 1, whose
+    nodes and whose server add noise, twice both.  Range: `noise_multiplier` and `products` above 0,
+    `delta` in (0, 1).  Source: Liu, Pejo and Tang 2023, Theorem 2 and Algorithm 1.
+
+    >>> round(published_claim("private", 5.0, 1, 1e-5), 3)
+    0.969
+    """
+    parts = validate.count(products=products) * (2 if algorithm == ORIGINAL else 1)
+    return parts * published_epsilon(noise_multiplier, 1.0, delta / parts)
+
+
+def published_deviation(terms: RunTerms, noise_multiplier: float) -> float:
+    """Return sigma as published, rounded up: `noise_multiplier` times the bound of Theorem 1."""
+    table = terms.settings
+    bound = element_as_published(table.columns, table.largest_element, table.entry_clip)
+    return up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * Fraction(bound))
+
+
+def _as_published(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:
+    sigma = Fraction(published_deviation(terms, noise_multiplier))
+    promised = terms.silos - terms.dropouts
+    std = float(sigma) if algorithm == PRIVATE else root_up(sigma**2 * promised)
+    share_std = root_up(Fraction(std) ** 2 / promised)
+    return NoisyProduct(
+        product=terms.product,
+        std=std,
+        grid_bits=product_grid(
+            terms.product, most_rows=terms.most_rows, share_std=share_std, shares=terms.silos
+        ),
+        shares=terms.silos,
+        tolerated_dropouts=terms.dropouts,
+    )

@@ -1,0 +1,96 @@
+"""Rows of a federation, node by node: the matrix itself, whoever holds which part of it."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from privplan.accountant.errors import InvalidInput
+from privplan.fl.data.federation import Federation
+from privplan.fl.fedpower import rows
+
+from .matrices import rated, recorded
+
+CELLS = [(0, 1, 5.0), (0, 3, 1.0), (1, 0, 2.5), (3, 3, 4.0), (4, 2, 0.5)]
+DENSE = np.array([[0, 5, 0, 1], [2.5, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 4], [0, 0, 0.5, 0]])
+
+
+def dense(found: rows.Rows) -> np.ndarray:
+    return found if isinstance(found, np.ndarray) else found.toarray()
+
+
+def test_nodes_hold_the_rows_of_their_users_sparse() -> None:
+    made = rated(CELLS, users=5, silos=2, columns=4)
+    assert rows.dimension(made) == 4
+    assert rows.row_counts(made).tolist() == [3, 2]
+    parts = [rows.node_rows(made, silo) for silo in range(2)]
+    assert all(isinstance(part, csr_array) and part.dtype == np.float64 for part in parts)
+    assert (np.concatenate([dense(part) for part in parts]) == DENSE).all()
+    assert (dense(rows.all_rows(made)) == DENSE).all()
+
+
+def test_the_order_of_ratings_changes_no_row() -> None:
+    one = rated(CELLS, users=5, silos=2, columns=4)
+    other = rated(CELLS[::-1], users=5, silos=2, columns=4)
+    assert (dense(rows.all_rows(one)) == dense(rows.all_rows(other))).all()
+
+
+@pytest.mark.parametrize("user", range(5))
+def test_a_user_who_is_absent_leaves_a_row_of_zeros_and_moves_nobody(user: int) -> None:
+    made = rated(CELLS, users=5, silos=2, columns=4)
+    neighbour = made.without(user)
+    assert rows.row_counts(neighbour).tolist() == rows.row_counts(made).tolist()
+    expected = DENSE.copy()
+    expected[user] = 0.0
+    assert (dense(rows.all_rows(neighbour)) == expected).all()
+    assert (dense(rows.all_rows(made)) == DENSE).all()  # what was kept is of its own federation
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+def test_records_are_dense_rows_in_the_order_of_the_federation(shape: tuple[int, ...]) -> None:
+    made = recorded(shape=shape)
+    flat = made.features.reshape(12, -1).astype(np.float64)
+    assert rows.dimension(made) == flat.shape[1]
+    assert rows.row_counts(made).tolist() == [4, 4, 4]
+    for silo in range(3):
+        found = rows.node_rows(made, silo)
+        assert isinstance(found, np.ndarray)
+        assert not found.flags.writeable
+        assert (found == flat[made.silo == silo]).all()
+
+
+@pytest.mark.parametrize("kind", ["ratings", "records"])
+def test_a_part_of_a_nodes_rows(kind: str) -> None:
+    ratings = kind == "ratings"
+    made: Federation = rated(CELLS, users=5, silos=2, columns=4) if ratings else recorded()
+    whole = dense(rows.node_rows(made, 0))
+    for start, stop in ((0, 2), (1, 3), (2, 2), (0, 3)):
+        assert (dense(rows.node_rows(made, 0, start, stop)) == whole[start:stop]).all()
+    assert (dense(rows.node_rows(made, 0, 1)) == whole[1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("silo", "start", "stop"), [(2, 0, 1), (-1, 0, 1), (0, 2, 1), (0, 0, 4), (0, -1, 1), (0, 4, 4)]
+)
+def test_rows_that_there_are_not_are_refused(silo: int, start: int, stop: int) -> None:
+    with pytest.raises(InvalidInput):
+        rows.node_rows(rated(CELLS, users=5, silos=2, columns=4), silo, start, stop)
+
+
+def test_norms_are_those_of_the_dense_rows() -> None:
+    made = rated(CELLS, users=5, silos=2, columns=4)
+    assert rows.row_norms(rows.all_rows(made)) == pytest.approx(np.linalg.norm(DENSE, axis=1))
+    other = rows.all_rows(recorded())
+    assert rows.row_norms(other) == pytest.approx(np.linalg.norm(dense(other), axis=1))
+
+
+def test_rows_are_gathered_once_and_let_go_with_the_federation() -> None:
+    made = rated(CELLS, users=5, silos=2, columns=4)
+    assert rows.all_rows(made) is rows.all_rows(made)
+    kept = len(rows._GATHERED)
+    del made
+    gc.collect()
+    assert len(rows._GATHERED) < kept
