@@ -24,7 +24,7 @@ from fedpower_systems import Rows, dealt, iterates, leading, settings, system_of
 from verdicts import progress
 
 from privplan.accountant.sensitivity.fedpower import element_as_published
-from privplan.fl.fedpower.iterate import next_iterate
+from privplan.fl.fedpower.iterate import first_basis, next_iterate
 from privplan.fl.fedpower.metrics import (
     frobenius_as_published,
     largest_angle,
@@ -133,6 +133,25 @@ def equal_noise(rows: Rows, compared: list[dict[str, Any]]) -> list[dict[str, An
     return found
 
 
+def rounds_by_start(rows: Rows, target: float, starts: int = 20) -> list[int | None]:
+    """Return in which round Algorithm 2 or 3 reaches a distance at the least sigma, by its start.
+
+    A sketch: one product of all rows, with noise added to it.
+    """
+    parts = np.array_split(rows, NODES)
+    scaled = np.vstack([part / np.sqrt(len(part)) for part in parts])
+    exact, found = leading(rows, RANK), []
+    for seed in range(starts):
+        random = np.random.default_rng(seed)
+        now, curve = first_basis(rows.shape[1], RANK, seed), []
+        for _ in range(ROUNDS):
+            noise = SIGMAS[0] * random.normal(size=now.shape)
+            now = next_iterate(scaled.T @ (scaled @ now) + noise).basis
+            curve.append(projector_distance(now, exact))
+        found.append(first_at_most(curve, target))
+    return found
+
+
 def figure_4(rows: Rows) -> list[dict[str, Any]]:
     """Vary eta and sigma in Algorithm 3, over 60 rounds."""
     return [
@@ -204,6 +223,7 @@ def headlines(rows: Rows) -> dict[str, Any]:
         "setting": asdict(Setting(1, SIGMAS[0])),
         "comparison": compared,
         "equal_noise": equal_noise(rows, compared),
+        "rounds_by_start": rounds_by_start(rows, compared[0]["distance"][1]),
         "figure_4": figure_4(rows),
         "convergence": convergence(),
         "metrics_without_noise": metrics(rows),
