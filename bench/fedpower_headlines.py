@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from fedpower_accuracy import rows_of
 from fedpower_systems import Rows, dealt, iterates, leading, settings, system_of
+from verdicts import progress
 
 from privplan.accountant.sensitivity.fedpower import element_as_published
-from privplan.fl.fedpower.iterate import next_iterate
+from privplan.fl.fedpower.iterate import first_basis, next_iterate
 from privplan.fl.fedpower.metrics import (
     frobenius_as_published,
     largest_angle,
@@ -52,14 +53,14 @@ class Setting:
 
 def distances(setting: Setting, rows: Rows, exact: Rows, seed: int) -> list[float]:
     """Return the projector distance to the exact directions after each round."""
-    federation = dealt(rows, NODES)
-    bound = element_as_published(RANK, LARGEST_ELEMENT, setting.entry_clip)
+    federation, rank = dealt(rows, NODES), exact.shape[1]
+    bound = element_as_published(rank, LARGEST_ELEMENT, setting.entry_clip)
     chosen = settings(
         ALGORITHMS[setting.algorithm],
         federation,
         privacy={"noise_multiplier": setting.sigma / bound},
         fedpower={
-            "rank": RANK,
+            "rank": rank,
             "row_norm": ROW_NORM,
             "most_rows": 10 * len(rows),
             "divide_by_rows": True,
@@ -70,15 +71,17 @@ def distances(setting: Setting, rows: Rows, exact: Rows, seed: int) -> list[floa
         rounds=setting.rounds,
     )
     system = system_of(chosen, federation, seed)
-    shape = (rows.shape[1], RANK)
+    shape = (rows.shape[1], rank)
     return [projector_distance(orthonormal(z), exact) for z in iterates(system, shape, seed)]
 
 
-def mean_distances(setting: Setting, rows: Rows, draws: int = DRAWS) -> list[float]:
+def mean_distances(
+    setting: Setting, rows: Rows, draws: int = DRAWS, rank: int = RANK
+) -> list[float]:
     """Return the mean distance after each round, over the draws."""
-    exact = leading(rows, RANK)
+    exact = leading(rows, rank)
     every = [distances(setting, rows, exact, seed) for seed in range(draws)]
-    print(f"{setting}: {np.mean([each[-1] for each in every]):.3f}", file=sys.stderr, flush=True)
+    progress(f"{setting} ends at {np.mean([each[-1] for each in every]):.3f}")
     return [float(value) for value in np.mean(every, axis=0)]
 
 
@@ -130,6 +133,25 @@ def equal_noise(rows: Rows, compared: list[dict[str, Any]]) -> list[dict[str, An
     return found
 
 
+def rounds_by_start(rows: Rows, target: float, starts: int = 20) -> list[int | None]:
+    """Return in which round Algorithm 2 or 3 reaches a distance at the least sigma, by its start.
+
+    A sketch: one product of all rows, with noise added to it.
+    """
+    parts = np.array_split(rows, NODES)
+    scaled = np.vstack([part / np.sqrt(len(part)) for part in parts])
+    exact, found = leading(rows, RANK), []
+    for seed in range(starts):
+        random = np.random.default_rng(seed)
+        now, curve = first_basis(rows.shape[1], RANK, seed), []
+        for _ in range(ROUNDS):
+            noise = SIGMAS[0] * random.normal(size=now.shape)
+            now = next_iterate(scaled.T @ (scaled @ now) + noise).basis
+            curve.append(projector_distance(now, exact))
+        found.append(first_at_most(curve, target))
+    return found
+
+
 def figure_4(rows: Rows) -> list[dict[str, Any]]:
     """Vary eta and sigma in Algorithm 3, over 60 rounds."""
     return [
@@ -156,7 +178,7 @@ def convergence(count: int = 1_000, columns: int = 500) -> dict[str, float]:
     }
 
 
-def noise_free(rows: Rows, rounds: int, *, signed: bool = True) -> list[Rows]:
+def noise_free(rows: Rows, rounds: int, rank: int = RANK, *, signed: bool = True) -> list[Rows]:
     """Return the iterates of nodes' products without any noise.
 
     With `signed` they are as the project has them; without, Q of a QR decomposition, whose signs
@@ -165,7 +187,7 @@ def noise_free(rows: Rows, rounds: int, *, signed: bool = True) -> list[Rows]:
     random = np.random.default_rng(2)
     parts = np.array_split(rows, NODES)
     scaled = np.vstack([part / np.sqrt(len(part)) for part in parts])
-    now = orthonormal(random.normal(size=(rows.shape[1], RANK)))
+    now = orthonormal(random.normal(size=(rows.shape[1], rank)))
     found = []
     for _ in range(rounds):
         product = scaled.T @ (scaled @ now)
@@ -174,10 +196,10 @@ def noise_free(rows: Rows, rounds: int, *, signed: bool = True) -> list[Rows]:
     return found
 
 
-def metrics(rows: Rows) -> dict[str, float]:
+def metrics(rows: Rows, rank: int = RANK) -> dict[str, float]:
     """Return the metrics of an iteration without noise, the published one among them."""
-    exact = leading(rows, RANK)
-    found = noise_free(rows, ROUNDS, signed=False)[-1]
+    exact = leading(rows, rank)
+    found = noise_free(rows, ROUNDS, rank, signed=False)[-1]
     signs = np.where(np.sum(found * exact, axis=0) < 0.0, -1.0, 1.0)
     return {
         "frobenius_as_published": frobenius_as_published(found, exact),
@@ -185,7 +207,7 @@ def metrics(rows: Rows) -> dict[str, float]:
         "frobenius_with_signs_of_exact": frobenius_as_published(found * signs, exact),
         "projector_distance": projector_distance(found, exact),
         "largest_angle": largest_angle(found, exact),
-        "variance_share": variance_share(found, rows, RANK),
+        "variance_share": variance_share(found, rows, rank),
     }
 
 
@@ -201,6 +223,7 @@ def headlines(rows: Rows) -> dict[str, Any]:
         "setting": asdict(Setting(1, SIGMAS[0])),
         "comparison": compared,
         "equal_noise": equal_noise(rows, compared),
+        "rounds_by_start": rounds_by_start(rows, compared[0]["distance"][1]),
         "figure_4": figure_4(rows),
         "convergence": convergence(),
         "metrics_without_noise": metrics(rows),

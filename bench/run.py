@@ -26,6 +26,8 @@ def main() -> None:
     import calibration
     import canaries
     import durations
+    import fedpower_accuracy
+    import fedpower_timing
     import gram
     import grouping
     import log
@@ -72,6 +74,8 @@ def main() -> None:
         *membership.show(console),
         *statistics_accuracy.show(console, quick),
         *statistics_ridge.show(console, quick=True),
+        *fedpower_accuracy.show(console, quick),
+        *fedpower_timing.show(console),
         *startup.show(console, person, quick),
     ]
     durations.show(console)
