@@ -163,6 +163,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "for a row": {},
     "found": {"privacy": {"epsilon": 4.0}},
     "as published": PUBLISHED,
+    "divided, as published": {**PUBLISHED, "divide_by_rows": True, "divisor": 3.0},
     "four steps": {**PUBLISHED, "synchronise_every": 4},
     "divided": {
         "divide_by_rows": True,
@@ -194,6 +195,9 @@ def test_the_configuration_alone_says_what_the_log_states(
         assert expected.noise == intent.noise
         assert expected.sensitivity == intent.sensitivity
         assert expected.normaliser == release.normaliser
+        assert expected.clip_enforced == release.clip_enforced
+        # Where no stated bound holds, no number may follow from the log.
+        assert release.clip_enforced == (variant not in ("four steps", "divided, as published"))
         assert (expected.weights, expected.sampling) == (intent.weights, intent.sampling)
     assert (first_of(read) == models[0]).all()
     opening = system.opening()
