@@ -181,10 +181,10 @@ def test_the_configuration_alone_says_what_the_log_states(
     """What the audit expects, from the configuration, against what rounds state; all fields."""
     changes = {"rounds": 2, **VARIANTS[variant]}
     federation = tiny(features=64)  # as many as `digits` has
-    own = settings(algorithm, federation, **changes)
+    given_settings = settings(algorithm, federation, **changes)
     system = built(algorithm, federation, **changes)
     models, log = run(system)
-    tables = own.tables()
+    tables = given_settings.tables()
 
     def read(table: str, key: str) -> Any:
         return getattr(tables[table], key)
@@ -204,7 +204,7 @@ def test_the_configuration_alone_says_what_the_log_states(
     assert security_of(read) == opening.security
     facts = dict(OPENING)
     assert facts["as_published"](read) == opening.as_published
-    declared = own.sealed_items()
+    declared = given_settings.sealed_items()
     assert {name for one in log.sealed for name in one} == set(declared["release"])
     assert all(intent.phase == "release" for intent in log.intents)
     if "epsilon" not in changes.get("privacy", {}):
