@@ -27,8 +27,9 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
     A carrier; raises as `fl.statistics.canaries.simulate`.
     """
-    settings = request.settings
-    return simulate_releases(request, _table(settings), features=_columns(settings), classes=0)
+    table, features = _table(request.settings), _columns(request.settings)
+    # Records have labels, of which nothing is released.
+    return simulate_releases(request, table, features=features, classes=2)
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
