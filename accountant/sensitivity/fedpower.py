@@ -251,7 +251,11 @@ def row_sensitivity(
         if renormalised
         else f"the divisor {step.divisor:g} is public and the same on both sides"
     )
-    return Sensitivity(root_up(square), relation, conditions=(*step.conditions(), condition))
+    conditions = (*step.conditions(), condition)
+    if relation == "replace-one" and step.replaced_factor == 1:
+        # In another client it would move two products, each by R^2 zeta / s.
+        conditions += ("a row that is replaced stays with its client, or only the sum is seen",)
+    return Sensitivity(root_up(square), relation, conditions=conditions)
 
 
 def client_sensitivity(
@@ -294,5 +298,6 @@ def drifting_sensitivity(step: PowerStep, neighbours: str = "add-remove") -> Sen
         "each client divides by its own number of rows, and alignments are orthogonal",
         "an alignment depends on its own client's data and on public values only",
         "local steps release nothing",
+        "a row that is replaced stays with its client",
     )
     return Sensitivity(root_up(square), relation, conditions=conditions)
