@@ -5,8 +5,8 @@
 20 nodes and a release of 294 x 10 numbers, as of the ratings, with masks and a Paillier key of
 3,072 bits: everything that a run does, in one process.  Calls of each party's code are timed, so
 waiting and the network are not in it.  With 100 nodes it takes minutes: a node's encryption costs
-the same, and its masks and the server's work grow with the nodes.  The paper's table has other hardware, so ratios are what can
-be compared.
+the same, and its masks and the server's work grow with the nodes.  The paper's table has other
+hardware, so ratios are what can be compared.
 """
 
 from __future__ import annotations
