@@ -22,6 +22,7 @@ EXCEPTIONS: Final[dict[str, str]] = {
     "audit/attack_methods/published_seed.py": "the search knows how a published system draws masks",
     "audit/demos/*": "each demonstration refutes a claim of one published system",
     "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
+    "cli/reports/claims.py": "the title of a published method, beside those of the others",
     "cli/pages/fedpower.txt": "a page of help about a published method and the systems that run it",
     "cli/pages/plan.txt": "a phase of its example has an ordinary word as its name",
     "cli/pages/statistics.txt": "a page of help about the sums that one system releases",

@@ -18,7 +18,7 @@ from .rule import RuleFinding, lines_of, rule
     "warning",
     why="Where the noise of one silo stays in a sum, that silo takes it off and has the exact sum. "
     "No width of the noise lowers that probability.",
-    next_step="Let the noise of all silos stay, in shares (fedpower-private), or promise nothing "
+    next_step="Let the noise of all silos stay, in shares, or promise nothing "
     "before those who add noise.",
     explains=True,
 )

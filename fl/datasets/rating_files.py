@@ -77,15 +77,15 @@ def rating_lines(path: str | Path, largest: float) -> RatingLines:
                 "A line that is cut off or joined with another is no rating.",
                 "Fetch the file again, or repair the line.",
             )
-        one, other, said = (row[field].strip() for field in places)
-        if not one or not other:
+        user_id, film_id, said = (row[field].strip() for field in places)
+        if not user_id or not film_id:
             raise InvalidInput(
                 f"Line {number} of {file.name} names no user or no film.",
                 next_step="Repair the line, or leave it out.",
             )
         value.append(_rating(file, number, said, largest))
-        user.append(users.setdefault(one, len(users)))
-        film.append(films.setdefault(other, len(films)))
+        user.append(users.setdefault(user_id, len(users)))
+        film.append(films.setdefault(film_id, len(films)))
         line.append(number)
     if not user:
         raise _empty(file)
@@ -158,14 +158,14 @@ def _places(file: Path, header: Sequence[str]) -> tuple[int, ...]:
 
 def _place(file: Path, what: str, header: Sequence[str], plain: Sequence[str]) -> int:
     known = _HEADINGS[what]
-    found = [place for place, name in enumerate(plain) if name in known]
-    if len(found) > 1:
+    columns = [column for column, name in enumerate(plain) if name in known]
+    if len(columns) > 1:
         raise InvalidInput(
-            f"The header of {file.name} has {len(found)} columns of {what}.",
+            f"The header of {file.name} has {len(columns)} columns of {what}.",
             next_step="Keep one of them.",
         )
-    if found:
-        return found[0]
+    if columns:
+        return columns[0]
     # A line with a digit in it may be no header but somebody's rating: none of it is repeated.
     words = plain if all(name.isalpha() for name in plain) else []
     near = nearest(known[0], words)

@@ -91,14 +91,14 @@ def read_ratings(
     lines = rating_lines(path, top)
     if columns is not None:
         films = listed_films(columns)
-        made = _on_list(_matrix(path, lines), films)
-        if not made.row.size:
+        matrix = _on_list(_matrix(path, lines), films)
+        if not matrix.row.size:
             raise InvalidInput(
                 f"No rating of {Path(path).name} is of a film of {Path(columns).name}.",
                 "Names of films must be the same in both files.",
                 "Give the list that belongs to these ratings.",
             )
-        return made
+        return matrix
     kept = filtered(_matrix(path, lines), validate.count(fewest=fewest))
     if not kept.row.size:
         raise InvalidInput(
@@ -185,12 +185,12 @@ def _matrix(path: str | Path, lines: RatingLines) -> Ratings:
 def _sorted(names: tuple[str, ...], index: IntArray) -> tuple[tuple[str, ...], IntArray]:
     """Return names in their order, and the same names by their new places."""
     order = sorted(range(len(names)), key=names.__getitem__)
-    return tuple(names[place] for place in order), _inverse(np.array(order, np.int64))[index]
+    return tuple(names[old] for old in order), _inverse(np.array(order, np.int64))[index]
 
 
 def _on_list(ratings: Ratings, films: tuple[str, ...]) -> Ratings:
     """Return the ratings of listed films, which become the columns; every user stays."""
-    listed = {film: place for place, film in enumerate(films)}
+    listed = {film: column for column, film in enumerate(films)}
     column = np.array([listed.get(film, -1) for film in ratings.films], np.int64)[ratings.column]
     held = column >= 0
     order = np.lexsort((column[held], ratings.row[held]))
@@ -217,6 +217,6 @@ def _kept(ratings: Ratings, rows: NDArray[np.bool_], columns: NDArray[np.bool_])
 
 def _inverse(order: IntArray) -> IntArray:
     """Return the place of each index in `order`, which is a permutation."""
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
-    return place
+    position = np.empty(order.size, np.int64)
+    position[order] = np.arange(order.size)
+    return position

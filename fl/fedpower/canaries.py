@@ -45,7 +45,7 @@ from .settings import FedPowerSettings
 if TYPE_CHECKING:
     from ..settings.schema import Settings
 
-SIDE: Final = 64
+REHEARSED_COLUMNS: Final = 64
 """Columns and directions of a rehearsal, unless the unit decides: canaries of one run."""
 
 MAX_ENTRY_COLUMNS: Final = 1_024
@@ -109,7 +109,7 @@ def _side(settings: Settings, silos: int) -> int:
     if unit == "silo":  # each lies in a silo of its own
         return 2 * silos
     if unit != "entry":
-        return SIDE
+        return REHEARSED_COLUMNS
     # The grid adds to an entry's bound by the columns, so they stay those of the data.
     columns = _columns(settings)
     if columns is None or columns > MAX_ENTRY_COLUMNS:

@@ -52,7 +52,7 @@ KEEPING_TIMES: Final = 16
 MAX_KEPT_NUMBERS: Final = 2_000_000
 """Most numbers in the rows that keep an iterate."""
 
-_ATTAINED: Final = 0.99
+_NEARLY_ALL: Final = 0.99
 """A share of the bound from which a run counts as attaining it."""
 
 
@@ -184,7 +184,7 @@ class CanaryRuns:
         """Return what a reader must know of the rehearsal."""
         notes = [f"{self.room} units at most in each of many runs"]
         share = float(np.sqrt(np.square(moved).mean()))
-        if share < _ATTAINED:
+        if share < _NEARLY_ALL:
             notes.append(f"a unit moves what is seen by {share:.2f} of the bound that is claimed")
         return tuple(notes)
 

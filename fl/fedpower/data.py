@@ -36,14 +36,14 @@ def federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if data.name != RATINGS:
         return dealt_data_set(settings)
     ratings = _read(data)
-    made = federate_ratings(
+    federated = federate_ratings(
         ratings,
         data.users,
         _silos(data),
         np.random.default_rng([data.seed, _DEALING_STREAM]),
         lists_are_public=data.selection is not None,
     )
-    return made, {"records": ratings.digest}
+    return federated, {"records": ratings.digest}
 
 
 def _read(data: DataSettings) -> Ratings:

@@ -55,6 +55,9 @@ _ONE_SHOT: Final = Declaration(
     measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log:ONE_SHOT",
+    carrier=f"{__package__}.one_shot_canaries:simulate",
+    canaries=50_000,  # some dozens in each of many releases
+    canary_work=f"{__package__}.one_shot_canaries:work",
     sealed=of_releases,
 )
 

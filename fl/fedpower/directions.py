@@ -58,12 +58,12 @@ def directions(
             "Give the model that the run released.",
         )
     if gram:
-        found = _eigenvectors(released, dimension, table.rank)
+        columns = _eigenvectors(released, dimension, table.rank)
     else:
-        found = np.linalg.qr(released.reshape(dimension, table.columns))[0][:, : table.rank]
-    largest = np.abs(found).argmax(axis=0)
-    signs = np.where(found[largest, np.arange(table.rank)] < 0.0, -1.0, 1.0)
-    return np.asarray(found * signs)
+        columns = np.linalg.qr(released.reshape(dimension, table.columns))[0][:, : table.rank]
+    largest = np.abs(columns).argmax(axis=0)
+    signs = np.where(columns[largest, np.arange(table.rank)] < 0.0, -1.0, 1.0)
+    return np.asarray(columns * signs)
 
 
 def _eigenvectors(triangle: FloatArray, dimension: int, count: int) -> FloatArray:

@@ -21,7 +21,6 @@ from .iterate import first_basis
 from .run_terms import RunTerms
 from .settings import TABLE, FedPowerSettings
 
-
 _WITHOUT_DEFAULT: Final = frozenset(
     field.name for field in fields(FedPowerSettings) if field.default is MISSING
 )

@@ -13,7 +13,7 @@ from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from .expected_log import POWER, power_terms, table_of
-from .published_noise import ORIGINAL, PRIVATE, UTILITY, Algorithm, mechanism_of
+from .published_noise import ORIGINAL, PRIVATE, UTILITY, Algorithm, is_bounded, mechanism_of
 from .settings import TABLE
 
 
@@ -37,6 +37,7 @@ def _phase(
         mechanism.weights_used,
         Sampling(),
         Normaliser("constant", read(TABLE.name, "divisor")),
+        clip_enforced=is_bounded(terms),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ..canaries import CanaryObservations, RehearsalRequest
 from ..datasets.registry import SHAPES
 from ..statistics.canaries import releases_work, simulate_releases
-from ..statistics.settings import StatisticsSettings
+from .gram_terms import gram_settings
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
@@ -27,26 +27,18 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
     A carrier; raises as `fl.statistics.canaries.simulate`.
     """
-    settings = request.settings
-    return simulate_releases(request, _table(settings), features=_columns(settings), classes=0)
+    table, features = (
+        gram_settings(request.settings.of(FedPowerSettings)),
+        _columns(request.settings),
+    )
+    # Records have labels, of which nothing is released.
+    return simulate_releases(request, table, features=features, classes=2)
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
-    table, features = _table(settings), _columns(settings)
+    table, features = gram_settings(settings.of(FedPowerSettings)), _columns(settings)
     return releases_work(settings, table, silos, canaries, features=features, classes=0)
-
-
-def _table(settings: Settings) -> StatisticsSettings:
-    """Return what is released, in the words of private statistics."""
-    table = settings.of(FedPowerSettings)
-    return StatisticsSettings(
-        row_norm=table.row_norm,
-        intercept=0.0,
-        silo_rows=table.silo_rows,
-        most_rows=table.most_rows,
-        fit="none",
-    )
 
 
 def _columns(settings: Settings) -> int:

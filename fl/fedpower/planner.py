@@ -57,11 +57,11 @@ def planned_rounds(setup: Setup, terms: RunTerms) -> int:
     if not isinstance(seen, ev.Gaussian):
         return setup.rounds
     neighbours = as_neighbours(privacy.neighbours)
-    found = calibrate(
+    calibrated = calibrate(
         ev.Gaussian, epsilon=privacy.epsilon, delta=privacy.delta, neighbours=neighbours
     )
     # T rounds with multipliers sqrt(T) m are together one with m, exactly.
-    multiplier = found.value / seen.noise_multiplier
+    multiplier = calibrated.value / seen.noise_multiplier
     moved = sensitivity(terms.product, neighbours).l2 / sensitivity_multiplier(neighbours)
     table = terms.settings
     unit_square = table.row_norm**2 / table.divisor
@@ -94,14 +94,14 @@ def planner(
     design = chosen_design(
         table, unit=parts.privacy.unit, dimension=data_rows.dimension(federation)
     )
-    made: OneShot | PowerIteration
+    system: OneShot | PowerIteration
     if design.name == ONE_SHOT:
-        made = OneShot(replace(parts, rounds=1), table)
+        system = OneShot(replace(parts, rounds=1), table)
     else:
         rounds = planned_rounds(parts, terms_of(parts, table))
         if rounds < parts.rounds:
             guess = f"{rounds:,} of at most {parts.rounds:,} rounds, by a guess that uses no data"
             design = replace(design, reasons=(*design.reasons, guess))
-        made = PowerIteration(replace(parts, rounds=rounds), table, settings.data.seed)
-    made.design = design
-    return made
+        system = PowerIteration(replace(parts, rounds=rounds), table, settings.data.seed)
+    system.design = design
+    return system

@@ -62,6 +62,11 @@ class PublishedIteration(PowerIteration):
         """p, how many products a node makes in a round."""
         return self.terms.settings.synchronise_every
 
+    @property
+    def bounded(self) -> bool:
+        """Whether one unit moves a sum by no more than the stated bound."""
+        return published_noise.is_bounded(self.terms)
+
     def mechanism(self, noise_multiplier: float) -> NoisyProduct:
         """Return the noise of one product, in a share for each node."""
         return published_noise.mechanism_of(self.algorithm, self.terms, noise_multiplier)

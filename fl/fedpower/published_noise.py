@@ -48,6 +48,18 @@ def mechanism_of(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float)
     return terms.mechanism(root_up(given**2 * terms.silos))
 
 
+def is_bounded(terms: RunTerms) -> bool:
+    """Return whether one unit moves a sum by no more than the stated bound, that of a public Z.
+
+    After a step by itself a node multiplies by a private Z.  Where a node divides by its number of
+    rows, a row that comes or goes moves what all others add, by up to sqrt(2) R^2 / (s + 1).  Then
+    no stated bound holds, and no number may follow from a log.
+    """
+    table = terms.settings
+    steady = terms.relation == "replace-one" or terms.unit == "silo"
+    return table.synchronise_every == 1 and (steady or not table.divide_by_rows)
+
+
 def published_claim(
     algorithm: Algorithm, noise_multiplier: float, products: int, delta: float
 ) -> float:

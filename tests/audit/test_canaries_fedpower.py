@@ -89,8 +89,8 @@ def test_rounds_and_canaries_have_noise_of_their_own():
     assert (np.abs(rounds) < 4.5 / math.sqrt(1_000)).all()
     # Canaries of one run: the variance of their mean is that of independent ones, within .5 to 2.
     runs = found.observations[:, :960] - np.where(found.coins, found.shift, 0.0)[:960]
-    means = runs.reshape(4, 15, canaries.SIDE).mean(axis=2)
-    assert 0.5 < canaries.SIDE * means.var() < 2.0
+    means = runs.reshape(4, 15, canaries.REHEARSED_COLUMNS).mean(axis=2)
+    assert 0.5 < canaries.REHEARSED_COLUMNS * means.var() < 2.0
 
 
 def test_every_run_has_noise_of_its_own_and_a_seed_repeats_all():

@@ -123,6 +123,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {*STARTED, "call.permutation", "call.integers"},
         "the first iterate, which is public",
     ),
+    "fedpower/canary_runs.py": (
+        {"numpy.random", GENERATOR, "call.normal", "call.permutation"},
+        "an attacker's directions, which are public",
+    ),
     "data/allocation.py": (
         {GENERATOR, *(f"call.{one}" for one in ("integers", "multinomial", "permutation"))}
         | {"call.permuted", "call.random"},

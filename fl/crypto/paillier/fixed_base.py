@@ -86,11 +86,11 @@ def powers(
     **not re-randomised** and must not be sent as they are: see `blinding.blinded`.  Each process
     makes a table of its own.  Raises `InvalidInput`, which never shows an exponent.
     """
-    added = [0] * len(exponents) if plaintexts is None else [int(one) for one in plaintexts]
+    added = [0] * len(exponents) if plaintexts is None else [int(value) for value in plaintexts]
     if len(added) != len(exponents):
         raise InvalidInput("There must be one plaintext for each exponent.")
-    signed = [int(one) for one in exponents]
-    if any(abs(one) >= key.n for one in signed):
+    signed = [int(exponent) for exponent in exponents]
+    if any(abs(exponent) >= key.n for exponent in signed):
         raise InvalidInput("An exponent lies outside -n .. n.")
     pairs = list(zip(signed, added, strict=True))
     return workers.spread(_powers, pairs, int(base), int(key.n))
@@ -141,16 +141,20 @@ class _Element(NamedTuple):
     carry: int
 
 
-def _times(one: _Element, other: _Element, n: int) -> _Element:
+def _times(element: _Element, other: _Element, n: int) -> _Element:
     # r s = q n + r' = r' (1 + q / r' n): the quotient goes to the carry.
-    quotient, remainder = f_divmod(one.remainder * other.remainder, n)
-    inverse = one.inverse * other.inverse % n
-    return _Element(remainder, inverse, (one.carry + other.carry + quotient * inverse) % n)
+    quotient, remainder = f_divmod(element.remainder * other.remainder, n)
+    inverse = element.inverse * other.inverse % n
+    return _Element(remainder, inverse, (element.carry + other.carry + quotient * inverse) % n)
 
 
-def _inverted(one: _Element, n: int) -> _Element:
+def _inverted(element: _Element, n: int) -> _Element:
     # With r r' = 1 + m n, the inverse of r (1 + k n) is r' (1 - (k + m) n).
-    return _Element(one.inverse, one.remainder, -one.carry - one.remainder * one.inverse // n)
+    return _Element(
+        element.inverse,
+        element.remainder,
+        -element.carry - element.remainder * element.inverse // n,
+    )
 
 
 def _tables(base: int, comb: Shape, n: int) -> list[PowerTable]:
@@ -172,7 +176,9 @@ def _table(teeth: Sequence[_Element], n: int) -> PowerTable:
     positive = [last]  # the last tooth itself: indices from 2^(h-1) on
     for tooth in lower:
         twice = _times(tooth, tooth, n)  # from the inverse to the tooth
-        positive += [_times(one, twice, n) for one in positive]
+        positive += [_times(entry, twice, n) for entry in positive]
     # An index with all bits turned over is the inverse.
-    entries = [*(_inverted(one, n) for one in reversed(positive)), *positive]
-    return PowerTable([one.remainder for one in entries], [one.carry % n for one in entries])
+    entries = [*(_inverted(entry, n) for entry in reversed(positive)), *positive]
+    return PowerTable(
+        [entry.remainder for entry in entries], [entry.carry % n for entry in entries]
+    )

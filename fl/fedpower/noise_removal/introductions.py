@@ -83,26 +83,26 @@ class Introduction:
         self._agreed = framed(
             b"noise removal: session", self._session, self._terms.digest(), modulus
         )
-        name, own = self._post.name, self._key_pair.public
-        signature = self._identity.sign(_statement(name, own, self._agreed))
-        self._post.send(SERVER, NodeKey(own, signature))
+        name, public = self._post.name, self._key_pair.public
+        signature = self._identity.sign(_statement(name, public, self._agreed))
+        self._post.send(SERVER, NodeKey(public, signature))
 
     def meet(self) -> Membership:
         """(b) Receive every node's key, check who signed it, and return what the node keeps."""
         listed = self._post.receive(NodeKeys, SERVER)
         self._post.leave()
-        own = self._post.name
+        name = self._post.name
         if set(listed.publics) != set(self._names) or set(listed.signatures) != set(self._names):
-            raise _fault(f"{own} was not given one key of every node.")
+            raise _fault(f"{name} was not given one key of every node.")
         # The server relays the list: it must hold this node's key as it was sent.
-        if not hmac.compare_digest(listed.publics[own], self._key_pair.public):
-            raise _fault(f"{own} was given another key in its own name.")
+        if not hmac.compare_digest(listed.publics[name], self._key_pair.public):
+            raise _fault(f"{name} was given another key in its own name.")
         if len(set(listed.publics.values())) != len(self._names):
-            raise _fault(f"{own} was given one key under two names.")
+            raise _fault(f"{name} was given one key under two names.")
         mask_keys = {
-            number: self._mask_key(name, listed)
-            for number, name in enumerate(self._names)
-            if name != own
+            number: self._mask_key(other, listed)
+            for number, other in enumerate(self._names)
+            if other != name
         }
         return Membership(self._number, self._session, self._terms, self._public, mask_keys)
 

@@ -163,6 +163,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "for a row": {},
     "found": {"privacy": {"epsilon": 4.0}},
     "as published": PUBLISHED,
+    "divided, as published": {**PUBLISHED, "divide_by_rows": True, "divisor": 3.0},
     "four steps": {**PUBLISHED, "synchronise_every": 4},
     "divided": {
         "divide_by_rows": True,
@@ -180,10 +181,10 @@ def test_the_configuration_alone_says_what_the_log_states(
     """What the audit expects, from the configuration, against what rounds state; all fields."""
     changes = {"rounds": 2, **VARIANTS[variant]}
     federation = tiny(features=64)  # as many as `digits` has
-    own = settings(algorithm, federation, **changes)
+    given_settings = settings(algorithm, federation, **changes)
     system = built(algorithm, federation, **changes)
     models, log = run(system)
-    tables = own.tables()
+    tables = given_settings.tables()
 
     def read(table: str, key: str) -> Any:
         return getattr(tables[table], key)
@@ -194,13 +195,16 @@ def test_the_configuration_alone_says_what_the_log_states(
         assert expected.noise == intent.noise
         assert expected.sensitivity == intent.sensitivity
         assert expected.normaliser == release.normaliser
+        assert expected.clip_enforced == release.clip_enforced
+        # Where no stated bound holds, no number may follow from the log.
+        assert release.clip_enforced == (variant not in ("four steps", "divided, as published"))
         assert (expected.weights, expected.sampling) == (intent.weights, intent.sampling)
     assert (first_of(read) == models[0]).all()
     opening = system.opening()
     assert security_of(read) == opening.security
     facts = dict(OPENING)
     assert facts["as_published"](read) == opening.as_published
-    declared = own.sealed_items()
+    declared = given_settings.sealed_items()
     assert {name for one in log.sealed for name in one} == set(declared["release"])
     assert all(intent.phase == "release" for intent in log.intents)
     if "epsilon" not in changes.get("privacy", {}):

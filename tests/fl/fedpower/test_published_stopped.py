@@ -96,14 +96,14 @@ class TestRemoval:
         assert odometer.reading("model").epsilon == 0.0
 
     def test_keys_are_made_once(self, tiny: Any, run: Any) -> None:
-        made = []
+        calls = []
 
         def noted(posts: Any, nodes: int) -> EachInTurn:
-            made.append(nodes)
+            calls.append(nodes)
             return EachInTurn(posts, nodes)
 
         run(built("utility", tiny(features=5), noted))
-        assert made == [3]
+        assert calls == [3]
 
 
 @pytest.mark.parametrize("table", [{}, PUBLISHED], ids=["for a row", "as published"])
@@ -121,11 +121,11 @@ def test_a_run_is_taken_up_where_it_stopped(
     federation = tiny(features=6)
     digests = {"records": "0" * 64, "allocation": "0" * 64}
     monkeypatch.setattr(preparation, "federation_of", lambda _: (federation, digests))
-    own = settings(algorithm, federation, rounds=3, **table)
+    given_settings = settings(algorithm, federation, rounds=3, **table)
     folder = tmp_path / "run"
-    interrupted(own, folder, after=5)
+    interrupted(given_settings, folder, after=5)
     assert len(of(folder, records.RoundRelease)) == 1
-    resumed(own, folder)
+    resumed(given_settings, folder)
     require_whole(folder)
     intents, releases = of(folder, records.RoundIntent), of(folder, records.RoundRelease)
     assert len(releases) == 2

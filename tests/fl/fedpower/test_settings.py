@@ -107,7 +107,7 @@ PLANNED: dict[str, tuple[dict[str, str], str]] = {
         {**table("", "fedpower"), "fedpower": "rank = 31\nrow_norm = 6.0"},
         "`rank` is 31; the data have 30",
     ),
-    "rows": (table("most_rows = 1_000_000_000_000_000_000"), "No grid suits products of"),
+    "rows": (table("most_rows = 1_000_000_000_000_000_000"), "No grid suits this product"),
     "colluders": ({"security": 'aggregation = "masked"\ncolluders = 2'}, "`colluders` is 2"),
     "observer": (
         {"privacy": 'epsilon = 1.0\nobserver = "peer"'},

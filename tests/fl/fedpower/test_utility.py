@@ -107,8 +107,10 @@ def test_the_configured_keys_are_used(tiny: Any, monkeypatch: pytest.MonkeyPatch
         given.update(keys, nodes=nodes, posts=set(posts))
 
     monkeypatch.setattr(driver, "NoiseRemoval", noted)
-    own = settings("utility", tiny(), security={"key_bits": 4096, "processes": 2}, rounds=5)
-    paillier_removal(own)({"server": None, "silo-0": None}, 1)  # type: ignore[dict-item]
+    given_settings = settings(
+        "utility", tiny(), security={"key_bits": 4096, "processes": 2}, rounds=5
+    )
+    paillier_removal(given_settings)({"server": None, "silo-0": None}, 1)  # type: ignore[dict-item]
     assert given == {
         "key_bits": 4096,
         "processes": 2,
