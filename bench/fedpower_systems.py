@@ -81,16 +81,18 @@ def settings(
     ).settings
 
 
-def system_of(chosen: Settings, federation: Federation, seed: int) -> PowerIteration:
+def system_of(
+    chosen: Settings, federation: Federation, seed: int, *, in_the_clear: bool = True
+) -> PowerIteration:
     """Return the system of a run; `seed` chooses its first iterate.
 
-    Sums under masks are replaced by plain ones, and Algorithm 2's encryption by a subtraction: what
-    is released is the same (tests hold them to it), and takes less time.
+    With `in_the_clear` sums under masks are replaced by plain ones, and Algorithm 2's encryption by
+    a subtraction: what is released is the same (tests hold them to it), and takes less time.
     """
     seeded = replace(chosen, data=replace(chosen.data, seed=seed))
     plain = replace(seeded.security, aggregation="plain")
     system: PowerIteration
-    if chosen.run.system == "fedpower-utility":
+    if in_the_clear and chosen.run.system == "fedpower-utility":
         parts = setup(seeded, federation, NoTraining(), whole_ring=True)
         table = seeded.of(FedPowerSettings)
         system = FedPowerUtility(parts, table, seed, lambda _, nodes: _Subtraction(nodes, seed))
@@ -98,7 +100,8 @@ def system_of(chosen: Settings, federation: Federation, seed: int) -> PowerItera
         built = build(seeded, federation, NoTraining(), Streams.seeded(seed))
         assert isinstance(built, PowerIteration)
         system = built
-    system.aggregator = aggregator(plain, federation.silos, whole_ring=True)
+    if in_the_clear:
+        system.aggregator = aggregator(plain, federation.silos, whole_ring=True)
     return system
 
 
