@@ -126,7 +126,7 @@ def test_a_shape_has_room_for_the_key() -> None:
             assert comb.groups << comb.teeth <= 1 << 13
 
 
-@pytest.mark.parametrize("exponent", [N, -N, N + 12345])
+@pytest.mark.parametrize("exponent", [N, -N, N + 12345], ids=["n", "minus-n", "above-n"])
 def test_exponents_that_are_refused(exponent: int) -> None:
     with pytest.raises(InvalidInput) as caught:
         fixed_base.powers(PUBLIC, unit(), [1, exponent])
