@@ -1,0 +1,127 @@
+"""Attacks on the bounds of power iterations: neighbours that move products farther than is said."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.mechanisms.product_rows import basis_steps
+from privplan.fl.data.federation import Federation
+from privplan.fl.settings.file import parse
+
+from .matrices import rated
+from .published_small import SYSTEMS, built, mechanism_of
+
+PUBLISHED = {"as_published": True, "largest_element": 3.0}
+ROWS = 9
+
+
+def nodes_of(first: list[list[float]], second: list[list[float]]) -> Federation:
+    """Return two nodes with these rows."""
+    rows = np.array(first + second, np.float32)
+    return Federation(
+        name="tiny",
+        task="binary",
+        classes=2,
+        users=1,
+        silos=2,
+        features=rows,
+        labels=np.zeros(len(rows), np.int64),
+        user=np.zeros(len(rows), np.int64),
+        silo=np.repeat([0, 1], [len(first), len(second)]),
+        test_features=rows[:1],
+        test_labels=np.zeros(1, np.int64),
+    )
+
+
+def neighbours() -> tuple[Federation, Federation]:
+    """Return two federations with one row that differs, and lies in the other node.
+
+    The first node has b and nine a, or nine a; the second has nine b, or a beside them.
+    """
+    a, b = [2.0, 0.0, 0.0], [0.0, 2.0, 0.0]
+    return nodes_of([b] + [a] * ROWS, [b] * ROWS), nodes_of([a] * ROWS, [b] * ROWS + [a])
+
+
+@pytest.mark.parametrize("algorithm", SYSTEMS)
+def test_a_row_that_changes_its_node_moves_means_by_almost_twice_the_bound(algorithm: str) -> None:
+    """Means of the nodes move by 2 s / (s + 1) sqrt(2) R^2 / s together: 1.8 times, for s = 9."""
+    totals = []
+    for federation in neighbours():
+        system = built(algorithm, federation, divide_by_rows=True, divisor=float(ROWS), **PUBLISHED)
+        mechanism = mechanism_of(system)
+        basis = basis_steps(np.eye(3)[:, :2], mechanism.grid_bits.basis_bits)
+        totals.append(sum(node.total(basis) for node in system.nodes) * mechanism.grid)
+    moved = float(np.linalg.norm(totals[0] - totals[1]))
+    assert moved / (math.sqrt(2.0) * 4.0 / ROWS) == pytest.approx(1.8, rel=1e-2)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
+@pytest.mark.parametrize("algorithm", SYSTEMS)
+def test_so_no_row_is_promised_anything_where_nodes_divide(algorithm: str, relation: str) -> None:
+    with pytest.raises(InvalidInput, match="divide_by_rows"):
+        built(
+            algorithm,
+            neighbours()[0],
+            privacy={"neighbours": relation},
+            divide_by_rows=True,
+            divisor=float(ROWS),
+        )
+
+
+@pytest.mark.parametrize("algorithm", SYSTEMS)
+def test_rows_that_stay_and_other_units_may_be_divided(algorithm: str) -> None:
+    one = neighbours()[0]
+    replaced = {"neighbours": "replace-one"}
+    silo = {"unit": "silo"}
+    entry = {"unit": "entry", **replaced}
+    assert built(algorithm, one, privacy=silo, divide_by_rows=True, silo_rows=ROWS)
+    assert built(algorithm, one, privacy=entry, divide_by_rows=True, largest_change=1.0)
+    ratings: Any = rated([(0, 0, 3.0), (1, 2, 4.0)], users=4, silos=2, columns=3)
+    assert built(algorithm, ratings, privacy=replaced, divide_by_rows=True)
+    with pytest.raises(InvalidInput, match="divide_by_rows"):
+        built(algorithm, ratings, divide_by_rows=True)
+
+
+@pytest.mark.parametrize("algorithm", SYSTEMS)
+def test_steps_of_a_node_by_itself_are_promised_nothing(algorithm: str) -> None:
+    """Settings that are made by hand are held to what configurations are held to."""
+    with pytest.raises(InvalidInput, match="synchronise_every"):
+        built(algorithm, neighbours()[0], synchronise_every=2)
+    assert built(algorithm, neighbours()[0], synchronise_every=2, **PUBLISHED)
+
+
+def configuration(relation: str, data: str) -> bytes:
+    """Return a configuration of Algorithm 1 in which every node divides by its rows."""
+    return f"""
+[run]
+system = "fedpower-original"
+[data]
+{data}
+[privacy]
+unit = "record"
+neighbours = "{relation}"
+noise_multiplier = 5.0
+delta = 1e-5
+[fedpower]
+rank = 2
+row_norm = 1.0
+divide_by_rows = true
+""".encode()
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_configurations_that_divide_for_rows_are_refused(relation: str) -> None:
+    with pytest.raises(InvalidInput, match="divide_by_rows"):
+        parse(configuration(relation, 'name = "digits"\nusers = 4\nsilos = 2'), "run.toml")
+
+
+def test_configurations_that_divide_ratings_which_are_replaced_are_read() -> None:
+    data = 'name = "ratings"\npath = "none.csv"\nusers = 4\nsilos = 2\ncolumns = "films.txt"'
+    assert parse(configuration("replace-one", data), "run.toml").data.silos == 2
+    with pytest.raises(InvalidInput, match="divide_by_rows"):
+        parse(configuration("add-remove", data), "run.toml")
