@@ -10,10 +10,18 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
+from ..datasets.ratings import RATINGS
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from .expected_log import POWER, power_terms, table_of
-from .published_noise import ORIGINAL, PRIVATE, UTILITY, Algorithm, mechanism_of
+from .published_noise import (
+    ORIGINAL,
+    PRIVATE,
+    UTILITY,
+    Algorithm,
+    mechanism_of,
+    require_bounded_products,
+)
 from .settings import TABLE
 
 
@@ -23,6 +31,12 @@ def _phase(
     del values
     facts = intent.contribution.product
     terms = power_terms(read, None if facts is None else facts.dimension)
+    require_bounded_products(
+        terms.settings,
+        unit=terms.unit,
+        relation=terms.relation,
+        ratings=read("data", "name") == RATINGS,
+    )
     given: float | None = read("privacy", "noise_multiplier")
     if given is None:
         if not isinstance(intent.event, ev.Gaussian):

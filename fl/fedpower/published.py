@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ...accountant import events as ev
-from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_rows import basis_steps
 from ..data.rating_federation import RatingFederation
@@ -50,8 +49,12 @@ class PublishedIteration(PowerIteration):
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup, table, seed)
-        if not self.as_published:
-            _require_bounded_products(setup, table)
+        published_noise.require_bounded_products(
+            table,
+            unit=setup.privacy.unit,
+            relation=setup.privacy.neighbours,
+            ratings=isinstance(setup.federation, RatingFederation),
+        )
         if self.steps > 1 and self.aligns:
             kept = math.inf if self.terms.kept is None else self.terms.kept
             counts = [min(rows.shape[0], kept) for rows in self.raw_rows]
@@ -131,27 +134,3 @@ class PublishedIteration(PowerIteration):
         basis = basis_steps(public, mechanism.grid_bits.basis_bits)
         products = exact_steps(mechanism, self.nodes, basis, self.steps)
         return aligned_steps(mechanism, products, reference_node(number, self.setup.silos))
-
-
-def _require_bounded_products(setup: Setup, table: FedPowerSettings) -> None:
-    """Raise `InvalidInput` where a unit moves products farther than its rows are bounded.
-
-    Configurations are refused by `published_rules`; settings may be made by hand.
-    """
-    if table.synchronise_every > 1:
-        raise InvalidInput(
-            f"`synchronise_every` is {table.synchronise_every}, and the run is not as published.",
-            "After a step by itself a node multiplies by a matrix that depends on its rows, and "
-            "noise for one product proves nothing.",
-            "Give synchronise_every = 1, or as_published with a noise multiplier.",
-        )
-    # Nodes of ratings have public numbers of rows, which a row that is replaced does not change.
-    public = isinstance(setup.federation, RatingFederation)
-    stay = public and setup.privacy.neighbours == "replace-one"
-    if table.divide_by_rows and setup.privacy.unit == "record" and not stay:
-        raise InvalidInput(
-            "`divide_by_rows` is given, and the unit is a row.",
-            "A row that comes, goes, or is replaced by one in another node changes the number that "
-            "all rows of a node are divided by.",
-            "Leave it out, or protect a silo or an entry.",
-        )

@@ -20,11 +20,13 @@ from typing import Final, Literal, TypeAlias
 
 from ...accountant import validate
 from ...accountant.claims.fedpower import published_epsilon
+from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_grid import product_grid
 from ...accountant.sensitivity.fedpower import element_as_published
 from ...accountant.sensitivity.release import root_up, up
 from .run_terms import RunTerms
+from .settings import FedPowerSettings
 
 Algorithm: TypeAlias = Literal["original", "utility", "private"]
 
@@ -69,6 +71,34 @@ def published_deviation(terms: RunTerms, noise_multiplier: float) -> float:
     table = terms.settings
     bound = element_as_published(table.columns, table.largest_element, table.entry_clip)
     return up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * Fraction(bound))
+
+
+def require_bounded_products(
+    table: FedPowerSettings, *, unit: str, relation: str, ratings: bool
+) -> None:
+    """Raise `InvalidInput` where a unit moves products farther than their noise is made for.
+
+    As published nothing is promised, and nothing refused.  Configurations are refused by
+    `published_rules`; settings may be made by hand, and logs by anybody.  With `ratings` nodes have
+    public numbers of rows, which a row that is replaced does not change.
+    """
+    if table.as_published:
+        return
+    if table.synchronise_every > 1:
+        raise InvalidInput(
+            f"`synchronise_every` is {table.synchronise_every}, and the run is not as published.",
+            "After a step by itself a node multiplies by a matrix that depends on its rows, and "
+            "noise for one product proves nothing.",
+            "Give synchronise_every = 1, or as_published with a noise multiplier.",
+        )
+    stay = ratings and relation == "replace-one"
+    if table.divide_by_rows and unit == "record" and not stay:
+        raise InvalidInput(
+            "`divide_by_rows` is given, and the unit is a row.",
+            "A row that comes, goes, or is replaced by one in another node changes the number that "
+            "all rows of a node are divided by.",
+            "Leave it out, or protect a silo or an entry.",
+        )
 
 
 def _as_published(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms.product_rows import basis_steps
 from privplan.fl.data.federation import Federation
+from privplan.fl.fedpower.expected_log_published import ORIGINAL_LOG
+from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.settings.file import parse
 
 from .matrices import rated
-from .published_small import SYSTEMS, built, mechanism_of
+from .published_small import SIGMA, SYSTEMS, built, mechanism_of, settings
 
 PUBLISHED = {"as_published": True, "largest_element": 3.0}
 ROWS = 9
@@ -93,6 +96,25 @@ def test_steps_of_a_node_by_itself_are_promised_nothing(algorithm: str) -> None:
     with pytest.raises(InvalidInput, match="synchronise_every"):
         built(algorithm, neighbours()[0], synchronise_every=2)
     assert built(algorithm, neighbours()[0], synchronise_every=2, **PUBLISHED)
+
+
+@pytest.mark.parametrize("key", ["divide_by_rows", "synchronise_every"])
+def test_an_audit_refuses_a_log_whose_configuration_says_so(key: str, run: Any) -> None:
+    """Such a log can be written by anybody; what its rounds state follows from no configuration."""
+    own = settings("original", neighbours()[0])
+    system = built("original", neighbours()[0], privacy={"noise_multiplier": SIGMA}, rounds=1)
+    _, log = run(system)
+    changed = replace(own.of(FedPowerSettings), **{key: {"divide_by_rows": True}.get(key, 3)})
+
+    def read(table: str, name: str) -> Any:
+        known = {"fedpower": changed, "privacy": own.privacy, "security": own.security}
+        given = {"name": "tiny", "silos": 2}[name] if table == "data" else None
+        return given or getattr(known.get(table), name)
+
+    with pytest.raises(InvalidInput, match=key):
+        ORIGINAL_LOG.phase(read, log.intents[0], None)
+    changed = own.of(FedPowerSettings)
+    assert ORIGINAL_LOG.phase(read, log.intents[0], None).noise == log.intents[0].noise
 
 
 def configuration(relation: str, data: str) -> bytes:
