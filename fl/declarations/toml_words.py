@@ -6,7 +6,6 @@ from typing import Final
 
 PLANNED_SYSTEMS: Final = (
     *("flame-simple", "flame-double", "flame-topk", "disco"),
-    *("fedpower-original", "fedpower-utility", "fedpower-private"),
     *("delm-basic", "delm-enhanced"),
 )
 """Systems that have a name, and no implementation yet."""

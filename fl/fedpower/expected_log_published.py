@@ -19,6 +19,7 @@ from .published_noise import (
     PRIVATE,
     UTILITY,
     Algorithm,
+    is_bounded,
     mechanism_of,
     require_bounded_products,
 )
@@ -31,12 +32,8 @@ def _phase(
     del values
     facts = intent.contribution.product
     terms = power_terms(read, None if facts is None else facts.dimension)
-    require_bounded_products(
-        terms.settings,
-        unit=terms.unit,
-        relation=terms.relation,
-        ratings=read("data", "name") == RATINGS,
-    )
+    ratings = read("data", "name") == RATINGS
+    require_bounded_products(terms, ratings=ratings)
     given: float | None = read("privacy", "noise_multiplier")
     if given is None:
         if not isinstance(intent.event, ev.Gaussian):
@@ -51,6 +48,7 @@ def _phase(
         mechanism.weights_used,
         Sampling(),
         Normaliser("constant", read(TABLE.name, "divisor")),
+        clip_enforced=is_bounded(terms, ratings=ratings),
     )
 
 

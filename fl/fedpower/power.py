@@ -169,9 +169,15 @@ class PowerIteration(PrivateSystem):
                     **(checked if last is products else self.checked(mechanism, last)),
                 },
                 shares=noisy.shares,
+                clip_enforced=self.bounded,
             )
 
         return self.make_round(number, parameters, gate, work, draws=self.draws)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether one unit moves a sum by no more than the stated bound."""
+        return True
 
     @property
     def draws(self) -> int:

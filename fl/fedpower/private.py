@@ -64,8 +64,8 @@ class FedPowerPrivate(PublishedIteration):
 
     def iterate(self, product: FloatArray) -> Iterate:
         """Return the next iterate, its entries clipped."""
-        found = super().iterate(product)
-        return found._replace(basis=self.clipped(found.basis))
+        following = super().iterate(product)
+        return following._replace(basis=self.clipped(following.basis))
 
     def clipped(self, basis: FloatArray) -> FloatArray:
         """Return numbers of an iterate, those beyond eta cut off."""

@@ -49,12 +49,7 @@ class PublishedIteration(PowerIteration):
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup, table, seed)
-        published_noise.require_bounded_products(
-            table,
-            unit=setup.privacy.unit,
-            relation=setup.privacy.neighbours,
-            ratings=isinstance(setup.federation, RatingFederation),
-        )
+        published_noise.require_bounded_products(self.terms, ratings=self._ratings)
         if self.steps > 1 and self.aligns:
             kept = math.inf if self.terms.kept is None else self.terms.kept
             counts = [min(rows.shape[0], kept) for rows in self.raw_rows]
@@ -72,6 +67,16 @@ class PublishedIteration(PowerIteration):
     def steps(self) -> int:
         """p, how many products a node makes in a round."""
         return self.terms.settings.synchronise_every
+
+    @property
+    def bounded(self) -> bool:
+        """Whether one unit moves a sum by no more than the stated bound."""
+        return published_noise.is_bounded(self.terms, ratings=self._ratings)
+
+    @property
+    def _ratings(self) -> bool:
+        """Whether nodes have public numbers of rows."""
+        return isinstance(self.setup.federation, RatingFederation)
 
     def mechanism(self, noise_multiplier: float) -> NoisyProduct:
         """Return the noise of one product, in a share for each node."""

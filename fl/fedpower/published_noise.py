@@ -26,7 +26,6 @@ from ...accountant.mechanisms.product_grid import product_grid
 from ...accountant.sensitivity.fedpower import element_as_published
 from ...accountant.sensitivity.release import root_up, up
 from .run_terms import RunTerms
-from .settings import FedPowerSettings
 
 Algorithm: TypeAlias = Literal["original", "utility", "private"]
 
@@ -48,6 +47,24 @@ def mechanism_of(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float)
     given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
     # One share alone has the multiplier that is given, rounded up.
     return terms.mechanism(root_up(given**2 * terms.silos))
+
+
+def is_bounded(terms: RunTerms, *, ratings: bool) -> bool:
+    """Return whether one unit moves a sum by no more than the stated bound, that of a public Z.
+
+    After a step by itself a node multiplies by a private Z.  Where a node divides by its number of
+    rows, a row that comes or goes moves what all others add, by up to sqrt(2) R^2 / (s + 1), and
+    one that is replaced by a row of another node moves those of two.  Then no stated bound holds,
+    and no number may follow from a log.  With `ratings` nodes have public numbers of rows, which a
+    row that is replaced does not change.
+    """
+    return terms.settings.synchronise_every == 1 and _rows_stay(terms, ratings)
+
+
+def _rows_stay(terms: RunTerms, ratings: bool) -> bool:
+    if not terms.settings.divide_by_rows or terms.unit != "record":
+        return True
+    return ratings and terms.relation == "replace-one"
 
 
 def published_claim(
@@ -73,16 +90,14 @@ def published_deviation(terms: RunTerms, noise_multiplier: float) -> float:
     return up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * Fraction(bound))
 
 
-def require_bounded_products(
-    table: FedPowerSettings, *, unit: str, relation: str, ratings: bool
-) -> None:
-    """Raise `InvalidInput` where a unit moves products farther than their noise is made for.
+def require_bounded_products(terms: RunTerms, *, ratings: bool) -> None:
+    """Raise `InvalidInput` where no stated bound holds (`is_bounded`), and one is promised.
 
     As published nothing is promised, and nothing refused.  Configurations are refused by
-    `published_rules`; settings may be made by hand, and logs by anybody.  With `ratings` nodes have
-    public numbers of rows, which a row that is replaced does not change.
+    `published_rules`; settings may be made by hand, and logs by anybody.
     """
-    if table.as_published:
+    table = terms.settings
+    if table.as_published or is_bounded(terms, ratings=ratings):
         return
     if table.synchronise_every > 1:
         raise InvalidInput(
@@ -91,14 +106,12 @@ def require_bounded_products(
             "noise for one product proves nothing.",
             "Give synchronise_every = 1, or as_published with a noise multiplier.",
         )
-    stay = ratings and relation == "replace-one"
-    if table.divide_by_rows and unit == "record" and not stay:
-        raise InvalidInput(
-            "`divide_by_rows` is given, and the unit is a row.",
-            "A row that comes, goes, or is replaced by one in another node changes the number that "
-            "all rows of a node are divided by.",
-            "Leave it out, or protect a silo or an entry.",
-        )
+    raise InvalidInput(
+        "`divide_by_rows` is given, and the unit is a row.",
+        "A row that comes, goes, or is replaced by one in another node changes the number that all "
+        "rows of a node are divided by.",
+        "Leave it out, or protect a silo or an entry.",
+    )
 
 
 def _as_published(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:

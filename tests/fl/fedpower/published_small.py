@@ -89,12 +89,14 @@ def built(
     algorithm: str, federation: Federation, removal: Any = EachInTurn, **changes: Any
 ) -> PublishedIteration:
     """Return the system for a federation; Algorithm 2 with a stand-in for the encryption."""
-    own = settings(algorithm, federation, **changes)
+    given_settings = settings(algorithm, federation, **changes)
     if algorithm == "utility":
-        parts = setup(own, federation, NoTraining(), whole_ring=True)
-        return FedPowerUtility(parts, own.of(FedPowerSettings), own.data.seed, removal)
+        parts = setup(given_settings, federation, NoTraining(), whole_ring=True)
+        return FedPowerUtility(
+            parts, given_settings.of(FedPowerSettings), given_settings.data.seed, removal
+        )
     make = {"original": original, "private": private}[algorithm]
-    return make(own, federation, NoTraining(), Streams.seeded(0))
+    return make(given_settings, federation, NoTraining(), Streams.seeded(0))
 
 
 def mechanism_of(system: PublishedIteration) -> NoisyProduct:

@@ -41,8 +41,8 @@ def orthonormal(product: Any) -> Any:
     """Gram-Schmidt, by columns."""
     columns: list[Any] = []
     for column in product.T:
-        rest = column - sum((found * (found @ column) for found in columns), np.zeros(len(column)))
-        rest -= sum((found * (found @ rest) for found in columns), np.zeros(len(column)))
+        rest = column - sum((done * (done @ column) for done in columns), np.zeros(len(column)))
+        rest -= sum((done * (done @ rest) for done in columns), np.zeros(len(column)))
         columns.append(rest / np.linalg.norm(rest))
     return np.array(columns).T
 
