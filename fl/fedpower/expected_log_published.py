@@ -39,7 +39,7 @@ def _phase(
         if not isinstance(intent.event, ev.Gaussian):
             raise NotStated("the noise that was found")
         given = intent.event.noise_multiplier
-    mechanism = mechanism_of(algorithm, terms, given)
+    mechanism = mechanism_of(algorithm, terms, given, ratings=ratings)
     draws = terms.settings.synchronise_every if algorithm == PRIVATE else 1
     return ExpectedPhase(
         mechanism.contribution,

@@ -80,7 +80,9 @@ class PublishedIteration(PowerIteration):
 
     def mechanism(self, noise_multiplier: float) -> NoisyProduct:
         """Return the noise of one product, in a share for each node."""
-        return published_noise.mechanism_of(self.algorithm, self.terms, noise_multiplier)
+        return published_noise.mechanism_of(
+            self.algorithm, self.terms, noise_multiplier, ratings=self._ratings
+        )
 
     def sound_views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one product for each observer, with noise for a unit."""

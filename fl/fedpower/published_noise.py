@@ -15,6 +15,7 @@ Applied Sciences, Algorithms 1 to 3, Theorems 1 and 2.  Its bound protects no un
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
@@ -35,13 +36,19 @@ PRIVATE: Final = "private"
 """Algorithms 1, 2 and 3."""
 
 
-def mechanism_of(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:
+def mechanism_of(
+    algorithm: Algorithm, terms: RunTerms, noise_multiplier: float, *, ratings: bool
+) -> NoisyProduct:
     """Return the noise of one product of an algorithm, in a share for each node; see the module.
 
-    Raises as `NoisyProduct` and `product_grid` do.
+    Where no stated bound holds (`is_bounded`), the mechanism says that it comes from private data,
+    in every intent: a round that is cut off has no release to say so.  Raises as `NoisyProduct` and
+    `product_grid` do.
     """
     if terms.settings.as_published:
-        return _as_published(algorithm, terms, noise_multiplier)
+        noise = _as_published(algorithm, terms, noise_multiplier)
+        bounded = is_bounded(terms, ratings=ratings)
+        return noise if bounded else replace(noise, bound_source="private")
     if algorithm != UTILITY:
         return terms.mechanism(noise_multiplier)
     given = Fraction(validate.positive(noise_multiplier=noise_multiplier))

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privplan.accountant.errors import InvalidInput
+from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms.product_rows import basis_steps
 from privplan.fl.data.federation import Federation
 from privplan.fl.fedpower.expected_log_published import ORIGINAL_LOG
+from privplan.fl.fedpower.local_steps import exact_steps
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.settings.file import parse
 
@@ -96,6 +97,45 @@ def test_steps_of_a_node_by_itself_are_promised_nothing(algorithm: str) -> None:
     with pytest.raises(InvalidInput, match="synchronise_every"):
         built(algorithm, neighbours()[0], synchronise_every=2)
     assert built(algorithm, neighbours()[0], synchronise_every=2, **PUBLISHED)
+
+
+@pytest.mark.parametrize("algorithm", [one for one in SYSTEMS if one != "private"])
+def test_after_a_step_by_itself_one_row_moves_a_product_by_far_more(algorithm: str) -> None:
+    """100 rows of b, which Z hardly sees, and one a: the second product is 100 b, or that of a."""
+    rows = np.zeros((100, 3))
+    rows[:, 1] = 2.0
+    basis = np.array([[0.9999], [0.003], [0.0]])
+    products = []
+    for first in ([0.0, 0.0, 0.0], [2.0, 0.0, 0.0]):
+        federation = nodes_of([first, *rows.tolist()], [[0.0, 0.0, 1.0]])
+        system = built(algorithm, federation, rank=1, synchronise_every=2, **PUBLISHED)
+        mechanism = mechanism_of(system)
+        steps = basis_steps(basis, mechanism.grid_bits.basis_bits)
+        made = exact_steps(mechanism, system.nodes, steps, 2)
+        products.append(made.totals[0] * mechanism.grid)
+    assert np.linalg.norm(products[0] - products[1]) > 50.0 * mechanism.sensitivity("add-remove")
+
+
+UNBOUNDED: dict[str, dict[str, Any]] = {
+    "steps": {"synchronise_every": 2},
+    "divided": {"divide_by_rows": True},
+}
+
+
+@pytest.mark.parametrize("case", UNBOUNDED)
+@pytest.mark.parametrize("algorithm", SYSTEMS)
+def test_intents_say_that_nothing_is_bounded(
+    algorithm: str, case: str, tiny: Any, run: Any
+) -> None:
+    """An audit of a run that was cut off in its first round has no release to read it from."""
+    system = built(algorithm, tiny(features=7), rounds=1, **PUBLISHED, **UNBOUNDED[case])
+    _, log = run(system)
+    assert [intent.contribution.source for intent in log.intents] == ["private"]
+    assert not any(release.clip_enforced for release in log.releases)
+    with pytest.raises(Unsupported, match="private data"):
+        mechanism_of(system).event("add-remove")
+    bounded = built(algorithm, tiny(features=7), rounds=1, **PUBLISHED)
+    assert mechanism_of(bounded).contribution.source == "public"
 
 
 @pytest.mark.parametrize("key", ["divide_by_rows", "synchronise_every"])
