@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..datasets.ratings import RATINGS
 from ..declarations.declaration import Complaint, Given, Rule
+from ..declarations.toml_words import RATINGS
 from .settings_rules import POWER_RULES
 
 

@@ -187,3 +187,43 @@ def test_configurations_that_divide_ratings_which_are_replaced_are_read() -> Non
     assert parse(configuration("replace-one", data), "run.toml").data.silos == 2
     with pytest.raises(InvalidInput, match="divide_by_rows"):
         parse(configuration("add-remove", data), "run.toml")
+
+
+@pytest.mark.parametrize("system", ["fedpower", "fedpower-power", "fedpower-original"])
+@pytest.mark.parametrize(
+    ("lists", "change", "refused"),
+    [
+        ('columns = "films.txt"', 4.0, True),
+        ('columns = "films.txt"', 5.0, False),
+        ('columns = "films.txt"\nlargest_rating = 4.0', 4.0, False),
+        ('selection = "public"\nselection_source = "who published it"', 4.0, False),
+    ],
+)
+def test_an_entry_changes_by_a_whole_rating_where_it_may_come_or_go(
+    system: str, lists: str, change: float, refused: bool
+) -> None:
+    """A rating of 5 that is not there is 0: a promise for changes by 4 would not cover it."""
+    content = f"""
+[run]
+system = "{system}"
+[data]
+name = "ratings"
+path = "none.csv"
+users = 4
+silos = 2
+{lists}
+[privacy]
+unit = "entry"
+neighbours = "replace-one"
+noise_multiplier = 5.0
+delta = 1e-5
+[fedpower]
+rank = 2
+row_norm = 5.0
+largest_change = {change}
+""".encode()
+    if refused:
+        with pytest.raises(InvalidInput, match="largest_change = 4"):
+            parse(content, "run.toml")
+    else:
+        assert parse(content, "run.toml").data.silos == 2
