@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class NoisyProduct(Mechanism):
     - `grid_bits`: the grids of rows and basis (`product_grid`).
     - `shares`: the noise is the sum of so many shares, one for each silo, of which
       `tolerated_dropouts` may be missing.
+    - `bound_source`: `private` where Z, or what rows are divided by, comes from private data: then
+      `product` bounds nothing, the log says so, and no event is known.
 
     Raises `InvalidInput` for what is out of range, and for noise that is too wide or too narrow for
     the grid.
@@ -63,6 +65,7 @@ class NoisyProduct(Mechanism):
     grid_bits: ProductGrid
     shares: int = 1
     tolerated_dropouts: int = 0
+    bound_source: Literal["public", "private"] = "public"
 
     def __post_init__(self) -> None:
         self._set_checked(
@@ -70,6 +73,7 @@ class NoisyProduct(Mechanism):
             shares=validate.count(shares=self.shares),
             tolerated_dropouts=validate.count_from(0, tolerated_dropouts=self.tolerated_dropouts),
         )
+        validate.choice(("public", "private"), bound_source=self.bound_source)
         check_grid(self.grid_bits)
         _check_dropouts(self.shares, self.tolerated_dropouts)
         steps = Fraction(self.share_std) / self.grid_bits.step(self.product)
@@ -153,7 +157,7 @@ class NoisyProduct(Mechanism):
             *self.grid_bits,
         )
         return records.Contribution(
-            product.row_bound, "l2", product.unit, "product", "public", product=facts
+            product.row_bound, "l2", product.unit, "product", self.bound_source, product=facts
         )
 
     def noise(self, draws: int = 1) -> records.Noise:

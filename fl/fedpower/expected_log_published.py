@@ -10,10 +10,19 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
+from ..datasets.ratings import RATINGS
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from .expected_log import POWER, power_terms, table_of
-from .published_noise import ORIGINAL, PRIVATE, UTILITY, Algorithm, is_bounded, mechanism_of
+from .published_noise import (
+    ORIGINAL,
+    PRIVATE,
+    UTILITY,
+    Algorithm,
+    is_bounded,
+    mechanism_of,
+    require_bounded_products,
+)
 from .settings import TABLE
 
 
@@ -23,12 +32,14 @@ def _phase(
     del values
     facts = intent.contribution.product
     terms = power_terms(read, None if facts is None else facts.dimension)
+    ratings = read("data", "name") == RATINGS
+    require_bounded_products(terms, ratings=ratings)
     given: float | None = read("privacy", "noise_multiplier")
     if given is None:
         if not isinstance(intent.event, ev.Gaussian):
             raise NotStated("the noise that was found")
         given = intent.event.noise_multiplier
-    mechanism = mechanism_of(algorithm, terms, given)
+    mechanism = mechanism_of(algorithm, terms, given, ratings=ratings)
     draws = terms.settings.synchronise_every if algorithm == PRIVATE else 1
     return ExpectedPhase(
         mechanism.contribution,
@@ -37,7 +48,7 @@ def _phase(
         mechanism.weights_used,
         Sampling(),
         Normaliser("constant", read(TABLE.name, "divisor")),
-        clip_enforced=is_bounded(terms),
+        clip_enforced=is_bounded(terms, ratings=ratings),
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from ...accountant import events as ev
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_rows import basis_steps
+from ..data.rating_federation import RatingFederation
 from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven
@@ -38,12 +39,17 @@ PUBLISHED_EVENT: Final = ev.NoGuarantee(
 
 
 class PublishedIteration(PowerIteration):
-    """A power iteration with the noise of one of the published algorithms; see the module."""
+    """A power iteration with the noise of one of the published algorithms; see the module.
+
+    Raises `InvalidInput` for products that move farther than their noise is made for, unless the
+    run is as published.
+    """
 
     algorithm: ClassVar[published_noise.Algorithm]
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup, table, seed)
+        published_noise.require_bounded_products(self.terms, ratings=self._ratings)
         if self.steps > 1 and self.aligns:
             kept = math.inf if self.terms.kept is None else self.terms.kept
             counts = [min(rows.shape[0], kept) for rows in self.raw_rows]
@@ -65,11 +71,18 @@ class PublishedIteration(PowerIteration):
     @property
     def bounded(self) -> bool:
         """Whether one unit moves a sum by no more than the stated bound."""
-        return published_noise.is_bounded(self.terms)
+        return published_noise.is_bounded(self.terms, ratings=self._ratings)
+
+    @property
+    def _ratings(self) -> bool:
+        """Whether nodes have public numbers of rows."""
+        return isinstance(self.setup.federation, RatingFederation)
 
     def mechanism(self, noise_multiplier: float) -> NoisyProduct:
         """Return the noise of one product, in a share for each node."""
-        return published_noise.mechanism_of(self.algorithm, self.terms, noise_multiplier)
+        return published_noise.mechanism_of(
+            self.algorithm, self.terms, noise_multiplier, ratings=self._ratings
+        )
 
     def sound_views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one product for each observer, with noise for a unit."""

@@ -15,11 +15,13 @@ Applied Sciences, Algorithms 1 to 3, Theorems 1 and 2.  Its bound protects no un
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
 from ...accountant import validate
 from ...accountant.claims.fedpower import published_epsilon
+from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_grid import product_grid
 from ...accountant.sensitivity.fedpower import element_as_published
@@ -34,13 +36,19 @@ PRIVATE: Final = "private"
 """Algorithms 1, 2 and 3."""
 
 
-def mechanism_of(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:
+def mechanism_of(
+    algorithm: Algorithm, terms: RunTerms, noise_multiplier: float, *, ratings: bool
+) -> NoisyProduct:
     """Return the noise of one product of an algorithm, in a share for each node; see the module.
 
-    Raises as `NoisyProduct` and `product_grid` do.
+    Where no stated bound holds (`is_bounded`), the mechanism says that it comes from private data,
+    in every intent: a round that is cut off has no release to say so.  Raises as `NoisyProduct` and
+    `product_grid` do.
     """
     if terms.settings.as_published:
-        return _as_published(algorithm, terms, noise_multiplier)
+        noise = _as_published(algorithm, terms, noise_multiplier)
+        bounded = is_bounded(terms, ratings=ratings)
+        return noise if bounded else replace(noise, bound_source="private")
     if algorithm != UTILITY:
         return terms.mechanism(noise_multiplier)
     given = Fraction(validate.positive(noise_multiplier=noise_multiplier))
@@ -48,16 +56,22 @@ def mechanism_of(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float)
     return terms.mechanism(root_up(given**2 * terms.silos))
 
 
-def is_bounded(terms: RunTerms) -> bool:
+def is_bounded(terms: RunTerms, *, ratings: bool) -> bool:
     """Return whether one unit moves a sum by no more than the stated bound, that of a public Z.
 
     After a step by itself a node multiplies by a private Z.  Where a node divides by its number of
-    rows, a row that comes or goes moves what all others add, by up to sqrt(2) R^2 / (s + 1).  Then
-    no stated bound holds, and no number may follow from a log.
+    rows, a row that comes or goes moves what all others add, by up to sqrt(2) R^2 / (s + 1), and
+    one that is replaced by a row of another node moves those of two.  Then no stated bound holds,
+    and no number may follow from a log.  With `ratings` nodes have public numbers of rows, which a
+    row that is replaced does not change.
     """
-    table = terms.settings
-    steady = terms.relation == "replace-one" or terms.unit == "silo"
-    return table.synchronise_every == 1 and (steady or not table.divide_by_rows)
+    return terms.settings.synchronise_every == 1 and _rows_stay(terms, ratings)
+
+
+def _rows_stay(terms: RunTerms, ratings: bool) -> bool:
+    if not terms.settings.divide_by_rows or terms.unit != "record":
+        return True
+    return ratings and terms.relation == "replace-one"
 
 
 def published_claim(
@@ -81,6 +95,30 @@ def published_deviation(terms: RunTerms, noise_multiplier: float) -> float:
     table = terms.settings
     bound = element_as_published(table.columns, table.largest_element, table.entry_clip)
     return up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * Fraction(bound))
+
+
+def require_bounded_products(terms: RunTerms, *, ratings: bool) -> None:
+    """Raise `InvalidInput` where no stated bound holds (`is_bounded`), and one is promised.
+
+    As published nothing is promised, and nothing refused.  Configurations are refused by
+    `published_rules`; settings may be made by hand, and logs by anybody.
+    """
+    table = terms.settings
+    if table.as_published or is_bounded(terms, ratings=ratings):
+        return
+    if table.synchronise_every > 1:
+        raise InvalidInput(
+            f"`synchronise_every` is {table.synchronise_every}, and the run is not as published.",
+            "After a step by itself a node multiplies by a matrix that depends on its rows, and "
+            "noise for one product proves nothing.",
+            "Give synchronise_every = 1, or as_published with a noise multiplier.",
+        )
+    raise InvalidInput(
+        "`divide_by_rows` is given, and the unit is a row.",
+        "A row that comes, goes, or is replaced by one in another node changes the number that all "
+        "rows of a node are divided by.",
+        "Leave it out, or protect a silo or an entry.",
+    )
 
 
 def _as_published(algorithm: Algorithm, terms: RunTerms, noise_multiplier: float) -> NoisyProduct:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..declarations.declaration import Complaint, Given, Rule
+from ..declarations.toml_words import RATINGS
 from .settings_rules import POWER_RULES
 
 
@@ -48,16 +49,22 @@ def published_bounds(given: Given) -> Complaint | None:
 
 
 def steady_divisors(given: Given) -> Complaint | None:
-    """Refuse divisors that a row which comes or goes would change."""
+    """Refuse divisors that a row which comes, goes, or comes back in another node would change.
+
+    Rows of ratings stay in their nodes, whose numbers of rows follow from public facts.
+    """
     privacy = given.get("privacy", {})
     relation = privacy.get("neighbours", "add-remove")
-    kept = relation == "replace-one" or privacy.get("unit", "record") == "silo"
-    if not _keys(given).get("divide_by_rows") or _as_published(given) or kept:
+    stay = given.get("data", {}).get("name") == RATINGS and relation == "replace-one"
+    if not _keys(given).get("divide_by_rows") or _as_published(given):
+        return None
+    if stay or privacy.get("unit", "record") != "record":
         return None
     return (
         f'has divide_by_rows = true in [fedpower] and neighbours = "{relation}" in [privacy]',
-        "A row that comes or goes changes the number that all rows of its node are divided by.",
-        'Write neighbours = "replace-one", or leave divide_by_rows out.',
+        "A row that comes, goes, or is replaced by one in another node changes the number that all "
+        "rows of a node are divided by.",
+        "Leave divide_by_rows out, or protect a silo or an entry.",
     )
 
 

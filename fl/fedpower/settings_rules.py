@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ...accountant.errors import with_article
 from ..declarations.declaration import Complaint, Given, Rule
+from ..declarations.toml_words import RATINGS
 
 _UNIT_OF_KEY: Final = {"silo_rows": "silo", "largest_change": "entry"}
 """Keys that only one unit has a use for, and that it needs."""
@@ -54,15 +55,33 @@ def bounded_units(given: Given) -> Complaint | None:
 
 
 def replaced_entries(given: Given) -> Complaint | None:
-    """Refuse entries that come or go."""
+    """Refuse entries that come or go, and changes that are smaller than a rating which does."""
     privacy = given.get("privacy", {})
     relation = privacy.get("neighbours", "add-remove")
-    if privacy.get("unit") != "entry" or relation == "replace-one":
+    if privacy.get("unit") != "entry":
         return None
+    if relation == "replace-one":
+        return _whole_ratings(given)
     return (
         f'has neighbours = "{relation}" for unit = "entry" in [privacy]',
         "A number of a matrix does not come or go; it has another value.",
         'Write neighbours = "replace-one".',
+    )
+
+
+def _whole_ratings(given: Given) -> Complaint | None:
+    """Refuse a change that leaves out ratings which are there or not, where that is private."""
+    from ..datasets.ratings import LARGEST_RATING
+
+    data, change = given.get("data", {}), _keys(given).get("largest_change")
+    largest = data.get("largest_rating", LARGEST_RATING)
+    if data.get("name") != RATINGS or "selection" in data or change is None or change >= largest:
+        return None
+    return (
+        f"has largest_change = {change:g} in [fedpower], and ratings up to {largest:g}",
+        "A rating that is not there is 0, and who rated what is private here: an entry may change "
+        "by a whole rating.",
+        f"Write largest_change = {largest:g}, or a lower largest_rating under [data].",
     )
 
 

@@ -91,7 +91,10 @@ def test_only_the_third_clips_entries_where_noise_is_for_a_row(algorithm: str) -
 def test_rows_are_divided_by_where_their_number_stays(algorithm: str) -> None:
     noise = "noise_multiplier = 5.0\n"
     for table, privacy in (
-        ("divide_by_rows = true", noise + 'neighbours = "replace-one"'),
+        (
+            "divide_by_rows = true\nlargest_change = 1.0",
+            noise + 'unit = "entry"\nneighbours = "replace-one"',
+        ),
         ("divide_by_rows = true\nsilo_rows = 9", noise + 'unit = "silo"'),
         ("divide_by_rows = true\nas_published = true", noise),
     ):
@@ -168,7 +171,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "divided": {
         "divide_by_rows": True,
         "divisor": 3.0,
-        "privacy": {"neighbours": "replace-one"},
+        "largest_change": 1.0,
+        "privacy": {"unit": "entry", "neighbours": "replace-one"},
     },
 }
 
