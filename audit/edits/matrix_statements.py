@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from ...accountant.errors import with_article
 from ...accountant.records import Contribution, Gram, Product
@@ -45,7 +46,8 @@ def _first_misfit(history: History, is_kind: Callable[[Contribution], bool]) -> 
         with_noise = intent.noise.family != "none"
         if is_kind(intent.contribution) and with_noise and not any(unusable_matrix(intent)):
             relation = history.ledger.opened.claim.neighbours
-            for number, what in (*_misfits(spent), *_product_misfits(spent, relation)):
+            # In turn: of a bound that is not finite nothing further can be derived.
+            for number, what in chain(_misfits(spent), _product_misfits(spent, relation)):
                 return EditFinding(what, (number,))
     return None
 

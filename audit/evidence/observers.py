@@ -35,6 +35,7 @@ from ...fl.observers.names import (
     Coalition,
 )
 from ..derivation.believed_reach import believed_reach
+from ..derivation.noise_removal import noise_is_removed
 from ..derivation.protocol_consistency import contradictions
 from ..ledger.phases import NORMALISING
 from .observed_rounds import Rounds
@@ -129,10 +130,15 @@ def circumstances_of(rounds: Rounds) -> Circumstances:
 
 
 def _trusts_server(rounds: Rounds) -> bool:
-    """Return whether masks are made for a server that follows the protocol."""
+    """Return whether masks are made for a server that follows the protocol, as silos may miss."""
     security = rounds.setting.security
-    masked = security is not None and security.protocol == "pairwise-masks"
-    return security is not None and masked and security.server == "honest-but-curious"
+    if security is None or security.protocol != "pairwise-masks":
+        return False
+    # Where noise is taken off, every silo is there, and what is supposed of the server is said by
+    # the reaches: it could leave no noise.
+    removed = any(noise_is_removed(kind.facts, rounds.setting) for kind in rounds.kinds)
+    all_there = security.fewest == security.parties
+    return security.server == "honest-but-curious" and not (removed and all_there)
 
 
 def dropouts_of(rounds: Rounds) -> int:

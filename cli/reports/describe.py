@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
     from ...accountant.events import Event
     from ...accountant.guarantee import Bounds, Guarantee
+    from ...accountant.records import Security
     from ...fl.frame.design import Design
 
 Quantity = Literal["epsilon", "delta"]
@@ -190,6 +191,11 @@ def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object
 def ends(bounds: Bounds) -> dict[str, float]:
     """Return the JSON of two ends, unrounded."""
     return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def is_noise_removed(security: Security | None) -> bool:
+    """Return whether a run takes all noise but one silo's off its masked sums, under Paillier."""
+    return security is not None and security.protocol == "pairwise-masks" and security.key_bits > 0
 
 
 def design_json(design: Design | None) -> dict[str, str] | None:

@@ -134,7 +134,12 @@ def _observer_phrase(forecast: Forecast, observer: str) -> str:
     if coalition_of(observer) is not None:
         return phrase(observer, prepared.settings.security.dropouts)
     apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
-    return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
+    return in_a_run(
+        observer,
+        prepared.opening.aggregation,
+        told_apart=apart,
+        noise_removed=describe.is_noise_removed(prepared.opening.security),
+    )
 
 
 def _epsilon_text(expected: ObserverForecast) -> str:

@@ -156,7 +156,11 @@ def _protocol(security: Security) -> str:
         missing = security.parties - security.fewest
         allowed = f", {missing:,} of which may be missing" if missing else ""
         ring = f"under pairwise masks, modulo 2^{security.ring_bits}"
-        return f"{ring}: {security.parties:,} silos{allowed}"
+        removal = (
+            f"; all noise but one silo's is taken off under {security.key_bits:,}-bit Paillier"
+        )
+        removed = removal if describe.is_noise_removed(security) else ""
+        return f"{ring}: {security.parties:,} silos{allowed}{removed}"
     if security.protocol == "additive-shares":
         ring = f"as additive shares, modulo 2^{security.ring_bits}"
         return f"{ring}, among {security.parties:,} silos, without a server"
@@ -237,7 +241,12 @@ def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) 
         return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
     # Where a unit is some of a user's records, who holds others of them is no part of the promise.
     apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
-    return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
+    return in_a_run(
+        observer,
+        prepared.opening.aggregation,
+        told_apart=apart,
+        noise_removed=describe.is_noise_removed(prepared.opening.security),
+    )
 
 
 def _assumptions(ready: ReadyRun) -> tuple[str, ...]:

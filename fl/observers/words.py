@@ -35,6 +35,7 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
         sees={
             "plain": "which sees every silo's noisy update",
             "masked": "which sees only the sum of the silos' noisy updates",
+            "noise-removal": "which sees the noisy sum, and the sum of all noise but one silo's",
             "private-weighting": "which sees only the noisy sum, and nobody's weights",
             "shares": "which sees only the sum of the silos' noisy updates",
             "shuffle": "which sees all noisy messages, and not who sent them",
@@ -84,11 +85,14 @@ def who_is(observer: str) -> str:
     return f"the observer {observer}" if row is None else row.who
 
 
-def in_a_run(observer: str, aggregation: str, *, told_apart: bool = False) -> str:
+def in_a_run(
+    observer: str, aggregation: str, *, told_apart: bool = False, noise_removed: bool = False
+) -> str:
     """Return an observer of a run, with what it sees or knows there.
 
     `told_apart`: those of its kind who hold a part of the unit see something else, or are spoken
-    of beside it.
+    of beside it.  `noise_removed`: all noise but one silo's is taken off the masked sum, by a
+    server that knows whose stays.
 
     >>> in_a_run("server", "masked")
     "the server, which sees only the sum of the silos' noisy updates"
@@ -98,7 +102,7 @@ def in_a_run(observer: str, aggregation: str, *, told_apart: bool = False) -> st
         return who_is(observer)
     if told_apart and row.told_apart:
         return row.told_apart
-    seen = row.sees.get(aggregation)
+    seen = row.sees.get("noise-removal" if noise_removed else aggregation)
     return row.in_a_run or (row.who if seen is None else f"{row.who}, {seen}")
 
 

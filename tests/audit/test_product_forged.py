@@ -159,6 +159,16 @@ def test_facts_that_cannot_be_so_support_nothing(
     assert report.total.upper == float("inf")
 
 
+@pytest.mark.parametrize("bound", ["inf", "-inf", "nan", "1e308", "5e-324", "0.0"])
+def test_a_bound_that_is_no_bound_is_reported(tmp_path: Path, bound: str) -> None:
+    """An audit of a hostile log ends in a report, whatever numbers stand there."""
+    folder = written(tmp_path / "run", plain())
+    changed = each("round.intent", in_part("contribution", bound=bound))
+    report = audit_budget(forged(folder, tmp_path / "forged", changed))
+    assert not report.ok
+    assert report.supported is not True
+
+
 def test_facts_that_all_fit_are_a_log_of_another_release(tmp_path: Path) -> None:
     """A careful forger changes all of them: only the configuration can tell (or the rows)."""
     folder = written(tmp_path / "run", plain())

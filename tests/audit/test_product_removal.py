@@ -15,6 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.records import Reach, RunOpen
 from privplan.accountant.sensitivity.fedpower_views import revealed_probability
 from privplan.audit.budget import BudgetReport
+from privplan.fl.observers.assumptions import HONEST_SERVER
 
 from .ledgers import audited, intents, masks, opening, part, upper, weighted
 from .products import RESTS_ON, noisy, product_log, removal, utility_log
@@ -91,6 +92,14 @@ def test_what_it_rests_on_stands_beside_every_number_though_no_reach_says_it() -
                 assert any(RESTS_ON[0] in text for text in row.rests_on)
         assert any("draws anew and evenly" in text for text in report.assumptions)
     assert not any("draws anew" in text for text in audited(product_log(noisy())).assumptions)
+
+
+def test_no_server_is_said_to_restore_masks_where_no_silo_may_be_missing() -> None:
+    for row in audited(LOG).rows:
+        assert HONEST_SERVER not in row.rests_on
+    masked = replace(masks(SILOS, SILOS), server="honest-but-curious")
+    others = audited(product_log(noisy(), aggregation="masked", facts=masked))
+    assert any(HONEST_SERVER in row.rests_on for row in others.rows)
 
 
 @pytest.mark.parametrize("bits", [0, 512, 2047, 2048])

@@ -44,6 +44,14 @@ def test_what_the_server_sees_depends_on_the_aggregation() -> None:
     assert in_a_run("server", "another one") == "the server"
 
 
+def test_a_server_that_takes_noise_off_sees_more_than_a_sum() -> None:
+    removing = in_a_run("server", "masked", noise_removed=True)
+    assert "only" not in removing
+    assert "all noise but one silo's" in removing
+    for other in ("model", "silo", "client"):
+        assert in_a_run(other, "masked", noise_removed=True) == in_a_run(other, "masked")
+
+
 def test_a_silo_is_told_apart_from_those_that_hold_records() -> None:
     assert in_a_run("silo", "plain") != in_a_run("silo", "plain", told_apart=True)
     assert in_a_run("model", "plain") == in_a_run("model", "plain", told_apart=True)
