@@ -201,7 +201,7 @@ def sensitivity(
     if relation == "zero-out":
         raise Unsupported(
             "Gram matrices are not accounted under zero-out.",
-            "A record of zeros still has an intercept and a label, so it is no absent record.",
+            "A row of zeros may still have an intercept and a label, so it is no absent row.",
             "Give neighbours = 'add-remove' or 'replace-one'.",
         )
     rows = "row" if bound.rows == 1 else "rows"

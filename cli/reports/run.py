@@ -124,7 +124,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     security = prepared.opening.security
     if security is not None:
         rows.append(("summed", _protocol(security)))
-    rows += _test_rows(result, len(data.test_labels))
+    rows += _test_rows(result, data.test_records)
     # Rounds that were begun and not released are paid for all the same.
     if result.rounds < result.planned:
         lost = result.planned - result.rounds

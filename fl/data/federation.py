@@ -164,6 +164,11 @@ class Federation:
         return len(self.user)
 
     @property
+    def test_records(self) -> int:
+        """How many records results are measured on, where test data are public."""
+        return len(self.test_labels)
+
+    @property
     def counts(self) -> IntArray:
         """How many records each user has in each silo: (users, silos).  Private."""
         cells = np.bincount(self.user * self.silos + self.silo, minlength=self.users * self.silos)

@@ -70,6 +70,11 @@ class RatingFederation(Federation):
                 "Number users in the order in which they are dealt (`row_silos`).",
             )
 
+    @property
+    def test_records(self) -> int:
+        """How many rows results are measured on, where ratings are public: all of them."""
+        return self.users
+
     def _refuse_wrong_columns(self) -> None:
         column = self.features[:, 0]
         wrong = np.flatnonzero((column < 0) | (column >= self.columns) | (column % 1 != 0))

@@ -54,19 +54,22 @@ def is_there(path: Path, kind: Callable[[Path], bool]) -> bool:
         return False
 
 
-def content(path: Path) -> bytes:
-    """Return the bytes of a file, or refuse one that is missing or cannot be read."""
+def content(path: Path, field: str = "path") -> bytes:
+    """Return the bytes of a file, or refuse one that is missing or cannot be read.
+
+    `field` is the key of the configuration that names it, for the message.
+    """
     try:
         return path.read_bytes()
     except FileNotFoundError:
         raise InvalidInput(
             f"There is no file {path.name} in {path.parent}.",
             "The data set needs it.",
-            "Check `path`.",
+            f"Check `{field}`.",
         ) from None
     except OSError as error:
         raise InvalidInput(
-            f"{path} cannot be read: {error.strerror}.", next_step="Check `path`."
+            f"{path} cannot be read: {error.strerror}.", next_step=f"Check `{field}`."
         ) from None
 
 
@@ -91,7 +94,9 @@ def text(path: Path, raw: bytes) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidInput(
-            f"{path.name} is no text file.", next_step="Give the CSV file itself, unpacked."
+            f"{path.name} is no text file in UTF-8.",
+            "Letters in another encoding would be read as others.",
+            "Give the CSV file itself, unpacked and saved as UTF-8.",
         ) from None
 
 

@@ -73,7 +73,7 @@ def rating_lines(path: str | Path, largest: float) -> RatingLines:
     for number, row in rest:
         if len(row) != fields:
             raise InvalidInput(
-                f"Line {number} of {file.name} has {len(row)} fields; each must have {fields}.",
+                f"Line {number} of {file.name} has {_fields(len(row))}; each must have {fields}.",
                 "A line that is cut off or joined with another is no rating.",
                 "Fetch the file again, or repair the line.",
             )
@@ -107,7 +107,7 @@ def listed_films(path: str | Path) -> tuple[str, ...]:
     """
     file = expanded(path)
     films = dict[str, int]()
-    for number, row in _lines(file):
+    for number, row in _lines(file, "columns"):
         name = row[0].strip() if row else ""
         if number == 1 and _plain(name) in _HEADINGS["films"]:
             continue
@@ -128,10 +128,10 @@ def listed_films(path: str | Path) -> tuple[str, ...]:
     return tuple(films)
 
 
-def _lines(file: Path) -> Iterator[tuple[int, list[str]]]:
+def _lines(file: Path, field: str = "path") -> Iterator[tuple[int, list[str]]]:
     """Yield each line's number and fields, apart by commas; empty lines at the end are no lines."""
     # `strict`, so that a quote that is never closed does not swallow the rest of the file.
-    reader = csv.reader(io.StringIO(text(file, content(file)).rstrip("\r\n")), strict=True)
+    reader = csv.reader(io.StringIO(text(file, content(file, field)).rstrip("\r\n")), strict=True)
     try:
         for row in reader:
             yield reader.line_num, row
@@ -174,7 +174,8 @@ def _place(file: Path, what: str, header: Sequence[str], plain: Sequence[str]) -
         "Columns are known by the names in the first line.",
         f"Did you mean {header[plain.index(near)].strip()}?  Rename it."
         if near
-        else "Give a CSV file with a header such as userId,movieId,rating.",
+        else "Give a CSV file, with commas between fields and a header such as "
+        "userId,movieId,rating; or MovieLens' `u.data`, with tabs.",
     )
 
 
@@ -200,9 +201,14 @@ def _rating(file: Path, number: int, said: str, largest: float) -> float:
     raise InvalidInput(
         f"Line {number} of {file.name} has a rating that is no number above 0 and at most "
         f"{largest:g}.",
-        "What is larger than the public range would count for more than it may.",
+        "What is larger than the public range would count for more than it may, and 0 stands for "
+        "a film that was not rated.",
         "Repair the line, or say the range of this file: `largest_rating` under [data].",
     )
+
+
+def _fields(count: int) -> str:
+    return "1 field" if count == 1 else f"{count} fields"
 
 
 def _empty(file: Path) -> InvalidInput:

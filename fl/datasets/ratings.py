@@ -134,14 +134,7 @@ def federate_ratings(
     """
     rows, nodes = validate.count(users=users), validate.count(silos=silos)
     if rows != len(ratings.users):
-        there = f"there are {len(ratings.users):,}" if lists_are_public else "there are others"
-        raise InvalidInput(
-            f"`users` is {rows:,}, and {there} with ratings.",
-            "How many rows there are is a public constant, and the log states it.",
-            f"Write users = {len(ratings.users)} under [data]."
-            if lists_are_public
-            else "Write under [data] how many users the file has, if that number is public.",
-        )
+        raise _another_number(rows, len(ratings.users) if lists_are_public else None)
     silo_of_row = row_silos(rows, nodes)
     user = _inverse(rng.permutation(rows))[ratings.row]
     order = np.lexsort((ratings.column, user))
@@ -220,3 +213,20 @@ def _inverse(order: IntArray) -> IntArray:
     position = np.empty(order.size, np.int64)
     position[order] = np.arange(order.size)
     return position
+
+
+def _another_number(users: int, found: int | None) -> InvalidInput:
+    """Return the refusal of a wrong `users`; `found` is None where the number is not public."""
+    why = "How many rows there are is a public constant, and the log states it."
+    if found is None:
+        return InvalidInput(
+            f"`users` is {users:,}, and the file has another number of users.",
+            f"{why}  The message keeps the file's number to itself, as it may be private.",
+            "Count the users that the file names, and write that number as `users` under [data] "
+            "if it may be public.",
+        )
+    return InvalidInput(
+        f"`users` is {users:,}, and the filter leaves {found:,} users.",
+        why,
+        f"Write users = {found} under [data], or another `fewest_ratings`.",
+    )

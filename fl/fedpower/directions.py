@@ -51,14 +51,9 @@ def directions(
     validate.choice(_DESIGNS, design=design)
     gram = design == "one-shot"
     values = dimension * (dimension + 1) // 2 if gram else dimension * table.columns
-    if released.shape != (values,) or not np.isfinite(released).all():
-        raise InvalidInput(
-            f"`released` must be {values:,} finite numbers.",
-            "A release of this design has so many.",
-            "Give the model that the run released.",
-        )
+    _refuse_wrong_size(released, values)
     if gram:
-        columns = _eigenvectors(released, dimension, table.rank)
+        _, columns = _leading(released, dimension, table.rank)
     else:
         columns = np.linalg.qr(released.reshape(dimension, table.columns))[0][:, : table.rank]
     largest = np.abs(columns).argmax(axis=0)
@@ -66,13 +61,38 @@ def directions(
     return np.asarray(columns * signs)
 
 
-def _eigenvectors(triangle: FloatArray, dimension: int, count: int) -> FloatArray:
-    """Return the eigenvectors (d, k) of the largest eigenvalues of a matrix by its triangle."""
+def singular_values(table: FedPowerSettings, released: FloatArray, dimension: int) -> FloatArray:
+    """Return the singular values of the directions of a Gram release: (k,), the largest first.
+
+        sigma_i = R sqrt(max(lambda_i, 0)),  lambda_i the eigenvalues of the release A^T A / R^2
+
+    They are of the clipped rows A and the noise together, in units of the data, and noise tends
+    to make the largest too large.  `released`: the model of the run, (d (d + 1) / 2,);
+    `dimension`: d.
+    An iterate of the power design tells none.  Raises `InvalidInput` for another number of values,
+    and for what is not finite.
+    """
+    _refuse_wrong_size(released, dimension * (dimension + 1) // 2)
+    values, _ = _leading(released, dimension, table.rank)
+    return np.asarray(table.row_norm * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _refuse_wrong_size(released: FloatArray, values: int) -> None:
+    if released.shape != (values,) or not np.isfinite(released).all():
+        raise InvalidInput(
+            f"`released` must be {values:,} finite numbers.",
+            "A release of this design has so many.",
+            "Give the model that the run released.",
+        )
+
+
+def _leading(triangle: FloatArray, dimension: int, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalues (k,) of a matrix by its triangle, and eigenvectors (d, k)."""
     from scipy.linalg import eigh
 
     matrix = np.zeros((dimension, dimension))
     matrix[np.triu_indices(dimension)] = triangle
     # Of a symmetric matrix only the upper triangle is read.
     span = (dimension - count, dimension - 1)
-    _, vectors = eigh(matrix, lower=False, subset_by_index=span, overwrite_a=True)
-    return np.asarray(vectors[:, ::-1])
+    values, vectors = eigh(matrix, lower=False, subset_by_index=span, overwrite_a=True)
+    return np.asarray(values[::-1]), np.asarray(vectors[:, ::-1])

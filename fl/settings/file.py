@@ -73,7 +73,11 @@ class _Reader(TomlReader):
         given = self.given(content)
         for table, key in self._required(given):
             if key not in given.get(table, {}):
-                raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
+                raise self.refusal(
+                    f"lacks `{key}` in [{table}]",
+                    "It has no default.",
+                    f"Write `{key}` under [{table}]; privplan explain run says what it is.",
+                )
         said = first_complaint(given)
         if said is not None:
             what, why, step = said

@@ -10,7 +10,7 @@ from typing import Final
 
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.registry import with_use_for
-from .rule_facts import MOMENTS_NOISE_KEY, system_of
+from .rule_facts import MOMENTS_NOISE_KEY, enumerated, system_of
 
 _PROTECTED_BY_UNIT: Final[Mapping[str, str]] = {
     "user": "all records of a user together",
@@ -28,9 +28,10 @@ def _unit_rule(given: Given) -> Complaint | None:
     unit = given.get("privacy", {}).get("unit", units[0])
     if unit in units:
         return None
+    protected = [_PROTECTED_BY_UNIT.get(word, word) for word in units]
     return (
-        f'needs `unit` in [privacy] to be {" or ".join(units)}; it is "{unit}"',
-        f"{system.name} promises privacy for {_PROTECTED_BY_UNIT.get(units[0], units[0])}.",
+        f'needs `unit` in [privacy] to be {enumerated(units, "or")}; it is "{unit}"',
+        f"{system.name} promises privacy for {enumerated(protected, 'or')}.",
         f'Write unit = "{units[0]}", or leave it out.',
     )
 

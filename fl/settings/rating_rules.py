@@ -11,7 +11,7 @@ from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import RATING_KEYS
 from ..declarations.toml_words import RATINGS
-from .rule_facts import system_of
+from .rule_facts import enumerated, system_of
 
 _KEYS_OF_RECORDS: Final = ("allocation", "labels_per_user", "normalisation")
 """Keys of [data] that say how records with labels are dealt and scaled."""
@@ -20,7 +20,7 @@ _KEYS_OF_RECORDS: Final = ("allocation", "labels_per_user", "normalisation")
 def _systems_for_records(given: Given) -> Complaint | None:
     if not _of_ratings(given) or system_of(given).has_use_for("data", "columns"):
         return None
-    readers = " and ".join(with_use_for("data", "columns")) or "none that is installed"
+    readers = enumerated(with_use_for("data", "columns"), "and") or "none that is installed"
     return (
         f'names "{RATINGS}" in [data], and {system_of(given).name} reads records with labels',
         f"Ratings are a matrix without labels.  Systems that read it: {readers}.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..declarations.declaration import Declaration, Given
 from ..declarations.registry import declaration_of
 
@@ -24,3 +26,15 @@ def observers_in(given: Given) -> tuple[str, ...]:
     """Return the observers that a configuration names, in whatever key."""
     privacy = given.get("privacy", {})
     return tuple(filter(None, (privacy.get("observer"), *privacy.get("observers", ()))))
+
+
+def enumerated(names: Sequence[str], last: str) -> str:
+    """Return names in a sentence, `last` before the last of them.
+
+    >>> enumerated(["masked", "plain", "shares"], "or")
+    'masked, plain or shares'
+    >>> enumerated(["masked"], "or")
+    'masked'
+    """
+    head = ", ".join(names[:-1])
+    return f"{head} {last} {names[-1]}" if head else "".join(names)

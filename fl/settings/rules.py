@@ -14,7 +14,7 @@ from ..declarations.registry import with_use_for
 from .evaluation_rule import evaluation_complaint
 from .privacy_rules import PRIVACY_RULES
 from .rating_rules import RATING_RULES
-from .rule_facts import MOMENTS_NOISE_KEY, system_of
+from .rule_facts import MOMENTS_NOISE_KEY, enumerated, system_of
 from .security_rules import SECURITY_RULES
 
 
@@ -68,7 +68,7 @@ def _without_effect(given: Given) -> Complaint | None:
             if (table, key) != MOMENTS_NOISE_KEY and not system.has_use_for(table, key):
                 return (
                     f"gives `{key}` in [{table}], and {system.name} has no use for it",
-                    f"It belongs to {' and '.join(with_use_for(table, key))}.",
+                    f"It belongs to {enumerated(with_use_for(table, key), 'and')}.",
                     f"Leave `{key}` out, or choose another system.",
                 )
     return None

@@ -9,7 +9,7 @@ from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.registry import declared
 from ..observers.names import PEER_OBSERVERS, coalition_of, coalitions_in
 from ..secagg.peers import MIN_PEERS
-from .rule_facts import aggregation_of, observers_in, system_of
+from .rule_facts import aggregation_of, enumerated, observers_in, system_of
 
 _MASKED: Final = ("masked",)
 _WEIGHED: Final = ("private-weighting",)
@@ -33,7 +33,7 @@ def _unused_protocol(given: Given) -> Complaint | None:
         if key in given.get("security", {}) and aggregation not in aggregations:
             return (
                 f'gives `{key}` in [security], which aggregation = "{aggregation}" has no use for',
-                f"It belongs to {' and '.join(aggregations)}.",
+                f"It belongs to {enumerated(aggregations, 'and')}.",
                 f"Leave `{key}` out, or choose another aggregation.",
             )
     return None
@@ -71,15 +71,23 @@ def _other_aggregation(given: Given) -> Complaint | None:
     return (
         f'has aggregation = "{aggregation}" in [security], and {system.name} cannot sum by it',
         "What the server sees decides what it learns, so none is taken for another.",
-        f"Choose {_taking(aggregation)}, or write aggregation = "
-        f"{' or '.join(map(_quoted, system.aggregations))}.",
+        f"Write aggregation = {enumerated([*map(_quoted, system.aggregations)], 'or')}"
+        f"{_or_another(aggregation)}.",
     )
+
+
+def _or_another(aggregation: str) -> str:
+    """Return what to say of the systems that can sum by an aggregation, if there are any."""
+    systems = _taking(aggregation)
+    return f"; or choose another system: {systems}" if systems else ""
 
 
 def _taking(aggregation: str) -> str:
     """Return the names of the systems that can sum by an aggregation."""
     systems = declared().values()
-    return " or ".join(system.name for system in systems if aggregation in system.aggregations)
+    return enumerated(
+        [system.name for system in systems if aggregation in system.aggregations], "or"
+    )
 
 
 def _quoted(word: str) -> str:

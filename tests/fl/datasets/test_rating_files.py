@@ -160,6 +160,22 @@ def test_what_is_no_text_or_no_csv_or_not_there_is_refused(tmp_path: Path) -> No
         rating_lines(tmp_path, 5.0)
 
 
+def test_a_refusal_says_what_to_change(tmp_path: Path) -> None:
+    """The encoding, what lies between fields, and the key that names the file."""
+    with pytest.raises(InvalidInput, match="saved as UTF-8"):
+        rating_lines(file(tmp_path, "userId,movieId,rating\nJ\xf6rg,2,3\n".encode("latin-1")), 5.0)
+    for between in (";", " ", "::"):
+        with pytest.raises(InvalidInput, match="commas between fields"):
+            rating_lines(file(tmp_path, between.join(("userId", "movieId", "rating")) + "\n"), 5.0)
+    with pytest.raises(InvalidInput, match="has 1 field; each must have 3"):
+        rating_lines(file(tmp_path, "userId,movieId,rating\n1\n"), 5.0)
+    for missing in (tmp_path / "absent.txt", tmp_path):
+        with pytest.raises(InvalidInput, match="Check `columns`"):
+            listed_films(missing)
+        with pytest.raises(InvalidInput, match="Check `path`"):
+            rating_lines(missing, 5.0)
+
+
 # --- lists of films -------------------------------------------------------------------------------
 
 

@@ -155,12 +155,13 @@ def test_the_number_of_rows_is_told_only_where_it_is_public(tmp_path: Path) -> N
     read = read_ratings(
         csv_file(tmp_path / "r.csv", [f"u{user},f,1" for user in range(7)]), fewest=1
     )
-    with pytest.raises(InvalidInput, match="there are 7") as caught:
+    with pytest.raises(InvalidInput, match="the filter leaves 7 users") as caught:
         federate_ratings(read, 6, 2, np.random.default_rng(0), lists_are_public=True)
     assert "users = 7" in str(caught.value.next_step)
     with pytest.raises(InvalidInput) as caught:
         federate_ratings(read, 6, 2, np.random.default_rng(0), lists_are_public=False)
     assert "7" not in str(caught.value)
+    assert "another number of users" in str(caught.value)
     with pytest.raises(InvalidInput, match="7 users are too few for 8 silos"):
         federate_ratings(read, 7, 8, np.random.default_rng(0), lists_are_public=False)
 
