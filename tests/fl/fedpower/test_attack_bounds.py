@@ -111,8 +111,8 @@ def test_after_a_step_by_itself_one_row_moves_a_product_by_far_more(algorithm: s
         system = built(algorithm, federation, rank=1, synchronise_every=2, **PUBLISHED)
         mechanism = mechanism_of(system)
         steps = basis_steps(basis, mechanism.grid_bits.basis_bits)
-        made = exact_steps(mechanism, system.nodes, steps, 2)
-        products.append(made.totals[0] * mechanism.grid)
+        last = exact_steps(mechanism, system.nodes, steps, 2)
+        products.append(last.totals[0] * mechanism.grid)
     assert np.linalg.norm(products[0] - products[1]) > 50.0 * mechanism.sensitivity("add-remove")
 
 
@@ -141,19 +141,25 @@ def test_intents_say_that_nothing_is_bounded(
 @pytest.mark.parametrize("key", ["divide_by_rows", "synchronise_every"])
 def test_an_audit_refuses_a_log_whose_configuration_says_so(key: str, run: Any) -> None:
     """Such a log can be written by anybody; what its rounds state follows from no configuration."""
-    own = settings("original", neighbours()[0])
+    given_settings = settings("original", neighbours()[0])
     system = built("original", neighbours()[0], privacy={"noise_multiplier": SIGMA}, rounds=1)
     _, log = run(system)
-    changed = replace(own.of(FedPowerSettings), **{key: {"divide_by_rows": True}.get(key, 3)})
+    changed = replace(
+        given_settings.of(FedPowerSettings), **{key: {"divide_by_rows": True}.get(key, 3)}
+    )
 
     def read(table: str, name: str) -> Any:
-        known = {"fedpower": changed, "privacy": own.privacy, "security": own.security}
+        known = {
+            "fedpower": changed,
+            "privacy": given_settings.privacy,
+            "security": given_settings.security,
+        }
         given = {"name": "tiny", "silos": 2}[name] if table == "data" else None
         return given or getattr(known.get(table), name)
 
     with pytest.raises(InvalidInput, match=key):
         ORIGINAL_LOG.phase(read, log.intents[0], None)
-    changed = own.of(FedPowerSettings)
+    changed = given_settings.of(FedPowerSettings)
     assert ORIGINAL_LOG.phase(read, log.intents[0], None).noise == log.intents[0].noise
 
 
