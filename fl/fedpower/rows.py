@@ -106,6 +106,7 @@ def _sparse(federation: Federation) -> csr_array:
 
 
 def _dense(federation: Federation) -> FloatArray:
+    # The width is written out, as -1 has no meaning where there are no records at all.
     flat = federation.features.reshape(len(federation.features), dimension(federation))
     rows: FloatArray = flat[federation.by_silo().order].astype(np.float64)
     rows.flags.writeable = False
