@@ -24,7 +24,11 @@ _LARGE_DELTA: Final = (
 )
 _ACCEPTED: Final = (
     "Delta {delta:g} was accepted for {users:,} users (accept_delta): publishing one of them at "
-    "random satisfies the promise. The audit of this log calls such a delta an error."
+    "random satisfies the promise. {audited}"
+)
+_AUDITED_AS_ERROR: Final = "The audit of this log calls such a delta an error."
+_AUDITED_BY_UNITS: Final = (
+    "An audit compares it with the number of protected units, which this log may not state."
 )
 _TRIED: Final = (
     "The settings were chosen by {trials:,} runs on these records; what that gave away is not in "
@@ -50,7 +54,13 @@ def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
     elif not prepared.promises:
         said.append(_NO_NOISE)
     elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
-        said.append(_ACCEPTED.format(delta=settings.privacy.delta, users=settings.data.users))
+        # The audit counts the units of the promise, and knows users from the first line alone.
+        audited = _AUDITED_AS_ERROR if prepared.opening.claim.unit == "user" else _AUDITED_BY_UNITS
+        said.append(
+            _ACCEPTED.format(
+                delta=settings.privacy.delta, users=settings.data.users, audited=audited
+            )
+        )
     elif settings.privacy.delta * settings.data.users * _MAX_QUIET_DELTA_RATIO > 1.0:
         said.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
     if settings.run.trials > 1:

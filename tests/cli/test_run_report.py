@@ -155,3 +155,44 @@ def test_a_coalition_that_learns_the_same_whatever_it_holds_is_said_once(run: Ru
     assert result["claim"]["observer"] == "server+2"
     assert result["supported"]
     assert result["epsilon"]["upper"] == pytest.approx(8.0, abs=1e-3)
+
+
+_UTILITY = """
+[run]
+system = "fedpower-utility"
+rounds = 1
+
+[data]
+name = "low-rank"
+silos = 4
+
+[privacy]
+epsilon = 2
+delta = 0.3
+observer = "client"
+accept_delta = true
+
+[security]
+aggregation = "masked"
+
+[fedpower]
+rank = 3
+row_norm = 1
+"""
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_server_that_takes_noise_off_is_not_said_to_see_a_sum_alone(run: Run) -> None:
+    Path("run.toml").write_text(_UTILITY)
+    said = " ".join(run("run", "run.toml", "--dry-run").out.split())
+    assert "which sees only the sum" not in said
+    assert "the sum of all noise but one silo's" in said
+
+
+@pytest.mark.usefixtures("fl")
+def test_no_error_of_the_audit_is_foretold_of_units_that_a_log_does_not_count(run: Run) -> None:
+    """Of rows a log states no number; an audit cannot hold delta against it."""
+    Path("run.toml").write_text(_UTILITY)
+    said = " ".join(run("run", "run.toml", "--dry-run").err.split())
+    assert "Delta 0.3 was accepted" in said
+    assert "such a delta an error" not in said
