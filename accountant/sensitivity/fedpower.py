@@ -19,14 +19,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING
 
 from .. import validate
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from .release import Sensitivity, require_public, root_up, up
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,8 @@ def entry_shift(
     entries, `z` is (d, r).  A measurement of private data: never calibrate noise to it.
     Derived here.
     """
+    import numpy as np  # what is exact for given rows is never asked for where logs are checked
+
     a, basis = np.asarray(row, np.float64), np.asarray(z, np.float64)
     after = a.copy()
     after[column] += change

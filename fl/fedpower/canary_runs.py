@@ -32,10 +32,12 @@ from ..canaries import (
 )
 from ..data.federation import Federation
 from ..frame.system import build
-from ..observers.names import SERVER, SILO
+from ..observers.names import MODEL, SERVER, SILO
 from ..training.local_training import NoTraining
 from .canary_pairs import CanaryPairs, canary_pairs, directions_each
 from .power import PowerIteration
+from .rehearsed_removal import RehearsedRemoval
+from .utility import FedPowerUtility
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +78,12 @@ class CanaryRuns:
         nobody = np.zeros(0, np.int64)
         system = self._built(self._federation(np.zeros((0, self.columns)), nobody, nobody))
         require_observer(system.plan(), self.request.observer)
+        if isinstance(system, FedPowerUtility) and self.request.observer not in (MODEL, SERVER):
+            raise Unsupported(
+                f"{system.name} is not rehearsed before {self.request.observer!r}.",
+                "Whoever knows some noise may know that which stays, and then sees the exact sum.",
+                'Rehearse it before "model" or "server".',
+            )
         return system
 
     @cached_property
@@ -120,7 +128,8 @@ class CanaryRuns:
     def noise(self) -> float:
         """The deviation of the noise in what the observer sees, in units of one row's bound."""
         arriving = self.request.silos - self.request.settings.security.dropouts
-        shares = 1 if self.apart else arriving - (self.request.observer == SILO)
+        alone = self.apart or isinstance(self.system, FedPowerUtility)
+        shares = 1 if alone else arriving - (self.request.observer == SILO)
         bound = self.bound
         return self.mechanism.share_std * math.sqrt(shares) * bound.divisor / bound.row_norm**2
 
@@ -196,13 +205,16 @@ class CanaryRuns:
         recorder = system.aggregator = RecordingAggregator(
             system.aggregator, missing=range(int(self.holders[-1]) + 1, self.request.silos)
         )
+        removal = RehearsedRemoval(self.rng)
+        if isinstance(system, FedPowerUtility):
+            system.remove_noise_by(removal)
         seen, moved = np.empty((self._rounds, len(units))), np.empty((self._rounds, len(units)))
 
         def each(done: int, before: Parameters, after: Parameters) -> None:
             del after
             basis = before.reshape(start.shape)
             towards, lengths = np.empty(len(units)), np.empty(len(units))
-            for whose, steps in self._shown(recorder, units, basis):
+            for whose, steps in self._shown(recorder, removal.taken, units, basis):
                 shown = self.mechanism.units(steps) * self.bound.divisor / self.bound.row_norm**2
                 along, lengths = pairs.seen(shown.reshape(start.shape), basis)
                 towards[whose] = along[whose]
@@ -213,7 +225,11 @@ class CanaryRuns:
         return seen, moved
 
     def _shown(
-        self, recorder: RecordingAggregator, units: IntArray, basis: FloatArray
+        self,
+        recorder: RecordingAggregator,
+        taken_off: IntArray,
+        units: IntArray,
+        basis: FloatArray,
     ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield which of the units are looked for in which integers that reach the observer."""
         assert recorder.sum is not None
@@ -226,7 +242,8 @@ class CanaryRuns:
             return
         own = recorder.sent[OBSERVER_SILO] if self.request.observer == SILO else 0
         # Modulo 2^64, as the sum is.
-        yield np.arange(len(units)), recorder.sum.total - own - known
+        whole = recorder.sum.total - own - known
+        yield np.arange(len(units)), whole - taken_off if taken_off.size else whole
 
     def _first_basis(self) -> FloatArray:
         return self.system.initial().reshape(self.bound.dimension, self.bound.rank)

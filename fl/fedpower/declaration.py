@@ -35,6 +35,9 @@ _PLANNER: Final = Declaration(
     measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log:PLANNER",
+    carrier=f"{__package__}.planner_canaries:simulate",
+    canaries=50_000,  # some dozens in each of many releases
+    canary_work=f"{__package__}.planner_canaries:work",
     sealed=of_releases,
 )
 

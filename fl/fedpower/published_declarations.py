@@ -42,6 +42,9 @@ _ORIGINAL: Final = Declaration(
     measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log_published:ORIGINAL_LOG",
+    carrier=f"{__package__}.canaries:simulate",
+    canaries=20_000,  # 64 in each of many runs
+    canary_work=f"{__package__}.canaries:work",
     sealed=of_releases,
 )
 

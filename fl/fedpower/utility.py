@@ -95,6 +95,10 @@ class FedPowerUtility(PublishedIteration):
         if not self.as_published:
             _require_hidden_noise(setup)
 
+    def remove_noise_by(self, remover: NoiseRemover) -> None:
+        """Take noise off by this from now on, in a rehearsal or a test, and make no keys."""
+        self._remover = remover
+
     @cached_property
     def state(self) -> State:
         """The singular values that go with the iterate, and nothing else."""

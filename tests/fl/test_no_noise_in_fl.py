@@ -179,6 +179,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "datasets/splits.py": ({GENERATOR, "call.permutation"}, SPLIT),
     "datasets/tcga_brca.py": ({GENERATOR}, SPLIT),
     "fedpower/data.py": (set(STARTED), "the public seed of [data]"),
+    "fedpower/rehearsed_removal.py": (
+        {"numpy.random", "numpy.random.Generator", "call.integers"},
+        "an attacker's choice in a rehearsal",
+    ),
     "fedpower/noise_removal/driver.py": ({".crypto.keys.fresh"}, "the name of a session"),
     "fedpower/noise_removal/server.py": (
         {"secrets", "secrets.randbelow"},
