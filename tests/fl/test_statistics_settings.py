@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "rows of a user": (table("rows_per_user = 4"), '`rows_per_user` .* unit = "record"'),
     "silo rows": (of_unit("user", "silo_rows = 4"), '`silo_rows` .* unit = "user"'),
     "silo without rows": (of_unit("silo"), "lacks `silo_rows`"),
-    "entry": (of_unit("entry"), "`unit` in .* record or user or silo"),
+    "entry": (of_unit("entry"), "`unit` in .* record, user or silo"),
     "zero-out": (
         {"privacy": 'noise_multiplier = 3.0\nneighbours = "zero-out"'},
         'neighbours = "zero-out"',

@@ -43,7 +43,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "design": (table('design = "svd"', "fedpower"), "`design` must be one of"),
     "most values": (table("most_values = 0", "fedpower"), "`most_values` must be"),
     "change": (of_unit("entry", "largest_change = 0.0", also=REPLACED), "`largest_change` must be"),
-    "user": (of_unit("user"), "`unit` in .* record or silo or entry"),
+    "user": (of_unit("user"), "`unit` in .* record, silo or entry"),
     "user, one shot": (of_unit("user", "", SHOT), "`unit` in .* record or silo"),
     "entry, one shot": (of_unit("entry", "", SHOT, REPLACED), "`unit` in .* record or silo"),
     "entry, chosen": (
