@@ -69,8 +69,9 @@ def singular_values(table: FedPowerSettings, released: FloatArray, dimension: in
     They are of the clipped rows A and the noise together, in units of the data, and noise tends
     to make the largest too large.  `released`: the model of the run, (d (d + 1) / 2,);
     `dimension`: d.
-    An iterate of the power design tells none.  Raises `InvalidInput` for another number of values,
-    and for what is not finite.
+    An iterate tells none; those of the last noisy product are the state of its run.
+
+    Raises `InvalidInput` for another number of values, and for what is not finite.
     """
     _refuse_wrong_size(released, dimension * (dimension + 1) // 2)
     values, _ = _leading(released, dimension, table.rank)
