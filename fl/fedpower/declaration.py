@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import Declaration
@@ -13,57 +14,6 @@ from .sealed_items import of_releases
 from .settings import TABLE
 from .settings_rules import ONE_SHOT_RULES, PLANNER_RULES, POWER_RULES
 
-_OBSERVERS: Final = (MODEL, SERVER, CLIENT)
-
-_AGGREGATIONS: Final = ("plain", "masked", "shares")
-
-_PLANNER: Final = Declaration(
-    name="fedpower",
-    summary="the best directions of a matrix, by whichever private design suits its size",
-    make=f"{__package__}.planner:planner",
-    table=TABLE,
-    ignores=PUBLISHED_KEYS,
-    rules=PLANNER_RULES,
-    rounds=16,
-    fewer_rounds=True,
-    aggregations=_AGGREGATIONS,
-    observers=_OBSERVERS,
-    units=("record", "silo", "entry"),
-    trains=False,
-    uses=RATING_USES,
-    data=f"{__package__}.data:federation",
-    measure=f"{__package__}.measure:measure",
-    phases=(RELEASE,),
-    determines=f"{__package__}.expected_log:PLANNER",
-    carrier=f"{__package__}.planner_canaries:simulate",
-    canaries=50_000,  # some dozens in each of many releases
-    canary_work=f"{__package__}.planner_canaries:work",
-    sealed=of_releases,
-)
-
-_ONE_SHOT: Final = Declaration(
-    name="fedpower-one-shot",
-    summary="one noisy Gram matrix, whose eigenvectors are free",
-    make=f"{__package__}.one_shot:one_shot",
-    table=TABLE,
-    ignores=(*PLANNER_KEYS, "oversampling", "divisor", "largest_change", *PUBLISHED_KEYS),
-    rules=ONE_SHOT_RULES,
-    rounds=1,
-    aggregations=_AGGREGATIONS,
-    observers=_OBSERVERS,
-    units=("record", "silo"),
-    trains=False,
-    uses=RATING_USES,
-    data=f"{__package__}.data:federation",
-    measure=f"{__package__}.measure:measure",
-    phases=(RELEASE,),
-    determines=f"{__package__}.expected_log:ONE_SHOT",
-    carrier=f"{__package__}.one_shot_canaries:simulate",
-    canaries=50_000,  # some dozens in each of many releases
-    canary_work=f"{__package__}.one_shot_canaries:work",
-    sealed=of_releases,
-)
-
 _POWER: Final = Declaration(
     name="fedpower-power",
     summary="a power iteration with noise under the sum, and the right sensitivity",
@@ -72,8 +22,8 @@ _POWER: Final = Declaration(
     ignores=(*PLANNER_KEYS, *PUBLISHED_KEYS),
     rules=POWER_RULES,
     rounds=6,
-    aggregations=_AGGREGATIONS,
-    observers=_OBSERVERS,
+    aggregations=("plain", "masked", "shares"),
+    observers=(MODEL, SERVER, CLIENT),
     units=("record", "silo", "entry"),
     trains=False,
     uses=RATING_USES,
@@ -81,10 +31,40 @@ _POWER: Final = Declaration(
     measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
     determines=f"{__package__}.expected_log:POWER",
-    sealed=of_releases,
     carrier=f"{__package__}.canaries:simulate",
     canaries=20_000,  # 64 in each of many runs
     canary_work=f"{__package__}.canaries:work",
+    sealed=of_releases,
+)
+
+_ONE_SHOT: Final = replace(
+    _POWER,
+    name="fedpower-one-shot",
+    summary="one noisy Gram matrix, whose eigenvectors are free",
+    make=f"{__package__}.one_shot:one_shot",
+    ignores=(*_POWER.ignores, "oversampling", "divisor", "largest_change"),
+    rules=ONE_SHOT_RULES,
+    rounds=1,
+    units=("record", "silo"),
+    determines=f"{__package__}.expected_log:ONE_SHOT",
+    carrier=f"{__package__}.one_shot_canaries:simulate",
+    canaries=50_000,  # some dozens in each of many releases
+    canary_work=f"{__package__}.one_shot_canaries:work",
+)
+
+_PLANNER: Final = replace(
+    _POWER,
+    name="fedpower",
+    summary="the best directions of a matrix, by whichever private design suits its size",
+    make=f"{__package__}.planner:planner",
+    ignores=PUBLISHED_KEYS,
+    rules=PLANNER_RULES,
+    rounds=16,
+    fewer_rounds=True,
+    determines=f"{__package__}.expected_log:PLANNER",
+    carrier=f"{__package__}.planner_canaries:simulate",
+    canaries=_ONE_SHOT.canaries,
+    canary_work=f"{__package__}.planner_canaries:work",
 )
 
 SYSTEMS: Final = (_PLANNER, _ONE_SHOT, _POWER, *PUBLISHED)
