@@ -25,9 +25,13 @@ def main() -> None:
     import bounds
     import calibration
     import canaries
+    import disco_accuracy
+    import disco_sums
+    import disco_timing
     import durations
     import fedpower_accuracy
     import fedpower_timing
+    import flame_timing
     import gram
     import grouping
     import log
@@ -67,6 +71,9 @@ def main() -> None:
         *training.show(console, quick),
         *secagg.show(console, quick),
         *shares.show(console),
+        *disco_sums.show(console),
+        *disco_accuracy.show(console, quick=True),
+        *disco_timing.show(console),
         *weighting.show(console, quick),
         *noise_removal.show(console, quick),
         *gram.show(console),
@@ -76,6 +83,7 @@ def main() -> None:
         *statistics_ridge.show(console, quick=True),
         *fedpower_accuracy.show(console, quick),
         *fedpower_timing.show(console),
+        *flame_timing.show(console),
         *startup.show(console, person, quick),
     ]
     durations.show(console)

@@ -31,6 +31,9 @@ DISCO_SOURCE: Final = "epfml/disco, discojs/src/privacy.ts"
 FLOOR: Final = 1e-12
 """The smallest clipping radius that the program uses."""
 
+SUMMED_PEERS: Final = 20
+"""Peers that take part, where only the sum of their messages is seen."""
+
 
 def published_classical_multiplier(epsilon: float, rounds: int, delta: float = DELTA) -> float:
     """Return DISCO's noise multiplier per round, 2 sqrt(2 ln(1.25 / delta_r)) / epsilon_r.
@@ -46,14 +49,20 @@ def published_classical_multiplier(epsilon: float, rounds: int, delta: float = D
 
 
 def _row(
-    setting: str, claimed: float, proven: float, lower: float, why: str, **fields: Any
+    setting: str,
+    claimed: float,
+    proven: float,
+    lower: float,
+    why: str,
+    observer: str = "peer",
+    **fields: Any,
 ) -> Claim:
     return Claim(
         system="disco",
         setting=setting,
         unit="user",
         neighbours="replace-one",
-        observer="peer",
+        observer=observer,
         claimed=claimed,
         delta=DELTA,
         proven=proven,
@@ -83,26 +92,62 @@ def _public_radii(epsilon: float, rounds: int, tensors: int) -> Claim:
     return _row(setting, epsilon, *bounds, why, printed=f"{epsilon:g}")
 
 
-def _private_radius() -> Claim:
-    """Return the row for radii as coded: a tensor that did not move against one that moved by 1.
+def _public_radii_in_a_sum(rounds: int, tensors: int) -> Claim:
+    """Return the row for a peer who sees only sums of all peers' messages, and its own noise.
 
-    Let z be the noise multiplier.  Without movement the radius is its floor 1e-12, and the noise
-    has standard deviation 1e-12 z; with it, radius 1 and standard deviation z.  Let E be the event
-    that a coordinate exceeds t = 1e-6 z in size.  Then P(E) >= 1 - 2e-6 / sqrt(2 pi) with movement,
-    Q(E) = 2 Phi(-1e-6 / 1e-12) without, and epsilon >= log((P(E) - delta) / Q(E)), whatever z is.
-    The lower bound is rounded down.
+    The noise of the other peers adds up to the square root of their number, and replacing one of
+    them moves the sum by 2 r: the bounds are tight.  DISCO hides nothing of its messages this way.
     """
-    claimed, share = 10.0, 1e-6
+    epsilon = 10.0
+    others = math.sqrt(SUMMED_PEERS - 1)
+    multiplier = published_classical_multiplier(epsilon, rounds) * others
+    bounds = gaussian(multiplier, rounds * tensors, DELTA, "replace-one")
+    why = (
+        "Each peer adds as much noise as if its message were read alone, and a sum that hides the "
+        f"others has {SUMMED_PEERS - 1} times its variance."
+    )
+    setting = (
+        f"{rounds} rounds, {tensors} tensors, public radii, if only sums of {SUMMED_PEERS} are seen"
+    )
+    return _row(setting, epsilon, *bounds, why, printed="10")
+
+
+def _lower_as_coded(senders: int) -> float:
+    """Return an epsilon that the sum of `senders` messages with radii as coded loses, at least.
+
+    Let z be the noise multiplier.  A tensor of one client moved by 1 or not at all, and those of
+    all others did not.  Without movement every radius is its floor 1e-12, and the noise of the sum
+    has standard deviation 1e-12 z sqrt(senders); with it, at least z.  Let E be the event that a
+    coordinate of the sum exceeds t = 1e-6 z in size.  Then P(E) >= 1 - 2e-6 / sqrt(2 pi) with
+    movement, Q(E) = 2 Phi(-1e-6 / (1e-12 sqrt(senders))) without, and epsilon >=
+    log((P(E) - delta) / Q(E)), whatever z is.  The result is rounded down.
+    """
+    share = 1e-6
     small_noise = 2.0 * share / math.sqrt(2.0 * math.pi)
-    log_never = math.log(2.0) + float(log_ndtr(-share / FLOOR))
+    log_never = math.log(2.0) + float(log_ndtr(-share / FLOOR / math.sqrt(senders)))
     # log((P - delta) / Q) with P >= 1 - small_noise; the factor rounds it down.
-    lower = (math.log1p(-small_noise - DELTA) - log_never) * (1.0 - 1e-9)
+    return (math.log1p(-small_noise - DELTA) - log_never) * (1.0 - 1e-9)
+
+
+def _private_radius() -> Claim:
+    """Return the row for radii as coded: a tensor that did not move against one that moved by 1."""
     why = (
         "The radius, and with it the noise, is computed from the client's own update: the size of "
         "the noise tells a tensor that moved from one that did not."
     )
     setting = "as coded: radii follow the updates"
-    return _row(setting, claimed, nothing_holds(why, DELTA), lower, why, printed="10")
+    return _row(setting, 10.0, nothing_holds(why, DELTA), _lower_as_coded(1), why, printed="10")
+
+
+def _private_radii_in_a_sum() -> Claim:
+    """Return the row for radii as coded, for whoever sees each sum of all messages alone."""
+    why = (
+        "Where the others' tensors did not move they add no noise to speak of, so the size of the "
+        "sum's noise tells whether one client's tensor moved."
+    )
+    setting = f"as coded, the sum of {SUMMED_PEERS} alone: radii follow the updates"
+    lower = _lower_as_coded(SUMMED_PEERS)
+    return _row(setting, 10.0, nothing_holds(why, DELTA), lower, why, "model", printed="10")
 
 
 ROWS: Final = (
@@ -112,6 +157,8 @@ ROWS: Final = (
     ),
     partial(_public_radii, 16.0, 1, 1),
     partial(_public_radii, 20.0, 1, 1),
+    partial(_public_radii_in_a_sum, 20, 6),
     _private_radius,
+    _private_radii_in_a_sum,
 )
 """One function per row, in the order of the table."""

@@ -10,7 +10,9 @@ the Shuffle Model*, AAAI, arXiv 2009.08063v4, and its program, Rachelxuan11/FLAM
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -19,6 +21,10 @@ from scipy.stats import binom
 
 MIN_PROGRAM_DELTA: Final = 1e-11
 """The program reports no smaller delta."""
+
+
+_LEAST_EPSILON: Final = 1e-6
+"""Where the program begins to search."""
 
 
 def published_delta(users: int) -> float:
@@ -69,16 +75,27 @@ def published_composition(epsilon: float, delta: float, count: float) -> float:
 
 
 def published_simple(
-    local_epsilon: float, users: int, dimensions: int, *, lemma_1: bool = False
+    local_epsilon: float,
+    users: int,
+    dimensions: int,
+    *,
+    lemma_1: bool = False,
+    categories: int = 2,
+    delta: float | None = None,
 ) -> float:
-    """Return SS-Simple's epsilon at `published_delta`: d amplified messages, composed.
+    """Return SS-Simple's epsilon at `delta`: d amplified messages, composed.
+
+    `delta`: None means `published_delta`.  `categories`: of Lemma 1.
 
     >>> round(published_simple(0.01, 1000, 7850), 7)
     0.9100562
     """
-    delta = published_delta(users) / (dimensions + 1)
-    amplify = published_lemma_1 if lemma_1 else published_buggy_bennett
-    return published_composition(amplify(local_epsilon, users, delta), delta, dimensions)
+    each = (published_delta(users) if delta is None else delta) / (dimensions + 1)
+    if lemma_1:
+        epsilon = published_lemma_1(local_epsilon, users, each, categories)
+    else:
+        epsilon = published_buggy_bennett(local_epsilon, users, each)
+    return published_composition(epsilon, each, dimensions)
 
 
 def published_theorem_4_with_double_counting(
@@ -89,6 +106,7 @@ def published_theorem_4_with_double_counting(
     padded_to: int,
     delta: float,
     amplify: str = "buggy-bennett",
+    categories: int = 2,
     sampling: bool = True,
 ) -> float:
     """Return the epsilon of SS-Double and SS-Topk at `delta`.
@@ -96,7 +114,8 @@ def published_theorem_4_with_double_counting(
     2 beta d coordinates are composed, which is right for index sets that are known, and each is
     amplified by beta, which is right for index sets that are hidden: `sampling=False` leaves the
     second out (the program's `no_sub_amplification`).  `amplify`: `buggy-bennett`, `bennett` or
-    `lemma-1`.  Source: FLAME, Theorem 4.
+    `lemma-1`, which is of randomized response with so many `categories`.
+    Source: FLAME, Theorem 4.
 
     >>> given = dict(dimensions=7850, chosen=157, padded_to=333, delta=published_delta(1000))
     >>> round(published_theorem_4_with_double_counting(0.5, **given), 7)
@@ -107,11 +126,12 @@ def published_theorem_4_with_double_counting(
     rate = chosen / dimensions
     count = 2.0 * chosen
     each = delta / (count + 1.0)
-    bound = {
+    bounds: dict[str, Callable[[float, int, float], float]] = {
         "buggy-bennett": published_buggy_bennett,
         "bennett": corrected_bennett,
-        "lemma-1": published_lemma_1,
-    }[amplify]
+        "lemma-1": partial(published_lemma_1, categories=categories),
+    }
+    bound = bounds[amplify]
     if sampling:
         epsilon = published_subsampled(bound(local_epsilon, padded_to, each / rate), rate)
     else:
@@ -137,7 +157,7 @@ def index_sets(users: int, padded_to: int, rate: Fraction) -> int:
     return math.floor(padded_to / (users * rate))
 
 
-def posterior_ratio(sets: int, rate: Fraction, rounds: int) -> Fraction:
+def posterior_ratio(sets: Fraction | int, rate: Fraction, rounds: int) -> Fraction:
     """Return posterior over prior of a coordinate that was in all of `rounds` unions of index sets.
 
     A user's own k = beta d coordinates are in the union each time, another one with probability
@@ -154,6 +174,8 @@ def posterior_ratio(sets: int, rate: Fraction, rounds: int) -> Fraction:
 def _bennett_epsilon(local_epsilon: float, users: int, delta: float, *, buggy: bool) -> float:
     counts = np.arange(1, users + 1)
     gamma = math.exp(-local_epsilon / 2.0)
+    if gamma == 0.0:
+        return local_epsilon
     # P(M = m)/(gamma n) over the number M of messages from the blanket.
     weights = binom.pmf(counts, users, gamma) / (gamma * users)
 
@@ -165,7 +187,15 @@ def _bennett_epsilon(local_epsilon: float, users: int, delta: float, *, buggy: b
             terms = terms / (a * counts)
         return math.log(max(float(weights @ terms), MIN_PROGRAM_DELTA) / delta)
 
-    return float(brentq(excess, 1e-6, local_epsilon * (1.0 - 1e-9), xtol=1e-14))
+    least, most = _LEAST_EPSILON, local_epsilon * (1.0 - 1e-9)
+    try:
+        # Where the bound amplifies nothing the program ends in an error; a message's own noise is
+        # left.
+        if least >= most or excess(most) > 0.0:
+            return local_epsilon
+        return least if excess(least) <= 0.0 else float(brentq(excess, least, most, xtol=1e-14))
+    except OverflowError:
+        return local_epsilon
 
 
 def _laplace_moments(local_epsilon: float, epsilon: float) -> tuple[float, float]:

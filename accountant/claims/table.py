@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ..decoding import nearest
 from ..errors import InvalidInput
 from .claim import Claim
+from .noise import Noise
 
 SYSTEMS: Final = ("uldp-fl", "flame", "disco", "fedpower", "delm")
 """The published systems, in the order of the table; each is a module here without its dash."""
 
 Row = Callable[[], Claim]
 """Computes one row."""
+
+NOISE_MODULES: Final[Mapping[str, str]] = {"disco": "disco_noise"}
+"""The systems whose noise is shown with its unit, and the module that holds it."""
 
 
 def rows(system: str) -> Sequence[Row]:
@@ -33,6 +37,19 @@ def table(system: str | None = None) -> tuple[Claim, ...]:
     """
     chosen = SYSTEMS if system is None else (system,)
     return tuple(row() for name in chosen for row in rows(name))
+
+
+def noise(system: str) -> tuple[Noise, ...]:
+    """Return the noise of one system with its units, computed now; empty where none is shown.
+
+    Raises `InvalidInput` for a system that is not in `SYSTEMS`.
+    """
+    name = NOISE_MODULES.get(as_system(system))
+    if name is None:
+        return ()
+    module = importlib.import_module(f".{name}", __package__)
+    lines: Sequence[Callable[[], Noise]] = module.NOISE
+    return tuple(line() for line in lines)
 
 
 def as_system(system: str) -> str:

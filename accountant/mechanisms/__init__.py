@@ -15,6 +15,7 @@ from .round_description import RoundDescription
 from .round_ticket import Ticket
 from .selection import Exponential
 from .shuffled_round import ShuffledRound
+from .unblanketed_responses import UnblanketedResponses
 
 __all__ = [
     "DiscreteGaussian",
@@ -35,6 +36,7 @@ __all__ = [
     "RoundDescription",
     "ShuffledRound",
     "Ticket",
+    "UnblanketedResponses",
     "grid_bits",
     "require_bits",
 ]

@@ -76,6 +76,7 @@ class Mechanism(ABC):
             views=about.views,
             model_in=about.model_in,
             reaches=about.reaches,
+            silos=about.silos,
         )
 
     def check_ticket(self, ticket: Ticket) -> None:

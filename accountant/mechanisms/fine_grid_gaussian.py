@@ -90,7 +90,7 @@ class FineGaussian(Mechanism):
     digits: int = 16
     weights: records.Weights = field(default_factory=records.Weights)
     unit: Literal["record", "user", "silo", "entry"] = "user"
-    source: Literal["public", "released", "private"] = "public"
+    source: Literal["public", "released", "models", "private"] = "public"
     tolerated_dropouts: int = 0
 
     def __post_init__(self) -> None:

@@ -84,7 +84,7 @@ class Gaussian(Mechanism):
     terms: Literal["unit", "silo-delta"] = "unit"
     weights: records.Weights = field(default_factory=records.Weights)
     unit: Literal["record", "user", "silo", "entry"] = "user"
-    source: Literal["public", "released", "private"] = "public"
+    source: Literal["public", "released", "models", "private"] = "public"
     tolerated_dropouts: int = 0
 
     def __post_init__(self) -> None:

@@ -149,7 +149,7 @@ class Gate:
                     "Give the gate the odometer of the run's plan.",
                 )
         elif odometer.mode == "planned":
-            odometer.spend(intent.event)
+            odometer.spend(intent.event, silos=intent.silos)
         else:
             views = {observer: _view(intent, observer) for observer in odometer.observers}
             refused = [

@@ -20,7 +20,8 @@ class RoundDescription:
     says by observer what those see who see more than the released model.  `event_override`
     replaces the mechanism's event event: by one that is no more private (the plan's, whose last
     digit was rounded elsewhere), or by `NoGuarantee` for a method that is run as it was published.
-    `reaches` says by observer what of the round reaches it.
+    `reaches` says by observer what of the round reaches it.  `silos` are those that take part, by
+    a public schedule; None: all.
     """
 
     round: int
@@ -31,6 +32,7 @@ class RoundDescription:
     event_override: ev.Event | None = None
     draws: int = 1
     reaches: Mapping[str, records.Reach] | None = None
+    silos: tuple[int, ...] | None = None
 
     @property
     def as_published(self) -> bool:

@@ -51,7 +51,11 @@ class AdaptiveLedger:
         self._balances = {observer: Balances(budgets) for observer in observers}
 
     def admits(
-        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+        self,
+        event: ev.Event,
+        observers: Sequence[str] | None,
+        units: Sequence[str] | None,
+        silos: Sequence[int] | None = None,  # noqa: ARG002
     ) -> bool:
         """Return whether every balance concerned can pay."""
         cost = self._cost(event)
@@ -60,7 +64,11 @@ class AdaptiveLedger:
         )
 
     def spend(
-        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+        self,
+        event: ev.Event,
+        observers: Sequence[str] | None,
+        units: Sequence[str] | None,
+        silos: Sequence[int] | None = None,  # noqa: ARG002
     ) -> None:
         """Spend before every observer concerned, or raise `BudgetExceeded` before the first."""
         cost, concerned = self._cost(event), observers or self.observers

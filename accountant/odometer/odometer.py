@@ -29,11 +29,19 @@ class _Ledger(Protocol):
     def observers(self) -> tuple[str, ...]: ...
 
     def admits(
-        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+        self,
+        event: ev.Event,
+        observers: Sequence[str] | None,
+        units: Sequence[str] | None,
+        silos: Sequence[int] | None,
     ) -> bool: ...
 
     def spend(
-        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+        self,
+        event: ev.Event,
+        observers: Sequence[str] | None,
+        units: Sequence[str] | None,
+        silos: Sequence[int] | None,
     ) -> None: ...
 
     def rounds(
@@ -140,15 +148,17 @@ class Odometer:
         *,
         observers: Sequence[str] | None = None,
         units: Sequence[str] | None = None,
+        silos: Sequence[int] | None = None,
     ) -> bool:
         """Return whether `spend` would refuse; it changes nothing.
 
         `observers` are those who see the release or anything that depends on it (all of them if
-        None), `units` those whose data it may touch (all if None).
+        None), `units` those whose data it may touch (all if None).  `silos` are those that take
+        part (all if None): a plan counts them, and an adaptive budget pays for each release.
         """
         query = self._query(event, observers, units)
         with self._lock:
-            return not self._ledger.admits(*query)
+            return not self._ledger.admits(*query, silos)
 
     def spend(
         self,
@@ -156,6 +166,7 @@ class Odometer:
         *,
         observers: Sequence[str] | None = None,
         units: Sequence[str] | None = None,
+        silos: Sequence[int] | None = None,
     ) -> None:
         """Spend a release that is about to be made, or raise `BudgetExceeded` and spend nothing.
 
@@ -171,7 +182,7 @@ class Odometer:
             )
         query = self._query(event, observers, units)
         with self._lock:
-            self._ledger.spend(*query)
+            self._ledger.spend(*query, silos)
 
     def remaining_rounds(
         self,

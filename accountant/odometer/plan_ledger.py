@@ -17,6 +17,7 @@ from ..account import account
 from ..errors import BudgetExceeded, InvalidInput
 from ..guarantee import Guarantee, Step
 from .budget_reading import BudgetReading, Mode
+from .silo_rounds import SiloRounds
 
 _PLAN_STEP: Final = Step(
     "composition",
@@ -46,6 +47,10 @@ class ReleasePhase(Protocol):
     def rounds(self) -> int:
         """How many rounds."""
 
+    @property
+    def counted(self) -> int | None:
+        """How many of them are of one unit at most; None: all."""
+
 
 class ReleasePlan(Protocol):
     """What the odometer needs of a plan."""
@@ -72,32 +77,53 @@ class PlanLedger:
         self._plan = plan
         self._done = [0] * len(plan.phases)
         self._remaining: tuple[ev.Event, ...] = ()  # what the round under way has still to release
+        self._silos: tuple[int, ...] | None = None  # and of which silos it is
+        self._by_silo = tuple(SiloRounds() for _ in plan.phases)
 
     def admits(
-        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+        self,
+        event: ev.Event,
+        observers: Sequence[str] | None,
+        units: Sequence[str] | None,
+        silos: Sequence[int] | None = None,
     ) -> bool:
-        """Return whether `event` is what the plan has next."""
-        return self._continues(event) or self._matched(event, observers, units) > 0
+        """Return whether `event` is what the plan has next, and leaves no silo beyond it."""
+        if self._continues(event):
+            return _is_within(silos, self._silos)
+        rounds = self._matched(event, observers, units)
+        return rounds > 0 and self._exceeding(rounds, silos) is None
 
     def spend(
-        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+        self,
+        event: ev.Event,
+        observers: Sequence[str] | None,
+        units: Sequence[str] | None,
+        silos: Sequence[int] | None = None,
     ) -> None:
         """Count the next round, or several as a `Repeat`, or the next release of a round.
 
-        Raises `BudgetExceeded` for anything else.
+        `silos` are those that take part; None: all.  Raises `BudgetExceeded` for anything else, and
+        where one of them would take part in more rounds than are of one unit.
         """
         _refuse_choices(observers, units)
         if self._continues(event):
+            if not _is_within(silos, self._silos):
+                raise _other_silos()
             self._remaining = self._remaining[1:]
             return
         rounds = self._matched(event, observers, units)
         if not rounds:
             raise self._refusal()
+        refusal = self._exceeding(rounds, silos)
+        if refusal is not None:
+            raise refusal
         phase_index = self._next_phase
         assert phase_index is not None
         planned = self._plan.phases[phase_index].event
         # The first release of a round counts as the whole round; the rest of it may follow.
         self._done[phase_index] += rounds
+        self._by_silo[phase_index].add(rounds, silos)
+        self._silos = None if silos is None else tuple(silos)
         self._remaining = () if _is_whole(event, planned) else _releases(planned)[1:]
 
     def rounds(
@@ -108,7 +134,10 @@ class PlanLedger:
         phase_index = self._next_phase
         if phase_index is None or event != self._plan.phases[phase_index].event:
             return 0
-        return self._rounds_left(phase_index)
+        counted = self._plan.phases[phase_index].counted
+        left = self._rounds_left(phase_index)
+        # Of rounds in which all silos take part: the busiest of them has the fewest left.
+        return left if counted is None else min(left, counted - self._by_silo[phase_index].most())
 
     def guarantee(self, observer: str | None) -> Guarantee:
         """Return what the whole plan proves."""
@@ -119,7 +148,14 @@ class PlanLedger:
         """Return what the rounds that were made prove, were they all that was ever planned."""
         _refuse_choices(None, None if unit is None else [unit])
         whole = self._whole_plan(observer)
-        released = self._plan.seen_by(whole.observer, self._done)
+        # Of the busiest silo of each phase: no silo has paid for more than that.
+        counted = [
+            done if phase.counted is None else by_silo.most()
+            for done, phase, by_silo in zip(
+                self._done, self._plan.phases, self._by_silo, strict=True
+            )
+        ]
+        released = self._plan.seen_by(whole.observer, counted)
         so_far = account(released, delta=whole.delta.upper, neighbours=whole.neighbours)
         # Stopped here by plan, it would have proven this; never more than the whole plan.
         share = sum(self._done) / sum(phase.rounds for phase in self._plan.phases)
@@ -156,6 +192,19 @@ class PlanLedger:
             return event.count if event.count <= self._rounds_left(phase_index) else 0
         return int(_releases(planned)[:1] == (event,))
 
+    def _exceeding(self, rounds: int, silos: Sequence[int] | None) -> BudgetExceeded | None:
+        """Return why the silos cannot take part in so many rounds more; None where they can."""
+        phase_index = self._next_phase
+        assert phase_index is not None
+        phase, by_silo = self._plan.phases[phase_index], self._by_silo[phase_index]
+        if phase.counted is None or by_silo.most(silos) + rounds <= phase.counted:
+            return None
+        return BudgetExceeded(
+            f"A silo would take part in more than {phase.counted:,} rounds of {phase.name!r}.",
+            "The plan's guarantee is for a silo that takes part in so many, and no more.",
+            "Keep to the schedule, or plan with a larger `counted`.",
+        )
+
     def _whole_plan(self, observer: str | None) -> Guarantee:
         if observer is not None:
             return self._plan.guarantees[observer]
@@ -175,6 +224,19 @@ class PlanLedger:
             f"Next: {self._rounds_left(phase_index):,} x {phase.event}, of {phase.name!r}.",
             "Follow the plan; for releases that depend on results, use Odometer(epsilon, delta).",
         )
+
+
+def _is_within(silos: Sequence[int] | None, of_round: Sequence[int] | None) -> bool:
+    """Return whether a further release of a round is of no other silos than its first one."""
+    return of_round is None or (silos is not None and set(silos) <= set(of_round))
+
+
+def _other_silos() -> BudgetExceeded:
+    return BudgetExceeded(
+        "This release is of other silos than the round that it belongs to.",
+        "The round was counted for the silos of its first release.",
+        "State the same silos for every release of a round.",
+    )
 
 
 def _releases(planned: ev.Event) -> tuple[ev.Event, ...]:

@@ -8,9 +8,17 @@ from .. import events as ev
 from .. import validate
 from ..composition import unit_of
 from ..errors import InvalidInput
+from ..guarantee import Guarantee
 from ..neighbours import as_neighbours
 from .observer_guarantees import observers_of, of_units, proven, unit_named
-from .phases import Phase, PlannedPhase, grouped, refuse_twice
+from .phases import (
+    Phase,
+    PlannedPhase,
+    grouped,
+    refuse_twice,
+    require_counted,
+    require_single_units,
+)
 from .planning import Plan
 
 SPLIT = "given"
@@ -43,8 +51,10 @@ def plan_given_noise(
     at_delta = validate.open_probability(delta=delta)
     relation = as_neighbours(neighbours)
     size = validate.count(group=group)
+    require_single_units(planned, size)
+    known: dict[ev.Event, Guarantee] = {}
     guarantees = {
-        name: proven(planned, name, delta=at_delta, relation=relation, group=size)
+        name: proven(planned, name, delta=at_delta, relation=relation, group=size, known=known)
         for name in observers_of([phase.observers for phase in planned])
     }
     whole = grouped([phase.event for phase in planned], size)
@@ -75,6 +85,7 @@ def _listed(phases: Sequence[Phase | PlannedPhase]) -> tuple[Phase | PlannedPhas
 def _known(phase: Phase | PlannedPhase) -> PlannedPhase:
     if isinstance(phase, PlannedPhase):
         validate.count(rounds=phase.rounds)
+        require_counted(phase.name, phase.rounds, phase.counted)
         # A guarantee is about views: an event that nobody sees would be proven nothing about.
         if phase.event not in phase.views.values():
             raise InvalidInput(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from .. import events as ev
 from ..account import account
 from ..errors import InvalidInput
 from ..guarantee import Guarantee, Step
@@ -20,10 +21,23 @@ def observers_of(seen: Sequence[Iterable[str]]) -> tuple[str, ...]:
 
 
 def proven(
-    phases: Sequence[PlannedPhase], observer: str, *, delta: float, relation: Neighbours, group: int
+    phases: Sequence[PlannedPhase],
+    observer: str,
+    *,
+    delta: float,
+    relation: Neighbours,
+    group: int,
+    known: dict[ev.Event, Guarantee] | None = None,
 ) -> Guarantee:
-    """Return the guarantee of all that an observer sees, with the scope that the plan gives it."""
-    guarantee = account(composed(phases, observer, group), delta=delta, neighbours=relation)
+    """Return the guarantee of all that an observer sees, with the scope that the plan gives it.
+
+    `known` keeps what each event proves at this `delta` and relation: observers who see the same
+    are accounted for once.
+    """
+    seen, accounted = composed(phases, observer, group), {} if known is None else known
+    if seen not in accounted:
+        accounted[seen] = account(seen, delta=delta, neighbours=relation)
+    guarantee = accounted[seen]
     # The scope states what was counted, and that the rest reaches this observer in no way.
     names = [phase.name for phase in phases if observer in phase.views]
     hidden = [phase.name for phase in phases if observer not in phase.views]
@@ -34,6 +48,12 @@ def proven(
         (
             "the plan is fixed before the first release",
             *(f"nothing it sees depends on what {name!r} released" for name in hidden),
+            *(
+                f"by a public schedule, at most {phase.counted:,} of {phase.rounds:,} rounds of "
+                f"{phase.name!r} depend on the silo of one unit"
+                for phase in phases
+                if phase.counted is not None
+            ),
         ),
     )
     return replace(guarantee, observer=observer, derivation=(scope, *guarantee.derivation))

@@ -25,8 +25,11 @@ class Phase:
     others see of the same release, as events of the same noise (a server that sees each share of
     the noise, say).  `weight` is the noise relative to other phases, for the split `weights`;
     `scale` turns a noise multiplier into the noise that a cost counts (a clip norm, say).
+    `counted` is how many of the rounds are of one unit at most, by a public schedule that is fixed
+    before the first release; None: all of them.
 
-    Range: `rounds` 1 or above, `weight` and `scale` above 0.  Raises `InvalidInput`.
+    Range: `rounds` 1 or above, `counted` from 1 to `rounds`, `weight` and `scale` above 0.  Raises
+    `InvalidInput`.
     """
 
     name: str
@@ -36,11 +39,13 @@ class Phase:
     weight: float = 1.0
     scale: float = 1.0
     views: Mapping[str, MakeEvent] = field(default_factory=dict)
+    counted: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInput("A phase needs a name.", next_step="Give `name` some text.")
         validate.count(rounds=self.rounds)
+        require_counted(self.name, self.rounds, self.counted)
         validate.positive(weight=self.weight)
         validate.positive(scale=self.scale)
         observers = (self.observer,) if isinstance(self.observer, str) else self.observer
@@ -90,7 +95,12 @@ class Phase:
         event = self.event_at(self.make_event, noise)
         # A fixed event has no noise multiplier to show.
         shown = None if self.fixed else noise
-        return PlannedPhase(self.name, shown, event, self.rounds, views)
+        return PlannedPhase(self.name, shown, event, self.rounds, views, self.counted)
+
+    @property
+    def rounds_of_a_unit(self) -> int:
+        """How many of its rounds are of one unit at most."""
+        return self.rounds if self.counted is None else self.counted
 
     def event_at(self, make_event: MakeEvent, noise: float) -> ev.Event:
         """Return the event at this noise; raise `InvalidInput` if it is none."""
@@ -111,7 +121,8 @@ class Phase:
 class PlannedPhase:
     """A phase with its noise: `event` is one round, `views` one round as each observer sees it.
 
-    `noise_multiplier` is None where the event was fixed.
+    `noise_multiplier` is None where the event was fixed.  Of its `rounds`, at most `counted` are of
+    one unit, and so many it pays for; None: all of them.
     """
 
     name: str
@@ -119,6 +130,12 @@ class PlannedPhase:
     event: ev.Event
     rounds: int
     views: Mapping[str, ev.Event]
+    counted: int | None = None
+
+    @property
+    def rounds_of_a_unit(self) -> int:
+        """How many of its rounds are of one unit at most."""
+        return self.rounds if self.counted is None else self.counted
 
     @property
     def observers(self) -> tuple[str, ...]:
@@ -126,8 +143,11 @@ class PlannedPhase:
         return tuple(self.views)
 
     def seen_by(self, observer: str, rounds: int | None = None) -> ev.Event | None:
-        """Return what an observer sees of the first rounds (all, if None); None if nothing."""
-        count = self.rounds if rounds is None else rounds
+        """Return what an observer sees of so many rounds; None if nothing.
+
+        Without a number: of all rounds that are of one unit.
+        """
+        count = self.rounds_of_a_unit if rounds is None else rounds
         view = self.views.get(observer)
         return None if view is None or count == 0 else ev.Repeat(count, view)
 
@@ -148,6 +168,28 @@ def checked(phases: Sequence[Phase]) -> tuple[Phase, ...]:
         )
     refuse_twice([phase.name for phase in listed])
     return listed
+
+
+def require_counted(name: str, rounds: int, counted: int | None) -> None:
+    """Raise `InvalidInput` where more rounds are of one unit than there are, or none."""
+    if counted is not None and validate.count(counted=counted) > rounds:
+        raise InvalidInput(
+            f"`counted` of phase {name!r} must be at most {rounds:,}; it is {counted:,}.",
+            "It is how many of the rounds are of one unit at most.",
+            "Leave it out where every round is of every unit.",
+        )
+
+
+def require_single_units(phases: Sequence[Phase | PlannedPhase], group: int) -> None:
+    """Raise `InvalidInput` where a schedule is counted for units of many records."""
+    for phase in phases:
+        if phase.counted is not None and group > 1:
+            raise InvalidInput(
+                f"Phase {phase.name!r} counts the rounds of one silo, and a unit has {group:,} "
+                "records.",
+                "Each record of a unit may lie in another silo, so all rounds touch it.",
+                "Leave `counted` out, or promise for single records.",
+            )
 
 
 def refuse_twice(names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from ..guarantee import Guarantee
 from ..neighbours import Neighbours, as_neighbours
 from .cheapest_split import cheapest_ratios
 from .observer_guarantees import observers_of, of_units, proven, unit_named
-from .phases import Phase, PlannedPhase, checked, composed, grouped
+from .phases import Phase, PlannedPhase, checked, composed, grouped, require_single_units
 from .split_costs import Cost, cost_of, name_of
 
 SPLITS: Final = ("equal-noise", "weights", "cheapest")
@@ -53,11 +53,18 @@ class Plan:
 
     @property
     def event(self) -> ev.Event:
-        """All phases, in order, each as its task event: what somebody sees who sees all of it."""
-        return grouped([ev.Repeat(phase.rounds, phase.event) for phase in self.phases], self.group)
+        """All phases, in order, each as its task event: what somebody sees who sees all of it.
+
+        Of each phase as many rounds as are of one unit.
+        """
+        parts = [ev.Repeat(phase.rounds_of_a_unit, phase.event) for phase in self.phases]
+        return grouped(parts, self.group)
 
     def seen_by(self, observer: str, rounds: Sequence[int] | None = None) -> ev.Event:
-        """Return what an observer sees of the first so many rounds of each phase (all, if None)."""
+        """Return what an observer sees of so many rounds of each phase.
+
+        Without numbers: of all that are of one unit.
+        """
         validate.choice(tuple(self.guarantees), observer=observer)
         if rounds is None:
             return composed(self.phases, observer, self.group)
@@ -119,6 +126,7 @@ def plan(
         as_neighbours(neighbours),
         validate.count(group=group),
     )
+    require_single_units(task.phases, task.group)
     validate.choice(SPLITS, split=split)
     price = cost_of(
         "variance" if cost is None else cost, [phase for phase in task.phases if not phase.fixed]
@@ -251,6 +259,7 @@ def _phase_json(phase: PlannedPhase) -> dict[str, object]:
         "name": phase.name,
         "noise_multiplier": phase.noise_multiplier,
         "rounds": phase.rounds,
+        **({} if phase.counted is None else {"counted": phase.counted}),
         "event": phase.event.to_json(),
         "observers": list(phase.observers),
         "views": {name: view.to_json() for name, view in others.items()},

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from .. import events as ev
+from ..errors import InvalidInput
 from ..neighbours import Neighbours
 from .field_codec import LATER, checked, decoded, encoded, field_tests
 
@@ -63,11 +64,25 @@ class Planned(Fact):
     """What was fixed before the first release: by observer, all that it will see.
 
     `rounds` counts rounds, not what each of them releases: an event of a round that makes several
-    releases is the `Compose` of them, in their order.
+    releases is the `Compose` of them, in their order.  `counted` is how many of the rounds are of
+    one unit at most, where silos take part by a public schedule: then `events` hold so many, and
+    not all.  None where every round is of every unit.
+
+    Range: `counted` from 1 to `rounds`.  Raises `InvalidInput`.
     """
 
     rounds: int
     events: Mapping[str, ev.Event]
+    counted: int | None = field(default=None, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.counted is not None and not 1 <= self.counted <= self.rounds:
+            raise InvalidInput(
+                f"`Planned.counted` must be from 1 to {self.rounds:,}; it is {self.counted:,}.",
+                "It is how many of the planned rounds are of one unit at most.",
+                "Leave it out where every silo takes part in every round.",
+            )
 
 
 @dataclass(frozen=True)
@@ -206,14 +221,15 @@ class Contribution(Fact):
                   them, and `bound` is the norm of all of it
 
     `source` says where the bound comes from: a `public` constant, a `released` value that was
-    accounted, or `private` data (then it bounds nothing).
+    accounted, the `models` that were released before, by a public rule, or `private` data (then it
+    bounds nothing).
     """
 
     bound: float
     norm: Literal["l1", "l2"]
     unit: Unit
     terms: Literal["unit", "silo-delta", "whole", "message", "gram", "product"] = "unit"
-    source: Literal["public", "released", "private"] = "public"
+    source: Literal["public", "released", "models", "private"] = "public"
     gram: Gram | None = field(default=None, metadata=LATER)
     product: Product | None = field(default=None, metadata=LATER)
 
@@ -274,11 +290,12 @@ class Reach(Fact):
     one-share       the sum with the noise of one contributor, drawn at random
     nothing         ciphertexts, and nothing else
 
-    `also` names what is seen beside it.  So many `colluders` tell the observer all they know (a
-    client before mixed messages counts itself as one of them), the noise of `dropouts` contributors
-    may be missing, and `knows_sample` says whether the observer knows who was drawn.  `rests_on`
-    are the suppositions, in words.  A reach is a statement of the run: how far it is believed, the
-    audit decides.
+    `also` names what is seen beside it; `dummies`: which messages stand for nobody, and what these
+    say, if there are any, as who mixes messages knows.  So many `colluders` tell the observer all
+    they know (a client before mixed messages counts itself as one of them), the noise of `dropouts`
+    contributors may be missing, and `knows_sample` says whether the observer knows who was drawn.
+    `rests_on` are the suppositions, in words.  A reach is a statement of the run: how far it is
+    believed, the audit decides.
     """
 
     sees: Literal["sum", "each", "sum-less-own", "shuffled", "one-share", "nothing"]
@@ -286,7 +303,7 @@ class Reach(Fact):
     colluders: int = 0
     dropouts: int = 0
     knows_sample: bool = False
-    also: tuple[Literal["identities", "index-sets", "sizes", "times"], ...] = ()
+    also: tuple[Literal["identities", "index-sets", "dummies", "sizes", "times"], ...] = ()
     rests_on: tuple[str, ...] = ()
     users: int | None = field(default=None, metadata=LATER)
     dimensions: int | None = field(default=None, metadata=LATER)

@@ -73,8 +73,16 @@ def _test(hint: Any) -> Callable[[object], bool]:
 
 
 def checked(value: object, cls: type[Any], name: str) -> object:
-    """Return the canonical form of a field's value, or raise `InvalidInput` naming the field."""
-    return _converted(value, hints(cls)[name], f"{_label(cls)}.{name}", _checked)
+    """Return the canonical form of a field's value, or raise `InvalidInput` naming the field.
+
+    `field_checks` of a class holds what else a field demands of a value, by the field's name.
+    """
+    where = f"{_label(cls)}.{name}"
+    canonical = _converted(value, hints(cls)[name], where, _checked)
+    check = getattr(cls, "field_checks", {}).get(name)
+    if check is not None and canonical is not None:
+        check(canonical, where)
+    return canonical
 
 
 def encoded(fact: Any) -> dict[str, object]:

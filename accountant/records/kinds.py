@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar, Final, Literal
 
 from .. import events as ev
@@ -25,6 +26,7 @@ from .facts import (
     Weights,
 )
 from .field_codec import LATER
+from .participation import require_increasing
 
 SCHEMA: Final = "privplan-log/1"
 
@@ -85,9 +87,17 @@ class RoundIntent(Record):
     A round may have several intents, such as a noisy count beside a noisy sum: each of a phase of
     its own, the same ones in the same order in all rounds that begin with the first of them, and
     only one of them states a model.
+
+    `silos` are the silos that take part, by a public schedule that depends on no data; None where
+    all do.  What is released then depends on the data of no other silo, but for what was released
+    before.
+
+    Range: `silos` counted from 0, strictly increasing, at least one.  Raises `InvalidInput`.
     """
 
     type: ClassVar[str] = "round.intent"
+    # Beside the types of the fields, so that every way of reading a line asks for it.
+    field_checks = MappingProxyType({"silos": require_increasing})
     round: int
     phase: str
     event: ev.Event
@@ -99,6 +109,7 @@ class RoundIntent(Record):
     views: Mapping[str, ev.Event] = field(default_factory=dict)
     model_in: str | None = None
     reaches: Mapping[str, Reach] | None = field(default=None, metadata=LATER)
+    silos: tuple[int, ...] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,11 @@ def assumptions_of(evidence: Evidence) -> tuple[str, ...]:
         "Every release drew fresh noise from a source that nobody can predict.",
         "What was to be released was fixed before the first release.",
     ]
+    if evidence.setting.scheduled:
+        sentences.append(
+            "Who takes part in which round is public and was fixed before; each number counts the "
+            "rounds of the silo that it is worst for."
+        )
     names_coalition = any(coalition_of(name) is not None for name in names)
     if SILO in names:
         sentences.append(

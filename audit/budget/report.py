@@ -147,7 +147,7 @@ class BudgetReport:
     """What the facts of a log support, for whom, and how that compares with what it says.
 
     `total` is before the observer of the claim, `planned` the same with all that was planned.
-    `spent` counts intents, released or not.  `left` is how many more rounds like the last one fit
+    `spent` counts rounds that were begun.  `left` is how many more rounds like the last one fit
     in the limit, else in the claim; None where that was not asked or is not known.  `relief` says
     what makes numbers rest on less, `observers` are those whose numbers the verdict is about.
     `not_stated` are facts that some rule needs and this log, or this installation, does not have:

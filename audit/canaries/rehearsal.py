@@ -196,7 +196,7 @@ def _epsilon(event: ev.Event, seen: CanaryObservations) -> float | None:
 
 def _claimed_event(asked: RehearsalRequest, seen: CanaryObservations) -> ev.Event | None:
     """Return what the plan claims of the rounds made, before this observer; None for nothing."""
-    require_observer(seen.plan, asked.observer)
+    require_observer(seen.plan, asked.observer, seen.rehearsable)
     event = seen.plan.seen_by(asked.observer, by_phase(seen.plan, seen.rounds))
     return None if _promises_nothing(event) else event
 

@@ -12,8 +12,9 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.errors import InvalidInput, PrivplanError
-from ...accountant.records import RoundIntent, RoundRelease
+from ...accountant.records import Reach, RoundIntent, RoundRelease
 from ...accountant.records.field_codec import LATER
+from ...fl.declarations.declaration import NORMALISE
 from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
 from ...fl.frame.expected_opening import AtMost
@@ -79,6 +80,7 @@ class _LogComparison:
         self.differences: list[Difference] = []
         self.missing: list[str] = []
         self._seen: set[object] = set()
+        self._scheduled = any(spent.intent.silos is not None for spent in ledger.spent)
         self._values: dict[str, int] = {}  # of each phase: one model has one length
 
     def everything(self) -> None:
@@ -148,9 +150,38 @@ class _LogComparison:
         for spent in self.ledger.spent:
             if spent.intent.phase not in names:
                 self._once("phase", " and ".join(names), spent.intent.phase, spent.number)
-        if self.ledger.spent and names[0] not in logged:
+        if self.ledger.spent and names[0] not in logged and not self._lost_all(names[0]):
             first = self.ledger.spent[0]
             self._once("phase", f"{names[0]} first", first.intent.phase, first.number)
+        self._beside_models()
+
+    def _beside_models(self) -> None:
+        """Find rounds that trained, and lack what their system releases beside a model."""
+        system = expected_log.system_of(self.given)
+        training, beside = system.phase_names(self.given), system.beside_names(self.given)
+        if len(training) > 1:
+            return  # which of them have it is for the system to say
+        there = {(spent.intent.round, spent.intent.phase) for spent in self.ledger.spent}
+        for spent in self.ledger.spent:
+            intent = spent.intent
+            lacking = [name for name in beside if (intent.round, name) not in there]
+            if intent.phase in training and lacking:
+                due = f"{' and '.join(lacking)} beside {intent.phase}"
+                self._once("phase", due, f"{intent.phase} alone", spent.number)
+
+    def _lost_all(self, first: str) -> bool:
+        """Return whether each start of the run was cut off in its first round, before its model.
+
+        Then the log may know what stands beside a model, and no model.
+        """
+        ledger = self.ledger
+        beside = expected_log.system_of(self.given).beside_names(self.given)
+        starts_cut_off = len(ledger.recoveries) + (ledger.closed is None)
+        return (
+            first != NORMALISE
+            and len(ledger.spent) <= starts_cut_off
+            and all(spent.intent.phase in beside for spent in ledger.spent)
+        )
 
     def _round(self, spent: SpentIntent) -> None:
         intent = spent.intent
@@ -158,19 +189,48 @@ class _LogComparison:
             self._release(spent, number, release)
         values = max((release.values for _, release in spent.releases), default=None)
         # Rounds repeat the same facts thousands of times; each different set is compared once.
-        key = (intent.phase, *(getattr(intent, name) for name in _COMPARED_FACTS), values)
+        # What moves from round to round does not yet in the first one.
+        begins = intent.round <= 1
+        facts = (*(getattr(intent, name) for name in _COMPARED_FACTS), values)
+        reaches = frozenset((intent.reaches or {}).items())
+        key: tuple[object, ...] = (intent.phase, begins, *facts, intent.event, reaches)
+        if self._scheduled:
+            key = (*key, intent.silos, intent.round)  # each round has silos of its own
         if key in self._seen:
             return
         self._seen.add(key)
         phase = self._expected(intent, values, spent.number)
         if phase is not None:
+            if phase.silos is not None or intent.silos is not None:
+                there = range(self.ledger.opened.population.silos)
+                self._differs(
+                    "silos",
+                    _shown_silos(phase.silos, there),
+                    _shown_silos(intent.silos, there),
+                    spent.number,
+                )
             for name in _COMPARED_FACTS:
                 self._parts(name, getattr(phase, name), getattr(intent, name), spent.number)
+            if phase.event is not None:
+                self._differs("event", phase.event, intent.event, spent.number)
+            if phase.reaches is not None:
+                self._reaches(phase.reaches, intent, spent.number)
+
+    def _reaches(self, expected: Mapping[str, Reach], intent: RoundIntent, line: int) -> None:
+        """Compare what reaches each observer, but what that rests on."""
+        stated = intent.reaches or {}
+        self._differs("reaches", ", ".join(sorted(expected)), ", ".join(sorted(stated)), line)
+        for observer in sorted(set(expected) & set(stated)):
+            for name in _REACH_FIELDS:
+                pair = getattr(expected[observer], name), getattr(stated[observer], name)
+                self._differs(f"reaches.{observer}.{name}", *pair, line)
 
     def _release(self, spent: SpentIntent, number: int, release: RoundRelease) -> None:
         intent = spent.intent
         facts = (release.normaliser, release.clip_enforced, release.shares, release.draws)
-        key = (intent.phase, *facts, release.values, intent.noise)
+        key: tuple[object, ...] = (intent.phase, *facts, release.values, intent.noise)
+        if self._scheduled:
+            key = (*key, intent.silos, intent.round)
         if key in self._seen:
             return
         self._seen.add(key)
@@ -222,8 +282,17 @@ class _LogComparison:
             self.differences.append(Difference(fact, expected, stated, line))
 
 
+def _shown_silos(silos: tuple[int, ...] | None, there: range) -> str:
+    """Return the silos that take part as text; all of them read the same, named or not."""
+    if silos is None or silos == tuple(there[: len(silos) + 1]):
+        return "all"
+    return ", ".join(map(str, silos))
+
+
 _COMPARED_FACTS: Final = ("contribution", "noise", "sensitivity", "weights", "sampling")
 """What an intent states as facts; its events and views are conclusions, which audits derive."""
+
+_REACH_FIELDS: Final = tuple(item.name for item in fields(Reach) if item.name != "rests_on")
 
 
 def _at(record: object, path: str) -> object:

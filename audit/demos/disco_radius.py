@@ -20,13 +20,28 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
 from ...accountant.arrays import FloatArray
-from ...accountant.claims.disco import DELTA, FLOOR, published_classical_multiplier
+from ...accountant.claims.disco import (
+    DELTA,
+    FLOOR,
+    SUMMED_PEERS,
+    published_classical_multiplier,
+)
+from ..measurement import Measurement
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
+from .disco_public_radius import (
+    PUBLIC_RUNS,
+    PUBLIC_SUM_RUNS,
+    PUBLIC_SUM_THRESHOLD,
+    PUBLIC_TENSORS,
+    PUBLIC_THRESHOLD,
+    RADIUS_ROUNDS,
+    counts_of_public_radii,
+    exact_public_epsilon,
+)
 
 RADIUS_EPSILON: Final = 10.0
-RADIUS_ROUNDS: Final = 20
 RADIUS_CLIP: Final = 1.0
 SMALL_TENSOR_SIZE: Final = 10
 """Numbers in the tensor: the biases of ten classes."""
@@ -37,7 +52,10 @@ RADIUS_RUNS: Final = 2_000_000
 RADIUS_THRESHOLD: Final = math.sqrt(FLOOR * RADIUS_CLIP)
 """Halfway, in the logarithm, between the two radii."""
 
-UPDATES_AT_ONCE: Final = 250_000
+SUM_RUNS: Final = 100_000
+"""With each of two updates, where the messages of all peers are summed."""
+
+UPDATES_AT_ONCE: Final = 50_000
 
 
 def published_radius(norms: FloatArray, *, clip: float = RADIUS_CLIP) -> FloatArray:
@@ -80,80 +98,151 @@ def read_radius(sent: FloatArray, multiplier: float) -> FloatArray:
     return np.asarray(np.sqrt(np.mean(sent**2, axis=-1)) / multiplier)
 
 
-def exact_epsilon(delta: float) -> float:
+def exact_epsilon(delta: float, senders: int = 1) -> float:
     """Return ln((p - delta) / q) of the test of the demonstration; `SMALL_TENSOR_SIZE` is even.
 
-    q: chi-square with D degrees of freedom above D (threshold / 1e-12)^2.  p is 1 but for the
-    chance (about 1e-60) that all coordinates are a million times smaller than their noise.
+    q: chi-square with D degrees of freedom above D (threshold / 1e-12)^2 / senders, the messages
+    of all `senders` summed.  p is 1 but for the chance (about 1e-60) that all coordinates are a
+    million times smaller than their noise.
     """
     # P[chi2_D > x] = e^(-x/2) sum over i < D/2 of (x/2)^i / i!, in logarithms: it underflows.
-    half = SMALL_TENSOR_SIZE * (RADIUS_THRESHOLD / FLOOR) ** 2 / 2.0
+    half = SMALL_TENSOR_SIZE * (RADIUS_THRESHOLD / FLOOR) ** 2 / (2.0 * senders)
     orders = np.arange(SMALL_TENSOR_SIZE // 2)
     log_q = float(logsumexp(orders * math.log(half) - gammaln(orders + 1.0))) - half
     return math.log1p(-delta) - log_q
 
 
-def _times_above(update: FloatArray, multiplier: float, rng: np.random.Generator) -> int:
+def _times_above(
+    update: FloatArray, senders: int, runs: int, multiplier: float, rng: np.random.Generator
+) -> int:
+    """Return how often the sum's noise is large; the other senders' tensors did not move."""
     above = 0
-    for _ in range(RADIUS_RUNS // UPDATES_AT_ONCE):
+    for _ in range(runs // UPDATES_AT_ONCE):
         moved = np.broadcast_to(update, (UPDATES_AT_ONCE, SMALL_TENSOR_SIZE))
         sent = published_noisy_update(moved, rng, multiplier=multiplier)
+        for _ in range(senders - 1):
+            sent += published_noisy_update(np.zeros_like(moved), rng, multiplier=multiplier)
         above += int((read_radius(sent, multiplier) > RADIUS_THRESHOLD).sum())
     return above
 
 
+def _counts_as_coded(
+    senders: int, runs: int, multiplier: float, rng: np.random.Generator
+) -> Counts:
+    moved = np.full(SMALL_TENSOR_SIZE, RADIUS_CLIP / math.sqrt(SMALL_TENSOR_SIZE))
+    hits = _times_above(moved, senders, runs, multiplier, rng)
+    alarms = _times_above(np.zeros(SMALL_TENSOR_SIZE), senders, runs, multiplier, rng)
+    return Counts(alarms, runs, runs - hits, runs)
+
+
+def _shown(what: str, value: float, claimed: float, counts: Counts, **fields: Any) -> Measurement:
+    runs = counts.positives
+    return shown(
+        what,
+        value,
+        claimed,
+        unit="user",
+        neighbours="replace-one",
+        sample={
+            "runs of one update": runs,
+            "runs of the other": counts.negatives,
+            "called the one, and was": runs - counts.misses,
+            "called the one, and was the other": counts.false_alarms,
+        },
+        **fields,
+    )
+
+
+TOLD: Final = "Updates that the claim says are alike are told apart by the size of their noise."
+CONTROL: Final = "Nothing: with public radii the best test stays below what is proven, as it must."
+DOUBLES: Final = "floats of 64 bits; in 32 the noise of a tensor that did not move is rounded away"
+READ_ALONE: Final = "a peer sees the client's noisy update, not only a sum of several"
+
+
 def _run(rng: np.random.Generator) -> Weakness:
     multiplier = published_classical_multiplier(RADIUS_EPSILON, RADIUS_ROUNDS)
-    moved = np.full(SMALL_TENSOR_SIZE, RADIUS_CLIP / math.sqrt(SMALL_TENSOR_SIZE))
-    hits = _times_above(moved, multiplier, rng)
-    alarms = _times_above(np.zeros(SMALL_TENSOR_SIZE), multiplier, rng)
-    counts = Counts(alarms, RADIUS_RUNS, RADIUS_RUNS - hits, RADIUS_RUNS)
-    sample = {
-        "runs, tensor moved": RADIUS_RUNS,
-        "runs, tensor not moved": RADIUS_RUNS,
-        "large noise, tensor moved": hits,
-        "large noise, tensor not moved": alarms,
-    }
-    about: dict[str, Any] = {
-        "observer": "peer",
-        "unit": "user",
-        "neighbours": "replace-one",
-        "sample": sample,
-        "assumes": (
-            "a peer sees the client's noisy update, not only a sum of several",
-            "floats of 64 bits; in 32 the noise of a tensor that did not move is rounded away",
-        ),
-    }
-    epsilon = shown(
-        "adaptive noise of one tensor in one round of 20, moved by the clip or not at all",
-        epsilon_lower(counts, delta=DELTA),
-        RADIUS_EPSILON,
-        delta=DELTA,
-        proves="Updates that the claim says are alike are told apart by the size of their noise.",
-        **about,
+    alone = _counts_as_coded(1, RADIUS_RUNS, multiplier, rng)
+    summed = _counts_as_coded(SUMMED_PEERS, SUM_RUNS, multiplier, rng)
+    # The controls: a peer knows its own noise in a sum, so the others' hides the client.
+    others = SUMMED_PEERS - 1
+    public = counts_of_public_radii(1, PUBLIC_RUNS, PUBLIC_THRESHOLD, multiplier, rng)
+    public_sum = counts_of_public_radii(
+        others, PUBLIC_SUM_RUNS, PUBLIC_SUM_THRESHOLD, multiplier, rng
     )
-    delta = shown(
-        "the same, at the claimed epsilon",
-        delta_lower(counts, epsilon=RADIUS_EPSILON),
+    epsilons = [
+        _shown(
+            what,
+            epsilon_lower(counts, delta=DELTA),
+            RADIUS_EPSILON,
+            counts,
+            delta=DELTA,
+            observer=observer,
+            proves=proves,
+            assumes=assumes,
+        )
+        for what, counts, observer, proves, assumes in (
+            (
+                "adaptive noise of one tensor in one round of 20, moved by the clip or not at all",
+                alone,
+                "peer",
+                TOLD,
+                (READ_ALONE, DOUBLES),
+            ),
+            (
+                f"the same in the sum of {SUMMED_PEERS} messages, no other tensor moved",
+                summed,
+                "model",
+                TOLD,
+                (DOUBLES,),
+            ),
+            (
+                f"{RADIUS_ROUNDS} rounds of {PUBLIC_TENSORS} tensors, radii public",
+                public,
+                "peer",
+                CONTROL,
+                (READ_ALONE,),
+            ),
+            (
+                f"the same in sums of {SUMMED_PEERS} messages, less the peer's own",
+                public_sum,
+                "peer",
+                CONTROL,
+                (),
+            ),
+        )
+    ]
+    delta = _shown(
+        "adaptive noise of one tensor, at the claimed epsilon",
+        delta_lower(alone, epsilon=RADIUS_EPSILON),
         DELTA,
+        alone,
         quantity=f"delta at epsilon {RADIUS_EPSILON:g}",
+        observer="peer",
         proves="At the claimed epsilon the claim fails nearly always, not once in 100,000 times.",
-        **about,
+        assumes=(READ_ALONE, DOUBLES),
     )
     return Weakness(
-        (epsilon, delta),
-        (exact_epsilon(DELTA), 1.0),
+        (*epsilons, delta),
+        (
+            exact_epsilon(DELTA),
+            exact_epsilon(DELTA, SUMMED_PEERS),
+            exact_public_epsilon(multiplier, 1, PUBLIC_THRESHOLD, DELTA),
+            exact_public_epsilon(multiplier, others, PUBLIC_SUM_THRESHOLD, DELTA),
+            1.0,
+        ),
         (
             f"A client sent one tensor of {SMALL_TENSOR_SIZE} numbers, {RADIUS_RUNS:,} times as "
-            "it had moved by the "
-            f"clip and {RADIUS_RUNS:,} times as it had not moved, with DISCO's noise for epsilon "
-            "10 over "
-            f"{RADIUS_ROUNDS} rounds.",
+            f"it had moved by the clip and {RADIUS_RUNS:,} times as it had not moved, with DISCO's "
+            f"noise for epsilon 10 over {RADIUS_ROUNDS} rounds.",
             f"A peer called the tensor moved where its noise, over the public {multiplier:.1f}, "
-            f"exceeded {RADIUS_THRESHOLD:g}: {hits:,} and {alarms:,} times.",
+            f"exceeded {RADIUS_THRESHOLD:g}: {RADIUS_RUNS - alone.misses:,} and "
+            f"{alone.false_alarms:,} times; of sums of {SUMMED_PEERS} messages, "
+            f"{SUM_RUNS - summed.misses:,} and {summed.false_alarms:,} of {SUM_RUNS:,} times each.",
             "The radius is computed from the update that it is to hide, and scales the noise.",
             "Counting shows no more than the logarithm of the number of runs; by its formula the "
-            "test's epsilon is beyond a million million.",
+            "test's epsilon is beyond ten thousand million.",
+            "Where all radii are public the best test shows less than what is proven, as it must: "
+            "only the size of the noise gives the update away.",
         ),
     )
 
@@ -163,7 +252,12 @@ DEMO: Final = Demo(
     system="disco",
     title="DISCO's noise is scaled by the client's own update, so its size tells the update's.",
     claim="Every client's updates are (10, 1e-5)-differentially private against its peers.",
-    rows=("as coded: radii follow the updates",),
+    rows=(
+        "as coded: radii follow the updates",
+        f"as coded, the sum of {SUMMED_PEERS} alone: radii follow the updates",
+        "20 rounds, 6 tensors, public radii",
+        f"20 rounds, 6 tensors, public radii, if only sums of {SUMMED_PEERS} are seen",
+    ),
     run=_run,
 )
 """The radius of DISCO's noise is private."""

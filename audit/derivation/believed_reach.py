@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ...accountant.records import Reach
 from ...fl.observers.names import ANALYZER, CLIENT, MODEL
-from ...fl.observers.reaches import reach_of
+from ...fl.observers.reaches import is_mixer_of_sums, reach_of
 from ...fl.observers.route import Route
 from ...fl.observers.stated_assumptions import stated_assumptions, unenforced_assumption
 from .noise_removal import REMOVAL_ASSUMPTION, noise_is_removed
@@ -99,6 +99,8 @@ def _judged(
                 *assumed,
             ),
         )
+    if is_mixer_of_sums(observer, stated):
+        return BelievedReach((merged,), assumed)  # the sums, and all that the table's row is
     if stated.sees == table.sees == "shuffled" or merged == _plain(table, merged):
         return BelievedReach((merged,), assumed)  # of what is mixed the table knows no dimensions
     return BelievedReach(_told_apart((*_by_colluders(merged, table), table), facts), assumed)

@@ -15,6 +15,7 @@ from ...fl.observers.names import (
     SILO,
     SILO_WITH_RECORDS,
 )
+from ...fl.observers.reaches import is_mixer_of_sums
 from .messages import (
     is_number,
 )
@@ -90,14 +91,15 @@ def _of_mixer(case: RoundCase, observer: str, reach: Reach) -> Reach:
     The shuffler knows the order, so where messages are released it knows whose each is; no fact of
     a log says that only their sum is.  So does a coordinator that passes messages on, to the mix
     and from it: a ciphertext is known again.  Who adds dummies knows them, so they hide nobody from
-    it: it routes by coordinate, and how few others sent one is not bounded.
+    it: it routes by coordinate, and how few others sent one is not bounded.  A shuffler that is
+    said to see sums alone, and to know its dummies, counts as that (`mixer_view`).
     """
     facts, (_, setting) = case.facts, case.stated
     # Who routes messages by coordinate sees each, though it is said to see the release only.
     padded = any(stated.padded_to is not None for _, stated in facts.reaches or ())
     mixes = observer == SHUFFLER or (padded and observer in (COORDINATOR, SERVER))
     mixes |= observer == COORDINATOR and setting.aggregation == "shuffle"
-    blind = reach.sees in ("nothing", "sum")
+    blind = reach.sees in ("nothing", "sum") and not is_mixer_of_sums(observer, reach)
     return replace(reach, sees="each") if mixes and blind and facts.messages else reach
 
 

@@ -6,6 +6,10 @@
     shares                additive-shares      peers learn the sum alone; each of them is needed
     shuffle               shuffler             the analyzer gets messages without their senders
 
+Where silos take part by a public schedule, `parties` of the first line are all of them and `fewest`
+is the smallest group that may be summed.  A round is then read with the parties that it names:
+additive shares need each of these, and colluders are counted against the smallest group.
+
 Facts that are missing, or that contradict each other, are no protocol: then the server counts as if
 it saw every silo's update, and silos as if they knew the sample.  A protocol goes on with `fewest`
 parties, so no more shares of the noise than that are counted on, whatever arrived.
@@ -30,7 +34,7 @@ from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
 from ..ledger.product_facts import is_product
-from .noise_removal import unfit_removal
+from .noise_removal import noise_is_removed, unfit_removal
 from .noise_shares import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts, is_alone
 from .run_setting import NoProof, RunSetting
@@ -40,6 +44,9 @@ MIN_PAILLIER_KEY_BITS: Final = 2048
 
 MAX_COUNT_LIMIT: Final = 10_000
 """Largest limit on a user's count that makes sense: lcm(1..10,000) has 14,446 bits."""
+
+_OF_GROUPS: Final = ("pairwise-masks", "additive-shares")
+"""Protocols by which some silos may be summed without the others."""
 
 MIN_PEERS: Final = 3
 """Peers below which the total, less one's own vector, is another's."""
@@ -51,6 +58,9 @@ _PROTOCOL_OF_AGGREGATION: Final[Mapping[str, str]] = {
     "shuffle": "shuffler",
 }
 _ALLOWED_RING_BITS: Final = (32, 64)
+
+FLOAT_SHARES: Final = "shares are of floats, in no ring, and hide nothing"
+"""What is said of additive shares that are stated without a ring."""
 
 _PARAMETERS: Final = (
     *("threshold", "degree", "ring_bits", "key_bits", "count_limit", "count_cap"),
@@ -69,14 +79,18 @@ def reliable_facts(facts: RoundFacts, setting: RunSetting) -> tuple[RoundFacts, 
     `aggregation` is what the facts of the protocol allow, `shares` what it guarantees, and the
     rate that of the oblivious transfer, where it is more than the stated one.
     """
+    voids = unfit_schedule(facts, setting)
+    setting = setting.of_round(facts.roster)
     # Facts that contradict each other are no protocol: the server counts as seeing each update.
     aggregation = setting.aggregation if not contradictions(facts, setting) else "plain"
     uncovered = (*uncovered_remainder(facts, setting), *unbounded_steps(facts, setting))
-    voids = tuple(dict.fromkeys((*facts.voids, *uncovered)))
+    voids = tuple(dict.fromkeys((*facts.voids, *voids, *uncovered)))
     shares, weights, security = facts.shares, facts.weights, setting.security
     if security is not None and setting.aggregation != "plain":
-        # A protocol may end with `fewest` parties, so no more shares than that are sure.
-        shares = min(shares, security.fewest)
+        # A protocol may end with `fewest` parties, so no more shares than that are sure; additive
+        # shares of a scheduled group give no sum without each of its parties.
+        whole_group = setting.everyone is not None and security.protocol == "additive-shares"
+        shares = min(shares, setting.silos if whole_group else security.fewest)
     if is_private(setting):
         # The bound for uniform weights is the smaller one; nobody sees here that they are uniform.
         rule = "records" if weights.rule == "uniform" else weights.rule
@@ -96,8 +110,34 @@ def contradictions(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
     return tuple(_contradictions(facts, setting, security))
 
 
-def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) -> Iterator[str]:
-    aggregation, noise = setting.aggregation, facts.noise
+def unfit_schedule(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
+    """Return why a round of some silos only is covered by nothing; of other rounds no reason.
+
+    Each silo that takes part adds one share of the noise, to a sum in the clear, under masks or
+    under additive shares.
+    """
+    if facts.roster is None:
+        return ()
+    if facts.messages or noise_is_removed(facts, setting) or is_private(setting):
+        return ("silos take part by a schedule, which is known to fit sums with all noise only",)
+    there = setting.silos if setting.everyone is None else setting.everyone
+    if facts.roster > there:
+        return (f"{facts.roster:,} silos take part, and {there_are(there, 'silo')}",)
+    if facts.noise.family != "none" and facts.noise.shares != facts.roster:
+        return (
+            f"{facts.roster:,} silos take part, and add {facts.noise.shares:,} shares of the noise",
+        )
+    return ()
+
+
+def _contradictions(facts: RoundFacts, run: RunSetting, announced: Security) -> Iterator[str]:
+    setting = run.of_round(facts.roster)
+    aggregation, noise, security = setting.aggregation, facts.noise, announced
+    everyone = setting.silos if setting.everyone is None else setting.everyone
+    if setting.everyone is not None and announced.protocol in _OF_GROUPS:
+        if announced.parties != everyone:
+            yield f"{announced.parties:,} parties take part, and {there_are(everyone, 'silo')}"
+        security = replace(announced, parties=setting.silos)
     if _PROTOCOL_OF_AGGREGATION.get(aggregation) != security.protocol:
         yield f"the protocol `{security.protocol}` is none of aggregation `{aggregation}`"
     yield from _without_use(security)
@@ -127,7 +167,7 @@ def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) 
         yield from _undefended(security)
         yield from unfit_removal(facts, security)
     elif security.protocol == "additive-shares":
-        yield from _unshared(facts, security)
+        yield from _unshared(facts, security, grouped=setting.everyone is not None)
     else:
         yield from _unfit_weights(facts, security)
     if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(security):
@@ -166,16 +206,21 @@ def _undefended(security: Security) -> Iterator[str]:
             )
 
 
-def _unshared(facts: RoundFacts, security: Security) -> Iterator[str]:
-    """Yield why additive shares do not hide a peer's vector: less one's own, it must be a sum."""
-    if security.parties < MIN_PEERS:
-        count = security.parties
-        yield f"of {count:,} peers one could take its own vector off, and know the other's"
-    if security.fewest != security.parties or facts.noise.tolerated_dropouts:
+def _unshared(facts: RoundFacts, security: Security, *, grouped: bool) -> Iterator[str]:
+    """Yield why additive shares do not hide a peer's vector: less one's own, it must be a sum.
+
+    `grouped`: `parties` are those of one round, and `fewest` is the smallest group of the run.
+    """
+    smallest = min(security.fewest, security.parties) if grouped else security.parties
+    if smallest < MIN_PEERS:
+        yield f"of {smallest:,} peers one could take its own vector off, and know the other's"
+    if (security.fewest != security.parties and not grouped) or facts.noise.tolerated_dropouts:
         yield "additive shares need every peer"
-    if security.parties - security.colluders < MIN_PEERS:
-        yield f"{security.colluders:,} of {security.parties:,} peers may tell what they know"
-    if security.ring_bits not in _ALLOWED_RING_BITS:
+    if smallest - security.colluders < MIN_PEERS:
+        yield f"{security.colluders:,} of {smallest:,} peers may tell what they know"
+    if not security.ring_bits:
+        yield FLOAT_SHARES
+    elif security.ring_bits not in _ALLOWED_RING_BITS:
         yield f"there is no ring of {security.ring_bits} bits"
     if security.server != "honest-but-curious":
         yield "additive shares are for peers that follow the protocol"
@@ -239,13 +284,16 @@ def uncovered_remainder(facts: RoundFacts, setting: RunSetting) -> tuple[str, ..
 
 
 def unbounded_steps(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
-    """Return why facts of a product as published bound nothing; of other runs there is no reason.
+    """Return why facts of a run as published bound nothing; of other runs there is no reason.
 
     Between two sums nodes may multiply by matrices that their own rows have made, and they may
-    divide by how many rows they have; a log as published has no fact that says so.
+    divide by how many rows they have; and of messages, a randomizer as printed may leave words out,
+    and units may send what their data decide.  A log as published has no fact that says so.
     """
     if setting.as_published and is_product(facts.contribution):
         return ("as published, nodes may multiply or divide by what depends on their own rows",)
+    if setting.as_published and facts.messages:
+        return ("as published, what is sent, and by which randomizer, may depend on a unit's data",)
     return ()
 
 

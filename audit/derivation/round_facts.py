@@ -39,7 +39,8 @@ class RoundFacts:
     absurd numbers. `reaches` is what the intent states of who sees what, by observer, None where it
     states nothing; `missing` are observers of whom only other rounds do.  `width` is how many
     values were released, where this one released nothing by the other rounds of its phase; None
-    where none did, or no reach is stated.
+    where none did, or no reach is stated.  `roster` is how many silos take part by a public
+    schedule; None where none is stated, and all do.
     """
 
     contribution: Contribution
@@ -58,6 +59,7 @@ class RoundFacts:
     reaches: tuple[tuple[str, Reach], ...] | None = None
     missing: tuple[str, ...] = ()
     width: int | None = None
+    roster: int | None = None
 
     @classmethod
     def of(
@@ -110,6 +112,7 @@ class RoundFacts:
             None
             if intent.reaches is None
             else max((release.values for release in releases), default=width),
+            None if intent.silos is None else len(intent.silos),
         )
 
     def reach_to(self, observer: str) -> Reach | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from ...accountant.errors import with_article
@@ -36,7 +36,9 @@ class RunSetting:
     """What holds for the whole run: the promise's unit and relation, and who is there to see.
 
     `users` and `records` are how many there are, None where that is not public; `aggregation` says
-    what the server sees, and `security` by which protocol (see `reliable_facts`).
+    what the server sees, and `security` by which protocol (see `reliable_facts`).  `scheduled` says
+    that silos take part by a public schedule; in the setting of one of their rounds (`of_round`)
+    `silos` are those that do, and `everyone` is how many there are in all.
     """
 
     unit: str
@@ -48,6 +50,8 @@ class RunSetting:
     users: int | None = None
     records: int | None = None
     security: Security | None = None
+    scheduled: bool = False
+    everyone: int | None = None
 
     @classmethod
     def of(cls, opened: RunOpen, *, group: int | None = None) -> RunSetting:
@@ -63,7 +67,17 @@ class RunSetting:
             opened.population.users,
             opened.population.records,
             opened.security,
+            opened.plan.counted is not None,
         )
+
+    def of_round(self, roster: int | None) -> RunSetting:
+        """Return the setting of a round in which so many silos take part; twice is as once.
+
+        None where no schedule is stated for the round: in a run that announces one, all do.
+        """
+        if self.everyone is not None or (roster is None and not self.scheduled):
+            return self
+        return replace(self, silos=self.silos if roster is None else roster, everyone=self.silos)
 
     @property
     def reach(self) -> int:

@@ -11,6 +11,7 @@ What of the round reaches the observer (`believed_reach`) chooses the formula, o
     shuffled                                           messages without senders
     one-share       the sum with one share             the local event
     nothing         what is released                   likewise; each, before who adds dummies
+    sum, dummies                                       sums before who mixes (`mixer_view`)
 
 What is seen beside that (`also`) is nothing where it depends on no data, and takes the guarantee
 away where it does.  A unit draws on a sample only against who does not know it (`sampling`), and
@@ -45,6 +46,7 @@ from .messages import (
     see_one_message,
     see_sum_of_messages,
 )
+from .mixer_view import see_as_mixer
 from .multiple_draws import event_of_draws
 from .noise_shares import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts
@@ -88,13 +90,29 @@ def supported(
         if seen is None:
             return repeated(case.facts.draws, _before_unknown(case, observer))
         counted = [
-            part for reach in seen.reaches for part in counted_reaches(case, observer, reach)
+            part
+            for known in seen.reaches
+            for reach in (known, *_of_outsider(known, facts))
+            for part in counted_reaches(case, observer, reach)
         ]
         return weakest([_seen(case, reach) for reach in counted])
     except NoProof as error:
         return ev.NoGuarantee(str(error))
     except PrivplanError as error:
         return ev.NoGuarantee(error.what)
+
+
+def _of_outsider(reach: Reach, facts: RoundFacts) -> tuple[Reach, ...]:
+    """Return the reach of an observer whose silos take no part in a scheduled round.
+
+    It added no noise and no data, so there is nothing to take off: of evenly weighted data it is
+    told of all that is summed, which may be more than a silo that takes part is told of the rest.
+    """
+    if facts.roster is None:
+        return ()
+    sees = "sum" if reach.sees == "sum-less-own" else reach.sees
+    apart = replace(reach, sees=sees, holds="nothing", colluders=0)
+    return () if apart == reach else (apart,)
 
 
 def _seen(case: RoundCase, reach: Reach) -> ev.Event:
@@ -111,6 +129,11 @@ def _seen(case: RoundCase, reach: Reach) -> ev.Event:
     shown |= reach.knows_sample or (reach.colluders > 0 and _is_told(facts, setting))
     # Only whole units that are left out, against who does not know it (`can_hide`).
     hidden = case.hides and not shown and can_hide(facts, setting)
+    if facts.messages and "dummies" in reach.also:
+        # Dummies that are known hide nobody; sums may, as far as the other messages do.
+        if reach.sees == "sum":
+            return see_as_mixer(case, reach)
+        return see_all_messages(facts, setting, reach)
     if reach.sees == "shuffled":
         return see_shuffled(facts, setting, reach, hidden=hidden)
     if reach.sees == "nothing":

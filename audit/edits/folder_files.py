@@ -176,7 +176,15 @@ def _due(ledger: Ledger) -> Iterator[tuple[str, object]]:
     yield "data", configured_value(ledger, "data", "name")
     yield "model", configured_value(ledger, "training", "model")
     yield "planned", ledger.opened.plan.rounds - (len(ledger.spent) - len(training))
-    yield "released", sum(bool(spent.releases) for spent in models_of(ledger))
+    yield "released", _released(ledger)
+
+
+def _released(ledger: Ledger) -> int:
+    """Return how many rounds released a model: none of a run that lost it and has a count, say."""
+    return sum(
+        any(release.model_out is not None for _, release in spent.releases)
+        for spent in models_of(ledger)
+    )
 
 
 def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iterator[str]:

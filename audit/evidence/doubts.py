@@ -47,6 +47,9 @@ class Doubts:
                 reasons.append("its clip or weights are not those of the first round, unaccounted")
             if any(number in divided for number, _ in spent.releases):
                 reasons.append("its constant normaliser is not that of the first round")
+            silos = spent.intent.silos
+            if silos is not None and silos[-1] >= ledger.opened.population.silos:
+                reasons.append("its schedule names a silo that the run does not have")
             if reasons:
                 voids[spent.seq] = tuple(reasons)
         return cls(
@@ -111,7 +114,8 @@ def _moved(ledger: Ledger) -> frozenset[int]:
     What they release tells which rounds are alike, and no name does (`phases.rounds_by_release`).
     A norm that is `released` is accounted where the log holds rounds of another kind whose clip
     stays (but not the one that releases moments), a second noisy sum in each round, or an event of
-    its own that can have released it.
+    its own that can have released it.  One that follows from the `models` is accounted where rounds
+    like it released a model before: a function of what was released is free.
     """
     groups = [(same, _changed(same)) for same in rounds_by_release(ledger)]
     fixed = [
@@ -119,12 +123,34 @@ def _moved(ledger: Ledger) -> frozenset[int]:
     ]
     # Something else in the log must be able to have released the norm with noise of its own.
     accounted = bool(fixed) or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
+
+    def is_accounted(spent: SpentIntent, same: list[SpentIntent]) -> bool:
+        contribution, first = spent.intent.contribution, same[0].intent.contribution
+        if contribution.source == "models":
+            moves_clip_alone = _others_stay(spent, same[0])
+            return first.source == "public" and moves_clip_alone and _follows_a_model(spent, same)
+        draws = spent.intent.noise.draws
+        return contribution.source == "released" and (accounted or draws > 1)
+
     return frozenset(
         spent.number
-        for _, changed in groups
+        for same, changed in groups
         for spent in changed
-        if spent.intent.contribution.source != "released"
-        or not (accounted or spent.intent.noise.draws > 1)
+        if not is_accounted(spent, same)
+    )
+
+
+def _others_stay(spent: SpentIntent, first: SpentIntent) -> bool:
+    """Return whether the weights of two rounds are the same: only the clip follows from models."""
+    return spent.intent.weights.largest_sum == first.intent.weights.largest_sum
+
+
+def _follows_a_model(spent: SpentIntent, same: list[SpentIntent]) -> bool:
+    """Return whether a round like this one released a model before it."""
+    return any(
+        number < spent.number and release.model_out is not None
+        for other in same
+        for number, release in other.releases
     )
 
 
@@ -142,15 +168,18 @@ def _changed(same: list[SpentIntent]) -> list[SpentIntent]:
 def _divided(ledger: Ledger) -> frozenset[int]:
     """Return the releases that divide by another constant than the first of rounds like them.
 
-    A constant that moves from round to round is a batch size that was seen.
+    A constant that moves from round to round is a batch size that was seen.  Where silos take part
+    by a public schedule, there is one constant for each number of them.
     """
     divided: set[int] = set()
     for same in rounds_by_release(ledger):
-        constants = [
-            (number, release.normaliser.value)
-            for spent in same
-            for number, release in spent.releases
-            if release.normaliser is not None and release.normaliser.kind == "constant"
-        ]
-        divided.update(number for number, value in constants if value != constants[0][1])
+        constants: dict[int | None, float | None] = {}
+        for spent in same:
+            size = None if spent.intent.silos is None else len(spent.intent.silos)
+            for number, release in spent.releases:
+                normaliser = release.normaliser
+                if normaliser is None or normaliser.kind != "constant":
+                    continue
+                if constants.setdefault(size, normaliser.value) != normaliser.value:
+                    divided.add(number)
     return frozenset(divided)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -49,6 +49,13 @@ class EpsilonTotal:
 def no_guarantee_total(reason: str) -> EpsilonTotal:
     """Return the total of what supports no guarantee."""
     return EpsilonTotal(Bounds(0.0, math.inf), "none", reason)
+
+
+def worst_total(totals: Sequence[EpsilonTotal]) -> EpsilonTotal:
+    """Return the largest of some totals, each of which is of some unit, with every lower end."""
+    largest = max(totals, key=lambda each: each.upper)
+    below = max(each.epsilon.lower for each in totals)
+    return replace(largest, epsilon=Bounds(min(below, largest.upper), largest.upper))
 
 
 def total(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,8 +17,9 @@ from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
 from . import observers
 from .doubts import Doubts
-from .epsilon_total import EpsilonTotal, total
+from .epsilon_total import EpsilonTotal, total, worst_total
 from .observed_rounds import Rounds
+from .participation import RoundsOfUnit, is_of_some_silos
 from .plan_comparison import Counts, nearly_equal_event
 from .round_kinds import RoundKind, kinds_of
 
@@ -38,6 +38,7 @@ class Evidence(Rounds):
 
     configuration: Comparison | None = None
     _totals: dict[object, EpsilonTotal] = field(default_factory=dict, init=False)
+    _attained: dict[RoundsOfUnit, Counts] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, ledger: Ledger) -> Evidence:
@@ -116,8 +117,8 @@ class Evidence(Rounds):
         for_group = self if group is None else self._for_groups(group)
         # Every run of a private search saw the same data, so each is composed once.
         times = self.ledger.opened.tuning.trials if tuned else 1
-        below = for_group._below if observer in (MODEL, SERVER) and not tuned else {}
-        composed = for_group._summed(observer, ignoring, times, whole=whole, below=below)
+        attained = observer in (MODEL, SERVER) and not tuned
+        composed = for_group._summed(observer, ignoring, times, whole=whole, attained=attained)
         if not self.sees_released(observer):
             return composed
         # Post-processing: the larger of both numbers is the guarantee.
@@ -140,16 +141,46 @@ class Evidence(Rounds):
         *,
         whole: bool = False,
         more: int = 0,
-        below: Mapping[ev.Event, int] | None = None,
+        attained: bool = False,
     ) -> EpsilonTotal:
-        """Return the total; where a stated event has another shape, of the worse reading.
+        """Return the total of the worst unit; each different set of rounds is composed once.
 
         `whole` adds what is left of the plan, `more` so many rounds like the last one.
         """
+        return worst_total(
+            [
+                self._of_unit(
+                    unit, observer, ignoring, times, whole=whole, more=more, attained=attained
+                )
+                for unit in self._units(observer, whole=whole)
+            ]
+        )
+
+    def _units(self, observer: str, *, whole: bool) -> tuple[RoundsOfUnit, ...]:
+        """Return the rounds of the units that may be the worst; `whole` as for `total`."""
+        units = self.of_units_to_come if whole else ()
+        left = any(
+            self._left(unit, observer, stated=stated) for unit in units for stated in (False, True)
+        )
+        return units if left else self.of_units
+
+    def _of_unit(
+        self,
+        unit: RoundsOfUnit,
+        observer: str,
+        ignoring: frozenset[str] = frozenset(),
+        times: int = 1,
+        *,
+        whole: bool = False,
+        more: int = 0,
+        attained: bool = False,
+    ) -> EpsilonTotal:
+        """Return one unit's total; where a stated event has another shape, of the worse reading."""
+        below = self._below(unit) if attained else {}
 
         def reading(*, stated: bool) -> EpsilonTotal:
-            counts = self._counts(observer, ignoring, times, stated=stated)
-            extra = self._left(observer, stated=stated) if whole else {}
+            counts = self._counts(unit, observer, ignoring, times, stated=stated)
+            extra = self._left(unit, observer, stated=stated) if whole else {}
             if more:
                 newest = max(self.kinds, key=lambda kind: max(kind.lines))
                 extra[self._counted(newest, observer, stated=stated)] = more
@@ -170,9 +201,16 @@ class Evidence(Rounds):
 
     def composed(self, observer: str) -> ev.Event:
         """Return all that was spent as an observer sees it, as one event: what `total` counts."""
-        counts = self._counts(observer, frozenset(), 1, stated=False)
-        if self.ledger.closed is not None:
-            for event, count in self._left(observer, stated=False).items():
+        whole = self.ledger.closed is not None
+        units = self._units(observer, whole=whole)
+        worst = (
+            max(units, key=lambda unit: self._of_unit(unit, observer, whole=whole).upper)
+            if len(units) > 1
+            else units[0]
+        )
+        counts = self._counts(worst, observer, frozenset(), 1, stated=False)
+        if whole:
+            for event, count in self._left(worst, observer, stated=False).items():
                 wrapped = self.grouped(event)
                 counts[wrapped] = counts.get(wrapped, 0) + count
         return ev.Compose(tuple(ev.Repeat(count, event) for event, count in counts.items()))
@@ -186,12 +224,19 @@ class Evidence(Rounds):
         return model if model.upper > composed.upper else composed
 
     def _counts(
-        self, observer: str, ignoring: frozenset[str], times: int, *, stated: bool
+        self,
+        unit: RoundsOfUnit,
+        observer: str,
+        ignoring: frozenset[str],
+        times: int,
+        *,
+        stated: bool,
     ) -> Counts:
         counts: Counts = {}
-        for kind in self.kinds:
-            event = self.grouped(self._counted(kind, observer, stated=stated))
-            counts[event] = counts.get(event, 0) + len(kind.spent) * times
+        for kind, rounds in zip(self.kinds, unit.counts, strict=True):
+            if rounds:
+                event = self.grouped(self._counted(kind, observer, stated=stated))
+                counts[event] = counts.get(event, 0) + rounds * times
         for cause, event in self.doubts.extras:
             if cause not in ignoring:
                 wrapped = self.grouped(event)
@@ -204,7 +249,7 @@ class Evidence(Rounds):
         other = seen.stated if stated and seen.verdict == "different" else None
         return other or seen.event
 
-    def _left(self, observer: str, *, stated: bool) -> Counts:
+    def _left(self, unit: RoundsOfUnit, observer: str, *, stated: bool) -> Counts:
         """Return what is left of the plan, as the rounds that were made of it are counted.
 
         The same code would have made them, so facts that are weaker than the plan's event hold for
@@ -220,7 +265,8 @@ class Evidence(Rounds):
         # As many rounds as planned were made, and no event says which: nothing is left.
         if silent and len(self.ledger.spent) == self.ledger.rounds >= plan.rounds:
             return {}
-        left = self.planned(known).left
+        lacking = unit if unit.fewest is None else RoundsOfUnit(unit.fewest)
+        left = self.planned(known, [lacking]).left
         held = self.held(known) if left else {}
         left_counts: Counts = {}
         for event, count in left.items():
@@ -238,15 +284,22 @@ class Evidence(Rounds):
             left_counts[cost] = left_counts.get(cost, 0) + times
         return left_counts
 
-    @cached_property
-    def _below(self) -> Counts:
+    def _below(self, unit: RoundsOfUnit) -> Counts:
         """Events that data attain before the model, and so before a server that sees it too."""
+        if unit not in self._attained:
+            self._attained[unit] = self._attained_by(unit) if unit.exact else {}
+        return self._attained[unit]
+
+    def _attained_by(self, unit: RoundsOfUnit) -> Counts:
         counts: Counts = {}
-        for kind in self.kinds:
-            event = attained_event(kind.facts, self.setting)
+        for kind, rounds in zip(self.kinds, unit.counts, strict=True):
+            facts = kind.facts
+            # A unit of several silos may have nothing in those of a schedule: no data are sure.
+            sure = facts.roster is None or is_of_some_silos(facts, self.setting)
+            event = attained_event(facts, self.setting) if rounds and sure else None
             if event is not None:
                 wrapped = self.grouped(event)
-                counts[wrapped] = counts.get(wrapped, 0) + len(kind.spent)
+                counts[wrapped] = counts.get(wrapped, 0) + rounds
         return counts
 
     def spent_total(self, observer: str, *, group: int | None = None) -> EpsilonTotal:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
 
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
@@ -14,7 +18,8 @@ from ..derivation.sampling import is_sampled
 from ..derivation.supported_event import supported
 from ..ledger.entries import Ledger
 from .doubts import Doubts
-from .plan_comparison import PlanComparison, compare_with_plan, tally
+from .participation import RoundsOfUnit, rounds_of_units
+from .plan_comparison import Counts, PlanComparison, compare_with_plan, tally, together
 from .round_kinds import RoundKind
 
 
@@ -54,7 +59,7 @@ class Rounds:
         if stated is None:
             return ObservedEvent(true, true, None, "same")
         if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
-            return ObservedEvent(true, true, stated, "weaker")
+            return ObservedEvent(_with_reason(true, stated), true, stated, "weaker")
         # Earlier versions stated the weaker number of both kinds of silos; the facts tell them
         # apart.
         if observer == SILO and self._of_any_silo(kind) and compared(stated, true) == "weaker":
@@ -111,16 +116,17 @@ class Rounds:
         return tuple(sorted(line for kind in silent for line in kind.lines))
 
     def missing(self, observer: str, event: ev.Event) -> bool:
-        """Return whether an event that is said to hold all rounds holds fewer, or weaker ones."""
-        stated = [
-            (view, len(kind.spent))
-            for kind in self.kinds
-            if (view := self.ungrouped(kind.stated.get(observer))) is not None
-        ]
+        """Return whether an event that is said to hold all rounds holds fewer, or weaker ones.
+
+        All rounds of one unit, where silos take part by a schedule.
+        """
         whole = self.ungrouped(event)
         try:
             stated_total = tally([(whole, 1)]) if whole is not None else {}
-            comparison = compare_with_plan(stated_total, tally(stated))
+            comparison = together(
+                compare_with_plan(stated_total, self._stated(observer, unit))
+                for unit in self.of_units
+            )
         except PrivplanError:
             return False
         # A statement of no guarantee covers whatever was left out of it.
@@ -128,22 +134,63 @@ class Rounds:
             return False
         return bool(comparison.beyond or comparison.foreign)
 
-    def planned(self, observer: str) -> PlanComparison:
-        """Return the plan for an observer beside what was made; both empty where it has none."""
-        plan = self.ungrouped(self.ledger.opened.plan.events.get(observer))
+    @cached_property
+    def of_units(self) -> tuple[RoundsOfUnit, ...]:
+        """The rounds by which units are touched, those of the worst silos; never empty."""
+        return rounds_of_units(self.kinds, self.setting)
+
+    @cached_property
+    def of_units_to_come(self) -> tuple[RoundsOfUnit, ...]:
+        """The rounds of every unit to which what is left of a plan may be added; never empty."""
+        return rounds_of_units(self.kinds, self.setting, to_come=True)
+
+    def _stated(self, observer: str, unit: RoundsOfUnit) -> Counts:
+        """Return the events that the log states to an observer, of the rounds of one unit."""
+        return tally(
+            (event, count)
+            for kind, count in zip(self.kinds, unit.counts, strict=True)
+            if count and (event := self.ungrouped(kind.stated.get(observer))) is not None
+        )
+
+    def planned(self, observer: str, units: Iterable[RoundsOfUnit] | None = None) -> PlanComparison:
+        """Return the plan for an observer beside what was made; both empty where it has none.
+
+        `units` says of which unit; without it, of any.  Once all planned rounds are made, nothing
+        is left for a silo that took part in fewer of them than the plan allows, but for releases
+        that some of these rounds lack.
+        """
+        planned = self.ledger.opened.plan
+        plan = self.ungrouped(planned.events.get(observer))
         if plan is None:
             return PlanComparison({}, {}, {})
-        stated = [
-            (event, len(kind.spent))
-            for kind in self.kinds
-            if (event := self.ungrouped(kind.stated.get(observer))) is not None
-        ]
         try:
-            return compare_with_plan(tally([(plan, 1)]), tally(stated))
+            intended = tally([(plan, 1)])
+            result = together(
+                compare_with_plan(intended, self._stated(observer, unit))
+                for unit in (self.of_units if units is None else units)
+            )
         except PrivplanError as error:
             return PlanComparison(
                 {ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {}
             )
+        over = planned.counted is not None and self.ledger.rounds >= planned.rounds
+        if not over or result.foreign:
+            return result
+        lacking = self._lacking(observer, intended)
+        left = {event: min(count, lacking[event]) for event, count in result.left.items()}
+        return replace(result, left={event: count for event, count in left.items() if count})
+
+    def _lacking(self, observer: str, intended: Counts) -> Counts:
+        """Return how often the planned events are missing from all rounds, whoever took part.
+
+        A round may be cut off between two releases: `intended` are those of `counted` rounds.
+        """
+        planned = self.ledger.opened.plan
+        of_all = RoundsOfUnit(tuple(len(kind.spent) for kind in self.kinds))
+        rounds = Fraction(planned.rounds, planned.counted or planned.rounds)
+        whole = {event: math.ceil(count * rounds) for event, count in intended.items()}
+        left = compare_with_plan(whole, self._stated(observer, of_all)).left
+        return {event: left.get(event, 0) for event in intended}
 
     def held(self, observer: str) -> dict[ev.Event, list[tuple[RoundKind, int]]]:
         """Return which kinds of rounds may stand for an event, and how often each states it."""
@@ -159,3 +206,10 @@ class Rounds:
             for event, count in parts.items():
                 held.setdefault(event, []).append((kind, count))
         return held
+
+
+def _with_reason(true: ev.Event, stated: ev.NoGuarantee) -> ev.Event:
+    """Return what facts support; where that is nothing, with the run's own reason behind theirs."""
+    if not isinstance(true, ev.NoGuarantee):
+        return true
+    return ev.NoGuarantee(f"{true.reason}; {stated.reason}")

@@ -15,6 +15,10 @@ coalitions, which know what the silos among them added.
 
 That is so for `sum-less-own`, and for colluders, of terms that are summed.  A message is a whole
 unit's, and a client that knows its own is told nothing less of another's.
+
+A shuffler that sees sums alone sees the model, too, and its number is derived for all of that by
+another argument than the analyzer's, with the noise of all messages that are summed.  Where few
+dummies are added it may be the smaller one.  Then the model's is not as small as it could be.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from ...accountant.records import Reach
 from ...fl.observers.assumptions import Circumstances
 from ...fl.observers.names import (
     ANALYZER,
+    COORDINATOR,
     MODEL,
     PEER,
     SERVER,
@@ -34,6 +39,7 @@ from ...fl.observers.names import (
     SILO_WITH_RECORDS,
     Coalition,
 )
+from ...fl.observers.reaches import is_mixer_of_sums
 from ..derivation.believed_reach import believed_reach
 from ..derivation.noise_removal import noise_is_removed
 from ..derivation.protocol_consistency import contradictions
@@ -56,7 +62,7 @@ def observers_of(rounds: Rounds) -> tuple[str, ...]:
     shared = any(kind.facts.noise.shares >= 2 for kind in rounds.kinds)  # by whom, if not silos?
     observers += _OBSERVERS_BY_AGGREGATION.get(rounds.setting.aggregation, ())
     if _has_server(rounds) and (rounds.setting.silos >= 2 or shared):
-        observers += [SERVER, SILO]
+        observers += _summing(rounds)
         if any(_differs(rounds, kind) for kind in rounds.kinds):
             observers.append(SILO_WITH_RECORDS)
         observers += _coalitions(rounds)
@@ -65,6 +71,18 @@ def observers_of(rounds: Rounds) -> tuple[str, ...]:
     observers += [name for kind in rounds.kinds for name, _ in kind.facts.reaches or ()]
     observers += [] if closed is None else [*closed.epsilon, *closed.events]
     return tuple(dict.fromkeys(observers))
+
+
+def _summing(rounds: Rounds) -> tuple[str, ...]:
+    """Return who sums, and who takes part: among peers a coordinator stands where a server would.
+
+    Peers see what silos do and more, so their rows leave nothing out (`fl.observers.reaches`).
+    """
+    announced = {rounds.ledger.opened.claim.observer, *rounds.ledger.opened.plan.events}
+    among_peers = announced >= {PEER, COORDINATOR}
+    if among_peers and rounds.setting.aggregation in ("plain", "masked"):
+        return (COORDINATOR, PEER)
+    return (SERVER, SILO)
 
 
 def _has_server(rounds: Rounds) -> bool:
@@ -94,7 +112,7 @@ def sees_released(rounds: Rounds, observer: str) -> bool:
     """Return whether an observer's number is for the same unit as the model's, and so not below it.
 
     A server's always was.  Others' is where the log states what reaches them, and what is counted
-    of that is not only about what lies elsewhere; see the module.
+    of that is not only about what lies elsewhere, nor of who mixes; see the module.
     """
     if observer in (MODEL, SERVER):
         return observer == SERVER
@@ -102,13 +120,18 @@ def sees_released(rounds: Rounds, observer: str) -> bool:
         if kind.facts.reach_to(observer) is None and observer not in kind.facts.missing:
             continue
         known = believed_reach(kind.facts, rounds.setting, observer)
-        if known is None or any(not _is_elsewhere(kind, reach) for reach in known.reaches):
+        if known is None or any(not _is_apart(kind, observer, reach) for reach in known.reaches):
             return True
     return False
 
 
-def _is_elsewhere(kind: RoundKind, reach: Reach) -> bool:
-    """Return whether the number of a reach is about what lies with others than the observer."""
+def _is_apart(kind: RoundKind, observer: str, reach: Reach) -> bool:
+    """Return whether the number of a reach may be below the model's; see the module.
+
+    It is about what lies with others than the observer, or derived by another argument.
+    """
+    if is_mixer_of_sums(observer, reach):
+        return True
     # See the module: only sums that one's own term was taken off are about others' data.
     if kind.facts.messages or reach.sees not in ("sum", "each", "sum-less-own"):
         return False

@@ -50,6 +50,25 @@ def compare_with_plan(intended: Counts, executed: Counts) -> PlanComparison:
     return PlanComparison({event: count for event, count in left.items() if count}, beyond, foreign)
 
 
+def together(comparisons: Iterable[PlanComparison]) -> PlanComparison:
+    """Return what is left, beyond or foreign in any of some comparisons, with the largest counts.
+
+    >>> one, other = PlanComparison({}, {ev.Gaussian(5.0): 1}, {}), PlanComparison({}, {}, {})
+    >>> together([one, other]).beyond
+    {Gaussian(noise_multiplier=5.0): 1}
+    """
+    left, beyond, foreign = dict[ev.Event, int](), dict[ev.Event, int](), dict[ev.Event, int]()
+    for comparison in comparisons:
+        for most, counts in (
+            (left, comparison.left),
+            (beyond, comparison.beyond),
+            (foreign, comparison.foreign),
+        ):
+            for event, count in counts.items():
+                most[event] = max(most.get(event, 0), count)
+    return PlanComparison(left, beyond, foreign)
+
+
 _MAX_EVENTS_COMPARED: Final = 64
 """Most planned events that are searched for one that is nearly equal."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..derivation.sensitivity import is_unweighted, sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from .rule import RuleFinding, left_over, lines_of, rule
-from .units import half_of_facts, uncovered
+from .units import WITHOUT_COMMON_NOISE, half_of_facts, uncovered
 
 
 @rule(
@@ -41,7 +41,7 @@ def understated(evidence: Evidence, kind: RoundKind) -> bool:
     """Return whether a stated sensitivity is below what the facts give."""
     if uncovered(evidence.setting, kind) or kind.facts.unusable:
         return False
-    if kind.facts.noise.family in ("randomized-response", "exponential", "none"):
+    if kind.facts.noise.family in WITHOUT_COMMON_NOISE:
         return False
     return kind.facts.sensitivity < float(sensitivity_of(kind.facts, evidence.setting)) * (
         1.0 - 1e-9

@@ -149,9 +149,12 @@ def stopped_early(evidence: Evidence) -> RuleFinding | None:
     closed, opened = evidence.ledger.closed, evidence.ledger.opened
     if closed is None or not evidence.planned(opened.claim.observer).left:
         return None
+    begun, planned = evidence.ledger.rounds, opened.plan.rounds
+    how_far = f"after {begun:,} of {rounds(planned)}"
+    if begun >= planned:  # a round of several releases, cut off between two of them
+        how_far = f"with {rounds(planned)} begun, and not all of their releases"
     return RuleFinding(
-        f"The run was closed ({closed.reason}) after {evidence.ledger.rounds:,} of "
-        f"{rounds(opened.plan.rounds)}.",
+        f"The run was closed ({closed.reason}) {how_far}.",
         (evidence.ledger.closed_at,),
         left_over(evidence),
     )

@@ -6,12 +6,13 @@ import math
 
 from ...fl.observers.names import SERVER
 from ..derivation.protocol_consistency import (
+    FLOAT_SHARES,
     MIN_PAILLIER_KEY_BITS,
     contradictions,
     is_weak,
     uncovered_remainder,
 )
-from ..evidence.evidence import Evidence
+from ..evidence.evidence import Evidence, RoundKind
 from .rule import RuleFinding, left_over, lines_of, rule
 
 
@@ -48,17 +49,38 @@ def missing_protocol(evidence: Evidence) -> RuleFinding | None:
 )
 def protocol_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the protocol contradicts the aggregation, the silos, the noise or the sample."""
-    if evidence.ledger.opened.security is None:
-        return None
-    reasons_by_kind = [
-        (kind, contradictions(kind.facts, evidence.setting)) for kind in evidence.kinds
+    # What a method is published with is no mistake of who wrote the log: it has a rule of its own.
+    published = (FLOAT_SHARES,) if evidence.setting.as_published else ()
+    bad = [
+        (kind, reasons[0])
+        for kind in evidence.kinds
+        if (reasons := [why for why in _reasons(evidence, kind) if why not in published])
     ]
-    bad = [(kind, reasons) for kind, reasons in reasons_by_kind if reasons]
     if not bad:
         return None
-    what = bad[0][1][0]
+    what = bad[0][1]
     lines = lines_of([kind for kind, _ in bad])
     return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines, _server(evidence))
+
+
+@rule(
+    "float-shares",
+    "error",
+    why="A float is masked by numbers of a bounded size, so what is sent depends on what is shared "
+    "and tells of it. Only in a ring is every share equally likely, whatever is shared.",
+    next_step="Share integers in a ring. Until then whoever is sent shares counts as if it saw "
+    "every silo's update.",
+    explains=True,
+)
+def float_shares(evidence: Evidence) -> RuleFinding | None:
+    """Fire where a method, as published, shares floats."""
+    if not evidence.setting.as_published:
+        return None
+    bad = [kind for kind in evidence.kinds if FLOAT_SHARES in _reasons(evidence, kind)]
+    if not bad:
+        return None
+    what = f"As published, {FLOAT_SHARES}."
+    return RuleFinding(what, lines_of(bad), left_over(evidence))
 
 
 @rule(
@@ -95,6 +117,8 @@ def fewest_below_noise(evidence: Evidence) -> RuleFinding | None:
         kind
         for kind in evidence.kinds
         if security.fewest < kind.facts.noise.shares - kind.facts.noise.tolerated_dropouts
+        # Of a scheduled group additive shares need every peer, whatever the smallest group is.
+        and not (security.protocol == "additive-shares" and kind.facts.roster is not None)
     ]
     if not bad:
         return None
@@ -125,6 +149,13 @@ def weak_key(evidence: Evidence) -> RuleFinding | None:
         "count as safe.",
         (1, *lines_of(list(evidence.kinds))),
     )
+
+
+def _reasons(evidence: Evidence, kind: RoundKind) -> tuple[str, ...]:
+    """Return why a kind of rounds is none of the protocol that the log states, if it is none."""
+    if evidence.ledger.opened.security is None:
+        return ()
+    return contradictions(kind.facts, evidence.setting)
 
 
 def _server(evidence: Evidence) -> float | None:

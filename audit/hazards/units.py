@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.delta_checks import DELTA_LIMIT, allows_publishing
@@ -124,9 +125,18 @@ def _private_size(evidence: Evidence) -> RuleFinding | None:
     return RuleFinding(what, lines_of(bad), left_over(evidence), "warning")
 
 
+WITHOUT_COMMON_NOISE: Final = ("randomized-response", "exponential", "none")
+"""Families of noise that no sensitivity is held against: what protects stands in the event."""
+
+
 def half_of_facts(evidence: Evidence, kind: RoundKind) -> bool:
-    """Return whether a stated sensitivity is half, or less, of what the facts give."""
+    """Return whether a stated sensitivity is half, or less, of what the facts give.
+
+    That of words is 1 under every relation: what they show stands in their event.
+    """
     if uncovered(evidence.setting, kind) or kind.facts.unusable:
+        return False
+    if kind.facts.noise.family in WITHOUT_COMMON_NOISE:
         return False
     return kind.facts.sensitivity <= 0.5 * float(sensitivity_of(kind.facts, evidence.setting)) * (
         1 + 1e-9

@@ -22,6 +22,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.account import account
+from ...accountant.composition import leaves
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import as_neighbours
 from ...accountant.rootfinding import bisect
@@ -38,6 +39,9 @@ NO_PROTECTION_EPSILON: Final = 50.0
 
 FACTOR_PRECISION_RELATIVE: Final = 1e-4
 """Relative distance of the reported factor from a smaller one that was not rejected."""
+
+SHUFFLED_FACTOR_PRECISION_RELATIVE: Final = 1e-2
+"""The same where messages are shuffled: each member of such a family takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,10 @@ def smallest_rejected(
     """Return the smallest factor on the noise whose member is rejected; None where none is.
 
     `rejects` takes a member's trade-off function.  The factor is too large by at most
-    `FACTOR_PRECISION_RELATIVE`, and was itself rejected.  Members that no engine can compute count
-    as not rejected.  The search ends at a member whose epsilon exceeds `NO_PROTECTION_EPSILON`.
-    Raises `InvalidInput` or `Unsupported` where the claim itself cannot be computed.
+    `FACTOR_PRECISION_RELATIVE` (shuffled: `SHUFFLED_FACTOR_PRECISION_RELATIVE`), and was itself
+    rejected.  Members that no engine can compute count as not rejected.  The search ends at a
+    member whose epsilon exceeds `NO_PROTECTION_EPSILON`.  Raises `InvalidInput` or `Unsupported`
+    where the claim itself cannot be computed.
     """
     as_neighbours(neighbours)
     trade_off(scaled(event, 1.0), neighbours)  # raises where the claim cannot be computed
@@ -168,15 +173,23 @@ def smallest_rejected(
         while not is_rejected(2.0 * high):
             high *= 2.0
         high *= 2.0
-    low = high / 2.0
+    low, precision = high / 2.0, _precision(event)
     # The upper end of the bracket, which was rejected itself; the lower end was not.
     return bisect(
         lambda factor: not is_rejected(factor),
         low,
         high,
-        stop=lambda low, high: high <= low * (1.0 + FACTOR_PRECISION_RELATIVE),
+        stop=lambda low, high: high <= low * (1.0 + precision),
         middle=lambda low, high: (low * high) ** 0.5,
     )[1]
+
+
+def _precision(event: ev.Event) -> float:
+    """Return the relative width at which the search for a factor ends."""
+    events = [part.event for part in leaves(event)]
+    if any(isinstance(leaf, (ev.Shuffle, ev.SampledShuffle)) for leaf in events):
+        return SHUFFLED_FACTOR_PRECISION_RELATIVE
+    return FACTOR_PRECISION_RELATIVE
 
 
 def _protects_nobody(event: ev.Event, neighbours: str) -> bool:

@@ -156,7 +156,7 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
     return _trade_off(event, relation)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
     parts = leaves(event)
     mu = _gaussian_mu(parts, neighbours)
@@ -187,6 +187,7 @@ def attained_trade_off(
     return Lines.of(epsilons, forth.at(epsilons), other.at(epsilons)).at_each
 
 
+@lru_cache(maxsize=64)
 def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
     try:
         with guarded("pld"):

@@ -11,6 +11,7 @@ from . import store
 
 if TYPE_CHECKING:
     from ...accountant.claims.claim import Claim
+    from ...accountant.claims.noise import Noise
 
 LIBRARIES: Final = ("numpy", "scipy")
 
@@ -37,6 +38,24 @@ def keep(system: str, claims: Sequence[Claim], version: str | None) -> None:
         if current() == version:
             rows = [asdict(claim) for claim in claims]
             store.write(f"claims-{system}", version, "claims", rows)
+
+
+def recall_noise(system: str, version: str | None) -> tuple[Noise, ...] | None:
+    """Return the noise of a system that code of this version computed, or None."""
+    from ...accountant.claims.noise import Noise
+
+    try:
+        lines = cast("list[dict[str, Any]]", store.read(f"noise-{system}", version, "noise"))
+        return tuple(Noise(**line) for line in lines)
+    except Exception:  # whatever is wrong with a cache, the answer is to compute
+        return None
+
+
+def keep_noise(system: str, lines: Sequence[Noise], version: str | None) -> None:
+    """Keep the noise of a system as `keep` does its claims."""
+    with contextlib.suppress(Exception):
+        if current() == version:
+            store.write(f"noise-{system}", version, "noise", [asdict(line) for line in lines])
 
 
 def current() -> str | None:

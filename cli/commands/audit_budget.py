@@ -127,7 +127,7 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
         rows.append(("planned", f"epsilon {_rounded_up(report.planned.upper)} at its end"))
     for row in report.rows:
         if row.observer != claim.observer:
-            rows += wrapped(f"before {plain(row.observer)}", _proven_text(row))
+            rows += wrapped(f"before {plain(row.observer)}", _proven_text(row, claim.unit))
             rows += _rests_on(row)
     rows += [row for relief in report.relief for row in wrapped("instead", relief)]
     rows += [
@@ -202,13 +202,15 @@ def _left(report: BudgetReport, left: int) -> str:
     return f"{more}; round {report.spent + left + 1:,} would exceed it ({planned:,} are planned)"
 
 
-def _proven_text(row: Row) -> str:
+def _proven_text(row: Row, unit: str) -> str:
     """Return what is proven before an observer; who holds records is told of none but the others'.
 
-    Of a coalition it is said how much of the noise may be missing.
+    A silo as the unit lies with nobody else, so that goes without saying.  Of a coalition it is
+    said how much of the noise may be missing.
     """
     number = _number(row.total.upper, row.total.refusal)
     silos = row.observer.startswith("silo") or coalition_of(row.observer) is not None
+    silos = silos and unit != "silo"
     if row.total.upper == float("inf"):
         return number
     lost = f", with {row.dropouts:,} of them missing"

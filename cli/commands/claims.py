@@ -13,10 +13,12 @@ import typer
 from ...accountant.claims.table import SYSTEMS
 from ..inputs import options
 from ..reports import claims as claims_report
+from ..reports import noise as noise_report
 from ..terminal.output import Report, show
 
 if TYPE_CHECKING:
     from ...accountant.claims.claim import Claim
+    from ...accountant.claims.noise import Noise
     from ..cache.measured_rows import Rows
 
 System = Annotated[
@@ -50,6 +52,9 @@ CLAIMS_ASSUMPTIONS: Final = (
     "`measured` is what a simulation of the published mechanism showed of the same quantity, a "
     "bound from below that is wrong with probability at most 1 - confidence, each row by itself; "
     "the verdict does not rest on it, and where it is low or missing that is no proof of privacy.",
+    "`noise` holds standard deviations of the noise on each number, in units of `length`, with the "
+    "epsilon that they prove; what a text or a program has is `published`, and what a proof asks "
+    "for is rounded up.",
     "An infinite `measured` rests on `measured_by.assumes`: what was seen cannot happen at all on "
     "the neighbouring data.  Only how often it was seen is counted.",
 )
@@ -72,6 +77,7 @@ def claims(
 
     chosen = SYSTEMS if system is None else (as_system(system),)
     rows = [claim for name in chosen for claim in _claims_of(name)]
+    noise = [line for name in chosen for line in _noise_of(name)]
     measured, unknown, warnings = _measured_rows(chosen, measure=measure)
     counts = Counter(claim.verdict for claim in rows)
     # As wide as the terminal, within what a table can be read at.
@@ -86,9 +92,15 @@ def claims(
                 for claim in rows
             ],
             "verdicts": dict(counts),
+            "noise": [noise_report.line_json(line) for line in noise],
         },
         text=claims_report.text(
-            rows, width, detailed=system is not None, measured=measured, hint=unknown
+            rows,
+            width,
+            detailed=system is not None,
+            measured=measured,
+            hint=unknown,
+            noise=noise_report.text(noise, width) if system is not None and noise else "",
         ),
         number=str(counts["false"] + counts["no-guarantee"]),
         assumptions=CLAIMS_ASSUMPTIONS,
@@ -135,4 +147,20 @@ def _claims_of(system: str) -> tuple[Claim, ...]:
             )
         known = table(system)
         computed_claims.keep(system, known, version)
+    return known
+
+
+def _noise_of(system: str) -> tuple[Noise, ...]:
+    from ...accountant.claims.table import NOISE_MODULES
+    from ..cache import computed_claims
+
+    if system not in NOISE_MODULES:
+        return ()
+    version = computed_claims.current()  # before the code is loaded that computes
+    known = computed_claims.recall_noise(system, version)
+    if known is None:
+        from ...accountant.claims.table import noise
+
+        known = noise(system)
+        computed_claims.keep_noise(system, known, version)
     return known

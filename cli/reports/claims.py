@@ -66,10 +66,11 @@ def text(
     detailed: bool,
     measured: Rows | None = None,
     hint: bool = True,
+    noise: str = "",
 ) -> str:
     """Return the table for a person, at most `width` columns wide.
 
-    `hint`: say how to measure what has not been measured.
+    `hint`: say how to measure what has not been measured.  `noise`: a block for after the rows.
     """
     by_row = [measured_of(claim, measured or {}) for claim in rows]
     cells: list[tuple[str, ...]] = [_cells(claim) for claim in rows]
@@ -93,6 +94,7 @@ def text(
                 lines += _details(claim, measured_row, width) if detailed else []
         blocks.append("\n".join(lines))
     shown = [measured_row for measured_row in by_row if measured_row is not None]
+    blocks += [noise] if noise else []
     return "\n\n".join([*blocks, _closing(rows, shown, width, detailed=detailed, hint=hint)])
 
 

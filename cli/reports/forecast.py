@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from ...accountant import rounding
 from ...accountant.decoding import first_bytes
+from ...accountant.errors import counted
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..terminal.output import Report
 from ..terminal.text import paragraph, plain, table
 from . import describe
+from .notes import note_rows, notes_json
+from .schedule import counted_rows
 
 if TYPE_CHECKING:
     from ...fl.running.forecast import Change, Forecast, ObserverForecast
@@ -49,12 +52,14 @@ def report_of(forecast: Forecast, path: Path) -> Report:
             "observers": [_row(forecast, expected) for expected in forecast.observers],
             "noise_multiplier": forecast.noise_multiplier,
             "rounds": forecast.rounds,
+            "counted": forecast.prepared.opening.plan.counted,
             "delta": claim.delta,
             "unit": claim.unit,
             "neighbours": claim.neighbours,
             "observer": claim.observer,
             "system": forecast.prepared.system.name,
             "design": describe.design_json(forecast.prepared.design),
+            "notes": notes_json(forecast.prepared.notes),
         },
         text=_text(forecast, path),
         number=rounding.bare(claimed.epsilon.upper),
@@ -84,19 +89,20 @@ def _text(forecast: Forecast, path: Path) -> str:
     if forecast.noise_multiplier is not None:
         noise = f"noise multiplier {rounding.up(forecast.noise_multiplier)}"
     unit = unit_before(claim.observer, claim.unit)
-    rounds = f"{forecast.rounds:,} round{'s' if forecast.rounds != 1 else ''}"
+    rounds = counted(forecast.rounds, "round")
     head = [
         (
             "plans",
-            f"{prepared.system.name} on {data.name}: {rounds}, {data.users:,} users, "
-            f"{data.silos:,} silos, {noise}",
+            f"{prepared.system.name} on {data.name}: {rounds}, {counted(data.users, 'user')}, "
+            f"{counted(data.silos, 'silo')}, {noise}",
         ),
         (
             "hides",
             f"{describe.change(claim.neighbours, unit)}, at delta {rounding.as_given(claim.delta)}",
         ),
     ]
-    head += describe.design_rows(prepared.design)
+    head += counted_rows(prepared.opening.plan)
+    head += describe.design_rows(prepared.design) + note_rows(prepared.notes)
     tail = [("writes", "nothing"), ("next", f"privplan run {plain(str(path))} --out DIR")]
     return "\n\n".join([table(head), _observers(forecast), table(tail)])
 
@@ -137,6 +143,7 @@ def _observer_phrase(forecast: Forecast, observer: str) -> str:
     return in_a_run(
         observer,
         prepared.opening.aggregation,
+        unit=prepared.opening.claim.unit,
         told_apart=apart,
         noise_removed=describe.is_noise_removed(prepared.opening.security),
     )

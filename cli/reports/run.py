@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
+from ...accountant.errors import counted
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
 from ...fl.observers.words import in_a_run, phrase, unit_before
@@ -14,6 +15,8 @@ from ...fl.settings.circumstances import circumstances_of
 from ..terminal.output import Report
 from ..terminal.text import plain, table, wrapped
 from . import describe
+from .notes import note_rows, notes_json
+from .schedule import counted_rows
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Guarantee
@@ -67,7 +70,9 @@ def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, obj
         "rounds": result.rounds,
         "planned": result.planned,
         "asked": prepared.asked,
+        "counted": prepared.opening.plan.counted,
         "design": describe.design_json(prepared.design),
+        "notes": notes_json(prepared.notes),
         "reason": result.reason,
         "epsilon": describe.ends(proven.epsilon),
         "delta": prepared.opening.claim.delta,
@@ -107,13 +112,15 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     )
     trained = (
         f"{prepared.system.name} on {data.name}: {rounds}, "
-        f"{data.users:,} users, {data.silos:,} silos, "
+        f"{counted(data.users, 'user')}, {counted(data.silos, 'silo')}, "
         f"{prepared.width:,} {'numbers' if prepared.trained is None else 'parameters'}"
     )
     rows = [
         ("trained" if prepared.trained is not None else "released", trained),
         *describe.design_rows(prepared.design),
         *_proven_rows(ready, result),
+        *note_rows(prepared.notes),
+        *counted_rows(prepared.opening.plan),
     ]
     moments = prepared.settings.privacy.normalisation_noise
     if moments is not None:
@@ -162,7 +169,8 @@ def _protocol(security: Security) -> str:
         removed = removal if describe.is_noise_removed(security) else ""
         return f"{ring}: {security.parties:,} silos{allowed}{removed}"
     if security.protocol == "additive-shares":
-        ring = f"as additive shares, modulo 2^{security.ring_bits}"
+        modulus = f"modulo 2^{security.ring_bits}" if security.ring_bits else "in no ring"
+        ring = f"as additive shares, {modulus}"
         return f"{ring}, among {security.parties:,} silos, without a server"
     if security.protocol == "shuffler":
         told = f", {security.colluders:,} of which may collude" if security.colluders else ""
@@ -244,6 +252,7 @@ def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) 
     return in_a_run(
         observer,
         prepared.opening.aggregation,
+        unit=prepared.opening.claim.unit,
         told_apart=apart,
         noise_removed=describe.is_noise_removed(prepared.opening.security),
     )

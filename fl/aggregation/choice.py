@@ -11,10 +11,17 @@ if TYPE_CHECKING:
     from ..settings.schema import SecuritySettings
 
 
-def aggregator(security: SecuritySettings, silos: int, *, whole_ring: bool = False) -> Aggregator:
+def aggregator(
+    security: SecuritySettings,
+    silos: int,
+    *,
+    whole_ring: bool = False,
+    fewest: int | None = None,
+) -> Aggregator:
     """Return what adds up the updates of so many silos.
 
     With `whole_ring` every integer of 64 bits is summed, modulo 2^64: for what may wrap around.
+    `fewest` is the smallest group that sums as shares; None: all silos, in every round.
 
     Raises `InvalidInput` where more silos may be missing, or collude, than leave two to hide among,
     and for settings that the aggregation cannot bear.
@@ -28,7 +35,9 @@ def aggregator(security: SecuritySettings, silos: int, *, whole_ring: bool = Fal
     if security.aggregation == "shares":
         from ..secagg.peers import require_peers
 
-        require_peers(silos, colluders=security.colluders, dropouts=security.dropouts)
+        require_peers(
+            silos, colluders=security.colluders, dropouts=security.dropouts, fewest=fewest
+        )
         dependencies.require(dependencies.MASKS)
         from .share_sums import ShareAggregator
 
@@ -37,6 +46,7 @@ def aggregator(security: SecuritySettings, silos: int, *, whole_ring: bool = Fal
             colluders=security.colluders,
             keep=security.keep_transcripts,
             whole_ring=whole_ring,
+            fewest=fewest,
         )
     if silos - security.dropouts < 2:
         raise InvalidInput(

@@ -20,7 +20,7 @@ from ..crypto.keys import fresh
 from ..parties.network import SERVER, Network, Post, silo_name
 from ..secagg.committee import Committee
 from ..secagg.terms import ServerKind, Terms, choose
-from .sums import Silo, Sum
+from .sums import Silo, Sum, check_largest
 
 RING_BITS: Final = 64
 
@@ -78,11 +78,27 @@ class MaskedAggregator:
             colluders=self._stated_colluders,
         )
 
-    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+    def total(
+        self,
+        number: int,
+        silos: Sequence[Silo],
+        length: int,
+        *,
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
+    ) -> Sum:
         """Return the sum of what the silos make in round `number`, vectors of `length`.
 
-        Raises as `Committee.sum` does; after a fault nothing is summed any more, of any length.
+        All silos begin every round, so `present` is all of them.  Raises as `Committee.sum` does;
+        after a fault nothing is summed any more, of any length.
         """
+        if present is not None and tuple(present) != tuple(range(self._silos)):
+            raise InvalidInput(
+                f"Masked sums begin with all {self._silos} silos, and `present` names others.",
+                "Masks are agreed on among all; one that is away is a dropout, of which so many "
+                "may be.",
+                "Leave `present` out, or sum among peers who say that they are there.",
+            )
         if self._stopped:
             raise InvalidInput(
                 "Masked sums were stopped by an earlier fault.",
@@ -90,12 +106,12 @@ class MaskedAggregator:
                 "Find out who it was, and begin another run.",
             )
         try:
-            return self._sum(number, silos, length)
+            return self._sum(number, silos, length, largest)
         except BaseException:
             self._stopped = True
             raise
 
-    def _sum(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+    def _sum(self, number: int, silos: Sequence[Silo], length: int, largest: int | None) -> Sum:
         if self._sums[0] != number:
             self._sums = (number, Counter())
         self._sums[1][length] += 1
@@ -104,7 +120,7 @@ class MaskedAggregator:
             session = bytes(fresh(_SESSION_BYTES))
             self._committees[key] = Committee(self._posts, self._terms(length), session)
         inputs: dict[str, Callable[[], UInt64Array]] = {
-            silo_name(index): partial(_words, silo) for index, silo in enumerate(silos)
+            silo_name(index): partial(_words, silo, largest) for index, silo in enumerate(silos)
         }
         words, names = self._committees[key].sum(number, inputs)
         present = tuple(index for index in range(self._silos) if silo_name(index) in names)
@@ -122,7 +138,7 @@ class MaskedAggregator:
         )
 
 
-def _words(silo: Silo) -> UInt64Array:
+def _words(silo: Silo, largest: int | None) -> UInt64Array:
     integers: IntArray = silo()
     if integers.dtype != np.dtype(np.int64):
         raise ProtocolFault(
@@ -130,4 +146,5 @@ def _words(silo: Silo) -> UInt64Array:
             "Others would be cut off before they are summed, their noise too.",
             "Find out which model it has, and begin again.",
         )
+    check_largest(integers, largest)
     return np.ascontiguousarray(integers, "<i8").view("<u8")

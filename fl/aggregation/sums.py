@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from ...accountant import records
+from ...accountant import records, validate
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault, Unsupported
 from ...accountant.mechanisms.clip import check_totals
@@ -57,11 +57,22 @@ class Aggregator(Protocol):
     def network(self) -> Network | None:
         """The network of its parties; None for sums in the clear."""
 
-    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+    def total(
+        self,
+        number: int,
+        silos: Sequence[Silo],
+        length: int,
+        *,
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
+    ) -> Sum:
         """Return the sum of the silos' vectors, of `length` integers each, in round `number`.
 
-        Raises `MissingParty` where too few silos send one, `ProtocolFault` for messages against the
-        protocol, and whatever a silo raises.
+        `present` are the indices of those that take part, by what is public, and `silos` are
+        theirs, in that order; None: all.  `largest` is a public bound on every integer, its noise
+        included: one beyond it is refused before it is sent.  Raises `MissingParty` where too few
+        silos send one, `ProtocolFault` for messages against the protocol, `InvalidInput` for
+        others that are present than there can be, and whatever a silo raises.
         """
 
 
@@ -71,10 +82,22 @@ class PlainAggregator:
     security: Final = None
     network: Final = None
 
-    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:  # noqa: ARG002
-        """Return the sum of the vectors of all silos; raises `ProtocolFault` for a wrong length."""
+    def total(
+        self,
+        number: int,  # noqa: ARG002
+        silos: Sequence[Silo],
+        length: int,
+        *,
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
+    ) -> Sum:
+        """Return the sum of the silos' vectors.
+
+        Raises `ProtocolFault` for a wrong length, `InvalidInput` for integers beyond `largest`.
+        """
         total = np.zeros(length, np.int64)
-        for index, silo in enumerate(silos):
+        taking_part = indices(present, len(silos))
+        for index, silo in zip(taking_part, silos, strict=True):
             sent = silo()
             if sent.shape != total.shape or sent.dtype != total.dtype:
                 raise ProtocolFault(
@@ -82,8 +105,9 @@ class PlainAggregator:
                     "Another vector would be stretched, and its noise used more than once.",
                     "Find out which model it has, and begin again.",
                 )
+            check_largest(sent, largest)
             total += sent
-        return Sum(total, tuple(range(len(silos))))
+        return Sum(total, taking_part)
 
 
 class NoAggregator:
@@ -92,12 +116,58 @@ class NoAggregator:
     security: Final = None
     network: Final = None
 
-    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:  # noqa: ARG002
+    def total(
+        self,
+        number: int,  # noqa: ARG002
+        silos: Sequence[Silo],  # noqa: ARG002
+        length: int,  # noqa: ARG002
+        *,
+        present: Sequence[int] | None = None,  # noqa: ARG002
+        largest: int | None = None,  # noqa: ARG002
+    ) -> Sum:
         """Raise `Unsupported`."""
         raise Unsupported(
             'aggregation = "shuffle" adds no vectors of silos up.',
             "A shuffler hands on the messages of units, which its analyzer sums.",
             'Write aggregation = "plain", "masked" or "shares", or use a system of messages.',
+        )
+
+
+def indices(
+    present: Sequence[int] | None, silos: int, parties: int | None = None
+) -> tuple[int, ...]:
+    """Return which silos take part: `silos` of them, all different, of `parties` (None: of any).
+
+    None stands for the first `silos`.  Raises `InvalidInput`.
+    """
+    if present is None:
+        return tuple(range(silos))
+    given = tuple(validate.count_from(0, present=index) for index in present)
+    if len(set(given)) != len(given) or len(given) != silos:
+        raise InvalidInput(
+            f"`present` must name each of the {silos} silos that are given once.",
+            "One that is named twice would be counted twice.",
+            "Give one index for each silo.",
+        )
+    if parties is not None and max(given, default=0) >= parties:
+        raise InvalidInput(
+            f"`present` must be indices below {parties}, the number of silos.",
+            "Nobody else belongs to the run.",
+            "Count silos from 0.",
+        )
+    return given
+
+
+def check_largest(steps: IntArray, largest: int | None) -> None:
+    """Raise `InvalidInput`, without the value, for an integer that is beyond a public bound."""
+    if largest is None:
+        return
+    bound = validate.count(largest=largest)
+    if not -bound <= steps.min(initial=0) <= steps.max(initial=0) <= bound:
+        raise InvalidInput(
+            f"An integer of a silo is beyond the {bound:,} steps that were agreed on.",
+            "There is no room for it, and nothing of it was sent.",
+            "Clip what is summed, and leave room for the tail of the noise.",
         )
 
 
@@ -109,30 +179,52 @@ def noisy_sum(
     totals: Sequence[IntArray],
     named: str = "noise",
     monitor: ResidualMonitor | None = None,
+    *,
+    present: Sequence[int] | None = None,
+    largest: int | None = None,
 ) -> Sum:
     """Return the sum of the silos' totals (D,), each with the share of noise of its silo.
 
     `named` begins the names of the random streams; `monitor` is shown the noise that was added.
-    Raises as `Aggregator.total` does, and as the mechanism does, for totals of different lengths
-    too, and for a sum that could wrap around.
+    `present` and `largest` are those of `Aggregator.total`: the totals are those of `present`, and
+    streams and residuals have the indices of their silos.  Raises as `Aggregator.total` does, and
+    as the mechanism does, for totals of different lengths too, and for a sum that could wrap
+    around.
     """
-    names = [f"{named}/{silo_name(silo)}" for silo in range(len(totals))]
+    taking_part = indices(present, len(totals))
+    names = [f"{named}/{silo_name(silo)}" for silo in taking_part]
     sums = check_totals(totals, names)  # before any of them is sent
     shares: list[Silo] = [
         partial(mechanism.share_steps, ticket, total, name)
         for total, name in zip(sums, names, strict=True)
     ]
+    length = len(totals[0])
     if monitor is None:
-        return by.total(number, shares, len(totals[0]))
-    shown = [
+        return _added(by, number, shares, length, present, largest)
+    shown: list[Silo] = [
         partial(_sent_and_shown, monitor, mechanism.grid, silo, share, total)
-        for silo, (share, total) in enumerate(zip(shares, sums, strict=True))
+        for silo, share, total in zip(taking_part, shares, sums, strict=True)
     ]
-    received = by.total(number, shown, len(totals[0]))
+    received = _added(by, number, shown, length, present, largest)
     # What arrived, less the exact totals of the silos that are in it, is the noise in the sum.
-    exact = np.sum([sums[silo] for silo in received.silos], axis=0, dtype=np.int64)
+    of_silo = dict(zip(taking_part, sums, strict=True))
+    exact = np.sum([of_silo[silo] for silo in received.silos], axis=0, dtype=np.int64)
     monitor.whole(received.total - exact, mechanism.grid, received.silos)
     return received
+
+
+def _added(
+    by: Aggregator,
+    number: int,
+    silos: Sequence[Silo],
+    length: int,
+    present: Sequence[int] | None,
+    largest: int | None,
+) -> Sum:
+    """Return the sum, also of an aggregator that knows only rounds in which all take part."""
+    if present is None and largest is None:
+        return by.total(number, silos, length)
+    return by.total(number, silos, length, present=present, largest=largest)
 
 
 def _sent_and_shown(

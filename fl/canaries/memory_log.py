@@ -8,7 +8,7 @@ from functools import partial
 from ...accountant import records
 from ...accountant.arrays import IntArray
 from ...accountant.errors import MissingParty
-from ..aggregation.sums import Aggregator, Silo, Sum
+from ..aggregation.sums import Aggregator, Silo, Sum, indices
 from ..parties.network import Network, silo_name
 
 
@@ -54,11 +54,22 @@ class RecordingAggregator:
         """The network of the inner aggregator."""
         return self._inner.network
 
-    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+    def total(
+        self,
+        number: int,
+        silos: Sequence[Silo],
+        length: int,
+        *,
+        present: Sequence[int] | None = None,
+        largest: int | None = None,
+    ) -> Sum:
         """Return the sum of what the silos send, as the inner aggregator adds it up."""
         self.sent = {}
-        recorded = [partial(self._record, index, silo) for index, silo in enumerate(silos)]
-        self.sum = self._inner.total(number, recorded, length)
+        recorded = [
+            partial(self._record, index, silo)
+            for index, silo in zip(indices(present, len(silos)), silos, strict=True)
+        ]
+        self.sum = self._inner.total(number, recorded, length, present=present, largest=largest)
         return self.sum
 
     def _record(self, index: int, silo: Silo) -> IntArray:

@@ -9,6 +9,7 @@ and verdicts are the audit's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -34,7 +35,7 @@ OBSERVER_SILO: Final = 0
 """The index of the observing silo, where the observer is a silo."""
 
 REHEARSABLE_OBSERVERS: Final = (MODEL, SERVER, SILO)
-"""The observers that a rehearsal can have."""
+"""The observers that a rehearsal can have, where a carrier names no others."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class CanaryObservations:
     - `groups`: (m,), the silo that a unit lies in, -1 where it lies in all; None: in all.
     - `note`: what was assumed, and what was left out, a sentence each.
     - `event`: what is claimed of the rounds, where that is not the plan's own view of the observer.
+    - `rehearsable`: the observers that the carrier can rehearse.
 
     Raises `InvalidInput` for arrays that do not fit one another, a rate outside (0, 1] and a shift
     that is negative or not finite: of such a thing no test could be made.
@@ -106,6 +108,7 @@ class CanaryObservations:
     note: tuple[str, ...] = ()
     event: ev.Event | None = None
     looks: int = 1
+    rehearsable: tuple[str, ...] = REHEARSABLE_OBSERVERS
 
     def __post_init__(self) -> None:
         units, rows = len(self.coins), self.rounds * validate.count(looks=self.looks)
@@ -153,18 +156,20 @@ class Carrier(Protocol):
         """Return what `request.observer` sees of `request.canaries` units."""
 
 
-def require_observer(plan: Plan, observer: str) -> None:
+def require_observer(
+    plan: Plan, observer: str, rehearsable: Sequence[str] = REHEARSABLE_OBSERVERS
+) -> None:
     """Raise `InvalidInput` for an observer that the plan does not know.
 
-    Raises `Unsupported` for one that nobody rehearses.
+    Raises `Unsupported` for one that is not `rehearsable` by the carrier.
     """
     validate.choice(tuple(plan.guarantees), observer=observer)
-    if observer not in REHEARSABLE_OBSERVERS:
+    if observer not in rehearsable:
         raise Unsupported(
             f"What {phrase(observer)} sees is not rehearsed with canaries.",
             "What it holds of a unit, and what its weights tell, would have to be staged for each "
             "silo.",
-            f"Give one of {', '.join(REHEARSABLE_OBSERVERS)} as `observer`.",
+            f"Give one of {', '.join(rehearsable)} as `observer`.",
         )
 
 

@@ -4,6 +4,10 @@ libsodium's sealed box: a fresh X25519 key for each message agrees with the rece
 XSalsa20-Poly1305 locks it.  It is as much longer for every message, and two boxes of one content
 look as different as any two.  It says nothing of who made it, and binds to no context: whoever
 opens one must find in it where it belongs.
+
+Boxes are locked and opened in batches that processes may share.  Each process gets what it works on
+through a pipe, the private key of who opens among it; libsodium draws the fresh keys from the
+operating system in each.
 Source: libsodium, `crypto_box_seal`; RFC 7748.
 """
 
@@ -15,6 +19,7 @@ from typing import Final, NoReturn
 from ...accountant.errors import MissingExtra
 from ...accountant.randomness import Secret
 from .keys import check_public
+from .paillier.processes import SERIAL, Workers
 
 try:
     from nacl.bindings import crypto_box_keypair, crypto_box_seal, crypto_box_seal_open
@@ -40,15 +45,10 @@ class BoxKey:
         self.public: bytes = public
         self._secret = Secret(secret)
 
-    def opened(self, boxes: Iterable[bytes]) -> list[Secret | None]:
+    def opened(self, boxes: Iterable[bytes], workers: Workers = SERIAL) -> list[Secret | None]:
         """Return what is in each box; None for one that does not open."""
-        return [self._opened(box) for box in boxes]
-
-    def _opened(self, box: bytes) -> Secret | None:
-        try:
-            return Secret(crypto_box_seal_open(box, self.public, bytes(self._secret)))
-        except (CryptoError, TypeError, ValueError):
-            return None
+        contents = workers.spread(_opened, list(boxes), self.public, bytes(self._secret))
+        return [None if content is None else Secret(content) for content in contents]
 
     def __repr__(self) -> str:
         return "BoxKey(<secret>)"
@@ -57,10 +57,26 @@ class BoxKey:
         raise TypeError("Private keys are not pickled or copied.")
 
 
-def sealed(public: bytes, contents: Iterable[bytes]) -> bytes:
+def sealed(public: bytes, contents: Iterable[bytes], workers: Workers = SERIAL) -> bytes:
     """Return a box for each content, end to end, each `BOX_BYTES` longer than what it holds.
 
     Raises `ProtocolFault` for a key that is malformed.
     """
     key = check_public(public)
-    return b"".join(crypto_box_seal(content, key) for content in contents)
+    boxes: list[bytes] = workers.spread(_sealed, list(contents), key)
+    return b"".join(boxes)
+
+
+def _sealed(contents: list[bytes], public: bytes) -> list[bytes]:
+    return [crypto_box_seal(content, public) for content in contents]
+
+
+def _opened(boxes: list[bytes], public: bytes, secret: bytes) -> list[bytes | None]:
+    return [_opened_or_none(box, public, secret) for box in boxes]
+
+
+def _opened_or_none(box: bytes, public: bytes, secret: bytes) -> bytes | None:
+    try:
+        return bytes(crypto_box_seal_open(box, public, secret))
+    except (CryptoError, TypeError, ValueError):
+        return None

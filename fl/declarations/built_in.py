@@ -8,7 +8,7 @@ from typing import Final
 
 from .declaration import Declaration
 
-_FOLDERS: Final = ("fedavg", "fedpower", "statistics", "uldp")
+_FOLDERS: Final = ("delm", "disco", "fedavg", "fedpower", "flame", "statistics", "uldp")
 """Folders of `fl` with systems; each has a module `declaration` with `SYSTEMS`."""
 
 

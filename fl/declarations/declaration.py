@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
-from ..observers.names import DEFAULT_OBSERVERS
+from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from .dataset_defaults import Defaults, dataset_defaults
 from .toml_key import Key as Key
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
+from .toml_words import RELATIONS
 
 Given: TypeAlias = Mapping[str, Mapping[str, Any]]
 """What a configuration says: checked values by table and key; `[run] system` is there."""
@@ -49,7 +50,10 @@ NORMALISE: Final = "normalise"
 """The phase in which moments of features are released, which is of every system."""
 
 AS_PUBLISHED: Final = "as_published"
-"""The key of a table that runs a method as it was published; its log then says so."""
+"""The key of a table that runs a method as it was published; its log then says so.
+
+Where another key of a table decides that (`Table.published`), this is its word for it.
+"""
 
 
 SERVER_AGGREGATIONS: Final = ("plain", "masked")
@@ -63,7 +67,8 @@ class Table:
     `name` is small letters, digits and _, and begins with a letter.
     `settings` is a frozen dataclass with a field for each key; its defaults are those of the keys.
     `about` is what the table says, for a heading; `group` the key, if there is one, that bounds how
-    many records of a user take part.
+    many records of a user take part; `published` the one that runs a method as it was published,
+    where it is true or the word `AS_PUBLISHED`.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Table:
     settings: type[Any]
     keys: tuple[Key, ...]
     group: str | None = None
+    published: str = AS_PUBLISHED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +97,12 @@ class Declaration:
         `adjust`       how it trains on a data set, from how that is usually trained on
         `rounds`       its usual number of rounds; None: that of the data set
         `fewer_rounds` whether it may plan fewer rounds than are configured, by public facts alone
-        `aggregations` what the server may see, as in [security]; where `plain` is none of them,
-                       the first is what a configuration means that says nothing of it
+        `aggregations` what the server may see, as in [security]; the first is what a configuration
+                       means that says nothing of it
+        `observer`     for whom noise and claim are made, where a configuration names nobody
         `observers`    whose numbers a verdict is about, where a configuration names no others
-        `units`        what it protects
+        `units`        what it protects; the first is the usual one
+        `relations`    which neighbours it is accounted under; the first are the usual ones
         `promises`     whether it promises anything; where not, [privacy] is refused
         `trains`       whether it trains a model; where not, it has no [training]
     What it does, by references:
@@ -114,6 +122,8 @@ class Declaration:
     What its log says:
         `phases`       the names of its phases in their order, as its rounds state them, or a
                        function of the configuration; not that of moments, which is of all systems
+        `beside`       likewise, the names under which a round releases something else than its
+                       model (`fl.frame.rounds.planned_release`)
         `sealed`       the items that each of its releases seals; None: none
     """
 
@@ -129,8 +139,10 @@ class Declaration:
     rounds: int | None = None
     fewer_rounds: bool = False
     aggregations: tuple[str, ...] = SERVER_AGGREGATIONS
+    observer: str = MODEL
     observers: tuple[str, ...] = DEFAULT_OBSERVERS
     units: tuple[str, ...] = ("user",)
+    relations: tuple[str, ...] = RELATIONS
     promises: bool = True
     trains: bool = True
     data: str | None = None
@@ -139,6 +151,7 @@ class Declaration:
     carrier: str | None = None
     sealed: Sealed | None = None
     phases: Phases = (TRAIN,)
+    beside: Phases = ()
     canaries: int | Mapping[str, int] | None = None
     canary_work: str | None = None
 
@@ -146,10 +159,14 @@ class Declaration:
         """Return the names of its phases under a configuration, in their order."""
         return self.phases(read) if callable(self.phases) else self.phases
 
+    def beside_names(self, read: Read) -> tuple[str, ...]:
+        """Return the names of what a round releases beside its model, under a configuration."""
+        return self.beside(read) if callable(self.beside) else self.beside
+
     @property
     def usual_aggregation(self) -> str:
         """What a configuration means that says nothing of aggregation."""
-        return "plain" if "plain" in self.aggregations else self.aggregations[0]
+        return self.aggregations[0]
 
     def defaults(self, dataset: str, users: int | None = None) -> Defaults:
         """Return how the system trains on a data set by default; with `users`, for that many.

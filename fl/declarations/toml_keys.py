@@ -168,7 +168,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "neighbours",
             NEIGHBOURS,
             "add-remove, replace-one, or zero-out",
-            "add-remove",
+            "the system's: add-remove, of most",
             "A guarantee must say which change of the data it hides.",
         ),
         Key(
@@ -218,15 +218,16 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "observer",
             observer_name,
             "for whom noise and claim are made: model, server, silo, silo-with-records, or "
-            "server+2, the server with two silos that tell it all they know",
-            "model",
+            "server+2, the server with two silos that tell it all they know; without a server: "
+            "model, peer or coordinator",
+            "the system's: model, of most",
             words=(*OBSERVERS, "server+1", "server+2"),
         ),
         Key(
             "observers",
             observer_names,
             "whose numbers the verdict on the run is about, a list",
-            "model, server, silo",
+            "the system's: model, server, silo, of most",
         ),
     ),
     "training": (
@@ -236,7 +237,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "a user's weights over silos: 1/|S|, or by its records",
             "uniform",
         ),
-        Key("clip", validate.positive, "bound on one contribution, L2", "the paper's"),
+        # A run that begins is held to a narrower range (`settings.clip_rule`).
+        Key("clip", validate.positive, "bound on one contribution, L2, 1e-9 to 1e9", "the paper's"),
         Key("local_rate", validate.positive, "step size of local training", "the paper's"),
         Key("global_rate", validate.positive, "step size of the server", "the paper's"),
         Key("local_epochs", validate.count, "passes of local training in a round", "the paper's"),
@@ -259,7 +261,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "the sum under weights that nobody sees (private-weighting); "
             "without a server, silos see the sum (shares), or a shuffler mixes messages (shuffle), "
             "both for systems that are made for it",
-            "plain",
+            "the system's: plain, of most",
         ),
         Key(
             "dropouts",
@@ -317,7 +319,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "processes",
             between(1, 64),
-            "private-weighting, fedpower-utility: processes that share the encryption",
+            "private-weighting, fedpower-utility, flame: processes that share the encryption",
             "1",
             "It changes how long a run takes, and nothing else.",
         ),

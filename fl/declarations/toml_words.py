@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-PLANNED_SYSTEMS: Final = (
-    *("flame-simple", "flame-double", "flame-topk", "disco"),
-    *("delm-basic", "delm-enhanced"),
-)
+PLANNED_SYSTEMS: Final = ("delm-basic", "delm-enhanced")
 """Systems that have a name, and no implementation yet."""
-
-PLANNED_TABLES: Final = ("flame", "disco", "delm")
-"""Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
 
 RATINGS: Final = "ratings"
 """The data set that is a matrix without labels: for systems that declare a use for its keys."""

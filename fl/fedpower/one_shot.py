@@ -19,7 +19,7 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Shape, State
 from ..observers.names import CLIENT, SILO
 from ..statistics.run_terms import RunTerms
-from ..statistics.settings import StatisticsSettings
+from ..statistics.settings import ReleaseSettings
 from ..statistics.sum_check import SumCheck
 from ..statistics.system import ExactSums, Statistics
 from . import rows as data_rows
@@ -47,7 +47,7 @@ class OneShot(Statistics):
         self.table = table
         super().__init__(setup, gram_settings(table))
 
-    def run_terms(self, table: StatisticsSettings) -> RunTerms:
+    def run_terms(self, table: ReleaseSettings) -> RunTerms:
         """Return the public facts of the release, of rows without labels."""
         del table  # made of `self.table`, as an audit makes it
         return gram_terms(

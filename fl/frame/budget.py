@@ -15,6 +15,7 @@ from ...accountant import events as ev
 from ...accountant.account import account
 from ...accountant.errors import BudgetExceeded, InvalidInput
 from ...accountant.plan import Phase, PlannedPhase, affordable, plan
+from ...accountant.records.participation import counts_by_silo
 from ..observers.names import SILO, SILO_WITH_RECORDS
 from .privacy import PrivacyTarget
 
@@ -31,14 +32,43 @@ _REMEDIES: Final[Mapping[str, str]] = {
 """By observer: the settings under which there is a guarantee; masks hide no weight from a silo."""
 
 
+def require_schedule(privacy: PrivacyTarget, counted: int | None) -> None:
+    """Raise `InvalidInput` where rounds cannot be counted by silo, or their number is left open.
+
+    `counted` is how many rounds one silo takes part in at most; None is always allowed.
+    """
+    if counted is None:
+        return
+    if not counts_by_silo(privacy.unit, privacy.neighbours, privacy.group):
+        raise InvalidInput(
+            f"The rounds of one silo cannot be counted for the unit {privacy.unit!r} under "
+            f"{privacy.neighbours!r}.",
+            "A unit pays for the rounds of one silo only where all of it lies in that silo, and "
+            "the silo stays.",
+            "Protect records, or silos under replace-one, or count every round.",
+        )
+    if privacy.noise_multiplier is not None and privacy.epsilon is not None:
+        raise InvalidInput(
+            "Noise and epsilon are both given, and silos take part by a schedule.",
+            "A budget that cuts rounds off would leave another schedule than the announced one.",
+            "Give `noise_multiplier` or `epsilon`, and not both.",
+        )
+
+
 def noise_within_budget(
-    views: Views, privacy: PrivacyTarget, rounds: int, earlier: Sequence[PlannedPhase], phase: str
+    views: Views,
+    privacy: PrivacyTarget,
+    rounds: int,
+    earlier: Sequence[PlannedPhase],
+    phase: str,
+    counted: int | None = None,
 ) -> float:
     """Return the noise multiplier: the given one, or the least that keeps `privacy.epsilon`.
 
     `views` gives one round of `phase`, of which there are `rounds`, made after the phases
-    `earlier`.  Raises `InvalidInput` without noise and budget, `BudgetExceeded` where the earlier
-    phases alone spend the budget, and as `plan`.
+    `earlier`; `counted` of them are of one unit at most (None: all).  Raises `InvalidInput` without
+    noise and budget, `BudgetExceeded` where the earlier phases alone spend the budget, and as
+    `plan`.
     """
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier
@@ -55,7 +85,7 @@ def noise_within_budget(
     calibrated = plan(
         [
             *(Phase(done.name, done.views[observer], done.rounds, observer) for done in earlier),
-            Phase(phase, lambda noise: views(noise)[observer], rounds, observer),
+            Phase(phase, lambda noise: views(noise)[observer], rounds, observer, counted=counted),
         ],
         epsilon=privacy.epsilon,
         delta=privacy.delta,

@@ -13,16 +13,18 @@ Source: the systems of `fl`, which state these facts when they run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.mechanisms import FineGaussian, Gaussian
 from ...accountant.records import (
     Contribution,
     Noise,
     Normaliser,
+    Reach,
     RoundIntent,
     Sampling,
     Security,
@@ -48,7 +50,10 @@ class NotStated(Exception):
 class ExpectedPhase:
     """What every intent of a phase states, under the names that the records of the log have.
 
-    `normaliser` and `clip_enforced` are stated by the releases.
+    `normaliser` and `clip_enforced` are stated by the releases.  `event` and `reaches` are None
+    where the configuration does not fix them; `reaches` say nothing of what they rest on.  `silos`
+    are those that take part in the round of the intent; None: all of them, so a log that states
+    others is not of this configuration.
     """
 
     contribution: Contribution
@@ -58,6 +63,9 @@ class ExpectedPhase:
     sampling: Sampling = field(default_factory=Sampling)
     normaliser: Normaliser | None = None
     clip_enforced: bool = True
+    silos: tuple[int, ...] | None = None
+    event: ev.Event | None = None
+    reaches: Mapping[str, Reach] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,11 @@ class ExpectedLog:
       phase of private moments, which is the same in every system.
     - `security(read)`: the parameters of the system's own protocols; those of plain, masked and
       shared sums are known here.
+    - `counted(read)`: how many of the rounds of `[run]` one silo takes part in at most; None: all.
+      Without `counted` every silo takes part in every round.
     - `masks(read, security)`: the parameters of masked sums, with what a protocol of its own adds
       to them.  Without `masks` they are as they are.
+    - `shares(read, security)`: likewise those of additive shares, where the system has others.
     - `first(read)`: the vector (D,) float64 that the first round starts from, or None where the
       configuration does not fix it.  Without `first` it is the first model of `[training]`.
 
@@ -80,6 +91,8 @@ class ExpectedLog:
     security: Callable[[Read], Security] | None = None
     first: Callable[[Read], FloatArray | None] | None = None
     masks: Callable[[Read, Security], Security] | None = None
+    counted: Callable[[Read], int | None] | None = None
+    shares: Callable[[Read, Security], Security] | None = None
 
 
 def system_of(read: Read) -> Declaration:
@@ -126,12 +139,16 @@ def call_system(
 
 
 def phase_names(read: Read) -> tuple[str, ...]:
-    """Return the phases of a run, in their order; `NotStated` for a system that is not known."""
+    """Return the phases of a run in their order, and what rounds release beside their model.
+
+    Raises `NotStated` for a system that is not known.
+    """
     system = system_of(read)
     if system.determines is None:
         raise NotStated(f"rounds of {read('run', 'system')}")
     private = read("data", "normalisation") == "private"
-    return ((NORMALISE,) if private else ()) + system.phase_names(read)
+    first = (NORMALISE,) if private else ()
+    return (*first, *system.phase_names(read), *system.beside_names(read))
 
 
 def first_of(read: Read) -> FloatArray | None:

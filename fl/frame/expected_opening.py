@@ -60,6 +60,18 @@ def _rounds(read: Read) -> object:
     return AtMost(rounds) if given_both or system_of(read).fewer_rounds else rounds
 
 
+def _counted(read: Read) -> object:
+    """Return how many of the planned releases are of one unit at most; None without a schedule."""
+    determines = expected_of(read)
+    if determines is None:
+        raise NotStated("")  # nothing is known of this system's rounds
+    if determines.counted is None:
+        return None
+    stated = determines.counted
+    rounds = call_system(system_of(read), lambda: stated(read))
+    return None if rounds is None else rounds + (read("data", "normalisation") == "private")
+
+
 def _unit(read: Read) -> object:
     if not system_of(read).promises:
         raise NotStated("")  # it promises nothing, for no unit
@@ -84,9 +96,9 @@ def _group(read: Read) -> object:
 def _as_published(read: Read) -> object:
     """Return whether the method is run as published; False without such a key in its table."""
     table = system_of(read).table
-    if table is None or not any(key.name == AS_PUBLISHED for key in table.keys):
+    if table is None or not any(key.name == table.published for key in table.keys):
         return False
-    return read(table.name, AS_PUBLISHED)
+    return read(table.name, table.published) in (True, AS_PUBLISHED)
 
 
 def _sealed(read: Read) -> object:
@@ -108,6 +120,7 @@ OPENING: Final[tuple[tuple[str, Fact], ...]] = (
     ("claim.group", lambda read: read("privacy", "group")),
     ("claim.group", _group),
     ("plan.rounds", _rounds),
+    ("plan.counted", _counted),
     ("population.users", lambda read: read("data", "users")),
     ("population.silos", lambda read: read("data", "silos")),
     ("population.records", lambda _: None),
@@ -130,9 +143,13 @@ def security_of(read: Read) -> Security | None:
     aggregation, silos = read("security", "aggregation"), read("data", "silos")
     if aggregation == "plain":
         return None
-    if aggregation == "shares":
-        return security_among(silos, read("security", "colluders"))
     determines = expected_of(read)
+    if aggregation == "shares":
+        shares = security_among(silos, read("security", "colluders"))
+        if determines is None or determines.shares is None:
+            return shares
+        other = determines.shares
+        return call_system(system_of(read), lambda: other(read, shares))
     if aggregation == "masked":
         masks = _masks(read, silos)
         if determines is None or determines.masks is None:

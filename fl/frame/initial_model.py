@@ -21,6 +21,9 @@ import numpy as np
 from ...accountant.arrays import FloatArray
 from ..datasets.registry import SHAPES
 
+_SMALL_IMAGE: Final = 64
+"""Values of an image of 8 x 8."""
+
 _MLP_WIDTH: Final = 30
 _MLP_HIDDEN_LAYERS: Final = 5
 
@@ -60,14 +63,20 @@ def initial_digest(model: object, data: object, seed: object, *, fused: bool = F
 
 def initial_size(model: object, data: object) -> int | None:
     """Return how many parameters a model has; None for what is not known here."""
+    tensors = initial_tensors(model, data)
+    return None if tensors is None else sum(tensors)
+
+
+def initial_tensors(model: object, data: object) -> tuple[int, ...] | None:
+    """Return the lengths of a model's arrays, in their order; None for what is not known here."""
     shape = SHAPES.get(data) if isinstance(data, str) else None
     parts = _PARTS.get(model) if isinstance(model, str) else None
     if shape is None or parts is None:
         return None
-    return sum(
-        part.size if isinstance(part, ConstantParameters) else sum(part.sizes)
-        for part in parts(*shape)
-    )
+    lengths: list[int] = []
+    for part in parts(*shape):
+        lengths += [part.size] if isinstance(part, ConstantParameters) else part.sizes
+    return tuple(lengths)
 
 
 def _draw_parts(
@@ -120,11 +129,14 @@ def _mlp(features: int, classes: int) -> list[ModelPart]:
     return [*parts, _linear(_MLP_WIDTH, classes)]
 
 
-def _cnn(_: int, classes: int) -> list[ModelPart]:
+def _cnn(features: int, classes: int) -> list[ModelPart]:
+    small = features == _SMALL_IMAGE
+    # The sides of both kernels, squared, and the width of what they leave of an image.
+    first, second, width = (9, 4, 80) if small else (25, 25, 320)
     return [
-        UniformParameters((10 * 25, 10), 25),
-        UniformParameters((20 * 250, 20), 250),
-        _linear(320, 50),
+        UniformParameters((10 * first, 10), first),
+        UniformParameters((20 * 10 * second, 20), 10 * second),
+        _linear(width, 50),
         _linear(50, classes),
     ]
 

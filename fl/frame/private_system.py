@@ -28,6 +28,7 @@ from ..observers.sample_knowledge import is_sampled
 from ..observers.stated_reaches import checked_reaches
 from .design import Design
 from .model import KeepModel, Parameters, Round, model_digest
+from .note import Note
 from .opening import OpeningStatement
 from .phases import Phase
 from .private_normalisation import MomentsRelease
@@ -53,6 +54,10 @@ class PrivateSystem:
 
     phase: ClassVar[str] = TRAINING_PHASE
     """The name of its phase in the plan and in the log."""
+
+    unsaved: ClassVar[str | None] = None
+    """Why nothing of what it keeps between rounds is saved, so that no run of it is taken up again;
+    None where that is not so."""
 
     design: Design | None = None
     """Which design was chosen, by public facts alone, where the system has several."""
@@ -112,7 +117,17 @@ class PrivateSystem:
         """Noise, plan and claim of the run; computed once."""
         setup = self.setup
         earlier = () if setup.normalisation is None else (setup.normalisation.phase,)
-        return promise(self.all_views, setup.privacy, setup.rounds, earlier, self.phase)
+        return promise(
+            self.all_views, setup.privacy, setup.rounds, earlier, self.phase, self.counted_rounds
+        )
+
+    @property
+    def counted_rounds(self) -> int | None:
+        """How many rounds one silo takes part in at most, by a public schedule; None: all.
+
+        The rounds of such a system state their `silos` (`make_round`).
+        """
+        return None
 
     def all_views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return `views`, with those of coalitions added where noise protects single records.
@@ -160,6 +175,11 @@ class PrivateSystem:
         )
 
     @property
+    def notes(self) -> tuple[Note, ...]:
+        """What it says beside its guarantees, by public facts alone."""
+        return ()
+
+    @property
     def security(self) -> records.Security | None:
         """The public parameters of the protocol that carries updates or messages."""
         return self.aggregator.security
@@ -205,21 +225,27 @@ class PrivateSystem:
         sampling: records.Sampling | None = None,
         draws: int = 1,
         phase: PlannedPhase | None = None,
+        mechanism: Mechanism | None = None,
         keep: KeepModel | None = None,
+        silos: tuple[int, ...] | None = None,
     ) -> Round:
         """Make one round of the plan: one intent, what `work` draws under it, and its release.
 
         `sampling` says how participants are drawn, `draws` how many noisy sums are released, and
         `phase` which phase of the plan the round belongs to (None: the last one).  A round of
         several releases gives the last of them (`fl.frame.rounds.planned_release`), after
-        `release_beside` has made the others.  `keep` is what `Phase.make_kept` is given.  Raises as
-        `fl.frame.rounds.make_round`.
+        `release_beside` has made the others.  `mechanism` draws the noise (None: that of the plan's
+        noise multiplier).  `keep` is what `Phase.make_kept` is given.  `silos` are those that take
+        part, by a public schedule (None: all).  Raises as `fl.frame.rounds.make_round`, and
+        `BudgetExceeded` before anything is drawn where a silo would take part in more than
+        `counted_rounds`.
         """
         planned = self.promise.plan.phases[-1] if phase is None else phase
         # A phase with noise of its own draws with that, and all others with the run's.
         noise = planned.noise_multiplier
-        mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
-        about = self._about(number, planned, sampling, draws, model_digest(parameters))
+        if mechanism is None:
+            mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
+        about = self._about(number, planned, sampling, draws, model_digest(parameters), silos)
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
         whose = system_with_package(self.name, declaration_or_none(self.name))
         return make_round(gate, intent, work, state=declared_state(self), whose=whose, keep=keep)
@@ -234,16 +260,18 @@ class PrivateSystem:
         phase: PlannedPhase,
         sampling: records.Sampling | None = None,
         draws: int = 1,
+        silos: tuple[int, ...] | None = None,
+        sealed: Mapping[str, object] | None = None,
     ) -> FloatArray:
         """Release something else than a model before the model of a round; return its values.
 
         `phase` is this release as planned (`fl.frame.rounds.planned_release`), and `mechanism`
-        draws its noise.  Where a run is cut off in the middle, the budget of the whole round is
-        spent.
+        draws its noise.  `sealed` is for the trusted auditor alone; `work` may fill it.  Where a
+        run is cut off in the middle, the budget of the whole round is spent.
         """
-        about = self._about(number, phase, sampling, draws, None)
+        about = self._about(number, phase, sampling, draws, None, silos)
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
-        return release_beside(gate, intent, work)
+        return release_beside(gate, intent, work, sealed)
 
     def _about(
         self,
@@ -252,6 +280,7 @@ class PrivateSystem:
         sampling: records.Sampling | None,
         draws: int,
         model: str | None,
+        silos: tuple[int, ...] | None,
     ) -> RoundDescription:
         return RoundDescription(
             number,
@@ -262,6 +291,7 @@ class PrivateSystem:
             planned.event,
             draws,
             self.stated_reaches(),
+            silos,
         )
 
     @property

@@ -22,6 +22,7 @@ from .budget import (
     event_seen_by,
     noise_within_budget,
     require_observer,
+    require_schedule,
     rounds_within_budget,
 )
 from .privacy import PrivacyTarget
@@ -48,8 +49,16 @@ class Promise:
 
     @property
     def planned(self) -> Planned:
-        """The plan as the log announces it: the number of releases, and an event per observer."""
-        return Planned(self.rounds, {who: self.plan.seen_by(who) for who in self.plan.guarantees})
+        """The plan as the log announces it: the number of releases, and an event per observer.
+
+        Where silos take part by a schedule, the events are those of one unit, and their number is
+        announced beside that of all releases.
+        """
+        phases = self.plan.phases
+        scheduled = any(phase.counted is not None for phase in phases)
+        counted = sum(phase.rounds_of_a_unit for phase in phases) if scheduled else None
+        events = {who: self.plan.seen_by(who) for who in self.plan.guarantees}
+        return Planned(self.rounds, events, counted)
 
     @property
     def event(self) -> ev.Event:
@@ -69,6 +78,7 @@ def promise(
     rounds: int,
     earlier: Sequence[PlannedPhase] = (),
     phase: str = TRAINING_PHASE,
+    counted: int | None = None,
 ) -> Promise:
     """Return the promise of a run: at most `rounds` rounds of `phase`, after the phases `earlier`.
 
@@ -78,17 +88,20 @@ def promise(
 
     `views` gives the event of one round for each observer.  The phases `earlier` have noise that is
     given, and every observer sees them; noise, rounds and claim are for all phases together.
+    `counted` is how many rounds of `phase` one silo takes part in at most, by a public schedule;
+    None: all.
 
     The claim is for `privacy.observer`; where no epsilon was asked for, the proven one is rounded
     up.  Raises `InvalidInput` without noise and budget, or for an observer that the run does not
     have; `BudgetExceeded` where the budget does not allow one round; and as `plan`.
     """
-    noise = noise_within_budget(views, privacy, rounds, earlier, phase)
+    require_schedule(privacy, counted)
+    noise = noise_within_budget(views, privacy, rounds, earlier, phase, counted)
     at_noise = views(noise)
     event = event_seen_by(privacy.observer, at_noise)
     allowed = rounds_within_budget(event, noise, privacy, rounds, earlier)
     plan = plan_given_noise(
-        [*earlier, PlannedPhase(phase, noise, at_noise["model"], allowed, at_noise)],
+        [*earlier, PlannedPhase(phase, noise, at_noise["model"], allowed, at_noise, counted)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit="record" if privacy.group > 1 else privacy.unit,

@@ -132,16 +132,20 @@ def planned_release(planned: PlannedPhase, index: int, name: str | None = None) 
 
 
 def release_beside(
-    gate: Gate, intent: records.RoundIntent, work: Callable[[Ticket], FloatArray]
+    gate: Gate,
+    intent: records.RoundIntent,
+    work: Callable[[Ticket], FloatArray],
+    sealed: Mapping[str, object] | None = None,
 ) -> FloatArray:
     """Release something else than a model within a round, such as a noisy count; return its values.
 
-    `work` returns the released array, of any shape; the log keeps its digest.  The model is the
-    last release of the round (`make_round`).  Raises as `make_round`.
+    `work` returns the released array, of any shape; the log keeps its digest.  `sealed` is read
+    after `work`, which may fill it.  The model is the last release of the round (`make_round`).
+    Raises as `make_round`.
     """
     with gate.open(intent) as ticket:
         values = work(ticket)
-        ticket.close(aggregate=values.tobytes(), values=values.size)
+        ticket.close(aggregate=values.tobytes(), values=values.size, sealed=sealed)
     return values
 
 

@@ -68,15 +68,22 @@ class Setup:
 
 
 def setup(
-    settings: Settings, federation: Federation, local: LocalTraining, *, whole_ring: bool = False
+    settings: Settings,
+    federation: Federation,
+    local: LocalTraining,
+    *,
+    whole_ring: bool = False,
+    fewest: int | None = None,
 ) -> Setup:
     """Return the setup of a system, as its settings have it.
 
     With `whole_ring` its aggregator sums any integers of 64 bits modulo 2^64, without a bound.
+    `fewest` is the smallest group that sums by additive shares, as a coordinator gathers it; None:
+    all silos, without a coordinator.
     """
     privacy = settings.privacy
     security = _with_coalitions(settings, federation)
-    silo_aggregator = aggregator(security, federation.silos, whole_ring=whole_ring)
+    silo_aggregator = aggregator(security, federation.silos, whole_ring=whole_ring, fewest=fewest)
     return Setup(
         settings.run.system,
         PrivacyTarget(
@@ -114,11 +121,14 @@ def _with_coalitions(settings: Settings, federation: Federation) -> SecuritySett
     named = max(coalitions_in((privacy.observer, *privacy.observers)), default=0)
     colluders = max(named, settings.security.colluders)
     if colluders > max(0, silos - 2):
+        # One peer more is left out of additive shares: it sees the sum, as its colluders do.
+        among_peers = settings.security.aggregation == "shares"
+        most = max(0, silos - (3 if among_peers else 2))
         what = f"`colluders` is {colluders}" if named < colluders else f"server+{named} is named"
         raise InvalidInput(
             f"{what}, and {there_are(silos, 'silo')}.",
             "Two silos at least must tell nothing: what one alone sends, the others would know.",
-            f"Name at most {max(0, silos - 2)} of them, or have more silos.",
+            f"Name at most {most} of them, or have more silos.",
         )
     return replace(settings.security, colluders=colluders)
 

@@ -102,6 +102,15 @@ def _of_intent(order: RecordOrder, seq: int, round_: int) -> str | None:
     return None
 
 
+def _intent(order: RecordOrder, record: RoundIntent) -> str | None:
+    if record.silos is None or order.opened is None:
+        return None
+    there = order.opened.population.silos
+    if record.silos[-1] < there:
+        return None
+    return f"its `silos` name silo {record.silos[-1]}, and the run has {there:,}, counted from 0"
+
+
 def _release(order: RecordOrder, record: RoundRelease) -> str | None:
     if record.intent in order.cut_off and record.intent not in order.aborted:
         return f"the intent with `seq` {record.intent} was cut off before a recovery"
@@ -125,6 +134,7 @@ def _post_processing(order: RecordOrder, record: PostProcessing) -> str | None:
 
 
 _RULES: Final[Mapping[type[Record], Callable[[RecordOrder, Any], str | None]]] = {
+    RoundIntent: _intent,
     RoundRelease: _release,
     RoundAbort: _abort,
     RunRecover: _recover,

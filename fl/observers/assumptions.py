@@ -13,6 +13,7 @@ from typing import Final
 from .names import (
     ANALYZER,
     CLIENT,
+    COLLUDING,
     COORDINATOR,
     MODEL,
     PEER,
@@ -121,11 +122,18 @@ def _of_weights(circumstances: Circumstances) -> tuple[str, ...]:
 def _of_view(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
     """Return what must be true of who sees, and of whom it is told what they know."""
     coalition, part = coalition_of(observer), (OTHER_SILOS_RECORDS,) * holds_part(observer)
-    if circumstances.aggregation == "shuffle" and observer not in (SHUFFLER, COORDINATOR):
-        alone = () if observer == MODEL else (SENDERS_SILENT,)
+    if circumstances.aggregation == "shuffle" and observer not in (
+        SHUFFLER,
+        COORDINATOR,
+        COLLUDING,
+    ):
+        alone: tuple[str, ...] = () if observer == MODEL else (SENDERS_SILENT,)
         return () if coalition is not None else (*part, HONEST_SHUFFLER, *alone)
+    if circumstances.aggregation == "plain" and observer in (PEER, COORDINATOR):
+        return ()  # they see every message, which hides by itself or not at all
     if observer in _NO_COLLUSION:
-        return (_NO_COLLUSION[observer],)
+        mixes = observer == SHUFFLER and circumstances.aggregation == "shuffle"
+        return (_NO_COLLUSION[observer], *(SENDERS_SILENT,) * mixes)
     if circumstances.private or circumstances.silos < 2:
         return part
     # From here on silos send updates that a server sums, in the clear or masked.

@@ -12,6 +12,7 @@
     coordinator            who passes messages on and decides who takes part, and sums nothing
     shuffler               who takes the senders off messages
     analyzer               who gets the messages without their senders
+    colluding              the shuffler and the analyzer, who tell each other all they know
 
 What a guarantee against one of them assumes is in `assumptions`, how each is described in `words`,
 what reaches each in `reaches`.  Nothing heavy is imported here: a configuration is checked by it.
@@ -36,6 +37,7 @@ CLIENT: Final = "client"
 COORDINATOR: Final = "coordinator"
 SHUFFLER: Final = "shuffler"
 ANALYZER: Final = "analyzer"
+COLLUDING: Final = "colluding"
 
 DEFAULT_OBSERVERS: Final = (MODEL, SERVER, SILO)
 """Those whose numbers a verdict is about, where a configuration names no others."""
@@ -45,7 +47,7 @@ PEER_OBSERVERS: Final = (MODEL, PEER)
 
 OBSERVERS: Final = (
     *(MODEL, SERVER, SILO, SILO_WITH_RECORDS),
-    *(PEER, CLIENT, COORDINATOR, SHUFFLER, ANALYZER),
+    *(PEER, CLIENT, COORDINATOR, SHUFFLER, ANALYZER, COLLUDING),
 )
 
 _COALITION: Final = re.compile(r"server\+([1-9][0-9]{0,4})(-with-records)?")

@@ -12,9 +12,13 @@ By aggregation, where the facts of its protocol fit (an audit reads those that d
     server+c     each, c told  sum, c told (if borne)      each, c told    each, c told
     shuffler     each          each                        each            each; nothing, encrypted
     analyzer     each          sum                         sum             shuffled
+    colluding    each          each                        each            each
 
 A silo under `shuffle` sends for its users, and is as a client only where the silo is the unit.
-The model under `shuffle` is computed from what the analyzer sees.  Who draws the sample knows it,
+The model under `shuffle` is computed from what the analyzer sees.  A shuffler under encryption can
+read nothing, but it knows its dummies and who sent which coordinates, and it gets the model: an
+audit counts it as who sees each message, or, where it is said to see sums and to know its dummies
+(`is_mixer_of_sums`), as that.  Who draws the sample knows it,
 who trains on those who were drawn does, and who sees messages with their senders does.
 """
 
@@ -28,6 +32,7 @@ from ...accountant.records import Reach
 from .names import (
     ANALYZER,
     CLIENT,
+    COLLUDING,
     COORDINATOR,
     MODEL,
     PEER,
@@ -68,6 +73,11 @@ def reaches_of(observers: Iterable[str], route: Route) -> dict[str, Reach]:
     """Return what of one round reaches each of some observers that the table has."""
     reaches = {name: reach_of(name, route) for name in observers}
     return {name: reach for name, reach in reaches.items() if reach is not None}
+
+
+def is_mixer_of_sums(observer: str, reach: Reach) -> bool:
+    """Return whether a reach is of a shuffler that sees sums, and knows what it added to them."""
+    return observer == SHUFFLER and reach.sees == "sum" and "dummies" in reach.also
 
 
 # --- the rows -----------------------------------------------------------------------------------
@@ -117,6 +127,10 @@ def _of_shuffler(route: Route) -> Reach:
     return Reach("each")
 
 
+def _of_colluding(route: Route) -> Reach:
+    return Reach("each", also=("identities", "sizes")) if route.shuffled else Reach("each")
+
+
 def _of_coalition(coalition: Coalition, route: Route) -> Reach:
     # Masks made for fewer colluders leave the others' updates readable one by one.
     borne = route.aggregation == "masked" and coalition.colluders <= route.told
@@ -139,4 +153,5 @@ _ROWS: Final[Mapping[str, Callable[[Route], Reach]]] = {
     COORDINATOR: _of_coordinator,
     SHUFFLER: _of_shuffler,
     ANALYZER: _of_server,
+    COLLUDING: _of_colluding,
 }

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant import events as ev
-from .names import ANALYZER, COORDINATOR, MODEL, SERVER, SHUFFLER, SILO_WITH_RECORDS, coalition_of
+from .names import (
+    ANALYZER,
+    COLLUDING,
+    COORDINATOR,
+    MODEL,
+    SERVER,
+    SHUFFLER,
+    SILO_WITH_RECORDS,
+    coalition_of,
+)
 from .route import Route
 
 
@@ -29,7 +38,7 @@ def knows_sample(observer: str, route: Route) -> bool:
             return True
         hidden = drawn.drawn_by in ("silos", "shared-secret") or (transferred and private)
         return not hidden
-    if observer == SHUFFLER:
+    if observer in (SHUFFLER, COLLUDING):
         return True
     if coalition_of(observer) is None and observer != SILO_WITH_RECORDS and not inside:
         return not (private and drawn.of == "user" and (transferred or drawn.drawn_by == "server"))

@@ -10,9 +10,13 @@ from typing import Final
 
 from ...accountant.records import Reach, Security
 from .names import ANALYZER, CLIENT, COORDINATOR, MODEL, SERVER, SHUFFLER
+from .reaches import is_mixer_of_sums
 from .words import phrase
 
 ASSUMED_PREFIX: Final = "assumed: "
+
+BLIND_SHUFFLER: Final = "the shuffler reads no message, though none is encrypted"
+"""What a number rests on where messages are mixed and nothing is encrypted."""
 
 _TRUSTED_SHUFFLER: Final = (
     f"{ASSUMED_PREFIX}the shuffler is trusted to mix all messages and to tell nobody who sent which"
@@ -45,7 +49,9 @@ def unenforced_assumption(
 ) -> str:
     """Return what must be supposed where no protocol can carry a reach; empty where one could."""
     if security is not None:
-        return ""
+        unread = security.protocol == "shuffler" and not security.key_bits
+        mixes = unread and aggregation == "shuffle" and is_mixer_of_sums(observer, stated)
+        return f"{ASSUMED_PREFIX}{BLIND_SHUFFLER}" if mixes else ""
     blind = stated.sees == "nothing" and observer in (SERVER, COORDINATOR, SHUFFLER)
     if blind and aggregation in ("plain", "shuffle"):
         return f"{ASSUMED_PREFIX}{phrase(observer)} holds ciphertexts and can read none of them"

@@ -18,14 +18,17 @@ class Sentences:
 
     `who_is` says who it is.  `in_a_run` says it of a run, with what it knows there; `told_apart`
     where those of its kind who hold a part of the unit are spoken of as well, or see something
-    else.  `sees` adds what an aggregation shows to it.  Each is `who_is` where there is nothing to
-    add.
+    else.  `sees` adds what an aggregation shows to it, to `short` where that is given.  `about`
+    adds whose data its number is for, where a unit is less than a silo.  Each is `who_is` where
+    there is nothing to add.
     """
 
     who: str
     in_a_run: str = ""
     told_apart: str = ""
+    short: str = ""
     sees: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""
 
 
 SENTENCES: Final[Mapping[str, Sentences]] = {
@@ -43,8 +46,9 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
     ),
     "silo": Sentences(
         "a silo that holds nothing of the unit",
-        in_a_run="a silo, which knows its own noise, for records in other silos",
+        in_a_run="a silo, which knows its own noise",
         told_apart="a silo that has no records of the user, and knows its own noise",
+        about="for records in other silos",
     ),
     "silo-with-records": Sentences(
         "a silo that holds some of the unit",
@@ -52,8 +56,13 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
     ),
     "peer": Sentences(
         "a peer that holds nothing of the unit",
-        in_a_run="a peer, which sees the sum and knows what it added, for records in other silos",
-        sees={"shares": "which sees the noisy sum, and knows its own noise"},
+        short="a peer",
+        sees={
+            "plain": "which sees every peer's noisy update",
+            "masked": "which sees the released models and knows what it added",
+            "shares": "which sees the sum and knows what it added",
+        },
+        about="for records in other silos",
     ),
     "client": Sentences(
         "a client that holds nothing of the unit",
@@ -61,7 +70,11 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
     ),
     "coordinator": Sentences(
         "the coordinator",
-        sees={"shares": "which sees who takes part, and no number of theirs"},
+        sees={
+            "plain": "which sees every peer's noisy update",
+            "masked": "which sees only the sum of the peers' noisy updates",
+            "shares": "which sees who takes part, and no number of theirs",
+        },
     ),
     "shuffler": Sentences(
         "the shuffler",
@@ -70,6 +83,10 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
     "analyzer": Sentences(
         "whoever sees the shuffled messages",
         sees={"shuffle": "dummies among them, without their senders"},
+    ),
+    "colluding": Sentences(
+        "the shuffler and the analyzer together",
+        sees={"shuffle": "who know each message and who sent it"},
     ),
 }
 """Observers by their names; `phrase` words coalitions."""
@@ -86,16 +103,24 @@ def who_is(observer: str) -> str:
 
 
 def in_a_run(
-    observer: str, aggregation: str, *, told_apart: bool = False, noise_removed: bool = False
+    observer: str,
+    aggregation: str,
+    *,
+    unit: str = "user",
+    told_apart: bool = False,
+    noise_removed: bool = False,
 ) -> str:
     """Return an observer of a run, with what it sees or knows there.
 
     `told_apart`: those of its kind who hold a part of the unit see something else, or are spoken
     of beside it.  `noise_removed`: all noise but one silo's is taken off the masked sum, by a
-    server that knows whose stays.
+    server that knows whose stays.  `unit`: a silo lies with nobody else, so whose data a number is
+    for needs no words.
 
     >>> in_a_run("server", "masked")
     "the server, which sees only the sum of the silos' noisy updates"
+    >>> in_a_run("peer", "plain", unit="silo")
+    "a peer, which sees every peer's noisy update"
     """
     row = SENTENCES.get(observer)
     if row is None:
@@ -103,7 +128,8 @@ def in_a_run(
     if told_apart and row.told_apart:
         return row.told_apart
     seen = row.sees.get("noise-removal" if noise_removed else aggregation)
-    return row.in_a_run or (row.who if seen is None else f"{row.who}, {seen}")
+    said = row.in_a_run or (row.who if seen is None else f"{row.short or row.who}, {seen}")
+    return f"{said}, {row.about}" if row.about and said != row.who and unit != "silo" else said
 
 
 def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:

@@ -12,6 +12,7 @@ from ...accountant.randomness import Streams
 from ..data.federation import Federation
 from ..declarations.registry import declaration_of
 from ..frame.design import Design
+from ..frame.note import Note
 from ..frame.opening import OpeningStatement
 from ..frame.phases import last_round
 from ..frame.private_system import PrivateSystem
@@ -89,6 +90,11 @@ class PreparedRun:
     def design(self) -> Design | None:
         """The design that the system chose by public facts; None where it has no choice."""
         return self.system.design if isinstance(self.system, PrivateSystem) else None
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the system says beside its guarantees, none of which is one."""
+        return self.system.notes if isinstance(self.system, PrivateSystem) else ()
 
     @property
     def cut(self) -> bool:

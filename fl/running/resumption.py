@@ -90,16 +90,23 @@ def require_same_package(opened: RunOpen, package: str) -> None:
 
 def require_state_stated(prepared: PreparedRun, progress: Progress) -> None:
     """Raise `InvalidInput` where a system does not say what it keeps between rounds."""
-    if declared_state(prepared.system) is None and progress.intents:
-        kind = type(prepared.system).__name__
+    if declared_state(prepared.system) is not None or not progress.intents:
+        return
+    secret = getattr(prepared.system, "unsaved", None)
+    if secret is not None:
         raise InvalidInput(
-            f"{prepared.whose} cannot be resumed: it keeps values between rounds that nobody "
-            "saved.",
-            f"Its class {kind} does not state what it keeps beside its model; what another class "
-            "states is not taken for it.",
-            f"Write `state` into {kind}: State() where it keeps nothing, or names and shapes. "
-            "This run is to be begun anew.",
+            f"{prepared.whose} cannot be resumed.",
+            secret,
+            "Begin it anew in another folder; what this run has spent counts beside it.",
         )
+    kind = type(prepared.system).__name__
+    raise InvalidInput(
+        f"{prepared.whose} cannot be resumed: it keeps values between rounds that nobody saved.",
+        f"Its class {kind} does not state what it keeps beside its model; what another class "
+        "states is not taken for it.",
+        f"Write `state` into {kind}: State() where it keeps nothing, or names and shapes. "
+        "This run is to be begun anew.",
+    )
 
 
 def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:

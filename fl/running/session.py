@@ -186,7 +186,7 @@ class _Execution:
         # Every intent was spent, also one whose noise may never have been drawn.
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
-                self.odometer.spend(intent.event)
+                self.odometer.spend(intent.event, silos=intent.silos)
         # By their numbers: a round may have opened several intents, or lost its release.
         self.spent, self.earlier = progress.last_round, len(progress.releases)
         self.released = len({each.round for each in released_models(progress)})

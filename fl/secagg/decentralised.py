@@ -14,9 +14,10 @@ the slices carry the same in 2 D words a peer instead of (n - 1) D.)  The total 
 than a word has, and sums modulo a smaller power of two are the same sums, so only the low bytes of
 words travel: 2 D (n - 1) / n times `FixedPoint.bytes_needed` bytes in all.
 
-Each peer knows the group beforehand, the names and the Ed25519 keys, and refuses a group below
-`fewest`.  One that is missing, or says anything else than the protocol expects, ends the round for
-everybody: there is no smaller group.
+Each peer knows the group beforehand, the names and the Ed25519 keys, or takes its names from a
+coordinator, out of a roster that it knows (`gathering`); it refuses a group below `fewest`.  One
+that is missing, or says anything else than the protocol expects, ends the round for everybody:
+there is no smaller group.
 
 What is said is signed (a share is locked instead), together with the session, the round and the
 group, its step, who says it and to whom: the slice of a partial sum for its one receiver, the
@@ -35,140 +36,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from ...accountant import validate
 from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
 from ...accountant.randomness import Secret
 from ..crypto import additive, keys
-from ..crypto.fixed_point import FixedPoint
-from ..crypto.whole_ring import WholeRing
-from ..parties.message_bodies import Body, Limits, room
+from ..parties.message_bodies import Body
 from ..parties.network import Post
-from .peers import MIN_PEERS
-
-
-@dataclass(frozen=True)
-class Hello(Body):
-    """A fresh X25519 key and the sender's signature of it; see `Group.context`."""
-
-    kind: ClassVar[str] = "peer-hello"
-    public: bytes
-    signature: bytes
-
-
-@dataclass(frozen=True)
-class Share(Body):
-    """The seed of one share, locked for the receiver."""
-
-    kind: ClassVar[str] = "peer-share"
-    locked: bytes
-
-
-@dataclass(frozen=True)
-class PartialSum(Body):
-    """The receiver's slice of the sender's partial sum: words, their low bytes only; signed."""
-
-    kind: ClassVar[str] = "peer-partial"
-    words: bytes
-    signature: bytes
-
-
-@dataclass(frozen=True)
-class TotalSlice(Body):
-    """The sender's slice of the total: words, their low bytes only; signed."""
-
-    kind: ClassVar[str] = "peer-total"
-    words: bytes
-    signature: bytes
-
-
-@dataclass(frozen=True)
-class Confirmation(Body):
-    """A digest of the whole total; signed."""
-
-    kind: ClassVar[str] = "peer-confirmation"
-    digest: bytes
-    signature: bytes
-
-
-@dataclass(frozen=True)
-class Group:
-    """What all peers have agreed on beforehand.
-
-    `roster` gives each peer's Ed25519 public key by its name, `fewest` (3 or above) how many there
-    must be, `grid` what the integers are and that the sum of all fits (modulus 2^64; a `WholeRing`
-    lets it wrap around), `length` how many integers a vector has.  Raises `InvalidInput` where
-    there are fewer peers, more of them than terms of the grid, or two with one key.
-    """
-
-    roster: Mapping[str, bytes]
-    fewest: int
-    grid: FixedPoint | WholeRing
-    length: int
-
-    def __post_init__(self) -> None:
-        """Check the group."""
-        roster = dict(self.roster)
-        object.__setattr__(self, "roster", roster)
-        validate.count(length=self.length)
-        if len(roster) < validate.count_from(MIN_PEERS, fewest=self.fewest):
-            raise InvalidInput(
-                f"There are {len(roster)} peers, and there must be {self.fewest}.",
-                "In a small group the total says much about each.",
-                "Wait until there are enough.",
-            )
-        if len(set(roster.values())) != len(roster):
-            raise InvalidInput("Two peers have the same key.", "One party must not count twice.")
-        if any(len(public) != keys.KEY_BYTES for public in roster.values()):
-            raise InvalidInput(f"A peer's key must have {keys.KEY_BYTES} bytes.")
-        if self.grid.modulus != 2**64 or self.grid.terms < len(roster):
-            raise InvalidInput(
-                "The grid must be for the ring modulo 2^64, and for as many terms as peers.",
-                "Otherwise the sum may wrap around.",
-            )
-
-    @cached_property
-    def peers(self) -> tuple[str, ...]:
-        """All names, in the order of the slices."""
-        return tuple(sorted(self.roster))
-
-    @property
-    def width(self) -> int:
-        """Bytes of a word that travel."""
-        return self.grid.bytes_needed
-
-    @cached_property
-    def limits(self) -> Limits:
-        """How long each message may be."""
-        slices = [self.part(peer) for peer in self.peers]
-        words = self.width * max(part.stop - part.start for part in slices)
-        return {
-            Hello: room(keys.KEY_BYTES, keys.SIGNATURE_BYTES),
-            Share: room(keys.LOCK_BYTES + additive.SEED_BYTES),
-            PartialSum: room(words, keys.SIGNATURE_BYTES),
-            TotalSlice: room(words, keys.SIGNATURE_BYTES),
-            Confirmation: room(hashlib.sha256().digest_size, keys.SIGNATURE_BYTES),
-        }
-
-    def part(self, peer: str) -> slice:
-        """Return which part of a vector a peer adds up."""
-        index, count = self.peers.index(peer), len(self.peers)
-        return slice(self.length * index // count, self.length * (index + 1) // count)
-
-    def context(self, session: bytes, round: int) -> bytes:
-        """Return a digest of all this, the session and the round: what signatures and keys bind."""
-        grid = (self.grid.step.hex(), self.grid.bound.hex(), str(self.grid.terms))
-        parts = [session, str(round).encode(), str(self.fewest).encode(), str(self.length).encode()]
-        parts += [number.encode() for number in grid]
-        for name in self.peers:
-            parts += [name.encode(), self.roster[name]]
-        return keys.framed(b"privplan decentralised sum", *parts)
+from .peer_group import Confirmation, Group, Hello, PartialSum, Share, TotalSlice
 
 
 class Peer:
@@ -189,11 +67,8 @@ class Peer:
         steps: IntArray,
     ) -> None:
         """Enter the round."""
-        if group.roster.get(post.name) != identity.public:
-            raise InvalidInput(f"{post.name} is not in the group under this identity.")
-        if not isinstance(steps, np.ndarray) or steps.shape != (group.length,):
-            raise InvalidInput(f"A vector must have {group.length} integers.")
-        self._held = group.grid.to_ring(steps).view(np.uint64)
+        group.check_member(post.name, identity)
+        self._held = group.words(steps)
         self._group, self._identity, self._post = group, identity, post
         self._others = tuple(name for name in group.peers if name != post.name)
         self._context = group.context(session, round)
@@ -358,6 +233,21 @@ class Peer:
         return words.astype(np.int64, copy=False).view(np.uint64)
 
 
+def carry_out(peers: Mapping[str, Peer]) -> dict[str, IntArray]:
+    """Take all steps of a round, peer by peer; return the total as each of them has it.
+
+    Raises as the steps do, and `ProtocolFault` where two totals differ in any bit.
+    """
+    for step in (Peer.hello, Peer.share, Peer.slices, Peer.totals, Peer.confirm):
+        for peer in peers.values():
+            step(peer)
+    totals = {name: peer.result() for name, peer in peers.items()}
+    first, *others = totals.values()
+    if not all(np.array_equal(first, total) for total in others):
+        raise _fault("Two peers ended the round with different totals.")
+    return totals
+
+
 def decentralised_sum(
     posts: Mapping[str, Post],
     group: Group,
@@ -378,16 +268,13 @@ def decentralised_sum(
         raise InvalidInput("`posts` and `identities` must hold one of every peer of the group.")
     if not inputs or not peers.issuperset(inputs):
         raise InvalidInput("`inputs` must be of peers of the group, and there must be some.")
-    present = [
-        Peer(group, identities[name], posts[name], session, round, inputs[name])
+    present = {
+        name: Peer(group, identities[name], posts[name], session, round, inputs[name])
         for name in group.peers
         if name in inputs
-    ]
+    }
     try:
-        for step in (Peer.hello, Peer.share, Peer.slices, Peer.totals, Peer.confirm):
-            for peer in present:
-                step(peer)
-        return {name: peer.result() for name, peer in zip(group.peers, present, strict=True)}
+        return carry_out(present)
     except PrivplanError:
         for post in posts.values():  # what was under way belongs to no later round
             post.enter(session, round, {}, forget=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...accountant import records
+from ...accountant import records, validate
 from ...accountant.errors import InvalidInput, there_are
 
 MIN_PEERS: Final = 3
@@ -16,19 +16,27 @@ MIN_PEERS: Final = 3
 RING_BITS: Final = 64
 
 
-def security_among(silos: int, colluders: int = 0) -> records.Security:
-    """Return the public facts of additive shares among so many silos."""
+def security_among(silos: int, colluders: int = 0, fewest: int | None = None) -> records.Security:
+    """Return the public facts of additive shares among so many silos.
+
+    `fewest` is the smallest group that sums; None: all silos take part in every round.
+    """
     return records.Security(
         "additive-shares",
         parties=silos,
-        fewest=silos,
+        fewest=silos if fewest is None else fewest,
         ring_bits=RING_BITS,
         colluders=colluders,
     )
 
 
-def require_peers(silos: int, *, colluders: int = 0, dropouts: int = 0) -> None:
-    """Raise `InvalidInput` where silos cannot add up among themselves, or too few would hide."""
+def require_peers(
+    silos: int, *, colluders: int = 0, dropouts: int = 0, fewest: int | None = None
+) -> None:
+    """Raise `InvalidInput` where silos cannot add up among themselves, or too few would hide.
+
+    `fewest` is the smallest group that sums; None: all silos take part in every round.
+    """
     if dropouts:
         raise InvalidInput(
             "`dropouts` in [security] must be 0 for additive shares.",
@@ -41,10 +49,18 @@ def require_peers(silos: int, *, colluders: int = 0, dropouts: int = 0) -> None:
             "Of two, each learns what the other sent.",
             'Have more silos, or write aggregation = "plain".',
         )
-    if colluders > silos - MIN_PEERS:
+    group = silos if fewest is None else validate.count(fewest=fewest)
+    if not MIN_PEERS <= group <= silos:
         raise InvalidInput(
-            f"`colluders` in [security] must be from 0 to {silos - MIN_PEERS} for additive shares "
-            f"of {silos} silos; it is {colluders}.",
+            f"`fewest` must be from {MIN_PEERS} to the {silos} silos; it is {group}.",
+            "Of two, each learns what the other sent, and there is no group of more than all.",
+            "Give the smallest group that may sum.",
+        )
+    if colluders > group - MIN_PEERS:
+        among = f"{silos} silos" if fewest is None else f"{group} silos, the smallest group"
+        raise InvalidInput(
+            f"`colluders` in [security] must be from 0 to {group - MIN_PEERS} for additive shares "
+            f"of {among}; it is {colluders}.",
             "A peer and its colluders know what all of them sent; two others must be left.",
             "Lower `colluders`, or have more silos.",
         )

@@ -107,12 +107,6 @@ class _Reader(TomlReader):
         # Other packages are imported only for a table that none of our systems has.
         if name not in known_tables:
             known_tables = keys_by_table(everywhere=True)
-        if name not in known_tables and name in toml_words.PLANNED_TABLES:
-            raise Unsupported(
-                f"{self.name} has a table [{name}], of a system that is not available yet.",
-                f"Available are {', '.join(declared())}.",
-                f"Leave [{name}] out.",
-            )
         if name not in known_tables:
             kind = "table" if isinstance(table, dict) else "key outside of a table,"
             raise self.unknown(f"has an unknown {kind} `{name}`", name.lower(), known_tables)
@@ -172,6 +166,9 @@ def completed(given: Given) -> Settings:
         data.update({"allocation": "uniform", "normalisation": "none"})
     privacy = tables["privacy"]
     privacy.setdefault("unit", system.units[0] if system.promises else None)
+    if system.promises:
+        privacy.setdefault("neighbours", system.relations[0])
+        privacy.setdefault("observer", system.observer)
     privacy.setdefault("observers", system.observers)
     # Masks bear as many colluders as the largest coalition that is named.
     told = max(coalitions_in(observers_in(given)), default=0)

@@ -36,6 +36,20 @@ def _unit_rule(given: Given) -> Complaint | None:
     )
 
 
+def _relation_rule(given: Given) -> Complaint | None:
+    """Require neighbours that the system is accounted under; its first are the default."""
+    system = system_of(given)
+    relation = given.get("privacy", {}).get("neighbours", system.relations[0])
+    if relation in system.relations:
+        return None
+    return (
+        f"needs `neighbours` in [privacy] to be {enumerated(system.relations, 'or')}; it is "
+        f'"{relation}"',
+        f"{system.name} is accounted under {enumerated(system.relations, 'or')} alone.",
+        f'Write neighbours = "{system.relations[0]}", or leave it out.',
+    )
+
+
 def _noise_rule(given: Given) -> Complaint | None:
     """Require `epsilon` or `noise_multiplier` of every system that has a guarantee."""
     privacy = given.get("privacy", {})
@@ -79,5 +93,10 @@ def _normalisation_rule(given: Given) -> Complaint | None:
     return None
 
 
-PRIVACY_RULES: Final[tuple[Rule, ...]] = (_unit_rule, _noise_rule, _normalisation_rule)
+PRIVACY_RULES: Final[tuple[Rule, ...]] = (
+    _unit_rule,
+    _relation_rule,
+    _noise_rule,
+    _normalisation_rule,
+)
 """The rules, in the order in which they are checked."""

@@ -11,6 +11,7 @@ from ..declarations.built_in import without_promise
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.package_errors import blame_package
 from ..declarations.registry import with_use_for
+from .clip_rule import clip_in_floats
 from .evaluation_rule import evaluation_complaint
 from .privacy_rules import PRIVACY_RULES
 from .rating_rules import RATING_RULES
@@ -90,6 +91,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _promises_nothing,
     _trains_nothing,
     _without_effect,
+    clip_in_floats,
     *RATING_RULES,
     *SECURITY_RULES,
     *PRIVACY_RULES,

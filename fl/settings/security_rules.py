@@ -7,7 +7,7 @@ from typing import Final
 
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.registry import declared
-from ..observers.names import PEER_OBSERVERS, coalition_of, coalitions_in
+from ..observers.names import COORDINATOR, PEER_OBSERVERS, coalition_of, coalitions_in
 from ..secagg.peers import MIN_PEERS
 from .rule_facts import aggregation_of, enumerated, observers_in, system_of
 
@@ -120,8 +120,9 @@ def _among_peers(given: Given) -> Complaint | None:
     if aggregation_of(given) != "shares":
         return None
     what = 'has aggregation = "shares" in [security], and '
+    known = {*PEER_OBSERVERS, *({COORDINATOR} & set(system_of(given).observers))}
     for name in observers_in(given):
-        if name not in PEER_OBSERVERS:
+        if name not in known:
             return (
                 f"{what}names {name} in [privacy]",
                 "There is no server among peers, and every silo is one: it sees the sum, of which "

@@ -10,8 +10,10 @@ import numpy as np
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Stream, grouped_order
+from ..crypto.paillier.processes import SERIAL, Workers
 from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Post
+from .padding import kept_messages, lacking
 from .terms import (
     ANALYZER,
     SHUFFLER,
@@ -21,6 +23,7 @@ from .terms import (
     Terms,
     client_name,
     fault,
+    summable,
 )
 
 
@@ -29,14 +32,20 @@ class Client:
 
     def __init__(self, terms: Terms, public: bytes, post: Post, session: bytes, round: int) -> None:
         """Enter the round; `public` is the analyzer's key."""
-        self._terms, self._public, self._post = terms, public, post
+        self._terms, self._post = terms, post
         self._tag = terms.tag(session, round, public)
         post.enter(session, round, {})
 
-    def send(self, places: IntArray, messages: IntArray) -> None:
-        """Send `chosen` messages, (chosen, width), of different coordinates, (chosen,)."""
-        contents = self._terms.packed(self._tag, places, messages)
-        boxes = sealed(self._public, contents)
+    def contents(self, places: IntArray, messages: IntArray) -> list[bytes]:
+        """Return what goes into its boxes: `chosen` messages, (chosen, width), and places of them.
+
+        They are locked apart from it, with those of other clients, by processes that share the work
+        of all; each box is locked by itself.
+        """
+        return self._terms.packed(self._tag, places, messages)
+
+    def send(self, places: IntArray, boxes: bytes) -> None:
+        """Send its boxes, end to end, of different coordinates, (chosen,)."""
         self._post.send(SHUFFLER, Bundle(places.astype("<u4").tobytes(), boxes))
         self._post.leave()
 
@@ -44,7 +53,8 @@ class Client:
 class Shuffler:
     """Takes the senders off, adds dummies, and hands the boxes on in random order.
 
-    `order` is its randomness, `dummies` returns so many messages that stand for nobody.
+    `order` is its randomness, `dummies` returns so many messages that stand for nobody; `workers`
+    share the locking of these.
     """
 
     def __init__(
@@ -56,25 +66,27 @@ class Shuffler:
         round: int,
         order: Stream,
         dummies: Callable[[int], IntArray] | None,
+        workers: Workers = SERIAL,
     ) -> None:
         self._terms, self._public, self._post = terms, public, post
         self._tag = terms.tag(session, round, public)
-        self._order, self._dummies = order, dummies
+        self._order, self._dummies, self._workers = order, dummies, workers
         post.enter(session, round, terms.limits)
 
     def mix(self) -> None:
         """Take every client's bundle, pad each coordinate, and send the analyzer all of them."""
+        terms, order = self._terms, self._order.fork()
         places, boxes = self._gathered_bundles()
-        added = self._padding(places)
-        if len(added):
-            places = np.concatenate((places, added))
+        missing = lacking(terms, places)
+        kept = kept_messages(order, terms, places, missing)
+        added = np.repeat(np.arange(terms.dimensions), np.maximum(missing, 0))
+        places, boxes = np.concatenate((places[kept], added)), boxes[kept]
+        if terms.padded_to is not None:
             boxes = np.concatenate((boxes, self._dummy_boxes(added)))
-        order = grouped_order(self._order.fork(), places)
-        starts = np.searchsorted(places[order], np.arange(self._terms.dimensions))
-        for coordinate, start in enumerate(starts):
-            # At random which, where some are left out.
-            chosen = order[start : start + self._terms.count]
-            self._post.send(ANALYZER, MixedBoxes(coordinate, boxes[chosen].tobytes()))
+        # Every coordinate now has as many as agreed; those of each are put in random order.
+        mixed = boxes[grouped_order(order, places)].reshape(terms.dimensions, -1)
+        for coordinate, row in enumerate(mixed):
+            self._post.send(ANALYZER, MixedBoxes(coordinate, row.tobytes()))
         self._post.leave()
 
     def _gathered_bundles(self) -> tuple[IntArray, np.ndarray[tuple[int, int], np.dtype[np.uint8]]]:
@@ -104,34 +116,30 @@ class Shuffler:
             raise fault(f"The same box was sent twice, by {' and by '.join(by)}.")
         return places.reshape(-1), table
 
-    def _padding(self, places: IntArray) -> IntArray:
-        """Return the coordinates of the dummies that are lacking."""
-        terms = self._terms
-        lacking = terms.count - np.bincount(places, minlength=terms.dimensions)
-        if terms.overflow == "refuse" and (lacking < 0).any():
-            raise fault("A coordinate has more messages than it is padded to.")
-        return np.repeat(np.arange(terms.dimensions), np.maximum(lacking, 0))
-
     def _dummy_boxes(self, places: IntArray) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
-        """Return boxes with dummies.
-
-        Where some messages may be left out, as many are drawn as there could be: how many were
-        needed does not show in what was drawn.
-        """
+        """Return boxes with dummies of these coordinates."""
         terms = self._terms
         if self._dummies is None:
             raise InvalidInput("The terms ask for dummies, and no mechanism is given to draw them.")
-        drawn = terms.dimensions * terms.count if terms.overflow == "cap" else len(places)
-        messages = self._dummies(drawn)[: len(places), None]
-        boxes = sealed(self._public, terms.packed(self._tag, places, messages))
+        messages = self._dummies(len(places))[:, None]
+        contents = terms.packed(self._tag, places, messages)
+        boxes = sealed(self._public, contents, self._workers)
         return np.frombuffer(boxes, np.uint8).reshape(-1, terms.box)
 
 
 class Analyzer:
     """Opens the boxes that the shuffler hands on; it never learns who sent one."""
 
-    def __init__(self, terms: Terms, key: BoxKey, post: Post, session: bytes, round: int) -> None:
-        self._terms, self._key, self._post = terms, key, post
+    def __init__(
+        self,
+        terms: Terms,
+        key: BoxKey,
+        post: Post,
+        session: bytes,
+        round: int,
+        workers: Workers = SERIAL,
+    ) -> None:
+        self._terms, self._key, self._post, self._workers = terms, key, post, workers
         self._tag = terms.tag(session, round, key.public)
         post.enter(session, round, terms.limits)
 
@@ -142,7 +150,8 @@ class Analyzer:
         boxes = [raw[at : at + terms.box] for at in range(0, len(raw), terms.box)]
         if len(set(boxes)) < len(boxes):
             raise fault("The shuffler handed the same box on twice.")
-        contents = [content for content in self._key.opened(boxes) if content is not None]
+        opened = self._key.opened(boxes, self._workers)
+        contents = [content for content in opened if content is not None]
         if len(contents) < len(boxes):
             raise fault("A box from the shuffler does not open.")
         unpacked = terms.unpacked(self._tag, [bytes(content) for content in contents])
@@ -151,8 +160,7 @@ class Analyzer:
         places, values = unpacked
         if not np.array_equal(places, np.repeat(np.arange(terms.dimensions), terms.count)):
             raise fault("The shuffler handed on a message that is of another coordinate.")
-        largest = 2**62 // terms.count  # so that no sum of them wraps around
-        if values.size and not -largest <= values.min() <= values.max() <= largest:
+        if not summable(values, terms.count):
             raise fault("The shuffler handed on a message that is too large to be summed.")
         self._post.leave()
         return ReceivedMessages(values.reshape(terms.dimensions, terms.count, terms.width))

@@ -9,20 +9,24 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...accountant import records, validate
+from ...accountant import records
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Messages, Ticket
 from ...accountant.mechanisms.clip import numbers
 from ..crypto.keys import fresh
-from ..crypto.sealed_box import BoxKey
+from ..crypto.paillier.processes import Workers
+from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Network
+from .padding import dummy_blocks
 from .parties import Analyzer, Client, Shuffler
-from .terms import ANALYZER, SHUFFLER, ReceivedMessages, Terms, client_name
+from .terms import ANALYZER, SHUFFLER, ReceivedMessages, Terms, client_name, require_honest
 
 ORDER_STREAM: Final = "shuffler/order"
-DUMMIES_STREAM: Final = "shuffler/dummies"
-"""Streams of the shuffler; they stand in the release."""
+"""A stream of the shuffler; it stands in the release."""
+
+BATCH_MESSAGES: Final = 2**16
+"""About how many messages of clients are locked at once."""
 
 _SESSION_BYTES: Final = 16
 
@@ -55,26 +59,22 @@ class Shuffling:
     round begins.
 
     `colluders` of the clients may tell the analyzer all they know; `keep` makes the network keep
-    what each party receives.  Raises `InvalidInput` where fewer than two clients are left.
+    what each party receives; `processes` share the work of boxes, and change nothing else.  Raises
+    `InvalidInput` where fewer than two clients are left.
     """
 
-    def __init__(self, terms: Terms, *, colluders: int = 0, keep: bool = False) -> None:
-        honest = terms.clients - validate.count_from(0, colluders=colluders)
-        if honest < 2:
-            raise InvalidInput(
-                f"Of {terms.clients:,} clients {honest:,} tell the analyzer nothing.",
-                "One message is not hidden among others that are known.",
-                "Have more clients, or fewer that collude.",
-            )
+    def __init__(
+        self, terms: Terms, *, colluders: int = 0, keep: bool = False, processes: int = 1
+    ) -> None:
         clients = [client_name(number) for number in range(terms.clients)]
         self.terms = terms
         self.network = Network([SHUFFLER, ANALYZER, *clients], keep=keep)
         self._posts = {name: self.network.post(name) for name in self.network.names}
         self._clients = clients
-        self._key = BoxKey()
+        self._key, self._workers = BoxKey(), Workers(processes)
         self._session = bytes(fresh(_SESSION_BYTES))
         self._rounds = 0
-        self._colluders = colluders
+        self._colluders = require_honest(terms, colluders)
         self._stopped = False
 
     @property
@@ -112,7 +112,7 @@ class Shuffling:
                 "Whoever caused it could learn more by having the others go on.",
                 "Find out who it was, and begin another run.",
             )
-        sent, chosen = self._checked(messages, places)
+        sent, chosen = checked_messages(self.terms, messages, places)
         if self.terms.padded_to is not None and mechanism is None:
             raise InvalidInput(
                 "The terms ask for dummies, and no mechanism is given.",
@@ -137,42 +137,66 @@ class Shuffling:
         self._rounds += 1
         dummies: Callable[[int], IntArray] | None = None
         if mechanism is not None:
-            dummies = partial(_dummies, mechanism, ticket)
+            dummies = partial(_dummies, mechanism, ticket, terms)
+        entered = (session, number)
         post, order = self._posts[SHUFFLER], ticket.stream(ORDER_STREAM)
-        shuffler = Shuffler(terms, public, post, session, number, order, dummies)
-        analyzer = Analyzer(terms, self._key, self._posts[ANALYZER], session, number)
-        for name, row, coordinates in zip(self._clients, messages, places, strict=True):
-            Client(terms, public, self._posts[name], session, number).send(coordinates, row)
+        shuffler = Shuffler(terms, public, post, *entered, order, dummies, self._workers)
+        analyzer = Analyzer(terms, self._key, self._posts[ANALYZER], *entered, self._workers)
+        step = max(1, BATCH_MESSAGES // terms.chosen)
+        for first in range(0, terms.clients, step):
+            part = slice(first, first + step)
+            clients = [
+                Client(terms, public, self._posts[name], *entered) for name in self._clients[part]
+            ]
+            self._send(clients, messages[part], places[part])
         shuffler.mix()
         return analyzer.receive()
 
-    def _checked(self, messages: ArrayLike, places: ArrayLike | None) -> tuple[IntArray, IntArray]:
-        """Return messages, (clients, chosen, width), and their places, (clients, chosen)."""
-        terms = self.terms
-        sent = numbers(messages, "iu")
-        if sent is not None and sent.ndim == 2:
-            sent = sent[:, :, None]
-        if sent is None or sent.shape != (terms.clients, terms.chosen, terms.width):
-            raise InvalidInput(
-                f"Messages must be integers, {terms.chosen:,} x {terms.width:,} of each of "
-                f"{terms.clients:,} clients.",
-                next_step="Give what the mechanism's `messages` returns.",
-            )
-        shape = (terms.clients, terms.chosen)
-        if places is None and terms.chosen == terms.dimensions:
-            every = np.broadcast_to(np.arange(terms.dimensions), shape)
-            return sent.astype(np.int64), every.astype(np.int64)
-        given = None if places is None else numbers(places, "iu")
-        if given is None or given.shape != shape:
-            raise InvalidInput(
-                f"`places` must say for each of {terms.chosen:,} messages of each client of which "
-                "coordinate it is.",
-                next_step="Give integers of the shape (clients, chosen).",
-            )
-        if ((given < 0) | (given >= terms.dimensions)).any():
-            raise InvalidInput(f"`places` must be from 0 to {terms.dimensions - 1:,}.")
-        return sent.astype(np.int64), given.astype(np.int64)
+    def _send(self, clients: list[Client], messages: IntArray, places: IntArray) -> None:
+        """Have clients send their messages, all of them locked in one batch."""
+        contents = [
+            content
+            for client, row, coordinates in zip(clients, messages, places, strict=True)
+            for content in client.contents(coordinates, row)
+        ]
+        boxes = sealed(self._key.public, contents, self._workers)
+        size = self.terms.box * self.terms.chosen
+        for number, (client, coordinates) in enumerate(zip(clients, places, strict=True)):
+            client.send(coordinates, boxes[number * size : (number + 1) * size])
 
 
-def _dummies(mechanism: Messages, ticket: Ticket, count: int) -> IntArray:
-    return mechanism.dummies(ticket, count, DUMMIES_STREAM)
+def checked_messages(
+    terms: Terms, messages: ArrayLike, places: ArrayLike | None
+) -> tuple[IntArray, IntArray]:
+    """Return messages, (clients, chosen, width), and their places, (clients, chosen).
+
+    Raises `InvalidInput` for other arrays, and for places beyond the coordinates.
+    """
+    sent = numbers(messages, "iu")
+    if sent is not None and sent.ndim == 2:
+        sent = sent[:, :, None]
+    if sent is None or sent.shape != (terms.clients, terms.chosen, terms.width):
+        raise InvalidInput(
+            f"Messages must be integers, {terms.chosen:,} x {terms.width:,} of each of "
+            f"{terms.clients:,} clients.",
+            next_step="Give what the mechanism's `messages` returns.",
+        )
+    shape = (terms.clients, terms.chosen)
+    if places is None and terms.chosen == terms.dimensions:
+        every = np.broadcast_to(np.arange(terms.dimensions), shape)
+        return sent.astype(np.int64), every.astype(np.int64)
+    given = None if places is None else numbers(places, "iu")
+    if given is None or given.shape != shape:
+        raise InvalidInput(
+            f"`places` must say for each of {terms.chosen:,} messages of each client of which "
+            "coordinate it is.",
+            next_step="Give integers of the shape (clients, chosen).",
+        )
+    if ((given < 0) | (given >= terms.dimensions)).any():
+        raise InvalidInput(f"`places` must be from 0 to {terms.dimensions - 1:,}.")
+    return sent.astype(np.int64), given.astype(np.int64)
+
+
+def _dummies(mechanism: Messages, ticket: Ticket, terms: Terms, needed: int) -> IntArray:
+    blocks = dummy_blocks(mechanism, ticket, terms, needed)
+    return np.concatenate([np.empty(0, np.int64), *blocks])

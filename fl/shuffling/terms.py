@@ -90,7 +90,11 @@ class Terms:
                 "Send each coordinate as a message of its own, or leave `padded_to` out.",
             )
         if self.chosen == self.dimensions and self.count < self.clients:
-            raise InvalidInput(f"`padded_to` must be {self.clients} or above: all send everything.")
+            raise InvalidInput(
+                f"`padded_to` must be {self.clients:,} or above: all send everything.",
+                "Each coordinate has a message of every client, and none is left out.",
+                f"Give `padded_to` = {self.clients} or more.",
+            )
 
     @property
     def count(self) -> int:
@@ -181,6 +185,24 @@ class ReceivedMessages:
         table = np.zeros((len(words), known), np.int64)
         np.add.at(table, (np.arange(len(words))[:, None], words), 1)
         return table
+
+
+def require_honest(terms: Terms, colluders: int) -> int:
+    """Return how many clients collude; raises `InvalidInput` where fewer than two others are."""
+    honest = terms.clients - validate.count_from(0, colluders=colluders)
+    if honest < 2:
+        raise InvalidInput(
+            f"Of {terms.clients:,} clients {honest:,} tell the analyzer nothing.",
+            "One message is not hidden among others that are known.",
+            "Have more clients, or fewer that collude.",
+        )
+    return colluders
+
+
+def summable(values: IntArray, count: int) -> bool:
+    """Return whether no sum of `count` such values can wrap around."""
+    largest = 2**62 // count
+    return not values.size or bool(-largest <= values.min() <= values.max() <= largest)
 
 
 def fault(what: str) -> ProtocolFault:

@@ -55,7 +55,7 @@ from ..frame.system import build
 from ..observers.names import SERVER, SILO
 from ..training.local_training import NoTraining
 from .canary_pairs import PLANE, Canaries, PairGeometry, equal_shifts
-from .settings import StatisticsSettings
+from .settings import ReleaseSettings
 from .system import Statistics
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     for an observer that the plan does not know and where real users are to be beside the canaries.
     """
     features, classes = SHAPES[request.settings.data.name]
-    table = request.settings.of(StatisticsSettings)
+    table = request.settings.of(ReleaseSettings)
     return simulate_releases(request, table, features=features, classes=classes)
 
 
 def simulate_releases(
-    request: RehearsalRequest, table: StatisticsSettings, *, features: int, classes: int
+    request: RehearsalRequest, table: ReleaseSettings, *, features: int, classes: int
 ) -> CanaryObservations:
     """Return what an observer sees in releases of a system made of `Statistics`, by these facts.
 
@@ -120,13 +120,13 @@ def simulate_releases(
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of all releases: rows, numbers in every silo, masks, and the gate."""
     features, classes = SHAPES[settings.data.name]
-    table = settings.of(StatisticsSettings)
+    table = settings.of(ReleaseSettings)
     return releases_work(settings, table, silos, canaries, features=features, classes=classes)
 
 
 def releases_work(
     settings: Settings,
-    table: StatisticsSettings,
+    table: ReleaseSettings,
     silos: int,
     canaries: int,
     *,
@@ -147,7 +147,7 @@ class _Releases:
     """The releases of a rehearsal: which units lie where, and what an observer sees of them."""
 
     request: RehearsalRequest
-    table: StatisticsSettings
+    table: ReleaseSettings
     shape: tuple[int, int]
     coins: Coins
     rng: np.random.Generator
@@ -344,7 +344,7 @@ def _nothing(_: int, __: Parameters, ___: Parameters) -> None:
     """Do nothing after a release: what is seen of it is on its way to the sum."""
 
 
-def _refuse_laplace(table: StatisticsSettings) -> None:
+def _refuse_laplace(table: ReleaseSettings) -> None:
     if table.noise == "laplace":
         raise Unsupported(
             "A release with Laplace noise is not rehearsed with canaries.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,15 +12,15 @@ from ...accountant.arrays import FloatArray
 from ...accountant.mechanisms import NoisyGram
 from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ..datasets.registry import SHAPES
-from ..declarations.declaration import Read
+from ..declarations.declaration import Read, Table
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from .run_terms import RunTerms
-from .settings import TABLE, StatisticsSettings
+from .settings import TABLE
 
 
-def _phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
+def _phase(table: Table, read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
     del values
-    mechanism = _mechanism(read, intent)
+    mechanism = _mechanism(table, read, intent)
     return ExpectedPhase(
         mechanism.contribution,
         mechanism.noise(),
@@ -30,24 +31,24 @@ def _phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase
     )
 
 
-def _mechanism(read: Read, intent: RoundIntent) -> NoisyGram:
+def _mechanism(table: Table, read: Read, intent: RoundIntent) -> NoisyGram:
     """Return the mechanism with the configured noise, or with that of the event that was stated."""
     given: float | None = read("privacy", "noise_multiplier")
     if given is not None:
-        return _terms(read).mechanism(given)
+        return _terms(table, read).mechanism(given)
     event = intent.event
     if not isinstance(event, ev.Gaussian | ev.Laplace):
         raise NotStated("the noise that was found")
-    return _terms(read).mechanism(event.noise_multiplier)
+    return _terms(table, read).mechanism(event.noise_multiplier)
 
 
-def _terms(read: Read) -> RunTerms:
+def _terms(table: Table, read: Read) -> RunTerms:
     shape = SHAPES.get(read("data", "name"))
     if shape is None:
         raise NotStated("[data] name")
-    table = {key.name: read(TABLE.name, key.name) for key in TABLE.keys}
+    values = {key.name: read(table.name, key.name) for key in table.keys}
     return RunTerms(
-        settings=StatisticsSettings(**table),
+        settings=table.settings(**values),
         unit=read("privacy", "unit"),
         relation=read("privacy", "neighbours"),
         features=shape[0],
@@ -58,8 +59,13 @@ def _terms(read: Read) -> RunTerms:
     )
 
 
-def _first(read: Read) -> FloatArray:
-    return np.zeros(_terms(read).gram.values)
+def expected_log(table: Table) -> ExpectedLog:
+    """Return what a system fixes whose table is of `ReleaseSettings`, or adds keys to them."""
+
+    def first(read: Read) -> FloatArray:
+        return np.zeros(_terms(table, read).gram.values)
+
+    return ExpectedLog(partial(_phase, table), first=first)
 
 
-EXPECTED: Final = ExpectedLog(_phase, first=_first)
+EXPECTED: Final = expected_log(TABLE)

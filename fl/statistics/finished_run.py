@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ...accountant import events as ev
 from ...accountant import records
@@ -12,19 +12,20 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyGram
 from ...accountant.mechanisms.sampled_events import covers
 from ...accountant.sensitivity.gram import GramBound
+from ..declarations.declaration import Table
+from ..declarations.registry import declaration_of
 from ..frame.model import model_digest
 from ..log import read
 from ..log.post_processing import append_post_processing
 from ..observers.names import coalitions_in
 from ..running.checkpoint import MODEL_FILE, Checkpoint
 from ..running.folder import folder_at
+from .settings import ReleaseSettings
 from .statistics import ReleasedStatistics
 from .views import statistics_views
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-SYSTEM: Final = "statistics"
 
 
 def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
@@ -32,7 +33,7 @@ def statistics_of_run(folder: str | Path) -> ReleasedStatistics:
 
     The vector must be the one whose digest the log holds, and the event of the claim's observer one
     that the stated noise supports.  Raises `InvalidInput` otherwise, and for a folder without a
-    finished run of the system `statistics`.
+    finished run of a system that releases them.
     """
     path = folder_at(folder)
     opened, intent, release, _ = _records(path)
@@ -131,10 +132,10 @@ def _records(
             intent = intents[record.intent]
             if intent.contribution.gram is not None:
                 released = intent, record, line.seq
-    if opened is None or opened.system != SYSTEM or released is None:
+    if opened is None or _table(opened) is None or released is None:
         raise InvalidInput(
             f"No statistics were released by a run in {folder}.",
-            f"Its log is not that of a finished run of the system {SYSTEM!r}.",
+            "Its log is not that of a finished run of a system that releases them.",
             'Run a configuration with system = "statistics" first.',
         )
     return opened, *released
@@ -165,5 +166,13 @@ def _mechanism(intent: records.RoundIntent) -> NoisyGram:
 
 
 def _settings(opened: records.RunOpen) -> Mapping[str, Any]:
-    table = opened.configuration.get(SYSTEM)
+    declared = _table(opened)
+    table = None if declared is None else opened.configuration.get(declared.name)
     return table if isinstance(table, Mapping) else {}
+
+
+def _table(opened: records.RunOpen) -> Table | None:
+    """Return the table of the run's system, where it releases statistics; None for any other."""
+    table = declaration_of(opened.system).table
+    released = table is not None and issubclass(table.settings, ReleaseSettings)
+    return table if released else None

@@ -34,6 +34,7 @@ class _PlannedRelease:
     event: ev.Event
     name: str = PHASE
     rounds: int = 1
+    counted: int | None = None
 
 
 @dataclass(frozen=True)

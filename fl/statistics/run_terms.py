@@ -22,7 +22,7 @@ from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import sensitivity_multiplier
 from ..frame.state import Shape
-from .settings import MAX_BITS, MIN_BITS, StatisticsSettings
+from .settings import MAX_BITS, MIN_BITS, ReleaseSettings
 
 USUAL_MOST_ROWS: Final = 1_000_000
 """N for the unit `record`, where nothing is said: sums of so many rows leave room for 20 bits."""
@@ -39,7 +39,7 @@ class RunTerms:
     Raises `InvalidInput` for fewer rows of a user than silos, and as `GramBound` does.
     """
 
-    settings: StatisticsSettings
+    settings: ReleaseSettings
     unit: str
     relation: str
     features: int

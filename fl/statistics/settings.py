@@ -18,8 +18,8 @@ MAX_FACT: Final = 1e30
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatisticsSettings:
-    """`[statistics]`: what is released, and how it is fitted; all of it is public."""
+class ReleaseSettings:
+    """What is released of rows and labels, of any system that releases them; all of it public."""
 
     row_norm: float
     label_weight: float = 1.0
@@ -30,9 +30,15 @@ class StatisticsSettings:
     most_rows: int | None = None
     by_class: bool = False
     bits: int = 0
-    fit: Literal["ridge", "logistic", "none"] = "ridge"
     ridge: float | None = None
     components: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsSettings(ReleaseSettings):
+    """`[statistics]`: what is released, and how it is fitted."""
+
+    fit: Literal["ridge", "logistic", "none"] = "ridge"
 
 
 def _grid_bits(**field: object) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ...accountant.errors import with_article
 from ..declarations.dataset_defaults import dataset_defaults
 from ..declarations.declaration import Complaint, Given, Rule
+from .settings import TABLE
 
 _SURVIVAL_MODEL: Final = "cox"
 """How data sets of survival times are usually trained on."""
@@ -15,7 +16,8 @@ _UNIT_OF_KEY: Final = {"rows_per_user": "user", "silo_rows": "silo"}
 """Keys that only one unit has a use for."""
 
 
-def _single_round(given: Given) -> Complaint | None:
+def single_round(given: Given) -> Complaint | None:
+    """Refuse more rounds than one of a single release."""
     rounds = given["run"].get("rounds", 1)
     if rounds == 1:
         return None
@@ -26,7 +28,8 @@ def _single_round(given: Given) -> Complaint | None:
     )
 
 
-def _classes(given: Given) -> Complaint | None:
+def of_classes(given: Given) -> Complaint | None:
+    """Refuse labels that are no classes."""
     if dataset_defaults(given["data"]["name"]).model != _SURVIVAL_MODEL:
         return None
     return (
@@ -36,7 +39,8 @@ def _classes(given: Given) -> Complaint | None:
     )
 
 
-def _relation(given: Given) -> Complaint | None:
+def of_whole_records(given: Given) -> Complaint | None:
+    """Refuse records of zeros in the place of absent ones."""
     if given.get("privacy", {}).get("neighbours", "add-remove") != "zero-out":
         return None
     return (
@@ -47,27 +51,32 @@ def _relation(given: Given) -> Complaint | None:
     )
 
 
-def _caps(given: Given) -> Complaint | None:
-    unit, keys = given.get("privacy", {}).get("unit", "record"), _keys(given)
-    for key, needed in _UNIT_OF_KEY.items():
-        if key in keys and unit != needed:
+def capped_units(table: str) -> Rule:
+    """Return the rule that a unit has the cap on its rows that it needs, and no other's."""
+
+    def rule(given: Given) -> Complaint | None:
+        unit, keys = given.get("privacy", {}).get("unit", "record"), given.get(table, {})
+        for key, needed in _UNIT_OF_KEY.items():
+            if key in keys and unit != needed:
+                return (
+                    f'gives `{key}` in [{table}] for unit = "{unit}" in [privacy]',
+                    f"It bounds the rows of {with_article(needed)}, and has no effect on what "
+                    f"{with_article(unit)} adds.",
+                    f'Leave it out, or write unit = "{needed}" under [privacy].',
+                )
+        if unit == "silo" and "silo_rows" not in keys:
             return (
-                f'gives `{key}` in [statistics] for unit = "{unit}" in [privacy]',
-                f"It bounds the rows of {with_article(needed)}, and has no effect on what "
-                f"{with_article(unit)} adds.",
-                f'Leave it out, or write unit = "{needed}" under [privacy].',
+                f'lacks `silo_rows` in [{table}] for unit = "silo" in [privacy]',
+                "A silo moves the sum by all of its rows, so there must be a public cap on them.",
+                "Write silo_rows = 100, for example: a number that is not taken from the data.",
             )
-    if unit == "silo" and "silo_rows" not in keys:
-        return (
-            'lacks `silo_rows` in [statistics] for unit = "silo" in [privacy]',
-            "A silo moves the sum by all of its rows, so there must be a public cap on them.",
-            "Write silo_rows = 100, for example: a number that is not taken from the data.",
-        )
-    return None
+        return None
+
+    return rule
 
 
 def _no_fit(given: Given) -> Complaint | None:
-    keys = _keys(given)
+    keys: Any = given.get(TABLE.name, {})
     if keys.get("fit", "ridge") != "none":
         return None
     for key in ("ridge", "components"):
@@ -80,9 +89,11 @@ def _no_fit(given: Given) -> Complaint | None:
     return None
 
 
-def _keys(given: Given) -> Any:
-    return given.get("statistics", {})
-
-
-RULES: Final[tuple[Rule, ...]] = (_single_round, _classes, _relation, _caps, _no_fit)
+RULES: Final[tuple[Rule, ...]] = (
+    single_round,
+    of_classes,
+    of_whole_records,
+    capped_units(TABLE.name),
+    _no_fit,
+)
 """In the order in which they are asked."""

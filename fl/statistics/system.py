@@ -39,7 +39,7 @@ from ..parties.network import silo_name
 from .noise_shown import NoiseShown
 from .run_terms import RunTerms
 from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
-from .settings import StatisticsSettings
+from .settings import ReleaseSettings, StatisticsSettings
 from .statistics import ReleasedStatistics
 from .sum_check import SumCheck
 from .views import statistics_views
@@ -80,7 +80,7 @@ class Statistics(PrivateSystem):
     phase = RELEASE
     state = State()
 
-    def __init__(self, setup: Setup, table: StatisticsSettings) -> None:
+    def __init__(self, setup: Setup, table: ReleaseSettings) -> None:
         super().__init__(setup)
         require_all_users(setup)
         require_public_normalisation(setup)
@@ -88,7 +88,7 @@ class Statistics(PrivateSystem):
         self.terms = self.run_terms(table)
         self.residuals = Residuals()
 
-    def run_terms(self, table: StatisticsSettings) -> RunTerms:
+    def run_terms(self, table: ReleaseSettings) -> RunTerms:
         """Return the public facts of the release, of rows with labels.
 
         Raises `InvalidInput` for labels that are no classes, and as `RunTerms`.

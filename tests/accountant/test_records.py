@@ -84,7 +84,19 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
 def facts_of(cls: type[facts.Fact]) -> st.SearchStrategy[facts.Fact]:
     """Return records or parts of this kind."""
     hints = get_type_hints(cls)
-    return st.builds(cls, **{item.name: values_of(hints[item.name]) for item in fields(cls)})
+    parts = {item.name: values_of(hints[item.name]) for item in fields(cls)}
+    if "silos" in parts and cls is records.RoundIntent:
+        some = st.sets(st.integers(0, 2**63 - 1), min_size=1, max_size=3)
+        parts["silos"] = st.none() | some.map(lambda silos: tuple(sorted(silos)))
+    if cls is not records.Planned:
+        return st.builds(cls, **parts)
+    return st.builds(
+        lambda fewer, rounds, **rest: records.Planned(
+            rounds, counted=min(fewer, rounds) or None if fewer is not None else None, **rest
+        ),
+        fewer=parts.pop("counted"),
+        **parts,
+    )
 
 
 def example(cls: type[facts.Fact]) -> facts.Fact:

@@ -40,6 +40,7 @@ from .faults import (
     searched,
     security,
     seeing,
+    shared,
     view_of,
     without_last,
 )
@@ -114,6 +115,11 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
     ),
     "missing-protocol": (masked, opening(security=None), lambda _: weighted()),
     "protocol-mismatch": (masked, security(parties=4), security(threshold=2)),
+    "float-shares": (
+        shared,
+        also(opening(as_published=True), security(ring_bits=0)),
+        opening(as_published=True),
+    ),
     "noise-in-multiples": (
         private,
         security(noise="multiples"),

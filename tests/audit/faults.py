@@ -17,6 +17,7 @@ from privplan.accountant.records import (
     RunClose,
     RunOpen,
     RunRecover,
+    Security,
     StreamRange,
 )
 from privplan.audit.hazards import Hazard
@@ -28,6 +29,7 @@ from .ledgers import (
     SECURE,
     Change,
     Records,
+    also,
     audited,
     changed,
     grouped,
@@ -77,6 +79,19 @@ def private(**options: Any) -> Records:
 
 def masked() -> Records:
     return weighted(aggregation="masked")
+
+
+def shared() -> Records:
+    """Peers who sum their silos' terms by additive shares."""
+    change = also(
+        opening(
+            aggregation="shares",
+            security=Security("additive-shares", parties=5, fewest=5, ring_bits=64),
+            claim=part(unit="silo"),
+        ),
+        intents(contribution=part(unit="silo")),
+    )
+    return change(weighted(2, rule="none", silos=5, views=False))
 
 
 def transferred() -> Records:

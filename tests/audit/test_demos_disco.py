@@ -13,7 +13,9 @@ pytest.importorskip("cryptography")
 pytest.importorskip("nacl")
 
 from privplan.accountant.claims import disco as claimed
+from privplan.audit.demos import disco_public_radius as public
 from privplan.audit.demos import disco_radius as radius
+from privplan.audit.demos import disco_share_search as search
 from privplan.audit.demos import disco_shares as shares
 from privplan.audit.demos import run_demo
 from privplan.audit.demos.counting import delta_lower
@@ -93,11 +95,56 @@ def test_the_exact_epsilon_agrees_with_the_incomplete_gamma_function() -> None:
 
 def test_the_radius_contradicts_the_claim() -> None:
     found = run_demo("disco-radius", 3)
-    epsilon, delta = found.measurements
-    assert epsilon.contradicted
-    assert 10.0 < epsilon.value < found.exact[0]
+    alone, summed, known, known_sum, delta = found.measurements
+    for epsilon, exact in ((alone, found.exact[0]), (summed, found.exact[1])):
+        assert epsilon.contradicted
+        assert exact is not None
+        assert 10.0 < epsilon.value < exact
     assert delta.contradicted
     assert 0.95 < delta.value < 1.0
+    # The controls have some power, and show less than the law of their own test.
+    for epsilon, exact in ((known, found.exact[2]), (known_sum, found.exact[3])):
+        assert not epsilon.contradicted
+        assert exact is not None
+        assert 0.5 * exact < epsilon.value < exact
+
+
+@pytest.mark.parametrize("senders", [1, 19])
+def test_the_score_of_public_radii_is_a_shifted_gaussian(senders: int) -> None:
+    """20,000 scores: a false alarm in 10,000 on each side of the mean and the spread of each."""
+    runs, rng = 20_000, np.random.default_rng(11)
+    shift = 2.0 * math.sqrt(120 / senders) / Z
+    for sign, mean in ((1, shift), (-1, 0.0)):
+        scores = public.public_score(sign, senders, Z, runs, rng)
+        assert 1e-4 < ndtr((scores.mean() - mean) * math.sqrt(runs)) < 1.0 - 1e-4
+        assert 1e-4 < chi2.cdf(((scores - mean) ** 2).sum(), runs) < 1.0 - 1e-4
+
+
+def test_the_best_test_of_public_radii_stays_below_what_is_proven() -> None:
+    """At every threshold, by the law: 4.42 alone and .851 in a sum, from the table."""
+    claims = {claim.setting: claim for claim in (make() for make in claimed.ROWS)}
+    for senders, setting in ((1, radius.DEMO.rows[2]), (19, radius.DEMO.rows[3])):
+        proven = claims[setting].proven
+        assert proven is not None
+        mu = 2.0 * math.sqrt(120 / senders) / Z
+        last = proven / mu + mu / 2.0  # the best threshold: where the ratio is e^epsilon
+        exact = [
+            public.exact_public_epsilon(Z, senders, threshold, radius.DELTA)
+            for threshold in np.linspace(0.0, last, 50)
+        ]
+        assert 0.98 * proven < max(exact) <= proven
+
+
+def test_the_sum_of_twenty_by_the_incomplete_gamma_function() -> None:
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(40):
+        half = radius.SMALL_TENSOR_SIZE * mpmath.mpf(radius.RADIUS_THRESHOLD / claimed.FLOOR) ** 2
+        q = mpmath.gammainc(radius.SMALL_TENSOR_SIZE // 2, half / 40, regularized=True)
+        exact = float(mpmath.log1p(-radius.DELTA) - mpmath.log(q))
+    assert radius.exact_epsilon(radius.DELTA, 20) == pytest.approx(exact, rel=1e-12)
+    row = next(row() for row in claimed.ROWS if row().setting == radius.DEMO.rows[1])
+    assert row.lower is not None
+    assert radius.exact_epsilon(radius.DELTA, 20) > row.lower > 1e10
 
 
 def test_a_public_radius_is_not_contradicted() -> None:
@@ -203,6 +250,62 @@ def test_the_shares_contradict_their_independence(monkeypatch: pytest.MonkeyPatc
         assert one.contradicted
         assert exact is not None
         assert 0.0 < one.value < exact
+
+
+def test_differences_of_tensors_are_bare_in_floats_and_nowhere_in_the_ring() -> None:
+    """Of 200 differences in the ring one is right by chance less than once in 10^12."""
+    secrets = [tensors(64, 50, seed=seed) for seed in range(4)]
+    control = search.search_differences("floats", secrets, np.random.default_rng(12))
+    assert (control.equal, control.numbers) == (200, 200)
+    assert control.largest_error < shares.SHARE_ROUNDING
+    ring = search.search_differences("ring", secrets, np.random.default_rng(12))
+    assert (ring.equal, ring.numbers) == (0, 200)
+    assert ring.largest_error > 1e6
+
+
+def test_masks_that_are_alike_would_be_noticed_in_the_ring_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control in the ring: one mask for both tensors, as DISCO has it."""
+    rng = np.random.default_rng(14)
+
+    def reused(secrets: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+        masks = [rng.integers(2**64, size=64, dtype=np.uint64) for _ in secrets]
+        return [
+            [search._words(tensor) + mask[: len(tensor)] for tensor in tensors_of_one]
+            for tensors_of_one, mask in zip(secrets, masks, strict=True)
+        ]
+
+    monkeypatch.setattr(search, "ring_partial_sums", reused)
+    secrets = [tensors(64, 50, seed=seed) for seed in range(4)]
+    ring = search.search_differences("ring", secrets, rng)
+    assert (ring.equal, ring.numbers) == (200, 200)
+
+
+def test_sums_in_the_ring_are_those_of_the_secrets() -> None:
+    """Otherwise the search would find nothing for another reason.  Numbers end modulo 2^64."""
+    secrets = [tensors(30, 20, seed=seed) for seed in range(4)]
+    steps = search.RING_STEPS_PER_UNIT
+    for index in range(2):
+        exact = sum(np.rint(one[index].astype(np.float64) * steps) for one in secrets)
+        for _ in range(3):  # with fresh seeds each time
+            sums = [words[index] for words in search.ring_partial_sums(secrets)]
+            total = np.sum(sums, axis=0, dtype=np.uint64).view(np.int64)
+            assert total.tolist() == exact.tolist()
+
+
+def test_the_last_share_tells_in_floats_and_not_in_the_ring() -> None:
+    """300 runs of each.  In floats the advantage is .60, and its bound above .25 but for 10^-4.
+
+    In the ring an alarm rests on the operating system's numbers, and comes once in a million.
+    """
+    control = search.search_last_shares("floats", 512, 100.0, 300, np.random.default_rng(13))
+    assert delta_lower(control, epsilon=0.0, alpha=1e-6) > 0.25
+    ring = search.search_last_shares("ring", 512, 100.0, 300, np.random.default_rng(13))
+    assert delta_lower(ring, epsilon=0.0, alpha=1e-6) == 0.0
+    # The score is as often above 0 as below, whichever was shared: 5.5 deviations.
+    for count in (ring.misses, ring.false_alarms):
+        assert abs(count - 150) < 5.5 * math.sqrt(75)
 
 
 def test_shares_in_a_ring_are_not_contradicted() -> None:

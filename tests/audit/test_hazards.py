@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -145,6 +146,29 @@ def test_engines_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     report = audited(weighted(rounds=2))
     assert "engines-disagree" in {hazard.id for hazard in report.hazards}
     assert math.isinf(report.total.upper)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fires"),
+    [
+        ((261_296, 261_296, 261_296), False),
+        ((261_296, 261_264, 261_296), True),  # a single block: as many in every round
+        ((326_160, 325_952, 326_352), False),  # 20,000 numbers, as three draws of them were
+        ((16_140_816, 16_138_064, 16_143_408), False),  # 1,000,000 numbers
+        ((326_160, 322_000, 326_160), True),
+        ((16_140_816, 16_140_816, 32_281_632), True),
+    ],
+)
+def test_long_draws_make_up_for_what_was_rejected(sizes: tuple[int, ...], fires: bool) -> None:
+    """How many bytes a long draw reads varies with what was rejected in it, by far below 1 %."""
+    ends = [0, *itertools.accumulate(sizes)]
+    streams = iter(StreamRange("ab" * 16, *pair) for pair in itertools.pairwise(ends))
+    records = [
+        replace(one, streams=(next(streams),)) if isinstance(one, RoundRelease) else one
+        for one in weighted(rounds=3)
+    ]
+    configured = opening(configuration={"run": {"system": "uldp-avg"}})(records)
+    assert ("broken-streams" in found(configured)) == fires
 
 
 # --- what the log supports all the same ---------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,9 @@ from privplan.cli.cache import computed_claims, measured_rows, store
 from privplan.cli.cache.measured_rows import MeasuredRow
 from privplan.cli.pages import topics
 from privplan.cli.reports import claims as claims_report
+from privplan.cli.reports import noise as noise_report
 
+from ..source_tree import ROOT
 from .conftest import Refused, Run
 
 CONTRACT = [
@@ -74,6 +77,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTable]:
     """Put a table that costs nothing in the place of the real one."""
     stand_in = FakeTable()
     monkeypatch.setattr(tables, "rows", stand_in.rows)
+    monkeypatch.setattr(tables, "NOISE_MODULES", {})
     return stand_in  # type: ignore[return-value]
 
 
@@ -97,6 +101,55 @@ def test_the_json_of_a_system(run: Run) -> None:
     assert rows[0]["proven"] == pytest.approx(10.39388, abs=1e-4)
     assert rows[-1]["proven"] == "inf"
     assert sum(envelope["result"]["verdicts"].values()) == len(rows)
+
+
+def test_noise_stands_beside_its_unit(run: Run, cache: Path) -> None:
+    lines = run("claims", "disco", "--json").json["result"]["noise"]
+    assert len(lines) == len(tables.noise("disco"))
+    for line, noise in zip(lines, tables.noise("disco"), strict=True):
+        assert line["deviation"] == noise.deviation
+        assert line["proven"] == ("inf" if math.isinf(noise.proven) else noise.proven)
+        assert line["in"] == noise.length[0]
+        assert line["length"] == noise.length
+        assert set(line) >= {"system", "setting", "way", "unit", "neighbours", "observer"}
+    text = run("claims", "disco").out  # from the cache, as it was
+    assert {path.name.split("-")[0] for path in cache.iterdir()} == {"claims", "noise"}
+    for way, deviation, proven in (
+        ("as published, radii as coded", "21.71 r", "infinite"),
+        ("as published, were radii public", "21.71 r", "4.424"),
+        ("least, a public radius a tensor", "10.96 r", "10.000"),
+        ("least, one flat clip C = sqrt(6) r", "10.96 r", "10.000"),
+        ("the same noise, in C", "4.472 C", "10.000"),
+        ("as published, were radii public", "21.71 r", "16.06"),
+        ("least, a public radius a tensor", "31.62 r", "10.000"),
+        ("as published, were radii public", "114.3 r", "1.679"),
+        ("least, a public radius a tensor", "24.49 r", "10.000"),
+    ):
+        numbers = rf"{re.escape(deviation)} +{re.escape(proven)}"
+        assert re.search(rf"^  {re.escape(way)} +{numbers}$", text, re.M)
+    assert "r: the radius of a tensor; C: the flat clip of the whole update." in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_damaged_cache_of_noise_is_computed_again(run: Run, cache: Path) -> None:
+    expected = run("claims", "disco", "--json").out
+    (path,) = cache.glob("noise-*")
+    path.write_text(path.read_text().replace("21.7", "11.7"))
+    assert run("claims", "disco", "--json").out == expected
+    assert "11.7" not in path.read_text()
+
+
+@pytest.mark.parametrize("width", [80, 91, 100])
+def test_the_noise_fits_the_terminal(width: int) -> None:
+    lines = noise_report.text(tables.noise("disco"), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].split() == ["Noise", "on", "each", "number", "deviation", "proves"]
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_system_without_noise_of_its_kind_shows_none(run: Run) -> None:
+    assert run("claims", "disco", "--json").json["result"]["noise"] == []
+    assert "Noise on each number" not in run("claims", "disco").out
 
 
 def test_the_table_for_a_person(run: Run) -> None:
@@ -464,14 +517,42 @@ def shown(claim: Claim) -> set[str]:
     return texts
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("system", tables.SYSTEMS)
+def headlines_of_disco() -> set[str]:
+    """Return the measured numbers of shares that its page may say, as it writes them."""
+    held = json.loads((ROOT / "bench" / "disco_headlines.json").read_text())
+    errors = held["reconstruction"]
+    sizes = {f"{each['rms'] / each['magnitude']:.1e}" for each in errors}
+    sizes |= {f"{each['published'] / each['magnitude'] * 1e8:g}e-8" for each in errors}
+    sizes.add(f"{max(each['largest'] / each['magnitude'] for each in errors):.1e}")
+    for each in held["searches"]:
+        sizes |= {f"{each['differences']:,}", rounding.down(each["advantage"], 2)}
+    parts = {
+        each["numbers_that_differ"] / each["numbers"]
+        for each in held["float_totals"]
+        if each["parties"] == 3
+    }
+    return sizes | {f"{100.0 * part:.1f}" for part in (min(parts), max(parts))}
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(system, marks=() if system == "disco" else pytest.mark.slow)
+        for system in tables.SYSTEMS
+    ],
+)
 def test_every_number_of_a_page_is_in_the_table(system: str) -> None:
     assert topics.SUMMARIES[system]
     text = topics.page(system)
     known = set(SETTINGS[system])
     for claim in tables.table(system):
         known |= shown(claim)
+    for line in tables.noise(system):
+        known |= {rounding.up(line.deviation, digits) for digits in (2, 3, 4)}
+        known |= {f"{line.deviation:.{digits}g}" for digits in (2, 3, 4)}
+        known |= {rounding.up(line.proven, digits) for digits in (2, 3, 4)}
+    if system == "disco":
+        known |= headlines_of_disco()
     body = re.sub(r"arXiv [\d.]+", "", text)
     numbers = re.findall(
         r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)", body

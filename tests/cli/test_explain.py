@@ -85,3 +85,8 @@ def test_a_real_derivation_names_its_sources(run: Run, event_file: str) -> None:
     assert outcome.code == 0, outcome.err
     assert "source:" in outcome.out
     assert "1e-05" in outcome.out
+
+
+def test_the_page_of_a_run_names_who_sees_what_without_a_server(run: Run) -> None:
+    page = " ".join(run("explain", "run").out.split())
+    assert "without a server: model, peer or coordinator" in page

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Refused, Run
+from .runs import written
 
 CONFIG = """[run]
 system = "uldp-avg"
@@ -68,3 +69,26 @@ def test_the_run_proves_what_was_forecast(run: Run, config: str) -> None:
 def test_flags_that_contradict_the_configuration_are_refused(refused: Refused, config: str) -> None:
     assert "--epsilon" in refused("plan", config, "--epsilon", "3")
     assert "--resume" in refused("run", "--resume", "--dry-run", "--out", "ward")
+
+
+FRAMES = '["1-2", "1-2", "1-2", "2-3", "2-3", "3-3"]'
+"""Three, five and three of six peers in three rounds; nobody is in more than two of them."""
+
+
+@pytest.mark.usefixtures("fl")
+def test_time_frames_are_told_before_a_run_and_after_it(run: Run) -> None:
+    path = written(system="disco", silos=6, more=f"[disco]\ntime_frames = {FRAMES}")
+    said = "2 of 3 rounds, the most of one silo; who takes part when is public"
+    for words in (("--dry-run",), ("--out", "out")):
+        outcome = run("run", path, *words)
+        assert outcome.code == 0, outcome.err
+        (line,) = (line for line in outcome.out.splitlines() if line.startswith("counts"))
+        assert line.split(maxsplit=1) == ["counts", said]
+    for words in (("--dry-run",), ("--out", "other")):
+        result = run("run", path, *words, "--json").json["result"]
+        assert (result["counted"], result["rounds"]) == (2, 3)
+
+
+def test_without_a_schedule_every_round_counts_and_nothing_is_said(run: Run, config: str) -> None:
+    assert run("run", config, "--dry-run", "--json").json["result"]["counted"] is None
+    assert "counts" not in run("run", config, "--dry-run").out

@@ -75,14 +75,9 @@ def test_another_number_of_users_is_named_and_the_right_one_is_not() -> None:
     assert "9" not in said
 
 
-def test_an_aggregation_that_nobody_has_names_what_the_system_has() -> None:
-    said = refusal(aggregation="shuffle")
-    assert 'next: Write aggregation = "plain", "masked" or "shares".' in said
-
-
 def test_an_aggregation_of_others_comes_after_its_own() -> None:
     said = refusal(system="fedpower-original")
-    assert 'next: Write aggregation = "plain"; or choose another system: fedavg, ' in said
+    assert 'next: Write aggregation = "plain"; or choose another system: disco, ' in said
     assert "uldp-avg or uldp-sgd." in said
 
 

@@ -29,8 +29,10 @@ def test_the_example_works_out_of_the_box(run: Run) -> None:
     ("privacy", "more", "code"),
     [
         ("noise_multiplier = 1e19", "", 2),
-        ("noise_multiplier = 5.0", "clip = 1e308", 3),
-        ("noise_multiplier = 5.0", "clip = 1e-300", 3),
+        ("noise_multiplier = 1e150", "", 3),
+        ("noise_multiplier = 1e-200", "", 3),
+        ("noise_multiplier = 5.0", "clip = 1e308", 2),
+        ("noise_multiplier = 5.0", "clip = 1e-300", 2),
     ],
 )
 @pytest.mark.parametrize("system", ["uldp-avg", "uldp-naive"])

@@ -22,8 +22,13 @@ def written(system: str, **tables: dict[str, str]) -> bytes:
     if system == "statistics":
         config["run"]["rounds"] = "1"
         config["statistics"] = {"row_norm": "6.0"}
+    if system.startswith("delm"):
+        config["run"]["rounds"] = "1"
+        config["delm"] = {"row_norm": "6.0"}
     if system.startswith("fedpower"):
         config["fedpower"] = {"rank": "2", "row_norm": "6.0"}
+    if system in ("flame-double", "flame-topk"):
+        config["flame"] = {"chosen": "2"}
     if system == "fedpower-one-shot":
         config["run"]["rounds"] = "1"
     for name, keys in tables.items():

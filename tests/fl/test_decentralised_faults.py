@@ -247,3 +247,20 @@ def test_after_a_fault_a_peer_takes_no_further_step() -> None:
         with pytest.raises(InvalidInput, match="cannot take"):
             step()
     assert peers.network.sent["silo-0"] == sent
+
+
+def test_two_totals_are_no_total(monkeypatch) -> None:
+    """Whatever let it happen: bits are compared once more where all peers are at hand."""
+    result = Peer.result
+
+    def forked(peer):
+        total = result(peer)
+        total[-1] += "silo-2" in repr(peer)
+        return total
+
+    peers = Peers()
+    inputs = peers.inputs()
+    assert np.array_equal(peers.sum(inputs, 1)["silo-2"], sum(inputs.values()))
+    monkeypatch.setattr(Peer, "result", forked)
+    with pytest.raises(ProtocolFault, match="different totals"):
+        peers.sum(inputs, 2)

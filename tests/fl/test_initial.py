@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 
 from privplan.fl.datasets import NAMES, load
 from privplan.fl.datasets.registry import SHAPES, scaling_of
-from privplan.fl.frame.initial_model import initial_digest
+from privplan.fl.frame.initial_model import initial_digest, initial_tensors
 
 MODELS = [
     ("logistic", "breast-cancer"),
@@ -34,6 +35,13 @@ def test_it_is_the_model_that_training_starts_from(model: str, data: str, seed: 
     assert model_digest(first) in (initial_digest(model, data, seed), fused)
 
 
+@pytest.mark.parametrize(("model", "data"), MODELS)
+def test_its_arrays_have_the_lengths_of_those_that_are_trained(model: str, data: str) -> None:
+    models = pytest.importorskip("privplan.fl.models")
+    parts = models.model_named(model, *SHAPES[data]).parts
+    assert initial_tensors(model, data) == tuple(math.prod(shape) for shape in parts.values())
+
+
 def test_one_rounding_moves_last_digits_only() -> None:
     apart, fused = (initial_digest("mlp", "digits", 0, fused=one) for one in (False, True))
     assert apart != fused
@@ -53,6 +61,8 @@ def test_one_rounding_moves_last_digits_only() -> None:
 )
 def test_what_is_not_known_has_no_first_model(model: object, data: object, seed: object) -> None:
     assert initial_digest(model, data, seed) is None
+    if seed == 0:
+        assert initial_tensors(model, data) is None
 
 
 def test_every_data_set_has_its_shape() -> None:

@@ -23,13 +23,15 @@ from privplan.accountant.mechanisms import Gate, LaplaceMessages, RoundDescripti
 from privplan.accountant.randomness import Streams
 from privplan.fl.crypto.fixed_point import FixedPoint
 from privplan.fl.crypto.keys import Identity
+from privplan.fl.disco import float_shares
 from privplan.fl.fedpower.noise_removal.driver import NoiseRemoval
 from privplan.fl.fedpower.noise_removal.limits import round_limits, setup_limits
 from privplan.fl.fedpower.noise_removal.terms import RoundTerms
 from privplan.fl.fedpower.noise_removal.terms import Terms as NoiseTerms
+from privplan.fl.observers.names import COORDINATOR
 from privplan.fl.parties.message_bodies import Body, Limits, named, room, scalars
 from privplan.fl.parties.network import SERVER, Message, Network, silo_name
-from privplan.fl.secagg import decentralised
+from privplan.fl.secagg import decentralised, gathering
 from privplan.fl.secagg import messages as sums
 from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.group import Group
@@ -101,6 +103,8 @@ def peers(count: int = 3) -> tuple[decentralised.Group, dict[str, Identity]]:
     return decentralised.Group(roster, count, grid, length=7), own
 
 
+FLOAT_TENSORS: Final = (5, 2)
+
 NOISE: Final = RoundTerms(NoiseTerms(3, 256, weak=True), 40, 1000)
 
 
@@ -108,6 +112,8 @@ TABLES: Final[Mapping[str, Callable[[], Limits]]] = {
     "masked sum": lambda: sum_limits(group_of()),
     "weighting": lambda: weighting_limits(weighting(DRAWN_BY[2])),
     "decentralised sum": lambda: peers()[0].limits,
+    "float shares": lambda: float_shares.limits(FLOAT_TENSORS),
+    "gathering": lambda: gathering.limits(peers()[0], SESSION),
     "published": lambda: published.limits(3, 3, 256, 9),
     "shuffle": lambda: ShuffleTerms(4, 3, 2, padded_to=5).limits,
     "noise removal": lambda: {**setup_limits(NOISE.session), **round_limits(NOISE)},
@@ -262,6 +268,20 @@ def among_peers(meddler: Meddler) -> None:
     decentralised.decentralised_sum(posts, group, own, SESSION, 1, inputs)
 
 
+def gathered(meddler: Meddler) -> None:
+    agreed, own = peers()
+    network = Network([*own, COORDINATOR], meddling=meddler)
+    posts = {name: network.post(name) for name in network.names}
+    inputs = dict.fromkeys(own, np.arange(7))
+    gathering.gathered_sum(posts, agreed, own, SESSION, 1, inputs)
+
+
+def shared_as_floats(meddler: Meddler) -> None:
+    by = float_shares.FloatShareAggregator(3)
+    by.network._meddling = meddler
+    by.float_total(1, np.zeros((3, sum(FLOAT_TENSORS))), FLOAT_TENSORS)
+
+
 def as_published(meddler: Meddler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "privplan.fl.uldp.weighting.published.Network",
@@ -318,6 +338,22 @@ def test_a_sum_among_peers_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
+@pytest.mark.parametrize("kind", of("gathering") + of("decentralised sum"))
+def test_a_gathered_sum_ends(kind: type[Body]) -> None:
+    meddler = Meddler(kind)
+    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
+        gathered(meddler)
+    assert meddler.done
+
+
+@pytest.mark.parametrize("kind", of("float shares"))
+def test_float_shares_end(kind: type[Body]) -> None:
+    meddler = Meddler(kind)
+    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
+        shared_as_floats(meddler)
+    assert meddler.done
+
+
 @pytest.mark.parametrize("kind", of("shuffle"))
 def test_a_shuffled_round_ends(kind: type[Body]) -> None:
     meddler = Meddler(kind)
@@ -348,6 +384,8 @@ def test_limits_are_near_to_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> Non
         (masked, TABLES["masked sum"]()),
         *((partial(weighted, drawn_by=one), weighting_limits(weighting(one))) for one in DRAWN_BY),
         (among_peers, TABLES["decentralised sum"]()),
+        (gathered, TABLES["gathering"]()),
+        (shared_as_floats, TABLES["float shares"]()),
         (shuffled, TABLES["shuffle"]()),
         (noise_removed, TABLES["noise removal"]()),
         (partial(as_published, monkeypatch=monkeypatch), TABLES["published"]()),

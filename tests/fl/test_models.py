@@ -377,7 +377,7 @@ def test_a_misspelt_name_gets_a_suggestion(name: str, close: str) -> None:
         (("cox", 39, 2), 0.0, "one risk score"),
         (("softmax", 39, 1), 0.0, "2 classes or more"),
         (("mlp", 39, 1), 0.0, "2 classes or more"),
-        (("cnn", 64, 10), 0.0, "28 x 28"),
+        (("cnn", 100, 10), 0.0, "28 x 28 or 8 x 8"),
         (("mlp", 0, 2), 0.0, "features"),
         (("mlp", 30, 2.5), 0.0, "classes"),
         (("mlp", 30, 2), 1.0, "below 1"),

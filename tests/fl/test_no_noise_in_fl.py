@@ -161,6 +161,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     ),
     "crypto/paillier/residues.py": ({"os.urandom"}, f"randomness of ciphertexts, {SYSTEM}"),
     "crypto/shamir.py": ({".keys.fresh"}, f"coefficients that hide a shared secret, {SYSTEM}"),
+    "disco/float_shares.py": ({".crypto.keys.fresh"}, f"names of sessions, {SYSTEM}"),
     "datasets/breast_cancer.py": ({GENERATOR}, SPLIT),
     "datasets/creditcard.py": ({GENERATOR, "call.permutation"}, SPLIT),
     "datasets/digits.py": ({GENERATOR}, SPLIT),

@@ -100,3 +100,31 @@ def test_nobody_who_reports_compares_the_name_of_a_system() -> None:
                 parts = [*ast.walk(node)]
                 texts = {one.value for one in parts if isinstance(one, ast.Constant)}
                 assert not names & texts, f"{path}, line {node.lineno}"
+
+
+PEERS: Final = {
+    "plain": ("every peer's noisy update", "every peer's noisy update"),
+    "masked": ("the released models and knows what it added", "only the sum of the peers'"),
+    "shares": ("the sum and knows what it added", "who takes part, and no number of theirs"),
+}
+"""What a peer and the coordinator see, by aggregation."""
+
+
+@pytest.mark.parametrize("aggregation", list(PEERS))
+def test_what_peers_and_their_coordinator_see_depends_on_the_aggregation(aggregation: str) -> None:
+    for observer, sees in zip(("peer", "coordinator"), PEERS[aggregation], strict=True):
+        said = in_a_run(observer, aggregation, unit="silo")
+        assert f"which sees {sees}" in said
+        others = [in_a_run(observer, one, unit="silo") for one in PEERS if one != aggregation]
+        assert said not in others
+
+
+@pytest.mark.parametrize("observer", ["peer", "silo"])
+def test_whose_records_a_number_is_for_is_said_where_a_unit_is_less_than_a_silo(
+    observer: str,
+) -> None:
+    for aggregation in PEERS:
+        apart = {unit: in_a_run(observer, aggregation, unit=unit) for unit in ("record", "user")}
+        whole = in_a_run(observer, aggregation, unit="silo")
+        assert set(apart.values()) == {f"{whole}, for records in other silos"}
+        assert "records" not in whole

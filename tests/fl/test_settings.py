@@ -196,11 +196,6 @@ def test_systems_to_come_are_refused_as_such(system: str) -> None:
     assert all(one in error.why for one in built_in())
 
 
-def test_tables_to_come_are_refused_as_such() -> None:
-    for table in toml_words.PLANNED_TABLES:
-        refused(made(**{table: "users = 3"}), Unsupported)
-
-
 @pytest.mark.parametrize(
     ("table", "line"),
     [

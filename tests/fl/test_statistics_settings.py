@@ -129,7 +129,7 @@ def test_an_audit_counts_on_every_row_norm_that_is_taken(row_norm: float, tmp_pa
 
 def test_nothing_is_without_a_rule_of_its_own() -> None:
     assert {rule.__name__ for rule in RULES} == {
-        *("_single_round", "_classes", "_relation", "_caps", "_no_fit"),
+        *("single_round", "of_classes", "of_whole_records", "rule", "_no_fit"),
     }
 
 

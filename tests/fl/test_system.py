@@ -15,6 +15,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.randomness import Streams
 from privplan.fl.declarations.registry import declared
 from privplan.fl.fedavg.averaging import FedAvg
+from privplan.fl.flame.settings import FlameSettings
 from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.promise import rounded_up
 from privplan.fl.frame.system import build
@@ -34,14 +35,30 @@ SYSTEMS = tuple(name for name, declaration in declared().items() if declaration.
 
 PRIVATE = tuple(name for name in SYSTEMS if name != "fedavg")
 
+SHUFFLED = tuple(name for name in SYSTEMS if "shuffle" in declared()[name].aggregations)
+"""Systems whose users send for themselves: in one silo, which sends nothing."""
+
+
+def silos_of(system):
+    """Return in how many silos a small run of a system has its records."""
+    return 1 if system in SHUFFLED else 3
+
 
 def settings(system, *, rounds=2, model="logistic", privacy=None, training=None, **tables):
     own = {"noise_multiplier": 5.0, "group": 3 if system == "uldp-group" else 1, **(privacy or {})}
     if system == "fedavg":
         own = {"unit": None}
+    if system == "disco":
+        own = {**own, "unit": "silo", "neighbours": "replace-one", "observer": "peer"}
+        tables = {"security": SecuritySettings(aggregation="shares"), **tables}
+    if system in SHUFFLED:
+        own = {**own, "unit": "user", "neighbours": "replace-one", "observer": "analyzer"}
+        chosen = None if system == "flame-simple" else 2
+        shuffled = {"security": SecuritySettings(aggregation="shuffle")}
+        tables = {"table": FlameSettings(chosen=chosen), **shuffled, **tables}
     return Settings(
         run=RunSettings(system=system, rounds=rounds),
-        data=DataSettings(name="digits", users=6, silos=3),
+        data=DataSettings(name="digits", users=6, silos=silos_of(system)),
         privacy=PrivacySettings(**own),
         training=TrainingSettings(
             **{
@@ -66,11 +83,12 @@ def built(system, federation, *, model="logistic", **changes):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_system_is_built_planned_and_run(name, tiny, run):
-    system = built(name, tiny())
+    silos = silos_of(name)
+    system = built(name, tiny(silos=silos))
     assert system.name == name
     opening = system.opening()
     assert opening.plan.rounds == 2
-    assert (opening.population.users, opening.population.silos) == (6, 3)
+    assert (opening.population.users, opening.population.silos) == (6, silos)
     assert opening.population.records is None  # how many records there are is private
     models, log = run(system)
     assert len(models) == 3
@@ -82,9 +100,10 @@ def test_every_system_is_built_planned_and_run(name, tiny, run):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_seeded_run_is_reproducible(name, tiny, run):
-    one, two = (run(built(name, tiny()), seed=seed)[0] for seed in (1, 1))
+    federation = tiny(silos=silos_of(name))
+    one, two = (run(built(name, federation), seed=seed)[0] for seed in (1, 1))
     assert all(np.array_equal(left, right) for left, right in zip(one, two, strict=True))
-    other = run(built(name, tiny()), seed=2)[0]
+    other = run(built(name, federation), seed=2)[0]
     assert np.array_equal(one[0], other[0])  # the first model is public
     assert np.array_equal(one[1], other[1]) == (name == "fedavg")
 
@@ -285,8 +304,9 @@ def test_privacy_out_of_range_is_refused(wrong):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_noise_or_epsilon_is_needed(name, tiny):
+    federation = tiny(silos=silos_of(name))
     with pytest.raises(InvalidInput, match="Neither a noise multiplier nor an epsilon"):
-        built(name, tiny(), privacy={"noise_multiplier": None}).plan()
+        built(name, federation, privacy={"noise_multiplier": None}).plan()
 
 
 @pytest.mark.parametrize("value", [6.5712345, 9.9999999, 1e-7, 123456789.1, 0.1 + 0.2, 10.0])
@@ -299,17 +319,21 @@ def test_claims_are_rounded_up(value):
 
 def test_a_system_is_what_its_protocol_says(tiny):
     for name in SYSTEMS:
-        system = built(name, tiny())
+        system = built(name, tiny(silos=silos_of(name)))
         for method in ("plan", "opening", "initial", "round"):
             assert callable(getattr(system, method))
     assert isinstance(built("fedavg", tiny()), FedAvg)
 
 
 @pytest.mark.parametrize(
-    ("system", "aggregation"), [("uldp-group", "shares"), *((one, "shuffle") for one in SYSTEMS)]
+    ("system", "aggregation"),
+    [
+        ("uldp-group", "shares"),
+        *((one, "plain" if one in SHUFFLED else "shuffle") for one in SYSTEMS),
+    ],
 )
 def test_no_system_sums_otherwise_than_it_can_say(system, aggregation, tiny) -> None:
     """What its observers see of such a round nobody has stated yet."""
     security = SecuritySettings(aggregation=aggregation)
     with pytest.raises(Unsupported, match=f"{system} has no aggregation '{aggregation}'"):
-        built(system, tiny(silos=3), security=security)
+        built(system, tiny(silos=silos_of(system)), security=security)

@@ -1,0 +1,1 @@
+"""DELM: a functional mechanism, private principal components, selection and a shuffler."""

@@ -1,0 +1,160 @@
+"""Rules between the keys of a configuration of DISCO's peers, and what they decide together."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..declarations.declaration import Complaint, Given, Rule
+from .settings import AS_PUBLISHED_NOISE, FIXED, SHARED, TABLE, DiscoSettings
+
+_LOCAL_KEYS: Final = ("local_rate", "local_epochs", "batch")
+"""Keys of local training in steps; a record's gradient is taken at the shared model."""
+
+_NOISE_AS_PUBLISHED: Final = f'noise = "{AS_PUBLISHED_NOISE}" in [{TABLE.name}]'
+
+
+def shares_for_shared_noise(given: Given) -> Complaint | None:
+    """Refuse shared noise where a message is seen by itself, or the sum by a server."""
+    aggregation = given.get("security", {}).get("aggregation", "shares")
+    if _value(given, "noise") != SHARED or aggregation == "shares":
+        return None
+    return (
+        f'has aggregation = "{aggregation}" in [security], and noise = "shared" in [disco]',
+        "Each message then has a part of the noise only, which hides no peer.",
+        'Write noise = "local" under [disco], or aggregation = "shares".',
+    )
+
+
+def all_peers(given: Given) -> Complaint | None:
+    """Refuse peers that may be missing from a sum."""
+    if not given.get("security", {}).get("dropouts"):
+        return None
+    return (
+        "gives `dropouts` in [security], and disco needs every peer of a round",
+        "A peer that is missing ends the round for all; no smaller group is summed.",
+        "Leave it out.",
+    )
+
+
+def enough_peers(given: Given) -> Complaint | None:
+    """Refuse fewer peers than a round needs."""
+    peers, fewest = given["data"].get("silos"), _value(given, "min_participants")
+    if peers is None or peers >= fewest:
+        return None
+    return (
+        f"has silos = {peers} in [data], and a round needs {fewest} peers",
+        "In a small group the sum says much about each.",
+        f"Write silos = {fewest} or more under [data].",
+    )
+
+
+def frames_of_peers(given: Given) -> Complaint | None:
+    """Refuse time frames where nothing counts them, and those that do not fit peers and rounds."""
+    if not _value(given, "time_frames"):
+        return None
+    aggregation = given.get("security", {}).get("aggregation", "shares")
+    if aggregation == "masked" or _as_published(given):
+        other = 'aggregation = "masked" in [security]' if aggregation == "masked" else ""
+        return (
+            f"gives `time_frames` in [disco] beside {other or _NOISE_AS_PUBLISHED}",
+            "Masks are made among all silos, and the published noise promises nothing to count.",
+            'Leave it out, or write aggregation = "shares" with noise that holds.',
+        )
+    if {"epsilon", "noise_multiplier"} <= given.get("privacy", {}).keys():
+        return (
+            "gives `epsilon` and `noise_multiplier` in [privacy] beside `time_frames` in [disco]",
+            "With both, epsilon cuts the rounds, and the frames would end after the run.",
+            "Leave one of them out.",
+        )
+    return None
+
+
+def records_as_unit(given: Given) -> Complaint | None:
+    """Refuse what does not go with records as the unit, and what goes with nothing else."""
+    of_records = given.get("privacy", {}).get("unit") == "record"
+    if of_records != ("divisor" in given.get("disco", {})):
+        said = "lacks" if of_records else "gives"
+        return (
+            f"{said} `divisor` in [disco] for unit = "
+            f'"{"record" if of_records else "silo"}" in [privacy]',
+            "A sum over records is divided by a public number, and one over peers by theirs.",
+            "Write divisor = 500, for example: about how many records there are, and not taken "
+            "from the data."
+            if of_records
+            else 'Leave it out, or write unit = "record" under [privacy].',
+        )
+    if not of_records:
+        return None
+    if _value(given, "clip") != FIXED:
+        return (
+            f'has clip = "{_value(given, "clip")}" in [disco] and unit = "record" in [privacy]',
+            "Such a clip follows the updates of whole peers.",
+            'Write clip = "fixed".',
+        )
+    for key in _LOCAL_KEYS:
+        if key in given.get("training", {}):
+            return (
+                f'gives `{key}` in [training] for unit = "record" in [privacy]',
+                "A record has one gradient a round, at the shared model: there are no local steps.",
+                "Leave it out.",
+            )
+    return None
+
+
+def published_noise(given: Given) -> Complaint | None:
+    """Refuse two ways to say how much noise is published, which has one formula for both."""
+    privacy = given.get("privacy", {})
+    if not _as_published(given) or not {"epsilon", "noise_multiplier"} <= privacy.keys():
+        return None
+    return (
+        'gives `epsilon` and `noise_multiplier` in [privacy] for noise = "as_published"',
+        "Either follows from the other by the published formula, and no budget cuts the rounds.",
+        "Leave one of them out.",
+    )
+
+
+def published_parts(given: Given) -> Complaint | None:
+    """Refuse what the published program does not have, beside its noise."""
+    if not _as_published(given):
+        return None
+    if given.get("privacy", {}).get("unit", "silo") != "silo":
+        return (
+            f'has unit = "{given["privacy"]["unit"]}" in [privacy] and {_NOISE_AS_PUBLISHED}',
+            "The program clips the update of a peer, and never looks at a single record.",
+            'Write unit = "silo", or leave it out.',
+        )
+    for key, only in (("clip", FIXED), ("clip_by", "tensor")):
+        said = given[TABLE.name].get(key, only)
+        if said != only:
+            return (
+                f'has {key} = "{said}" and {_NOISE_AS_PUBLISHED}',
+                "The radius of each tensor follows its last norms, up to the clip of [training].",
+                f'Write {key} = "{only}", or leave it out.',
+            )
+    if given.get("security", {}).get("colluders"):
+        return (
+            f"gives `colluders` in [security], and {_NOISE_AS_PUBLISHED}",
+            "Nothing is promised before one peer, and so nothing before several.",
+            "Leave it out.",
+        )
+    return None
+
+
+def _as_published(given: Given) -> bool:
+    return bool(_value(given, "noise") == AS_PUBLISHED_NOISE)
+
+
+def _value(given: Given, key: str) -> Any:
+    return given.get(TABLE.name, {}).get(key, getattr(DiscoSettings(), key))
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    shares_for_shared_noise,
+    all_peers,
+    enough_peers,
+    frames_of_peers,
+    published_noise,
+    published_parts,
+    records_as_unit,
+)
+"""The rules, in the order in which they are asked."""

@@ -1,0 +1,39 @@
+"""What a round of ciphertexts costs, before anything runs, and when it is refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_SEALED: Final = 1_000_000
+"""The most messages of a round, dummies too, that are sealed."""
+
+_MICROSECONDS: Final = 86 + 42
+"""Processor time to lock and to open one message, as measured."""
+
+
+def sealed_messages(users: int, sent: int, dimensions: int, padded_to: int | None) -> int:
+    """Return about how many messages a round seals, dummies among them.
+
+    n users send `sent` each; d coordinates have n_p each in the end:  max(n sent, d n_p).  Where a
+    coordinate has more than n_p, and messages are left out, a few more are sealed.
+    """
+    return max(users * sent, dimensions * (users if padded_to is None else padded_to))
+
+
+def processor_seconds(messages: int) -> float:
+    """Return about how much processor time so many ciphertexts take, all parties together.
+
+    >>> round(processor_seconds(216_450))
+    28
+    """
+    return messages * _MICROSECONDS * 1e-6
+
+
+def too_many(messages: int) -> tuple[str, str]:
+    """Return why so many messages are not sealed, and what to do."""
+    return (
+        f"Each needs a ciphertext of its own: about {processor_seconds(messages):,.0f} seconds of "
+        f"processor time a round, and at most {MOST_SEALED:,} messages are sealed.",
+        'Write transport = "ideal" under [flame], which supposes a shuffler that cannot read; or '
+        "have a smaller model, fewer users or a smaller `padded_to`.",
+    )

@@ -1,0 +1,261 @@
+"""FLAME's rounds: users send noisy coordinates through a shuffler, and the analyzer averages them.
+
+    user i      x_i = clip_[-C, C](D_i), coordinates S_i of it, each with noise of its own
+    shuffler    pads every coordinate to n_p messages with dummies, and mixes each by itself
+    analyzer    x + eta_g sum_i x_i / n',      n' = n, or n k / d where S_i is drawn
+
+Dummies have mean 0, so the sum over all messages of a coordinate is one of the users' values.  The
+unit is a user, all of whose records it trains on, and the relation replace-one: who sends is seen.
+
+Source: Liu, Cao, Chen, Guo and Yoshikawa 2021, *FLAME*, AAAI, arXiv 2009.08063v4, Algorithms 2 to
+4; Laplace noise and words around the middle, so that dummies cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import Gate, LaplaceMessages, ResponseMessages, Ticket
+from ...accountant.mechanisms.clip import Sparse
+from ..frame.model import Parameters, Round
+from ..frame.note import Note
+from ..frame.private_system import PrivateSystem
+from ..frame.promise import Promise, unproven
+from ..frame.requirements import (
+    require_all_users,
+    require_public_normalisation,
+    require_user_unit,
+)
+from ..frame.rounds import Draft, NoisySum
+from ..frame.setup import Setup
+from ..frame.state import Arrays, State
+from ..observers.stated_assumptions import BLIND_SHUFFLER
+from ..shuffling import Shuffling, Terms
+from ..shuffling.ideal import IdealShuffling
+from . import selection, words
+from .index_privacy import index_privacy
+from .requirements import coordinates_sent, require_users_who_send
+from .sealing_cost import MOST_SEALED, sealed_messages, too_many
+from .settings import SEALED, FlameSettings
+from .terms import (
+    DOUBLE,
+    OVERFLOW_PART,
+    SIMPLE,
+    TOPK,
+    FlameTerms,
+    Protocol,
+    padding,
+    usual_padding,
+)
+
+if TYPE_CHECKING:
+    from ...accountant.arrays import FloatArray, IntArray
+    from ..parties.network import Network
+
+CHOICE_STREAM: Final = "choice"
+DECOY_STREAM: Final = "decoys"
+MESSAGE_STREAM: Final = "messages"
+ROUNDING_STREAM: Final = "rounding"
+
+
+class Flame(PrivateSystem):
+    """FLAME's users, shuffler and analyzer; see the module.
+
+    Raises `InvalidInput` for what `FlameTerms` and the shuffler refuse.
+    """
+
+    state = State()
+
+    def __init__(self, setup: Setup, table: FlameSettings, protocol: Protocol) -> None:
+        super().__init__(setup)
+        require_user_unit(setup)
+        require_all_users(setup)
+        require_public_normalisation(setup)
+        require_users_who_send(setup)
+        self.table = table
+        self.terms = _terms(setup, table, protocol)
+        self.sent_terms = Terms(
+            self.terms.users,
+            self.terms.dimensions,
+            self.terms.sent,
+            padded_to=self.terms.padded_to,
+            overflow=table.overflow,
+        )
+        security = setup.security
+        self.shuffling: Shuffling | IdealShuffling
+        if table.transport == SEALED:
+            _require_few_sealed(self.terms)
+            self.shuffling = Shuffling(
+                self.sent_terms,
+                colluders=security.colluders,
+                keep=security.keep_transcripts,
+                processes=security.processes,
+            )
+        else:
+            self.shuffling = IdealShuffling(self.sent_terms, colluders=security.colluders)
+
+    @property
+    def security(self) -> records.Security:
+        """The public facts of the shuffler's protocol."""
+        return self.shuffling.security
+
+    @property
+    def network(self) -> Network | None:
+        """The parties and their messages; None where nothing is encrypted."""
+        return self.shuffling.network
+
+    def mechanism(self, noise_multiplier: float) -> LaplaceMessages | ResponseMessages:
+        """Return the randomizer of one message."""
+        return self.terms.mechanism(noise_multiplier)
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one round for the model, the analyzer, the shuffler and a client."""
+        return self.terms.views(noise_multiplier)
+
+    def reaches(self) -> Mapping[str, records.Reach]:
+        """Return what of a round reaches each observer."""
+        ideal = self.table.transport != SEALED
+        return self.terms.reaches(*((BLIND_SHUFFLER,) if ideal else ()))
+
+    @cached_property
+    def promise(self) -> Promise:
+        """The promise of the run; without a proof it claims nothing."""
+        unsound = self.terms.unsound
+        if unsound is None:
+            return super().promise
+        return unproven(
+            self.views, self.setup.privacy, self.setup.rounds, unsound, lambda _: float("inf")
+        )
+
+    def round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        state: Arrays | None = None,  # noqa: ARG002
+    ) -> Round:
+        """Make one round: train every user, choose coordinates, randomise, mix, and average."""
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        rows = self._rows(parameters, number)
+
+        def work(ticket: Ticket) -> Draft:
+            places = self._places(ticket, rows)
+            values = np.take_along_axis(rows, places[:, : self.terms.chosen], axis=1)
+            messages = self._messages(ticket, mechanism, values)
+            received = self.shuffling.round(
+                number, ticket, messages, places=places, mechanism=mechanism
+            )
+            noisy = NoisySum(self._sums(mechanism, received.sums[:, 0]), self.senders)
+            return Draft(
+                parameters + noisy.times(self.setup.training.global_rate),
+                aggregate=noisy.total,
+                normaliser=records.Normaliser("constant", noisy.constant),
+            )
+
+        return self.make_round(number, parameters, gate, work, draws=self.terms.chosen)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What decoys hide of which coordinates are largest: no guarantee."""
+        terms, decoys = self.terms, self.table.decoys
+        if terms.protocol != TOPK or not decoys:
+            return ()
+        return (index_privacy(terms.dimensions, terms.chosen, decoys, self.promise.rounds),)
+
+    @property
+    def senders(self) -> float:
+        """By what a coordinate's sum is divided: n, or n k / d; a public constant."""
+        terms = self.terms
+        if terms.protocol != DOUBLE:
+            return float(terms.users)
+        return terms.users * terms.chosen / terms.dimensions
+
+    def _rows(self, parameters: Parameters, number: int) -> FloatArray:
+        """Return the update of every user, (users, D); zero of one without records."""
+        rows = np.zeros((self.terms.users, parameters.size))
+        everybody = [np.arange(self.terms.users)]
+        for block in self.setup.local.user_deltas(parameters, everybody, number):
+            dense = block.rows.dense() if isinstance(block.rows, Sparse) else block.rows
+            rows[block.user] = dense
+        return rows
+
+    def _places(self, ticket: Ticket, rows: FloatArray) -> IntArray:
+        """Return the coordinates of each user's messages, decoys behind: (users, sent)."""
+        terms = self.terms
+        if terms.protocol == SIMPLE:
+            every = np.arange(terms.dimensions)
+            return np.broadcast_to(every, (terms.users, terms.dimensions)).astype(np.int64)
+        if terms.protocol == DOUBLE:
+            stream = ticket.stream(CHOICE_STREAM)
+            return selection.random_coordinates(stream, terms.users, terms.dimensions, terms.chosen)
+        largest = self._largest(rows)
+        if not self.table.decoys:
+            return largest
+        decoys = selection.decoy_coordinates(
+            ticket.stream(DECOY_STREAM), largest, terms.dimensions, self.table.decoys
+        )
+        return np.concatenate((largest, decoys), axis=1)
+
+    def _largest(self, rows: FloatArray) -> IntArray:
+        """Return the coordinates of each user's largest values by size: (users, chosen)."""
+        return selection.largest_coordinates(rows, self.terms.chosen)
+
+    def _messages(
+        self, ticket: Ticket, mechanism: LaplaceMessages | ResponseMessages, values: FloatArray
+    ) -> IntArray:
+        """Return a message for each value, (users, k), with a dummy for each decoy behind."""
+        if isinstance(mechanism, ResponseMessages):
+            stream = ticket.stream(ROUNDING_STREAM)
+            steps = words.words_of(stream, values, self.terms.clip, self.table.steps)
+            messages = mechanism.messages(ticket, steps, MESSAGE_STREAM)
+        else:
+            messages = mechanism.messages(ticket, values, MESSAGE_STREAM)
+        count = len(values) * self.table.decoys
+        if not count:
+            return messages
+        dummies = mechanism.dummies(ticket, count, f"{MESSAGE_STREAM}/{DECOY_STREAM}")
+        return np.concatenate((messages, dummies.reshape(len(values), -1)), axis=1)
+
+    def _sums(self, mechanism: LaplaceMessages | ResponseMessages, sums: IntArray) -> FloatArray:
+        if isinstance(mechanism, LaplaceMessages):
+            return mechanism.units(sums)
+        count, clip = self.sent_terms.count, self.terms.clip
+        return words.unbiased_sums(sums, count, mechanism.epsilon, clip, self.table.steps)
+
+
+def _require_few_sealed(terms: FlameTerms) -> None:
+    """Raise `InvalidInput` for more ciphertexts than a round can have."""
+    sizes = (terms.users, terms.sent, terms.dimensions, terms.padded_to)
+    messages = sealed_messages(*sizes)
+    if messages > MOST_SEALED:
+        raise InvalidInput(
+            f"A round seals {messages:,} messages, for {terms.dimensions:,} coordinates.",
+            *too_many(messages),
+        )
+
+
+def _terms(setup: Setup, table: FlameSettings, protocol: Protocol) -> FlameTerms:
+    """Return the public facts of every round; raises `InvalidInput` for what does not fit."""
+    dimensions = setup.local.initial().size
+    chosen = coordinates_sent(protocol, table, dimensions)
+    padded_to = padding(protocol, table, setup.users)
+    if padded_to is None and protocol != SIMPLE:
+        failure = setup.privacy.delta * OVERFLOW_PART / setup.rounds
+        padded_to = usual_padding(setup.users, dimensions, chosen, failure)
+    return FlameTerms(
+        protocol,
+        setup.users,
+        dimensions,
+        chosen,
+        setup.training.clip,
+        setup.security.colluders,
+        padded_to,
+        table,
+    )

@@ -1,0 +1,263 @@
+"""What decides the guarantee of a FLAME round: who sends how much, and how it is mixed; all public.
+
+    simple    every user sends all d coordinates
+    double    every user sends k of them, chosen at random whatever the data are
+    topk      every user sends its k largest, so the choice depends on the data
+
+A message is a coordinate of the user's update, clipped to [-C, C], with noise of its own; the noise
+multiplier b makes it an epsilon0-local one, epsilon0 = 2 / b, whichever randomizer is used.
+
+Source: Liu, Cao, Chen, Guo and Yoshikawa 2021, AAAI, arXiv 2009.08063v4, Algorithms 2 to 4; the
+bounds are the accountant's (`accountant/amplification/shuffling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Literal
+
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.amplification.shuffling.double import overflow_probability
+from ...accountant.amplification.shuffling.mixer import mixer_event
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import LaplaceMessages, ResponseMessages, ShuffledRound
+from ...accountant.mechanisms.messages import Messages
+from ...accountant.rootfinding import first_integer
+from ...accountant.sensitivity.release import down, up
+from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
+from .settings import LAPLACE, FlameSettings, RandomizerName
+
+Protocol = Literal["simple", "double", "topk"]
+
+SIMPLE: Final = "simple"
+DOUBLE: Final = "double"
+TOPK: Final = "topk"
+
+RELATION: Final = "replace-one"
+
+OVERFLOW_PART: Final = 0.01
+"""The part of delta, over all rounds, that a padding found here may overflow with."""
+
+USUAL_PADDING_FACTOR: Final = 2
+"""How many times the least padding is taken where none is given.
+
+Dummies are cover.  At the least padding a full coordinate has hardly any: 1,000 users who send 65
+of 650 coordinates five times with epsilon0 4 have epsilon 123 at n_p = 167, and 5.9 at twice that.
+"""
+
+_INDEX_SETS: Final = ev.NoGuarantee(
+    "which coordinates of a user are its largest is raw data, and the shuffler sees it"
+)
+_TUPLES: Final = ev.NoGuarantee(
+    "what a user sends stays together, and which coordinates it sends depends on its data"
+)
+_OVERFLOW: Final = ev.NoGuarantee(
+    "more users may send a coordinate than it is padded to, and that depends on their data"
+)
+
+
+@dataclass(frozen=True)
+class FlameTerms:
+    """The public facts of every round.
+
+    - `users` n, of whom `colluders` may tell the analyzer all they know; `dimensions` d.
+    - `chosen` k; `table`: the settings; `clip` C; `padded_to` n_p, None for `simple`.
+    """
+
+    protocol: Protocol
+    users: int
+    dimensions: int
+    chosen: int
+    clip: float
+    colluders: int
+    padded_to: int | None
+    table: FlameSettings
+
+    @property
+    def selection(self) -> Literal["oblivious", "data-dependent"]:
+        """Whether the choice of coordinates depends on data: not where all of them are sent."""
+        chooses = self.protocol == TOPK and self.chosen < self.dimensions
+        return "data-dependent" if chooses else "oblivious"
+
+    @property
+    def sent(self) -> int:
+        """How many messages a user sends, decoys among them."""
+        return self.chosen + self.table.decoys
+
+    @cached_property
+    def mixed(self) -> ShuffledRound | None:
+        """How all messages are mixed; None where those of a user stay together."""
+        if self.table.granularity == "tuple":
+            return None
+        if self.protocol == SIMPLE:
+            return ShuffledRound(self.users)
+        assert self.padded_to is not None
+        return ShuffledRound(
+            self.users,
+            self.dimensions,
+            self.chosen,
+            self.padded_to,
+            selection=self.selection,
+            overflow=self.table.overflow,
+        )
+
+    @property
+    def unsound(self) -> ev.NoGuarantee | None:
+        """Why nothing is proven before who sees the mixed messages; None where something is."""
+        if self.protocol != TOPK or self.chosen == self.dimensions:
+            return None
+        if self.table.granularity == "tuple":
+            return _TUPLES
+        assert self.padded_to is not None
+        return _OVERFLOW if self.padded_to < self.users else None
+
+    def mechanism(self, noise_multiplier: float) -> LaplaceMessages | ResponseMessages:
+        """Return the randomizer of one message, of epsilon0 = 2 / `noise_multiplier`."""
+        mixed = None if self.mixed is None else self.mixed.without(self.colluders)
+        table = self.table
+        return randomizer(
+            table.randomizer, noise_multiplier, clip=self.clip, steps=table.steps, mixed=mixed
+        )
+
+    def views(self, noise_multiplier: float) -> dict[str, ev.Event]:
+        """Return one round as each observer sees it."""
+        mechanism = self.mechanism(noise_multiplier)
+        each = mechanism.local_event(RELATION, self.chosen)
+        together = _INDEX_SETS if self.protocol == TOPK and self.chosen < self.dimensions else each
+        mixed = self.mixed_event(mechanism)
+        one_less = replace(self, colluders=self.colluders + 1)
+        client = one_less.mixed_event(one_less.mechanism(noise_multiplier))
+        return {
+            MODEL: mixed,
+            ANALYZER: mixed,
+            SHUFFLER: self._before_shuffler(mechanism, each, mixed),
+            CLIENT: client,
+            COLLUDING: together,
+        }
+
+    def _before_shuffler(
+        self, mechanism: LaplaceMessages | ResponseMessages, each: ev.Event, mixed: ev.Event
+    ) -> ev.Event:
+        """Return one round as the shuffler sees it, which reads no message and gets the model.
+
+        Where all is sent by all and nothing is added, the model is all that it learns, and the
+        number for the mixed messages holds.  Else it knows what hides a user from the analyzer: the
+        choice, and the dummies (`accountant.amplification.shuffling.mixer`).
+        """
+        # Decoys hide which coordinates are the largest from whoever cannot read the messages, and
+        # only where every coordinate is sent.
+        if self.protocol == TOPK and self.sent < self.dimensions:
+            return _INDEX_SETS
+        if self.mixed is None or self.protocol == TOPK:
+            return each
+        if self.protocol == SIMPLE:
+            return mixed
+        if not isinstance(mechanism, LaplaceMessages):
+            return each
+        assert self.padded_to is not None
+        event = mixer_event(
+            mechanism.message_event(RELATION),
+            users=self.users - self.colluders,
+            dimensions=self.dimensions,
+            chosen=self.chosen,
+            padded_to=self.padded_to - self.colluders,
+            coarseness=mechanism.grid / mechanism.bound,
+        )
+        return each if event is None else event
+
+    def mixed_event(self, mechanism: Messages) -> ev.Event:
+        """Return one round as who sees the mixed messages sees it."""
+        if self.unsound is not None:
+            return self.unsound
+        return mechanism.event(RELATION, draws=self.chosen)
+
+    def reaches(self, *rests_on: str) -> Mapping[str, records.Reach]:
+        """Return what of a round reaches each observer."""
+        told = self.colluders
+        if self.mixed is None:
+            together = records.Reach("each", colluders=told, rests_on=rests_on)
+            reaches = dict.fromkeys((MODEL, ANALYZER, SHUFFLER, CLIENT, COLLUDING), together)
+            return {**reaches, CLIENT: replace(together, colluders=told + 1)}
+        seen = self.mixed.reach(*rests_on, colluders=told)
+        mixer = apart = self._apart(self.sent)
+        if self.protocol != TOPK:
+            also = ("dummies", *apart.also)
+            mixer = replace(apart, sees="sum", also=also, colluders=told, rests_on=rests_on)
+        return {
+            MODEL: seen,
+            ANALYZER: seen,
+            SHUFFLER: mixer,
+            CLIENT: replace(seen, colluders=told + 1),
+            COLLUDING: self._apart(self.chosen),
+        }
+
+    def _apart(self, told_apart: int) -> records.Reach:
+        """Return each message with its sender, where so many coordinates are told from others.
+
+        Where all are sent, which of them a user chose does not show in what it sends.
+        """
+        if told_apart == self.dimensions:
+            return records.Reach("each", also=("identities", "sizes"))
+        return records.Reach(
+            "each",
+            also=("identities", "index-sets", "sizes"),
+            dimensions=self.dimensions,
+            chosen=self.chosen,
+            selection=self.selection,
+        )
+
+
+def randomizer(
+    name: RandomizerName,
+    noise_multiplier: float,
+    *,
+    clip: float,
+    steps: int,
+    mixed: ShuffledRound | None = None,
+) -> LaplaceMessages | ResponseMessages:
+    """Return the randomizer of one coordinate, of epsilon0 = 2 / `noise_multiplier` or less."""
+    if name == LAPLACE:
+        std = up(Fraction(noise_multiplier) * Fraction(clip))
+        return LaplaceMessages(clip, std, shuffled=mixed)
+    epsilon = down(2 / Fraction(noise_multiplier))
+    return ResponseMessages(epsilon, steps + 1, shuffled=mixed)
+
+
+def padding(protocol: Protocol, table: FlameSettings, users: int) -> int | None:
+    """Return n_p where the settings say it, or what follows from the protocol; None for `simple`.
+
+    For `topk` as many as there are users, so that nothing overflows.
+    """
+    if protocol == SIMPLE:
+        return None
+    if table.padded_to is not None or protocol == DOUBLE:
+        return table.padded_to
+    return users
+
+
+def least_padding(users: int, dimensions: int, chosen: int, failure: float) -> int:
+    """Return the least n_p that a coordinate passes with probability at most `failure` in a round.
+
+    Of n users each sends a coordinate with probability k / d, independently:
+    P <= d P(Bin(n, k / d) > n_p).  Range: `failure` in (0, 1).
+    """
+
+    def rare(padded_to: int) -> bool:
+        event = ev.SampledShuffle(
+            *(users, dimensions, chosen, padded_to),
+            *("coordinate", "oblivious", "refuse", ev.Local(1.0)),
+        )
+        return overflow_probability(event) <= failure
+
+    if not 0.0 < failure < 1.0:
+        raise InvalidInput("`failure` must be a number in (0, 1).")
+    return first_integer(rare, max(2, users * chosen // dimensions), users)
+
+
+def usual_padding(users: int, dimensions: int, chosen: int, failure: float) -> int:
+    """Return the n_p of `double` where none is given: twice the least, at most the users."""
+    return min(users, USUAL_PADDING_FACTOR * least_padding(users, dimensions, chosen, failure))

@@ -1,0 +1,213 @@
+"""What a model and a number of users allow in FLAME's systems, whoever builds them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.accountant.amplification.shuffling.double import overflow_probability
+from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.fl.flame.settings import FlameSettings
+from privplan.fl.flame.system import Flame
+from privplan.fl.flame.terms import OVERFLOW_PART, USUAL_PADDING_FACTOR, Protocol
+from privplan.fl.running.preparation import prepare
+from privplan.fl.settings.schema import SecuritySettings
+
+from .conftest import make_federation, make_setup
+from .flame_runs import USERS, flame
+
+pytestmark = [
+    pytest.mark.skipif(
+        any(find_spec(name) is None for name in ("sklearn", "nacl", "torch")),
+        reason="runs need the extra `fl`",
+    ),
+]
+
+D = 31
+"""Parameters of the model of the runs here."""
+
+PREPARED: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
+    "alone": (
+        "flame-simple",
+        {"data": {"users": "1"}},
+        "A shuffle needs two users who tell nothing; there is 1.",
+        "Have more `users` in [data], or lower `colluders` in [security].",
+    ),
+    "all but one collude": (
+        "flame-double",
+        {"security": {"colluders": str(USERS - 1)}},
+        f"there are {USERS}, and `colluders` is {USERS - 1}",
+        "Have more `users` in [data], or lower `colluders` in [security].",
+    ),
+    "more than all collude, unsealed": (
+        "flame-topk",
+        {"security": {"colluders": "20"}, "flame": {"transport": '"ideal"'}},
+        f"there are {USERS}, and `colluders` is 20",
+        "Have more `users` in [data], or lower `colluders` in [security].",
+    ),
+    "colluders take all places": (
+        "flame-double",
+        {"security": {"colluders": "6"}, "flame": {"padded_to": "6"}},
+        f"Of {USERS} users",
+        "Have more users, or more places for each coordinate.",
+    ),
+    "more than there are": (
+        "flame-double",
+        {"flame": {"chosen": str(D + 1)}},
+        f"`chosen` and `decoys` must be at most {D} together.",
+        "Give `chosen`, 1 or above, and fewer of both.",
+    ),
+    "more with decoys than there are": (  # nu below 1
+        "flame-topk",
+        {"flame": {"chosen": "5", "decoys": str(D - 4)}},
+        f"`chosen` and `decoys` must be at most {D} together.",
+        "Give `chosen`, 1 or above, and fewer of both.",
+    ),
+    "everything, padded to less": (
+        "flame-double",
+        {"flame": {"chosen": str(D), "padded_to": str(USERS - 1)}},
+        f"`padded_to` must be {USERS} or above",
+        f"Give `padded_to` = {USERS} or more.",
+    ),
+    "before a server": (
+        "flame-double",
+        {"privacy": {"observer": '"server"'}},
+        "This run has no observer 'server' of its own.",
+        "Name one of them as `observer` in [privacy].",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_what_does_not_fit_is_refused_before_anything_runs(name: str) -> None:
+    system, tables, said, way_out = PREPARED[name]
+    own = flame(system, **tables)
+    with pytest.raises(InvalidInput) as caught:
+        prepare(own)
+    assert said in str(caught.value)
+    assert caught.value.why
+    assert caught.value.next_step == way_out
+
+
+@pytest.mark.parametrize(
+    ("system", "tables"),
+    [
+        ("flame-simple", {"security": {"colluders": str(USERS - 2)}}),
+        ("flame-double", {"data": {"users": "2"}}),
+        ("flame-double", {"flame": {"chosen": str(D)}}),
+        ("flame-topk", {"flame": {"chosen": "5", "decoys": str(D - 5)}}),  # nu = 1
+        ("flame-topk", {"flame": {"chosen": "5", "decoys": "0"}}),  # nu = 1 / beta
+    ],
+)
+def test_the_edge_of_what_fits_is_taken(system: str, tables: dict[str, dict[str, str]]) -> None:
+    prepare(flame(system, **tables))
+
+
+# -- what a program builds by itself ---------------------------------------------------------------
+
+SHUFFLED = SecuritySettings(aggregation="shuffle")
+SHUFFLE: dict[str, Any] = {"neighbours": "replace-one", "observer": "analyzer", "delta": 1e-5}
+
+
+def built(
+    protocol: Protocol = "double",
+    table: FlameSettings | None = None,
+    *,
+    silos: int = 1,
+    security: SecuritySettings = SHUFFLED,
+    **privacy: Any,
+) -> Flame:
+    """Return a system of 6 users with 4 parameters, beside every rule on what files say."""
+    setup = make_setup(f"flame-{protocol}", make_federation(silos=silos), **{**SHUFFLE, **privacy})
+    given_table = FlameSettings(chosen=2) if table is None else table
+    return Flame(replace(setup, security=security), given_table, protocol)
+
+
+BUILT: dict[str, tuple[dict[str, Any], str, str]] = {
+    "add-remove": (
+        {"neighbours": "add-remove"},
+        "How many messages travel is seen",
+        'Give neighbours = "replace-one".',
+    ),
+    "zero-out": ({"neighbours": "zero-out"}, "not accounted under zero-out", "'replace-one'"),
+    "a record": ({"unit": "record"}, "flame-double protects users", "Give unit = 'user'."),
+    "a sample": ({"sampling_rate": 0.5}, "does not sample users", "`sampling_rate`"),
+    "silos": ({"silos": 3}, "There are 3 silos", "Give silos = 1."),
+    "in the clear": (
+        {"security": SecuritySettings()},
+        "flame-double has no aggregation 'plain'",
+        "Use one of shuffle.",
+    ),
+    "two of six honest, less one": (
+        {"security": replace(SHUFFLED, colluders=5)},
+        "tell the analyzer nothing",
+        "fewer that collude",
+    ),
+    "nothing chosen": ({"table": FlameSettings()}, "A user sends a coordinate once.", "`chosen`"),
+    "0 chosen": ({"table": FlameSettings(chosen=0)}, "must be at most 4 together", "1 or above"),
+    "5 of 4": ({"table": FlameSettings(chosen=5)}, "must be at most 4 together", "fewer of both"),
+    "decoys": ({"table": FlameSettings(chosen=2, decoys=1)}, "`decoys` is 1.", "Leave `decoys`"),
+    "decoys of the largest, beyond all": (
+        {"protocol": "topk", "table": FlameSettings(chosen=2, decoys=3)},
+        "must be at most 4 together",
+        "fewer of both",
+    ),
+    "fewer decoys than none": (
+        {"protocol": "topk", "table": FlameSettings(chosen=2, decoys=-1)},
+        "`decoys` is -1.",
+        "Leave `decoys` out.",
+    ),
+    "padded to less than all": (
+        {"table": FlameSettings(chosen=4, padded_to=5)},
+        "all send everything",
+        "Give `padded_to` = 6 or more.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_system_that_does_not_go_together_is_refused(name: str) -> None:
+    given, said, way_out = BUILT[name]
+    with pytest.raises(PrivplanError) as caught:
+        built(**given)
+    assert said in str(caught.value)
+    assert caught.value.why
+    assert way_out in str(caught.value.next_step)
+
+
+@pytest.mark.parametrize("protocol", ["simple", "double", "topk"])
+@pytest.mark.parametrize("transport", ["sealed", "ideal"])
+def test_a_system_that_goes_together_is_built(protocol: Any, transport: Any) -> None:
+    table = FlameSettings(chosen=2, transport=transport)
+    system = built(protocol, table, security=replace(SHUFFLED, colluders=3))
+    assert system.terms.chosen == (4 if protocol == "simple" else 2)
+    assert (system.network is None) == (transport == "ideal")
+    assert system.security.colluders == 3
+
+
+@pytest.mark.parametrize("rounds", [2, 50])
+def test_the_usual_padding_is_twice_the_least_that_hardly_ever_overflows(rounds: int) -> None:
+    users, dimensions, chosen = 200, 31, 5
+    federation = make_federation(users=users, silos=1, records=300, features=dimensions)
+
+    def padded_to(protocol: Protocol) -> int | None:
+        setup = make_setup(f"flame-{protocol}", federation, rounds=rounds, **SHUFFLE)
+        own = replace(setup, security=SHUFFLED)
+        return Flame(own, FlameSettings(chosen=chosen), protocol).terms.padded_to
+
+    def chance(padded: int) -> float:
+        sizes = (users, dimensions, chosen, padded)
+        event = ev.SampledShuffle(*sizes, "coordinate", "oblivious", "refuse", ev.Local(1.0))
+        return float(overflow_probability(event))
+
+    usual = padded_to("double")
+    assert usual is not None
+    least = usual // USUAL_PADDING_FACTOR
+    assert usual == USUAL_PADDING_FACTOR * least
+    assert chance(least) <= 1e-5 * OVERFLOW_PART / rounds < chance(least - 1)
+    assert users * chosen / dimensions < usual < users
+    assert (padded_to("topk"), padded_to("simple")) == (users, None)

@@ -1,0 +1,118 @@
+"""Runs of FLAME that are cut off: what was begun is spent, and goes on under fresh noise."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from privplan.accountant import records
+from privplan.audit.budget import audit_budget
+from privplan.audit.edits import edits_of
+from privplan.audit.verify import verify
+
+from ..cli.killing import at_each_write
+from .configured import written
+from .flame_runs import flame
+from .small_runs import interrupted, of, require_whole, resumed, started
+
+pytestmark = [
+    pytest.mark.skipif(
+        any(find_spec(name) is None for name in ("sklearn", "nacl", "torch")),
+        reason="runs need the extra `fl`",
+    ),
+]
+
+SEEDED_ONLY = {"seeded"}
+
+WAYS = {
+    "simple, ideal": ("flame-simple", {"transport": '"ideal"'}),
+    "double, sealed": ("flame-double", {"padded_to": "12"}),
+    "double, capped": ("flame-double", {"padded_to": "3", "overflow": '"cap"'}),
+    "topk with decoys": ("flame-topk", {"decoys": "2"}),
+}
+"""The system and its table."""
+
+
+def require_fresh_streams(folder: Path) -> None:
+    """Require that no two releases use the same part of a stream: noise, choice and order."""
+    reached: dict[str, int] = {}
+    for release in of(folder, records.RoundRelease):
+        assert release.streams
+        for used in release.streams:
+            assert used.first >= reached.get(used.stream, 0)
+            reached[used.stream] = used.last
+
+
+def require_sound(folder: Path, rounds: int) -> None:
+    """Require what holds of every closed run, however often it was cut off."""
+    require_whole(folder, rounds)
+    assert edits_of(folder) == ()
+    require_fresh_streams(folder)
+    report = audit_budget(folder)
+    assert {one.id for one in report.hazards if one.severity == "error"} <= SEEDED_ONLY
+    assert report.spent == rounds
+    (close,) = of(folder, records.RunClose)
+    assert report.total.upper == pytest.approx(close.epsilon["analyzer"], rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_goes_on_after_a_kill_at_any_write(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    system, table = WAYS[way]
+    config = tmp_path / "run.toml"
+    config.write_bytes(text(system, table, rounds=2))
+    tried = at_each_write(config, tmp_path / "runs")
+    assert len(tried) > 20
+    assert all("is closed" in each["refused"] for each in tried if each["refused"])
+    lost = 0
+    for each in tried:
+        folder = Path(each["folder"])
+        if each["refused"]:  # closed, though files of the run were still there
+            continue
+        require_sound(folder, 2)
+        lost += bool(of(folder, records.RoundAbort) or of(folder, records.RunRecover))
+    assert lost > 5
+
+
+def text(system: str, table: dict[str, str], rounds: int) -> bytes:
+    """Return the configuration of a small run, as a file."""
+    chosen = {} if system == "flame-simple" else {"chosen": "5"}
+    return written(
+        system,
+        run={"system": f'"{system}"', "rounds": str(rounds), "seed": "7"},
+        data={"name": '"breast-cancer"', "users": "12"},
+        training={"model": '"logistic"', "local_epochs": "1"},
+        flame={**chosen, **table},
+    )
+
+
+# The lines of a run: opening, then for each round intent, release and evaluation.
+@pytest.mark.quick(8)
+@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", [2, 3, 5, 6, 8, 9])
+@pytest.mark.parametrize("way", ["double, sealed", "topk with decoys"])
+def test_a_round_that_is_lost_is_paid_for(
+    way: str, after: int, written: bool, tmp_path: Path
+) -> None:
+    system, table = WAYS[way]
+    own = flame(system, flame=table, run={"rounds": "3"})
+    folder = tmp_path / "run"
+    interrupted(own, folder, after=after, written=written)
+    begun = len(of(folder, records.RoundIntent))
+    done = resumed(own, folder)
+    require_sound(folder, 3)
+    (recovery,) = of(folder, records.RunRecover)
+    assert recovery.next_round == begun + 1
+    whole = started(own, tmp_path / "whole")
+    (close,), (whole_close,) = (of(one, records.RunClose) for one in (folder, tmp_path / "whole"))
+    assert close.epsilon == whole_close.epsilon  # whatever was lost is charged
+    if done.rounds < 3:  # under other noise than in the run that was not cut off
+        assert done.model != whole.model
+    assert verify(folder).complete
