@@ -73,11 +73,17 @@ class Layout:
         np.put_along_axis(signs, self._places, rng.choice((-1.0, 1.0), self._places.shape), axis=1)
         return signs
 
+    @property
+    def favours(self) -> bool:
+        """Whether canaries favour some coordinates: where others are drawn, and sums show them."""
+        terms = self.terms
+        return terms.protocol == DOUBLE and not self.apart and terms.chosen < terms.dimensions
+
     def favoured(self, rng: np.random.Generator) -> BoolArray | None:
         """Return which coordinates each canary favours, (room, d); None where it cannot choose."""
-        terms = self.terms
-        if terms.protocol != DOUBLE or self.apart or terms.chosen == terms.dimensions:
+        if not self.favours:
             return None
+        terms = self.terms
         order = rng.random((self.room, terms.dimensions)).argsort(axis=1)
         return np.asarray(order < terms.chosen)
 

@@ -99,7 +99,7 @@ class CanaryView:
     @cached_property
     def looks(self) -> int:
         """How many numbers a round shows of each unit: two where it favours coordinates."""
-        return 1 if self.layout.favoured(np.random.default_rng(0)) is None else 2
+        return 2 if self.layout.favours else 1
 
     @cached_property
     def variance(self) -> float:

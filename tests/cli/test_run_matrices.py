@@ -77,7 +77,7 @@ def test_another_number_of_users_is_named_and_the_right_one_is_not() -> None:
 
 def test_an_aggregation_of_others_comes_after_its_own() -> None:
     said = refusal(system="fedpower-original")
-    assert 'next: Write aggregation = "plain"; or choose another system: disco, ' in said
+    assert 'next: Write aggregation = "plain"; or choose another system: delm-linear, ' in said
     assert "uldp-avg or uldp-sgd." in said
 
 

@@ -243,5 +243,5 @@ def test_what_a_file_leaves_out() -> None:
     assert (own.privacy.unit, own.privacy.neighbours) == ("user", "replace-one")
     assert own.privacy.observer == "analyzer"
     assert own.table == FlameSettings(chosen=2)
-    assert (own.data.users, own.data.silos) == (1_000, 1)
+    assert (own.data.users, own.data.silos) == (400, 1)  # breast-cancer has 456 training records
     assert declaration_of("flame-double").relations == ("replace-one",)

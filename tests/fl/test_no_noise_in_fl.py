@@ -127,6 +127,14 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random", GENERATOR, "call.normal", "call.permutation"},
         "an attacker's directions, which are public",
     ),
+    "flame/canary_patterns.py": (
+        {"numpy.random", GENERATOR, "call.random"},
+        "an attacker's signs and favoured coordinates",
+    ),
+    "flame/canary_runs.py": (
+        {"numpy.random", GENERATOR},
+        "an attacker's generator, handed on to its patterns",
+    ),
     "data/allocation.py": (
         {GENERATOR, *(f"call.{one}" for one in ("integers", "multinomial", "permutation"))}
         | {"call.permuted", "call.random"},

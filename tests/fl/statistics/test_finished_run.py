@@ -141,7 +141,7 @@ def test_without_a_record_the_log_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_system_has_no_statistics(tmp_path: Path) -> None:
-    finished(tmp_path / "run", system="uldp-avg-w")
+    finished(tmp_path / "run", system="uldp-avg")
     with pytest.raises(InvalidInput, match="No statistics were released"):
         pp.PrivateStatistics.from_run(tmp_path / "run")
     with pytest.raises(InvalidInput):
