@@ -121,9 +121,9 @@ class CanaryView:
         if layout.blocks:
             # Quiet users have the first coordinates, beside a canary where it has these, too.
             beside = 0 if layout.first else terms.users - 1
-            dummies = self._places - 1 - beside
-            still = max(0, beside - self.taken_off)
-            each = canary.variance + still * quiet.variance + dummies * scores.dummy.variance
+            quiet_beside = max(0, beside - self.taken_off) * quiet.variance
+            dummies_beside = (self._places - 1 - beside) * scores.dummy.variance
+            each = canary.variance + quiet_beside + dummies_beside
             return terms.chosen * each
         sent = terms.chosen * self.kept
         dummies = terms.dimensions * self._places - terms.users * sent
