@@ -11,6 +11,7 @@ Source: epfml/disco, `discojs/src/privacy.ts`, 2024 (`accountant.claims.disco`).
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Final
 
 from ...accountant import validate
 from ...accountant.claims.disco import published_classical_multiplier
@@ -18,13 +19,16 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian
 from ...accountant.sensitivity.release import root_up
 
+_MOST_NOISE: Final = 1e5
+"""Most noise of a peer in units of its clip; the clip then has steps of the grid to stand on."""
+
 
 def published_multiplier(
     epsilon: float | None, noise_multiplier: float | None, rounds: int, delta: float
 ) -> float:
     """Return z: as given, or by the published formula for an epsilon of all rounds together.
 
-    Raises `InvalidInput` unless exactly one of them is given.
+    Raises `InvalidInput` unless exactly one of them is given, and for over 10^5 clips of noise.
     """
     if (epsilon is None) == (noise_multiplier is None):
         raise InvalidInput(
@@ -33,7 +37,15 @@ def published_multiplier(
             "Give one of them.",
         )
     if epsilon is not None:
-        return published_classical_multiplier(epsilon, rounds, delta)
+        noise = published_classical_multiplier(epsilon, rounds, delta)
+        if not noise <= _MOST_NOISE:
+            raise InvalidInput(
+                f"`epsilon` = {epsilon:g} at `delta` = {delta:g} needs noise of {noise:.3g} clips "
+                "by the published formula.",
+                f"More than {_MOST_NOISE:g} clips of noise are not drawn on this grid.",
+                "Give a larger epsilon, or a larger delta.",
+            )
+        return noise
     assert noise_multiplier is not None
     return validate.positive(noise_multiplier=noise_multiplier)
 

@@ -54,10 +54,12 @@ def frames_of_peers(given: Given) -> Complaint | None:
         return None
     aggregation = given.get("security", {}).get("aggregation", "shares")
     if aggregation == "masked" or _as_published(given):
-        other = 'aggregation = "masked" in [security]' if aggregation == "masked" else ""
+        beside, why = _NOISE_AS_PUBLISHED, "The published noise promises nothing to count."
+        if aggregation == "masked":
+            beside, why = 'aggregation = "masked" in [security]', "Masks are made among all silos."
         return (
-            f"gives `time_frames` in [disco] beside {other or _NOISE_AS_PUBLISHED}",
-            "Masks are made among all silos, and the published noise promises nothing to count.",
+            f"gives `time_frames` in [disco] beside {beside}",
+            why,
             'Leave it out, or write aggregation = "shares" with noise that holds.',
         )
     if {"epsilon", "noise_multiplier"} <= given.get("privacy", {}).keys():

@@ -8,11 +8,14 @@ a round of the run has.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 from ...accountant.errors import InvalidInput
+from ..secagg.peers import MIN_PEERS
 
 _FRAME: Final = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
@@ -23,9 +26,9 @@ def frame_list(**field: object) -> tuple[str, ...]:
     An empty list means that all peers take part in all rounds.
     """
     ((name, value),) = field.items()
-    frames = value if isinstance(value, (list, tuple)) else (value,)
+    frames = value if isinstance(value, (list, tuple)) else ()
     matches = [_FRAME.fullmatch(frame) for frame in frames if isinstance(frame, str)]
-    if len(matches) != len(frames) or None in matches:
+    if len(matches) != len(frames) or None in matches or not isinstance(value, (list, tuple)):
         raise InvalidInput(
             f"`{name}` must be a list of the first and the last round of each peer.",
             "In these rounds a peer takes part, and in no others.",
@@ -75,13 +78,13 @@ class Schedule:
                 "A round that is not made counts for nobody.",
                 "Give frames within the rounds.",
             )
-        for number in range(1, self.rounds + 1):
-            there = len(self.members(number))
+        for number, there in self._sizes:
             if there < self.fewest:
+                lower = ", or lower `min_participants`" if there >= MIN_PEERS else ""
                 raise InvalidInput(
                     f"In round {number} {there} peers take part; at least {self.fewest} must.",
                     "In a small group the sum says much about each.",
-                    "Have more peers stay, or lower `min_participants` to 3 at least.",
+                    f"Have more peers stay in `time_frames`{lower}.",
                 )
 
     def members(self, number: int) -> tuple[int, ...]:
@@ -101,7 +104,7 @@ class Schedule:
         """The size of the smallest group of a round."""
         if not self.frames:
             return self.peers
-        return min(len(self.members(number)) for number in range(1, self.rounds + 1))
+        return min(there for _, there in self._sizes)
 
     @property
     def most_rounds(self) -> int | None:
@@ -109,6 +112,16 @@ class Schedule:
         if not self.frames:
             return None
         return max(last - first + 1 for first, last in self._pairs)
+
+    @cached_property
+    def _sizes(self) -> tuple[tuple[int, int], ...]:
+        """How many peers take part from which round on, in order: the size of each stretch."""
+        changes = Counter({1: 0})
+        for first, last in self._pairs:
+            changes[first] += 1
+            changes[last + 1] -= 1
+        starts = sorted(start for start in changes if start <= self.rounds)
+        return tuple(zip(starts, accumulate(changes[start] for start in starts), strict=True))
 
     @cached_property
     def _pairs(self) -> tuple[tuple[int, int], ...]:

@@ -82,7 +82,7 @@ def setup(
     all silos, without a coordinator.
     """
     privacy = settings.privacy
-    security = _with_coalitions(settings, federation)
+    security = _with_coalitions(settings, federation, fewest)
     silo_aggregator = aggregator(security, federation.silos, whole_ring=whole_ring, fewest=fewest)
     return Setup(
         settings.run.system,
@@ -107,13 +107,16 @@ def setup(
     )
 
 
-def _with_coalitions(settings: Settings, federation: Federation) -> SecuritySettings:
+def _with_coalitions(
+    settings: Settings, federation: Federation, fewest: int | None
+) -> SecuritySettings:
     """Return security settings whose colluders cover every coalition that an observer names.
 
-    Two silos (or users, where users send the messages) must stay outside of it, so that neither's
-    contribution follows from the sum.  Raises `InvalidInput` for a larger coalition.
+    Two silos (or users, where users send the messages) of the smallest group must stay outside of
+    it, so that neither's contribution follows from the sum.  Raises `InvalidInput` for a larger
+    coalition.
     """
-    privacy, silos = settings.privacy, federation.silos
+    privacy, silos = settings.privacy, federation.silos if fewest is None else fewest
     if settings.security.aggregation == "shuffle":
         _require_two_left(settings.security.colluders, federation.users)
         return settings.security
@@ -125,8 +128,9 @@ def _with_coalitions(settings: Settings, federation: Federation) -> SecuritySett
         among_peers = settings.security.aggregation == "shares"
         most = max(0, silos - (3 if among_peers else 2))
         what = f"`colluders` is {colluders}" if named < colluders else f"server+{named} is named"
+        there = there_are(silos, "silo") + ("" if fewest is None else " in the smallest round")
         raise InvalidInput(
-            f"{what}, and {there_are(silos, 'silo')}.",
+            f"{what}, and {there}.",
             "Two silos at least must tell nothing: what one alone sends, the others would know.",
             f"Name at most {most} of them, or have more silos.",
         )

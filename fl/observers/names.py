@@ -53,7 +53,8 @@ OBSERVERS: Final = (
 _COALITION: Final = re.compile(r"server\+([1-9][0-9]{0,4})(-with-records)?")
 
 _KNOWN_NAMES: Final = (
-    "Known: model, server, silo, silo-with-records, and server+2 for the server with two silos."
+    f"Known: {', '.join(OBSERVERS)}, and server+2 for the server with two silos; which of them a "
+    "run has, its system decides."
 )
 
 
@@ -125,7 +126,7 @@ def observer_names(**field: object) -> tuple[str, ...]:
         raise InvalidInput(
             f"`{key}` must be a list of one observer or more; it is {value!r:.60}.",
             "The verdict on a run names the worst of them.",
-            f'Write {key} = ["model", "server", "silo"].',
+            f'Write {key} = ["model"], for example, or leave it out for the usual ones.',
         )
     names = tuple(observer_name(**{key: name}) for name in value)
     if len(set(names)) < len(names):

@@ -60,6 +60,14 @@ def test_an_epsilon_is_the_claim_and_makes_the_noise(epsilon: float, built: Any)
     assert (opening.claim.observer, opening.claim.unit) == ("peer", "silo")
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-5), (10.0, 1e-320)])
+def test_an_epsilon_that_needs_too_much_noise_is_refused_by_its_name(
+    epsilon: float, delta: float
+) -> None:
+    with pytest.raises(InvalidInput, match=r"`epsilon` = .* at `delta` = .* needs noise of"):
+        published_multiplier(epsilon, None, 3, delta)
+
+
 def test_a_noise_multiplier_claims_the_epsilon_of_its_formula(built: Any) -> None:
     system = built(moving(), epsilon=None, noise_multiplier=21.7)
     wanted = 2.0 * math.sqrt(2.0 * math.log(1.25 * 5 / 1e-5)) * 5 / 21.7

@@ -61,6 +61,7 @@ REFUSED: Final[dict[str, tuple[dict[str, dict[str, str]], str]]] = {
     "numbers": (tables("[1, 2, 3, 4, 5]"), MALFORMED),
     "pairs": (tables("[[1, 4], [1, 4], [1, 4], [1, 4], [1, 4]]"), MALFORMED),
     "one word": (tables('"all"'), MALFORMED),
+    "one frame": (tables('"1-4"'), MALFORMED),
     "masked": (
         tables(GOOD, disco={"noise": '"local"'}, security={"aggregation": '"masked"'}),
         'gives `time_frames` in [disco] beside aggregation = "masked"',
@@ -108,13 +109,39 @@ def test_frames_that_do_not_fit_peers_and_rounds_are_refused(
     assert built(settings(silos=5, rounds=4, time_frames=FRAMES)).schedule.smallest == 3
 
 
+def test_a_round_of_three_is_the_smallest_that_may_be_asked_for() -> None:
+    frames = ("1-4", "1-2", "1-2", "3-4", "4-4")
+    with pytest.raises(InvalidInput, match=r"stay in `time_frames`\.$"):
+        built(settings(silos=5, rounds=4, time_frames=frames))
+    with pytest.raises(InvalidInput, match="lower `min_participants`"):
+        built(settings(silos=5, rounds=4, time_frames=FRAMES, min_participants=4))
+
+
+def test_sizes_of_groups_are_those_of_every_round() -> None:
+    """By stretches of rounds as by all rounds, one by one."""
+    random = np.random.default_rng(5)
+    for _ in range(200):
+        rounds = int(random.integers(1, 12))
+        ends = np.sort(random.integers(1, rounds + 1, (6, 2)), axis=1)
+        frames = (f"1-{rounds}",) * 3 + tuple(f"{first}-{last}" for first, last in ends)
+        schedule = Schedule(frames, 9, rounds, 3)
+        sizes = [len(schedule.members(number)) for number in range(1, rounds + 1)]
+        assert schedule.smallest == min(sizes)
+
+
+def test_a_schedule_of_very_many_rounds_costs_what_its_frames_do() -> None:
+    """A log may say any number of rounds: no work grows with it."""
+    most = 10**9 - 1
+    assert Schedule((f"1-{most}",) * 5, 5, most, 3).smallest == 5
+
+
 def test_the_smallest_group_is_as_large_as_was_asked_for() -> None:
     with pytest.raises(InvalidInput, match="In round 1 3 peers take part; at least 4 must"):
         built(settings(silos=5, rounds=4, time_frames=FRAMES, min_participants=4))
 
 
 def test_colluders_are_counted_against_the_smallest_group() -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="in the smallest round"):
         built(settings(silos=5, rounds=4, time_frames=FRAMES, colluders=2))
     assert built(settings(silos=5, rounds=4, colluders=2))  # all five in all rounds leave two
 
