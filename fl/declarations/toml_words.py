@@ -15,7 +15,7 @@ DATASETS: Final = (
     RATINGS,
 )
 
-MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
+MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn", "mlp-64", "alexnet")
 
 UNITS: Final = ("record", "user", "silo", "entry")
 RELATIONS: Final = ("add-remove", "replace-one", "zero-out")

@@ -34,7 +34,7 @@ class RunSettings:
     `seed` makes the whole run repeatable, its protective randomness included: it protects nobody
     then.  Keys and masks, which leave no trace in a result, are drawn afresh.  Training repeats to
     the last bit on one machine with the same versions; other processors round otherwise, which an
-    `mlp` or a `cnn` amplifies.
+    `mlp`, a `cnn` or an `alexnet` amplifies.
     """
 
     system: str
