@@ -59,7 +59,7 @@ from ..parties.network import silo_name
 from ..statistics.noise_shown import NoiseShown
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from ..statistics.sum_check import SumCheck
-from ..statistics.system import ExactSums
+from ..statistics.exact_sums import ExactSums
 from .pca_terms import GAUSSIAN, PCA, PCA_ROUND, UNDIVIDED, PcaKind, PcaTerms
 
 _WHAT: Final = "the covariance matrix that features are projected by"

@@ -226,7 +226,7 @@ class DelmScheme(PrivateSystem):
 
     def last(self, state: Arrays | None) -> FloatArray:
         """Return the last mean gradient (D,); zeros before the first, or where none is kept."""
-        if self.compares and state is not None:
+        if state is not None and DIRECTION in state:
             return state[DIRECTION]
         return np.zeros(self.initial().size)
 
