@@ -26,17 +26,29 @@ def configured_value(ledger: Ledger, table: str, key: str) -> object:
 
 
 def moments_of(ledger: Ledger) -> SpentIntent | None:
-    """Return the planned release of moments; None where the log has none.
+    """Return the planned release of moments, or of what a system releases once before it trains.
 
-    It is the first intent, of round 0, and knows no model.  A configuration that normalises
-    features otherwise plans none.
+    None where the log has none.  It is the first intent, of round 0, and knows no model.  A
+    configuration that normalises features otherwise plans no moments, and what else is released
+    once is what the configured system of this package declares.
     """
     first = next(iter(ledger.spent), None)
-    if first is None or first.intent.phase != NORMALISING or first.intent.round != 0:
-        return None
-    if configured_value(ledger, "data", "normalisation") not in (None, "private"):
+    if first is None or first.intent.round != 0 or not _planned_once(ledger, first.intent.phase):
         return None
     return None if _states_model(first) else first
+
+
+def _planned_once(ledger: Ledger, phase: str) -> bool:
+    """Return whether a phase is planned before the training, by the configuration alone."""
+    if phase == NORMALISING:
+        return configured_value(ledger, "data", "normalisation") in (None, "private")
+    from ...fl.declarations.built_in import built_in
+
+    name = configured_value(ledger, "run", "system")
+    system = built_in().get(name) if isinstance(name, str) else None
+    if system is None:
+        return False
+    return phase in system.once_names(lambda table, key: configured_value(ledger, table, key))
 
 
 def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:

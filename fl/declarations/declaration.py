@@ -106,6 +106,8 @@ class Declaration:
         `promises`     whether it promises anything; where not, [privacy] is refused
         `published`    from a configuration to whether it is run as published, where that takes more
                        than one key of its table (`Table.published`) to say; None: that key says it
+        `noise_given`  from a configuration to whether other keys than `noise_multiplier` give the
+                       noise, so that none is searched for its epsilon; None: never
         `trains`       whether it trains a model; where not, it has no [training]
         `reshapes`     whether its model may be for other features than the data have; then
                        `determines` says what it starts from
@@ -126,6 +128,8 @@ class Declaration:
     What its log says:
         `phases`       the names of its phases in their order, as its rounds state them, or a
                        function of the configuration; not that of moments, which is of all systems
+        `once`         likewise, those of the phases that release something else than a model, once,
+                       before the first round (`fl.frame.phases.SingleRelease`)
         `beside`       likewise, the names under which a round releases something else than its
                        model (`fl.frame.rounds.planned_release`)
         `sealed`       the items that each of its releases seals; None: none
@@ -149,6 +153,7 @@ class Declaration:
     relations: tuple[str, ...] = RELATIONS
     promises: bool = True
     published: Callable[[Read], bool] | None = None
+    noise_given: Callable[[Read], bool] | None = None
     trains: bool = True
     reshapes: bool = False
     data: str | None = None
@@ -157,6 +162,7 @@ class Declaration:
     carrier: str | None = None
     sealed: Sealed | None = None
     phases: Phases = (TRAIN,)
+    once: Phases = ()
     beside: Phases = ()
     canaries: int | Mapping[str, int] | None = None
     canary_work: str | None = None
@@ -164,6 +170,10 @@ class Declaration:
     def phase_names(self, read: Read) -> tuple[str, ...]:
         """Return the names of its phases under a configuration, in their order."""
         return self.phases(read) if callable(self.phases) else self.phases
+
+    def once_names(self, read: Read) -> tuple[str, ...]:
+        """Return the names of what is released once, before the first round."""
+        return self.once(read) if callable(self.once) else self.once
 
     def beside_names(self, read: Read) -> tuple[str, ...]:
         """Return the names of what a round releases beside its model, under a configuration."""

@@ -9,7 +9,7 @@ from ..declarations.declaration import Declaration, Read
 from ..observers.names import MODEL, SERVER, SILO
 from . import sealed_items
 from .defaults import adjusted
-from .rules import SCHEME_RULES, is_published
+from .rules import SCHEME_RULES, is_published, noise_is_given
 from .settings import CHOICE_KEYS, PIECE_KEYS, TABLE
 from .settings_rules import LINEAR_RULES
 
@@ -21,6 +21,15 @@ _OF_LINEAR: Final = ("loss", "noise", "rows_per_user", "silo_rows", "by_class", 
 
 def _published(read: Read) -> bool:
     return is_published(read("training", "model"), read("delm", "pca"))
+
+
+def _noise_given(read: Read) -> bool:
+    return noise_is_given(
+        read("training", "model"),
+        read("delm", "pca"),
+        read("delm", "sensitivity"),
+        read("delm", "training_epsilon"),
+    )
 
 
 _LINEAR: Final = Declaration(
@@ -58,8 +67,10 @@ _BASIC: Final = Declaration(
     units=("record",),
     relations=("add-remove", "replace-one"),
     published=_published,
+    noise_given=_noise_given,
     reshapes=True,
     phases=sealed_items.phases_of,
+    once=sealed_items.once_of,
     measure=f"{__package__}.measure:measure_scheme",
     determines=f"{__package__}.expected_schemes:BASIC",
     sealed=sealed_items.of_schemes,

@@ -18,9 +18,9 @@ from .parts import Parts
 from .pca_terms import PCA, PcaTerms, expected_pca
 from .pca_width import components_of, pca_epsilon
 from .printed import printed_event
-from .rules import is_published
+from .rules import noise_is_given
 from .scheme import Scheme, parts_of, selected_of
-from .settings import LINEAR_MODELS, NO_PCA, PROVEN, TABLE, WISHART, DelmSettings
+from .settings import LINEAR_MODELS, NO_PCA, TABLE, WISHART, DelmSettings
 
 
 def _phase(chooses: bool, read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
@@ -68,9 +68,8 @@ def _coefficients(
         users=read("data", "users"),
         silos=read("data", "silos"),
     )
-    parts, named = _parts(scheme, read)
-    published = is_published(_model(read), table.pca)
-    if table.sensitivity == PROVEN and not named and not published:
+    parts = _parts(scheme, read)
+    if not noise_is_given(_model(read), table.pca, table.sensitivity, table.training_epsilon):
         if not isinstance(intent.event, ev.Laplace):
             raise NotStated("the noise that was found")
         noise = intent.event.noise_multiplier
@@ -92,7 +91,7 @@ def _printed(scheme: Scheme, read: Read, divided: Normaliser) -> ExpectedPhase:
     first = initial_vector(_model(read), features, classes, 0)
     if first is None:
         raise NotStated(f"the parameters of {_model(read)}")
-    parts, _ = _parts(scheme, read)
+    parts = _parts(scheme, read)
     mechanism = printed_mechanism(
         _model(read),
         features=features,
@@ -120,8 +119,8 @@ def _first(read: Read) -> FloatArray:
     return first
 
 
-def _parts(scheme: Scheme, read: Read) -> tuple[Parts, bool]:
-    return parts_of(scheme, read("privacy", "epsilon"), _layers(read))
+def _parts(scheme: Scheme, read: Read) -> Parts:
+    return parts_of(scheme, read("privacy", "epsilon"), _layers(read))[0]
 
 
 def _layers(read: Read) -> int:

@@ -34,8 +34,12 @@ def of_schemes(read: Read) -> Mapping[str, tuple[str, ...]]:
 
 def phases_of(read: Read) -> tuple[str, ...]:
     """Return the phases of the published schemes, in their order."""
-    rounds = rounds_phase(read)
-    return (rounds,) if read("delm", "pca") == NO_PCA else (PCA, rounds)
+    return (*once_of(read), rounds_phase(read))
+
+
+def once_of(read: Read) -> tuple[str, ...]:
+    """Return the phases that release no model: the PCA, where there is one."""
+    return () if read("delm", "pca") == NO_PCA else (PCA,)
 
 
 def rounds_phase(read: Read) -> str:
