@@ -26,11 +26,17 @@ def configured_value(ledger: Ledger, table: str, key: str) -> object:
 
 
 def moments_of(ledger: Ledger) -> SpentIntent | None:
-    """Return the planned release of moments, or of what a system releases once before it trains.
+    """Return the planned release of moments; None where the log has none."""
+    first = released_first(ledger)
+    return None if first is None or first.intent.phase != NORMALISING else first
 
-    None where the log has none.  It is the first intent, of round 0, and knows no model.  A
-    configuration that normalises features otherwise plans no moments, and what else is released
-    once is what the configured system of this package declares.
+
+def released_first(ledger: Ledger) -> SpentIntent | None:
+    """Return the planned release of what is no model, before the training; None without one.
+
+    It is the first intent, of round 0, and knows no model.  A configuration that normalises
+    features otherwise plans no moments, and what else is released once is what the configured
+    system of this package declares.
     """
     first = next(iter(ledger.spent), None)
     if first is None or first.intent.round != 0 or not _planned_once(ledger, first.intent.phase):
@@ -52,9 +58,9 @@ def _planned_once(ledger: Ledger, phase: str) -> bool:
 
 
 def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
-    """Return all rounds but the planned release of moments, in their order."""
-    moments = moments_of(ledger)
-    return tuple(spent for spent in ledger.spent if spent is not moments)
+    """Return all rounds but what is planned to be released before them, in their order."""
+    before = released_first(ledger)
+    return tuple(spent for spent in ledger.spent if spent is not before)
 
 
 def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
