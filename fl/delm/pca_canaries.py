@@ -88,7 +88,9 @@ def simulate_pca(
     Raises `InvalidInput` for an observer that the plan does not know, and where real users are to
     be beside the canaries; `Unsupported` for other observers.
     """
-    refuse_real_users(request, "Their rows would be known to the observer, or not, as canaries are.")
+    refuse_real_users(
+        request, "Their rows would be known to the observer, or not, as canaries are."
+    )
     require_observer(plan, request.observer, observers)
     rng = request.rng()
     coins = flip_coins(request.canaries, rng)
@@ -173,7 +175,7 @@ class PcaRuns:
 
     @cached_property
     def shortest(self) -> float:
-        """The square of a canary's norm on the grid, at least: the clip and truncation shorten it."""
+        """The square of a canary's norm on the grid, at least: clip and truncation shorten it."""
         return 1.0 - 2.0 ** (5 - self.terms.mechanism.bits)
 
     def seen(self) -> FloatArray:
@@ -200,18 +202,18 @@ class PcaRuns:
         """Return what a reader must know; coins and counts are of canaries, so they are public."""
         known = "the observer knows all rows of a client but the canary"
         alone = "the PCA step is rehearsed by itself, and not the training after it"
+        zeros = ("a unit that is out has a row of zeros",) if self.replaced else ()
         if self.terms.kind != WISHART:
-            return (alone, known)
+            return (alone, known, *zeros)
         absent = statistics < self.shortest
-        wrong = int((absent & self.into).sum())
-        out = int((~self.into).sum())
-        return (
-            alone,
-            known,
-            f"a negative eigenvalue proves {int((absent & ~self.into).sum()):,} of {out:,} canaries "
-            f"that are out to be out, and says so of {wrong:,} of {len(self.into) - out:,} that are "
-            "in; of these it never can",
+        right, wrong = int((absent & ~self.into).sum()), int((absent & self.into).sum())
+        into = int(self.into.sum())
+        proven = (
+            f"a negative eigenvalue proves of {right:,} of {len(self.into) - into:,} canaries that "
+            f"are out that they are, and says so of {wrong:,} of {into:,} that are in, of which it "
+            "never can"
         )
+        return (alone, known, *zeros, proven)
 
     def _released(self, number: int, here: IntArray) -> FloatArray:
         """Make one release; return the statistics of the canaries `here`, in their order."""

@@ -70,8 +70,13 @@ class ToyPca(PrivateSystem):
         earlier = (self.pca.planned,)
         if self.table.as_published:
             return unproven(
-                self.views, self.setup.privacy, self.setup.rounds, NOTHING, lambda _: 1.0,
-                self.phase, earlier,
+                self.views,
+                self.setup.privacy,
+                self.setup.rounds,
+                NOTHING,
+                lambda _: 1.0,
+                self.phase,
+                earlier,
             )
         return promise(self.views, self.setup.privacy, self.setup.rounds, earlier, self.phase)
 
