@@ -1,4 +1,4 @@
-"""Which rounds of a log train a model, and which one released moments: by what they state.
+"""Which rounds of a log train a model, and which one stands before them: by what they state.
 
 A phase has the name that somebody wrote.  What is true of all rounds of the training must not
 depend on it: ten names for ten rounds are one training.
@@ -11,6 +11,7 @@ from typing import Final
 
 from ...accountant.records import RoundIntent, RoundRelease
 from .entries import Ledger, SpentIntent
+from .matrix_facts import is_matrix
 
 CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace", "wishart")
 """Families of noise that is drawn on the reals; a grid only rounds it."""
@@ -26,41 +27,35 @@ def configured_value(ledger: Ledger, table: str, key: str) -> object:
 
 
 def moments_of(ledger: Ledger) -> SpentIntent | None:
-    """Return the planned release of moments; None where the log has none."""
-    first = released_first(ledger)
-    return None if first is None or first.intent.phase != NORMALISING else first
-
-
-def released_first(ledger: Ledger) -> SpentIntent | None:
-    """Return the planned release of what is no model, before the training; None without one.
+    """Return the planned release of moments; None where the log has none.
 
     It is the first intent, of round 0, and knows no model.  A configuration that normalises
-    features otherwise plans no moments, and what else is released once is what the configured
-    system of this package declares.
+    features otherwise plans none.
     """
     first = next(iter(ledger.spent), None)
-    if first is None or first.intent.round != 0 or not _planned_once(ledger, first.intent.phase):
+    if first is None or first.intent.phase != NORMALISING or first.intent.round != 0:
+        return None
+    if configured_value(ledger, "data", "normalisation") not in (None, "private"):
         return None
     return None if _states_model(first) else first
 
 
-def _planned_once(ledger: Ledger, phase: str) -> bool:
-    """Return whether a phase is planned before the training, by the configuration alone."""
-    if phase == NORMALISING:
-        return configured_value(ledger, "data", "normalisation") in (None, "private")
-    from ...fl.declarations.built_in import built_in
+def matrix_before_training(ledger: Ledger) -> SpentIntent | None:
+    """Return the release of a matrix that features are projected by; None where the log has none.
 
-    name = configured_value(ledger, "run", "system")
-    system = built_in().get(name) if isinstance(name, str) else None
-    if system is None:
-        return False
-    return phase in system.once_names(lambda table, key: configured_value(ledger, table, key))
+    It is the first intent, of round 0, knows no model, and no other is of its phase.
+    """
+    first = next(iter(ledger.spent), None)
+    if first is None or first.intent.round != 0 or not is_matrix(first.intent.contribution):
+        return None
+    alone = all(spent.intent.phase != first.intent.phase for spent in ledger.spent[1:])
+    return first if alone and not _states_model(first) else None
 
 
 def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
-    """Return all rounds but what is planned to be released before them, in their order."""
-    before = released_first(ledger)
-    return tuple(spent for spent in ledger.spent if spent is not before)
+    """Return all rounds in their order, but the planned release of moments or of a first matrix."""
+    before = (moments_of(ledger), matrix_before_training(ledger))
+    return tuple(spent for spent in ledger.spent if not any(spent is other for other in before))
 
 
 def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:

@@ -128,8 +128,6 @@ class Declaration:
     What its log says:
         `phases`       the names of its phases in their order, as its rounds state them, or a
                        function of the configuration; not that of moments, which is of all systems
-        `once`         likewise, those of the phases that release something else than a model, once,
-                       before the first round (`fl.frame.phases.SingleRelease`)
         `beside`       likewise, the names under which a round releases something else than its
                        model (`fl.frame.rounds.planned_release`)
         `sealed`       the items that each of its releases seals; None: none
@@ -162,7 +160,6 @@ class Declaration:
     carrier: str | None = None
     sealed: Sealed | None = None
     phases: Phases = (TRAIN,)
-    once: Phases = ()
     beside: Phases = ()
     canaries: int | Mapping[str, int] | None = None
     canary_work: str | None = None
@@ -170,10 +167,6 @@ class Declaration:
     def phase_names(self, read: Read) -> tuple[str, ...]:
         """Return the names of its phases under a configuration, in their order."""
         return self.phases(read) if callable(self.phases) else self.phases
-
-    def once_names(self, read: Read) -> tuple[str, ...]:
-        """Return the names of what is released once, before the first round."""
-        return self.once(read) if callable(self.once) else self.once
 
     def beside_names(self, read: Read) -> tuple[str, ...]:
         """Return the names of what a round releases beside its model, under a configuration."""

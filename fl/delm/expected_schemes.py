@@ -152,6 +152,11 @@ def _table(read: Read) -> DelmSettings:
     return DelmSettings(**{key.name: read(TABLE.name, key.name) for key in TABLE.keys})
 
 
-BASIC: Final = ExpectedLog(partial(_phase, False), first=_first)
-ENHANCED: Final = ExpectedLog(partial(_phase, True), first=_first)
+def _before(read: Read) -> int:
+    """Return how many releases come before the rounds: the PCA, where there is one."""
+    return int(read(TABLE.name, "pca") != NO_PCA)
+
+
+BASIC: Final = ExpectedLog(partial(_phase, False), first=_first, before=_before)
+ENHANCED: Final = ExpectedLog(partial(_phase, True), first=_first, before=_before)
 """The basic scheme, and the enhanced one."""

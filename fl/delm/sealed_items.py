@@ -34,12 +34,8 @@ def of_schemes(read: Read) -> Mapping[str, tuple[str, ...]]:
 
 def phases_of(read: Read) -> tuple[str, ...]:
     """Return the phases of the published schemes, in their order."""
-    return (*once_of(read), rounds_phase(read))
-
-
-def once_of(read: Read) -> tuple[str, ...]:
-    """Return the phases that release no model: the PCA, where there is one."""
-    return () if read("delm", "pca") == NO_PCA else (PCA,)
+    rounds = rounds_phase(read)
+    return (rounds,) if read("delm", "pca") == NO_PCA else (PCA, rounds)
 
 
 def rounds_phase(read: Read) -> str:
