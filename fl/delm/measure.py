@@ -47,9 +47,7 @@ def measure(prepared: PreparedRun, released: Parameters) -> Mapping[str, float]:
     scores = statistics.rows(features.astype(np.float64)) @ minimised(statistics, table)
     metrics = measured(scores, federation.test_labels)
     return {
-        name: value
-        for name, value in metrics.items()
-        if name != _LOSS or table.loss != "linear"
+        name: value for name, value in metrics.items() if name != _LOSS or table.loss != "linear"
     }
 
 

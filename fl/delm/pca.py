@@ -56,11 +56,11 @@ from ..frame.state import Arrays, State
 from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..parties.network import silo_name
+from ..statistics.exact_sums import ExactSums
 from ..statistics.noise_shown import NoiseShown
 from ..statistics.run_terms import USUAL_MOST_ROWS
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from ..statistics.sum_check import SumCheck
-from ..statistics.exact_sums import ExactSums
 from .pca_projection import leading_directions, mean_matrix, projected
 from .pca_terms import GAUSSIAN, PCA, PCA_ROUND, UNDIVIDED, PcaKind, PcaTerms
 

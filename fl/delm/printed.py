@@ -59,7 +59,7 @@ def printed_event(model: str) -> ev.NoGuarantee:
 
 
 class PrintedRounds(DelmScheme):
-    """DELM on a model that is not linear; see the module.  Raises `InvalidInput` as `DelmScheme`."""
+    """DELM on a model that is not linear; see the module.  Raises as `DelmScheme`."""
 
     @property
     def published(self) -> bool:

@@ -61,8 +61,7 @@ def _scheme(
             f'objective = "{ONCE}" in [delm] needs a linear model; the model is '
             f"{settings.training.model}.",
             "Coefficients that depend on the weights cannot be released before they are known.",
-            f"Write model = {' or '.join(LINEAR_MODELS)} under [training], or objective = "
-            '"fresh".',
+            f'Write model = {" or ".join(LINEAR_MODELS)} under [training], or objective = "fresh".',
         )
     pca = None
     if table.pca != NO_PCA:
@@ -101,4 +100,3 @@ def _reduced(settings: Settings, federation: Federation, components: int) -> Tor
     how = settings.training
     model = model_named(how.model, components, federation.classes, dropout=how.dropout)
     return TorchLocalTraining(settings, federation, model)
-

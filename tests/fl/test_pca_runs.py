@@ -1,13 +1,16 @@
 """draft"""
 
-from pathlib import Path
 import json
+from pathlib import Path
+
 import pytest
+
 import privplan as pp
-from privplan.audit.attack import attack, AttackRequest
+from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
+
 from ..packages import toys
 from .pca_runs import configured
 

@@ -27,7 +27,10 @@ PUBLISHED = {"wishart-noise"}
 EVERY = [
     dict(zip(("pca", "objective", "sensitivity", "shuffle"), each, strict=True))
     for each in product(
-        ("wishart", "gaussian", "none"), ("fresh", "once"), ("printed", "proven"), ("layers", "none")
+        ("wishart", "gaussian", "none"),
+        ("fresh", "once"),
+        ("printed", "proven"),
+        ("layers", "none"),
     )
 ]
 
@@ -72,9 +75,7 @@ def test_every_choice_and_relation_is_audited_alike(
     outcome = run(tables, tmp_path / "run")
     report = audit_budget(tmp_path / "run")
     assert report.errors == ()
-    assert report.total.upper == pytest.approx(
-        outcome.guarantees["server"].epsilon.upper, rel=1e-6
-    )
+    assert report.total.upper == pytest.approx(outcome.guarantees["server"].epsilon.upper, rel=1e-6)
 
 
 def test_half_the_noise_is_found(tmp_path: Path) -> None:
@@ -88,7 +89,10 @@ def test_half_the_noise_is_found(tmp_path: Path) -> None:
         run(described(delm={"sensitivity": "proven"}), tmp_path / "half")
     run(described(delm={"sensitivity": "proven"}), tmp_path / "whole")
     verdicts = {
-        name: {m.verdict for m in attack(tmp_path / name, AttackRequest(tiers=("residual",))).measurements}
+        name: {
+            m.verdict
+            for m in attack(tmp_path / name, AttackRequest(tiers=("residual",))).measurements
+        }
         for name in ("half", "whole")
     }
     assert "contradicted" in verdicts["half"]

@@ -65,7 +65,7 @@ def test_the_printed_noise_has_the_event_of_what_a_record_moves(
     assert event.noise_multiplier == pytest.approx(expected, rel=1e-6)
     bound = GramBound(dimension=d + 1, classes=classes)
     assert bound.l1("add-remove") == pytest.approx(l1_of_a_record(d, classes))
-    # What is stated follows from the noise that the mechanism draws, and never from the printed one.
+    # What is stated follows from the noise that is drawn, and never from the printed number.
     mechanism = system.mechanism(system.promise.noise_multiplier)
     true = mechanism.event(neighbours)
     assert isinstance(true, ev.Laplace)
@@ -114,15 +114,14 @@ def test_the_pca_alone_breaks_a_run_whose_rounds_are_sound(tmp_path: Path) -> No
     found = {hazard.id: hazard for hazard in report.hazards}
     assert {"as-published", "wishart-noise"} <= found.keys()
     assert report.errors == ("wishart-noise",)
-    assert any("PCA proves nothing" in said for note in outcome.prepared.notes
-               for said in note.sentences)
+    assert any(
+        "PCA proves nothing" in said for note in outcome.prepared.notes for said in note.sentences
+    )
 
 
 @pytest.mark.parametrize("system", ["delm-basic", "delm-enhanced"])
 @pytest.mark.parametrize("model", ["mlp-64", "cnn", "alexnet"])
-def test_rounds_of_other_models_state_no_guarantee(
-    model: str, system: str, tmp_path: Path
-) -> None:
+def test_rounds_of_other_models_state_no_guarantee(model: str, system: str, tmp_path: Path) -> None:
     data = {"name": "digits" if model == "cnn" else "breast-cancer"}
     if model == "alexnet":
         pytest.skip("no bundled data has images of 32 x 32")

@@ -1,4 +1,4 @@
-"""Messages lose their senders layer by layer: every order is as likely, and none tells of another."""
+"""Messages lose their senders layer by layer: every order is as likely, each by itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import permutations
 from typing import Any, cast
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from privplan.accountant.randomness import Streams
@@ -64,9 +63,5 @@ def test_each_layer_has_a_stream_of_its_own_and_no_shuffle_draws_nothing() -> No
     orders(cast("Any", tickets), LAYERS, 4, shuffled=True)
     assert tickets.names == ["shuffle/a", "shuffle/b"]
     still = Tickets(0)
-    assert np.array_equal(
-        orders(cast("Any", still), LAYERS, 4, shuffled=False), [[0, 1, 2, 3]] * 2
-    )
+    assert np.array_equal(orders(cast("Any", still), LAYERS, 4, shuffled=False), [[0, 1, 2, 3]] * 2)
     assert still.names == []
-
-
