@@ -23,9 +23,7 @@ TRAINING = TrainingSettings(
 )
 
 
-def federation(
-    records: int = 60, columns: int = 6, silos: int = 3, **given: Any
-) -> Federation:
+def federation(records: int = 60, columns: int = 6, silos: int = 3, **given: Any) -> Federation:
     """Return records of normal features, of which two are much larger than the others."""
     rng = np.random.default_rng(0)
     scale = np.where(np.arange(columns) < 2, 3.0, 0.3)
@@ -38,9 +36,7 @@ def federation(
         "test_labels": np.zeros(5, np.int64),
         **given,
     }
-    return Federation(
-        name="normal", task="binary", classes=2, users=silos, silos=silos, **facts
-    )
+    return Federation(name="normal", task="binary", classes=2, users=silos, silos=silos, **facts)
 
 
 def setup_of(records: Federation, unit: str = "record", **privacy: Any) -> Setup:

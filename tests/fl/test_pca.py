@@ -168,8 +168,13 @@ def test_directions_do_not_depend_on_signs_and_are_orthonormal() -> None:
 
 def test_long_rows_stay_finite() -> None:
     features = np.full((4, 6), np.finfo(np.float32).max, np.float32)
-    records = federation(features=features, labels=np.zeros(4, np.int64), silos=2,
-                         user=np.array([0, 1, 0, 1]), silo=np.array([0, 1, 0, 1]))
+    records = federation(
+        features=features,
+        labels=np.zeros(4, np.int64),
+        silos=2,
+        user=np.array([0, 1, 0, 1]),
+        silo=np.array([0, 1, 0, 1]),
+    )
     release = step("wishart", records, row_norm=1e39)
     arrays = release.release(gate_of(release)[0], lambda _: None)
     assert np.isfinite(release.project(records, arrays[RELEASED]).features).all()
@@ -230,7 +235,13 @@ def test_rows_that_are_not_finite_never_come_so_far(value: float) -> None:
 def test_terms_refuse_another_kind() -> None:
     with pytest.raises(InvalidInput, match="pca"):
         PcaTerms(
-            kind="none", noise=1.0, row_norm=1.0, components=1, features=2, silos=1, users=1,
+            kind="none",
+            noise=1.0,
+            row_norm=1.0,
+            components=1,
+            features=2,
+            silos=1,
+            users=1,
             relation="add-remove",
         )  # type: ignore[arg-type]
 

@@ -107,9 +107,7 @@ class ToyPca(PrivateSystem):
             norms, ones = norms_of(rows), np.ones(len(rows))
             again.add(rows, federation.silo, norms, ones, np.arange(len(rows)))
             monitor = self.residuals.monitor(ticket.intent.noise)
-            arrived = noisy_sum(
-                self.aggregator, number, mechanism, ticket, totals, monitor=monitor
-            )
+            arrived = noisy_sum(self.aggregator, number, mechanism, ticket, totals, monitor=monitor)
             released = mechanism.units(arrived.total)
             return Draft(
                 released,
