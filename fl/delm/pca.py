@@ -18,7 +18,7 @@ A system uses it so:
 
 `use` is called with the projected federation, after the release and again on resume; a training
 takes it by `local.use`.  Its model must be made for k features.  `pca_sealed` says what
-the phase seals, `pca_terms.expected_pca` what its intent must state, and `pca_canaries.simulate_pca`
+the phase seals, `pca_terms.expected_pca` what its intent states, and `pca_canaries.simulate_pca`
 shows what its release gives away.
 
 Source: Cao et al. 2023, *Differentially Private Federated Learning with Functional Mechanism*
