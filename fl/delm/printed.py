@@ -49,7 +49,7 @@ UNSPECIFIED_EVENT: Final = ev.NoGuarantee(
 _DENSE: Final = ("mlp", "mlp-64")
 """Models of dense layers alone."""
 
-_MOST_STEPS: Final = 2**51
+_MOST_MESSAGE_STEPS: Final = 2**51
 """Beyond so many steps of the grid a number of a message is cut off: floats hold sums exactly."""
 
 
@@ -141,4 +141,4 @@ class PrintedRounds(DelmScheme):
 def steps_of(rows: FloatArray, grid: float) -> IntArray:
     """Return rows as integers, in steps of the grid, rounded; what is no number counts as zero."""
     steps = np.rint(np.nan_to_num(rows, nan=0.0) / grid)
-    return np.clip(steps, -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
+    return np.clip(steps, -_MOST_MESSAGE_STEPS, _MOST_MESSAGE_STEPS).astype(np.int64)

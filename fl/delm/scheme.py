@@ -33,6 +33,7 @@ from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.state import Arrays, State
 from .choice import ClientChoice
 from .layers import Layer, layers_of
+from .notes import notes_of
 from .parts import Parts, given_parts, parts_by_ratio, pieces_of, require_claim
 from .settings import DIVERGENCE, LAYERS, PROVEN, WISHART, DelmSettings
 
@@ -204,9 +205,15 @@ class DelmScheme(PrivateSystem):
     @property
     def notes(self) -> tuple[Note, ...]:
         """What is not proven, and what is claimed and not credited."""
-        from .notes import notes_of
-
-        return notes_of(self)
+        return notes_of(
+            published=self.published,
+            pca=self.table.pca,
+            model=self.model.name,
+            parts=self.parts_of_epsilon,
+            layers=len(self.layers),
+            shuffled=self.shuffled,
+            choice=self.choice,
+        )
 
     @property
     def compares(self) -> bool:

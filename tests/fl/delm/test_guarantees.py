@@ -111,8 +111,8 @@ def test_the_pca_alone_breaks_a_run_whose_rounds_are_sound(tmp_path: Path) -> No
     assert math.isinf(outcome.guarantees["server"].epsilon.upper)
     report = audit_budget(tmp_path / "run")
     assert math.isinf(report.total.upper)
-    found = {hazard.id: hazard for hazard in report.hazards}
-    assert {"as-published", "wishart-noise"} <= found.keys()
+    hazards = {hazard.id: hazard for hazard in report.hazards}
+    assert {"as-published", "wishart-noise"} <= hazards.keys()
     assert report.errors == ("wishart-noise",)
     assert any(
         "PCA proves nothing" in said for note in outcome.prepared.notes for said in note.sentences
@@ -162,8 +162,8 @@ def test_a_choice_of_noisy_messages_costs_nothing(selection: str) -> None:
     if selection == "divergence":
         keys["selection_epsilon"] = 100.0
     events = {
-        built(federation(), system, delm=own).promise.event
-        for system, own in (
+        built(federation(), system, delm=keys_of_system).promise.event
+        for system, keys_of_system in (
             ("delm-enhanced", keys),
             ("delm-basic", {**PROVEN, "training_epsilon": 0.3}),
         )
