@@ -17,6 +17,7 @@ from privplan.accountant.mechanisms import NoisyGram
 from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
+from privplan.fl.log import read
 from privplan.fl.running.lifecycle import resume, run
 
 from .schemes import described
@@ -156,3 +157,14 @@ def test_rounds_without_a_pca_say_how_to_be_attacked(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="not rehearsed with canaries") as refused:
         attack(tmp_path / "run", AttackRequest(tiers=("claim",)))
     assert "delm-linear" in str(refused.value)
+
+
+def test_a_log_states_the_last_gradient_by_its_digest_where_clients_are_compared(
+    tmp_path: Path,
+) -> None:
+    for selection, kept in (("divergence", True), ("top-k", True), ("uniform", False)):
+        keys = {"sensitivity": "proven", "selection": selection}
+        run(described("delm-enhanced", delm=keys), tmp_path / selection)
+        lines = [line.record for line in read(tmp_path / selection)]
+        releases = [record for record in lines if record.type == "round.release"]
+        assert all((each.state_out is not None) == kept for each in releases)  # type: ignore[attr-defined]
