@@ -52,7 +52,8 @@ def settings(system, *, rounds=2, model="logistic", privacy=None, training=None,
     if system == "disco":
         own = {**own, "unit": "silo", "neighbours": "replace-one", "observer": "peer"}
         tables = {"security": SecuritySettings(aggregation="shares"), **tables}
-    if declared()[system].noise_given is not None:  # noise follows from epsilon and its parts
+    declaration = declared().get(system)
+    if declaration is not None and declaration.noise_given is not None:
         noise = own.pop("noise_multiplier")
         target = {} if noise is None else {"epsilon": noise}
         own = {**own, "unit": "record", "observer": "server", **target}
@@ -311,7 +312,9 @@ def test_privacy_out_of_range_is_refused(wrong):
 @pytest.mark.parametrize("name", PRIVATE)
 def test_noise_or_epsilon_is_needed(name, tiny):
     federation = tiny(silos=silos_of(name))
-    with pytest.raises(InvalidInput, match="Neither a noise multiplier nor an epsilon|takes `epsilon`"):
+    with pytest.raises(
+        InvalidInput, match="Neither a noise multiplier nor an epsilon|takes `epsilon`"
+    ):
         built(name, federation, privacy={"noise_multiplier": None}).plan()
 
 

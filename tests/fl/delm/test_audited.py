@@ -168,3 +168,17 @@ def test_a_log_states_the_last_gradient_by_its_digest_where_clients_are_compared
         lines = [line.record for line in read(tmp_path / selection)]
         releases = [record for record in lines if record.type == "round.release"]
         assert all((each.state_out is not None) == kept for each in releases)  # type: ignore[attr-defined]
+
+
+def test_membership_of_records_on_released_components_is_refused(tmp_path: Path) -> None:
+    """What a PCA released is of one run: no replica has the same components."""
+    from privplan.accountant.errors import Unsupported
+    from privplan.audit.attack_methods.membership.released import released_tier
+    from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
+
+    keys = {"sensitivity": "proven", "pca": "gaussian", "components": 5}
+    outcome = run(described(delm=keys), tmp_path / "run")
+    assert outcome.prepared.model.features == 5
+    checkpoint = Checkpoint.read(tmp_path / "run" / MODEL_FILE)
+    with pytest.raises(Unsupported, match="5 features, and the records have 30"):
+        released_tier(outcome.prepared.settings, checkpoint)
