@@ -312,9 +312,8 @@ def test_privacy_out_of_range_is_refused(wrong):
 @pytest.mark.parametrize("name", PRIVATE)
 def test_noise_or_epsilon_is_needed(name, tiny):
     federation = tiny(silos=silos_of(name))
-    with pytest.raises(
-        InvalidInput, match="Neither a noise multiplier nor an epsilon|takes `epsilon`"
-    ):
+    needed = r"Neither a noise multiplier nor an epsilon|takes `epsilon`"
+    with pytest.raises(InvalidInput, match=needed):
         built(name, federation, privacy={"noise_multiplier": None}).plan()
 
 
