@@ -126,12 +126,12 @@ class PcaRuns:
     @cached_property
     def terms(self) -> PcaTerms:
         """The terms of each release: those of the run, of fewer columns."""
-        own = self.release.terms
-        features = min(own.features, REHEARSED_FEATURES)
+        of_run = self.release.terms
+        features = min(of_run.features, REHEARSED_FEATURES)
         return replace(
-            own,
+            of_run,
             features=features,
-            components=min(own.components, features),
+            components=min(of_run.components, features),
             silos=self.request.silos,
         )
 
@@ -236,7 +236,7 @@ class PcaRuns:
         mechanism = terms.mechanism
         exact = [gram_total(mechanism, part.astype(np.float32)).total for part in known]
         if self.apart:
-            left = [recorder.sent[place] - exact[place] for place in where.tolist()]
+            left = [recorder.sent[index] - exact[index] for index in where.tolist()]
         else:
             left = [recorder.sum.total - np.sum(exact, axis=0)]
         steps = np.stack([_square(mechanism.units(each), d) for each in left])

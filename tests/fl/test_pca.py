@@ -13,6 +13,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.mechanisms import RoundDescription
 from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.randomness import Streams
@@ -26,6 +27,7 @@ from privplan.fl.frame.expected_log import NotStated
 from .pca_releases import federation, gate_of, setup_of, step
 
 KINDS = ("wishart", "gaussian")
+ABOUT = RoundDescription(0, "pca")
 
 
 # --- the release ----------------------------------------------------------------------------------
@@ -103,17 +105,11 @@ def test_what_the_log_states(kind: str) -> None:
 
 def test_found_noise_is_read_off_the_log() -> None:
     release = step("gaussian", epsilon=0.6)
-    intent = release.mechanism.intent(_about(release), "add-remove")
+    intent = release.mechanism.intent(ABOUT, "add-remove")
     guess = replace(release.terms, noise=99.0)
     assert expected_pca(guess, intent).noise == release.mechanism.noise()
     with pytest.raises(NotStated):
-        expected_pca(guess, step("wishart").mechanism.intent(_about(release), "add-remove"))
-
-
-def _about(release: Any) -> Any:
-    from privplan.accountant.mechanisms import RoundDescription
-
-    return RoundDescription(0, "pca")
+        expected_pca(guess, step("wishart").mechanism.intent(ABOUT, "add-remove"))
 
 
 def test_what_it_seals() -> None:
