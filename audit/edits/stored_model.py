@@ -52,8 +52,8 @@ _PIECE_BYTES: Final = 2**20
 class StoredModel:
     """What a file of a model holds: the digests of its arrays, and what it says of itself.
 
-    `moments` and `matrix` are None where it holds none.  `beside` are all other arrays of float64, by name, as
-    the digest of a state takes them (`fl.frame.state`); some may be what a phase released once.
+    `moments` and `matrix` are None where it holds none.  `beside` are all other arrays of float64,
+    by name, as the digest of a state takes them (`fl.frame.state`).
     """
 
     digest: str

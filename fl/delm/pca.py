@@ -89,7 +89,8 @@ def pca_release(
       before who sees what one client sends; protects records.
     - `components`: k, 1 to the number of features; `row_norm`: R, public, above 0.
     - `most_rows`: public number of rows for which the grid is chosen.
-    - `apart`: observers, beside the server, who collect what every client sends.
+    - `apart`: observers, beside the server, who collect what every client sends, and all others
+      that the training has and `views` has not: nobody may be left out of a public release.
 
     Raises `InvalidInput` unless exactly one of `epsilon` and `noise_multiplier` is given (Wishart
     noise has no multiplier), for private moments beside it, for Gaussian noise where another unit
@@ -127,6 +128,7 @@ def pca_release(
         users=setup.users,
         relation=setup.privacy.neighbours,
         most_rows=most_rows,
+        shuffled=setup.aggregation == "shuffle",
     )
     views = terms.views(coalitions=setup.coalitions, apart=apart)
     return PcaRelease(terms, setup.federation, views)

@@ -1,4 +1,4 @@
-"""Wishart noise on Gram matrices: exact sums, the published law, the failure, and what is stated."""
+"""Wishart noise on Gram matrices: exact sums, the published law, its failure, what is stated."""
 
 from __future__ import annotations
 

@@ -13,10 +13,15 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.mechanisms import RoundDescription
 from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.randomness import Streams
-from privplan.accountant.records import RoundIntent
+from privplan.accountant.records import RoundIntent, Security
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
+from privplan.audit.derivation.supported_event import supported
+from privplan.audit.ledger.entries import SpentIntent
 from privplan.fl.delm import pca_projection
 from privplan.fl.delm.pca import DIRECTIONS, RELEASED, pca_release, pca_sealed
 from privplan.fl.delm.pca_projection import leading_directions, mean_matrix
@@ -26,6 +31,7 @@ from privplan.fl.frame.expected_log import NotStated
 from .pca_releases import federation, gate_of, setup_of, step
 
 KINDS = ("wishart", "gaussian")
+ABOUT = RoundDescription(0, "pca")
 
 
 # --- the release ----------------------------------------------------------------------------------
@@ -101,19 +107,41 @@ def test_what_the_log_states(kind: str) -> None:
     assert expected.sensitivity == intent.sensitivity
 
 
+def test_beside_a_shuffler_the_model_is_counted_as_what_clients_send() -> None:
+    """An audit does so: the model of such a run is made of what the analyzer sees."""
+    own = setup_of(federation())
+    own = replace(own, security=replace(own.security, aggregation="shuffle"))
+    release = pca_release(own, kind="gaussian", components=2, row_norm=1.0, epsilon=0.6)
+    server = release.views["server"]
+    assert {name for name, event in release.views.items() if event == server} == {
+        "model",
+        "server",
+        "analyzer",
+        "shuffler",
+    }
+    gate, log = gate_of(release)
+    release.release(gate, lambda _: None)
+    (intent,) = [line for line in log.records if isinstance(line, RoundIntent)]
+    shuffler = Security("shuffler", parties=3, fewest=3, key_bits=256)
+    facts = RoundFacts.of(SpentIntent(2, 1, intent))
+    setting = RunSetting("record", "add-remove", 1, 3, "shuffle", False, security=shuffler)
+    for name, event in release.views.items():
+        derived = supported(facts, setting, name)
+        assert isinstance(derived, ev.Gaussian)
+        assert isinstance(event, ev.Gaussian)
+        assert event.noise_multiplier <= derived.noise_multiplier
+        assert derived.noise_multiplier == pytest.approx(event.noise_multiplier)
+    noise = expected_pca(release.terms, intent).noise
+    assert noise.std == pytest.approx(intent.noise.std, rel=1e-12)
+
+
 def test_found_noise_is_read_off_the_log() -> None:
     release = step("gaussian", epsilon=0.6)
-    intent = release.mechanism.intent(_about(release), "add-remove")
+    intent = release.mechanism.intent(ABOUT, "add-remove")
     guess = replace(release.terms, noise=99.0)
     assert expected_pca(guess, intent).noise == release.mechanism.noise()
     with pytest.raises(NotStated):
-        expected_pca(guess, step("wishart").mechanism.intent(_about(release), "add-remove"))
-
-
-def _about(release: Any) -> Any:
-    from privplan.accountant.mechanisms import RoundDescription
-
-    return RoundDescription(0, "pca")
+        expected_pca(guess, step("wishart").mechanism.intent(ABOUT, "add-remove"))
 
 
 def test_what_it_seals() -> None:

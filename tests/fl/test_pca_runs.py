@@ -58,11 +58,8 @@ def test_a_whole_run(kind: str, made: dict[str, Path]) -> None:
     assert verify(folder).complete
     assert edits_of(folder) == ()
     intents, releases = of(folder, records.RoundIntent), of(folder, records.RoundRelease)
-    assert [(one.round, one.phase) for one in intents] == [
-        (0, "pca"),
-        (1, "release"),
-        (2, "release"),
-    ]
+    assert [one.round for one in intents] == [0, 1, 2]
+    assert [one.phase for one in intents] == ["pca", "release", "release"]
     assert intents[0].noise.family == kind
     assert releases[0].model_out is None
     kept = Checkpoint.read(folder / MODEL_FILE)
@@ -99,7 +96,8 @@ def test_gaussian_noise_supports_the_claim(made: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_residual_tier_judges_what_has_a_law(kind: str, made: dict[str, Path]) -> None:
     report = attack(made[kind], AttackRequest(tiers=("residual",)), append=False)
-    assert all(one.verdict == "not-contradicted" for one in report.measurements)
+    # Contradicted are at most 4 in 10,000 sound runs, and unusual 1 in 20: so are some seeds.
+    assert all(one.verdict != "contradicted" for one in report.measurements)
     (tested,) = {one.sample["rounds tested"] for one in report.measurements}
     assert tested == (2 if kind == "wishart" else 3)
 
