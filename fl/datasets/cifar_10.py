@@ -74,7 +74,7 @@ def _part(folder: Path, name: str) -> tuple[Float32Array, IntArray]:
     if not raw.size or raw.size % _ROW:
         raise InvalidInput(
             f"{name} is truncated or no file of CIFAR-10: it has {raw.size} bytes.",
-            f"A record has {_ROW} bytes: a label, and {_CHANNELS} x {_CIFAR_SIDE} x {_CIFAR_SIDE} pixels.",
+            f"A record has {_ROW} bytes: a label, and 3 x 32 x 32 pixels.",
             "Fetch the file again: the binary version of CIFAR-10, unpacked.",
         )
     rows = raw.reshape(-1, _ROW)
