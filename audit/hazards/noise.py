@@ -8,6 +8,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...fl.observers.names import MODEL
 from ..derivation.sampling import parts_of
+from ..derivation.wishart_noise import is_wishart, published_delta
 from ..edits.streams import least_bytes
 from ..evidence.evidence import Evidence
 from ..ledger.phases import CONTINUOUS_FAMILIES
@@ -41,6 +42,33 @@ def no_noise(evidence: Evidence) -> RuleFinding | None:
         return None
     lines = lines_of(bad)
     return RuleFinding(f"{rounds(len(lines)).capitalize()} without any noise.", lines)
+
+
+@rule(
+    "wishart-noise",
+    "error",
+    why="Z Z^T has no negative eigenvalue. Whoever knows the other records of a silo subtracts them, "
+    "and the record in question: a negative eigenvalue of what is left proves that it was not "
+    "there, and no epsilon bounds what is never wrong.",
+    next_step="Release the matrix with symmetric Gaussian noise, which is accounted for: its "
+    "sensitivity is that of `privplan explain delm`. More degrees of freedom would do too, and are "
+    "not accounted for from a log.",
+    explains=True,
+)
+def wishart_noise(evidence: Evidence) -> RuleFinding | None:
+    """Fire where a matrix is released with Wishart noise; name the exact delta as published."""
+    bad = [kind for kind in evidence.kinds if is_wishart(kind.facts.noise)]
+    if not bad:
+        return None
+    deltas = [published_delta(kind.facts.contribution, kind.facts.noise) for kind in bad]
+    worst = max((delta for delta in deltas if delta is not None), default=None)
+    exact = (
+        ""
+        if worst is None
+        else f" Of what one silo sends, delta is {worst:.3f} or more at every epsilon, for a record "
+        "of the largest norm."
+    )
+    return RuleFinding(f"A matrix is released with Wishart noise.{exact}", lines_of(bad))
 
 
 @rule(

@@ -12,7 +12,7 @@ from typing import Final
 from ...accountant.records import RoundIntent, RoundRelease
 from .entries import Ledger, SpentIntent
 
-CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace")
+CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace", "wishart")
 """Families of noise that is drawn on the reals; a grid only rounds it."""
 
 NORMALISING: Final = "normalise"

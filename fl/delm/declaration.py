@@ -8,7 +8,7 @@ from typing import Final
 from ..declarations.declaration import Declaration, Read
 from ..declarations.sealed_items import RELEASE
 from ..statistics.sealed_items import of_statistics
-from .settings import TABLE
+from .settings import PIECE_KEYS, TABLE
 from .settings_rules import LINEAR_RULES
 
 _COEFFICIENTS: Final = "coefficients"
@@ -27,6 +27,7 @@ SYSTEMS: Final = (
         summary="the coefficients of an objective, released once; components and fits are free",
         make=f"{__package__}.linear:linear",
         table=TABLE,
+        ignores=PIECE_KEYS,
         rules=LINEAR_RULES,
         rounds=1,
         aggregations=("plain", "masked", "shares"),

@@ -21,7 +21,8 @@ from ..observers.names import CLIENT, SILO
 from ..statistics.run_terms import RunTerms
 from ..statistics.settings import ReleaseSettings
 from ..statistics.sum_check import SumCheck
-from ..statistics.system import ExactSums, Statistics
+from ..statistics.exact_sums import ExactSums
+from ..statistics.system import Statistics
 from . import rows as data_rows
 from .gram_terms import gram_settings, gram_terms
 from .settings import FedPowerSettings

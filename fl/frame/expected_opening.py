@@ -94,8 +94,12 @@ def _group(read: Read) -> object:
 
 
 def _as_published(read: Read) -> object:
-    """Return whether the method is run as published; False without such a key in its table."""
-    table = system_of(read).table
+    """Return whether the method is run as published; False where nothing of it says so."""
+    system = system_of(read)
+    if system.published is not None:
+        stated = system.published
+        return call_system(system, lambda: stated(read))
+    table = system.table
     if table is None or not any(key.name == table.published for key in table.keys):
         return False
     return read(table.name, table.published) in (True, AS_PUBLISHED)

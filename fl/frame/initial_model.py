@@ -85,6 +85,31 @@ def initial_tensors(model: object, data: object) -> tuple[int, ...] | None:
     return tuple(lengths)
 
 
+def layers_in(model: object, features: int, classes: int) -> int | None:
+    """Return how many layers with parameters a model has; None for what is not known here.
+
+    >>> layers_in("softmax", 64, 10)
+    1
+    """
+    parts = _PARTS.get(model) if isinstance(model, str) else None
+    if parts is None:
+        return None
+    dense = [part for part in parts(features, classes) if isinstance(part, UniformParameters)]
+    others = len(parts(features, classes)) - len(dense)
+    return len(dense) + others // 2  # gains and offsets of one layer
+
+
+def initial_vector(model: object, features: int, classes: int, seed: object) -> FloatArray | None:
+    """Return the first model (D,) for so many features; None for what is not known here.
+
+    On a processor that rounds once it differs in last digits.
+    """
+    parts = _PARTS.get(model) if isinstance(model, str) else None
+    if parts is None or type(seed) is not int or seed < 0:
+        return None
+    return _draw_parts(parts(features, classes), seed, _rounded_twice)
+
+
 def _draw_parts(
     parts: list[ModelPart], seed: int, draw: Callable[[FloatArray, float], FloatArray]
 ) -> FloatArray:

@@ -15,7 +15,7 @@ from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.statistics import sum_check as checks
-from privplan.fl.statistics import system as module
+from privplan.fl.statistics import exact_sums as module
 from privplan.fl.statistics.noise_shown import normal
 from privplan.fl.statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from privplan.fl.statistics.sum_check import SumCheck
