@@ -117,9 +117,7 @@ def ternary(rows: Rows, share: float) -> Rows:
     return sent
 
 
-def drawn(
-    scores: Vector, epsilon: float, share: float, rng: Generator
-) -> NDArray[np.intp]:
+def drawn(scores: Vector, epsilon: float, share: float, rng: Generator) -> NDArray[np.intp]:
     """Return the clients that are drawn by their scores, a share of them, without replacement.
 
     P(i) ~ exp(epsilon u_i / (2 k)) for scores u in [0, 1] and k draws: the exponential mechanism
@@ -131,12 +129,8 @@ def drawn(
 
 
 def _gradients(local: TorchLocalTraining, parameters: Vector, number: int) -> Rows:
-    """Return the mean gradient of each client's records: (clients, D).
-
-    One step of SGD over all of a client's records moves it by the gradient times the rate; the
-    recipe that is set up for gradients has one epoch and no minibatches.
-    """
-    return -local.silo_deltas(parameters, number) / local.recipe.local_rate
+    """Return the mean gradient of each client's records: (clients, D)."""
+    return np.asarray(local.silo_gradients(parameters, number) / _sizes(local)[:, None])
 
 
 def _sizes(local: TorchLocalTraining) -> Vector:

@@ -46,7 +46,12 @@ def joint(federation: Federation, count: int, row_norm: float) -> Federation:
 
 
 def with_noise(
-    federation: Federation, count: int, row_norm: float, epsilon: float, delta: float, rng: Generator
+    federation: Federation,
+    count: int,
+    row_norm: float,
+    epsilon: float,
+    delta: float,
+    rng: Generator,
 ) -> Federation:
     """Return a federation on the components of noisy covariances, each client's for (eps, delta).
 
@@ -59,7 +64,11 @@ def with_noise(
     # The sum of n symmetric noises is one of sqrt(n) times the deviation.
     raw = rng.normal(scale=std * np.sqrt(federation.silos), size=(d, d))
     upper = np.triu(raw, 1) / np.sqrt(2.0)
-    return on(federation, components(rows.T @ rows + upper + upper.T + np.diag(np.diag(raw)), count), row_norm)
+    return on(
+        federation,
+        components(rows.T @ rows + upper + upper.T + np.diag(np.diag(raw)), count),
+        row_norm,
+    )
 
 
 def on(federation: Federation, directions: Matrix, row_norm: float) -> Federation:
@@ -71,7 +80,9 @@ def on(federation: Federation, directions: Matrix, row_norm: float) -> Federatio
     )
 
 
-def projected(features: NDArray[np.float32], directions: Matrix, row_norm: float) -> NDArray[np.float32]:
+def projected(
+    features: NDArray[np.float32], directions: Matrix, row_norm: float
+) -> NDArray[np.float32]:
     """Return rows, clipped to R, on directions (d, k): (n, k)."""
     return (row_norm * clipped(features, row_norm) @ directions).astype(np.float32)
 

@@ -7,10 +7,10 @@ are in `delm_baselines`, with what they prove in `delm_epsilons`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import numpy as np
 from delm_baselines import Knobs, Name, Noise
@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.accountant.sensitivity.functional import delta_as_published
 from privplan.fl.canaries.memory_log import MemoryLog
 from privplan.fl.data.bad_labels import with_bad_labels
 from privplan.fl.data.federation import Federation
 from privplan.fl.datasets import federate, load
 from privplan.fl.datasets.dataset import Dataset
+from privplan.fl.delm.scheme import DelmScheme
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.frame.system import build
 from privplan.fl.models import model_named
@@ -43,13 +43,13 @@ DELTA: Final = 1e-5
 ROW_NORM: Final = 4.0
 """R of digits: pixels in [0, 1] of 64, so at most 8; half of that, known without the records."""
 
+_NO_NOISE: Final = Noise()
+
 _HELD_OUT: Final = 0.3
 """The part of the training records that steps and clips are chosen on."""
 
 _PUBLIC: Final = 200
 """How many records of the test set `secprobe` scores on; it is judged on the others."""
-
-_ALL: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Baseline:
     name: Name
     reduction: Reduction = "none"
     kept: float = 1.0
-    noise: Noise = Noise()
+    noise: Noise = _NO_NOISE
     epsilon_pca: float = 0.0
 
 
@@ -164,9 +164,7 @@ def _of_baseline(
         federation, directions = on_own_components(federation, count, norm)
     width = int(np.prod(federation.features.shape[1:]))
     model = model_named(scenario.model, width, federation.classes)
-    of_gradients = case.name in ("ldp-fl", "secprobe")
-    settings = _baseline_settings(scenario, rounds, 1 if of_gradients else 5, of_gradients)
-    training = TorchLocalTraining(settings, federation, model)
+    training = TorchLocalTraining(_of_baselines(scenario, rounds), federation, model)
     public = replace(
         federation,
         test_features=federation.test_features[:_PUBLIC],
@@ -183,9 +181,7 @@ def _of_baseline(
             evaluate(
                 model,
                 final,
-                replace(
-                    federation, test_features=projected(whole.test_features, each, norm)
-                ),
+                replace(federation, test_features=projected(whole.test_features, each, norm)),
             )["accuracy"]
             for each in directions
         ]
@@ -200,19 +196,17 @@ def _of_baseline(
     return evaluate(model, final, judged)["accuracy"]
 
 
-def _baseline_settings(
-    scenario: Scenario, rounds: int, epochs: int, of_gradients: bool
-) -> Settings:
-    """Return settings for local training: some epochs, or one step of all records."""
+def _of_baselines(scenario: Scenario, rounds: int) -> Settings:
+    """Return the settings of local training."""
     return Configuration.of(
         {
             "run": {"system": "fedavg", "rounds": rounds},
             "data": {**_data(scenario), "silos": CLIENTS},
             "training": {
                 "model": scenario.model,
-                "local_rate": 1.0 if of_gradients else 0.1,
-                "local_epochs": epochs,
-                "batch": _ALL if of_gradients else 16,
+                "local_rate": 0.1,
+                "local_epochs": 5,
+                "batch": 16,
             },
         }
     ).settings
@@ -223,6 +217,67 @@ def _data(scenario: Scenario) -> dict[str, Any]:
     return {"name": scenario.data, "users": CLIENTS, **path}
 
 
-def printed_scale(epsilon: float, features: int, classes: int) -> float:
-    """Return the scale of Laplace noise by the sensitivity that is printed for `features`."""
-    return delta_as_published("softmax", features, classes) / epsilon
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of DELM came to: its accuracy, what is proven of it, and the seconds of a round.
+
+    `proven` is the epsilon before the server, at delta 1e-5; None where some piece has no
+    guarantee.
+    """
+
+    accuracy: float
+    proven: float | None
+    seconds: float
+
+
+def outcome(case: Delm, scenario: Scenario, knobs: Knobs, rounds: int, seed: int) -> Outcome:
+    """Return what one run on all training records comes to."""
+    return _run(case, scenario, knobs, rounds, dealt(scenario, seed), seed)
+
+
+def _of_delm(
+    case: Delm, scenario: Scenario, knobs: Knobs, rounds: int, federation: Federation, seed: int
+) -> float:
+    return _run(case, scenario, knobs, rounds, federation, seed).accuracy
+
+
+def _run(
+    case: Delm, scenario: Scenario, knobs: Knobs, rounds: int, federation: Federation, seed: int
+) -> Outcome:
+    settings = configured(case, scenario, knobs, rounds, federation)
+    width = int(np.prod(federation.features.shape[1:]))
+    local = TorchLocalTraining(
+        settings, federation, model_named(scenario.model, width, federation.classes)
+    )
+    system = build(settings, federation, local, Streams.seeded(seed))
+    assert isinstance(system, DelmScheme)
+    published = system.opening().as_published
+    guarantees = system.promise.plan.guarantees
+    odometer = None if published else Odometer.for_plan(system.plan())
+    gate = Gate(odometer, MemoryLog(), Streams.seeded(seed, 1))
+    began = time.perf_counter()
+    *_, (_, _, last) = simulated_rounds(system, gate)
+    seconds = (time.perf_counter() - began) / rounds
+    return Outcome(
+        evaluate(system.model, last.parameters, system.federation)["accuracy"],
+        None if published else guarantees[settings.privacy.observer].epsilon.upper,
+        seconds,
+    )
+
+
+def configured(
+    case: Delm, scenario: Scenario, knobs: Knobs, rounds: int, federation: Federation
+) -> Settings:
+    """Return the settings of a run of DELM."""
+    pieces = dict(case.pieces)
+    if pieces.get("pca") != "none":
+        pieces["components"] = width_of(federation, case.kept)
+    return Configuration.of(
+        {
+            "run": {"system": case.system, "rounds": rounds},
+            "data": {**_data(scenario), "silos": CLIENTS},
+            "privacy": {"epsilon": case.epsilon, "delta": DELTA},
+            "training": {"model": scenario.model, "global_rate": knobs.rate},
+            "delm": {"row_norm": scenario.row_norm, **pieces},
+        }
+    ).settings
