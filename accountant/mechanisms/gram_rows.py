@@ -20,8 +20,8 @@ from .. import validate
 from ..arrays import BoolArray, IntArray
 from ..errors import InvalidInput
 from .clip import numbers
-from .gram_release import GramRelease
 from .gram_products import GramProducts, exact_rows
+from .gram_release import GramRelease
 from .gram_row_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
 from .mapped_pages import give_back
 

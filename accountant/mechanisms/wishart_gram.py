@@ -2,7 +2,7 @@
 
 Rows x of norm at most 1 stand on the grid as integers q (`gram_rows`).  Every silo releases
 
-    sum q q^T + Z Z^T        Z: d x (d+1) integers, N(0, (sigma 2^b)^2) each, sigma^2 = 1 / (2 epsilon)
+    sum q q^T + Z Z^T        Z: d x (d+1) integers of N(0, (sigma 2^b)^2), sigma^2 = 1 / (2 epsilon)
 
 exactly, as integers modulo 2^64: the same grid and the same exact sums as `gram_noise`, and no
 rounding of Z Z^T that could hide, or make, a negative eigenvalue.
@@ -58,8 +58,8 @@ class WishartGram(Mechanism):
     - `shares`: how many silos add Z Z^T of their own to their own matrix.
     - `row_norm`: R, to which rows are clipped before they are divided by it; public.
 
-    Its event is `NoGuarantee` under every relation.  Raises `InvalidInput` for what is out of range,
-    for labels, and for noise that does not suit the grid.
+    Its event is `NoGuarantee` under every relation.  Raises `InvalidInput` for what is out of
+    range, for labels, and for noise that does not suit the grid.
 
     >>> mechanism = WishartGram.as_published(
     ...     0.6, gram=GramBound(dimension=8), bits=16, shares=3)
@@ -159,7 +159,7 @@ class WishartGram(Mechanism):
         return sensitivity(self.gram, relation, unit=self.unit).l2
 
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
-        """Return `WISHART_EVENT`; raises `Unsupported` on a sample, of which nothing is published."""
+        """Return `WISHART_EVENT`; raises `Unsupported` on a sample: none is published."""
         if on_sample:
             raise Unsupported(
                 "Covariance matrices are released of all units.",
@@ -237,6 +237,6 @@ def wishart_bits(gram: GramBound, *, most_rows: int, std: float, shares: int = 1
 
 
 def _suits(std: float, bits: int) -> bool:
-    """Return whether entries of Z are fine enough, and products of two of them exact in floats."""
+    """Return whether entries of Z are fine enough, and products of two exact in floats."""
     steps = std * 2.0**bits
-    return MIN_SHARE_STEPS <= steps and (_FARTHEST_DEVIATIONS * steps) ** 2 < EXACT
+    return steps >= MIN_SHARE_STEPS and (_FARTHEST_DEVIATIONS * steps) ** 2 < EXACT

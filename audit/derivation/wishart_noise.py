@@ -38,7 +38,7 @@ def require_accounted(noise: Noise) -> None:
 
 
 def published_delta(contribution: Contribution, noise: Noise) -> float | None:
-    """Return the exact delta of one share at every epsilon, for the longest row that may come or go.
+    """Return the exact delta of one share at every epsilon, for the longest row that comes or goes.
 
     None where that has no such form: for other degrees of freedom than d + 1, and without facts.
     """
@@ -57,7 +57,8 @@ def unusable_wishart(intent: RoundIntent) -> Iterator[str]:
             yield f"`freedom` says nothing of {noise.family} noise, and stands there"
         return
     if intent.contribution.terms != "gram":
-        yield f"Wishart noise is added to matrices, and terms are of kind `{intent.contribution.terms}`"
+        kind = intent.contribution.terms
+        yield f"Wishart noise is added to matrices, and terms are of kind `{kind}`"
     if not noise.freedom:
         yield "the degrees of freedom of Wishart noise are not stated"
     if noise.std != noise.share_std:

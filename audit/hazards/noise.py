@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant import rounding
 from ...fl.observers.names import MODEL
 from ..derivation.sampling import parts_of
 from ..derivation.wishart_noise import is_wishart, published_delta
@@ -47,12 +48,11 @@ def no_noise(evidence: Evidence) -> RuleFinding | None:
 @rule(
     "wishart-noise",
     "error",
-    why="Z Z^T has no negative eigenvalue. Whoever knows the other records of a silo subtracts them, "
-    "and the record in question: a negative eigenvalue of what is left proves that it was not "
-    "there, and no epsilon bounds what is never wrong.",
-    next_step="Release the matrix with symmetric Gaussian noise, which is accounted for: its "
-    "sensitivity is that of `privplan explain delm`. More degrees of freedom would do too, and are "
-    "not accounted for from a log.",
+    why="Z Z^T has no negative eigenvalue. Whoever knows the other records subtracts them, and the "
+    "one in question: a negative eigenvalue of what is left proves that it was not there, and no "
+    "epsilon bounds what is never wrong.",
+    next_step="Release the matrix with symmetric Gaussian noise, which is accounted for. More "
+    "degrees of freedom would do too, but no audit of a log accounts for them.",
     explains=True,
 )
 def wishart_noise(evidence: Evidence) -> RuleFinding | None:
@@ -60,15 +60,15 @@ def wishart_noise(evidence: Evidence) -> RuleFinding | None:
     bad = [kind for kind in evidence.kinds if is_wishart(kind.facts.noise)]
     if not bad:
         return None
+    what = "A matrix is released with Wishart noise."
     deltas = [published_delta(kind.facts.contribution, kind.facts.noise) for kind in bad]
-    worst = max((delta for delta in deltas if delta is not None), default=None)
-    exact = (
-        ""
-        if worst is None
-        else f" Of what one silo sends, delta is {worst:.3f} or more at every epsilon, for a record "
-        "of the largest norm."
-    )
-    return RuleFinding(f"A matrix is released with Wishart noise.{exact}", lines_of(bad))
+    exact = max((delta for delta in deltas if delta is not None), default=None)
+    if exact is not None:
+        what += (
+            f" Of what one silo sends, delta is {rounding.down(exact)} or more at every epsilon, "
+            "for a record of the largest norm."
+        )
+    return RuleFinding(what, lines_of(bad))
 
 
 @rule(

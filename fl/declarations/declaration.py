@@ -106,6 +106,8 @@ class Declaration:
         `promises`     whether it promises anything; where not, [privacy] is refused
         `published`    from a configuration to whether it is run as published, where that takes more
                        than one key of its table (`Table.published`) to say; None: that key says it
+        `noise_given`  from a configuration to whether other keys than `noise_multiplier` give the
+                       noise, so that none is searched for its epsilon; None: never
         `trains`       whether it trains a model; where not, it has no [training]
         `reshapes`     whether its model may be for other features than the data have; then
                        `determines` says what it starts from
@@ -149,6 +151,7 @@ class Declaration:
     relations: tuple[str, ...] = RELATIONS
     promises: bool = True
     published: Callable[[Read], bool] | None = None
+    noise_given: Callable[[Read], bool] | None = None
     trains: bool = True
     reshapes: bool = False
     data: str | None = None

@@ -44,8 +44,9 @@ from .layers import orders
 from .linear import COEFFICIENTS
 from .noise_width import multiplier_of
 from .objective import LinearObjective
+from .rules import noise_is_given
 from .scheme import DelmScheme, Scheme
-from .settings import ONCE, PROVEN, DelmSettings
+from .settings import ONCE, DelmSettings
 
 if TYPE_CHECKING:
     from ..frame.setup import Setup
@@ -83,11 +84,11 @@ class CoefficientRounds(DelmScheme):
     @property
     def multiplier(self) -> float | None:
         """The noise multiplier that the parts give; None where it is found for the claim."""
-        found = self.table.sensitivity == PROVEN and not self.named and not self.published
-        if found:
+        table, model = self.table, self.model.name
+        if not noise_is_given(model, table.pca, table.sensitivity, table.training_epsilon):
             return None
         training = self.parts_of_epsilon.training
-        return multiplier_of(self.terms, self.model.name, self.table.sensitivity, training)
+        return multiplier_of(self.terms, model, table.sensitivity, training)
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one round for each observer; who shuffles sees each message."""

@@ -17,7 +17,7 @@ A system uses it so:
     pca.project(federation, released)   the federation on the components of a release
 
 `use` is called with the projected federation, after the release and again on resume; a training
-takes it by `local.use(federation)`.  Its model must be made for k features.  `pca_sealed` says what
+takes it by `local.use`.  Its model must be made for k features.  `pca_sealed` says what
 the phase seals, `pca_terms.expected_pca` what its intent must state, and `pca_canaries.simulate_pca`
 shows what its release gives away.
 
@@ -30,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -57,9 +57,11 @@ from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..parties.network import silo_name
 from ..statistics.noise_shown import NoiseShown
+from ..statistics.run_terms import USUAL_MOST_ROWS
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from ..statistics.sum_check import SumCheck
-from ..statistics.system import ExactSums
+from ..statistics.exact_sums import ExactSums
+from .pca_projection import leading_directions, mean_matrix, projected
 from .pca_terms import GAUSSIAN, PCA, PCA_ROUND, UNDIVIDED, PcaKind, PcaTerms
 
 _WHAT: Final = "the covariance matrix that features are projected by"
@@ -67,8 +69,6 @@ _WHAT: Final = "the covariance matrix that features are projected by"
 RELEASED: Final = "pca_released"
 DIRECTIONS: Final = "pca_directions"
 """Names of the arrays: the sum that was released (values,), and V^T (k, d)."""
-
-_LARGEST: Final = float(np.finfo(np.float32).max)
 
 
 def pca_release(
@@ -85,8 +85,8 @@ def pca_release(
     """Return the PCA step of a run; nothing is drawn before its phase.
 
     - `kind` "wishart": as published for `epsilon`.  "gaussian": every client's noise has
-      `noise_multiplier`, or the least that gives `epsilon` at the delta of the run by itself, before
-      who sees what one client sends; protects records.
+      `noise_multiplier`, or the least that gives `epsilon` at the delta of the run by itself,
+      before who sees what one client sends; protects records.
     - `components`: k, 1 to the number of features; `row_norm`: R, public, above 0.
     - `most_rows`: public number of rows for which the grid is chosen.
     - `apart`: observers, beside the server, who collect what every client sends.
@@ -98,7 +98,7 @@ def pca_release(
     require_public_normalisation(setup)
     if (epsilon is None) == (noise_multiplier is None) or (kind != GAUSSIAN and epsilon is None):
         raise InvalidInput(
-            "The PCA step takes an epsilon, or with Gaussian noise a noise multiplier, and not both.",
+            "The PCA step takes an epsilon, or, if Gaussian, a noise multiplier, and not both.",
             "Wishart noise is published for an epsilon alone.",
             "Give one of them.",
         )
@@ -238,39 +238,15 @@ class PcaRelease:
             )
         return arrays
 
-    def matrix(self, released: FloatArray) -> FloatArray:
-        """Return the mean of the clients' noisy covariances, (d, d), of a released (values,)."""
-        d = self.terms.features
-        upper = np.zeros((d, d))
-        upper[np.triu_indices(d)] = released / self.terms.silos
-        return upper + np.triu(upper, 1).T
-
     def directions(self, released: FloatArray) -> FloatArray:
-        """Return V^T (k, d): the leading eigenvectors, each with its largest entry positive."""
-        vectors = np.linalg.eigh(self.matrix(released))[1]
-        leading = vectors.T[::-1][: self.terms.components]
-        largest = np.abs(leading).argmax(axis=1)
-        signs = np.where(leading[np.arange(len(leading)), largest] < 0.0, -1.0, 1.0)
-        return np.ascontiguousarray(leading * signs[:, None])
+        """Return V^T (k, d), the leading eigenvectors of a release (values,)."""
+        terms = self.terms
+        matrix = mean_matrix(np.asarray(released, np.float64), terms.features, terms.silos)
+        return leading_directions(matrix, terms.components)
 
     def project(self, federation: Federation, released: FloatArray) -> Federation:
-        """Return a federation with its features projected, those of test records too: (n, k).
-
-        A function of the release and of each record by itself.  Rows are clipped to R before.
-        """
-        directions = self.directions(np.asarray(released, np.float64))
-        return replace(
-            federation,
-            features=self._projected(federation.features, directions),
-            test_features=self._projected(federation.test_features, directions),
-        )
-
-    def _projected(self, features: Any, directions: FloatArray) -> Any:
-        rows = features.reshape(len(features), -1).astype(np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        shrunk = np.minimum(1.0, self.terms.row_norm / np.maximum(norms, np.finfo(float).tiny))
-        projected = (rows * shrunk[:, None]) @ directions.T
-        return np.clip(projected, -_LARGEST, _LARGEST).astype(np.float32)
+        """Return a federation with its features on the components of a release (values,)."""
+        return projected(federation, self.directions(released), self.terms.row_norm)
 
     def _arrays(self, released: FloatArray) -> dict[str, FloatArray]:
         return {RELEASED: released, DIRECTIONS: self.directions(released)}
@@ -305,10 +281,5 @@ class PcaRelease:
 
     def _sealed(self, exact: ExactSums, shown: NoiseShown | None) -> dict[str, object]:
         about_noise = {} if shown is None else shown.items()
-        return {**about_noise, **exact.sealed(self._most_rows)}
-
-    @property
-    def _most_rows(self) -> int:
-        from ..statistics.run_terms import USUAL_MOST_ROWS
-
-        return USUAL_MOST_ROWS if self.terms.most_rows is None else self.terms.most_rows
+        most = self.terms.most_rows
+        return {**about_noise, **exact.sealed(USUAL_MOST_ROWS if most is None else most)}

@@ -18,7 +18,7 @@ A run and an audit make the mechanism from these alone, so it is the same mechan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -56,8 +56,8 @@ UNDIVIDED: Final = Normaliser("constant", 1.0)
 class PcaTerms:
     """What of a run's public settings decides its PCA step; see the module.
 
-    - `kind`: `wishart` or `gaussian`; `noise`: epsilon as published, or the noise multiplier of each
-      client, above 0.
+    - `kind`: `wishart` or `gaussian`; `noise`: epsilon as published, or the noise multiplier of
+      each client, above 0.
     - `row_norm`: R, above 0; `components`: k, 1 to `features`.
     - `features`: d; `silos`: how many clients; `users` and `relation` are those of the run.
     - `most_rows`: the public number of rows for which the grid is chosen; None: a million.
@@ -94,7 +94,7 @@ class PcaTerms:
         Raises `InvalidInput` where no grid suits the noise and the number of rows.
         """
         if self.kind == GAUSSIAN:
-            return self._gram_terms.mechanism(self.noise_of_sum)
+            return self.gram_terms.mechanism(self.noise_of_sum)
         gram = GramBound(dimension=self.features)
         rows = USUAL_MOST_ROWS if self.most_rows is None else self.most_rows
         bits = wishart_bits(
@@ -125,7 +125,8 @@ class PcaTerms:
         return views if self.kind == GAUSSIAN else dict.fromkeys(views, WISHART_EVENT)
 
     @property
-    def _gram_terms(self) -> RunTerms:
+    def gram_terms(self) -> RunTerms:
+        """The facts of the same release with Gaussian noise, as private statistics have them."""
         return RunTerms(
             settings=StatisticsSettings(
                 row_norm=self.row_norm, intercept=0.0, most_rows=self.most_rows, fit="none"
@@ -139,11 +140,6 @@ class PcaTerms:
         )
 
 
-def multiplier_per_client(noise_of_sum: float, silos: int) -> float:
-    """Return a noise multiplier m of each client with m sqrt(S) as stated, for an audit."""
-    return float(noise_of_sum) / float(silos) ** 0.5
-
-
 def expected_pca(terms: PcaTerms, intent: RoundIntent) -> ExpectedPhase:
     """Return what the PCA step of these terms must state; for a system's `ExpectedLog.phase`.
 
@@ -154,7 +150,7 @@ def expected_pca(terms: PcaTerms, intent: RoundIntent) -> ExpectedPhase:
     if terms.kind == GAUSSIAN:
         if not isinstance(intent.event, ev.Gaussian):
             raise NotStated("the noise of the PCA step")
-        mechanism = terms._gram_terms.mechanism(intent.event.noise_multiplier)
+        mechanism = terms.gram_terms.mechanism(intent.event.noise_multiplier)
     return ExpectedPhase(
         mechanism.contribution,
         mechanism.noise(),

@@ -6,8 +6,9 @@ two of them leave of the claim; otherwise epsilon1 is a part like any other (`pa
 
 from __future__ import annotations
 
+from .rules import noise_is_given
 from .scheme import Scheme, parts_of
-from .settings import LINEAR_MODELS, PROVEN, WISHART, DelmSettings
+from .settings import DelmSettings
 
 
 def components_of(table: DelmSettings, features: int) -> int:
@@ -17,9 +18,7 @@ def components_of(table: DelmSettings, features: int) -> int:
 
 def pca_epsilon(scheme: Scheme, epsilon: float, model: str, layers: int) -> float:
     """Return the epsilon that the noise of the PCA is made for, of a model with m `layers`."""
-    parts, named = parts_of(scheme, epsilon, layers)
     table = scheme.table
-    sound = table.pca != WISHART and model in LINEAR_MODELS
-    if sound and table.sensitivity == PROVEN and not named:
-        return epsilon / (1.0 + table.ratio)
-    return parts.pca
+    if noise_is_given(model, table.pca, table.sensitivity, table.training_epsilon):
+        return parts_of(scheme, epsilon, layers)[0].pca
+    return epsilon / (1.0 + table.ratio)

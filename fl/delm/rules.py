@@ -125,6 +125,14 @@ def is_published(model: object, pca: object) -> bool:
     return pca == WISHART or model not in LINEAR_MODELS
 
 
+def noise_is_given(model: object, pca: object, sensitivity: object, training: object) -> bool:
+    """Return whether the parts of epsilon give the noise, so that none is searched for the claim.
+
+    `training` is the part of the training, None where it is not given.
+    """
+    return is_published(model, pca) or sensitivity == PRINTED or training is not None
+
+
 def _system(given: Given) -> str:
     return str(given["run"]["system"])
 

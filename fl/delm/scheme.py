@@ -34,7 +34,7 @@ from ..frame.state import Arrays, State
 from .choice import ClientChoice
 from .layers import Layer, layers_of
 from .parts import Parts, given_parts, parts_by_ratio, pieces_of, require_claim
-from .settings import DIVERGENCE, LAYERS, PRINTED, WISHART, DelmSettings
+from .settings import DIVERGENCE, LAYERS, PROVEN, WISHART, DelmSettings
 
 if TYPE_CHECKING:
     from ...accountant import records
@@ -226,7 +226,7 @@ class DelmScheme(PrivateSystem):
 
     def last(self, state: Arrays | None) -> FloatArray:
         """Return the last mean gradient (D,); zeros before the first, or where none is kept."""
-        if self.compares and state is not None:
+        if state is not None and DIRECTION in state:
             return state[DIRECTION]
         return np.zeros(self.initial().size)
 
@@ -264,13 +264,12 @@ class DelmScheme(PrivateSystem):
             return
         rounds = self.setup.rounds
         raise InvalidInput(
-            f"The parts in [delm] come to epsilon {upper:.6g} in {rounds:,} "
+            f"The parts of epsilon come to {upper:.6g} in {rounds:,} "
             f"{'round' if rounds == 1 else 'rounds'}; [privacy] claims {self.epsilon:g}.",
             "Where all pieces are sound the claim is what they compose to, and not what a formula "
             "of layers makes of them.",
-            f"Write epsilon = {_shown_up(upper)} or more, give smaller parts, or leave them out."
-            if self.named or self.table.sensitivity == PRINTED
-            else f"Write epsilon = {_shown_up(upper)} or more.",
+            f"Write epsilon = {_shown_up(upper)} or more, give smaller parts in [delm], or leave "
+            f'them out beside sensitivity = "{PROVEN}": then the noise is found for the claim.',
         )
 
 
