@@ -14,7 +14,7 @@ nothing of it to compute.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -63,7 +63,7 @@ Score = Callable[[Vector], float]
 """From a model to its accuracy on public records, in [0, 1]."""
 
 
-def trained(
+def models(
     name: Name,
     local: TorchLocalTraining,
     knobs: Knobs,
@@ -71,8 +71,8 @@ def trained(
     rounds: int,
     rng: Generator,
     score: Score,
-) -> Vector:
-    """Return the model after all rounds; `score` is what only `secprobe` asks."""
+) -> Iterator[Vector]:
+    """Yield the model after each round; `score` is what only `secprobe` asks."""
     local.proximal = knobs.proximal
     parameters = local.initial()
     left = np.zeros((local.federation.silos, len(parameters)))
@@ -97,7 +97,7 @@ def trained(
             scores = np.array([score(model) for model in moved])
             step = -noisy[drawn(scores, noise.selection, SCORED, rng)].mean(axis=0)
         parameters = parameters + knobs.rate * step
-    return parameters
+        yield parameters
 
 
 def ternary(rows: Rows, share: float) -> Rows:

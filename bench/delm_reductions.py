@@ -3,6 +3,7 @@
     joint     components of all rows, as if somebody saw them: no privacy
     local     each client its own components: it tells nobody, and no two clients mean the same
     ldp       components of the sum of the clients' covariances, each with Gaussian noise
+    wishart   the same with Wishart noise, as DELM prints it, which proves nothing
     none      all features
 
 Noise is NumPy's, from a seed, so it protects nobody: the records are anybody's to read.  With the
@@ -24,7 +25,7 @@ from privplan.accountant.calibrate import calibrate
 from privplan.fl.data.federation import Federation
 
 Matrix = NDArray[np.float64]
-Reduction = Literal["none", "joint", "local", "ldp"]
+Reduction = Literal["none", "joint", "local", "ldp", "wishart"]
 
 
 def clipped(features: NDArray[np.float32], row_norm: float) -> Matrix:
@@ -71,6 +72,21 @@ def with_noise(
     )
 
 
+def wishart(
+    federation: Federation, count: int, row_norm: float, epsilon: float, rng: Generator
+) -> Federation:
+    """Return a federation on the components of covariances with Wishart noise, as printed.
+
+    Each client adds Z Z^T, Z of shape (d, d + 1) with variance 1 / (2 epsilon); side by side the Z
+    of all clients are one of n (d + 1) columns.
+    """
+    rows = clipped(federation.features, row_norm)
+    d = rows.shape[1]
+    size = (d, federation.silos * (d + 1))
+    noise = rng.normal(scale=np.sqrt(0.5 / epsilon), size=size)
+    return on(federation, components(rows.T @ rows + noise @ noise.T, count), row_norm)
+
+
 def on(federation: Federation, directions: Matrix, row_norm: float) -> Federation:
     """Return a federation with all its records projected on directions (d, k)."""
     return replace(
@@ -87,7 +103,9 @@ def projected(
     return (row_norm * clipped(features, row_norm) @ directions).astype(np.float32)
 
 
-def local(federation: Federation, count: int, row_norm: float) -> tuple[Federation, list[Matrix]]:
+def on_own_components(
+    federation: Federation, count: int, row_norm: float
+) -> tuple[Federation, list[Matrix]]:
     """Return a federation of clients on their own components, and the directions of each."""
     rows = clipped(federation.features, row_norm)
     features = np.empty((len(rows), count), np.float32)
