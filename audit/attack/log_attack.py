@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 DEFAULT_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
 """The tiers that are taken unless others are requested: they read no private record."""
 
-PUBLIC_DATASETS: Final = ("digits", "breast-cancer", "low-rank")
+PUBLIC_DATASETS: Final = (
+    *("digits", "breast-cancer", "low-rank"),
+    *("digits-32", "synthetic-digits"),
+)
 """Data sets that come with the package: what is measured on their records is no secret."""
 
 _PROGRESS_TEXTS: Final[Mapping[str, str]] = {

@@ -9,6 +9,7 @@ RATINGS: Final = "ratings"
 
 DATASETS: Final = (
     *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer", "low-rank"),
+    *("digits-32", "synthetic-digits", "emnist", "cifar-10"),
     RATINGS,
 )
 

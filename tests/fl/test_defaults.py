@@ -74,6 +74,10 @@ def test_every_default_makes_a_recipe_and_a_model(dataset: str, system: str) -> 
         "digits": (64, 10),
         "breast-cancer": (30, 2),
         "low-rank": (50, 2),
+        "digits-32": (1024, 10),
+        "synthetic-digits": (64, 10),
+        "emnist": (784, 47),
+        "cifar-10": (3072, 10),
     }[dataset]
     found = defaults_for(dataset, system)
     Recipe(found.local_rate, found.local_epochs, found.batch)
