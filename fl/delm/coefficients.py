@@ -34,12 +34,10 @@ from ..frame.phases import Phase
 from ..frame.promise import TRAINING_PHASE
 from ..frame.rounds import Draft
 from ..frame.state import Arrays, State
-from ..observers.names import SHUFFLER
 from ..parties.network import silo_name
 from ..statistics.exact_sums import ExactSums, exact_sums
 from ..statistics.noise_shown import NoiseShown
 from ..statistics.run_terms import RunTerms
-from ..statistics.views import statistics_views
 from .layers import orders
 from .linear import COEFFICIENTS
 from .noise_width import multiplier_of
@@ -92,14 +90,7 @@ class CoefficientRounds(DelmScheme):
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one round for each observer; who shuffles sees each message."""
-        views = statistics_views(
-            noise_multiplier,
-            family="laplace",
-            unit="record",
-            silos=self.setup.silos,
-            coalitions=self.setup.coalitions,
-        )
-        return {**views, SHUFFLER: views["server"]} if self.shuffled else views
+        return self.laplace_views(noise_multiplier)
 
     def mechanism(self, noise_multiplier: float) -> NoisyGram:
         """Return the noise of every client's message."""

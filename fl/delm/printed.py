@@ -27,7 +27,6 @@ from ...accountant.mechanisms import Gate, Laplace, Ticket
 from ..frame.model import Parameters, Round
 from ..frame.rounds import Draft
 from ..frame.state import Arrays, State
-from ..observers.names import MODEL, SERVER, SHUFFLER, SILO
 from ..parties.network import silo_name
 from .layers import Layer, orders
 from .noise_width import printed_mechanism
@@ -78,8 +77,7 @@ class PrintedRounds(DelmScheme):
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:  # noqa: ARG002
         """Return the event of one round for each observer: none has a guarantee."""
-        observers = (MODEL, SERVER, SILO, *((SHUFFLER,) if self.shuffled else ()))
-        return dict.fromkeys(observers, printed_event(self.model.name))
+        return dict.fromkeys(self.observers, printed_event(self.model.name))
 
     def mechanism(self, noise_multiplier: float) -> Laplace:  # noqa: ARG002
         """Return the noise of every client's message."""

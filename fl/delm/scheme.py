@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ...accountant import events as ev
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.plan import PlannedPhase, plan_given_noise
@@ -31,6 +32,8 @@ from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, claimed, promise
 from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.state import Arrays, State
+from ..observers.names import SERVER, SHUFFLER
+from ..statistics.views import statistics_views
 from .choice import ClientChoice
 from .layers import Layer, layers_of
 from .notes import notes_of
@@ -185,6 +188,25 @@ class DelmScheme(PrivateSystem):
         if self.choice is None or reaches is None:
             return reaches
         return {name: replace(reach, sees="each") for name, reach in reaches.items()}
+
+    def laplace_views(self, noise_multiplier: float) -> dict[str, ev.Event]:
+        """Return the event of a round for each observer, where every client adds Laplace noise.
+
+        Who shuffles sees each message.
+        """
+        views = statistics_views(
+            noise_multiplier,
+            family="laplace",
+            unit="record",
+            silos=self.setup.silos,
+            coalitions=self.setup.coalitions,
+        )
+        return {**views, SHUFFLER: views[SERVER]} if self.shuffled else views
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """Who sees anything of the run; all of them see the PCA and the rounds."""
+        return tuple(self.laplace_views(1.0))
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -182,3 +182,25 @@ def test_the_factor_of_layers_is_in_the_claim_and_in_nothing_else() -> None:
     assert system.promise.claim.epsilon == 1.0
     scale = Fraction(system.mechanism(1.0).scale)
     assert float(scale) == pytest.approx((2 * 6 + 3 * 36) / 2.0)
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp-64"])
+@pytest.mark.parametrize("pca", ["wishart", "gaussian"])
+def test_whoever_sees_one_phase_sees_the_other(pca: str, model: str, tmp_path: Path) -> None:
+    """A coalition that is counted in one release alone would have too small a number."""
+    keys = {"pca": pca, "sensitivity": "proven" if model == "logistic" else "printed"}
+    tables = described(
+        delm=keys,
+        training={"model": model},
+        privacy={"observers": ["model", "server", "server+2"]},
+        run={"rounds": 1},
+    )
+    outcome = run(tables, tmp_path / "run")
+    first, rounds = outcome.prepared.plan.phases
+    assert first.views.keys() == rounds.views.keys()
+    assert "server+2" in rounds.views
+    sound = pca == "gaussian" and model == "logistic"
+    assert all(math.isfinite(g.epsilon.upper) == sound for g in outcome.guarantees.values())
+    ids = set(audit_budget(tmp_path / "run").errors)
+    assert ids <= {"wishart-noise", "private-bound", "clip-not-enforced"}
+    assert bool(ids) != sound
