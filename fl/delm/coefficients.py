@@ -42,8 +42,9 @@ from .layers import orders
 from .linear import COEFFICIENTS
 from .noise_width import multiplier_of
 from .objective import LinearObjective
+from .pieces import Scheme
 from .rules import noise_is_given
-from .scheme import DelmScheme, Scheme
+from .scheme import DelmScheme
 from .settings import ONCE, DelmSettings
 
 if TYPE_CHECKING:

@@ -23,8 +23,9 @@ from ..frame.setup import Setup, setup
 from .coefficients import CoefficientRounds
 from .layers import layers_of
 from .pca_width import components_of, pca_epsilon
+from .pieces import Scheme, claim_of
 from .printed import PrintedRounds
-from .scheme import DelmScheme, Scheme, claim_of
+from .scheme import DelmScheme
 from .settings import LAYERS, LINEAR_MODELS, NO_PCA, ONCE, DelmSettings
 
 if TYPE_CHECKING:
