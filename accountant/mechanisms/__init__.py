@@ -16,6 +16,7 @@ from .round_ticket import Ticket
 from .selection import Exponential
 from .shuffled_round import ShuffledRound
 from .unblanketed_responses import UnblanketedResponses
+from .wishart_gram import WishartGram, wishart_bits
 
 __all__ = [
     "DiscreteGaussian",
@@ -37,6 +38,8 @@ __all__ = [
     "ShuffledRound",
     "Ticket",
     "UnblanketedResponses",
+    "WishartGram",
     "grid_bits",
     "require_bits",
+    "wishart_bits",
 ]

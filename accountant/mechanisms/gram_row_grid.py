@@ -44,7 +44,7 @@ from .. import validate
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import InvalidInput
 from ..sensitivity.release import root_down
-from .gram_noise import NoisyGram
+from .gram_release import GramRelease
 
 EXACT: Final = 2**53
 """Up to here floats add integers without error."""
@@ -91,7 +91,7 @@ class GridScale:
             )
 
     @classmethod
-    def of(cls, mechanism: NoisyGram, intercept: float) -> Self:
+    def of(cls, mechanism: GramRelease, intercept: float) -> Self:
         """Return the scale of a mechanism's rows."""
         square = mechanism.gram.row_square * 4**mechanism.bits
         return cls(square, intercept, mechanism.row_norm)
@@ -208,7 +208,7 @@ class _Sparse:
 
 
 def grid_rows(
-    mechanism: NoisyGram, features: Any, *, intercept: float = 0.0
+    mechanism: GramRelease, features: Any, *, intercept: float = 0.0
 ) -> tuple[IntegerRows, int]:
     """Return rows on the grid, (n, d) integers in float64, and how many were shortened.
 

@@ -20,8 +20,8 @@ from .. import validate
 from ..arrays import BoolArray, IntArray
 from ..errors import InvalidInput
 from .clip import numbers
-from .gram_noise import NoisyGram
 from .gram_products import GramProducts, exact_rows
+from .gram_release import GramRelease
 from .gram_row_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
 from .mapped_pages import give_back
 
@@ -63,7 +63,7 @@ class GramTotal:
 
 
 def gram_total(
-    mechanism: NoisyGram,
+    mechanism: GramRelease,
     features: Features,
     labels: ArrayLike | None = None,
     *,
@@ -109,9 +109,10 @@ def gram_total(
     return GramTotal(products.total(), count, clipped, dropped)
 
 
-def label_integers(mechanism: NoisyGram, labels: NDArray[Any]) -> IntArray:
+def label_integers(mechanism: GramRelease, labels: NDArray[Any]) -> IntArray:
     """Return the class of each label, -1 for none, or the integer trunc(2^b y) of a number: (n,).
 
+    >>> from privplan.accountant.mechanisms import NoisyGram
     >>> from privplan.accountant.sensitivity.gram import GramBound
     >>> mechanism = NoisyGram(gram=GramBound(dimension=2, classes=3), std=5.0, bits=10)
     >>> label_integers(mechanism, np.array([2.0, 0.0, 0.5, 3.0, -1.0, math.nan])).tolist()
@@ -171,7 +172,7 @@ def _of_frame(features: Any) -> Any:
 
 
 def _kept(
-    mechanism: NoisyGram, units: ArrayLike | None, most_rows: int | None, count: int
+    mechanism: GramRelease, units: ArrayLike | None, most_rows: int | None, count: int
 ) -> BoolArray | None:
     """Return which rows are kept, the first of each unit; None for all of them."""
     most = mechanism.gram.rows

@@ -25,13 +25,15 @@ from .round_ticket import Ticket, reason_of
 class Gate:
     """Admits the rounds of one run: each is paid for and written down before it draws noise.
 
-    `odometer` may be None for runs that promise nothing (`as_published`); then every event must be
-    `NoGuarantee`.  An odometer of a plan is asked for the intent's event; an adaptive one for what
-    each of its observers sees (`views`; the intent's event for `model`).  Safe to use from several
-    threads; several tickets may be open at once, with streams of different names.  `run_id` is the
-    name of the run, once it has one: sealed items then say of which release they are.  `releases`
-    counts those that were recorded; `model` is the last one of a model, its number and digest, and
-    `aggregate` the digest of what the last one of all released, if it names any.
+    `odometer` may be None for runs that promise nothing; then every event must be `NoGuarantee`,
+    unless `unpromised` says that some pieces of a method as published are sound, and state what
+    they are: nothing is paid for them, and nothing is promised.  An odometer of a plan is asked for
+    the intent's event; an adaptive one for what each of its observers sees (`views`; the intent's
+    event for `model`).  Safe to use from several threads; several tickets may be open at once, with
+    streams of different names.  `run_id` is the name of the run, once it has one: sealed items then
+    say of which release they are.  `releases` counts those that were recorded; `model` is the last
+    one of a model, its number and digest, and `aggregate` the digest of what the last one of all
+    released, if it names any.
 
     A round may open several intents, one after the other or at once, each in a phase of its own and
     with streams of its own; an odometer of a plan whose round is a `Compose` takes them in its
@@ -40,9 +42,15 @@ class Gate:
     """
 
     def __init__(
-        self, odometer: Odometer | None, recorder: records.Recorder, streams: Streams
+        self,
+        odometer: Odometer | None,
+        recorder: records.Recorder,
+        streams: Streams,
+        *,
+        unpromised: bool = False,
     ) -> None:
         self._odometer = odometer
+        self._unpromised = unpromised
         self._recorder = recorder
         self._streams = streams
         self._lock = threading.RLock()
@@ -142,7 +150,7 @@ class Gate:
     def _spend(self, intent: records.RoundIntent) -> None:
         odometer = self._odometer
         if odometer is None:
-            if not isinstance(intent.event, ev.NoGuarantee):
+            if not (self._unpromised or isinstance(intent.event, ev.NoGuarantee)):
                 raise Unsupported(
                     "A round that promises something needs an odometer.",
                     "Only runs of methods as they were published go without a budget.",

@@ -112,38 +112,7 @@ class Exponential(Mechanism):
             )
         for _ in range(count):
             ticket.draw()
-        # How many bytes the draws take depends on the scores: they come from a fork.
-        stream = ticket.stream(name).fork()
-        remaining, chosen = np.arange(len(array)), []
-        for _ in range(count):
-            index = self._draw(stream, array[remaining])
-            chosen.append(int(remaining[index]))
-            remaining = np.delete(remaining, index)
-        return chosen
-
-    def _draw(self, stream: Stream, scores: FloatArray) -> int:
-        """Return one candidate.
-
-        It is proposed with an integer weight W_i at least 2^39 e^-g_i, g_i = eta (max u - u_i),
-        from floats, and kept with probability 2^39 e^-g_i / W_i, exactly; else drawn anew.  So its
-        probability is proportional to e^-g_i, whatever the floats were.
-        """
-        # g_i = eta (max u - u_i) in floats, and W_i = floor of a bit more than 2^39 e^-g_i, plus 1:
-        # never below 2^39 e^-g_i, as the acceptance test needs.
-        best = float(scores.max())
-        with np.errstate(over="ignore"):
-            behind = (best - scores) * float(self.exponent)
-        raised = exp_minus(behind) * (_TOP_WEIGHT * (1.0 + 2.0**-38))
-        weights: IntArray = raised.astype(np.int64) + 1
-        ends = np.cumsum(weights)
-        while True:
-            # A candidate by its weight, then the exact acceptance test.
-            point = int(uniform(stream, 1, int(ends[-1]))[0])
-            index = int(np.searchsorted(ends, point, side="right"))
-            true = self.exponent * (Fraction(best) - Fraction(float(scores[index])))
-            acceptance = scaled_exp(true, Fraction(_TOP_WEIGHT, int(weights[index])))
-            if bernoulli(stream, 1, acceptance, rare=stream)[0]:
-                return index
+        return _drawn(ticket.stream(name), array, self.exponent, count)
 
     def _check_relation(self, relation: str) -> None:
         if as_neighbours(relation) != self.relation:
@@ -152,6 +121,55 @@ class Exponential(Mechanism):
                 "How far one unit moves a score depends on what a neighbour is.",
                 "State the bound for the relation of the run.",
             )
+
+
+def choose(stream: Stream, scores: ArrayLike, exponent: Fraction, count: int = 1) -> list[int]:
+    """Return `count` different candidates, each drawn with P(i) ~ e^(`exponent` u_i) of those left.
+
+    For scores u (n,) that are released already, or public: choosing by such is post-processing, has
+    no event, and nothing accounts for it.  `exponent` may be negative, and lies in [-1e100, 1e100].
+    The stream moves on by 32 bytes.  Raises `InvalidInput` as `Exponential.select`.
+    """
+    array = _scores(scores, validate.count(count=count))
+    if abs(exponent) > 10**100:
+        raise InvalidInput("`exponent` must lie in [-1e100, 1e100].")
+    return _drawn(stream, array if exponent >= 0 else -array, abs(exponent), count)
+
+
+def _drawn(stream: Stream, scores: FloatArray, exponent: Fraction, count: int) -> list[int]:
+    # How many bytes the draws take depends on the scores: they come from a fork.
+    fork = stream.fork()
+    remaining, chosen = np.arange(len(scores)), []
+    for _ in range(count):
+        index = _draw(fork, scores[remaining], exponent)
+        chosen.append(int(remaining[index]))
+        remaining = np.delete(remaining, index)
+    return chosen
+
+
+def _draw(stream: Stream, scores: FloatArray, exponent: Fraction) -> int:
+    """Return one candidate, by the exponent eta.
+
+    It is proposed with an integer weight W_i at least 2^39 e^-g_i, g_i = eta (max u - u_i), from
+    floats, and kept with probability 2^39 e^-g_i / W_i, exactly; else drawn anew.  So its
+    probability is proportional to e^-g_i, whatever the floats were.
+    """
+    # g_i = eta (max u - u_i) in floats, and W_i = floor of a bit more than 2^39 e^-g_i, plus 1:
+    # never below 2^39 e^-g_i, as the acceptance test needs.
+    best = float(scores.max())
+    with np.errstate(over="ignore"):
+        behind = (best - scores) * float(exponent)
+    raised = exp_minus(behind) * (_TOP_WEIGHT * (1.0 + 2.0**-38))
+    weights: IntArray = raised.astype(np.int64) + 1
+    ends = np.cumsum(weights)
+    while True:
+        # A candidate by its weight, then the exact acceptance test.
+        point = int(uniform(stream, 1, int(ends[-1]))[0])
+        index = int(np.searchsorted(ends, point, side="right"))
+        true = exponent * (Fraction(best) - Fraction(float(scores[index])))
+        acceptance = scaled_exp(true, Fraction(_TOP_WEIGHT, int(weights[index])))
+        if bernoulli(stream, 1, acceptance, rare=stream)[0]:
+            return index
 
 
 def _scores(scores: ArrayLike, count: int) -> FloatArray:

@@ -322,6 +322,9 @@ class Noise(Fact):
     how many such sums the round releases, each of a sample of its own where there is sampling;
     `grid` is the step of the grid on which values stand.
     `std` is 0 for local randomizers, which have no common noise.
+
+    `wishart` noise is added to a matrix: each share is Z Z^T, Z of d x `freedom` independent
+    Gaussian numbers of deviation `share_std`, which is `std` too; `freedom` is None for all others.
     """
 
     family: Literal[
@@ -332,6 +335,7 @@ class Noise(Fact):
         "randomized-response",
         "exponential",
         "none",
+        "wishart",
     ]
     std: float
     shares: int = 1
@@ -339,6 +343,7 @@ class Noise(Fact):
     tolerated_dropouts: int = 0
     draws: int = 1
     grid: float = 0.0
+    freedom: int | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

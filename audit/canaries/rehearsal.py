@@ -53,6 +53,7 @@ class CanaryRehearsal:
     - `event`: what is claimed of all rounds made for this observer, and `claimed` the epsilon that
       it proves at `delta`, certified from above; None where nothing is claimed.
     - `note`: what was assumed, and what was left out.
+    - `partial`: whether `event` and `claimed` are those of a part of the plan.
 
     Nothing in it depends on a private record.
     """
@@ -72,6 +73,7 @@ class CanaryRehearsal:
     note: tuple[str, ...] = field(default=())
     seeded: bool = False
     looks: int = 1
+    partial: bool = False
 
     @property
     def canaries(self) -> int:
@@ -178,6 +180,7 @@ def _rehearsal(asked: RehearsalRequest, seen: CanaryObservations) -> CanaryRehea
         ),
         seeded=asked.seed is not None,
         looks=seen.looks,
+        partial=seen.partial,
     )
 
 
@@ -187,7 +190,8 @@ def _epsilon(event: ev.Event, seen: CanaryObservations) -> float | None:
     What is printed is of all rounds.  None where it is infinite.
     """
     claim = seen.opening.claim
-    if seen.opening.as_published and seen.rounds == rounds_to_simulate(seen.plan):
+    whole = seen.rounds == rounds_to_simulate(seen.plan) and not seen.partial
+    if seen.opening.as_published and whole:
         return claim.epsilon
     # Certified from above: a claim below the truth would be contradicted by a sound run.
     proven = account(event, delta=claim.delta, neighbours=claim.neighbours).epsilon.upper

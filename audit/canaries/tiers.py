@@ -179,7 +179,8 @@ def robust_tier(
     Two bounds, at half each of what the strict level leaves of alpha.  The value is that of the
     claim's trade-off curve (Mahloujifar): the epsilon of the claim with as much noise as is still
     refuted.  Beside it, in `sample`, stands what holds of any mechanism (Steinke), which is less;
-    it is the value where the claim's noise cannot be scaled.  The strict level is all the curve's,
+    it is the value where the claim's noise cannot be scaled, or no engine bounds the scaled claim's
+    epsilon from below.  The strict level is all the curve's,
     for it sees more; or Steinke's where there is none.  The numbers of guesses are fixed by claim
     and level.  Where nothing is claimed, half of the units are guessed, and the value is Steinke's
     at alpha.  Raises `InvalidInput` for too few canaries.
@@ -277,7 +278,7 @@ def _guess_claim(
     )
     verdict = _verdict(_above(strict, claimed), above or _above(usual, claimed))
     proves = _of_any(mechanism_free)
-    if result.factor is not None:
+    if result.factor is not None and result.epsilon > 0.0:
         proves = (
             f"No mechanism with the claim's trade-off curve for {rounding.up(result.factor)} times "
             f"the noise guesses so well; that curve has epsilon {rounding.down(result.epsilon)} or "
@@ -285,7 +286,7 @@ def _guess_claim(
         )
     return _GuessResult(
         what=AGAINST_CURVE,
-        value=result.epsilon,
+        value=result.epsilon or mechanism_free,
         verdict=verdict,
         proves=proves,
         assumes=(ASSUMES_COINS, ASSUMES_CURVE, ASSUMES_NOTHING),

@@ -26,7 +26,10 @@ def target_of(opened: RunOpen) -> float | None:
     given = LoggedConfiguration(opened)
     try:
         target, noise = given("privacy", "epsilon"), given("privacy", "noise_multiplier")
-        searched = noise is None and expected_log.system_of(given).promises
+        system = expected_log.system_of(given)
+        searched = noise is None and system.promises
+        if searched and system.noise_given is not None:
+            searched = not system.noise_given(given)
     except NotStated:
         return None
     return target if searched else None

@@ -41,6 +41,7 @@ from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 from .sensitivity import contribution_bound, moved_by_matrix, shared_by_silos, weight_sum_bound
 from .sums import require_unknown_noise
+from .wishart_noise import require_accounted
 
 View = Callable[[RoundFacts, RunSetting, Reach], ev.Event]
 
@@ -114,6 +115,7 @@ def _require_others(facts: RoundFacts, setting: RunSetting, told: int) -> None:
 def _event(facts: RoundFacts, setting: RunSetting, shares: int, *, apart: bool = False) -> ev.Event:
     """Return the event of a matrix with so many shares of the noise."""
     contribution = facts.contribution
+    require_accounted(facts.noise)
     if facts.sampling.method != "none":
         raise NoProof(
             f"matrices of {with_article(facts.sampling.method)} sample are not accounted for"

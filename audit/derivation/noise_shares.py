@@ -10,7 +10,10 @@ from ...accountant.records import (
 )
 from ...accountant.sensitivity.release import root_down
 
-SUM_NOISE_FAMILIES: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
+SUM_NOISE_FAMILIES: Final = (
+    *("gaussian", "laplace", "discrete-gaussian", "discrete-laplace"),
+    "wishart",
+)
 """Families whose noise is added to a sum; `std` belongs to them."""
 
 MIN_SHARE_GRID_STEPS: Final = 80

@@ -22,6 +22,7 @@ from ..ledger.matrix_facts import is_matrix, matrix_name, unusable_matrix, value
 from ..ledger.phases import CONTINUOUS_FAMILIES
 from .noise_shares import MIN_SHARE_GRID_STEPS, SUM_NOISE_FAMILIES, share_deviation
 from .run_setting import RunSetting
+from .wishart_noise import is_wishart, unusable_wishart, wishart_reason
 
 MAX_USABLE_NUMBER: Final = 1e100
 MIN_USABLE_NUMBER: Final = 1e-100
@@ -145,6 +146,8 @@ def _void_reasons(intent: RoundIntent) -> list[str]:
         reasons.append("the clip norm was taken from private data")
     if intent.noise.family == "none":
         reasons.append("no noise was added")
+    if is_wishart(intent.noise):
+        reasons.append(wishart_reason())
     return reasons
 
 
@@ -169,6 +172,7 @@ def unusable(intent: RoundIntent) -> list[str]:
     if not 0.0 < sampling.rate <= 1.0:
         reasons.append(f"`sampling.rate` is {sampling.rate!r}, which is no probability above 0")
     reasons += unusable_matrix(intent)
+    reasons += unusable_wishart(intent)
     return reasons
 
 

@@ -50,6 +50,7 @@ from .sensitivity import (
     summed_contribution_bound,
     weight_sum_bound,
 )
+from .wishart_noise import require_accounted
 
 
 def see_sum(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
@@ -236,6 +237,7 @@ def noisy_sum_event(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> 
     noise, norm = facts.noise, facts.contribution.norm
     if noise.family == "gaussian":
         return ev.Gaussian(root_down(share_variance(noise) * facts.shares / moved**2))
+    require_accounted(noise)
     # Only Gaussian shares add up in closed form, var = k share_std^2 at sensitivity `moved`.
     # A sum of several shares is one share and something independent of the data.
     scale, grid = Fraction(share_deviation(noise)), Fraction(noise.grid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ledger.matrix_facts import is_matrix
 from ..ledger.phases import configured_value, models_of, training_of
 from .edit_rule import EditFinding, History, NotStated, edit_rule
 from .lineage import Lineage, stateless
@@ -27,7 +28,7 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
     name = configured_value(history.ledger, "run", "system")
     system = built_in().get(name) if isinstance(name, str) else None
     # Nothing is imported for systems of this package, so the check stays quick.
-    if name is None or (system is not None and system.trains):
+    if name is None or (system is not None and system.trains and not system.reshapes):
         return None
     from ...fl.frame.expected_log import NotStated as Missing
     from ..configuration.logged_configuration import first_of
@@ -112,7 +113,13 @@ def foreign_length(history: History) -> EditFinding | NotStated | None:
     """Fire where a round of training released more or fewer values than the model has."""
     ledger = history.ledger
     rounds = models_of(ledger)
-    released = [release for spent in rounds for release in spent.releases]
+    # A matrix is as long as its facts say (`matrix_statements`), whatever model is made of it.
+    released = [
+        release
+        for spent in rounds
+        if not is_matrix(spent.intent.contribution)
+        for release in spent.releases
+    ]
     if not released:
         return None
     if not history.lineage.named:  # it may be what stands beside a model

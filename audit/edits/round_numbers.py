@@ -1,7 +1,8 @@
 """Rounds that were cut out of a log: their numbers, what a recovery says of them, the moments.
 
 A run numbers its rounds of training 1, 2, 3, ..., whatever comes of them: a round that was lost or
-aborted keeps its number, and the next start goes on behind it.  The release of moments is round 0.
+aborted keeps its number, and the next start goes on behind it.  A release of moments, or of the
+matrix that features are projected by, is round 0.
 A round has one intent; or several, each of a phase of its own, and then the same ones in the same
 order whenever a round begins with the first of them.
 """

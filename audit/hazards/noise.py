@@ -6,8 +6,10 @@ import math
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant import rounding
 from ...fl.observers.names import MODEL
 from ..derivation.sampling import parts_of
+from ..derivation.wishart_noise import is_wishart, published_delta
 from ..edits.streams import least_bytes
 from ..evidence.evidence import Evidence
 from ..ledger.phases import CONTINUOUS_FAMILIES
@@ -41,6 +43,32 @@ def no_noise(evidence: Evidence) -> RuleFinding | None:
         return None
     lines = lines_of(bad)
     return RuleFinding(f"{rounds(len(lines)).capitalize()} without any noise.", lines)
+
+
+@rule(
+    "wishart-noise",
+    "error",
+    why="Z Z^T has no negative eigenvalue. Whoever knows the other records subtracts them, and the "
+    "one in question: a negative eigenvalue of what is left proves that it was not there, and no "
+    "epsilon bounds what is never wrong.",
+    next_step="Release the matrix with symmetric Gaussian noise, which is accounted for. More "
+    "degrees of freedom would do too, but no audit of a log accounts for them.",
+    explains=True,
+)
+def wishart_noise(evidence: Evidence) -> RuleFinding | None:
+    """Fire where a matrix is released with Wishart noise; name the exact delta as published."""
+    bad = [kind for kind in evidence.kinds if is_wishart(kind.facts.noise)]
+    if not bad:
+        return None
+    what = "A matrix is released with Wishart noise."
+    deltas = [published_delta(kind.facts.contribution, kind.facts.noise) for kind in bad]
+    exact = max((delta for delta in deltas if delta is not None), default=None)
+    if exact is not None:
+        what += (
+            f" Of what one silo sends, delta is {rounding.down(exact)} or more at every epsilon, "
+            "for a record of the largest norm."
+        )
+    return RuleFinding(what, lines_of(bad))
 
 
 @rule(

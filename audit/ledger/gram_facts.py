@@ -34,8 +34,9 @@ MIN_BITS, MAX_BITS = 8, 20
 """Bits of the grids that Gram matrices stand on: those of `accountant.mechanisms.gram_grid`, whose
 module is too heavy for checking a log."""
 
-NORM_OF_NOISE: Final = {"gaussian": "l2", "laplace": "l1"}
-"""The norm of a unit's part that noise of a family is measured against."""
+NORM_OF_NOISE: Final = {"gaussian": "l2", "laplace": "l1", "wishart": "l2"}
+"""The norm of a unit's part that noise of a family is measured against; under Wishart noise, which
+is measured against none, the one that is stated."""
 
 _STEPS_LOST: Final = 4
 """Steps of the grid by which clipping and truncation, of two coordinates, may shorten a row."""
@@ -82,6 +83,8 @@ def unusable_gram(intent: RoundIntent) -> Iterator[str]:
         yield "a Gram matrix has products of entries, so it bounds none of them by itself"
     if intent.weights.rule != "none":
         yield f"weights by `{intent.weights.rule}` are stated of a Gram matrix, which has none"
+    if intent.noise.family == "wishart" and gram.classes:
+        yield "of Wishart noise on label sums nothing is known"
     norm = NORM_OF_NOISE.get(intent.noise.family)
     if norm is None:
         yield f"of {intent.noise.family} noise on a Gram matrix no event is known"
@@ -145,10 +148,10 @@ def _of_relation(bound: GramBound, norm: str, *, replaced: bool) -> Fraction:
 def least_grid(gram: Gram, family: str) -> float:
     """Return the coarsest step on which a value stands, where noise is even, rounded up.
 
-    A matrix has steps of 4^-b, above its diagonal sqrt(2) 4^-b (under Laplace noise 4^-b as well);
+    A matrix has steps of 4^-b, above its diagonal sqrt(2) 4^-b (under Gaussian noise alone);
     label sums have steps of a 2^-b / c, or of a 4^-b where labels are numbers.
     """
-    above = root_up(Fraction(1 if family == "laplace" else 2, 16**gram.bits))
+    above = root_up(Fraction(2 if family == "gaussian" else 1, 16**gram.bits))
     if not gram.classes:
         return above
     scale = gram.classes if gram.classes > 1 else 2**gram.bits

@@ -1,4 +1,4 @@
-"""Which rounds of a log train a model, and which one released moments: by what they state.
+"""Which rounds of a log train a model, and which one stands before them: by what they state.
 
 A phase has the name that somebody wrote.  What is true of all rounds of the training must not
 depend on it: ten names for ten rounds are one training.
@@ -11,8 +11,9 @@ from typing import Final
 
 from ...accountant.records import RoundIntent, RoundRelease
 from .entries import Ledger, SpentIntent
+from .matrix_facts import is_matrix
 
-CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace")
+CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace", "wishart")
 """Families of noise that is drawn on the reals; a grid only rounds it."""
 
 NORMALISING: Final = "normalise"
@@ -39,10 +40,22 @@ def moments_of(ledger: Ledger) -> SpentIntent | None:
     return None if _states_model(first) else first
 
 
+def matrix_before_training(ledger: Ledger) -> SpentIntent | None:
+    """Return the release of a matrix that features are projected by; None where the log has none.
+
+    It is the first intent, of round 0, knows no model, and no other is of its phase.
+    """
+    first = next(iter(ledger.spent), None)
+    if first is None or first.intent.round != 0 or not is_matrix(first.intent.contribution):
+        return None
+    alone = all(spent.intent.phase != first.intent.phase for spent in ledger.spent[1:])
+    return first if alone and not _states_model(first) else None
+
+
 def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
-    """Return all rounds but the planned release of moments, in their order."""
-    moments = moments_of(ledger)
-    return tuple(spent for spent in ledger.spent if spent is not moments)
+    """Return all rounds in their order, but the planned release of moments or of a first matrix."""
+    before = (moments_of(ledger), matrix_before_training(ledger))
+    return tuple(spent for spent in ledger.spent if not any(spent is other for other in before))
 
 
 def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:

@@ -82,6 +82,10 @@ class Limits:
     weight_largest: float | None
 
 
+UNTESTED_FAMILIES: Final = ("none", "wishart")
+"""Releases without noise, and with noise that promises nothing: there is nothing to hold it to."""
+
+
 @dataclass(frozen=True)
 class Release:
     """One release: what the log says of it, and what was sealed."""
@@ -131,7 +135,7 @@ def read_run(folder: str | Path) -> Run:
     noisy = list(_noisy(lines))
     if opened is None or not noisy:
         raise InvalidInput(
-            f"No release in {folder} has noise.",
+            f"No release in {folder} has noise that can be tested.",
             "The residual tier compares the noise that was drawn with the noise that was logged.",
             "Give the folder of a run that adds noise and has made a round.",
         )
@@ -163,7 +167,7 @@ def _noisy(lines: Sequence[Line]) -> list[tuple[Line, RoundIntent, RoundRelease]
     for line in lines:
         if isinstance(line.record, RoundRelease):
             intent = intents[line.record.intent]  # the reader has checked that it is there
-            if intent.noise.family != "none":
+            if intent.noise.family not in UNTESTED_FAMILIES:
                 noisy.append((line, intent, line.record))
     return noisy
 

@@ -16,7 +16,7 @@ bound the epsilon of a mechanism outside the family.  That no factor is rejected
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...accountant import events as ev
@@ -26,7 +26,7 @@ from ...accountant.composition import leaves
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import as_neighbours
 from ...accountant.rootfinding import bisect
-from .binomial import Counts, level_of
+from .binomial import Counts, epsilon_of_rates, level_of
 from .scaling import scaled
 from .tradeoff import TradeOff, trade_off
 
@@ -50,7 +50,8 @@ class FamilyResult:
 
     - `factor`: the smallest factor on the noise that is rejected at level `alpha`; None for none.
     - `epsilon`: a certified lower bound on epsilon at `delta` of the event scaled by that factor;
-      0 where no factor is rejected, or where no engine has such a bound.
+      where no engine has such a bound, as of a bare epsilon, what the same counts show of any
+      mechanism; 0 where no factor is rejected.
     - `rejected`: whether the claim itself, factor 1, is rejected.
     - `counts`: errors and trials of the test; None where the test has no counts.
     """
@@ -92,7 +93,11 @@ def family_test(
     upper = counts.upper(level_of(alpha, thresholds))
     factor = smallest_rejected(lambda shape: _beats(upper, shape), event, neighbours)
     rejected = claim_rejected(counts, event, neighbours, alpha, thresholds=thresholds)
-    return family_result(factor, rejected, event, neighbours, delta, alpha, counts)
+    result = family_result(factor, rejected, event, neighbours, delta, alpha, counts)
+    if factor is None or result.epsilon > 0.0:
+        return result
+    # The same two limits on the rates bound the epsilon of whatever ran.
+    return replace(result, epsilon=epsilon_of_rates(*upper, delta))
 
 
 def claim_rejected(

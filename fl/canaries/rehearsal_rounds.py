@@ -39,7 +39,8 @@ def simulate_rounds(
     plan, opening, log = system.plan(), system.opening(), MemoryLog()
     # Without a claim there is no budget that an odometer could refuse by.
     promises = not opening.as_published and opening.claim.epsilon is not None
-    gate = Gate(Odometer.for_plan(plan) if promises else None, log, streams)
+    odometer = Odometer.for_plan(plan) if promises else None
+    gate = Gate(odometer, log, streams, unpromised=opening.as_published)
     with np.errstate(all="ignore"):
         for number, model, moved in simulated_rounds(system, gate, most=rounds):
             each(number, model, moved.parameters)

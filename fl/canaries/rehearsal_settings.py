@@ -16,7 +16,10 @@ from .federation import canary_federation
 from .local import CanaryLocalTraining
 from .rehearsal_rounds import training_noise, training_phase
 
-PUBLIC_DATASETS: Final = ("digits", "breast-cancer", "low-rank")
+PUBLIC_DATASETS: Final = (
+    *("digits", "breast-cancer", "low-rank"),
+    *("digits-32", "synthetic-digits"),
+)
 """Data sets whose records are public."""
 
 

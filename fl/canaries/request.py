@@ -92,6 +92,8 @@ class CanaryObservations:
     - `note`: what was assumed, and what was left out, a sentence each.
     - `event`: what is claimed of the rounds, where that is not the plan's own view of the observer.
     - `rehearsable`: the observers that the carrier can rehearse.
+    - `partial`: whether a part of the plan is rehearsed by itself, such as what is released before
+      the training; what is claimed is then what `event` proves.
 
     Raises `InvalidInput` for arrays that do not fit one another, a rate outside (0, 1] and a shift
     that is negative or not finite: of such a thing no test could be made.
@@ -109,6 +111,7 @@ class CanaryObservations:
     event: ev.Event | None = None
     looks: int = 1
     rehearsable: tuple[str, ...] = REHEARSABLE_OBSERVERS
+    partial: bool = False
 
     def __post_init__(self) -> None:
         units, rows = len(self.coins), self.rounds * validate.count(looks=self.looks)

@@ -8,6 +8,9 @@ Free data (no silo of their own), n records, |U| users, |S| silos:
   between silos; the two are independent.
 - `zipf`: record by record, a user with p_i ~ i^-0.5 (i = 1..|U|) and then a silo with p_j ~ j^-2,
   where each user ranks the silos in an order of its own.
+- `classes-1`, `classes-2`: each silo has records of exactly one label, or two, and otherwise as
+  many as the others, give or take; users are dealt as in `uniform`.  For studies of how learning
+  bears silos that differ: what is dealt by labels depends on the labels of all records.
 
 Data whose silos are fixed (hospitals, regions):
 
@@ -17,8 +20,10 @@ Data whose silos are fixed (hospitals, regions):
   silo cannot take overflows to the next one.
 
 Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, section 5, and
-what its reference code does where the text is silent.  Own choices: a user who would have fewer
-than `least` records takes some from those who have most, and `labels_per_user` (see `allocate`).
+what its reference code does where the text is silent; `classes-1` and `classes-2` are the 1-class
+and 2-class non-iid data of Cao et al. 2023 (DELM), where a silo is a client.  Own choices: a user
+who would have fewer than `least` records takes some from those who have most, and `labels_per_user`
+(see `allocate`).
 """
 
 from __future__ import annotations
@@ -34,8 +39,11 @@ from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from .federation import checked_indices
 
-Rule = Literal["uniform", "zipf"]
+Rule = Literal["uniform", "zipf", "classes-1", "classes-2"]
 RULES: Final[tuple[Rule, ...]] = get_args(Rule)
+
+LABELS_PER_SILO: Final = {"classes-1": 1, "classes-2": 2}
+"""How many labels a silo has, by the rules that deal silos by label."""
 
 USER_EXPONENT: Final = 0.5
 SILO_EXPONENT: Final = 2.0
@@ -73,13 +81,13 @@ def allocate(
 ) -> Allocation:
     """Return who holds which record, where the data have no silos of their own.
 
-    `rule`: `uniform` or `zipf`, see the module; every user has at least one record.
+    `rule`: one of `RULES`, see the module; every user has at least one record.
     `labels_per_user`: each user holds records of exactly this many labels.  They are drawn so that
     every label has as many users, give or take one, and its records are divided among them in
     proportion to what `rule` gives each; numbers per user are then only near those of the rule.
 
-    Raises `InvalidInput` for an unknown rule, fewer records than users or silos, and labels that
-    cannot be divided as asked.
+    Raises `InvalidInput` for an unknown rule, fewer records than users or silos, labels that
+    cannot be divided as asked, and `labels_per_user` with a rule that deals silos by label.
 
     >>> made = allocate("uniform", records=6, users=3, silos=2, rng=np.random.default_rng(0))
     >>> np.bincount(made.user).tolist(), np.bincount(made.silo).tolist()
@@ -87,12 +95,22 @@ def allocate(
     """
     validate.choice(RULES, allocation=rule)
     total, parties, places = _sizes(records, users, silos)
+    labels_per_silo = LABELS_PER_SILO.get(rule)
+    if labels_per_silo is not None and labels_per_user is not None:
+        raise InvalidInput(
+            f"`labels_per_user` does not go with `allocation` {rule}.",
+            "That rule says which labels a silo has, and a user has records in any silo.",
+            "Leave one of them out.",
+        )
     counts = _user_counts(rule, total, parties, 1, rng)
     if labels_per_user is None:
         user = rng.permutation(np.repeat(np.arange(parties), counts))
     else:
         user = _by_label(labels, total, counts, labels_per_user, rng)
-    if rule == "uniform":
+    if labels_per_silo is not None:
+        even = np.full(places, total // places)
+        silo = _by_label(labels, total, even, labels_per_silo, rng, "silo")
+    elif rule == "uniform":
         silo = rng.permutation(np.arange(total) % places)
     else:
         ranked = rng.permuted(np.tile(np.arange(places), (parties, 1)), axis=1)
@@ -110,9 +128,16 @@ def allocate_within(
     records.  With 2, as Cox's loss needs, records are also dealt so that a user has 2 or more in
     each silo where it has any; overflow and `uniform` over small silos can leave a single one.
 
-    Raises `InvalidInput` for an unknown rule and fewer than `least` records per user.
+    Raises `InvalidInput` for an unknown rule, one that deals silos by label, and fewer than `least`
+    records per user.
     """
     validate.choice(RULES, allocation=rule)
+    if rule in LABELS_PER_SILO:
+        raise InvalidInput(
+            f"`allocation` {rule} deals records to silos, and those of this data set are fixed.",
+            "They are the centres that the records come from.",
+            "Choose uniform or zipf.",
+        )
     fixed = checked_indices("silo", silo, len(silo), validate.count(silos=silos))
     smallest = validate.count(least=least)
     total, parties, _ = _sizes(len(fixed), users, 1)
@@ -150,7 +175,7 @@ def _sizes(records: int, users: int, silos: int) -> tuple[int, int, int]:
 
 
 def _user_counts(rule: str, total: int, users: int, least: int, rng: Generator) -> IntArray:
-    if rule == "uniform":
+    if rule != "zipf":
         return np.bincount(rng.permutation(users)[np.arange(total) % users], minlength=users)
     return _topped_up(rng.multinomial(total, zipf_probabilities(users, USER_EXPONENT)), least)
 
@@ -170,46 +195,53 @@ def _topped_up(counts: IntArray, least: int) -> IntArray:
 
 
 def _by_label(
-    labels: IntArray | None, total: int, counts: IntArray, per_user: int, rng: Generator
+    labels: IntArray | None,
+    total: int,
+    counts: IntArray,
+    per_holder: int,
+    rng: Generator,
+    holder: Literal["user", "silo"] = "user",
 ) -> IntArray:
-    """Return the user of each record, so that each user has records of `per_user` labels."""
+    """Return the user, or silo, of each record, so that each has records of `per_holder` labels."""
+    key = f"labels_per_{holder}"
     if labels is None:
         raise InvalidInput(
-            "`labels_per_user` needs one class label per record.",
+            f"`{key}` needs one class label per record.",
             next_step="Leave it out for this data set.",
         )
-    wanted = validate.count(labels_per_user=per_user)
+    wanted = validate.count(**{key: per_holder})
     present, label = np.unique(checked_indices("labels", labels, total, 10**9), return_inverse=True)
-    chosen = _labels_of_users(len(counts), len(present), wanted, rng)
+    chosen = _labels_of_holders(len(counts), len(present), wanted, rng, key)
     user = np.empty(total, np.int64)
     for label_index in range(len(present)):
         holders = np.flatnonzero((chosen == label_index).any(axis=1))
         places = np.flatnonzero(label == label_index)
         if not 0 < len(holders) <= len(places):
             raise InvalidInput(
-                f"The {len(places)} records of label {present[label_index]} cannot be divided among"
-                f" {len(holders)} users.",
-                "Each label needs a user, and each of its users a record.",
-                "Change `users` or `labels_per_user`.",
+                f"The records of a label cannot be divided among {len(holders)} {holder}s.",
+                f"Each label needs a {holder}, and each of its {holder}s a record.",
+                f"Change `{holder}s` or `{key if holder == 'user' else 'allocation'}`.",
             )
         shares = _in_proportion(len(places), counts[holders])
         user[places] = rng.permutation(np.repeat(holders, shares))
     return user
 
 
-def _labels_of_users(users: int, labels: int, wanted: int, rng: Generator) -> IntArray:
-    """Return (users, wanted) different labels per user, each label as often, give or take one."""
+def _labels_of_holders(
+    holders: int, labels: int, wanted: int, rng: Generator, key: str
+) -> IntArray:
+    """Return (holders, wanted) different labels each, every label as often, give or take one."""
     if wanted > labels:
         raise InvalidInput(
-            f"`labels_per_user` is {wanted}, but the data have {labels} labels.",
+            f"`{key}` is {wanted}, but the data have {labels} labels.",
             next_step="Ask for fewer labels.",
         )
     used = np.zeros(labels)
-    chosen = np.empty((users, wanted), np.int64)
-    # The labels that fewest users have so far, ties broken at random.
-    for user in rng.permutation(users):
-        chosen[user] = np.argsort(used + rng.random(labels) / 2)[:wanted]
-        used[chosen[user]] += 1
+    chosen = np.empty((holders, wanted), np.int64)
+    # The labels that fewest have so far, ties broken at random.
+    for holder in rng.permutation(holders):
+        chosen[holder] = np.argsort(used + rng.random(labels) / 2)[:wanted]
+        used[chosen[holder]] += 1
     return chosen
 
 

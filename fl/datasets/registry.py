@@ -26,6 +26,10 @@ _MODULES: Final = {
     "digits": "digits",
     "breast-cancer": "breast_cancer",
     "low-rank": "low_rank",
+    "digits-32": "digits_32",
+    "synthetic-digits": "synthetic_digits",
+    "emnist": "emnist",
+    "cifar-10": "cifar_10",
 }
 
 NAMES: Final = tuple(_MODULES)
@@ -39,6 +43,10 @@ SHAPES: Final = {
     "digits": (64, 10),
     "breast-cancer": (30, 2),
     "low-rank": (50, 2),
+    "digits-32": (1024, 10),
+    "synthetic-digits": (64, 10),
+    "emnist": (784, 47),
+    "cifar-10": (3072, 10),
 }
 """How many features a record has, and how many classes there are: known without the records."""
 
@@ -52,8 +60,9 @@ def load(
 ) -> Dataset:
     """Return a data set by name.
 
-    `path`: the folder of its files (`creditcard`: or the CSV file); `digits` and `breast-cancer`
-    come with scikit-learn, `low-rank` is generated, and they take none.  `normalisation`: `public`
+    `path`: the folder of its files (`creditcard`: or the CSV file); `digits`, `digits-32` and
+    `breast-cancer` come with scikit-learn, `low-rank` and `synthetic-digits` are generated, and
+    they take none.  `normalisation`: `public`
     clips and scales features by public constants (`Dataset.scaling`), `none` leaves them as read.
     `rng` chooses the test records of data sets that come without a split, and Creditcard's sample
     of negatives; without it the choice is fixed.  That choice is public set-up.

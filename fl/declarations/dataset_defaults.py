@@ -101,6 +101,42 @@ _DEFAULTS: Final = {
         users=100,
         silos=100,
     ),
+    "digits-32": Defaults(  # own
+        model="alexnet",
+        local_rate=0.1,
+        local_epochs=5,
+        batch=16,
+        rounds=50,
+        users=100,
+        silos=5,
+    ),
+    "synthetic-digits": Defaults(  # own
+        model="softmax",
+        local_rate=0.1,
+        local_epochs=2,
+        batch=32,
+        rounds=50,
+        users=100,
+        silos=100,
+    ),
+    "emnist": Defaults(  # own
+        model="mlp-64",
+        local_rate=0.1,
+        local_epochs=1,
+        batch=32,
+        rounds=50,
+        users=100,
+        silos=100,
+    ),
+    "cifar-10": Defaults(  # own
+        model="alexnet",
+        local_rate=0.1,
+        local_epochs=1,
+        batch=32,
+        rounds=50,
+        users=100,
+        silos=100,
+    ),
 }
 """How each data set is usually trained on."""
 

@@ -104,7 +104,13 @@ class Declaration:
         `units`        what it protects; the first is the usual one
         `relations`    which neighbours it is accounted under; the first are the usual ones
         `promises`     whether it promises anything; where not, [privacy] is refused
+        `published`    from a configuration to whether it is run as published, where that takes more
+                       than one key of its table (`Table.published`) to say; None: that key says it
+        `noise_given`  from a configuration to whether other keys than `noise_multiplier` give the
+                       noise, so that none is searched for its epsilon; None: never
         `trains`       whether it trains a model; where not, it has no [training]
+        `reshapes`     whether its model may be for other features than the data have; then
+                       `determines` says what it starts from
     What it does, by references:
         `make`         the function that makes the system (`fl.frame.system.SystemFactory`)
         `data`         what it makes of data: settings to a federation and digests of its records
@@ -144,7 +150,10 @@ class Declaration:
     units: tuple[str, ...] = ("user",)
     relations: tuple[str, ...] = RELATIONS
     promises: bool = True
+    published: Callable[[Read], bool] | None = None
+    noise_given: Callable[[Read], bool] | None = None
     trains: bool = True
+    reshapes: bool = False
     data: str | None = None
     measure: str | None = None
     determines: str | None = None

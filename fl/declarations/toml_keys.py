@@ -102,13 +102,33 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "the paper's",
             "The number of silos is a public constant of the run.",
         ),
-        word("allocation", ("uniform", "zipf"), "how records are dealt", "zipf"),
+        word(
+            "allocation",
+            ("uniform", "zipf", "classes-1", "classes-2"),
+            "how records are dealt; classes-1 and classes-2, for studies: each silo has records of "
+            "one class, or of two",
+            "zipf",
+        ),
         Key(
             "labels_per_user",
             validate.count,
             "deal each user records of exactly so many labels",
             "any",
             "It is a number of labels.",
+        ),
+        Key(
+            "bad_silos",
+            validate.probability,
+            "for studies: share of the silos that have bad labels, by public draws",
+            "none",
+            "It is a share from 0 to 1.",
+        ),
+        Key(
+            "bad_labels",
+            validate.probability,
+            "for studies: share of the training records of such a silo whose labels are drawn anew",
+            "none",
+            "It is a share from 0 to 1.",
         ),
         word(
             "normalisation",

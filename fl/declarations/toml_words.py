@@ -1,21 +1,19 @@
-"""The words that keys of a configuration take: available ones, and planned ones by name only."""
+"""The words that keys of a configuration take."""
 
 from __future__ import annotations
 
 from typing import Final
-
-PLANNED_SYSTEMS: Final = ("delm-basic", "delm-enhanced")
-"""Systems that have a name, and no implementation yet."""
 
 RATINGS: Final = "ratings"
 """The data set that is a matrix without labels: for systems that declare a use for its keys."""
 
 DATASETS: Final = (
     *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer", "low-rank"),
+    *("digits-32", "synthetic-digits", "emnist", "cifar-10"),
     RATINGS,
 )
 
-MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
+MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn", "mlp-64", "alexnet")
 
 UNITS: Final = ("record", "user", "silo", "entry")
 RELATIONS: Final = ("add-remove", "replace-one", "zero-out")

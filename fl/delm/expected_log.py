@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ..statistics.expected_log import expected_log
-from .settings import TABLE
+from .settings import PIECE_KEYS, TABLE
 
-LINEAR: Final = expected_log(TABLE)
+_RELEASE: Final = tuple(key for key in TABLE.keys if key.name not in PIECE_KEYS)
+
+LINEAR: Final = expected_log(replace(TABLE, keys=_RELEASE))

@@ -44,12 +44,12 @@ class Linear(Statistics):
     def __init__(self, setup: Setup, table: DelmSettings) -> None:
         super().__init__(setup, table)
         classes = setup.federation.classes
-        if table.objective == LOGISTIC and classes != 2:
+        if table.loss == LOGISTIC and classes != 2:
             raise InvalidInput(
-                f'`objective` is "{LOGISTIC}" in [delm], and {setup.federation.name} has '
+                f'`loss` is "{LOGISTIC}" in [delm], and {setup.federation.name} has '
                 f"{classes} classes.",
                 "The logistic loss tells two classes apart; that of several is called softmax.",
-                'Write objective = "softmax".',
+                'Write loss = "softmax".',
             )
 
 

@@ -1,4 +1,4 @@
-"""How a run of `delm-linear` is measured: the configured objective, on public test data.
+"""How a run of `delm-linear` is measured: the configured loss, on public test data.
 
 The least point of an objective is a function of the release alone, so it costs nothing.
 """
@@ -31,7 +31,7 @@ def minimised(released: ReleasedStatistics, table: DelmSettings) -> FloatArray:
 
     Inside the first `components` principal components of the same release, with a ridge.
     """
-    fit = ridge_weights if table.objective == "linear" else logistic_weights
+    fit = ridge_weights if table.loss == "linear" else logistic_weights
     ridge = RIDGE if table.ridge is None else table.ridge
     return fit(released, ridge=ridge, components=table.components)
 
@@ -46,7 +46,5 @@ def measure(prepared: PreparedRun, released: Parameters) -> Mapping[str, float]:
     scores = statistics.rows(features.astype(np.float64)) @ minimised(statistics, table)
     metrics = measured(scores, federation.test_labels)
     return {
-        name: value
-        for name, value in metrics.items()
-        if name != _LOSS or table.objective != "linear"
+        name: value for name, value in metrics.items() if name != _LOSS or table.loss != "linear"
     }

@@ -78,6 +78,8 @@ class ExpectedLog:
       shared sums are known here.
     - `counted(read)`: how many of the rounds of `[run]` one silo takes part in at most; None: all.
       Without `counted` every silo takes part in every round.
+    - `before(read)`: how many releases come before the rounds of `[run]`, beside private moments;
+      without it none does.
     - `masks(read, security)`: the parameters of masked sums, with what a protocol of its own adds
       to them.  Without `masks` they are as they are.
     - `shares(read, security)`: likewise those of additive shares, where the system has others.
@@ -93,6 +95,7 @@ class ExpectedLog:
     masks: Callable[[Read, Security], Security] | None = None
     counted: Callable[[Read], int | None] | None = None
     shares: Callable[[Read, Security], Security] | None = None
+    before: Callable[[Read], int] | None = None
 
 
 def system_of(read: Read) -> Declaration:

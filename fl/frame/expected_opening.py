@@ -54,7 +54,7 @@ def _rounds(read: Read) -> object:
 
     A budget beside given noise may allow fewer, and a system may say that it plans fewer.
     """
-    rounds = read("run", "rounds") + (read("data", "normalisation") == "private")
+    rounds = read("run", "rounds") + _before(read)
     target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
     given_both = target is not None and noise is not None
     return AtMost(rounds) if given_both or system_of(read).fewer_rounds else rounds
@@ -69,7 +69,18 @@ def _counted(read: Read) -> object:
         return None
     stated = determines.counted
     rounds = call_system(system_of(read), lambda: stated(read))
-    return None if rounds is None else rounds + (read("data", "normalisation") == "private")
+    return None if rounds is None else rounds + _before(read)
+
+
+def _before(read: Read) -> int:
+    """Return how many releases come before the rounds of [run]: moments, and the system's own."""
+    system = system_of(read)
+    determines = None if system.determines is None else expected_of(read)
+    releases = 0
+    if determines is not None and determines.before is not None:
+        stated = determines.before
+        releases = call_system(system, lambda: stated(read))
+    return releases + int(read("data", "normalisation") == "private")
 
 
 def _unit(read: Read) -> object:
@@ -94,8 +105,12 @@ def _group(read: Read) -> object:
 
 
 def _as_published(read: Read) -> object:
-    """Return whether the method is run as published; False without such a key in its table."""
-    table = system_of(read).table
+    """Return whether the method is run as published; False where nothing of it says so."""
+    system = system_of(read)
+    if system.published is not None:
+        stated = system.published
+        return call_system(system, lambda: stated(read))
+    table = system.table
     if table is None or not any(key.name == table.published for key in table.keys):
         return False
     return read(table.name, table.published) in (True, AS_PUBLISHED)

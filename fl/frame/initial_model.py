@@ -24,6 +24,12 @@ from ..datasets.registry import SHAPES
 _SMALL_IMAGE: Final = 64
 """Values of an image of 8 x 8."""
 
+_IMAGE: Final = 32**2
+"""Values of one channel of an image of 32 x 32."""
+
+_WIDE_HIDDEN: Final = 64
+_ALEXNET_CHANNELS: Final = (8, 16, 24, 24, 16)
+
 _MLP_WIDTH: Final = 30
 _MLP_HIDDEN_LAYERS: Final = 5
 
@@ -77,6 +83,31 @@ def initial_tensors(model: object, data: object) -> tuple[int, ...] | None:
     for part in parts(*shape):
         lengths += [part.size] if isinstance(part, ConstantParameters) else part.sizes
     return tuple(lengths)
+
+
+def layers_in(model: object, features: int, classes: int) -> int | None:
+    """Return how many layers with parameters a model has; None for what is not known here.
+
+    >>> layers_in("softmax", 64, 10)
+    1
+    """
+    parts = _PARTS.get(model) if isinstance(model, str) else None
+    if parts is None:
+        return None
+    dense = [part for part in parts(features, classes) if isinstance(part, UniformParameters)]
+    others = len(parts(features, classes)) - len(dense)
+    return len(dense) + others // 2  # gains and offsets of one layer
+
+
+def initial_vector(model: object, features: int, classes: int, seed: object) -> FloatArray | None:
+    """Return the first model (D,) for so many features; None for what is not known here.
+
+    On a processor that rounds once it differs in last digits.
+    """
+    parts = _PARTS.get(model) if isinstance(model, str) else None
+    if parts is None or type(seed) is not int or seed < 0:
+        return None
+    return _draw_parts(parts(features, classes), seed, _rounded_twice)
 
 
 def _draw_parts(
@@ -141,10 +172,34 @@ def _cnn(features: int, classes: int) -> list[ModelPart]:
     ]
 
 
+def _mlp_64(features: int, classes: int) -> list[ModelPart]:
+    return [_linear(features, _WIDE_HIDDEN), _linear(_WIDE_HIDDEN, classes)]
+
+
+def _alexnet(features: int, classes: int) -> list[ModelPart]:
+    depth = features // _IMAGE if features % _IMAGE == 0 else 1
+    # What three poolings leave of the side of an image: 3 of 32 pixels, and 2 of 28.
+    side = 3 if features % _IMAGE == 0 else 2
+    kernels = zip(
+        (depth, *_ALEXNET_CHANNELS[:-1]), _ALEXNET_CHANNELS, (25, 25, 9, 9, 9), strict=True
+    )
+    return [
+        *(
+            UniformParameters((outputs * inputs * kernel, outputs), inputs * kernel)
+            for inputs, outputs, kernel in kernels
+        ),
+        _linear(_ALEXNET_CHANNELS[-1] * side**2, _WIDE_HIDDEN),
+        _linear(_WIDE_HIDDEN, _WIDE_HIDDEN),
+        _linear(_WIDE_HIDDEN, classes),
+    ]
+
+
 _PARTS: Final[Mapping[str, Callable[[int, int], list[ModelPart]]]] = {
     "logistic": _one_score,
     "cox": _one_score,
     "softmax": _softmax,
     "mlp": _mlp,
     "cnn": _cnn,
+    "mlp-64": _mlp_64,
+    "alexnet": _alexnet,
 }

@@ -119,12 +119,13 @@ def unproven(
     event: ev.NoGuarantee,
     published: Callable[[float], float],
     phase: str = TRAINING_PHASE,
+    earlier: Sequence[PlannedPhase] = (),
 ) -> Promise:
     """Return the promise of an unsound method that is run as published: nothing is proven.
 
     `event` is the event of every round of `phase`, and says why; `published` is the paper's
-    formula, from the noise multiplier to the epsilon that the paper claims.  Raises `InvalidInput`
-    unless the noise is given.
+    formula, from the noise multiplier to the epsilon that the paper claims.  The phases `earlier`
+    are released before, with noise that is given.  Raises `InvalidInput` unless the noise is given.
     """
     noise = privacy.noise_multiplier
     if noise is None or privacy.epsilon is not None:
@@ -136,7 +137,7 @@ def unproven(
     at_noise = views(noise)
     require_observer(privacy.observer, at_noise)
     plan = plan_given_noise(
-        [PlannedPhase(phase, noise, event, rounds, at_noise)],
+        [*earlier, PlannedPhase(phase, noise, event, rounds, at_noise)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit=privacy.unit,

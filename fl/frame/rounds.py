@@ -41,6 +41,7 @@ class Draft:
     - `sealed`: computed from private records, for the trusted auditor alone; the log keeps a
       commitment.
     - `clip_enforced`: whether every contribution was clipped to the stated bound.
+    - `values`: how many numbers were released, where the model is made of others; None: its own.
     """
 
     parameters: Parameters
@@ -50,6 +51,7 @@ class Draft:
     sealed: Mapping[str, object] = field(default_factory=dict, repr=False)
     shares: int | None = None
     clip_enforced: bool = True
+    values: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,7 @@ def make_round(
             model_out=model_digest(model),
             state_out=state_digest(state_after),
             sealed=draft.sealed,
-            values=model.size,
+            values=model.size if draft.values is None else draft.values,
             shares=draft.shares,
             clip_enforced=draft.clip_enforced,
         )

@@ -72,11 +72,15 @@ class Flatten(Images):
 
 @dataclass(frozen=True)
 class Convolution:
-    """Square kernels of side `side`, stride 1, no padding: W (outputs, channels, side, side), b."""
+    """Square kernels of side `side`, stride 1: W (outputs, channels, side, side), b.
+
+    `padding` rows and columns of zeros stand around each image.
+    """
 
     channels: int
     outputs: int
     side: int
+    padding: int = 0
 
     widths: tuple[int, ...] = field(default=(), init=False)
 
@@ -95,6 +99,7 @@ class Convolution:
 
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
         weight, bias = weights
+        x = torch.nn.functional.pad(x, (self.padding,) * 4) if self.padding else x
         # Every window as a column: (units, channels side side, records positions).
         windows = x.unfold(3, self.side, 1).unfold(4, self.side, 1)
         out = windows.shape[2:5]
@@ -129,15 +134,27 @@ class Convolution:
         before = parts.new_zeros(units, self.channels, records, height + border, width + border)
         for row, column in product(range(self.side), repeat=2):
             before[..., row : row + height, column : column + width] += parts[:, :, row, column]
-        return before
+        if not self.padding:
+            return before
+        inside = slice(self.padding, -self.padding)
+        return before[..., inside, inside].contiguous()
 
 
+@dataclass(frozen=True)
 class MaxPool(ParameterFreeLayer):
-    """The largest of each 2 x 2 block; the first of equals in a row-wise reading."""
+    """The largest of each `side` x `side` block; the first of equals in a row-wise reading.
+
+    Blocks begin `stride` pixels apart, so they overlap where that is below `side`.
+    """
+
+    side: int = 2
+    stride: int = 2
 
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
         planes = x.flatten(1, 2)
-        out, chosen = torch.ops.aten.max_pool2d_with_indices(planes, [2, 2], [2, 2])
+        out, chosen = torch.ops.aten.max_pool2d_with_indices(
+            planes, [self.side] * 2, [self.stride] * 2
+        )
         return out.view(*x.shape[:3], *out.shape[2:]), (planes, chosen)
 
     def backward(
@@ -150,8 +167,9 @@ class MaxPool(ParameterFreeLayer):
         needed: bool,  # noqa: ARG002
     ) -> Tensor:
         planes, chosen = saved
+        sides, strides = [self.side] * 2, [self.stride] * 2
         before = torch.ops.aten.max_pool2d_with_indices_backward(
-            slope.flatten(1, 2), planes, [2, 2], [2, 2], [0, 0], [1, 1], False, chosen
+            slope.flatten(1, 2), planes, sides, strides, [0, 0], [1, 1], False, chosen
         )
         return cast(Tensor, before.view(*slope.shape[:3], *before.shape[2:]))
 

@@ -18,6 +18,19 @@ _HIDDEN_BLOCKS: Final = 5
 _IMAGE_SIDE: Final = 28
 _SMALL_IMAGE_SIDE: Final = 8
 
+_WIDE_HIDDEN: Final = 64
+"""Width of the one hidden layer of `mlp-64`."""
+
+_ALEXNET_CHANNELS: Final = (8, 16, 24, 24, 16)
+"""Channels of the five convolutions of `alexnet`, in the proportions of 96, 256, 384, 384, 256;
+multiples of `layers.ALIGNED`."""
+
+_ALEXNET_HIDDEN: Final = 64
+"""Width of both hidden dense layers of `alexnet`, 4,096 in the paper."""
+
+_ALEXNET_IMAGES: Final = {28**2: (1, 28), 32**2: (1, 32), 3 * 32**2: (3, 32)}
+"""Channels and side of the images that `alexnet` takes, by how many values they have."""
+
 _ModelParts: TypeAlias = tuple[int, Loss, tuple[Layer, ...]]
 _ModelBuilder: TypeAlias = Callable[[int, int, float], _ModelParts]
 
@@ -34,14 +47,22 @@ def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0)
       followed by 2 x 2 max-pooling and ReLU, Linear(320, 50)-ReLU-dropout-Linear(50, classes), on
       28 x 28 images.  MNIST: 21,840.  On 8 x 8 images 3 x 3 and 2 x 2 convolutions to as many
       channels, the first followed by pooling, and Linear(80, 50).  Digits: 5,480.
+    - `mlp-64`: Linear(features, 64)-ReLU-Linear(64, classes).  392 features, 10 classes: 25,802.
+    - `alexnet`: the shape of AlexNet on images of 32 x 32 (1 or 3 channels) or 28 x 28 (1 channel),
+      without its response normalisation, and narrow: 5 x 5 convolutions to 8 and 16 channels, 3 x 3
+      ones to 24, 24 and 16, all padded; 3 x 3 max-pooling with stride 2 after the first, second and
+      fifth; ReLU after each; dropout-Linear(., 64)-ReLU, twice, Linear(64, classes).  Its first
+      kernel, 11 x 11 with stride 4 in the paper, has no room.  32 x 32, 1 channel: 29,674.
 
     `dropout` is the rate in training, in [0, 1); 0, the default, trains without it.  The paper of
-    the last two trains with .5, and so do `fl.declarations.dataset_defaults`.  The other models
+    `mlp` and `cnn` trains with .5, and so do `fl.declarations.dataset_defaults`.  The other models
     have none.
 
     Raises `InvalidInput` for an unknown name, with a suggestion, and for features, classes or a
     rate that do not fit the model.  Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024,
-    *Uldp-FL*, arXiv 2308.12210, section 5.1, and its published code.
+    *Uldp-FL*, arXiv 2308.12210, section 5.1, and its published code; for `mlp-64` Cao et al. 2023,
+    *Differentially Private Federated Learning with Functional Mechanism*; for `alexnet` Krizhevsky,
+    Sutskever and Hinton 2012, *ImageNet Classification with Deep Convolutional Neural Networks*.
 
     >>> [model_named(*model).parameters for model in (("logistic", 13, 2), ("cox", 39, 1))]
     [14, 40]
@@ -53,7 +74,7 @@ def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0)
     rate = validate.probability(dropout=dropout)
     if rate >= 1.0:
         raise InvalidInput("`dropout` must be below 1.", "At 1 nothing is left to learn from.")
-    if rate and name not in ("mlp", "cnn"):
+    if rate and name not in _WITH_DROPOUT:
         raise InvalidInput(
             f"The model {name} has no dropout; `dropout` is {rate:g}.", next_step="Leave it out."
         )
@@ -113,13 +134,54 @@ def _cnn(features: int, classes: int, rate: float) -> _ModelParts:
     return classes, CrossEntropy(), (*layers, Relu(), Dropout(2, rate), Linear(50, classes))
 
 
+def _mlp_64(features: int, classes: int, rate: float) -> _ModelParts:  # noqa: ARG001
+    _fits("mlp-64", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
+    layers = Linear(features, _WIDE_HIDDEN), Relu(), Linear(_WIDE_HIDDEN, classes)
+    return classes, CrossEntropy(), layers
+
+
+def _alexnet(features: int, classes: int, rate: float) -> _ModelParts:
+    _fits("alexnet", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
+    sizes = f"images of 32 x 32 (1 or 3 channels) or 28 x 28 (1 channel); `features` is {features}"
+    _fits("alexnet", features in _ALEXNET_IMAGES, sizes, "softmax")
+    depth, side = _ALEXNET_IMAGES[features]
+    first, second, third, fourth, last = _ALEXNET_CHANNELS
+    # Pooling before ReLU gives the same numbers, and ReLU has less to do.
+    pooled = (MaxPool(3, 2), Relu())
+    rest = _pooled_three_times(side)
+    layers: tuple[Layer, ...] = (
+        Images(depth, side, side),
+        *(Convolution(depth, first, 5, 2), *pooled),
+        *(Convolution(first, second, 5, 2), *pooled),
+        *(Convolution(second, third, 3, 1), Relu()),
+        *(Convolution(third, fourth, 3, 1), Relu()),
+        *(Convolution(fourth, last, 3, 1), *pooled),
+        Flatten(last, rest, rest),
+        *(Dropout(1, rate), Linear(last * rest**2, _ALEXNET_HIDDEN), Relu()),
+        *(Dropout(2, rate), Linear(_ALEXNET_HIDDEN, _ALEXNET_HIDDEN), Relu()),
+        Linear(_ALEXNET_HIDDEN, classes),
+    )
+    return classes, CrossEntropy(), layers
+
+
+def _pooled_three_times(side: int) -> int:
+    """Return the side of an image after three poolings of 3 x 3 blocks, 2 apart."""
+    for _ in range(3):
+        side = (side - 3) // 2 + 1
+    return side
+
+
 _BUILDERS: Final[Mapping[str, _ModelBuilder]] = {
     "logistic": _logistic,
     "cox": _cox,
     "softmax": _softmax,
     "mlp": _mlp,
     "cnn": _cnn,
+    "mlp-64": _mlp_64,
+    "alexnet": _alexnet,
 }
+
+_WITH_DROPOUT: Final = ("mlp", "cnn", "alexnet")
 
 MODELS: Final = tuple(_BUILDERS)
 """The names that `model_named` knows."""

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, cast
 
 import numpy as np
 
+from ..data.bad_labels import with_bad_labels
 from ..data.federation import Federation
 from ..datasets import federate, load
 from ..frame.rounds import system_with_package
@@ -19,7 +20,9 @@ DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
 
 _SPLIT_STREAM: Final = 1
 _ALLOCATION_STREAM: Final = 2
-"""Public random streams under `[data] seed`: the test split, and records to users and silos."""
+_LABEL_STREAM: Final = 3
+"""Public random streams under `[data] seed`: the test split, records to users and silos, and bad
+labels."""
 
 
 def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
@@ -59,6 +62,9 @@ def dealt_data_set(settings: Settings) -> tuple[Federation, dict[str, str]]:
         np.random.default_rng([data.seed, _ALLOCATION_STREAM]),
         labels_per_user=data.labels_per_user,
     )
+    if data.bad_silos is not None and data.bad_labels is not None:
+        labels = np.random.default_rng([data.seed, _LABEL_STREAM])
+        federation = with_bad_labels(federation, data.bad_silos, data.bad_labels, labels)
     allocation = hashlib.sha256()
     # Little-endian int64, so that the digest is the same on every machine.
     for index in (federation.user, federation.silo):

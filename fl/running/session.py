@@ -157,7 +157,12 @@ class _Execution:
     def __post_init__(self) -> None:
         prepared = self.prepared
         self.odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
-        self.gate = Gate(self.odometer, self.recorder, prepared.streams)
+        self.gate = Gate(
+            self.odometer,
+            self.recorder,
+            prepared.streams,
+            unpromised=prepared.opening.as_published,
+        )
 
     def open(self) -> None:
         """Write the first line."""

@@ -13,7 +13,10 @@ from ..declarations.toml_keys import RATING_KEYS
 from ..declarations.toml_words import RATINGS
 from .rule_facts import enumerated, system_of
 
-_KEYS_OF_RECORDS: Final = ("allocation", "labels_per_user", "normalisation")
+_KEYS_OF_RECORDS: Final = (
+    *("allocation", "labels_per_user", "bad_silos", "bad_labels"),
+    "normalisation",
+)
 """Keys of [data] that say how records with labels are dealt and scaled."""
 
 

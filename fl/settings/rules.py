@@ -17,6 +17,7 @@ from .privacy_rules import PRIVACY_RULES
 from .rating_rules import RATING_RULES
 from .rule_facts import MOMENTS_NOISE_KEY, enumerated, system_of
 from .security_rules import SECURITY_RULES
+from .study_rules import STUDY_RULES
 
 
 def first_complaint(given: Given) -> Complaint | None:
@@ -93,6 +94,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _without_effect,
     clip_in_floats,
     *RATING_RULES,
+    *STUDY_RULES,
     *SECURITY_RULES,
     *PRIVACY_RULES,
     _device,

@@ -34,7 +34,7 @@ class RunSettings:
     `seed` makes the whole run repeatable, its protective randomness included: it protects nobody
     then.  Keys and masks, which leave no trace in a result, are drawn afresh.  Training repeats to
     the last bit on one machine with the same versions; other processors round otherwise, which an
-    `mlp` or a `cnn` amplifies.
+    `mlp`, a `cnn` or an `alexnet` amplifies.
     """
 
     system: str
@@ -49,6 +49,9 @@ class RunSettings:
 class DataSettings:
     """`[data]`: which data set, and how it is dealt to users and silos.  `seed` is public.
 
+    For studies, a share `bad_labels` of the training records of a share `bad_silos` of the silos
+    have labels at random; None for none.
+
     Of ratings: `columns` is the file of a public list of films.  Or `selection` says that the lists
     of users and films are public, as `selection_source` tells; then each that is left has
     `fewest_ratings`.  `largest_rating` bounds a rating.  None stands for what is usual.
@@ -58,8 +61,10 @@ class DataSettings:
     path: Path | None = None
     users: int
     silos: int | None = None
-    allocation: Literal["uniform", "zipf"] = "zipf"
+    allocation: Literal["uniform", "zipf", "classes-1", "classes-2"] = "zipf"
     labels_per_user: int | None = None
+    bad_silos: float | None = None
+    bad_labels: float | None = None
     normalisation: Literal["public", "none", "private"] = "public"
     seed: int = 0
     selection: Literal["public"] | None = None

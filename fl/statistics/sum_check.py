@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
-from ...accountant.mechanisms import NoisyGram
+from ...accountant.mechanisms.gram_release import GramRelease
 from ...accountant.mechanisms.gram_row_grid import grid_rows, is_sparse
 from ...accountant.sensitivity.gram import GramBound
 from ..aggregation.clip_check import ITEM
@@ -36,7 +36,7 @@ _OFF: Final = 4.0
 class SumCheck:
     """Recomputes the sums of one release, silo by silo; one object for a release."""
 
-    def __init__(self, mechanism: NoisyGram, intercept: float) -> None:
+    def __init__(self, mechanism: GramRelease, intercept: float) -> None:
         self._mechanism, self._intercept = mechanism, intercept
         self._terms, self._off, self._largest = 0, 0.0, 0.0
         self._units: list[IntArray] = []

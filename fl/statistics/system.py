@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...accountant import events as ev
 from ...accountant import records
-from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
-from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
 from ..aggregation.gram_parts import gram_parts
 from ..aggregation.residuals import Residuals
 from ..declarations.sealed_items import RELEASE
@@ -36,12 +33,11 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, Shape, State
 from ..observers.names import MODEL
 from ..parties.network import silo_name
+from .exact_sums import ExactSums, exact_sums
 from .noise_shown import NoiseShown
 from .run_terms import RunTerms
-from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from .settings import ReleaseSettings, StatisticsSettings
 from .statistics import ReleasedStatistics
-from .sum_check import SumCheck
 from .views import statistics_views
 
 if TYPE_CHECKING:
@@ -49,25 +45,6 @@ if TYPE_CHECKING:
     from ..data.federation import Federation
     from ..settings.schema import Settings
     from ..training.local_training import LocalTraining
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ExactSums:
-    """What silos have summed before any noise, and what of it is sealed."""
-
-    by_silo: tuple[GramTotal, ...]
-    check: SumCheck
-
-    def sealed(self, most_rows: int) -> dict[str, object]:
-        """Return the sealed items about the rows."""
-        rows = [each.rows for each in self.by_silo]
-        return {
-            ROWS: rows,
-            CLIPPED: [each.clipped for each in self.by_silo],
-            DROPPED: [each.dropped for each in self.by_silo],
-            BEYOND: max(0, sum(rows) - most_rows),
-            **self.check.items(),
-        }
 
 
 class Statistics(PrivateSystem):
@@ -155,7 +132,7 @@ class Statistics(PrivateSystem):
         def work(ticket: Ticket) -> Draft:
             monitor = self.residuals.monitor(ticket.intent.noise, gram_parts(mechanism))
             shown = NoiseShown(monitor, mechanism)
-            totals = [each.total for each in exact.by_silo]
+            totals = exact.totals
             sends = [
                 partial(shown.sent, ticket, silo, f"noise/{silo_name(silo)}", total)
                 for silo, total in enumerate(totals)
@@ -190,39 +167,7 @@ class Statistics(PrivateSystem):
 
     def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
         """Return the exact sums of all silos, and the check of them; private."""
-        federation, intercept = self.setup.federation, self.terms.settings.intercept
-        # As they lie, float32: each silo's are put on the grid block by block.
-        features: Any = federation.features.reshape(federation.records, self.terms.features)
-        labels = federation.labels.astype(np.int64)  # classes, as was checked
-        units = federation.user if self.terms.unit == "user" else federation.silo
-        check, totals = SumCheck(mechanism, intercept), []
-        groups = federation.by_silo()
-        for silo in range(federation.silos):
-            here, most = groups.records(silo), self.terms.kept(silo)
-            total = gram_total(
-                mechanism,
-                features[here],
-                labels[here],
-                intercept=intercept,
-                units=None if most is None else units[here],
-                most_rows=most,
-            )
-            if most is None:
-                check.add(features, labels, here, total.total)
-            else:
-                kept = here[_first_of_each(units[here], most)]
-                check.add(features, labels, kept, total.total, units[kept])
-            totals.append(total)
-        return ExactSums(tuple(totals), check)
-
-
-def _first_of_each(units: IntArray, most: int) -> IntArray:
-    """Return the rows that a silo should have kept: of each unit the first `most`."""
-    order = np.argsort(units, kind="stable")
-    _, counts = np.unique(units, return_counts=True)
-    starts = np.cumsum(counts) - counts  # where each unit's rows begin, in this order
-    earlier = np.arange(len(units)) - np.repeat(starts, counts)
-    return np.sort(order[earlier < most])
+        return exact_sums(self.terms, self.setup.federation, mechanism)
 
 
 def _require_single_release(setup: Setup) -> None:

@@ -4,9 +4,10 @@ Every unit starts from the same parameters and sees its own records only, in an 
 on (seed, round, user, silo) and nothing else.  Padding depends on its own size, and where its
 matrices begin in memory on nothing (`models.layers`).  So removing a unit leaves every other delta
 as it was, bit for bit: measured, not proven, for it rests on how a library multiplies small
-matrices.  Tests compare on a CPU; on a GPU the last bits may differ.  It does not hold for a `cnn`,
-nor for every single gradient of an `mlp`: there the last bits of 43 in 7,564 rows moved, by 6e-16
-at most, which the steps of the grid on which updates are summed nearly always round away.
+matrices.  Tests compare on a CPU; on a GPU the last bits may differ.  It does not hold for a `cnn`
+or an `alexnet`, nor for every single gradient of an `mlp`: there the last bits of 43 in 7,564 rows
+moved, by 6e-16 at most, which the steps of the grid on which updates are summed nearly always round
+away.
 
 A delta that is not finite, because training diverged, becomes zero: that depends on its own unit
 alone, so it protects as well as clipping does.  How many diverged is a fact about private data,

@@ -99,6 +99,14 @@ class ProximalTraining(Protocol):
     proximal: float
 
 
+@runtime_checkable
+class SiloGradients(Protocol):
+    """Local training that sums gradients by silo."""
+
+    def silo_gradients(self, parameters: FloatArray, number: int) -> Rows:
+        """Return the gradient of each silo's loss, summed over its records: (silos, D)."""
+
+
 class NoTraining:
     """The `LocalTraining` of a system that declares that it does not train.
 
@@ -228,6 +236,20 @@ class TorchLocalTraining:
             number=number,
             device=self.device,
         )
+
+    def silo_gradients(self, parameters: FloatArray, number: int) -> Rows:
+        """Return the gradient of each silo's loss, summed over its records: (silos, D).
+
+        A silo without records, or whose gradient is not finite, has zeros.
+        """
+        from .deltas import gradients
+
+        units = self._silo_units
+        rows = gradients(
+            self.model, parameters, units, seed=self.seed, number=number, device=self.device
+        )
+        rows *= units.sizes[:, None]
+        return rows
 
     def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
         """Return the gradient of each record at its silo's model: (len(chosen), D).

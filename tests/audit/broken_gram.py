@@ -16,10 +16,10 @@ import numpy as np
 from privplan.accountant.mechanisms import gram_noise, gram_rows
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.mechanisms.gram_row_grid import GridScale
-from privplan.fl.statistics import system
+from privplan.fl.statistics import exact_sums
 
 draw, draw_share = gram_noise.discrete_gaussian, NoisyGram._noise_of_share
-share_steps, sums = NoisyGram.share_steps, system.gram_total
+share_steps, sums = NoisyGram.share_steps, exact_sums.gram_total
 
 
 def noise_times(factor):
@@ -62,7 +62,7 @@ def rows_twice():
         exact = sums(*rows, **more)
         return replace(exact, total=2 * exact.total)
 
-    return mock.patch.object(system, "gram_total", doubled)
+    return mock.patch.object(exact_sums, "gram_total", doubled)
 
 
 def released_twice():

@@ -187,6 +187,11 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         intents(noise=Noise("none", 0.0)),
         intents(noise=part(grid=0.0)),
     ),
+    "wishart-noise": (
+        lambda: gram_log(noisy(classes=0)),
+        intents(noise=Noise("wishart", 0.9, 5, 0.9, grid=2.0**-24, freedom=7)),
+        intents(noise=part(tolerated_dropouts=0)),
+    ),
     "dropouts": (
         weighted,
         releases(shares=4),

@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.data.allocation import (
+    LABELS_PER_SILO,
     RULES,
     Allocation,
     allocate,
     allocate_within,
     zipf_probabilities,
 )
+
+FREE = tuple(rule for rule in RULES if rule not in LABELS_PER_SILO)
+"""Rules that ask for no labels."""
 
 HEART = (199, 172, 30, 85)
 TCGA = (248, 156, 164, 129, 129, 40)
@@ -31,7 +35,7 @@ def counts(made: Allocation, users: int, silos: int) -> np.ndarray:
 
 
 @given(
-    rule=st.sampled_from(RULES),
+    rule=st.sampled_from(FREE),
     users=st.integers(1, 60),
     silos=st.integers(1, 6),
     more=st.integers(0, 200),
@@ -55,7 +59,7 @@ def test_free_records_are_allocated_once_and_every_user_has_one(
 
 @settings(max_examples=60)
 @given(
-    rule=st.sampled_from(RULES),
+    rule=st.sampled_from(FREE),
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6),
     least=st.integers(1, 2),
     share=st.floats(0.0, 1.0),
@@ -85,7 +89,7 @@ def test_uniform_within_is_balanced(sizes: tuple[int, ...]) -> None:
     assert np.ptp(np.bincount(made.user)) <= 1
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", FREE)
 @pytest.mark.parametrize("users", [50, 200])
 def test_survival_users_have_two_records_wherever_they_have_any(rule: str, users: int) -> None:
     rng = np.random.default_rng(2)
@@ -142,7 +146,7 @@ def test_users_whom_zipf_leaves_out_take_a_record_from_the_largest() -> None:
     assert np.bincount(made.user, minlength=1000).min() == 1
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", FREE)
 def test_each_user_has_two_labels(rule: str) -> None:
     rng = np.random.default_rng(6)
     labels = rng.permutation(np.repeat(np.arange(10), rng.integers(540, 680, 10)))
@@ -158,6 +162,42 @@ def test_each_user_has_two_labels(rule: str) -> None:
         assert np.ptp(held.sum(axis=1)) < 20  # 54 to 68: labels differ in size
 
 
+@pytest.mark.parametrize(("rule", "labels_per_silo"), LABELS_PER_SILO.items())
+def test_silos_have_records_of_so_many_labels(rule: str, labels_per_silo: int) -> None:
+    rng = np.random.default_rng(4)
+    labels = rng.permutation(np.repeat(np.arange(10), rng.integers(120, 150, size=10)))
+    made = allocate(rule, records=len(labels), users=200, silos=100, rng=rng, labels=labels)
+    held = np.zeros((100, 10), np.int64)
+    np.add.at(held, (made.silo, labels), 1)
+    assert ((held > 0).sum(axis=1) == labels_per_silo).all()
+    assert ((held > 0).sum(axis=0) == 10 * labels_per_silo).all()
+    assert held.sum() == len(labels)
+    # 120 to 149 records of a label among so many silos.
+    assert held.sum(axis=1).min() >= 12
+    assert held.sum(axis=1).max() <= 16
+    assert np.ptp(np.bincount(made.user)) <= 1
+    again = np.random.default_rng(9), np.random.default_rng(9)
+    one, two = (
+        allocate(rule, records=len(labels), users=200, silos=100, rng=one, labels=labels)
+        for one in again
+    )
+    assert (one.silo == two.silo).all()
+
+
+def test_silos_by_label_are_refused_where_they_cannot_be() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 4)
+    sizes = {"records": 12, "users": 3, "rng": rng}
+    with pytest.raises(InvalidInput, match="needs one class label"):
+        allocate("classes-1", silos=3, **sizes)
+    with pytest.raises(InvalidInput, match="does not go with `allocation` classes-1"):
+        allocate("classes-1", silos=3, labels=labels, labels_per_user=1, **sizes)
+    with pytest.raises(InvalidInput, match="divided among 0 silos"):
+        allocate("classes-2", silos=1, labels=labels, **sizes)
+    with pytest.raises(InvalidInput, match="those of this data set are fixed"):
+        allocate_within("classes-1", fixed((4, 4)), silos=2, users=2, rng=rng)
+
+
 def test_the_seed_decides() -> None:
     one, two, other = (
         allocate("zipf", records=99, users=9, silos=3, rng=np.random.default_rng(seed))
@@ -171,7 +211,7 @@ def test_the_seed_decides() -> None:
 def test_bad_input_is_refused() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 4)
-    with pytest.raises(InvalidInput, match="`allocation` must be one of uniform, zipf"):
+    with pytest.raises(InvalidInput, match="`allocation` must be one of uniform, zipf, classes-1"):
         allocate("zipff", records=9, users=3, silos=1, rng=rng)
     with pytest.raises(InvalidInput, match="too few for 10 users"):
         allocate("uniform", records=9, users=10, silos=1, rng=rng)

@@ -51,15 +51,15 @@ def test_it_releases_what_private_statistics_release(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize("objective", ["linear", "logistic", "softmax"])
-def test_an_objective_is_read_off_the_release(objective: str, noise: str, tmp_path: Path) -> None:
-    keys = {"objective": objective, "noise": noise, "row_norm": 6.0, "components": 8}
+@pytest.mark.parametrize("loss", ["linear", "logistic", "softmax"])
+def test_a_loss_is_read_off_the_release(loss: str, noise: str, tmp_path: Path) -> None:
+    keys = {"loss": loss, "noise": noise, "row_norm": 6.0, "components": 8}
     outcome = run(configuration(delm=keys), tmp_path / "run")
     released = statistics_of_run(tmp_path / "run")
     table = DelmSettings(**keys)  # type: ignore[arg-type]
-    fit = ridge_weights if objective == "linear" else logistic_weights
+    fit = ridge_weights if loss == "linear" else logistic_weights
     assert np.array_equal(minimised(released, table), fit(released, components=8))
-    assert ("loss" in outcome.metrics) == (objective != "linear")
+    assert ("loss" in outcome.metrics) == (loss != "linear")
     assert outcome.metrics["accuracy"] > 0.5
     if noise == "laplace":
         assert outcome.prepared.plan.phases[0].event.type == "laplace"
@@ -85,9 +85,9 @@ def test_fits_with_other_settings_cost_nothing_and_the_log_says_so(tmp_path: Pat
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "rounds": ({"run": {"rounds": 2}}, r"rounds = 2 in \[run\]"),
     "no row norm": ({"delm": {"row_norm": 0.0}}, "`row_norm` must be .* above 0"),
-    "objective": ({"delm": {"objective": "hinge"}}, "`objective` must be one of"),
+    "loss": ({"delm": {"loss": "hinge"}}, "`loss` must be one of"),
     "logistic of ten classes": (
-        {"data": {"name": "digits"}, "delm": {"objective": "logistic"}},
+        {"data": {"name": "digits"}, "delm": {"loss": "logistic"}},
         "digits has 10 classes",
     ),
     "rows of a user": ({"delm": {"rows_per_user": 3}}, r"`rows_per_user` in \[delm\]"),

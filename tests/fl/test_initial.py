@@ -21,6 +21,10 @@ MODELS = [
     ("mlp", "creditcard"),
     ("mlp", "digits"),
     ("cnn", "mnist"),
+    ("mlp-64", "digits"),
+    ("alexnet", "mnist"),
+    ("alexnet", "digits-32"),
+    ("alexnet", "cifar-10"),
 ]
 
 

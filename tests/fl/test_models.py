@@ -36,6 +36,8 @@ SHAPES = {
     "softmax": (64, 10),
     "mlp": (30, 2),
     "cnn": (784, 10),
+    "mlp-64": (392, 10),
+    "alexnet": (1024, 10),
 }
 
 
@@ -55,11 +57,30 @@ def module(name: str) -> nn.Module:
         for block in range(5):
             parts += [nn.Linear(features if not block else 30, 30), nn.ReLU(), nn.GroupNorm(1, 30)]
         return nn.Sequential(*parts, nn.Linear(30, classes))
+    if name == "mlp-64":
+        return nn.Sequential(nn.Linear(features, 64), nn.ReLU(), nn.Linear(64, classes))
+    if name == "alexnet":
+        return alexnet(features, classes)
     return nn.Sequential(
         nn.Unflatten(1, (1, 28, 28)),
         *(nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, classes)),
+    )
+
+
+def alexnet(features: int, classes: int) -> nn.Module:
+    """ReLU before pooling, as in the paper."""
+    depth, side, rest = {784: (1, 28, 2), 1024: (1, 32, 3), 3072: (3, 32, 3)}[features]
+    return nn.Sequential(
+        nn.Unflatten(1, (depth, side, side)),
+        *(nn.Conv2d(depth, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        *(nn.Conv2d(8, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        *(nn.Conv2d(16, 24, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(24, 24, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(24, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        *(nn.Flatten(), nn.Linear(16 * rest**2, 64), nn.ReLU()),
+        *(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, classes)),
     )
 
 
@@ -86,7 +107,15 @@ def shares(counts: list[int], width: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("logistic", 14), ("cox", 40), ("softmax", 650), ("mlp", 5012)]
+    ("name", "count"),
+    [
+        ("logistic", 14),
+        ("cox", 40),
+        ("softmax", 650),
+        ("mlp", 5012),
+        ("mlp-64", 392 * 64 + 64 + 64 * 10 + 10),
+        ("alexnet", 29_674),
+    ],
 )
 def test_parameter_counts(name: str, count: int) -> None:
     assert made(name).parameters == count
@@ -116,6 +145,17 @@ def test_records_may_have_any_shape() -> None:
     flat = model.logits(start, x)
     np.testing.assert_array_equal(model.logits(start, x.reshape(3, 1, 28, 28)), flat)
     np.testing.assert_array_equal(model.logits(start, x.reshape(3, 28, 28)), flat)
+
+
+@pytest.mark.parametrize("features", [784, 3072])
+def test_alexnet_takes_images_of_other_sizes(features: int) -> None:
+    model = model_named("alexnet", features, 10)
+    parameters = model.initial(2)
+    network = alexnet(features, 10).double()
+    nn.utils.vector_to_parameters(torch.tensor(parameters), network.parameters())
+    x = np.random.default_rng(0).normal(size=(5, features))
+    expected = network(torch.tensor(x)).detach().numpy()
+    np.testing.assert_allclose(model.logits(parameters, x), expected, rtol=1e-10, atol=1e-12)
 
 
 def gradient(model: Model, stack: torch.Tensor, x, labels, share, draws=None) -> torch.Tensor:
@@ -167,7 +207,7 @@ def test_gradients_are_slopes_of_the_loss(name: str) -> None:
     assert abs(slope) > 1e-4
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "alexnet"])
 def test_gradients_under_dropout_are_slopes_of_the_loss(name: str) -> None:
     model = made(name, 0.5)
     x, labels = records(name, 6, 6)
@@ -184,7 +224,8 @@ def test_gradients_under_dropout_are_slopes_of_the_loss(name: str) -> None:
         return model.loss.value(logits, labels2, share).numpy()
 
     slope = gradient(model, starts, x2, labels2, share, draws) @ direction
-    change = (value(1e-6) - value(-1e-6)) / 2e-6
+    # So small a step that hardly a ReLU or a maximum is at another side of it.
+    change = (value(1e-8) - value(-1e-8)) / 2e-8
     np.testing.assert_allclose(change, slope.numpy(), rtol=1e-4, atol=1e-7)
     plain = gradient(model, starts, x2, labels2, share)
     assert not torch.allclose(plain, gradient(model, starts, x2, labels2, share, draws))
@@ -378,6 +419,11 @@ def test_a_misspelt_name_gets_a_suggestion(name: str, close: str) -> None:
         (("softmax", 39, 1), 0.0, "2 classes or more"),
         (("mlp", 39, 1), 0.0, "2 classes or more"),
         (("cnn", 100, 10), 0.0, "28 x 28 or 8 x 8"),
+        (("alexnet", 64, 10), 0.0, "images of 32 x 32"),
+        (("alexnet", 2048, 10), 0.0, "images of 32 x 32"),
+        (("alexnet", 1024, 1), 0.0, "2 classes or more"),
+        (("mlp-64", 64, 1), 0.0, "2 classes or more"),
+        (("mlp-64", 64, 10), 0.5, "has no dropout"),
         (("mlp", 0, 2), 0.0, "features"),
         (("mlp", 30, 2.5), 0.0, "classes"),
         (("mlp", 30, 2), 1.0, "below 1"),

@@ -73,7 +73,7 @@ def test_sums_that_wrap_around_are_summed_all_the_same(
     aggregation: str, tiny: Any, run: Any, drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the numbers are, a release is made: a refusal would tell that they are large."""
-    import privplan.fl.statistics.system as module
+    import privplan.fl.statistics.exact_sums as module
 
     honest = module.gram_total
 
@@ -95,7 +95,7 @@ def test_sums_that_wrap_around_are_summed_all_the_same(
 
 def test_exact_sums_come_before_the_intent(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails in them has spent nothing, and says nothing."""
-    import privplan.fl.statistics.system as module
+    import privplan.fl.statistics.exact_sums as module
 
     from .conftest import Log
 

@@ -26,8 +26,11 @@ SHAPES = {
     "softmax": (64, 10),
     "mlp": (30, 2),
     "cnn": (784, 10),
+    "mlp-64": (20, 10),
+    "alexnet": (784, 10),
 }
 RATES = {"logistic": 0.1, "cox": 0.05, "softmax": 0.1, "mlp": 0.05, "cnn": 0.05}
+RATES |= {"mlp-64": 0.05, "alexnet": 0.1}
 BATCH = 4
 SIZES = (1, 3, 0, 4, 5, 14, 2, 8, 13, 1)
 """One record, fewer than a batch, none, a batch, and several batches with and without a rest."""
@@ -69,6 +72,15 @@ def network(name: str, parameters: NDArray[np.float64]) -> nn.Module:
         parts += [nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU()]
         parts += [nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()]
         parts += [nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, classes)]
+    elif name == "mlp-64":
+        parts += [nn.Linear(features, 64), nn.ReLU(), nn.Linear(64, classes)]
+    elif name == "alexnet":
+        parts += [nn.Unflatten(1, (1, 28, 28))]
+        for depth, width, side in ((1, 8, 5), (8, 16, 5), (16, 24, 3), (24, 24, 3), (24, 16, 3)):
+            parts += [nn.Conv2d(depth, width, side, padding=side // 2), nn.ReLU()]
+            parts += [nn.MaxPool2d(3, 2)] if (depth, width) not in ((16, 24), (24, 24)) else []
+        parts += [nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()]
+        parts += [nn.Linear(64, classes)]
     else:
         parts += [nn.Linear(features, classes if name == "softmax" else 1)]
     whole = nn.Sequential(*parts).double()
@@ -170,7 +182,7 @@ def test_single_precision_is_close(name: str) -> None:
 @pytest.mark.parametrize(("name", "dropout"), [*((one, 0.0) for one in MODELS), ("mlp", 0.5)])
 def test_a_removed_unit_changes_no_other_bit(name: str, dropout: float) -> None:
     """Also where other units move to other places of a block, and to other blocks."""
-    sizes = SIZES if name == "cnn" else (*SIZES, 3, 3, 6, 7, 7, 12, 12, 5, 1, 30)
+    sizes = SIZES if name in ("cnn", "alexnet") else (*SIZES, 3, 3, 6, 7, 7, 12, 12, 5, 1, 30)
     model, units = made(name, dropout), units_of(name, sizes)
     recipe, start = Recipe(RATES[name], epochs=2, batch=BATCH), model.initial(4)
     whole = local_deltas(model, start, units, recipe, number=3)

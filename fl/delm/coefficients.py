@@ -1,0 +1,209 @@
+"""DELM's rounds on a linear model: the coefficients of every client's objective, with its noise.
+
+    client i   G_i and S_i of its rows, exactly, with Laplace noise of its own     (m = 1 layer)
+    server     the clients' messages, shuffled; those that are chosen are summed
+    step       x - rate / k  gradient of the sum, at x
+
+`fresh`: noise is drawn anew in every round, as published, and paid for in every round.  `once`: the
+coefficients are released once, in the phase `coefficients`, and all steps are functions of that
+release.  Either way the release is a noisy Gram matrix, whose event follows from how far one record
+moves it: the noise may be made for the printed sensitivity or for the proven one.
+
+Every client adds all of the noise, and the server sees each message, shuffled or not.  So an
+observer sees what one message has, and what is averaged hides no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.mechanisms import Gate, NoisyGram, Ticket
+from ..aggregation.gram_parts import gram_parts
+from ..aggregation.residuals import Residuals
+from ..frame.design import Design
+from ..frame.model import KeepModel, Parameters, Round
+from ..frame.phases import Phase
+from ..frame.promise import TRAINING_PHASE
+from ..frame.rounds import Draft
+from ..frame.state import Arrays, State
+from ..parties.network import silo_name
+from ..statistics.exact_sums import ExactSums, exact_sums
+from ..statistics.noise_shown import NoiseShown
+from ..statistics.run_terms import RunTerms
+from .layers import orders
+from .linear import COEFFICIENTS
+from .noise_width import multiplier_of
+from .objective import LinearObjective
+from .pieces import Scheme
+from .rules import noise_is_given
+from .scheme import DelmScheme
+from .settings import ONCE, DelmSettings
+
+if TYPE_CHECKING:
+    from ..frame.setup import Setup
+    from .pca import PcaRelease
+
+
+class CoefficientRounds(DelmScheme):
+    """DELM on a linear model; see the module.
+
+    Raises `InvalidInput` as `DelmScheme` and `RunTerms`.
+    """
+
+    def __init__(self, setup: Setup, scheme: Scheme, pca: PcaRelease | None) -> None:
+        self.once = scheme.table.objective == ONCE
+        super().__init__(replace(setup, rounds=1) if self.once else setup, scheme, pca)
+        self.phase = COEFFICIENTS if self.once else TRAINING_PHASE  # type: ignore[misc]
+        if self.once:
+            reason = f"{scheme.steps:,} steps are read off one release, and cost nothing more"
+            self.design = Design("once", (reason,))
+        self.terms = coefficient_terms(
+            self.table,
+            relation=setup.privacy.neighbours,
+            features=self.model.features,
+            classes=setup.federation.classes,
+            users=setup.users,
+            silos=setup.silos,
+        )
+        self.residuals = Residuals()
+
+    @cached_property
+    def state(self) -> State:
+        """The last mean gradient, where the next round's messages are compared with it."""
+        return State() if self.once else self.stated()
+
+    @property
+    def multiplier(self) -> float | None:
+        """The noise multiplier that the parts give; None where it is found for the claim."""
+        table, model = self.table, self.model.name
+        if not noise_is_given(model, table.pca, table.sensitivity, table.training_epsilon):
+            return None
+        training = self.parts_of_epsilon.training
+        return multiplier_of(self.terms, model, table.sensitivity, training)
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return the event of one round for each observer; who shuffles sees each message."""
+        return self.laplace_views(noise_multiplier)
+
+    def mechanism(self, noise_multiplier: float) -> NoisyGram:
+        """Return the noise of every client's message."""
+        return self.terms.mechanism(noise_multiplier)
+
+    @property
+    def rounds(self) -> Phase:
+        """The rounds; a release that all steps are read off is on disk when it is in the log."""
+        planned = self.promise.plan.phases[-1]
+        return Phase(planned, 1, self.round, make_kept=self.round if self.once else None)
+
+    def round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        state: Arrays | None = None,
+        keep: KeepModel | None = None,
+    ) -> Round:
+        """Make one round: exact sums first, then the intent, noise under it, and the steps."""
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        exact, objective = self._exact, self.objective(mechanism)
+
+        def work(ticket: Ticket) -> Draft:
+            monitor = self.residuals.monitor(ticket.intent.noise, gram_parts(mechanism))
+            shown = NoiseShown(monitor, mechanism)
+            messages = np.array(
+                [
+                    shown.sent(ticket, silo, f"noise/{silo_name(silo)}", total)
+                    for silo, total in enumerate(exact.totals)
+                ]
+            )
+            every = messages.sum(axis=0)  # modulo 2^64, as each of them is
+            shown.whole(every, exact.totals, range(len(messages)))
+            moved, gradient = self._stepped(ticket, objective, messages, parameters, state)
+            return Draft(
+                moved,
+                {} if self.once else self.after(gradient),
+                aggregate=mechanism.units(every),
+                normaliser=records.Normaliser("constant", self.averaged),
+                sealed={**shown.items(), **exact.sealed(self.terms.most_rows)},
+                shares=len(messages),
+                values=mechanism.gram.values,
+            )
+
+        return self.make_round(number, parameters, gate, work, keep=keep)
+
+    def objective(self, mechanism: NoisyGram) -> LinearObjective:
+        """Return how gradients are read off released coefficients."""
+        return LinearObjective(self.model.name, mechanism, self.table.intercept)
+
+    def _stepped(
+        self,
+        ticket: Ticket,
+        objective: LinearObjective,
+        messages: IntArray,
+        parameters: Parameters,
+        state: Arrays | None,
+    ) -> tuple[Parameters, FloatArray]:
+        """Return the next model, and the last mean gradient, after one step or all of them."""
+        steps = self.scheme.steps if self.once else 1
+        last, moved = self.last(state), parameters
+        (order,) = orders(ticket, self.layers, len(messages), shuffled=self.shuffled)
+        seen = messages[order]
+        total = seen.sum(axis=0) if self.choice is None else None
+        for step in range(steps):
+            if total is None:
+                chosen = self._chosen(ticket, objective, seen, moved, last, step)
+                last = objective.gradient(seen[chosen].sum(axis=0), moved) / self.averaged
+            else:
+                last = objective.gradient(total, moved) / self.averaged
+            moved = moved - self.setup.training.global_rate * last
+        return moved, last
+
+    def _chosen(
+        self,
+        ticket: Ticket,
+        objective: LinearObjective,
+        seen: IntArray,
+        parameters: Parameters,
+        last: FloatArray,
+        step: int,
+    ) -> IntArray:
+        """Return which messages are averaged in one step: by the gradients that they give."""
+        assert self.choice is not None
+        gradients = np.zeros((len(seen), parameters.size))
+        if self.choice.compares:
+            gradients = np.array([objective.gradient(each, parameters) for each in seen])
+        (layer,) = self.layers
+        return self.chosen(ticket, layer, gradients, last, f"/{step}" if self.once else "")
+
+    @cached_property
+    def _exact(self) -> ExactSums:
+        """The exact sums of all clients, the same in every round; private."""
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        return exact_sums(self.terms, self.federation, mechanism)
+
+
+def coefficient_terms(
+    table: DelmSettings, *, relation: str, features: int, classes: int, users: int, silos: int
+) -> RunTerms:
+    """Return the public facts of a round's coefficients, for a run and for an audit.
+
+    Every client adds Laplace noise to all of them.  Raises `InvalidInput` as `RunTerms`.
+    """
+    settings = replace(table, noise="laplace", components=0)
+    return RunTerms(
+        settings=settings,
+        unit="record",
+        relation=relation,
+        features=features,
+        classes=classes,
+        users=users,
+        silos=silos,
+    )
