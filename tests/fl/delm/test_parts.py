@@ -48,7 +48,10 @@ def test_parts_of_pieces_that_are_not_there_are_refused() -> None:
         (DelmSettings(row_norm=1.0, training_epsilon=1.0), False),
         (DelmSettings(row_norm=1.0, pca="none", training_epsilon=1.0), True),
         (DelmSettings(row_norm=1.0, pca="none", pca_epsilon=1.0, training_epsilon=1.0), False),
-        (DelmSettings(row_norm=1.0, pca="none", training_epsilon=1.0, selection_epsilon=1.0), False),
+        (
+            DelmSettings(row_norm=1.0, pca="none", training_epsilon=1.0, selection_epsilon=1.0),
+            False,
+        ),
     ):
         with pytest.raises(InvalidInput, match="_epsilon`"):
             given_parts(lacking, chooses=chooses)

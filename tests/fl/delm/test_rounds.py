@@ -175,8 +175,12 @@ def test_a_round_of_another_model_is_a_noisy_gradient_step(system: str, shuffle:
 
 
 def test_the_printed_noise_has_the_printed_width() -> None:
-    scheme = built(federation(), model="mlp-64", delm={"training_epsilon": 1.2, "shuffle": "none"},
-                   privacy={"epsilon": 0.6})
+    scheme = built(
+        federation(),
+        model="mlp-64",
+        delm={"training_epsilon": 1.2, "shuffle": "none"},
+        privacy={"epsilon": 0.6},
+    )
     mechanism = scheme.mechanism(1.0)
     assert isinstance(mechanism, Laplace)
     assert mechanism.scale == pytest.approx((2 * 6 + 3 * 36) / 1.2)

@@ -161,7 +161,10 @@ def test_which_labels_occur_at_a_client_is_never_said(label: int) -> None:
     silo = np.where(data.silo == 2, 0, data.silo)  # nothing is left at the third
     data = replace(data, labels=labels, silo=silo, empty_silos=True)
     for model in ("logistic", "softmax", "mlp-64"):
-        system = built(data, model=model, delm={"training_epsilon": 0.2}, privacy={"epsilon": 0.1}) \
-            if model == "mlp-64" else built(data, model=model, delm={"training_epsilon": 0.2})
+        system = (
+            built(data, model=model, delm={"training_epsilon": 0.2}, privacy={"epsilon": 0.1})
+            if model == "mlp-64"
+            else built(data, model=model, delm={"training_epsilon": 0.2})
+        )
         left = made(system, rounds=1)
         assert np.isfinite(left.models[1]).all()

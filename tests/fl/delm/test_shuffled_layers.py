@@ -64,9 +64,5 @@ def test_each_layer_has_a_stream_of_its_own_and_no_shuffle_draws_nothing() -> No
     orders(cast("Any", tickets), LAYERS, 4, shuffled=True)
     assert tickets.names == ["shuffle/a", "shuffle/b"]
     still = Tickets(0)
-    assert np.array_equal(
-        orders(cast("Any", still), LAYERS, 4, shuffled=False), [[0, 1, 2, 3]] * 2
-    )
+    assert np.array_equal(orders(cast("Any", still), LAYERS, 4, shuffled=False), [[0, 1, 2, 3]] * 2)
     assert still.names == []
-
-
