@@ -12,11 +12,22 @@ from privplan.fl.data.bad_labels import with_bad_labels
 from privplan.fl.data.federation import Federation
 from privplan.fl.datasets import federate, load
 from privplan.fl.datasets.dataset import Dataset
+from privplan.fl.datasets.registry import SHAPES
 
 CLIENTS: Final = 100
 
 ROW_NORM: Final = 4.0
 """R of digits: 64 pixels in [0, 1], so at most 8; half of that, known without the records."""
+
+_RECORDS: Final = {
+    "digits": 1_438,
+    "digits-32": 1_438,
+    "synthetic-digits": 60_000,
+    "mnist": 60_000,
+    "emnist": 112_800,
+    "cifar-10": 50_000,
+}
+"""Training records, a public number."""
 
 _HELD_OUT: Final = 0.3
 """The part of the training records that steps and clips are chosen on."""
@@ -39,6 +50,21 @@ class Scenario:
     row_norm: float = ROW_NORM
     local_epochs: int = 5
     batch: int = 16
+
+    @property
+    def features(self) -> int:
+        """How many values a record has."""
+        return SHAPES[self.data][0]
+
+    @property
+    def records(self) -> int:
+        """About how many training records a client has."""
+        return _RECORDS[self.data] // CLIENTS
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return SHAPES[self.data][1]
 
     @property
     def table(self) -> dict[str, Any]:

@@ -103,9 +103,9 @@ _DEFAULTS: Final = {
     ),
     "digits-32": Defaults(  # own
         model="alexnet",
-        local_rate=0.1,
+        local_rate=0.05,
         local_epochs=5,
-        batch=16,
+        batch=8,
         rounds=50,
         users=100,
         silos=5,

@@ -499,3 +499,40 @@ def test_a_gpu_agrees(name: str, dropout: float) -> None:
         rtol=0,
         atol=1e-11,
     )
+
+
+@pytest.mark.slow
+def test_alexnet_learns_enlarged_digits() -> None:
+    """In twelve epochs from a fixed start: .95 where it was measured, and .1 by guessing."""
+    pytest.importorskip("sklearn")
+    from privplan.fl.datasets import load
+
+    data, model = load("digits-32"), model_named("alexnet", 1024, 10)
+    everybody = np.arange(data.records)
+    units = Units(data.features, data.labels, everybody, [0, data.records], [0], [0])
+    parameters = model.initial(0)
+    found = []
+    for number in range(12):
+        step = local_deltas(model, parameters, units, Recipe(0.05, 1, 8), number=number)
+        parameters = parameters + step[0]
+        logits = model.logits(parameters, data.test_features)
+        found.append(float(np.mean(logits.argmax(axis=1) == data.test_labels)))
+    assert max(found) > 0.85
+
+
+@pytest.mark.parametrize("name", ["alexnet", "mlp-64"])
+def test_clients_learn_together_what_a_loop_over_them_would(name: str) -> None:
+    """One mean of clients' deltas lowers the loss, and is that of clients one by one."""
+    model, units = made(name), units_of(name, (6,) * 8)
+    start, recipe = model.initial(0), Recipe(RATES[name], epochs=2, batch=BATCH)
+    mean = local_deltas(model, start, units, recipe, number=1).mean(axis=0)
+    alone = [local_deltas(model, start, units.only([i]), recipe, number=1)[0] for i in range(8)]
+    np.testing.assert_allclose(mean, np.mean(alone, axis=0), rtol=0, atol=1e-12)
+    labels = torch.tensor(units.labels)[None]
+    share = torch.full(labels.shape, 1.0 / labels.shape[1], dtype=torch.float64)
+
+    def loss(parameters: NDArray[np.float64]) -> float:
+        logits = torch.tensor(model.logits(parameters, units.features))[None]
+        return float(model.loss.value(logits, labels, share))
+
+    assert loss(start + mean) < loss(start)
