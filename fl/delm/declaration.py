@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..declarations.declaration import Declaration, Read
+from ..declarations.example import Example
 from ..declarations.sealed_items import RELEASE
 from ..statistics.sealed_items import of_statistics
 from .settings import TABLE
@@ -20,6 +21,17 @@ def _sealed(read: Read) -> Mapping[str, tuple[str, ...]]:
 
 
 _STATISTICS: Final = f"{__package__.rpartition('.')[0]}.statistics"
+
+_LINEAR_EXAMPLE: Final = Example(
+    paper="delm",
+    tables={
+        "data": {"name": "breast-cancer", "users": 50, "silos": 5},
+        "privacy": {"unit": "record", "epsilon": 5.0, "delta": 1e-5},
+        "security": {"aggregation": "masked"},
+        "delm": {"row_norm": 6.0},
+    },
+    canaries=3_000,
+)
 
 SYSTEMS: Final = (
     Declaration(
@@ -39,5 +51,6 @@ SYSTEMS: Final = (
         carrier=f"{_STATISTICS}.canaries:simulate",
         canaries=50_000,  # some dozens in each of many releases
         canary_work=f"{_STATISTICS}.canaries:work",
+        example=_LINEAR_EXAMPLE,
     ),
 )
