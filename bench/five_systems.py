@@ -182,25 +182,28 @@ def _without_path(case: Case) -> dict[str, Any]:
     return tables
 
 
+def _keep(row: dict[str, Any]) -> None:
+    """Put a row in the file, in its place, and leave the others as they are."""
+    kept = json.loads(FILE.read_text())["rows"] if FILE.exists() else []
+    rows = {(each["data"], each["paper"], each["form"]): each for each in (*kept, row)}
+    order = [(records.name, paper) for records in DATA for paper in PAPERS]
+    ordered = sorted(
+        rows.values(),
+        key=lambda each: (order.index((each["data"], each["paper"])), each["form"] != "sound"),
+    )
+    common = {"epsilon": EPSILON, "delta": DELTA, "seeds": SEEDS, "attack_seed": ATTACK_SEED}
+    FILE.write_text(json.dumps({**common, "rows": ordered}, indent=1) + "\n")
+
+
 def main() -> None:
-    """Measure all cases, or those on the data that are named; keep the others' rows."""
+    """Measure all cases, or those on the data that are named; other rows stay."""
     names = sys.argv[1:] or [records.name for records in DATA]
     for records in DATA:
         if records.name in names and not present(records):
             print(f"{records.name} is left out: no folder {records.path}", file=sys.stderr)
-    known = json.loads(FILE.read_text())["rows"] if FILE.exists() else []
-    rows = {(row["data"], row["paper"], row["form"]): row for row in known}
-    chosen = [case for case in cases() if case.data in names]
-    for case in chosen:
+    for case in (case for case in cases() if case.data in names):
         progress(f"{case.data}: {case.paper}, {case.form}")
-        rows[case.data, case.paper, case.form] = measured(case)
-        order = [(records.name, paper) for records in DATA for paper in PAPERS]
-        common = {"epsilon": EPSILON, "delta": DELTA, "seeds": SEEDS, "attack_seed": ATTACK_SEED}
-        kept = sorted(
-            rows.values(),
-            key=lambda row: (order.index((row["data"], row["paper"])), row["form"] != "sound"),
-        )
-        FILE.write_text(json.dumps({**common, "rows": kept}, indent=1) + "\n")
+        _keep(measured(case))
     write_table(FILE)
 
 

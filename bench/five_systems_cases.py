@@ -9,7 +9,7 @@ that is not declared here is left out, so a form is added by its configuration a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -88,7 +88,7 @@ def present(records: Records) -> bool:
 def cases(data: tuple[Records, ...] = DATA) -> Iterator[Case]:
     """Yield all cases on data that are here, of systems that are declared."""
     for records in filter(present, data):
-        for made in (_fedpower, _delm, _disco, _flame, _uldp_fl):
+        for made in (_uldp_fl, _delm, _flame, _disco, _fedpower):
             for case in made(records):
                 if declaration_or_none(case.system) is not None:
                     if records.path is not None:
@@ -102,28 +102,28 @@ def cases(data: tuple[Records, ...] = DATA) -> Iterator[Case]:
 def _uldp_fl(records: Records) -> Iterator[Case]:
     data = records.table(users=50, silos=5)
     sound: Table = {
-        "run": {"system": "uldp-avg", "rounds": 20},
+        "run": {"system": "uldp-avg", "rounds": 10},
         "data": data,
         "privacy": PRIVACY,
         "security": {"aggregation": "masked"},
     }
     yield Case("uldp-fl", "sound", records.name, sound)
     published: Table = {
-        "run": {"system": "uldp-naive", "rounds": 20},
+        "run": {"system": "uldp-naive", "rounds": 10},
         "data": data,
-        "privacy": {"noise_multiplier": 4.3, "delta": DELTA},
+        "privacy": {"noise_multiplier": 3.1, "delta": DELTA},
         "uldp": {"as_published": True},
     }
-    yield Case("uldp-fl", "as published", records.name, published, 400, "naive-factor")
+    yield Case("uldp-fl", "as published", records.name, published, 300, "naive-factor")
 
 
 def _disco(records: Records) -> Iterator[Case]:
     common: Table = {
-        "run": {"system": "disco", "rounds": 20},
-        "data": records.table(silos=20),
+        "run": {"system": "disco", "rounds": 10},
+        "data": records.table(silos=10),
         "privacy": PRIVACY,
     }
-    yield Case("disco", "sound", records.name, {**common, "disco": {"noise": "shared"}})
+    yield Case("disco", "sound", records.name, {**common, "disco": {"noise": "shared"}}, 300)
     published: Table = {
         **common,
         "security": {"aggregation": "plain"},
@@ -138,13 +138,13 @@ def _flame(records: Records) -> Iterator[Case]:
         "run": {"system": "flame-double", "rounds": 5},
         "data": records.table(users=records.senders),
     }
-    yield Case("flame", "sound", records.name, {**common, "privacy": PRIVACY, "flame": flame})
+    yield Case("flame", "sound", records.name, {**common, "privacy": PRIVACY, "flame": flame}, 400)
     published: Table = {
         **common,
         "privacy": {"noise_multiplier": 1.0, "delta": DELTA},
         "flame": {**flame, "as_published": True},
     }
-    yield Case("flame", "as published", records.name, published, None, "flame-tuples")
+    yield Case("flame", "as published", records.name, published, 400, "flame-tuples")
 
 
 def _fedpower(records: Records) -> Iterator[Case]:
@@ -159,7 +159,7 @@ def _fedpower(records: Records) -> Iterator[Case]:
         "privacy": {"unit": "record", **PRIVACY},
         "fedpower": fedpower,
     }
-    yield Case("fedpower", "sound", records.name, sound, 6_000)
+    yield Case("fedpower", "sound", records.name, sound, 4_000)
     published: Table = {
         **common,
         "run": {"system": "fedpower-private", "rounds": 4},
@@ -178,9 +178,9 @@ def _delm(records: Records) -> Iterator[Case]:
         "security": {"aggregation": "masked"},
         "delm": {"row_norm": records.row_norm},
     }
-    yield Case("delm", "sound", records.name, sound, 6_000)
+    yield Case("delm", "sound", records.name, sound, 4_000)
     published: Table = {
-        "run": {"system": "delm-basic", "rounds": 20},
+        "run": {"system": "delm-basic", "rounds": 10},
         "data": data,
         "privacy": PRIVACY,
         "training": {"model": "softmax" if records.name == "digits" else "logistic"},

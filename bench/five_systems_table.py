@@ -65,7 +65,9 @@ def measured(row: dict[str, Any]) -> str:
     found = row["measured"]
     mark = "" if found["by"].startswith("privplan audit attack") else "*"
     shown = number(found["value"], up=False)
-    return f"{shown}{mark}" if found["quantity"] == "epsilon" else f"{found['quantity']} {shown}{mark}"
+    return (
+        f"{shown}{mark}" if found["quantity"] == "epsilon" else f"{found['quantity']} {shown}{mark}"
+    )
 
 
 def size(value: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,46 +17,23 @@ from ...fl.declarations.example import Example
 from ...fl.declarations.registry import declared
 from ...fl.running.lifecycle import run
 from ..budget import audit_budget
+from ..example_result import ExampleResult
 from .log_attack import attack
 from .report import AttackRequest
+
+CONFIDENCE: Final = 0.99
+"""Of each number: there is one for each example, and they are looked at together."""
 
 EXAMPLE_SEED: Final = 0
 """Of the canaries of every attack, fixed beforehand: the best of many seeds is no bound."""
 
 
-@dataclass(frozen=True)
-class ExampleResult:
-    """What a run claims, what its log proves before the same observer, and what was measured.
+def paper_of(system: str) -> str:
+    """Return the published system that the example of a system stands for.
 
-    `paper` is the published system that it stands for, `system` what was run, `as_published`
-    whether it promises nothing.  `claimed` is None where nothing is claimed, `proven` infinite
-    where no number holds.  `measured` is a lower bound that is wrong with probability at most
-    1 - `confidence`, from `canaries` in a rehearsal; `contradicted` says that the claim is
-    rejected.  All three are epsilon at `delta`.
-
-    Range: `measured` 0 or above, `confidence` in (0, 1).  Raises `ValueError` outside of it.
+    Raises `Unsupported` for a system without an example.
     """
-
-    paper: str
-    system: str
-    data: str
-    rounds: int
-    as_published: bool
-    unit: str
-    neighbours: str
-    observer: str
-    delta: float
-    claimed: float | None
-    proven: float
-    measured: float
-    confidence: float
-    canaries: int
-    contradicted: bool
-
-    def __post_init__(self) -> None:
-        # Written as what must hold, so that NaN fails it.
-        if not (self.measured >= 0.0 and 0.0 < self.confidence < 1.0 and self.proven >= 0.0):
-            raise ValueError("A value is 0 or above, and a confidence lies between 0 and 1.")
+    return _example(system).paper
 
 
 def configuration_of(system: str) -> dict[str, dict[str, Any]]:
@@ -81,7 +57,9 @@ def run_example(system: str) -> ExampleResult:
         outcome = run(configuration, folder)
         opening = outcome.prepared.opening
         audited = audit_budget(folder, expected_head=outcome.head)
-        request = AttackRequest(tiers=("claim",), canaries=example.canaries, seed=EXAMPLE_SEED)
+        request = AttackRequest(
+            tiers=("claim",), canaries=example.canaries, seed=EXAMPLE_SEED, confidence=CONFIDENCE
+        )
         found = attack(folder, request, append=False).measurements[0]
     totals = {row.observer: row.total.upper for row in audited.rows}
     claim = opening.claim

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from ...audit.example_result import ExampleResult
 from . import measured_rows, store
-
-if TYPE_CHECKING:
-    from ...audit.attack.example_runs import ExampleResult
 
 
 def recall(system: str, version: str | None) -> ExampleResult | None:
     """Return what was measured of a system's example by this version on this machine, or None."""
     try:
         kept = cast("dict[str, Any]", store.read(f"run-{system}", version, "measured"))
-        from ...audit.attack.example_runs import ExampleResult
-
         return ExampleResult(**kept)
     except Exception:  # whatever is wrong with a cache, the answer is to measure
         return None

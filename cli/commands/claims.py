@@ -20,7 +20,7 @@ from ..terminal.output import Report, show
 if TYPE_CHECKING:
     from ...accountant.claims.claim import Claim
     from ...accountant.claims.noise import Noise
-    from ...audit.attack.example_runs import ExampleResult
+    from ...audit.example_result import ExampleResult
     from ..cache.measured_rows import Rows
 
 System = Annotated[

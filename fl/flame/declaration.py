@@ -44,7 +44,7 @@ _DOUBLE_EXAMPLE: Final = Example(
     tables={
         "run": {"rounds": 2},
         "data": {"name": "breast-cancer", "users": 200},
-        "privacy": {"noise_multiplier": 1.0, "delta": 1e-5},
+        "privacy": {"noise_multiplier": 0.3, "delta": 1e-5},
         "flame": {"chosen": 5, "padded_to": 200, "transport": "ideal"},
     },
     canaries=400,
