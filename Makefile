@@ -16,7 +16,7 @@ bench:
 	python bench/run.py
 
 systems:
-	python bench/five_systems.py
+	OPENBLAS_NUM_THREADS=1 python bench/five_systems.py
 
 format:
 	ruff check --fix .

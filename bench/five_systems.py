@@ -1,13 +1,14 @@
 """The five published systems on the same data: what is claimed, proven and measured of each run.
 
-    make systems        or: python bench/five_systems.py [DATA ...]
+    make systems        or: python bench/five_systems.py [DATA ...] [PAPER ...]
 
-Each case (`five_systems_cases`) is run five times as `privplan run` would, with five dealings of the
-records to users and silos; noise comes from the operating system.  The first run is audited, and
-attacked as `privplan audit attack --tier claim` would, with a seed that was fixed beforehand; the
-best of several attacks would be no bound at its confidence.  A rehearsal reads no record, so one
-attack is of all five runs.  Where a published form cannot be rehearsed, the demonstration of its
-weakness (`privplan audit demo`) stands for it, by name and in the setting of the paper.
+Each case (`five_systems_cases`) is run five times as `privplan run` would, with five dealings of
+the records to users and silos; noise comes from the operating system, and how much of it follows
+from no record, so it is found once.  The first run is audited, and attacked as `privplan audit
+attack --tier claim` would, with a seed that was fixed beforehand; the best of several attacks would
+be no bound at its confidence.  A rehearsal reads no record, so one attack is of all five runs.
+Where a published form cannot be rehearsed, the demonstration of its weakness (`privplan audit
+demo`) stands for it, by name and in the setting of the paper.
 
 Writes `five_systems.json` beside this file, and the table into the README between its marks.
 """
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import tempfile
 import time
@@ -27,8 +27,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy
 
 import numpy as np
 from five_systems_cases import DATA, DELTA, EPSILON, Case, cases, present
@@ -121,6 +119,14 @@ def _measured(case: Case, folder: Path) -> dict[str, Any]:
     }
 
 
+def _noise(case: Case, outcome: Outcome) -> float | None:
+    """Return the noise multiplier that was found for a target epsilon; None where none was."""
+    if "epsilon" not in case.configuration["privacy"] or outcome.prepared.opening.as_published:
+        return None
+    promise = getattr(outcome.prepared.system, "promise", None)
+    return getattr(promise, "noise_multiplier", None)
+
+
 def _spread(values: list[float]) -> dict[str, float]:
     """Return the mean over seeds and its standard error."""
     return {
@@ -133,10 +139,14 @@ def measured(case: Case) -> dict[str, Any]:
     """Run a case with every seed, audit and attack its first run, and return its row."""
     metrics: list[Mapping[str, float]] = []
     seconds, processor = list[float](), time.process_time()
+    noise: float | None = None
     with tempfile.TemporaryDirectory() as name:
         for seed in range(SEEDS):
             tables = {**case.configuration, "data": {**case.configuration["data"], "seed": seed}}
             tables["run"] = {**tables["run"], "evaluate_every": tables["run"].get("rounds", 1)}
+            if noise is not None:
+                tables["privacy"] = {**tables["privacy"], "noise_multiplier": noise}
+                tables["privacy"].pop("epsilon", None)
             folder, begun = Path(name) / str(seed), time.process_time()
             with _counted() as sent:
                 outcome = pp.run(tables, folder)
@@ -145,6 +155,7 @@ def measured(case: Case) -> dict[str, Any]:
             if seed == 0:
                 size, how = _bytes_of_client(sent, outcome)
                 first = outcome
+                noise = _noise(case, outcome)
         audited = audit_budget(Path(name) / "0")
         found = _measured(case, Path(name) / "0")
     claim = first.prepared.opening.claim
@@ -196,12 +207,14 @@ def _keep(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure all cases, or those on the data that are named; other rows stay."""
-    names = sys.argv[1:] or [records.name for records in DATA]
+    """Measure all cases, or those on the data and of the papers that are named; others stay."""
+    names = [name for name in sys.argv[1:] if name not in PAPERS]
+    names = names or [records.name for records in DATA]
+    papers = [name for name in sys.argv[1:] if name in PAPERS] or PAPERS
     for records in DATA:
         if records.name in names and not present(records):
             print(f"{records.name} is left out: no folder {records.path}", file=sys.stderr)
-    for case in (case for case in cases() if case.data in names):
+    for case in (case for case in cases() if case.data in names and case.paper in papers):
         progress(f"{case.data}: {case.paper}, {case.form}")
         _keep(measured(case))
     write_table(FILE)

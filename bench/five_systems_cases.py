@@ -1,10 +1,10 @@
-"""The configurations of the five published systems on the same data, in a form that holds and as
-published, for `five_systems`.
+"""The configurations of the five published systems on the same data, for `five_systems`.
 
-Each is what `privplan run` would be given, but for the seed of the data.  What it does not say is
-the usual value, and nothing in it was chosen by its accuracy.  All promise EPSILON at delta 1e-5 for
-their unit; as published the noise is such that the paper's formula claims about as much.  A system
-that is not declared here is left out, so a form is added by its configuration alone.
+There is a form that holds and one as published; each is what `privplan run` would be given, but for
+the seed of the data.  What it does not say is the usual value, and nothing in it was chosen by its
+accuracy.  All that hold promise EPSILON at delta 1e-5 for their unit; as published the noise is
+such that the paper's formula claims about as much, or as it stands.  A system that is not declared is
+left out, so a form is added by its configuration alone.
 """
 
 from __future__ import annotations

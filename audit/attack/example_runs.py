@@ -1,8 +1,8 @@
 """A small run of each published system, audited and attacked: claimed, proven, measured of a run.
 
 Which runs these are is declared by the systems (`fl.declarations.example`).  Each is made as
-`privplan run` would, in a folder that is thrown away; what is proven comes from its log, and what is
-measured from the tier `claim` of an attack on it.  Data are bundled, so nothing of it is a secret.
+`privplan run` would, in a folder that is thrown away; what is proven comes from its log, and what
+is measured from the tier `claim` of an attack on it.  Data are bundled, so nothing is a secret.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small run of a system, by which an attack shows what becomes of the claim that it stands for."""
+"""A small run of a system, by which an attack shows what becomes of the claim of a paper."""
 
 from __future__ import annotations
 

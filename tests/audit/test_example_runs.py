@@ -1,4 +1,4 @@
-"""Example runs of the published systems: each is made, audited and attacked as a run of anybody's."""
+"""Example runs of the published systems, made, audited and attacked as anybody's would be."""
 
 from __future__ import annotations
 
