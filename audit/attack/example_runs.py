@@ -21,7 +21,7 @@ from ..example_result import ExampleResult
 from .log_attack import attack
 from .report import AttackRequest
 
-CONFIDENCE: Final = 0.99
+EXAMPLE_CONFIDENCE: Final = 0.99
 """Of each number: there is one for each example, and they are looked at together."""
 
 EXAMPLE_SEED: Final = 0
@@ -58,7 +58,7 @@ def run_example(system: str) -> ExampleResult:
         opening = outcome.prepared.opening
         audited = audit_budget(folder, expected_head=outcome.head)
         request = AttackRequest(
-            tiers=("claim",), canaries=example.canaries, seed=EXAMPLE_SEED, confidence=CONFIDENCE
+            tiers=("claim",), canaries=example.canaries, seed=EXAMPLE_SEED, confidence=EXAMPLE_CONFIDENCE
         )
         found = attack(folder, request, append=False).measurements[0]
     totals = {row.observer: row.total.upper for row in audited.rows}
