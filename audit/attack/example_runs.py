@@ -58,7 +58,10 @@ def run_example(system: str) -> ExampleResult:
         opening = outcome.prepared.opening
         audited = audit_budget(folder, expected_head=outcome.head)
         request = AttackRequest(
-            tiers=("claim",), canaries=example.canaries, seed=EXAMPLE_SEED, confidence=EXAMPLE_CONFIDENCE
+            tiers=("claim",),
+            canaries=example.canaries,
+            seed=EXAMPLE_SEED,
+            confidence=EXAMPLE_CONFIDENCE,
         )
         found = attack(folder, request, append=False).measurements[0]
     totals = {row.observer: row.total.upper for row in audited.rows}
