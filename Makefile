@@ -1,4 +1,4 @@
-.PHONY: lint test slow bench format
+.PHONY: lint test slow bench systems format
 
 lint:
 	ruff check .
@@ -14,6 +14,9 @@ slow:
 
 bench:
 	python bench/run.py
+
+systems:
+	OPENBLAS_NUM_THREADS=1 python bench/five_systems.py
 
 format:
 	ruff check --fix .

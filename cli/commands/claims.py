@@ -13,12 +13,14 @@ import typer
 from ...accountant.claims.table import SYSTEMS
 from ..inputs import options
 from ..reports import claims as claims_report
+from ..reports import example_runs as runs_report
 from ..reports import noise as noise_report
 from ..terminal.output import Report, show
 
 if TYPE_CHECKING:
     from ...accountant.claims.claim import Claim
     from ...accountant.claims.noise import Noise
+    from ...audit.example_result import ExampleResult
     from ..cache.measured_rows import Rows
 
 System = Annotated[
@@ -34,7 +36,8 @@ Measure = Annotated[
     bool,
     typer.Option(
         "--measure",
-        help="Run the demonstrations that were not run on this machine yet; takes seconds.",
+        help="Run the demonstrations, and attack a small run of each system, that were not yet on "
+        "this machine; takes minutes.",
     ),
 ]
 
@@ -55,6 +58,9 @@ CLAIMS_ASSUMPTIONS: Final = (
     "`noise` holds standard deviations of the noise on each number, in units of `length`, with the "
     "epsilon that they prove; what a text or a program has is `published`, and what a proof asks "
     "for is rounded up.",
+    "`runs` are small runs of each system on bundled data: `claimed` by the run, `proven` from its "
+    "log before the same observer, `measured` by the tier claim of an attack on it, a bound from "
+    "below.",
     "An infinite `measured` rests on `measured_by.assumes`: what was seen cannot happen at all on "
     "the neighbouring data.  Only how often it was seen is counted.",
 )
@@ -71,7 +77,8 @@ def claims(
     Every number is computed here: the claim by the published formula, mistakes included, and the
     bounds by privplan.  The first run takes a while and is kept.  With SYSTEM, each row says whom
     it protects, and why.  A column `measured` appears where a demonstration has been run here
-    (--measure, or privplan audit demo).  --quiet prints how many claims are false or no guarantee.
+    (--measure, or privplan audit demo), and small runs of the systems below it, with what an attack
+    on each measured.  --quiet prints how many claims are false or no guarantee.
     """
     from ...accountant.claims.table import as_system
 
@@ -79,6 +86,7 @@ def claims(
     rows = [claim for name in chosen for claim in _claims_of(name)]
     noise = [line for name in chosen for line in _noise_of(name)]
     measured, unknown, warnings = _measured_rows(chosen, measure=measure)
+    runs, unknown_runs, run_warnings = _measured_runs(chosen, measure=measure)
     counts = Counter(claim.verdict for claim in rows)
     # As wide as the terminal, within what a table can be read at.
     width = min(
@@ -93,18 +101,20 @@ def claims(
             ],
             "verdicts": dict(counts),
             "noise": [noise_report.line_json(line) for line in noise],
+            "runs": [runs_report.run_json(result) for result in runs],
         },
         text=claims_report.text(
             rows,
             width,
             detailed=system is not None,
             measured=measured,
-            hint=unknown,
+            hint=unknown or unknown_runs,
             noise=noise_report.text(noise, width) if system is not None and noise else "",
+            runs=runs_report.text(runs, width) if runs else "",
         ),
         number=str(counts["false"] + counts["no-guarantee"]),
         assumptions=CLAIMS_ASSUMPTIONS,
-        warnings=warnings,
+        warnings=warnings + run_warnings,
     )
     show(report, as_json=as_json, quiet=quiet)
 
@@ -130,6 +140,36 @@ def _measured_rows(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool
             except MissingExtra as error:
                 warnings.append(f"{name} was not measured: {error.what} {error.next_step}")
     return measured_rows.joined(known.values()), bool(missing) and not measure, tuple(warnings)
+
+
+def _measured_runs(
+    systems: Sequence[str], *, measure: bool
+) -> tuple[list[ExampleResult], bool, tuple[str, ...]]:
+    """Return what is known of example runs, whether some is not, and what could not be measured."""
+    from ...fl.declarations.registry import declared
+    from ..cache import measured_rows, measured_runs
+
+    version = measured_rows.current()  # before the code is loaded that measures
+    papers = {name: each.example.paper for name, each in declared().items() if each.example}
+    names = [name for paper in systems for name in papers if papers[name] == paper]
+    known = {name: measured_runs.recall(name, version) for name in names}
+    missing = [name for name in names if known[name] is None]
+    warnings: list[str] = []
+    if measure and missing:
+        from ...accountant.errors import MissingExtra
+        from ...audit.attack.example_runs import run_example
+
+        for name in missing:
+            if sys.stderr is not None and sys.stderr.isatty():
+                typer.echo(f"{name}: running, and attacking it ...", err=True)
+            try:
+                known[name] = result = run_example(name)
+            except MissingExtra as error:
+                warnings.append(f"{name} was not run: {error.what} {error.next_step}")
+                continue
+            measured_runs.keep(result, version)
+    results = [result for result in known.values() if result is not None]
+    return results, bool(missing) and not measure, tuple(warnings)
 
 
 def _claims_of(system: str) -> tuple[Claim, ...]:

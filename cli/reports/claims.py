@@ -67,10 +67,12 @@ def text(
     measured: Rows | None = None,
     hint: bool = True,
     noise: str = "",
+    runs: str = "",
 ) -> str:
     """Return the table for a person, at most `width` columns wide.
 
-    `hint`: say how to measure what has not been measured.  `noise`: a block for after the rows.
+    `hint`: say how to measure what has not been measured.  `noise` and `runs`: blocks for after the
+    rows.
     """
     by_row = [measured_of(claim, measured or {}) for claim in rows]
     cells: list[tuple[str, ...]] = [_cells(claim) for claim in rows]
@@ -94,7 +96,7 @@ def text(
                 lines += _details(claim, measured_row, width) if detailed else []
         blocks.append("\n".join(lines))
     shown = [measured_row for measured_row in by_row if measured_row is not None]
-    blocks += [noise] if noise else []
+    blocks += [block for block in (noise, runs) if block]
     return "\n\n".join([*blocks, _closing(rows, shown, width, detailed=detailed, hint=hint)])
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from ...accountant.errors import InvalidInput
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from .dataset_defaults import Defaults, dataset_defaults
+from .example import Example
 from .toml_key import Key as Key
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 from .toml_words import RELATIONS
@@ -125,6 +126,8 @@ class Declaration:
         `canaries`     how many an attack takes where one costs more than usual, or that by
                        aggregation; None: as usual, and 1,000 for a system that does not train
         `canary_work`  how much work a round of them is (`fl.canaries.Work`); None: as usual
+        `example`      a small run that stands for a published system beside its claims
+                       (`privplan claims --measure`); None where another system's does, or none
     What its log says:
         `phases`       the names of its phases in their order, as its rounds state them, or a
                        function of the configuration; not that of moments, which is of all systems
@@ -163,6 +166,7 @@ class Declaration:
     beside: Phases = ()
     canaries: int | Mapping[str, int] | None = None
     canary_work: str | None = None
+    example: Example | None = None
 
     def phase_names(self, read: Read) -> tuple[str, ...]:
         """Return the names of its phases under a configuration, in their order."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import Declaration, Read
+from ..declarations.example import Example
 from ..observers.names import MODEL, SERVER, SILO
 from . import sealed_items
 from .defaults import adjusted
@@ -32,6 +33,17 @@ def _noise_given(read: Read) -> bool:
     )
 
 
+_LINEAR_EXAMPLE: Final = Example(
+    paper="delm",
+    tables={
+        "data": {"name": "breast-cancer", "users": 50, "silos": 5},
+        "privacy": {"unit": "record", "epsilon": 5.0, "delta": 1e-5},
+        "security": {"aggregation": "masked"},
+        "delm": {"row_norm": 6.0},
+    },
+    canaries=3_000,
+)
+
 _LINEAR: Final = Declaration(
     name="delm-linear",
     summary="the coefficients of an objective, released once; components and fits are free",
@@ -50,6 +62,7 @@ _LINEAR: Final = Declaration(
     carrier=f"{_STATISTICS}.canaries:simulate",
     canaries=50_000,  # some dozens in each of many releases
     canary_work=f"{_STATISTICS}.canaries:work",
+    example=_LINEAR_EXAMPLE,
 )
 
 _BASIC: Final = Declaration(

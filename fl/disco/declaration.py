@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from ..declarations.declaration import Declaration
+from ..declarations.example import Example
 from ..observers.names import COORDINATOR, MODEL, PEER
 from . import sealed_items, settings_rules
 from .defaults import adjusted
 from .settings import TABLE
+
+_EXAMPLE: Final = Example(
+    paper="disco",
+    tables={
+        "run": {"rounds": 5},
+        "data": {"name": "breast-cancer", "silos": 10},
+        "privacy": {"epsilon": 5.0, "delta": 1e-5},
+    },
+    canaries=400,
+)
 
 SYSTEMS: Final = (
     Declaration(
@@ -34,6 +45,7 @@ SYSTEMS: Final = (
         carrier=f"{__package__}.canaries:simulate",
         canaries=1_000,  # as many as there are peers in each of many runs
         canary_work=f"{__package__}.canaries:work",
+        example=_EXAMPLE,
         sealed=sealed_items.sealed,
         beside=sealed_items.beside,
     ),

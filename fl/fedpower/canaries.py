@@ -128,6 +128,13 @@ def _observed(
     request: RehearsalRequest, columns: int, *note: str, kept: bool = False
 ) -> CanaryObservations:
     refuse_real_users(request, "Their rows would lie across those of the canaries.")
+    if request.settings.as_published:
+        raise Unsupported(
+            f"{request.settings.run.system} as published is not rehearsed with canaries.",
+            "Its noise follows from the shape of an iterate and from no bound on a unit, and "
+            "promises nothing.",
+            "See `privplan audit demo` for what a unit moves, and what noise that is known hides.",
+        )
     if request.settings.of(FedPowerSettings).synchronise_every > 1:
         raise Unsupported(
             "Products that nodes make by themselves are not rehearsed with canaries.",

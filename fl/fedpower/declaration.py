@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import Declaration
+from ..declarations.example import Example
 from ..declarations.sealed_items import RELEASE
 from ..declarations.toml_keys import RATING_USES
 from ..observers.names import CLIENT, MODEL, SERVER
@@ -67,4 +68,15 @@ _PLANNER: Final = replace(
     canary_work=f"{__package__}.planner_canaries:work",
 )
 
-SYSTEMS: Final = (_PLANNER, _ONE_SHOT, _POWER, *PUBLISHED)
+_PLANNER_EXAMPLE: Final = Example(
+    paper="fedpower",
+    tables={
+        "data": {"name": "breast-cancer", "silos": 5},
+        "privacy": {"epsilon": 5.0, "delta": 1e-5},
+        "security": {"aggregation": "masked"},
+        "fedpower": {"rank": 4, "row_norm": 6.0},
+    },
+    canaries=3_000,
+)
+
+SYSTEMS: Final = (replace(_PLANNER, example=_PLANNER_EXAMPLE), _ONE_SHOT, _POWER, *PUBLISHED)

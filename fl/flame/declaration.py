@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import TRAIN, Declaration
+from ..declarations.example import Example
 from ..observers.names import ANALYZER, CLIENT, MODEL, SHUFFLER
 from .defaults import adjusted, adjusted_topk
 from .settings import TABLE
@@ -38,6 +39,17 @@ _SIMPLE: Final = Declaration(
     sealed=lambda _: {TRAIN: ()},
 )
 
+_DOUBLE_EXAMPLE: Final = Example(
+    paper="flame",
+    tables={
+        "run": {"rounds": 2},
+        "data": {"name": "breast-cancer", "users": 200},
+        "privacy": {"noise_multiplier": 0.3, "delta": 1e-5},
+        "flame": {"chosen": 5, "padded_to": 200, "transport": "ideal"},
+    },
+    canaries=400,
+)
+
 SYSTEMS: Final = (
     _SIMPLE,
     replace(
@@ -47,6 +59,7 @@ SYSTEMS: Final = (
         make=f"{__package__}.factories:double",
         determines=f"{__package__}.expected_log:EXPECTED_DOUBLE",
         ignores=("decoys",),
+        example=_DOUBLE_EXAMPLE,
     ),
     replace(
         _SIMPLE,

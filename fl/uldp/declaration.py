@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.declaration import Declaration
+from ..declarations.example import Example
 from . import clip_defaults, sealed_items, settings_rules
 from .settings import TABLE
 
@@ -32,6 +33,29 @@ _NAIVE_CANARIES: Final = f"{__package__}.canaries.naive"
 _GROUP_CANARIES: Final = f"{__package__}.canaries.group"
 _USER_CANARIES: Final = f"{__package__}.canaries.dispatch"
 
+_SMALL: Final = {"name": "breast-cancer", "users": 50, "silos": 5}
+_EXAMPLE: Final = Example(
+    paper="uldp-fl",
+    tables={
+        "run": {"rounds": 10},
+        "data": _SMALL,
+        "privacy": {"epsilon": 5.0, "delta": 1e-5},
+        "security": {"aggregation": "masked"},
+    },
+    canaries=20_000,
+)
+_NAIVE_EXAMPLE: Final = Example(
+    paper="uldp-fl",
+    tables={
+        "run": {"rounds": 10},
+        "data": _SMALL,
+        "privacy": {"noise_multiplier": 3.0, "delta": 1e-5},
+        "uldp": {"as_published": True},
+    },
+    canaries=400,
+)
+"""As published: Theorem 3's sensitivity is half of what a user can move."""
+
 _ULDP_AVG: Final = Declaration(
     name="uldp-avg",
     summary="local training of each user, clipped and weighted over the silos",
@@ -47,6 +71,7 @@ _ULDP_AVG: Final = Declaration(
     carrier=f"{_USER_CANARIES}:simulate",
     canaries={"private-weighting": 200},  # each is encrypted
     canary_work=f"{_USER_CANARIES}:work",
+    example=_EXAMPLE,
 )
 
 SYSTEMS: Final = (
@@ -65,6 +90,7 @@ SYSTEMS: Final = (
         carrier=f"{_NAIVE_CANARIES}:simulate",
         canaries=1_000,  # each has a rehearsal of its own
         canary_work=f"{_NAIVE_CANARIES}:work",
+        example=_NAIVE_EXAMPLE,
     ),
     Declaration(
         name="uldp-group",
@@ -89,5 +115,6 @@ SYSTEMS: Final = (
         make=f"{__package__}.weighted:gradient",
         uses=_WEIGHTED_KEYS,
         adjust=clip_defaults.gradient,
+        example=None,
     ),
 )
