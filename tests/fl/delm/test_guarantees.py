@@ -122,9 +122,7 @@ def test_the_pca_alone_breaks_a_run_whose_rounds_are_sound(tmp_path: Path) -> No
 @pytest.mark.parametrize("system", ["delm-basic", "delm-enhanced"])
 @pytest.mark.parametrize("model", ["mlp-64", "cnn", "alexnet"])
 def test_rounds_of_other_models_state_no_guarantee(model: str, system: str, tmp_path: Path) -> None:
-    data = {"name": "digits" if model == "cnn" else "breast-cancer"}
-    if model == "alexnet":
-        pytest.skip("no bundled data has images of 32 x 32")
+    data = {"name": {"cnn": "digits", "alexnet": "digits-32"}.get(model, "breast-cancer")}
     tables = described(system, data=data, training={"model": model}, run={"rounds": 1})
     outcome = run(tables, tmp_path / "run")
     assert outcome.prepared.opening.as_published
