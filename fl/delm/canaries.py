@@ -18,6 +18,7 @@ from ..training.local_training import NoTraining
 from .settings import NO_PCA, DelmSettings
 
 if TYPE_CHECKING:
+    from ..data.federation import Task
     from .scheme import DelmScheme
 
 
@@ -37,15 +38,11 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     from .pca_canaries import empty_federation, simulate_pca
 
     features, classes = SHAPES[request.settings.data.name]
-    federation = empty_federation(features, request.silos, request.settings.data.users)
+    nobody = empty_federation(features, request.silos, request.settings.data.users)
+    task: Task = "multiclass" if classes > 2 else "binary"
+    federation = replace(nobody, task=task, classes=classes)
     system = cast(
-        "DelmScheme",
-        build(
-            request.settings,
-            replace(federation, classes=classes),
-            NoTraining(),
-            request.streams(),
-        ),
+        "DelmScheme", build(request.settings, federation, NoTraining(), request.streams())
     )
     assert system.pca is not None
     return simulate_pca(request, system.pca, system.plan(), system.opening())

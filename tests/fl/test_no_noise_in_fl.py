@@ -144,6 +144,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         | {"call.permuted", "call.random"},
         "a public seed deals records out to users and silos",
     ),
+    "data/bad_labels.py": (
+        {GENERATOR, "call.integers", "call.permutation"},
+        "a public seed draws the labels that an experiment makes bad",
+    ),
     "statistics/canaries.py": (
         {
             "numpy.random",
@@ -175,11 +179,18 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "crypto/shamir.py": ({".keys.fresh"}, f"coefficients that hide a shared secret, {SYSTEM}"),
     "disco/float_shares.py": ({".crypto.keys.fresh"}, f"names of sessions, {SYSTEM}"),
     "datasets/breast_cancer.py": ({GENERATOR}, SPLIT),
+    "datasets/cifar_10.py": ({GENERATOR}, SPLIT),
     "datasets/creditcard.py": ({GENERATOR, "call.permutation"}, SPLIT),
     "datasets/digits.py": ({GENERATOR}, SPLIT),
+    "datasets/digits_32.py": ({GENERATOR}, SPLIT),
+    "datasets/emnist.py": ({GENERATOR}, SPLIT),
     "datasets/federate.py": ({GENERATOR}, SPLIT),
     "datasets/heart_disease.py": ({GENERATOR}, SPLIT),
     "datasets/mnist.py": ({GENERATOR}, SPLIT),
+    "datasets/synthetic_digits.py": (
+        {*STARTED, GENERATOR, "call.integers", "call.multivariate_normal"},
+        "a public seed generates records",
+    ),
     "datasets/low_rank.py": (
         {GENERATOR, *STARTED, "call.normal"},
         "rows that are generated from a public seed, and are nobody's",

@@ -141,10 +141,16 @@ def kill_after(tables: dict[str, Any], folder: Path, *, rounds: int) -> None:
         run(tables, folder)
 
 
-@pytest.mark.parametrize("pca", ["wishart", "gaussian"])
-def test_canaries_of_the_pca_contradict_the_published_one_alone(pca: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pca", "data"),
+    [("wishart", "breast-cancer"), ("gaussian", "breast-cancer"), ("wishart", "digits")],
+)
+def test_canaries_of_the_pca_contradict_the_published_one_alone(
+    pca: str, data: str, tmp_path: Path
+) -> None:
     keys = {"sensitivity": "proven", "pca": pca, "components": 8}
-    run(described(delm=keys), tmp_path / "run")
+    model = {"model": "softmax"} if data == "digits" else {}
+    run(described(delm=keys, data={"name": data}, training=model), tmp_path / "run")
     asked = AttackRequest(tiers=("robust",), canaries=400, seed=3)
     verdicts = {each.verdict for each in attack(tmp_path / "run", asked).measurements}
     assert ("contradicted" in verdicts) == (pca == "wishart")
