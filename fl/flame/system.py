@@ -41,7 +41,11 @@ from ..shuffling import Shuffling, Terms
 from ..shuffling.ideal import IdealShuffling
 from . import selection, words
 from .index_privacy import index_privacy
-from .requirements import coordinates_sent, require_users_who_send
+from .requirements import (
+    coordinates_sent,
+    require_no_target_without_proof,
+    require_users_who_send,
+)
 from .sealing_cost import MOST_SEALED, sealed_messages, too_many
 from .settings import SEALED, FlameSettings
 from .terms import (
@@ -130,6 +134,7 @@ class Flame(PrivateSystem):
         unsound = self.terms.unsound
         if unsound is None:
             return super().promise
+        require_no_target_without_proof(self.setup, self.terms)
         return unproven(
             self.views, self.setup.privacy, self.setup.rounds, unsound, lambda _: float("inf")
         )

@@ -107,8 +107,9 @@ def test_the_published_epsilon_stands_beside_no_guarantee(runs: dict[str, Path],
 
 
 def test_noise_that_follows_the_update_is_compared_with_nothing(runs: dict[str, Path]) -> None:
-    with pytest.raises(InvalidInput, match="sealed no statistics of their noise"):
+    with pytest.raises(InvalidInput, match="sealed no statistics of their noise") as caught:
         residual_tier(runs["plain"])
+    assert "earlier version" not in str(caught.value.why)
 
 
 # --- edits --------------------------------------------------------------------------------------
