@@ -36,11 +36,12 @@ _USERS_DO_NOT_COLLUDE: Final = (
 )
 
 
-def line_of(measured: RoundMeasurement) -> str:
-    """Return one line on the model after a round, and what was spent by then."""
+def line_of(measured: RoundMeasurement, observer: str) -> str:
+    """Return one line on the model after a round, and what was spent by then before an observer."""
     parts = [f"{name} {value:.4g}" for name, value in [*measured.metrics.items()][:1]]
-    if "model" in measured.epsilon:
-        parts.append(f"epsilon so far {rounding.up(measured.epsilon['model'])}")
+    if observer in measured.epsilon:
+        spent = rounding.up(measured.epsilon[observer])
+        parts.append(f"epsilon so far {spent}, before {observer}")
     return plain("   ".join(parts))
 
 

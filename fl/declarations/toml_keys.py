@@ -219,7 +219,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             observer_name,
             "for whom noise and claim are made: model, server, silo, silo-with-records, or "
             "server+2, the server with two silos that tell it all they know; without a server: "
-            "model, peer or coordinator",
+            "model, peer or coordinator; through a shuffler: model, analyzer, client, shuffler, or "
+            "colluding, the shuffler with the analyzer",
             "the system's: model, of most",
             words=(*OBSERVERS, "server+1", "server+2"),
         ),
@@ -227,7 +228,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "observers",
             observer_names,
             "whose numbers the verdict on the run is about, a list",
-            "the system's: model, server, silo, of most",
+            "the system's: model, server, silo, of most; model, peer and, of some, coordinator "
+            "without a server; model, analyzer, client and, of some, shuffler through one",
         ),
     ),
     "training": (

@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[dict[str, dict[str, str]], str, str]] = {
     ),
     "two peers": (
         {"data": {"silos": "2"}},
-        "Of two, each learns what the other sent, and one has nobody to add up with.",
+        "Of two, each learns what the other sent.",
         "Write silos = 3 or more",
     ),
     "two peers, in the clear": (
@@ -125,12 +125,12 @@ REFUSED: dict[str, tuple[dict[str, dict[str, str]], str, str]] = {
     "a server among peers": (
         {"privacy": {"observer": '"server"'}},
         "There is no server among peers, and every silo is one",
-        'Name "model" and "peer"',
+        'Name "model", "peer" and "coordinator"; ',
     ),
     "a silo among peers": (
         {"privacy": {"observers": '["model", "silo"]'}},
         "There is no server among peers, and every silo is one",
-        'Name "model" and "peer"',
+        'Name "model", "peer" and "coordinator"; ',
     ),
     "a delta of a half": (
         {"privacy": {"delta": "0.6"}},
