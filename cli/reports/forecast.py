@@ -135,6 +135,7 @@ def _observer_phrase(forecast: Forecast, observer: str) -> str:
     """Return an observer in words, with what it sees."""
     from ...fl.observers.names import SILO_WITH_RECORDS, coalition_of
     from ...fl.observers.words import in_a_run, phrase
+    from ...fl.running.forecast import told_every_message
 
     prepared = forecast.prepared
     if coalition_of(observer) is not None:
@@ -146,6 +147,7 @@ def _observer_phrase(forecast: Forecast, observer: str) -> str:
         unit=prepared.opening.claim.unit,
         told_apart=apart,
         noise_removed=describe.is_noise_removed(prepared.opening.security),
+        told=observer in told_every_message(prepared.system),
     )
 
 

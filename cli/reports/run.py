@@ -248,6 +248,8 @@ def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) 
     prepared = ready.prepared
     if coalition_of(observer) is not None:
         return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
+    from ...fl.running.forecast import told_every_message
+
     # Where a unit is some of a user's records, who holds others of them is no part of the promise.
     apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
     return in_a_run(
@@ -256,6 +258,7 @@ def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) 
         unit=prepared.opening.claim.unit,
         told_apart=apart,
         noise_removed=describe.is_noise_removed(prepared.opening.security),
+        told=observer in told_every_message(prepared.system),
     )
 
 

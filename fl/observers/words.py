@@ -61,6 +61,7 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
             "plain": "which sees every peer's noisy update",
             "masked": "which sees the released models and knows what it added",
             "shares": "which sees the sum and knows what it added",
+            "told": "even where all others tell it what they sent",
         },
         about="for records in other silos",
     ),
@@ -109,12 +110,14 @@ def in_a_run(
     unit: str = "user",
     told_apart: bool = False,
     noise_removed: bool = False,
+    told: bool = False,
 ) -> str:
     """Return an observer of a run, with what it sees or knows there.
 
     `told_apart`: those of its kind who hold a part of the unit see something else, or are spoken
     of beside it.  `noise_removed`: all noise but one silo's is taken off the masked sum, by a
-    server that knows whose stays.  `unit`: a silo lies with nobody else, so whose data a number is
+    server that knows whose stays.  `told`: it is counted as if every message reached it, though the
+    aggregation shows it less.  `unit`: a silo lies with nobody else, so whose data a number is
     for needs no words.
 
     >>> in_a_run("server", "masked")
@@ -128,6 +131,8 @@ def in_a_run(
     if told_apart and row.told_apart:
         return row.told_apart
     seen = row.sees.get("noise-removal" if noise_removed else aggregation)
+    if told and aggregation != "plain":
+        seen = row.sees.get("told", seen)
     said = row.in_a_run or (row.who if seen is None else f"{row.short or row.who}, {seen}")
     return f"{said}, {row.about}" if row.about and said != row.who and unit != "silo" else said
 
