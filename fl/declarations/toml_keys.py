@@ -174,14 +174,14 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "delta",
             delta_below_half,
-            "the slack of the promise, below .5, and below 1 / users",
+            "the slack of the promise, below .5, and below 1 / units (of what `unit` says)",
             "1e-5",
-            "Delta is a probability; it should be well below 1 / users.",
+            "Delta is a probability; it should be well below 1 / units, of users or silos or what is hidden.",
         ),
         Key(
             "accept_delta",
             flag,
-            "take a delta of 1 / users or more, which publishing one user at random satisfies; the "
+            "take a delta of 1 / units or more, which publishing one unit at random satisfies; the "
             "log says so, and its audit calls it an error",
             "false",
         ),
