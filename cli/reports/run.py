@@ -10,7 +10,7 @@ from ...accountant import rounding
 from ...accountant.errors import counted
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
-from ...fl.observers.words import in_a_run, phrase, unit_before
+from ...fl.observers.words import in_a_run, phrase, population_words, unit_before
 from ...fl.settings.circumstances import circumstances_of
 from ..terminal.output import Report
 from ..terminal.text import plain, table, wrapped
@@ -107,13 +107,14 @@ def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
 
 def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[str, str]]:
     prepared, folder = ready.prepared, plain(str(ready.folder))
+    claim = prepared.opening.claim
     data, rounds = (
         prepared.federation,
         f"{result.rounds:,} of {prepared.asked:,} rounds",
     )
     trained = (
         f"{prepared.system.name} on {data.name}: {rounds}, "
-        f"{counted(data.users, 'user')}, {counted(data.silos, 'silo')}, "
+        f"{population_words(data.users, data.silos, claim.unit, prepared.plan.guarantees)}, "
         f"{prepared.width:,} {'numbers' if prepared.trained is None else 'parameters'}"
     )
     rows = [
@@ -136,7 +137,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     # Rounds that were begun and not released are paid for all the same.
     if result.rounds < result.planned:
         lost = result.planned - result.rounds
-        rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
+        rows.append(("lost", f"{counted(lost, 'round')}, spent where the run was cut off"))
     rows.append(("log", f"{folder}/log.jsonl"))
     rows.append(("head", head or "none"))
     rows.append(("next", f"privplan audit budget {folder}"))
@@ -189,7 +190,7 @@ def _proven_rows(ready: ReadyRun, result: RunResult) -> list[tuple[str, str]]:
     claim = ready.prepared.opening.claim
     if not ready.prepared.promises:
         return [("proves", "nothing: there is no guarantee")]
-    unit = unit_before(claim.observer, claim.unit)
+    unit = unit_before(claim.observer, claim.unit, ready.prepared.federation.silos)
     changed = describe.change(claim.neighbours, unit)
     rows = []
     first = result.guarantees[claim.observer]

@@ -176,7 +176,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             delta_below_half,
             "the slack of the promise, below .5, and below 1 / units (of what `unit` says)",
             "1e-5",
-            "Delta is a probability; it should be well below 1 / units, of users or silos or what is hidden.",
+            "Delta is a probability; it should be well below 1 / units.",
         ),
         Key(
             "accept_delta",

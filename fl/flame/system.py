@@ -46,7 +46,13 @@ from .requirements import (
     require_no_target_without_proof,
     require_users_who_send,
 )
-from .sealing_cost import MOST_SEALED, sealed_messages, too_many
+from .sealing_cost import (
+    MOST_SEALED,
+    processor_seconds,
+    sealed_messages,
+    sealing_note,
+    too_many,
+)
 from .settings import SEALED, FlameSettings
 from .terms import (
     DOUBLE,
@@ -168,11 +174,16 @@ class Flame(PrivateSystem):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What decoys hide of which coordinates are largest: no guarantee."""
-        terms, decoys = self.terms, self.table.decoys
-        if terms.protocol != TOPK or not decoys:
-            return ()
-        return (index_privacy(terms.dimensions, terms.chosen, decoys, self.promise.rounds),)
+        """What ciphertexts cost, and what decoys hide of which coordinates are largest."""
+        terms, decoys, rounds = self.terms, self.table.decoys, self.promise.rounds
+        notes: list[Note] = []
+        sizes = (terms.users, terms.sent, terms.dimensions, terms.padded_to)
+        messages = sealed_messages(*sizes)
+        if self.table.transport == SEALED and rounds * processor_seconds(messages) >= 1.0:
+            notes.append(sealing_note(messages, rounds))
+        if terms.protocol == TOPK and decoys:
+            notes.append(index_privacy(terms.dimensions, terms.chosen, decoys, rounds))
+        return tuple(notes)
 
     @property
     def senders(self) -> float:

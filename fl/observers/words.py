@@ -5,11 +5,12 @@ A sentence stands after "before", "from" or "against".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .names import SILO, coalition_of, holds_part
+from ...accountant.errors import counted
+from .names import PEER, SILO, coalition_of, holds_part
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,29 @@ def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
     return f"the server with {held}{lost}"
 
 
-def unit_before(observer: str, unit: str) -> str:
+def population_words(users: int, silos: int, unit: str, observers: Collection[str]) -> str:
+    """Return who takes part in a run, of those whom its numbers are about.
+
+    Peers who protect a silo, or a record, have no users; who sends for itself has no silo.
+
+    >>> population_words(50, 20, "silo", ["model", "peer"])
+    '20 silos'
+    >>> population_words(1000, 1, "user", ["analyzer"]), population_words(50, 5, "user", ["model"])
+    ('1,000 users', '50 users, 5 silos')
+    """
+    if unit != "user" and PEER in observers:
+        return counted(silos, "silo")
+    people = counted(users, "user")
+    return people if silos == 1 and unit == "user" else f"{people}, {counted(silos, 'silo')}"
+
+
+def unit_before(observer: str, unit: str, silos: int | None = None) -> str:
     """Return what a promise before an observer is about, to stand after "one".
 
+    `silos` is how many there are, where that is known.
+
+    >>> unit_before("model", "user", 1)
+    'user (all of its records)'
     >>> unit_before("model", "user"), unit_before("silo-with-records", "user")
     ('user (all records in all silos)', "user's records in the other silos")
     """
@@ -168,5 +189,7 @@ def unit_before(observer: str, unit: str) -> str:
         return f"{unit}'s records in the other silos"
     if unit != "user":
         return unit
+    if silos == 1:
+        return f"{unit} (all of its records)"
     apart = observer == SILO or coalition_of(observer) is not None
     return f"{unit} (all records in {'other' if apart else 'all'} silos)"

@@ -128,8 +128,8 @@ def _among_peers(given: Given) -> Complaint | None:
                 f"{what}names {name} in [privacy]",
                 "There is no server among peers, and every silo is one: it sees the sum, of which "
                 "it can take its own part off.",
-                f"Name {enumerated([*map(_quoted, known)], 'and')}; `colluders` in [security] says how "
-                "many may tell a peer what they know.",
+                f"Name {enumerated([*map(_quoted, known)], 'and')}; `colluders` in [security] says "
+                "how many may tell a peer what they know.",
             )
     if given.get("training", {}).get("weighting") == "records":
         return (

@@ -96,7 +96,9 @@ def test_the_audit_has_the_numbers_of_the_run(
         assert found[observer] <= guarantee.epsilon.upper * (1 + 1e-9), observer
 
 
-@pytest.mark.parametrize("name", ["shared", "local", "local, masked, quantile", "local, masked, told"])
+@pytest.mark.parametrize(
+    "name", ["shared", "local", "local, masked, quantile", "local, masked, told"]
+)
 def test_what_a_peer_is_supposed_not_to_be_told_stands_where_its_number_needs_it(
     name: str, made: Callable[[str], tuple[Path, Any]]
 ) -> None:

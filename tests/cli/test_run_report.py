@@ -201,7 +201,9 @@ def test_no_error_of_the_audit_is_foretold_of_units_that_a_log_does_not_count(ru
     assert "such a delta an error" not in said
 
 
-def test_progress_on_a_terminal_is_of_whom_the_claim_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_on_a_terminal_is_of_whom_the_claim_is_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A promise before peers is more than one before the model, so the model's says too little."""
     from types import SimpleNamespace
 

@@ -12,6 +12,7 @@ from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.disco.settings import TABLE, DiscoSettings
 from privplan.fl.disco.settings_rules import RULES
 
+from .configured import read
 from .disco_runs import built, configuration, settings
 
 LOCAL = {"noise": '"local"'}
