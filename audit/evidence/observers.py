@@ -80,9 +80,22 @@ def _summing(rounds: Rounds) -> tuple[str, ...]:
     """
     announced = {rounds.ledger.opened.claim.observer, *rounds.ledger.opened.plan.events}
     among_peers = announced >= {PEER, COORDINATOR}
-    if among_peers and rounds.setting.aggregation in ("plain", "masked"):
+    summed = rounds.setting.aggregation in ("plain", "masked")
+    if among_peers and (summed or _see_every_message(rounds, COORDINATOR, PEER)):
         return (COORDINATOR, PEER)
     return (SERVER, SILO)
+
+
+def _see_every_message(rounds: Rounds, *observers: str) -> bool:
+    """Return whether each of these counts as seeing every message, of every kind of round."""
+    known = (
+        believed_reach(kind.facts, rounds.setting, name)
+        for kind in rounds.kinds
+        for name in observers
+    )
+    return all(
+        seen is not None and any(reach.sees == "each" for reach in seen.reaches) for seen in known
+    )
 
 
 def _has_server(rounds: Rounds) -> bool:
@@ -141,6 +154,12 @@ def _is_apart(kind: RoundKind, observer: str, reach: Reach) -> bool:
 def circumstances_of(rounds: Rounds) -> Circumstances:
     """Return what the numbers' assumptions depend on, as the log states it."""
     kinds = [kind.facts for kind in rounds.kinds]
+    named = {name for facts in kinds for name, _ in facts.reaches or ()}
+    each = (
+        name
+        for name in named
+        if all((reach := facts.reach_to(name)) and reach.sees == "each" for facts in kinds)
+    )
     records = any(facts.weights.rule == "records" for facts in kinds)
     return Circumstances(
         rounds.setting.aggregation,
@@ -149,6 +168,7 @@ def circumstances_of(rounds: Rounds) -> Circumstances:
         dropouts_of(rounds),
         honest_server=_trusts_server(rounds),
         moments=any(spent.intent.phase == NORMALISING for spent in rounds.ledger.spent),
+        each=frozenset(each),
     )
 
 

@@ -21,13 +21,15 @@ class RuleFinding:
     """A hazard that a rule found: one sentence, its lines, and what the log still supports.
 
     `lines` are line numbers.  `epsilon` is what the log still supports; None where the finding
-    changes no number, or nothing is supported.  `severity` replaces the rule's, where it is given.
+    changes no number, or nothing is supported.  `severity` and `next_step` replace the rule's,
+    where they are given.
     """
 
     what: str
     lines: tuple[int, ...] = ()
     epsilon: float | None = None
     severity: Severity | None = None
+    next_step: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Rule:
             finding.severity or self.severity,
             finding.what,
             self.why,
-            self.next_step,
+            finding.next_step or self.next_step,
             finding.epsilon,
             finding.lines,
         )

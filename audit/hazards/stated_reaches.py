@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ...fl.observers.stated_assumptions import ASSUMED_PREFIX, remedy
+from ...fl.settings.rule_facts import enumerated
 from ..derivation.believed_reach import BelievedReach, believed_reach
 from ..evidence.evidence import Evidence, RoundKind
 from .rule import RuleFinding, lines_of, rule
@@ -94,11 +96,15 @@ def reach_assumed(evidence: Evidence) -> RuleFinding | None:
     if not rests:
         return None
     name, _, text = rests[0]
-    what = text.removeprefix("assumed: ")
+    what = text.removeprefix(ASSUMED_PREFIX)
+    names = [*dict.fromkeys(repr(who) for who, _, said in rests if said == text)]
+    numbers = "number" if len(names) == 1 else "numbers"
     return RuleFinding(
-        f"The number before {name!r} assumes what no protocol here provides: {what}.",
+        f"The {numbers} before {enumerated(names, 'and')} "
+        f"assume{'s' * (len(names) == 1)} what no protocol here provides: {what}.",
         _lines(evidence, rests),
         _left(evidence, name),
+        next_step=f"Say so wherever the number is cited, or {remedy(text)}.",
     )
 
 

@@ -18,7 +18,7 @@ from ...accountant.errors import MissingExtra, PrivplanError
 from ...accountant.neighbours import UNIT_WORDS
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
 from ...fl.observers.names import holds_part
-from ...fl.observers.words import phrase, unit_before
+from ...fl.observers.words import phrase, population_words, unit_before
 from ..levels import one_in, unusual
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from ..statistics.tradeoff import trade_off
@@ -111,8 +111,23 @@ def render(facts: RunFacts) -> str:
         not_proof=NOT_PROOF,
         most=MAX_RESULTS_SHOWN,
         as_given=as_given,
+        population=population_words(
+            facts.opened.population.users,
+            facts.opened.population.silos,
+            facts.opened.claim.unit,
+            facts.opened.plan.events,
+        ),
+        four_digits=_four_digits,
     )
     return _UNSHOWN.sub("\ufffd", page)
+
+
+def _four_digits(value: str) -> str:
+    """Return a metric of the log to four digits, and what is no number as it stands."""
+    try:
+        return f"{float(value):.4g}"
+    except ValueError:
+        return value
 
 
 def _shown_of(facts: RunFacts) -> Shown:

@@ -140,16 +140,12 @@ def read_run(folder: str | Path) -> Run:
             "Give the folder of a run that adds noise and has made a round.",
         )
     lacking = [
-        line.number for line, _, release in noisy if not set(SEALED_ITEMS) <= set(release.sealed)
+        (line.number, intent)
+        for line, intent, release in noisy
+        if not set(SEALED_ITEMS) <= set(release.sealed)
     ]
     if lacking:
-        raise InvalidInput(
-            f"{len(lacking):,} of {len(noisy):,} releases in {folder} sealed no statistics of "
-            f"their noise; the first stands in line {lacking[0]}.",
-            "An earlier version made this run, or it is a method as published that keeps none; "
-            "and what was left out cannot be tested.",
-            "Make the run again, or use another tier.",
-        )
+        raise _unsealed(opened, lacking, len(noisy), folder)
     # By commitment, so that each release gets what it itself committed to.
     known = {item.commitment: item.value for item in sealed.items}
     releases = tuple(
@@ -159,6 +155,31 @@ def read_run(folder: str | Path) -> Run:
         for line, intent, release in noisy
     )
     return Run(opened, releases)
+
+
+def _unsealed(
+    opened: RunOpen, lacking: Sequence[tuple[int, RoundIntent]], noisy: int, folder: str | Path
+) -> InvalidInput:
+    """Return why there is nothing to test: by what the log itself states of who draws noise."""
+    number, _ = lacking[0]
+    if any(intent.contribution.terms == "message" for _, intent in lacking):
+        return InvalidInput(
+            f"This tier does not apply to {folder}: its noise is in single messages (line "
+            f"{number}).",
+            "Whoever sends a message draws its noise alone, and nothing of it is sealed.",
+            "Use another tier: claim and robust look at what such noise hides.",
+        )
+    why = "An earlier version made this run, and what it left out cannot be tested."
+    step = "Make the run again, or use another tier."
+    if opened.as_published:
+        why = "A method as published may keep none, and what it left out cannot be tested."
+        step = "Use another tier."
+    return InvalidInput(
+        f"{len(lacking):,} of {noisy:,} releases in {folder} sealed no statistics of their noise; "
+        f"the first stands in line {number}.",
+        why,
+        step,
+    )
 
 
 def _noisy(lines: Sequence[Line]) -> list[tuple[Line, RoundIntent, RoundRelease]]:

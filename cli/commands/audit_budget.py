@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 Limit = Annotated[
     float | None,
     typer.Option(
-        metavar="E", help="Epsilon that must not be exceeded; exit code 1.", show_default=False
+        metavar="E",
+        help="Epsilon that must not be exceeded before the observer of the claim; exit code 1.",
+        show_default=False,
     ),
 ]
 Groups = Annotated[
@@ -67,8 +69,9 @@ def budget(
     """Derive the budget of a run again, from the facts in its log alone.
 
     Nothing that the log says about epsilon is used: sensitivity, noise and samples are read from
-    each round, and two engines account for them.  Exit code 1 if the log does not support its
-    claim, exceeds --limit, or holds a hazard that is an error.
+    each round, and two engines account for them.  --limit and --quiet are about the epsilon before
+    the observer of the claim, which the line `hides` names.  Exit code 1 if the log does not
+    support its claim, exceeds --limit, or holds a hazard that is an error.
     """
     from ...audit.budget import audit_budget
 

@@ -172,9 +172,10 @@ def _progress_bar(ready: ReadyRun, *, shown: bool) -> Iterator[RoundReport | Non
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=ready.prepared.rounds)
+        observer = ready.prepared.opening.claim.observer
 
         def tell(measured: RoundMeasurement, _: int) -> None:
-            progress.update(task, completed=measured.round, description=line_of(measured))
+            progress.update(task, completed=measured.round, description=line_of(measured, observer))
 
         yield tell
 

@@ -81,20 +81,20 @@ def _row(forecast: Forecast, expected: ObserverForecast) -> dict[str, object]:
 
 
 def _text(forecast: Forecast, path: Path) -> str:
-    from ...fl.observers.words import unit_before
+    from ...fl.observers.words import population_words, unit_before
 
     prepared = forecast.prepared
     data, claim = prepared.federation, prepared.opening.claim
     noise = "no noise"
     if forecast.noise_multiplier is not None:
         noise = f"noise multiplier {rounding.up(forecast.noise_multiplier)}"
-    unit = unit_before(claim.observer, claim.unit)
+    unit = unit_before(claim.observer, claim.unit, data.silos)
+    who = population_words(data.users, data.silos, claim.unit, prepared.plan.guarantees)
     rounds = counted(forecast.rounds, "round")
     head = [
         (
             "plans",
-            f"{prepared.system.name} on {data.name}: {rounds}, {counted(data.users, 'user')}, "
-            f"{counted(data.silos, 'silo')}, {noise}",
+            f"{prepared.system.name} on {data.name}: {rounds}, {who}, {noise}",
         ),
         (
             "hides",
@@ -135,6 +135,7 @@ def _observer_phrase(forecast: Forecast, observer: str) -> str:
     """Return an observer in words, with what it sees."""
     from ...fl.observers.names import SILO_WITH_RECORDS, coalition_of
     from ...fl.observers.words import in_a_run, phrase
+    from ...fl.running.forecast import told_every_message
 
     prepared = forecast.prepared
     if coalition_of(observer) is not None:
@@ -146,6 +147,7 @@ def _observer_phrase(forecast: Forecast, observer: str) -> str:
         unit=prepared.opening.claim.unit,
         told_apart=apart,
         noise_removed=describe.is_noise_removed(prepared.opening.security),
+        told=observer in told_every_message(prepared.system),
     )
 
 

@@ -10,7 +10,7 @@ from ...accountant import rounding
 from ...accountant.errors import counted
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
-from ...fl.observers.words import in_a_run, phrase, unit_before
+from ...fl.observers.words import in_a_run, phrase, population_words, unit_before
 from ...fl.settings.circumstances import circumstances_of
 from ..terminal.output import Report
 from ..terminal.text import plain, table, wrapped
@@ -36,11 +36,12 @@ _USERS_DO_NOT_COLLUDE: Final = (
 )
 
 
-def line_of(measured: RoundMeasurement) -> str:
-    """Return one line on the model after a round, and what was spent by then."""
+def line_of(measured: RoundMeasurement, observer: str) -> str:
+    """Return one line on the model after a round, and what was spent by then before an observer."""
     parts = [f"{name} {value:.4g}" for name, value in [*measured.metrics.items()][:1]]
-    if "model" in measured.epsilon:
-        parts.append(f"epsilon so far {rounding.up(measured.epsilon['model'])}")
+    if observer in measured.epsilon:
+        spent = rounding.up(measured.epsilon[observer])
+        parts.append(f"epsilon so far {spent}, before {observer}")
     return plain("   ".join(parts))
 
 
@@ -106,13 +107,14 @@ def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
 
 def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[str, str]]:
     prepared, folder = ready.prepared, plain(str(ready.folder))
+    claim = prepared.opening.claim
     data, rounds = (
         prepared.federation,
         f"{result.rounds:,} of {prepared.asked:,} rounds",
     )
     trained = (
         f"{prepared.system.name} on {data.name}: {rounds}, "
-        f"{counted(data.users, 'user')}, {counted(data.silos, 'silo')}, "
+        f"{population_words(data.users, data.silos, claim.unit, prepared.plan.guarantees)}, "
         f"{prepared.width:,} {'numbers' if prepared.trained is None else 'parameters'}"
     )
     rows = [
@@ -135,7 +137,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     # Rounds that were begun and not released are paid for all the same.
     if result.rounds < result.planned:
         lost = result.planned - result.rounds
-        rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
+        rows.append(("lost", f"{counted(lost, 'round')}, spent where the run was cut off"))
     rows.append(("log", f"{folder}/log.jsonl"))
     rows.append(("head", head or "none"))
     rows.append(("next", f"privplan audit budget {folder}"))
@@ -188,7 +190,7 @@ def _proven_rows(ready: ReadyRun, result: RunResult) -> list[tuple[str, str]]:
     claim = ready.prepared.opening.claim
     if not ready.prepared.promises:
         return [("proves", "nothing: there is no guarantee")]
-    unit = unit_before(claim.observer, claim.unit)
+    unit = unit_before(claim.observer, claim.unit, ready.prepared.federation.silos)
     changed = describe.change(claim.neighbours, unit)
     rows = []
     first = result.guarantees[claim.observer]
@@ -247,6 +249,8 @@ def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) 
     prepared = ready.prepared
     if coalition_of(observer) is not None:
         return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
+    from ...fl.running.forecast import told_every_message
+
     # Where a unit is some of a user's records, who holds others of them is no part of the promise.
     apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
     return in_a_run(
@@ -255,6 +259,7 @@ def _observer_phrase(ready: ReadyRun, observer: str, *, whatever: bool = False) 
         unit=prepared.opening.claim.unit,
         told_apart=apart,
         noise_removed=describe.is_noise_removed(prepared.opening.security),
+        told=observer in told_every_message(prepared.system),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
 from numpy.random import Generator
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..data.allocation import allocate, allocate_within
+from ..data.allocation import Allocation, allocate, allocate_within
 from ..data.federation import Federation, Indices
 from .dataset import Dataset
 
@@ -36,7 +37,8 @@ def federate(
     because Cox's loss compares records.
 
     Raises `InvalidInput` for a number of silos other than the data set's own, for
-    `labels_per_user` where the data set has silos, and as `allocate` and `Federation` do.
+    `labels_per_user` where the data set has silos, for a silo that no record was dealt to, and as
+    `allocate` and `Federation` do.
     """
     user_count = validate.count(users=users)
     if dataset.silo is None:
@@ -50,6 +52,7 @@ def federate(
             labels=None if dataset.task == "survival" else cast(Indices, dataset.labels),
             labels_per_user=labels_per_user,
         )
+        _require_full_silos(allocated, allocation, user_count, silo_count)
     else:
         silo_count = int(dataset.silos or 0)
         if silos is not None and silos != silo_count:
@@ -85,3 +88,16 @@ def federate(
         test_labels=dataset.test_labels,
         test_silo=dataset.test_silo,
     )
+
+
+def _require_full_silos(allocated: Allocation, rule: str, users: int, silos: int) -> None:
+    """Raise `InvalidInput` where the rule dealt no record to some silo, in words of `[data]`."""
+    empty = np.flatnonzero(np.bincount(allocated.silo, minlength=silos) == 0)
+    if empty.size:
+        raise InvalidInput(
+            f'allocation = "{rule}" deals the records of {users:,} users to {silos:,} silos, and '
+            f"{len(empty):,} of these get none.",
+            "Such a silo would take part in every round with nothing but noise.",
+            "Write more `users` or fewer `silos` under [data]"
+            + ("." if rule == "uniform" else ', or allocation = "uniform".'),
+        )

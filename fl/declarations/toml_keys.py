@@ -194,14 +194,14 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "delta",
             delta_below_half,
-            "the slack of the promise, below .5, and below 1 / users",
+            "the slack of the promise, below .5, and below 1 / units (of what `unit` says)",
             "1e-5",
-            "Delta is a probability; it should be well below 1 / users.",
+            "Delta is a probability; it should be well below 1 / units.",
         ),
         Key(
             "accept_delta",
             flag,
-            "take a delta of 1 / users or more, which publishing one user at random satisfies; the "
+            "take a delta of 1 / units or more, which publishing one unit at random satisfies; the "
             "log says so, and its audit calls it an error",
             "false",
         ),
@@ -239,7 +239,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             observer_name,
             "for whom noise and claim are made: model, server, silo, silo-with-records, or "
             "server+2, the server with two silos that tell it all they know; without a server: "
-            "model, peer or coordinator",
+            "model, peer or coordinator; through a shuffler: model, analyzer, client, shuffler, or "
+            "colluding, the shuffler with the analyzer",
             "the system's: model, of most",
             words=(*OBSERVERS, "server+1", "server+2"),
         ),
@@ -247,7 +248,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "observers",
             observer_names,
             "whose numbers the verdict on the run is about, a list",
-            "the system's: model, server, silo, of most",
+            "the system's: model, server, silo, of most; model, peer and, of some, coordinator "
+            "without a server; model, analyzer, client and, of some, shuffler through one",
         ),
     ),
     "training": (

@@ -35,11 +35,12 @@ from ..frame.private_system import PrivateSystem
 from ..frame.rounds import Draft, NoisySum, planned_release
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
+from ..observers.names import PEER
 from . import clip_rules, updates
 from .noise import NoiseTerms, Source, Unit, mechanism_of, views_of
 from .published import PublishedDisco
 from .requirements import require_all_peers, require_unit
-from .settings import COUNT_PHASE, FIXED, PREVIOUS, QUANTILE, SHARED, DiscoSettings
+from .settings import COUNT_PHASE, FIXED, LOCAL, PREVIOUS, QUANTILE, SHARED, DiscoSettings
 from .time_frames import Schedule
 
 if TYPE_CHECKING:
@@ -92,6 +93,16 @@ class Disco(PrivateSystem):
         count = views_of(self.terms, clip_rules.count_multiplier(noise_multiplier))
         update = views_of(self.terms, clip_rules.update_multiplier(noise_multiplier))
         return {name: ev.Compose((count[name], update[name])) for name in count}
+
+    def reaches(self) -> Mapping[str, records.Reach] | None:
+        """Return what of a round reaches each observer: under local noise, each message a peer.
+
+        Its number is then that of a reader of one message, whoever tells it what they sent.
+        """
+        reaches = super().reaches()
+        if reaches is None or self.table.noise != LOCAL or PEER not in reaches:
+            return reaches
+        return {**reaches, PEER: replace(reaches[PEER], sees="each")}
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of the first round's sum, at the multiplier of a whole round."""

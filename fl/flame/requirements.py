@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...accountant.errors import InvalidInput
 from ..frame.setup import Setup
 from .settings import FlameSettings
-from .terms import RELATION, SIMPLE, TOPK, Protocol
+from .terms import RELATION, SIMPLE, TOPK, FlameTerms, Protocol
 
 
 def require_users_who_send(setup: Setup) -> None:
@@ -41,6 +41,13 @@ def coordinates_sent(protocol: Protocol, table: FlameSettings, dimensions: int) 
             "largest: of flame-topk alone, and 0 or more.",
             "Leave `decoys` out.",
         )
+    if not table.decoys and not 1 <= (chosen or 0) <= dimensions:
+        raise InvalidInput(
+            f"`chosen` is {'missing' if chosen is None else f'{chosen:,}'}; the model has "
+            f"{dimensions:,} coordinates.",
+            "A user sends a coordinate once.",
+            f"Give `chosen`, from 1 to {dimensions:,}, under [flame].",
+        )
     if chosen is None or not 1 <= chosen <= dimensions - table.decoys:
         raise InvalidInput(
             f"`chosen` and `decoys` must be at most {dimensions:,} together.",
@@ -48,3 +55,30 @@ def coordinates_sent(protocol: Protocol, table: FlameSettings, dimensions: int) 
             "Give `chosen`, 1 or above, and fewer of both.",
         )
     return chosen
+
+
+def require_no_target_without_proof(setup: Setup, terms: FlameTerms) -> None:
+    """Raise `InvalidInput` for an epsilon to reach where nothing is proven before the analyzer.
+
+    Which coordinates are largest depends on data, so that whole tuples, or less room than there are
+    users, show it (`FlameTerms.unsound`).
+    """
+    privacy = setup.privacy
+    if terms.unsound is None:
+        return
+    if privacy.noise_multiplier is not None and privacy.epsilon is None:
+        return
+    without = "noise_multiplier alone in place of epsilon runs it without a guarantee."
+    if terms.table.granularity == "tuple":
+        raise InvalidInput(
+            f'granularity = "tuple" keeps together what a user of {setup.name} sends.',
+            "Which coordinates those are depends on its data, so no noise reaches an epsilon: "
+            "nothing is proven.",
+            f'Write granularity = "coordinate", or leave it out; {without}',
+        )
+    raise InvalidInput(
+        f"padded_to = {terms.padded_to:,} is below users = {terms.users:,}.",
+        "Which coordinates are largest depends on the data, so more users may send one than there "
+        "is room for, and nothing is proven: no noise reaches an epsilon.",
+        f"Write padded_to = {terms.users}, or leave it out; {without}",
+    )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...accountant.errors import counted
+from ..frame.note import Note
+
 MOST_SEALED: Final = 1_000_000
 """The most messages of a round, dummies too, that are sealed."""
 
@@ -27,6 +30,23 @@ def processor_seconds(messages: int) -> float:
     28
     """
     return messages * _MICROSECONDS * 1e-6
+
+
+def sealing_note(messages: int, rounds: int) -> Note:
+    """Return what a person should know of the time that so many ciphertexts a round take.
+
+    >>> sealing_note(216_450, 5).sentences[0]
+    '216,450 ciphertexts a round: about 139 seconds of processor time in 5 rounds.'
+    """
+    seconds = rounds * processor_seconds(messages)
+    return Note(
+        "sealed",
+        (
+            f"{messages:,} ciphertexts a round: about {seconds:,.0f} seconds of processor time in "
+            f"{counted(rounds, 'round')}.",
+        ),
+        {"messages": float(messages), "seconds": seconds},
+    )
 
 
 def too_many(messages: int) -> tuple[str, str]:

@@ -41,8 +41,18 @@ from ..shuffling import Shuffling, Terms
 from ..shuffling.ideal import IdealShuffling
 from . import selection, words
 from .index_privacy import index_privacy
-from .requirements import coordinates_sent, require_users_who_send
-from .sealing_cost import MOST_SEALED, sealed_messages, too_many
+from .requirements import (
+    coordinates_sent,
+    require_no_target_without_proof,
+    require_users_who_send,
+)
+from .sealing_cost import (
+    MOST_SEALED,
+    processor_seconds,
+    sealed_messages,
+    sealing_note,
+    too_many,
+)
 from .settings import SEALED, FlameSettings
 from .terms import (
     DOUBLE,
@@ -130,6 +140,7 @@ class Flame(PrivateSystem):
         unsound = self.terms.unsound
         if unsound is None:
             return super().promise
+        require_no_target_without_proof(self.setup, self.terms)
         return unproven(
             self.views, self.setup.privacy, self.setup.rounds, unsound, lambda _: float("inf")
         )
@@ -163,11 +174,16 @@ class Flame(PrivateSystem):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What decoys hide of which coordinates are largest: no guarantee."""
-        terms, decoys = self.terms, self.table.decoys
-        if terms.protocol != TOPK or not decoys:
-            return ()
-        return (index_privacy(terms.dimensions, terms.chosen, decoys, self.promise.rounds),)
+        """What ciphertexts cost, and what decoys hide of which coordinates are largest."""
+        terms, decoys, rounds = self.terms, self.table.decoys, self.promise.rounds
+        notes: list[Note] = []
+        sizes = (terms.users, terms.sent, terms.dimensions, terms.padded_to)
+        messages = sealed_messages(*sizes)
+        if self.table.transport == SEALED and rounds * processor_seconds(messages) >= 1.0:
+            notes.append(sealing_note(messages, rounds))
+        if terms.protocol == TOPK and decoys:
+            notes.append(index_privacy(terms.dimensions, terms.chosen, decoys, rounds))
+        return tuple(notes)
 
     @property
     def senders(self) -> float:

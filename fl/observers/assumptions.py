@@ -76,7 +76,8 @@ class Circumstances:
     `aggregation` says what the server sees, `rule` is that of the weights (`none`, `uniform`,
     `records`), and the noise of `dropouts` silos may be missing.  `honest_server`: masks are made
     for a server that follows the protocol.  `moments`: features are normalised by private moments.
-    `trials` runs on the same records chose the settings.
+    `trials` runs on the same records chose the settings.  `each` are the observers that are counted
+    as if every message reached them.
     """
 
     aggregation: str
@@ -86,6 +87,7 @@ class Circumstances:
     honest_server: bool = False
     moments: bool = False
     trials: int = 1
+    each: frozenset[str] = frozenset()
 
     @property
     def private(self) -> bool:
@@ -129,7 +131,8 @@ def _of_view(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
     ):
         alone: tuple[str, ...] = () if observer == MODEL else (SENDERS_SILENT,)
         return () if coalition is not None else (*part, HONEST_SHUFFLER, *alone)
-    if circumstances.aggregation == "plain" and observer in (PEER, COORDINATOR):
+    every = circumstances.aggregation == "plain" or observer in circumstances.each
+    if every and observer in (PEER, COORDINATOR):
         return ()  # they see every message, which hides by itself or not at all
     if observer in _NO_COLLUSION:
         mixes = observer == SHUFFLER and circumstances.aggregation == "shuffle"

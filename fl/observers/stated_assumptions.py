@@ -18,6 +18,14 @@ ASSUMED_PREFIX: Final = "assumed: "
 BLIND_SHUFFLER: Final = "the shuffler reads no message, though none is encrypted"
 """What a number rests on where messages are mixed and nothing is encrypted."""
 
+_REMEDIES: Final[Mapping[str, str]] = {
+    f"{ASSUMED_PREFIX}{BLIND_SHUFFLER}": (
+        "run it with a ciphertext for every message, which the shuffler cannot open: write "
+        'transport = "sealed" where the system has that key'
+    ),
+}
+_USUAL_REMEDY: Final = "run a protocol that keeps the rest from this observer"
+
 _TRUSTED_SHUFFLER: Final = (
     f"{ASSUMED_PREFIX}the shuffler is trusted to mix all messages and to tell nobody who sent which"
 )
@@ -59,6 +67,11 @@ def unenforced_assumption(
     if stated.sees == "shuffled" and aggregation == "shuffle" and observer in mixed:
         return _TRUSTED_SHUFFLER
     return ""
+
+
+def remedy(assumption: str) -> str:
+    """Return what makes an assumption needless, in words that follow "or"."""
+    return _REMEDIES.get(assumption, _USUAL_REMEDY)
 
 
 def reach_assumptions(

@@ -5,11 +5,12 @@ A sentence stands after "before", "from" or "against".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .names import SILO, coalition_of, holds_part
+from ...accountant.errors import counted
+from .names import PEER, SILO, coalition_of, holds_part
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
             "plain": "which sees every peer's noisy update",
             "masked": "which sees the released models and knows what it added",
             "shares": "which sees the sum and knows what it added",
+            "told": "even where all others tell it what they sent",
         },
         about="for records in other silos",
     ),
@@ -109,12 +111,14 @@ def in_a_run(
     unit: str = "user",
     told_apart: bool = False,
     noise_removed: bool = False,
+    told: bool = False,
 ) -> str:
     """Return an observer of a run, with what it sees or knows there.
 
     `told_apart`: those of its kind who hold a part of the unit see something else, or are spoken
     of beside it.  `noise_removed`: all noise but one silo's is taken off the masked sum, by a
-    server that knows whose stays.  `unit`: a silo lies with nobody else, so whose data a number is
+    server that knows whose stays.  `told`: it is counted as if every message reached it, though the
+    aggregation shows it less.  `unit`: a silo lies with nobody else, so whose data a number is
     for needs no words.
 
     >>> in_a_run("server", "masked")
@@ -128,6 +132,8 @@ def in_a_run(
     if told_apart and row.told_apart:
         return row.told_apart
     seen = row.sees.get("noise-removal" if noise_removed else aggregation)
+    if told and aggregation != "plain":
+        seen = row.sees.get("told", seen)
     said = row.in_a_run or (row.who if seen is None else f"{row.short or row.who}, {seen}")
     return f"{said}, {row.about}" if row.about and said != row.who and unit != "silo" else said
 
@@ -153,9 +159,29 @@ def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
     return f"the server with {held}{lost}"
 
 
-def unit_before(observer: str, unit: str) -> str:
+def population_words(users: int, silos: int, unit: str, observers: Collection[str]) -> str:
+    """Return who takes part in a run, of those whom its numbers are about.
+
+    Peers who protect a silo, or a record, have no users; who sends for itself has no silo.
+
+    >>> population_words(50, 20, "silo", ["model", "peer"])
+    '20 silos'
+    >>> population_words(1000, 1, "user", ["analyzer"]), population_words(50, 5, "user", ["model"])
+    ('1,000 users', '50 users, 5 silos')
+    """
+    if unit != "user" and PEER in observers:
+        return counted(silos, "silo")
+    people = counted(users, "user")
+    return people if silos == 1 and unit == "user" else f"{people}, {counted(silos, 'silo')}"
+
+
+def unit_before(observer: str, unit: str, silos: int | None = None) -> str:
     """Return what a promise before an observer is about, to stand after "one".
 
+    `silos` is how many there are, where that is known.
+
+    >>> unit_before("model", "user", 1)
+    'user (all of its records)'
     >>> unit_before("model", "user"), unit_before("silo-with-records", "user")
     ('user (all records in all silos)', "user's records in the other silos")
     """
@@ -163,5 +189,7 @@ def unit_before(observer: str, unit: str) -> str:
         return f"{unit}'s records in the other silos"
     if unit != "user":
         return unit
+    if silos == 1:
+        return f"{unit} (all of its records)"
     apart = observer == SILO or coalition_of(observer) is not None
     return f"{unit} (all records in {'other' if apart else 'all'} silos)"

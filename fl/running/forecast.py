@@ -108,8 +108,17 @@ def all_assumptions(prepared: PreparedRun, observer: str, epsilon: float) -> tup
     """Return what a number rests on, with what its system assumes; nothing where there is none."""
     if math.isinf(epsilon):
         return ()
-    known = circumstances_of(prepared.settings, prepared.federation.silos)
+    known = replace(
+        circumstances_of(prepared.settings, prepared.federation.silos),
+        each=told_every_message(prepared.system),
+    )
     return (*assumptions_of(observer, known), *_assumed(prepared.system, observer))
+
+
+def told_every_message(system: System) -> frozenset[str]:
+    """Return the observers that are counted as if every message of a round reached them."""
+    stated = system.stated_reaches() if isinstance(system, PrivateSystem) else None
+    return frozenset(name for name, reach in (stated or {}).items() if reach.sees == "each")
 
 
 def _assumed(system: System, observer: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -105,13 +106,15 @@ def ready_to_resume(given: Configuration | None, folder: Path, head: str | None 
         require_unbegun(folder)
         return ready_new_run(configuration, folder, again=True)
     _require_sound(seen, folder)
-    progress = require_progress(seen, folder)
     settings = configuration.settings
-    require_same_settings(progress.opened, settings.to_json())
-    prepared = prepare_resumption(settings, progress)
-    _require_same_data(prepared.dataset, progress.opened, folder)
-    key = signing_key(settings)
-    require_resumable(prepared, folder, progress)
+    # Under the lock, and read again: what another process is writing fits nothing that it keeps.
+    with contextlib.closing(AppendFile.open(folder / LOG)):
+        progress = require_progress(read_log_progress(folder), folder)
+        require_same_settings(progress.opened, settings.to_json())
+        prepared = prepare_resumption(settings, progress)
+        _require_same_data(prepared.dataset, progress.opened, folder)
+        key = signing_key(settings)
+        require_resumable(prepared, folder, progress)
     writer, progress = LogWriter.resume(folder, randomness=randomness(settings), key=key)
     try:
         if not (folder / CONFIG_FILE).is_file():

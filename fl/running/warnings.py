@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...accountant.errors import counted
 from .prepared_run import PreparedRun
 
 _SEEDED: Final = (
@@ -19,11 +20,11 @@ _PAGES: Final = {"uldp": "uldp-fl"}
 
 _NO_NOISE: Final = "No noise is added: the model may give away any record. There is no guarantee."
 _LARGE_DELTA: Final = (
-    "Delta {delta:g} is not well below 1 / {users:,} users: with that probability the promise may "
+    "Delta {delta:g} is not well below 1 / {units}: with that probability the promise may "
     "fail altogether. See: privplan explain delta"
 )
 _ACCEPTED: Final = (
-    "Delta {delta:g} was accepted for {users:,} users (accept_delta): publishing one of them at "
+    "Delta {delta:g} was accepted for {units} (accept_delta): publishing one of them at "
     "random satisfies the promise. {audited}"
 )
 _AUDITED_AS_ERROR: Final = "The audit of this log calls such a delta an error."
@@ -38,12 +39,20 @@ _CUT: Final = (
     "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
 )
 _MAX_QUIET_DELTA_RATIO: Final = 10.0
-"""Delta times users above 1 / this is worth a warning."""
+"""Delta times units above 1 / this is worth a warning."""
+
+
+def _protected(prepared: PreparedRun) -> tuple[int, str]:
+    """Return how many units are protected, and their name; users, where that is not public."""
+    claim, settings = prepared.opening.claim, prepared.settings
+    units = prepared.opening.population.units(claim.unit, most_records=settings.most_records)
+    return (settings.data.users, "user") if units is None else (units, claim.unit)
 
 
 def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
     """Return the warnings about a run, each a sentence or more."""
     settings = prepared.settings
+    units, unit = _protected(prepared)
     said: list[str] = []
     if settings.run.seed is not None:
         said.append(_SEEDED)
@@ -53,16 +62,17 @@ def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
         said.append(_PUBLISHED.format(page=_PAGES.get(name, name)))
     elif not prepared.promises:
         said.append(_NO_NOISE)
-    elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
-        # The audit counts the units of the promise, and knows users from the first line alone.
-        audited = _AUDITED_AS_ERROR if prepared.opening.claim.unit == "user" else _AUDITED_BY_UNITS
+    elif settings.privacy.accept_delta and settings.privacy.delta * units >= 1.0:
+        # The audit counts the units of the promise, and the first line has users and silos.
+        stated = prepared.opening.claim.unit in ("user", "silo")
+        audited = _AUDITED_AS_ERROR if stated else _AUDITED_BY_UNITS
         said.append(
             _ACCEPTED.format(
-                delta=settings.privacy.delta, users=settings.data.users, audited=audited
+                delta=settings.privacy.delta, units=counted(units, unit), audited=audited
             )
         )
-    elif settings.privacy.delta * settings.data.users * _MAX_QUIET_DELTA_RATIO > 1.0:
-        said.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
+    elif settings.privacy.delta * units * _MAX_QUIET_DELTA_RATIO > 1.0:
+        said.append(_LARGE_DELTA.format(delta=settings.privacy.delta, units=counted(units, unit)))
     if settings.run.trials > 1:
         said.append(_TRIED.format(trials=settings.run.trials))
     # Without a target the rounds are those asked for, and none can be cut.

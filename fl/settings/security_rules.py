@@ -120,15 +120,16 @@ def _among_peers(given: Given) -> Complaint | None:
     if aggregation_of(given) != "shares":
         return None
     what = 'has aggregation = "shares" in [security], and '
-    known = {*PEER_OBSERVERS, *({COORDINATOR} & set(system_of(given).observers))}
+    coordinated = (COORDINATOR,) if COORDINATOR in system_of(given).observers else ()
+    known = (*PEER_OBSERVERS, *coordinated)
     for name in observers_in(given):
         if name not in known:
             return (
                 f"{what}names {name} in [privacy]",
                 "There is no server among peers, and every silo is one: it sees the sum, of which "
                 "it can take its own part off.",
-                'Name "model" and "peer"; `colluders` in [security] says how many may tell a peer '
-                "what they know.",
+                f"Name {enumerated([*map(_quoted, known)], 'and')}; `colluders` in [security] says "
+                "how many may tell a peer what they know.",
             )
     if given.get("training", {}).get("weighting") == "records":
         return (
@@ -140,7 +141,9 @@ def _among_peers(given: Given) -> Complaint | None:
     if silos < MIN_PEERS:
         return (
             f"{what}silos = {silos} in [data]",
-            "Of two, each learns what the other sent, and one has nobody to add up with.",
+            "One alone has nobody to add up with."
+            if silos < 2
+            else "Of two, each learns what the other sent.",
             f"Write silos = {MIN_PEERS} or more, or another aggregation.",
         )
     return None

@@ -15,9 +15,11 @@ from privplan.audit.edits import edits_of
 from privplan.audit.report import read, render, verdict
 from privplan.audit.residual.tier import residual_tier
 from privplan.audit.verify import verify
+from privplan.cli.reports import forecast
 from privplan.fl.disco.noise import NoiseTerms, mechanism_of
 from privplan.fl.disco.settings import COUNT_PHASE
-from privplan.fl.running.lifecycle import run
+from privplan.fl.running.forecast import told_every_message
+from privplan.fl.running.lifecycle import plan_run, run
 
 from ..fl.disco_runs import configuration
 from .forging import Edit, Line, Lines, each, forged, without, without_rounds
@@ -92,6 +94,26 @@ def test_the_audit_has_the_numbers_of_the_run(
     for observer, guarantee in done.guarantees.items():
         assert found[observer] == pytest.approx(guarantee.epsilon.upper, rel=1e-6), observer
         assert found[observer] <= guarantee.epsilon.upper * (1 + 1e-9), observer
+
+
+@pytest.mark.parametrize(
+    "name", ["shared", "local", "local, masked, quantile", "local, masked, told"]
+)
+def test_what_a_peer_is_supposed_not_to_be_told_stands_where_its_number_needs_it(
+    name: str, made: Callable[[str], tuple[Path, Any]]
+) -> None:
+    """With noise of its own in every message, a number holds whoever tells what they sent."""
+    folder, _ = made(name)
+    shared = name == "shared"
+    (row,) = (row for row in audit_budget(folder).rows if row.observer == "peer")
+    assert (row.rests_on != ()) == shared
+    planned = plan_run(configuration("seed", **VARIANTS[name]))
+    (expected,) = (each for each in planned.observers if each.observer == "peer")
+    assert expected.rests_on == row.rests_on
+    assert told_every_message(planned.prepared.system) == (frozenset() if shared else {"peer"})
+    said = " ".join(forecast.report_of(planned, Path("run.toml")).text.split())
+    assert ("a peer, even where all others tell it what they sent" in said) != shared
+    assert ("a peer, which sees" in said) == shared
 
 
 @pytest.mark.parametrize("name", [one for one in VARIANTS if one.startswith("local, ")])

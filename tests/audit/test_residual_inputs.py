@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import Contribution
 from privplan.audit.measurement import Measurement
 from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_report
 from privplan.audit.residual.tier import judged
@@ -18,7 +20,17 @@ from privplan.fl.log import BadLine, LogWriter
 from privplan.fl.log.canonical import LOG, SEALED
 
 from . import logs
-from .residual_runs import SILOS, WHAT, in_memory, intent, normal, on_disk, opening, written
+from .residual_runs import (
+    SILOS,
+    WHAT,
+    in_memory,
+    intent,
+    normal,
+    on_disk,
+    opening,
+    release,
+    written,
+)
 
 # --- bad input ------------------------------------------------------------------------------------
 
@@ -71,6 +83,22 @@ def test_an_older_run(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"3 of 3 releases .* sealed no statistics") as caught:
         residual_tier(folder)
     assert "earlier version" in str(caught.value)
+
+
+def test_noise_of_single_messages_is_no_older_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    sends = replace(intent(1), contribution=Contribution(1.0, "l2", "user", terms="message"))
+    with LogWriter.create(folder, fsync="never") as writer:
+        writer.append(opening(1))
+        seq = writer.append(sends)
+        writer.append(release(1, seq, 50, writer.seal({"norms": [1.0]})))
+    with pytest.raises(InvalidInput, match="noise is in single messages") as caught:
+        residual_tier(folder)
+    assert caught.value.why is not None
+    assert "nothing of it is sealed" in caught.value.why
+    assert "version" not in str(caught.value)
+    assert caught.value.next_step is not None
+    assert "Make the run again" not in caught.value.next_step
 
 
 def test_a_run_without_a_release(tmp_path: Path) -> None:

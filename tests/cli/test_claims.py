@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import privplan as pp
 from privplan.accountant import rounding
 from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import VERDICTS, Claim
@@ -498,11 +499,70 @@ def test_a_measurement_by_other_code_is_not_shown(
 SETTINGS = {
     # What a page says of its setting, and is no row of the table.
     "uldp-fl": ("1e-5", "12.26", "9.53"),  # these two: tests/accountant/test_sensitivity_coalition
-    "flame": ("0.01", "1.1", "1,000", "7,850"),
+    "flame": ("0.01", "1.1", "1,000", "7,850", "2,000"),
     "disco": ("1e-5",),
     "fedpower": ("1e-5", "9.2e-4"),
     "delm": ("1e-5", "0.6", "1.2"),
 }
+
+
+FLAME_PADDING = (
+    ("99", "4.732", "0.666", "2.49"),
+    ("333", "0.7776", "0.201", "21.20"),
+    ("1,000", "0.3953", "0.177", "54.06"),
+    ("2,000", "0.3035", "0.192", "80.13"),
+)
+"""What its page says that `padded_to` costs: the noise, that of a mean in clips, the shuffler's."""
+
+FLAME_ORDER = {"4.57", "3.5", "0.355", "0.169", "0.177", "0.211"}
+"""What its page says of who lies above whom: the epsilons, and the noise of a mean in clips."""
+
+
+def test_the_page_of_flame_says_why_the_order_turns() -> None:
+    """The noise of a coordinate's mean: b sqrt(2 n_p) over its senders, in clips."""
+    kept = json.loads((ROOT / "bench" / "flame_headlines.json").read_text())
+    equal = {row["way"]: row for row in kept["rows"] if row["group"] == "equal proven"}
+    tried = json.loads((ROOT / "bench" / "flame_accuracy.json").read_text())["points"]
+    best = {
+        row["way"]: row
+        for row in tried
+        if row["proven"] == 3.5 and row["padded_to"] in (0, row.get("users", 1_000))
+    }
+    spread = math.sqrt(2.0 * 1_000)
+    noise = {
+        f"{2.0 / equal['double']['epsilon0'] * spread / (1_000 * 13 / 650):.3f}",
+        f"{2.0 / equal['simple']['epsilon0'] * spread / 1_000:.3f}",
+        f"{best['double']['noise_multiplier'] * spread / 100:.3f}",
+        f"{best['simple']['noise_multiplier'] * spread / 1_000:.3f}",
+    }
+    assert noise == FLAME_ORDER - {"4.57", "3.5"}
+    most = max(equal[way]["proven_all"] for way in ("double", "simple"))
+    assert 0.0 <= 4.57 - most < 0.01
+    page = " ".join(topics.page("flame").split())
+    assert all(number in page for number in FLAME_ORDER)
+    better = {way: f"{best[way]['mean']:.2f}".removeprefix("0") for way in ("double", "simple")}
+    assert f"SS-Double reaches {better['double']} and SS-Simple {better['simple']}" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", FLAME_PADDING, ids=lambda row: row[0])
+def test_the_page_of_flame_says_what_padding_costs(row: tuple[str, ...]) -> None:
+    pytest.importorskip("torch")
+    padded_to = int(row[0].replace(",", ""))
+    plan = pp.plan_run(
+        {
+            "run": {"system": "flame-double", "rounds": 5},
+            "data": {"name": "digits", "users": 1_000},
+            "privacy": {"epsilon": 3.5, "delta": 5e-6},
+            "flame": {"chosen": 65, "padded_to": padded_to, "transport": "ideal"},
+        }
+    )
+    assert plan.noise_multiplier is not None
+    (shuffler,) = (each for each in plan.observers if each.observer == "shuffler")
+    assert rounding.up(plan.noise_multiplier) == row[1]
+    assert f"{plan.noise_multiplier * math.sqrt(2.0 * padded_to) / 100:.3f}" == row[2]
+    assert 0.0 <= float(row[3]) - shuffler.epsilon.upper < 0.01
+    assert " ".join(row) in " ".join(topics.page("flame").split())
 
 
 def shown(claim: Claim) -> set[str]:
@@ -555,6 +615,8 @@ def test_every_number_of_a_page_is_in_the_table(system: str) -> None:
         known |= {rounding.up(line.proven, digits) for digits in (2, 3, 4)}
     if system == "disco":
         known |= headlines_of_disco()
+    if system == "flame":
+        known |= {number for row in FLAME_PADDING for number in row} | FLAME_ORDER
     body = re.sub(r"arXiv [\d.]+", "", text)
     numbers = re.findall(
         r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)", body

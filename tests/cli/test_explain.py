@@ -90,3 +90,44 @@ def test_a_real_derivation_names_its_sources(run: Run, event_file: str) -> None:
 def test_the_page_of_a_run_names_who_sees_what_without_a_server(run: Run) -> None:
     page = " ".join(run("explain", "run").out.split())
     assert "without a server: model, peer or coordinator" in page
+    assert "Under `shares` there is no server" in page
+    assert "the shuffler sees who sends, and reads none of them" in page
+
+
+def test_the_pages_name_every_observer_and_whom_each_system_judges() -> None:
+    """Names come from the code, so that one that is added is missed here."""
+    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.registry import keys_by_table
+    from privplan.fl.observers.names import COLLUDING, MODEL, OBSERVERS
+
+    keys = {key.name: key for key in keys_by_table()["privacy"]}
+    for name in OBSERVERS:
+        assert re.search(rf"\b{name}\b", keys["observer"].meaning), name
+        assert re.search(rf"`{name}`", topics.page("run")), name
+        if name not in (MODEL, "silo-with-records"):
+            assert re.search(rf"\b{name}\b", topics.page("attack")), name
+    for system in built_in().values():
+        for name in system.observers:
+            assert re.search(rf"\b{name}\b", keys["observers"].default), (system.name, name)
+    assert COLLUDING in OBSERVERS
+
+
+def test_the_page_of_a_run_names_every_file_that_is_left() -> None:
+    from privplan.audit.residual import SEALED_REPORT
+    from privplan.fl.log.canonical import LOG, SEALED
+
+    left = topics.page("run").split("What a run leaves in DIR")[1].split("Before it begins.")[0]
+    for name in (LOG, SEALED, SEALED_REPORT, "model.npz", "metrics.json", "config.toml"):
+        assert f"\n  {name}" in left, name
+
+
+def test_the_page_of_attacks_says_when_residual_is_taken() -> None:
+
+    page = " ".join(topics.page("attack").split())
+    assert "taken too unless tiers are named, where the sidecar holds such statistics" in page
+    assert "minutes where users send messages through a shuffler" in page
+
+
+def test_whose_number_a_limit_and_a_bare_number_are_is_said(run: Run) -> None:
+    said = " ".join(run("audit", "budget", "--help").out.replace("│", " ").split())
+    assert "--limit and --quiet are about the epsilon before the observer of the claim" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
@@ -198,3 +199,29 @@ def test_no_error_of_the_audit_is_foretold_of_units_that_a_log_does_not_count(ru
     said = " ".join(run("run", "run.toml", "--dry-run").err.split())
     assert "Delta 0.3 was accepted" in said
     assert "such a delta an error" not in said
+
+
+def test_progress_on_a_terminal_is_of_whom_the_claim_is_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A promise before peers is more than one before the model, so the model's says too little."""
+    from types import SimpleNamespace
+
+    from privplan.cli.commands import run as command
+    from privplan.fl.running.checkpoint import RoundMeasurement
+
+    shown: list[str] = []
+    monkeypatch.setattr(
+        "rich.progress.Progress.update",
+        lambda *_, description, **__: shown.append(description),
+    )
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(command.sys, "stderr", terminal)
+    claim = SimpleNamespace(claim=SimpleNamespace(observer="peer"))
+    ready = SimpleNamespace(prepared=SimpleNamespace(rounds=20, opening=claim))
+    measured = RoundMeasurement(20, {"accuracy": 0.5}, {"model": 4.853, "peer": 5.0})
+    with command._progress_bar(ready, shown=True) as tell:  # type: ignore[arg-type]
+        assert tell is not None
+        tell(measured, 20)
+    assert shown == ["accuracy 0.5 epsilon so far 5.000, before peer"]

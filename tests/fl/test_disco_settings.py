@@ -12,6 +12,7 @@ from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.disco.settings import TABLE, DiscoSettings
 from privplan.fl.disco.settings_rules import RULES
 
+from .configured import read
 from .disco_runs import built, configuration, settings
 
 LOCAL = {"noise": '"local"'}
@@ -51,7 +52,7 @@ REFUSED: dict[str, tuple[dict[str, dict[str, str]], str, str]] = {
     ),
     "two peers": (
         {"data": {"silos": "2"}},
-        "Of two, each learns what the other sent, and one has nobody to add up with.",
+        "Of two, each learns what the other sent.",
         "Write silos = 3 or more",
     ),
     "two peers, in the clear": (
@@ -125,12 +126,12 @@ REFUSED: dict[str, tuple[dict[str, dict[str, str]], str, str]] = {
     "a server among peers": (
         {"privacy": {"observer": '"server"'}},
         "There is no server among peers, and every silo is one",
-        'Name "model" and "peer"',
+        'Name "model", "peer" and "coordinator"; ',
     ),
     "a silo among peers": (
         {"privacy": {"observers": '["model", "silo"]'}},
         "There is no server among peers, and every silo is one",
-        'Name "model" and "peer"',
+        'Name "model", "peer" and "coordinator"; ',
     ),
     "a delta of a half": (
         {"privacy": {"delta": "0.6"}},
@@ -328,3 +329,32 @@ def test_the_next_step_for_colluders_is_one_that_is_taken() -> None:
         built(settings(silos=4, colluders=3))
     assert "Name at most 1 of them" in caught.value.next_step
     built(settings(silos=4, colluders=1))
+
+
+@needs_extra
+def test_a_large_delta_is_held_against_the_peers_who_are_protected() -> None:
+    """Nobody wrote how many users there are, and no user is promised anything."""
+    import privplan as pp
+    from privplan.fl.running.warnings import warnings_of
+
+    given = {
+        "run": {"system": "disco", "rounds": 1},
+        "data": {"name": "breast-cancer", "silos": 20},
+        "privacy": {"noise_multiplier": 3.0, "delta": 0.03},
+    }
+    (said,) = warnings_of(pp.plan_run(given).prepared)
+    assert "not well below 1 / 20 silos" in said
+    accepted = {**given["privacy"], "delta": 0.2, "accept_delta": True}
+    (said,) = warnings_of(pp.plan_run({**given, "privacy": accepted}).prepared)
+    assert "accepted for 20 silos" in said
+    assert "an error" in said
+    quiet = {**given["privacy"], "delta": 0.004}
+    assert warnings_of(pp.plan_run({**given, "privacy": quiet}).prepared) == ()
+
+
+@needs_extra
+def test_the_range_of_delta_names_no_users() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read("disco", privacy={"delta": "1.0"})
+    assert caught.value.why is not None
+    assert "1 / units" in caught.value.why

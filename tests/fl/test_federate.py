@@ -60,6 +60,16 @@ def test_free_data_are_federated_as_asked() -> None:
     assert all(len(set(one_label.labels[one_label.user == user])) == 1 for user in range(8))
 
 
+def test_a_silo_that_is_dealt_nothing_is_refused_in_words_of_a_configuration() -> None:
+    with pytest.raises(InvalidInput, match=r'"zipf" deals the records of 2 users to 30') as caught:
+        federate(small(), 2, 30, "zipf", np.random.default_rng(0))
+    said = f"{caught.value.what} {caught.value.next_step}"
+    for key in ("`users`", "`silos`", "[data]", 'allocation = "uniform"'):
+        assert key in said
+    assert "empty_silos" not in said
+    assert federate(small(), 2, 30, "uniform", np.random.default_rng(0)).silos == 30
+
+
 def test_silos_of_the_data_cannot_be_changed() -> None:
     rng = np.random.default_rng(0)
     data = small(silo=np.arange(40) % 4, silos=4, test_silo=np.array([1, 3]))

@@ -137,6 +137,19 @@ def test_at_equal_epsilon_the_largest_coordinates_are_worth_most() -> None:
     assert means["local-laplace 0 3.5"] < means["simple 0 3.5"]
 
 
+def test_the_readme_states_these_figures() -> None:
+    """The sentence of the README is compared word by word, so a number that moves breaks it."""
+    means = {name_of(one): f"{one['mean']:.2f}".removeprefix("0") for one in points()}
+    sentence = (
+        f"`flame-topk` reaches an accuracy of {means['topk 1000 3.5']} and `flame-double` "
+        f"{means['double 1000 3.5']} with `padded_to = 1000` and {means['double 333 3.5']} with "
+        f"333, `flame-simple` {means['simple 0 3.5']}, central noise {means['central 0 3.5']}, "
+        f"local noise {means['local-gaussian 0 3.5']}"
+    )
+    readme = (Path(privplan.__file__).parent / "README.md").read_text(encoding="utf-8")
+    assert sentence in " ".join(readme.split())
+
+
 @pytest.mark.parametrize("way", FLAME)
 def test_defaults_are_what_was_chosen_near_epsilon_3(way: str) -> None:
     (one,) = (

@@ -58,4 +58,5 @@ def test_a_run_without_decoys_says_nothing() -> None:
     assert prepare(flame("flame-topk")).notes == ()
     assert prepare(flame("flame-double")).notes == ()
     (note,) = prepare(flame("flame-topk", flame={"decoys": "4"})).notes
+    assert note.name == "index privacy"
     assert note == index_privacy(31, 5, 4, 2)

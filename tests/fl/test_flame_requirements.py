@@ -58,8 +58,22 @@ PREPARED: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
     "more than there are": (
         "flame-double",
         {"flame": {"chosen": str(D + 1)}},
-        f"`chosen` and `decoys` must be at most {D} together.",
-        "Give `chosen`, 1 or above, and fewer of both.",
+        f"`chosen` is {D + 1}; the model has {D} coordinates.",
+        f"Give `chosen`, from 1 to {D}, under [flame].",
+    ),
+    "the largest, with less room than users, for an epsilon": (
+        "flame-topk",
+        {"flame": {"padded_to": str(USERS - 1)}, "privacy": {"epsilon": "3.5"}},
+        f"padded_to = {USERS - 1} is below users = {USERS}.",
+        f"Write padded_to = {USERS}, or leave it out; noise_multiplier alone in place of epsilon "
+        "runs it without a guarantee.",
+    ),
+    "the largest, in one piece, for an epsilon": (
+        "flame-topk",
+        {"flame": {"granularity": '"tuple"'}, "privacy": {"epsilon": "3.5"}},
+        'granularity = "tuple" keeps together what a user of flame-topk sends.',
+        'Write granularity = "coordinate", or leave it out; noise_multiplier alone in place of '
+        "epsilon runs it without a guarantee.",
     ),
     "more with decoys than there are": (  # nu below 1
         "flame-topk",
@@ -91,6 +105,15 @@ def test_what_does_not_fit_is_refused_before_anything_runs(name: str) -> None:
     assert said in str(caught.value)
     assert caught.value.why
     assert caught.value.next_step == way_out
+
+
+def test_the_refusal_of_a_target_blames_nothing_that_was_not_written() -> None:
+    table = FlameSettings(chosen=2, padded_to=5)
+    for given in ({"epsilon": 3.5, "noise_multiplier": None}, {"epsilon": 3.5}):
+        with pytest.raises(InvalidInput, match="padded_to = 5 is below users = 6") as caught:
+            built("topk", table, **given).plan()
+        assert "published" not in f"{caught.value} {caught.value.why} {caught.value.next_step}"
+    assert built("topk", table, noise_multiplier=2.0).promise.claim.epsilon == float("inf")
 
 
 @pytest.mark.parametrize(
@@ -147,9 +170,9 @@ BUILT: dict[str, tuple[dict[str, Any], str, str]] = {
         "tell the analyzer nothing",
         "fewer that collude",
     ),
-    "nothing chosen": ({"table": FlameSettings()}, "A user sends a coordinate once.", "`chosen`"),
-    "0 chosen": ({"table": FlameSettings(chosen=0)}, "must be at most 4 together", "1 or above"),
-    "5 of 4": ({"table": FlameSettings(chosen=5)}, "must be at most 4 together", "fewer of both"),
+    "nothing chosen": ({"table": FlameSettings()}, "`chosen` is missing", "Give `chosen`"),
+    "0 chosen": ({"table": FlameSettings(chosen=0)}, "`chosen` is 0", "from 1 to 4"),
+    "5 of 4": ({"table": FlameSettings(chosen=5)}, "has 4 coordinates", "from 1 to 4"),
     "decoys": ({"table": FlameSettings(chosen=2, decoys=1)}, "`decoys` is 1.", "Leave `decoys`"),
     "decoys of the largest, beyond all": (
         {"protocol": "topk", "table": FlameSettings(chosen=2, decoys=3)},

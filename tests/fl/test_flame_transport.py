@@ -180,3 +180,15 @@ def test_a_model_that_needs_too_many_is_refused_before_anything_runs(
     assert "processor time a round" in str(caught.value)
     assert MOST_SEALED == 1_000_000
     prepare(flame("flame-simple", flame={"transport": '"ideal"'}))
+
+
+def test_a_plan_says_how_long_its_ciphertexts_take() -> None:
+    """12 users pad 31 coordinates to 700 messages: 21,700 a round, of 128 microseconds each."""
+    many = {"flame": {"padded_to": "700"}, "run": {"rounds": "3"}}
+    (note,) = prepare(flame(**many)).notes
+    assert note.numbers["messages"] == 31 * 700
+    assert note.numbers["seconds"] == pytest.approx(3 * 31 * 700 * 128e-6)
+    assert "21,700 ciphertexts a round: about 8 seconds" in " ".join(note.sentences)
+    assert prepare(flame()).notes == ()  # less than a second is no cost
+    many["flame"]["transport"] = '"ideal"'
+    assert prepare(flame(**many)).notes == ()

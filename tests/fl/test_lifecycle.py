@@ -292,6 +292,28 @@ def test_who_writes_a_folder_is_alone() -> None:
     assert verify("out").recoveries == 0
 
 
+def test_a_run_under_way_is_no_run_whose_files_were_changed() -> None:
+    """Its log is ahead of its kept model for a moment, which is nobody's fault."""
+    pytest.importorskip("torch")
+    kept, refused = Path("out/checkpoint.npz"), []
+    contents: list[bytes] = []
+
+    def tell(*_: object) -> None:
+        contents.append(kept.read_bytes() if kept.exists() else b"")
+        if len(contents) < 3:
+            return
+        kept.write_bytes(contents[0])  # that of a release before the last
+        with pytest.raises(InvalidInput) as caught:
+            pp.resume("out")
+        refused.append(caught.value)
+        kept.write_bytes(contents[-1])
+
+    pp.run(ward(), "out", report=tell)
+    (error,) = refused
+    assert "is being written by another process" in error.what
+    assert error.next_step == "Wait until that run ends, or give another folder."
+
+
 def test_of_two_that_begin_at_once_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     prepare, both = preparation.prepare, threading.Barrier(2)

@@ -15,7 +15,14 @@ from privplan.cli.reports import describe
 from privplan.fl.declarations.registry import declared
 from privplan.fl.observers import words
 from privplan.fl.observers.names import OBSERVERS
-from privplan.fl.observers.words import SENTENCES, in_a_run, phrase, who_is
+from privplan.fl.observers.words import (
+    SENTENCES,
+    in_a_run,
+    phrase,
+    population_words,
+    unit_before,
+    who_is,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 SPEAKING: Final = sorted([*(ROOT / "cli").rglob("*"), *(ROOT / "audit" / "report").rglob("*")])
@@ -50,6 +57,17 @@ def test_a_server_that_takes_noise_off_sees_more_than_a_sum() -> None:
     assert "all noise but one silo's" in removing
     for other in ("model", "silo", "client"):
         assert in_a_run(other, "masked", noise_removed=True) == in_a_run(other, "masked")
+
+
+def test_a_population_is_of_those_whom_a_number_is_about() -> None:
+    among_peers = ("model", "peer", "coordinator")
+    assert population_words(50, 20, "silo", among_peers) == "20 silos"
+    assert population_words(50, 20, "record", among_peers) == "20 silos"
+    assert population_words(50, 20, "user", among_peers) == "50 users, 20 silos"
+    assert population_words(50, 1, "silo", ("model", "server")) == "50 users, 1 silo"
+    assert population_words(1_000, 1, "user", ("model", "analyzer")) == "1,000 users"
+    assert unit_before("client", "user", 1) == "user (all of its records)"
+    assert unit_before("client", "user", 2) == unit_before("client", "user")
 
 
 def test_a_silo_is_told_apart_from_those_that_hold_records() -> None:
