@@ -41,11 +41,15 @@ from delm_headline_numbers import deltas, largest_odds, pairs, to_reach
 from delm_scenarios import CLIENTS, Scenario
 from delm_systems import Delm, outcome
 from rich.console import Console
+from scipy import stats
 from verdicts import grid, progress
 
 SEEDS: Final = 5
 CHOOSING: Final = 1_000
 """A choice is by this seed, which no test has."""
+
+MORE: Final = range(SEEDS, SEEDS + 25)
+"""Seeds of the pair that is compared closely."""
 
 PRINTED: Final = {
     "2": [0.973, 0.962, 0.927, 0.911, 0.871],
@@ -131,6 +135,24 @@ def measured(row: Named) -> dict[str, Any]:
     }
 
 
+def agreement() -> dict[str, Any]:
+    """Return a choice by divergence beside a uniform one on many more seeds of digits, no noise.
+
+    `p_value` is that of a t-test of the pairs: five seeds are few to tell two such choices apart.
+    """
+    cases = {row.name: row for row in choices("uniform", SCENARIOS["digits"])}
+    reached = {}
+    for name in ("divergence", "uniform"):
+        row = cases[f"enhanced, {name} without noise"]
+        knobs = chosen(row)
+        progress(f"agreement: {name}")
+        reached[name] = [
+            outcome(row.case, row.scenario, knobs, row.rounds, seed).accuracy for seed in MORE
+        ]
+    test = stats.ttest_rel(reached["divergence"], reached["uniform"])
+    return {"seeds": len(MORE), **reached, "p_value": float(test.pvalue)}
+
+
 def everything(names: list[str], into: Path) -> dict[str, Any]:
     """Measure all rows of data sets; each is in the file as soon as it is there."""
     answer: dict[str, Any] = {
@@ -147,6 +169,8 @@ def everything(names: list[str], into: Path) -> dict[str, Any]:
         for row in rows_of(replace(SCENARIOS[name], path=folder)):
             rows.append(measured(row))
             write(into, {**answer, "rows": rows})
+    if "digits" in names:
+        answer["agreement"] = agreement()
     done = {**answer, "pairs": pairs(rows), "tables 3 and 4": to_reach(rows), "rows": rows}
     write(into, done)
     return done

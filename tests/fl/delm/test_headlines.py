@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import privplan
 from privplan.accountant.sensitivity.functional import Objective, delta_as_published, sensitivity
@@ -92,6 +93,16 @@ def test_the_printed_delta_stands_beside_the_proven_one() -> None:
 
 def test_the_largest_odds_of_a_choice_are_next_to_one() -> None:
     assert stored()["largest_odds"] == pytest.approx(math.exp(3.0 / 200.0))
+
+
+def test_a_choice_by_divergence_agrees_with_a_uniform_one() -> None:
+    """Pairs of 25 runs without noise, at one false alarm in 100."""
+    agreement = stored()["agreement"]
+    pairs = agreement["divergence"], agreement["uniform"]
+    assert agreement["seeds"] == len(pairs[0]) == 25
+    assert agreement["p_value"] == pytest.approx(stats.ttest_rel(*pairs).pvalue)
+    assert agreement["p_value"] > 0.01
+    assert abs(np.mean(pairs[0]) - np.mean(pairs[1])) < 0.02
 
 
 def test_gaps_are_those_of_the_rows() -> None:
