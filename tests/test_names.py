@@ -23,6 +23,7 @@ EXCEPTIONS: Final[dict[str, str]] = {
     "audit/demos/*": "each demonstration refutes a claim of one published system",
     "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
     "cli/reports/claims.py": "the title of a published method, beside those of the others",
+    "cli/pages/delm.txt": "a page of help about a published method and the systems that run it",
     "cli/pages/disco.txt": "a page of help about a published method",
     "cli/pages/fedpower.txt": "a page of help about a published method and the systems that run it",
     "cli/pages/flame.txt": "a page of help about a published method and the systems that run it",

@@ -57,7 +57,7 @@ ROOMS: Final[dict[str, str]] = {
     "fl/data": "who holds which records",
     "fl/datasets": "data sets, from files or bundled",
     "fl/declarations": "what a system declares of itself, and the registry",
-    "fl/delm": "DELM: coefficients of an objective that are released once",
+    "fl/delm": "DELM: coefficients that are released once, and the published schemes by pieces",
     "fl/disco": "the system DISCO: peers that train together without a server",
     "fl/fedavg": "the system FedAvg",
     "fl/fedpower": "federated SVD: one Gram release, a power iteration, and three as published",

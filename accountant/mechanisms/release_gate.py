@@ -27,12 +27,13 @@ class Gate:
 
     `odometer` may be None for runs that promise nothing; then every event must be `NoGuarantee`,
     unless `unpromised` says that some pieces of a method as published are sound, and state what
-    they are: nothing is paid for them, and nothing is promised.  An odometer of a plan is asked for the intent's event; an adaptive one for what
-    each of its observers sees (`views`; the intent's event for `model`).  Safe to use from several
-    threads; several tickets may be open at once, with streams of different names.  `run_id` is the
-    name of the run, once it has one: sealed items then say of which release they are.  `releases`
-    counts those that were recorded; `model` is the last one of a model, its number and digest, and
-    `aggregate` the digest of what the last one of all released, if it names any.
+    they are: nothing is paid for them, and nothing is promised.  An odometer of a plan is asked for
+    the intent's event; an adaptive one for what each of its observers sees (`views`; the intent's
+    event for `model`).  Safe to use from several threads; several tickets may be open at once, with
+    streams of different names.  `run_id` is the name of the run, once it has one: sealed items then
+    say of which release they are.  `releases` counts those that were recorded; `model` is the last
+    one of a model, its number and digest, and `aggregate` the digest of what the last one of all
+    released, if it names any.
 
     A round may open several intents, one after the other or at once, each in a phase of its own and
     with streams of its own; an odometer of a plan whose round is a `Compose` takes them in its

@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
-from ..ledger.entries import Ledger
-from ..ledger.phases import configured_value, first_release, models_of, moments_of, training_of
+from ..ledger.entries import Ledger, SpentIntent
+from ..ledger.phases import (
+    configured_value,
+    first_release,
+    matrix_before_training,
+    models_of,
+    moments_of,
+    training_of,
+)
 from .edit_rule import Contradiction, History
 from .lineage import states_of
 from .models import DIGEST_DIGITS_SHOWN
@@ -100,13 +107,17 @@ def _model(path: Path, history: History) -> Iterator[str]:
             f"before the first round, which starts from {first[:DIGEST_DIGITS_SHOWN]}."
         )
     yield from _foreign_state(MODEL_FILE, stored, ledger)
-    moments = moments_of(ledger)
-    release = None if moments is None else first_release(moments)
-    stated = None if release is None else release.aggregate
+    stated = _aggregate(moments_of(ledger))
     if stored.moments != stated:
         yield (
             f"{MODEL_FILE} holds {_digest(stored.moments)} to normalise by, and the log released "
             f"{_digest(stated)}."
+        )
+    stated = _aggregate(matrix_before_training(ledger))
+    if stored.matrix != stated:
+        yield (
+            f"{MODEL_FILE} holds {_digest(stored.matrix, 'matrix')} to project by, and the log "
+            f"released {_digest(stated, 'matrix')}."
         )
     yield from _unmeasured(MODEL_FILE, dict(stored.measured), ledger)
 
@@ -128,8 +139,14 @@ def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[s
         )
 
 
-def _digest(value: str | None) -> str:
-    return "no moments" if value is None else f"the moments {value[:DIGEST_DIGITS_SHOWN]}"
+def _aggregate(spent: SpentIntent | None) -> str | None:
+    """Return the digest of what was released under an intent, if anything was."""
+    release = None if spent is None else first_release(spent)
+    return None if release is None else release.aggregate
+
+
+def _digest(value: str | None, what: str = "moments") -> str:
+    return f"no {what}" if value is None else f"the {what} {value[:DIGEST_DIGITS_SHOWN]}"
 
 
 def _metrics(path: Path, history: History) -> Iterator[str]:

@@ -28,7 +28,9 @@ MODEL_FORMAT: Final = "privplan-model/1"
 MODEL_ARRAY: Final = "parameters"
 ABOUT_ARRAY: Final = "about"
 RELEASED_MOMENTS: Final = "normalisation_released"
-"""Names of the arrays: the model, a text about it, and the moments that were released."""
+RELEASED_MATRIX: Final = "pca_released"
+"""Names of the arrays: the model, a text about it, and the moments, or the matrix that features are
+projected by, that were released before the training."""
 
 MAX_TEXT_BYTES: Final = 2**26
 """Most bytes of a text that is read whole, 64 MiB."""
@@ -36,7 +38,8 @@ MAX_TEXT_BYTES: Final = 2**26
 MAX_STATE_ARRAYS: Final = 8
 """Most arrays of a state (`fl.frame.state`)."""
 
-_MOMENTS_PREFIX: Final = "normalisation_"
+_BEFORE_TRAINING: Final = ("normalisation_", "pca_")
+"""How the names of arrays begin that are released once, or follow from what is."""
 
 _ZIP_END: Final = struct.Struct("<4sHHHHIIH")
 _NPY_MAGIC: Final = b"\x93NUMPY\x01\x00"
@@ -49,8 +52,8 @@ _PIECE_BYTES: Final = 2**20
 class StoredModel:
     """What a file of a model holds: the digests of its arrays, and what it says of itself.
 
-    `moments` is None where it holds none.  `beside` are all other arrays of float64, by name, as
-    the digest of a state takes them (`fl.frame.state`); some may be what a phase released once.
+    `moments` and `matrix` are None where it holds none.  `beside` are all other arrays of float64,
+    by name, as the digest of a state takes them (`fl.frame.state`).
     """
 
     digest: str
@@ -59,6 +62,7 @@ class StoredModel:
     round: int
     measured: tuple[tuple[int, Mapping[str, float]], ...]
     beside: tuple[tuple[str, bytes], ...] = ()
+    matrix: str | None = None
 
     def holds_state(self, digests: Collection[str]) -> bool:
         """Return whether arrays beside the model are a state of one of these digests."""
@@ -79,6 +83,7 @@ class StoredModel:
             with _opened(path) as arrays:
                 names = set(arrays.namelist())
                 moments = f"{RELEASED_MOMENTS}.npy" in names
+                matrix = f"{RELEASED_MATRIX}.npy" in names
                 about = json.loads(_text(arrays, ABOUT_ARRAY))
                 if about["format"] != MODEL_FORMAT:
                     raise ValueError
@@ -91,6 +96,7 @@ class StoredModel:
                     tuple(
                         state for name in _others(names) if (state := _state_array(arrays, name))
                     ),
+                    _digest(arrays, RELEASED_MATRIX) if matrix else None,
                 )
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
@@ -175,10 +181,12 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
 
 
 def _others(names: set[str]) -> list[str]:
-    """Return the names of arrays that are neither a model, nor about it, nor moments; at most 9."""
+    """Return the names of arrays that may be a state beside a model; at most 9."""
     arrays = sorted(name.removesuffix(".npy") for name in names)
     others = [name for name in arrays if name not in (MODEL_ARRAY, ABOUT_ARRAY)]
-    return [name for name in others if not name.startswith(_MOMENTS_PREFIX)][: MAX_STATE_ARRAYS + 1]
+    return [name for name in others if not name.startswith(_BEFORE_TRAINING)][
+        : MAX_STATE_ARRAYS + 1
+    ]
 
 
 def _state_array(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:

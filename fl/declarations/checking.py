@@ -129,7 +129,9 @@ def require_table(system: Declaration, table: Table) -> None:
 
 def _require_key(system: Declaration, table: Table, key: Key, hint: Any, default: object) -> None:
     where = f"table.keys, [{table.name}] {key.name}"
-    if key.name in (*UNLOGGED_KEYS, *KEYS_LOGGED_IF_TRUE):
+    # A key with words always says one of them, which is logged.
+    lost = (*UNLOGGED_KEYS, *(() if key.words else KEYS_LOGGED_IF_TRUE))
+    if key.name in lost:
         raise _unsound(
             system, where, "must have a name of its own: that one is kept out of logs", ""
         )

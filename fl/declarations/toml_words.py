@@ -1,11 +1,8 @@
-"""The words that keys of a configuration take: available ones, and planned ones by name only."""
+"""The words that keys of a configuration take."""
 
 from __future__ import annotations
 
 from typing import Final
-
-PLANNED_SYSTEMS: Final = ("delm-basic", "delm-enhanced")
-"""Systems that have a name, and no implementation yet."""
 
 RATINGS: Final = "ratings"
 """The data set that is a matrix without labels: for systems that declare a use for its keys."""

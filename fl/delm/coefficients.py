@@ -34,18 +34,17 @@ from ..frame.phases import Phase
 from ..frame.promise import TRAINING_PHASE
 from ..frame.rounds import Draft
 from ..frame.state import Arrays, State
-from ..observers.names import SHUFFLER
 from ..parties.network import silo_name
 from ..statistics.exact_sums import ExactSums, exact_sums
 from ..statistics.noise_shown import NoiseShown
 from ..statistics.run_terms import RunTerms
-from ..statistics.views import statistics_views
 from .layers import orders
 from .linear import COEFFICIENTS
 from .noise_width import multiplier_of
 from .objective import LinearObjective
+from .pieces import Scheme
 from .rules import noise_is_given
-from .scheme import DelmScheme, Scheme
+from .scheme import DelmScheme
 from .settings import ONCE, DelmSettings
 
 if TYPE_CHECKING:
@@ -92,14 +91,7 @@ class CoefficientRounds(DelmScheme):
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of one round for each observer; who shuffles sees each message."""
-        views = statistics_views(
-            noise_multiplier,
-            family="laplace",
-            unit="record",
-            silos=self.setup.silos,
-            coalitions=self.setup.coalitions,
-        )
-        return {**views, SHUFFLER: views["server"]} if self.shuffled else views
+        return self.laplace_views(noise_multiplier)
 
     def mechanism(self, noise_multiplier: float) -> NoisyGram:
         """Return the noise of every client's message."""

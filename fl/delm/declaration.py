@@ -70,7 +70,6 @@ _BASIC: Final = Declaration(
     noise_given=_noise_given,
     reshapes=True,
     phases=sealed_items.phases_of,
-    measure=f"{__package__}.measure:measure_scheme",
     determines=f"{__package__}.expected_schemes:BASIC",
     sealed=sealed_items.of_schemes,
     carrier=f"{__package__}.canaries:simulate",

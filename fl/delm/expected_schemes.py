@@ -17,9 +17,9 @@ from .noise_width import multiplier_of, printed_mechanism
 from .parts import Parts
 from .pca_terms import PCA, PcaTerms, expected_pca
 from .pca_width import components_of, pca_epsilon
+from .pieces import Scheme, parts_of, selected_of
 from .printed import printed_event
 from .rules import noise_is_given
-from .scheme import Scheme, parts_of, selected_of
 from .settings import LINEAR_MODELS, NO_PCA, TABLE, WISHART, DelmSettings
 
 

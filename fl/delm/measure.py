@@ -1,4 +1,4 @@
-"""How runs of DELM's systems are measured on public test data.
+"""How a run of `delm-linear` is measured: the configured loss, on public test data.
 
 The least point of an objective is a function of the release alone, so it costs nothing.
 """
@@ -15,13 +15,12 @@ from ..frame.model import Parameters
 from ..statistics.logistic import logistic_weights
 from ..statistics.ridge import RIDGE, ridge_weights
 from ..statistics.statistics import ReleasedStatistics
-from ..training.metrics import evaluate, measured
+from ..training.metrics import measured
 from .settings import DelmSettings
 
 if TYPE_CHECKING:
     from ..running.prepared_run import PreparedRun
     from ..statistics.system import Statistics
-    from .scheme import DelmScheme
 
 _LOSS: Final = "loss"
 """Scores of a fit by least squares are no log-odds, so a cross-entropy of them means nothing."""
@@ -47,13 +46,5 @@ def measure(prepared: PreparedRun, released: Parameters) -> Mapping[str, float]:
     scores = statistics.rows(features.astype(np.float64)) @ minimised(statistics, table)
     metrics = measured(scores, federation.test_labels)
     return {
-        name: value
-        for name, value in metrics.items()
-        if name != _LOSS or table.loss != "linear"
+        name: value for name, value in metrics.items() if name != _LOSS or table.loss != "linear"
     }
-
-
-def measure_scheme(prepared: PreparedRun, released: Parameters) -> Mapping[str, float]:
-    """Return the metrics of the model of a published scheme, on its components where it has any."""
-    model = cast("DelmScheme", prepared.system).model
-    return evaluate(model, released, prepared.federation)

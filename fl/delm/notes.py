@@ -8,7 +8,8 @@ from ..frame.note import Note
 from .settings import DIVERGENCE, LINEAR_MODELS, WISHART
 
 if TYPE_CHECKING:
-    from .scheme import DelmScheme
+    from .choice import ClientChoice
+    from .parts import Parts
 
 SHUFFLE_NOTE: Final = (
     "Messages lose their senders layer by layer, and no number here is lower for it: what a client "
@@ -22,18 +23,26 @@ CHOICE_NOTE: Final = (
 )
 
 
-def notes_of(system: DelmScheme) -> tuple[Note, ...]:
+def notes_of(
+    *,
+    published: bool,
+    pca: str,
+    model: str,
+    parts: Parts,
+    layers: int,
+    shuffled: bool,
+    choice: ClientChoice | None,
+) -> tuple[Note, ...]:
     """Return the notes of a run, by its settings alone."""
     notes = []
-    parts, layers = system.parts_of_epsilon, len(system.layers)
-    if system.published:
+    if published:
         unsound = []
-        if system.table.pca == WISHART:
+        if pca == WISHART:
             unsound.append(
                 "The PCA proves nothing: a record that cannot be subtracted from what was released "
                 "is absent (privplan explain delm)."
             )
-        if system.model.name not in LINEAR_MODELS:
+        if model not in LINEAR_MODELS:
             unsound.append(
                 "The rounds prove nothing: the coefficients of this model's objective depend on "
                 "its weights."
@@ -49,8 +58,8 @@ def notes_of(system: DelmScheme) -> tuple[Note, ...]:
             f"{parts.selection:.4g}/{layers})."
         )
         notes.append(Note("as published", (*unsound, claimed), numbers))
-    if system.shuffled:
+    if shuffled:
         notes.append(Note("shuffle", SHUFFLE_NOTE))
-    if system.choice is not None and system.choice.kind == DIVERGENCE:
+    if choice is not None and choice.kind == DIVERGENCE:
         notes.append(Note("selection", CHOICE_NOTE))
     return tuple(notes)

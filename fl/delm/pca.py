@@ -18,7 +18,7 @@ A system uses it so:
 
 `use` is called with the projected federation, after the release and again on resume; a training
 takes it by `local.use`.  Its model must be made for k features.  `pca_sealed` says what
-the phase seals, `pca_terms.expected_pca` what its intent must state, and `pca_canaries.simulate_pca`
+the phase seals, `pca_terms.expected_pca` what its intent states, and `pca_canaries.simulate_pca`
 shows what its release gives away.
 
 Source: Cao et al. 2023, *Differentially Private Federated Learning with Functional Mechanism*
@@ -56,11 +56,11 @@ from ..frame.state import Arrays, State
 from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..parties.network import silo_name
+from ..statistics.exact_sums import ExactSums
 from ..statistics.noise_shown import NoiseShown
 from ..statistics.run_terms import USUAL_MOST_ROWS
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from ..statistics.sum_check import SumCheck
-from ..statistics.exact_sums import ExactSums
 from .pca_projection import leading_directions, mean_matrix, projected
 from .pca_terms import GAUSSIAN, PCA, PCA_ROUND, UNDIVIDED, PcaKind, PcaTerms
 
@@ -89,7 +89,8 @@ def pca_release(
       before who sees what one client sends; protects records.
     - `components`: k, 1 to the number of features; `row_norm`: R, public, above 0.
     - `most_rows`: public number of rows for which the grid is chosen.
-    - `apart`: observers, beside the server, who collect what every client sends.
+    - `apart`: observers, beside the server, who collect what every client sends, and all others
+      that the training has and `views` has not: nobody may be left out of a public release.
 
     Raises `InvalidInput` unless exactly one of `epsilon` and `noise_multiplier` is given (Wishart
     noise has no multiplier), for private moments beside it, for Gaussian noise where another unit
@@ -127,6 +128,7 @@ def pca_release(
         users=setup.users,
         relation=setup.privacy.neighbours,
         most_rows=most_rows,
+        shuffled=setup.aggregation == "shuffle",
     )
     views = terms.views(coalitions=setup.coalitions, apart=apart)
     return PcaRelease(terms, setup.federation, views)

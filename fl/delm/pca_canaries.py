@@ -66,6 +66,9 @@ KNOWN_ROWS: Final = 3
 OBSERVERS: Final = (MODEL, SERVER, ANALYZER, SHUFFLER)
 """The observers that can be rehearsed: of the sum, and of what each client sends."""
 
+_CANARY_WORK: Final = 8_000
+"""What a canary costs with its client's rows, noise and gate, in steps of half a microsecond."""
+
 SURELY_OUT: Final = -100.0
 """What is observed of a canary that is proven to be out; no noise reaches as far."""
 
@@ -126,12 +129,12 @@ class PcaRuns:
     @cached_property
     def terms(self) -> PcaTerms:
         """The terms of each release: those of the run, of fewer columns."""
-        own = self.release.terms
-        features = min(own.features, REHEARSED_FEATURES)
+        of_run = self.release.terms
+        features = min(of_run.features, REHEARSED_FEATURES)
         return replace(
-            own,
+            of_run,
             features=features,
-            components=min(own.components, features),
+            components=min(of_run.components, features),
             silos=self.request.silos,
         )
 
@@ -236,7 +239,7 @@ class PcaRuns:
         mechanism = terms.mechanism
         exact = [gram_total(mechanism, part.astype(np.float32)).total for part in known]
         if self.apart:
-            left = [recorder.sent[place] - exact[place] for place in where.tolist()]
+            left = [recorder.sent[index] - exact[index] for index in where.tolist()]
         else:
             left = [recorder.sum.total - np.sum(exact, axis=0)]
         steps = np.stack([_square(mechanism.units(each), d) for each in left])
@@ -308,3 +311,8 @@ def _federation(rows: FloatArray, silo: IntArray, silos: int) -> Federation:
 def empty_federation(features: int, silos: int, users: int = 1) -> Federation:
     """Return a federation without records, for a system whose records are not looked at."""
     return replace(_federation(np.zeros((0, features)), np.zeros(0, np.int64), silos), users=users)
+
+
+def pca_work(canaries: int) -> int:
+    """Return the work of a rehearsal, as `fl.canaries.rehearsal_cost.Work` says; of any clients."""
+    return _CANARY_WORK * canaries

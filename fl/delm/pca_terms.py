@@ -33,6 +33,7 @@ from ...accountant.records import Normaliser, RoundIntent, Sampling
 from ...accountant.sensitivity.gram import GramBound
 from ...accountant.sensitivity.release import root_up
 from ..frame.expected_log import ExpectedPhase, NotStated
+from ..observers.names import ANALYZER, MODEL, SERVER, SHUFFLER
 from ..statistics.run_terms import USUAL_MOST_ROWS, RunTerms
 from ..statistics.settings import StatisticsSettings
 from ..statistics.views import statistics_views
@@ -61,6 +62,8 @@ class PcaTerms:
     - `row_norm`: R, above 0; `components`: k, 1 to `features`.
     - `features`: d; `silos`: how many clients; `users` and `relation` are those of the run.
     - `most_rows`: the public number of rows for which the grid is chosen; None: a million.
+    - `shuffled`: whether the run has a shuffler.  Its log says that a model is made of what the
+      analyzer sees, so who sees the model is counted as if it saw what each client sends.
 
     Raises `InvalidInput` for what is out of range.
     """
@@ -74,6 +77,7 @@ class PcaTerms:
     users: int
     relation: str
     most_rows: int | None = None
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         validate.choice((WISHART, GAUSSIAN), pca=self.kind)
@@ -115,13 +119,15 @@ class PcaTerms:
         """Return the event of the release for each observer.
 
         `coalitions`: sizes of those of the server with clients that are accounted for; `apart`:
-        observers, beside the server, who collect what every client sends.
+        observers, beside the server, who collect what every client sends.  Whoever sees anything of
+        the training must be one of the names, as this release is public.
         """
         noise = self.noise_of_sum if self.kind == GAUSSIAN else 1.0
         views = statistics_views(
             noise, family=GAUSSIAN, unit="record", silos=self.silos, coalitions=coalitions
         )
-        views |= dict.fromkeys(apart, views["server"])
+        shuffling = (MODEL, ANALYZER, SHUFFLER) if self.shuffled else ()
+        views |= dict.fromkeys((*apart, *shuffling), views[SERVER])
         return views if self.kind == GAUSSIAN else dict.fromkeys(views, WISHART_EVENT)
 
     @property
@@ -150,7 +156,9 @@ def expected_pca(terms: PcaTerms, intent: RoundIntent) -> ExpectedPhase:
     if terms.kind == GAUSSIAN:
         if not isinstance(intent.event, ev.Gaussian):
             raise NotStated("the noise of the PCA step")
-        mechanism = terms.gram_terms.mechanism(intent.event.noise_multiplier)
+        times = terms.silos if terms.shuffled else 1  # shares in what the event is of
+        noise = root_up(Fraction(intent.event.noise_multiplier) ** 2 * times)
+        mechanism = terms.gram_terms.mechanism(noise)
     return ExpectedPhase(
         mechanism.contribution,
         mechanism.noise(),

@@ -6,8 +6,8 @@ two of them leave of the claim; otherwise epsilon1 is a part like any other (`pa
 
 from __future__ import annotations
 
+from .pieces import Scheme, parts_of
 from .rules import noise_is_given
-from .scheme import Scheme, parts_of
 from .settings import DelmSettings
 
 

@@ -27,7 +27,6 @@ from ...accountant.mechanisms import Gate, Laplace, Ticket
 from ..frame.model import Parameters, Round
 from ..frame.rounds import Draft
 from ..frame.state import Arrays, State
-from ..observers.names import MODEL, SERVER, SHUFFLER, SILO
 from ..parties.network import silo_name
 from .layers import Layer, orders
 from .noise_width import printed_mechanism
@@ -49,7 +48,7 @@ UNSPECIFIED_EVENT: Final = ev.NoGuarantee(
 _DENSE: Final = ("mlp", "mlp-64")
 """Models of dense layers alone."""
 
-_MOST_STEPS: Final = 2**51
+_MOST_MESSAGE_STEPS: Final = 2**51
 """Beyond so many steps of the grid a number of a message is cut off: floats hold sums exactly."""
 
 
@@ -59,7 +58,7 @@ def printed_event(model: str) -> ev.NoGuarantee:
 
 
 class PrintedRounds(DelmScheme):
-    """DELM on a model that is not linear; see the module.  Raises `InvalidInput` as `DelmScheme`."""
+    """DELM on a model that is not linear; see the module.  Raises as `DelmScheme`."""
 
     @property
     def published(self) -> bool:
@@ -78,8 +77,7 @@ class PrintedRounds(DelmScheme):
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:  # noqa: ARG002
         """Return the event of one round for each observer: none has a guarantee."""
-        observers = (MODEL, SERVER, SILO, *((SHUFFLER,) if self.shuffled else ()))
-        return dict.fromkeys(observers, printed_event(self.model.name))
+        return dict.fromkeys(self.observers, printed_event(self.model.name))
 
     def mechanism(self, noise_multiplier: float) -> Laplace:  # noqa: ARG002
         """Return the noise of every client's message."""
@@ -141,4 +139,4 @@ class PrintedRounds(DelmScheme):
 def steps_of(rows: FloatArray, grid: float) -> IntArray:
     """Return rows as integers, in steps of the grid, rounded; what is no number counts as zero."""
     steps = np.rint(np.nan_to_num(rows, nan=0.0) / grid)
-    return np.clip(steps, -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
+    return np.clip(steps, -_MOST_MESSAGE_STEPS, _MOST_MESSAGE_STEPS).astype(np.int64)

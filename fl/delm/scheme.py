@@ -14,12 +14,13 @@ Source: Cao et al. 2023, *Differentially Private Federated Learning with Functio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ...accountant import events as ev
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.plan import PlannedPhase, plan_given_noise
@@ -31,17 +32,19 @@ from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, claimed, promise
 from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.state import Arrays, State
-from .choice import ClientChoice
+from ..observers.names import SERVER, SHUFFLER
+from ..statistics.views import statistics_views
 from .layers import Layer, layers_of
-from .parts import Parts, given_parts, parts_by_ratio, pieces_of, require_claim
-from .settings import DIVERGENCE, LAYERS, PROVEN, WISHART, DelmSettings
+from .notes import notes_of
+from .parts import require_claim
+from .pieces import Scheme, claim_of, parts_of
+from .settings import LAYERS, PROVEN, WISHART
 
 if TYPE_CHECKING:
     from ...accountant import records
     from ...accountant.mechanisms import Ticket
     from ...accountant.records import Planned
     from ..frame.note import Note
-    from ..frame.privacy import PrivacyTarget
     from ..frame.setup import Setup
     from ..models import Model
     from ..training.local_training import TorchLocalTraining
@@ -49,54 +52,6 @@ if TYPE_CHECKING:
 
 DIRECTION = "direction"
 """The last mean gradient, with which the next round's messages are compared."""
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """What decides a run beside its setup: the table, and whether clients are chosen by layers.
-
-    `steps` is how many steps are taken in all.
-    """
-
-    table: DelmSettings
-    chooses: bool
-    steps: int
-
-    def choice(self, clients: int, parts: Parts) -> ClientChoice | None:
-        """Return how clients are chosen; None for the basic scheme, which takes all.
-
-        Raises `InvalidInput` for more than there are.
-        """
-        if not self.chooses:
-            return None
-        chosen = selected_of(self.table.selected, clients)
-        epsilon = parts.selection if self.table.selection == DIVERGENCE else None
-        return ClientChoice(self.table.selection, chosen, clients, epsilon)
-
-
-def selected_of(selected: int | None, clients: int) -> int:
-    """Return k of n clients: half of them where nothing is said.
-
-    Raises `InvalidInput` for more than there are.
-    """
-    chosen = max(1, clients // 2) if selected is None else selected
-    if chosen > clients:
-        raise InvalidInput(
-            f"`selected` is {chosen:,} in [delm], and there are {clients:,} clients.",
-            "Clients are chosen without replacement.",
-            f"Give {clients:,} or fewer, or more `silos` in [data].",
-        )
-    return chosen
-
-
-def parts_of(scheme: Scheme, epsilon: float, layers: int) -> tuple[Parts, bool]:
-    """Return the parts of epsilon, and whether the table names them; raises as `given_parts`."""
-    given = given_parts(scheme.table, chooses=scheme.chooses)
-    if given is not None:
-        return given, True
-    has_pca, has_choice = pieces_of(scheme.table, chooses=scheme.chooses)
-    ratio = scheme.table.ratio
-    return parts_by_ratio(epsilon, ratio, layers, has_pca=has_pca, has_choice=has_choice), False
 
 
 class DelmScheme(PrivateSystem):
@@ -185,6 +140,25 @@ class DelmScheme(PrivateSystem):
             return reaches
         return {name: replace(reach, sees="each") for name, reach in reaches.items()}
 
+    def laplace_views(self, noise_multiplier: float) -> dict[str, ev.Event]:
+        """Return the event of a round for each observer, where every client adds Laplace noise.
+
+        Who shuffles sees each message.
+        """
+        views = statistics_views(
+            noise_multiplier,
+            family="laplace",
+            unit="record",
+            silos=self.setup.silos,
+            coalitions=self.setup.coalitions,
+        )
+        return {**views, SHUFFLER: views[SERVER]} if self.shuffled else views
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """Who sees anything of the run; all of them see the PCA and the rounds."""
+        return tuple(self.laplace_views(1.0))
+
     @property
     def phases(self) -> tuple[Phase, ...]:
         """The PCA, where there is one; then the rounds."""
@@ -204,9 +178,15 @@ class DelmScheme(PrivateSystem):
     @property
     def notes(self) -> tuple[Note, ...]:
         """What is not proven, and what is claimed and not credited."""
-        from .notes import notes_of
-
-        return notes_of(self)
+        return notes_of(
+            published=self.published,
+            pca=self.table.pca,
+            model=self.model.name,
+            parts=self.parts_of_epsilon,
+            layers=len(self.layers),
+            shuffled=self.shuffled,
+            choice=self.choice,
+        )
 
     @property
     def compares(self) -> bool:
@@ -271,17 +251,6 @@ class DelmScheme(PrivateSystem):
             f"Write epsilon = {_shown_up(upper)} or more, give smaller parts in [delm], or leave "
             f'them out beside sensitivity = "{PROVEN}": then the noise is found for the claim.',
         )
-
-
-def claim_of(privacy: PrivacyTarget, name: str) -> float:
-    """Return the epsilon that a run of the system `name` claims; raise `InvalidInput` without."""
-    if privacy.epsilon is None or privacy.noise_multiplier is not None:
-        raise InvalidInput(
-            f"{name} takes `epsilon` in [privacy], and no `noise_multiplier`.",
-            "Noise follows from the parts of epsilon.",
-            "Give epsilon alone.",
-        )
-    return privacy.epsilon
 
 
 def _shown_up(value: float) -> str:

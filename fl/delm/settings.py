@@ -15,19 +15,24 @@ LossName = Literal["linear", "logistic", "softmax"]
 
 LOGISTIC: Final = "logistic"
 
-WISHART, NO_PCA = "wishart", "none"
+WISHART: Final = "wishart"
+NO_PCA: Final = "none"
 """The PCA as published, which proves nothing, and none at all."""
 
-FRESH, ONCE = "fresh", "once"
+FRESH: Final = "fresh"
+ONCE: Final = "once"
 """New noise in every round, as published, or noise that is drawn once."""
 
 LAYERS: Final = "layers"
 """The shuffle as published, layer by layer."""
 
-DIVERGENCE, UNIFORM, TOP_K = "divergence", "uniform", "top-k"
+DIVERGENCE: Final = "divergence"
+UNIFORM: Final = "uniform"
+TOP_K: Final = "top-k"
 """How a layer's clients are chosen: as published, at random, or the least divergent."""
 
-PRINTED, PROVEN = "printed", "proven"
+PRINTED: Final = "printed"
+PROVEN: Final = "proven"
 """Noise for the sensitivity that was printed, or for the one that is proven."""
 
 LINEAR_MODELS: Final = ("logistic", "softmax")

@@ -23,8 +23,9 @@ from ..frame.setup import Setup, setup
 from .coefficients import CoefficientRounds
 from .layers import layers_of
 from .pca_width import components_of, pca_epsilon
+from .pieces import Scheme, claim_of
 from .printed import PrintedRounds
-from .scheme import DelmScheme, Scheme, claim_of
+from .scheme import DelmScheme
 from .settings import LAYERS, LINEAR_MODELS, NO_PCA, ONCE, DelmSettings
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ def _scheme(
             f'objective = "{ONCE}" in [delm] needs a linear model; the model is '
             f"{settings.training.model}.",
             "Coefficients that depend on the weights cannot be released before they are known.",
-            f"Write model = {' or '.join(LINEAR_MODELS)} under [training], or objective = "
-            '"fresh".',
+            f'Write model = {" or ".join(LINEAR_MODELS)} under [training], or objective = "fresh".',
         )
     pca = None
     if table.pca != NO_PCA:
@@ -101,4 +101,3 @@ def _reduced(settings: Settings, federation: Federation, components: int) -> Tor
     how = settings.training
     model = model_named(how.model, components, federation.classes, dropout=how.dropout)
     return TorchLocalTraining(settings, federation, model)
-

@@ -18,10 +18,10 @@ from ...accountant.mechanisms.gram_rows import gram_total
 from ..frame.setup import Setup, setup
 from ..frame.state import Shape, State
 from ..observers.names import CLIENT, SILO
+from ..statistics.exact_sums import ExactSums
 from ..statistics.run_terms import RunTerms
 from ..statistics.settings import ReleaseSettings
 from ..statistics.sum_check import SumCheck
-from ..statistics.exact_sums import ExactSums
 from ..statistics.system import Statistics
 from . import rows as data_rows
 from .gram_terms import gram_settings, gram_terms

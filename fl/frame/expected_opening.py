@@ -76,11 +76,11 @@ def _before(read: Read) -> int:
     """Return how many releases come before the rounds of [run]: moments, and the system's own."""
     system = system_of(read)
     determines = None if system.determines is None else expected_of(read)
-    own = 0
+    releases = 0
     if determines is not None and determines.before is not None:
         stated = determines.before
-        own = call_system(system, lambda: stated(read))
-    return own + int(read("data", "normalisation") == "private")
+        releases = call_system(system, lambda: stated(read))
+    return releases + int(read("data", "normalisation") == "private")
 
 
 def _unit(read: Read) -> object:

@@ -17,6 +17,7 @@ from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of
 from ..frame.model import finite_model
 from ..frame.phases import checked_phases
+from ..frame.private_system import PrivateSystem
 from ..frame.rounds import system_with_package
 from ..frame.state import Shape
 from ..frame.system import System, SystemWithParts, build
@@ -67,7 +68,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     prepared = PreparedRun(
         settings,
         federation,
-        model,
+        _trained(system, declaration, model),
         system,
         streams,
         plan,
@@ -79,6 +80,14 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     )
     first_state(prepared)  # what cannot be kept is better known now
     return prepared
+
+
+def _trained(system: System, declaration: Declaration, model: Model | None) -> Model | None:
+    """Return the model that is trained: that of a system which makes its own for other features."""
+    local = system.setup.local if isinstance(system, PrivateSystem) else None
+    if declaration.reshapes and isinstance(local, TorchLocalTraining):
+        return local.model
+    return model
 
 
 def require_declared(settings: Settings, system: System) -> None:

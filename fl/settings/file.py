@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from ...accountant.decoding import nearest
-from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import TomlReader
 from ..declarations import toml_keys, toml_words
 from ..declarations.dataset_defaults import Defaults, dataset_defaults
@@ -34,17 +34,12 @@ from .schema import (
     TrainingSettings,
 )
 
-_PLANNED_WORDS: Final = {
-    ("run", "system"): toml_words.PLANNED_SYSTEMS,
-}
-"""Words that are planned."""
-
 
 def read_settings(path: str | Path) -> Settings:
     """Return the settings that a TOML file describes.
 
     Raises `InvalidInput`, which names the file, the table and the key, for whatever is no
-    configuration, and `Unsupported` for what has a name but does not exist yet.
+    configuration.
     """
     path = Path(path)
     return parse(content_of(path), path.name)
@@ -122,15 +117,8 @@ class _Reader(TomlReader):
         try:
             return key.check(**{key.name: value})
         except InvalidInput as error:
-            later = _PLANNED_WORDS.get((table, key.name), ())
             available = tuple(declared()) if key.name == "system" else key.words
-            if isinstance(value, str) and value in later:
-                raise Unsupported(
-                    f'{self.name}, [{table}]: {key.name} = "{value}" is not available yet.',
-                    f"Available: {', '.join(available)}.",
-                    f'Write {key.name} = "{available[0]}", for example.',
-                ) from None
-            close = nearest(str(value).lower(), (*available, *later))
+            close = nearest(str(value).lower(), available)
             step = f'Did you mean {key.name} = "{close}"?' if close else error.next_step
             raise InvalidInput(
                 f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or self.help

@@ -203,3 +203,21 @@ def test_noiseless_rounds_that_promise_nothing_close_without_draws() -> None:
 def test_only_intents_open_rounds(given: object) -> None:
     with pytest.raises(InvalidInput, match="RoundIntent"):
         Scene().gate.open(given)  # type: ignore[arg-type]
+
+
+def test_sound_pieces_of_a_method_as_published_state_what_they_are() -> None:
+    """Where nothing is promised an odometer is not asked; elsewhere an event needs one."""
+    scene = Scene()
+    with pytest.raises(Unsupported, match="odometer"):
+        Gate(None, scene.recorder, scene.streams).open(intent())
+    gate = Gate(None, scene.recorder, scene.streams, unpromised=True)
+    with gate.open(intent()) as ticket:
+        MECHANISM.noisy(ticket, [TOTAL], ["noise"])
+        ticket.close()
+    stated = scene.recorder.lines[0]
+    assert isinstance(stated, records.RoundIntent)
+    assert stated.event == intent().event
+    # A plan is kept to where there is one, whatever is promised.
+    kept = Gate(scene.odometer, scene.recorder, scene.streams, unpromised=True)
+    with pytest.raises(PrivplanError):
+        kept.open(intent(event_override=ev.NoGuarantee("as published")))

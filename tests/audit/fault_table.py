@@ -189,7 +189,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
     ),
     "wishart-noise": (
         lambda: gram_log(noisy(classes=0)),
-        intents(noise=Noise("wishart", 0.9, 5, 0.9, grid=2.0**-24, freedom=31)),
+        intents(noise=Noise("wishart", 0.9, 5, 0.9, grid=2.0**-24, freedom=7)),
         intents(noise=part(tolerated_dropouts=0)),
     ),
     "dropouts": (

@@ -39,9 +39,6 @@ def test_a_wrong_configuration_writes_nothing(refused: Refused) -> None:
     error = refused("run", written(run="round = 3"), "--out", "out")
     assert "unknown key `round` in [run]" in error
     assert "next: Did you mean `rounds`?" in error
-    assert "not available yet" in refused(
-        "run", written(system="delm-basic"), "--out", "out", code=3
-    )
     assert not Path("out").exists()
 
 

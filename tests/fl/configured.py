@@ -16,7 +16,8 @@ def written(system: str, **tables: dict[str, str]) -> bytes:
     """Return a configuration of a system: what it must have, and these keys."""
     config = {"run": {"system": f'"{system}"', "rounds": "2"}, "data": dict(BASE["data"])}
     if SYSTEMS.get(system, AVERAGE).promises:
-        config["privacy"] = {"noise_multiplier": "5.0"}
+        searched = SYSTEMS.get(system, AVERAGE).noise_given is None
+        config["privacy"] = {"noise_multiplier": "5.0"} if searched else {"epsilon": "5.0"}
     if system == "uldp-group":
         config["uldp"] = {"group_records": "4"}
     if system == "statistics":

@@ -20,7 +20,12 @@ unit = "record"
 [toy]
 pca = "{kind}"
 as_published = {published}
+components = 10
 """
+
+COMPONENTS = 10
+FEATURES = 30
+SILOS = 3
 
 
 def text(kind: str, *, published: bool | None = None, noise: float = 20.0, seed: int = 3) -> str:

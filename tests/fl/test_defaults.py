@@ -94,7 +94,7 @@ def test_every_default_makes_a_recipe_and_a_model(dataset: str, system: str) -> 
         ("heart_disease", "uldp-avg", "Did you mean heart-disease"),
         ("Digits", "uldp-avg", "Did you mean digits"),
         ("digits", "uldp-average", "Did you mean uldp-avg"),
-        ("digits", "zebra", "must be one of disco"),
+        ("digits", "zebra", "must be one of delm-linear"),
         (None, "uldp-avg", "dataset"),
     ],
 )

@@ -127,6 +127,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random", GENERATOR, "call.normal", "call.permutation"},
         "an attacker's directions, which are public",
     ),
+    "delm/pca_canaries.py": (
+        {"numpy.random", GENERATOR, "call.normal"},
+        "an attacker's rows and directions, which are public",
+    ),
     "data/allocation.py": (
         {GENERATOR, *(f"call.{one}" for one in ("integers", "multinomial", "permutation"))}
         | {"call.permuted", "call.random"},

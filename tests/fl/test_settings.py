@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
+from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.toml_source import MAX_TOML_BYTES
 from privplan.fl.declarations import toml_words
 from privplan.fl.declarations.built_in import built_in
@@ -187,13 +187,6 @@ def test_a_name_like_nothing_lists_the_known() -> None:
 )
 def test_a_misspelt_word_suggests_the_right_one(tables: dict[str, str], step: str) -> None:
     assert step in refused(made(**tables)).next_step
-
-
-@pytest.mark.parametrize("system", toml_words.PLANNED_SYSTEMS)
-def test_systems_to_come_are_refused_as_such(system: str) -> None:
-    error = refused(made(run=f'system = "{system}"'), Unsupported)
-    assert "not available yet" in error.what
-    assert all(one in error.why for one in built_in())
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.fl.declarations.registry import declaration_of
-from privplan.fl.statistics import sum_check as checks
 from privplan.fl.statistics import exact_sums as module
+from privplan.fl.statistics import noise_shown
+from privplan.fl.statistics import sum_check as checks
 from privplan.fl.statistics.noise_shown import normal
 from privplan.fl.statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from privplan.fl.statistics.sum_check import SumCheck
@@ -82,18 +83,18 @@ def test_noise_is_shown_as_normal_numbers_of_the_stated_deviation(
     federation = tiny(features=149, silos=2, records=30)
     system = built(federation, noise=family, row_norm=20.0)
     shown: list[np.ndarray] = []
-    honest = module.NoiseShown.sent
+    honest = noise_shown.NoiseShown.sent
 
     def noted(self: Any, ticket: Any, silo: int, name: str, total: Any) -> Any:
         sent = honest(self, ticket, silo, name, total)
         shown.append(normal(mechanism_of(system), sent - total))
         return sent
 
-    module.NoiseShown.sent = noted  # type: ignore[method-assign]
+    noise_shown.NoiseShown.sent = noted  # type: ignore[method-assign]
     try:
         items = sealed(run, system)["residuals"]
     finally:
-        module.NoiseShown.sent = honest  # type: ignore[method-assign]
+        noise_shown.NoiseShown.sent = honest  # type: ignore[method-assign]
     std = mechanism_of(system).share_std
     assert items["std"] == std
     for share in shown:

@@ -14,6 +14,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.randomness import Streams
 from privplan.fl.declarations.registry import declared
+from privplan.fl.delm.settings import DelmSettings
 from privplan.fl.fedavg.averaging import FedAvg
 from privplan.fl.flame.settings import FlameSettings
 from privplan.fl.frame.privacy import PrivacyTarget
@@ -51,6 +52,12 @@ def settings(system, *, rounds=2, model="logistic", privacy=None, training=None,
     if system == "disco":
         own = {**own, "unit": "silo", "neighbours": "replace-one", "observer": "peer"}
         tables = {"security": SecuritySettings(aggregation="shares"), **tables}
+    declaration = declared().get(system)
+    if declaration is not None and declaration.noise_given is not None:
+        noise = own.pop("noise_multiplier")
+        target = {} if noise is None else {"epsilon": noise}
+        own = {**own, "unit": "record", "observer": "server", **target}
+        tables = {"table": DelmSettings(row_norm=3.0, pca="none", sensitivity="proven"), **tables}
     if system in SHUFFLED:
         own = {**own, "unit": "user", "neighbours": "replace-one", "observer": "analyzer"}
         chosen = None if system == "flame-simple" else 2
@@ -305,7 +312,8 @@ def test_privacy_out_of_range_is_refused(wrong):
 @pytest.mark.parametrize("name", PRIVATE)
 def test_noise_or_epsilon_is_needed(name, tiny):
     federation = tiny(silos=silos_of(name))
-    with pytest.raises(InvalidInput, match="Neither a noise multiplier nor an epsilon"):
+    needed = r"Neither a noise multiplier nor an epsilon|takes `epsilon`"
+    with pytest.raises(InvalidInput, match=needed):
         built(name, federation, privacy={"noise_multiplier": None}).plan()
 
 

@@ -9,6 +9,7 @@ trained on.  All scores of this package are functions of these tables and of who
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -117,6 +118,21 @@ def confidence(
     # log p_y / (1 - p_y) = z_y - log sum over the other classes of exp z: (records,), finite.
     logits[rows, labels] = -np.inf
     return np.asarray(true_logit - logsumexp(logits, axis=1))
+
+
+def require_same_features(model: Model, federation: Federation) -> None:
+    """Raise `Unsupported` for a model of other features than the records have.
+
+    A system may train on what it first released a projection for (`Declaration.reshapes`).
+    """
+    features = math.prod(federation.features.shape[1:])
+    if model.features != features:
+        raise Unsupported(
+            f"The model has {model.features:,} features, and the records have {features:,}.",
+            "It is trained on components that the run itself releases first, and each replica "
+            "would have others.",
+            "Attack the same run without its PCA, or take another tier.",
+        )
 
 
 def require_likelihood(model: Model) -> None:

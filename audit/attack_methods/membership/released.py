@@ -22,6 +22,7 @@ from .evidence import (
     confidence,
     log_likelihood,
     require_likelihood,
+    require_same_features,
     unseen_test_records,
 )
 from .results import AttackDescription, measurements
@@ -64,6 +65,7 @@ def released_tier(
     require_likelihood(prepared.model)
     _require_same_model(checkpoint, prepared.model.name)
     federation = prepared.federation
+    require_same_features(prepared.model, federation)
     kept = unseen_test_records(federation)
     if checkpoint.moments is not None:
         federation = checkpoint.moments.applied(federation)

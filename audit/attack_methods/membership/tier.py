@@ -31,6 +31,7 @@ from .evidence import (
     confidence,
     log_likelihood,
     require_likelihood,
+    require_same_features,
     shared_records,
     unseen_test_records,
 )
@@ -104,6 +105,7 @@ def membership_tier(
     prepared = prepare(settings)
     require_likelihood(prepared.model)
     federation = prepared.federation
+    require_same_features(prepared.model, federation)
     unit = federation.user if level == "user" else np.arange(federation.records)
     units = federation.users if level == "user" else federation.records
     coins = design(units, models=models, targets=targets, rng=rng)

@@ -82,7 +82,7 @@ def built(
     """Return a scheme for a federation, as a configuration would."""
     table = {"row_norm": 3.0, "pca": "none", **tables.pop("delm", {})}
     training = {"model": model, "global_rate": 0.05, **tables.pop("training", {})}
-    own = settings(
+    described_run = settings(
         system,
         delm=table,
         training=training,
@@ -90,9 +90,9 @@ def built(
         **tables,
     )
     width = int(np.prod(data.features.shape[1:]))
-    local = TorchLocalTraining(own, data, model_named(model, width, data.classes))
+    local = TorchLocalTraining(described_run, data, model_named(model, width, data.classes))
     make = enhanced if system == "delm-enhanced" else basic
-    return make(own, data, local, Streams.seeded(0))
+    return make(described_run, data, local, Streams.seeded(0))
 
 
 @dataclass
@@ -172,12 +172,12 @@ def plain_gradient(system: Any, mechanism: NoisyGram, steps: IntArray, at: Float
     """Return the gradient of a noisy objective at a model, by loops over its coefficients."""
     d, classes = mechanism.gram.dimension, mechanism.gram.classes
     values = [int(value) for value in steps]
-    gram, place = np.zeros((d, d)), 0
+    gram, at_value = np.zeros((d, d)), 0
     for i in range(d):
         for j in range(i, d):
-            gram[i, j] = gram[j, i] = values[place] / 4.0**mechanism.bits
-            place += 1
-    labels = np.array(values[place:]).reshape(d, classes)
+            gram[i, j] = gram[j, i] = values[at_value] / 4.0**mechanism.bits
+            at_value += 1
+    labels = np.array(values[at_value:]).reshape(d, classes)
     labels = labels / (2.0**mechanism.bits * mechanism.label_scale)
     share = system.table.intercept
     outputs = 1 if system.model.name == "logistic" else classes

@@ -1,4 +1,4 @@
-"""Which clients are averaged: against a slow oracle, and against what the paper's exponent gives."""
+"""Which clients are averaged: against a slow oracle, and with the paper's exponent."""
 
 from __future__ import annotations
 

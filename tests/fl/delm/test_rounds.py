@@ -126,7 +126,7 @@ def test_least_divergent_clients_are_those_whose_signs_agree_with_the_last_gradi
         before = left.models[number]
         gradients = [plain_gradient(scheme, mechanism, each, before) for each in messages]
         scores = [
-            sum(np.sign(g) != np.sign(l) for g, l in zip(gradient, last, strict=True))
+            sum(np.sign(now) != np.sign(then) for now, then in zip(gradient, last, strict=True))
             for gradient in gradients
         ]
         scores = scores if last.any() else [0] * 5

@@ -142,10 +142,13 @@ def test_the_usual_run_is_the_published_one(system: str) -> None:
     assert (defaults.rounds, defaults.users, defaults.silos) == (250, 100, 100)
     table = declaration_of(system).table
     assert table is not None
-    own = table.settings(row_norm=1.0)
-    pieces = (own.pca, own.objective, own.sensitivity, own.shuffle, own.selection)
+    defaults_of_table = table.settings(row_norm=1.0)
+    pieces = tuple(
+        getattr(defaults_of_table, key)
+        for key in ("pca", "objective", "sensitivity", "shuffle", "selection")
+    )
     assert pieces == ("wishart", "fresh", "printed", "layers", "divergence")
-    assert own.ratio == 2.0
+    assert defaults_of_table.ratio == 2.0
 
 
 @pytest.mark.parametrize("label", [0, 1])

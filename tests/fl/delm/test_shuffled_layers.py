@@ -1,4 +1,4 @@
-"""Messages lose their senders layer by layer: every order is as likely, and none tells of another."""
+"""Messages lose their senders layer by layer: every order is as likely, each by itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import permutations
 from typing import Any, cast
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from privplan.accountant.randomness import Streams

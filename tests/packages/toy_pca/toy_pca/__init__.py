@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from privplan.accountant import validate
 from privplan.fl.declarations.declaration import Declaration, Key, Table
+from privplan.fl.declarations.sealed_items import NOISE
 from privplan.fl.declarations.toml_key import flag, word
 from privplan.fl.delm.pca_terms import PCA
 
@@ -37,7 +38,7 @@ TABLE = Table(
 def sealed(read):
     from privplan.fl.delm.pca import pca_sealed
 
-    return {PCA: pca_sealed(read("toy", "pca")), "release": ()}
+    return {PCA: pca_sealed(read("toy", "pca")), "release": NOISE}
 
 
 SYSTEMS = Declaration(

@@ -6,8 +6,10 @@ import numpy as np
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.mechanisms import Gaussian
+from privplan.fl.aggregation.clip_check import ClipCheck
 from privplan.fl.aggregation.residuals import Residuals
 from privplan.fl.aggregation.sums import noisy_sum
+from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.datasets.registry import SHAPES
 from privplan.fl.delm.pca import pca_release
 from privplan.fl.delm.pca_canaries import empty_federation, simulate_pca
@@ -100,10 +102,19 @@ class ToyPca(PrivateSystem):
         totals = list(mechanism.totals(rows, federation.silo, self.setup.silos))
 
         def work(ticket):
-            arrived = noisy_sum(self.aggregator, number, mechanism, ticket, totals)
+            silos, size = self.setup.silos, rows.shape[1]
+            again = ClipCheck(ticket.intent, mechanism, silos, size)
+            norms, ones = norms_of(rows), np.ones(len(rows))
+            again.add(rows, federation.silo, norms, ones, np.arange(len(rows)))
+            monitor = self.residuals.monitor(ticket.intent.noise)
+            arrived = noisy_sum(self.aggregator, number, mechanism, ticket, totals, monitor=monitor)
             released = mechanism.units(arrived.total)
-            constant = records.Normaliser("constant", 1.0)
-            return Draft(released, aggregate=released, normaliser=constant)
+            return Draft(
+                released,
+                aggregate=released,
+                normaliser=records.Normaliser("constant", 1.0),
+                sealed={**monitor.items(), **again.items(totals)},
+            )
 
         return self.make_round(number, parameters, gate, work)
 
