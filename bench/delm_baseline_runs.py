@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 from delm_baselines import Knobs, Name, Noise, Vector, models
-from delm_reductions import Matrix, Reduction, joint, on_own_components, projected, with_noise
+from delm_reductions import Matrix, Reduction, joint, on_local_components, projected, with_noise
 from delm_reductions import wishart as with_wishart_noise
 from delm_scenarios import Scenario, width_of
 
@@ -56,11 +56,11 @@ def accuracies(
     def score(parameters: Vector) -> float:
         return evaluate(model, parameters, scored)["accuracy"]
 
-    made = models(case.name, local, knobs, case.noise, rounds, rng, score)
+    trained = models(case.name, local, knobs, case.noise, rounds, rng, score)
     if directions:
-        *_, final = made
+        *_, final = trained
         return [_by_each(model, final, federation, scenario.row_norm, directions)]
-    return [evaluate(model, each, judged)["accuracy"] for each in made]
+    return [evaluate(model, each, judged)["accuracy"] for each in trained]
 
 
 def _reduced(
@@ -74,7 +74,7 @@ def _reduced(
         "wishart": lambda: with_wishart_noise(federation, count, norm, case.epsilon_pca, rng),
     }
     if case.reduction == "local":
-        return on_own_components(federation, count, norm)
+        return on_local_components(federation, count, norm)
     return by_name[case.reduction](), []
 
 

@@ -31,6 +31,8 @@ ROUNDS: Final = 30
 ROUNDS_OF_NOISE: Final = 5
 """Rounds of what is nothing but noise, where more rounds are more of it."""
 
+_ROUNDS_OF_IMAGES: Final = 2
+
 _HUGE: Final = 1e9
 
 BAD: Final = {"bad_silos": 0.4, "bad_labels": 0.8}
@@ -194,6 +196,14 @@ def ladder(scenario: Scenario, epsilons: tuple[float, ...] = (1.0,)) -> Iterator
             once = Linear(epsilon, noise)
             tried = (Knobs(1.0),)
             yield Named("pieces", f"delm-linear, {name}", once, softmax, 1, tried, epsilon)
+
+
+def convolutions(scenario: Scenario) -> Iterator[Named]:
+    """Yield the basic scheme on AlexNet's shape, which takes whole images: without PCA."""
+    of_images = replace(scenario, model="alexnet")
+    case = Delm("delm-basic", 1.0, 1.0, (("pca", "none"),))
+    tried = _noisy(scenario)[-1:]
+    yield Named("AlexNet", "basic, no PCA", case, of_images, _ROUNDS_OF_IMAGES, tried, 1.0)
 
 
 def published(

@@ -43,25 +43,25 @@ def pairs(rows: list[Row]) -> list[Row]:
     `printed` is null where the text has none: that the choice by divergence gains nothing over a
     uniform one is what its largest odds ratio says.
     """
-    found = []
+    answer = []
     for figure, claimed, of, over, printed, where in _PAIRS:
-        one, two = _row(rows, figure, of, claimed), _row(rows, figure, over, claimed)
-        if one is not None and two is not None:
-            found.append(_gap(one, two, where, printed))
+        better, worse = _row(rows, figure, of, claimed), _row(rows, figure, over, claimed)
+        if better is not None and worse is not None:
+            answer.append(_gap(better, worse, where, printed))
     for figure, where in _WITHOUT:
         for of, over in (("divergence", "uniform"), ("top-k", "uniform")):
             names = (f"enhanced, {name} without noise" for name in (of, over))
-            one, two = (_row(rows, figure, name, None) for name in names)
-            if one is not None and two is not None:
-                found.append(_gap(one, two, where, None))
-    return found
+            better, worse = (_row(rows, figure, name, None) for name in names)
+            if better is not None and worse is not None:
+                answer.append(_gap(better, worse, where, None))
+    return answer
 
 
-def _gap(one: Row, two: Row, where: str, printed: float | None) -> Row:
-    points = 100.0 * (np.array(one["accuracies"]) - np.array(two["accuracies"]))
+def _gap(better: Row, worse: Row, where: str, printed: float | None) -> Row:
+    points = 100.0 * (np.array(better["accuracies"]) - np.array(worse["accuracies"]))
     return {
-        "of": one["name"],
-        "over": two["name"],
+        "of": better["name"],
+        "over": worse["name"],
         "where": where,
         "printed": printed,
         "points": float(points.mean()),
@@ -88,21 +88,23 @@ def to_reach(rows: list[Row]) -> list[Row]:
     Of rows in which all clients train in the same way; null where it is never reached.
     """
     wanted = [row for row in rows if row["figure"] in ("3a", "4", "uniform")]
-    found = []
+    answer = []
     for row in wanted:
         for target in TARGETS:
-            place = next((i for i, value in enumerate(row["by_round"], 1) if value >= target), None)
-            found.append(
+            reached = next(
+                (i for i, value in enumerate(row["by_round"], 1) if value >= target), None
+            )
+            answer.append(
                 {
                     "name": f"{row['data']}, {row['figure']}: {row['name']}",
                     "claimed": row["claimed"],
                     "target": target,
-                    "rounds": place,
-                    "minutes": None if place is None else place * row["seconds_a_round"] / 60.0,
+                    "rounds": reached,
+                    "minutes": None if reached is None else reached * row["seconds_a_round"] / 60.0,
                     "minutes_of_250": PRINTED_ROUNDS * row["seconds_a_round"] / 60.0,
                 }
             )
-    return found
+    return answer
 
 
 def deltas() -> list[Row]:
@@ -110,13 +112,13 @@ def deltas() -> list[Row]:
 
     L1, replace-one, rows of norm 1 at most, ten classes; the text leaves the relation open.
     """
-    found = []
+    answer = []
     for model, classes in (("logistic", 2), ("softmax", 10)):
         for features in (32, 64, 392, 784):
             objective = Objective(model, features, classes=classes)
             printed = delta_as_published(model, features, classes)
             proven = sensitivity(objective, "replace-one").l1
-            found.append(
+            answer.append(
                 {
                     "model": model,
                     "features": features,
@@ -125,7 +127,7 @@ def deltas() -> list[Row]:
                     "ratio": printed / proven,
                 }
             )
-    return found
+    return answer
 
 
 def largest_odds(epsilon: float = 3.0, clients: int = 100) -> float:

@@ -103,7 +103,7 @@ def projected(
     return (row_norm * clipped(features, row_norm) @ directions).astype(np.float32)
 
 
-def on_own_components(
+def on_local_components(
     federation: Federation, count: int, row_norm: float
 ) -> tuple[Federation, list[Matrix]]:
     """Return a federation of clients on their own components, and the directions of each."""

@@ -85,13 +85,13 @@ def outcome(
     if isinstance(case, Linear):
         return _of_linear(case, scenario, federation, seed)
     began = time.perf_counter()
-    found = accuracies(case, scenario, knobs, rounds, federation, seed)
+    reached = accuracies(case, scenario, knobs, rounds, federation, seed)
     seconds = (time.perf_counter() - began) / rounds
     proven = None
     if case.name == "ldp-fl":
         parameters = model_named(scenario.model, width_of(federation), federation.classes)
         proven = ldp_fl_proven(case.noise.training, parameters.parameters, rounds)
-    return Outcome(found, proven, seconds)
+    return Outcome(reached, proven, seconds)
 
 
 def _of_delm(
@@ -106,11 +106,11 @@ def _of_delm(
     proven = system.promise.plan.guarantees[settings.privacy.observer].epsilon.upper
     odometer = None if published else Odometer.for_plan(system.plan())
     gate = Gate(odometer, MemoryLog(), Streams.seeded(seed, 1), unpromised=published)
-    began, found = time.perf_counter(), list[float]()
-    for _, _, made in simulated_rounds(system, gate):
-        found.append(evaluate(system.model, made.parameters, system.federation)["accuracy"])
+    began, reached = time.perf_counter(), list[float]()
+    for _, _, released in simulated_rounds(system, gate):
+        reached.append(evaluate(system.model, released.parameters, system.federation)["accuracy"])
     seconds = (time.perf_counter() - began) / rounds
-    return Outcome(found, None if published else proven, seconds)
+    return Outcome(reached, None if published else proven, seconds)
 
 
 def _of_linear(case: Linear, scenario: Scenario, federation: Federation, seed: int) -> Outcome:
@@ -139,8 +139,8 @@ def _of_linear(case: Linear, scenario: Scenario, federation: Federation, seed: i
     weights = minimised(statistics, settings.of(DelmSettings))
     features = federation.test_features.reshape(len(federation.test_features), -1)
     scores = statistics.rows(features.astype(np.float64)) @ weights
-    found = measured(scores, federation.test_labels)["accuracy"]
-    return Outcome([found], proven, time.perf_counter() - began)
+    accuracy = measured(scores, federation.test_labels)["accuracy"]
+    return Outcome([accuracy], proven, time.perf_counter() - began)
 
 
 def configured(

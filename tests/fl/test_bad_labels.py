@@ -56,8 +56,8 @@ def test_a_share_of_their_records_is_drawn_anew() -> None:
     assert half.max() <= 25
     assert half.min() > 15
     for nothing in ((0.0, 1.0), (1.0, 0.0)):
-        made = with_bad_labels(good, *nothing, np.random.default_rng(1))
-        assert (made.labels == good.labels).all()
+        unchanged = with_bad_labels(good, *nothing, np.random.default_rng(1))
+        assert (unchanged.labels == good.labels).all()
 
 
 def test_the_seed_of_the_data_decides() -> None:

@@ -55,7 +55,7 @@ def losses(selection: str, seeds: int) -> np.ndarray:
     def no_noise(_: object, count: int, __: float) -> np.ndarray:
         return np.zeros(count, np.int64)
 
-    found = []
+    reached = []
     for seed in range(seeds):
         data = clustered(seed)
         delm: dict[str, Any] = {"selection": selection, "selected": 10, "training_epsilon": 2e9}
@@ -71,8 +71,8 @@ def losses(selection: str, seeds: int) -> np.ndarray:
         )
         with mock.patch.object(laplace, "rounded_laplace", no_noise):
             last = made(system, seed=seed).models[-1]
-        found.append(evaluate(system.model, last, data)["loss"])
-    return np.array(found)
+        reached.append(evaluate(system.model, last, data)["loss"])
+    return np.array(reached)
 
 
 def test_runs_with_the_printed_choice_and_a_uniform_one_agree_within_noise() -> None:
