@@ -45,6 +45,9 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "topk, capped": ("flame-topk", {"overflow": '"cap"'}),
     "topk, words": ("flame-topk", WORDS),
     "topk, decoys": ("flame-topk", {"decoys": "4"} | IDEAL),
+    "topk, decoys everywhere": ("flame-topk", {"decoys": "26"} | IDEAL),
+    "topk, words, decoys everywhere": ("flame-topk", {"decoys": "26"} | WORDS),
+    "topk, decoys everywhere, told": ("flame-topk", {"decoys": "26"} | IDEAL),
     "topk, all": ("flame-topk", {"chosen": "31"} | IDEAL),
 }
 """The table `[flame]` of each run: one round of 10 users, who send 5 of 31 coordinates."""
@@ -54,6 +57,8 @@ SLOW = {
     "double, words",
     "topk, words",
     "topk, all",
+    "topk, words, decoys everywhere",
+    "topk, decoys everywhere, told",
     "double, told",
     "topk, capped",
 }
@@ -75,7 +80,7 @@ def settings(name: str, **tables: dict[str, str]) -> Any:
         "training": {"model": '"logistic"', "local_epochs": "1"},
         "flame": chosen | table,
     }
-    if name == "double, told":
+    if name.endswith("told"):
         whole["security"] = {"colluders": "2"}
     for key, values in tables.items():
         whole[key] = whole.get(key, {}) | values
@@ -121,7 +126,11 @@ def test_the_audit_has_the_numbers_of_the_run(name: str, made: Made) -> None:
     assert set(rows) == {"model", "analyzer", "client", "shuffler", "colluding"}
     for observer, guarantee in done.guarantees.items():
         assert rows[observer] == pytest.approx(guarantee.epsilon.upper, rel=1e-9), observer
-    if name.startswith("topk") and name != "topk, all":
+    sends_all = "everywhere" in name or name == "topk, all"
+    if sends_all:
+        # Of a message beside decoys everywhere nothing is told but what each of the k says.
+        assert rows["shuffler"] == rows["colluding"] < math.inf
+    if name.startswith("topk") and not sends_all:
         assert rows["shuffler"] == rows["colluding"] == math.inf
     elif "piece" in name:
         assert len(set(rows.values())) == 1

@@ -17,7 +17,15 @@ over h has to be searched.  (Nearly always C is A.  Among dummies alone that is 
 draws; r_0 falls and r_1 rises, so (U, V) is smaller than (U, V*) in supermodular order, while
 (u - a v)+ is submodular.)
 
-This needs that no dimension overflows for any data, which n_p >= n gives.  Where a cap drops random
+**All dimensions are sent, with senders.**  Let a user fill the dimensions that it does not choose
+with draws from omega of its own (decoys), so that it always sends all d.  Then the k copies of
+R(0) against R(1), without any shuffler, dominate what it sends, and so whatever is made of it, for
+Laplace noise on numbers and k-ary randomized response.  Proof.  A dimension that neither neighbour
+chooses is omega for both.  What is left is h pairs A and k - h of B x B' as above, each among 1
+message: the case "among dummies alone" of one draw, where r_0 falls and r_1 rises, so one A
+dominates each B x B'.  (One draw is all that it takes: no other user's message is needed.)
+
+The bounds among others need that no dimension overflows for any data, which n_p >= n gives.  Where a cap drops random
 messages beyond n_p, a dimension that only one neighbour chooses may hold n_p others: then the user
 takes the place of one of them at random, a mixture of pairs A.  Up to 2 k dimensions differ, so
 2 k copies of A dominate.  (So they do for Gaussian noise and a bare local epsilon, for which B is
