@@ -7,6 +7,9 @@ import math
 import numpy as np
 import pytest
 
+import privplan as pp
+from privplan import events as ev
+
 from .sampled_rounds import hockey_stick
 
 
@@ -23,6 +26,24 @@ def binned_laplace(centre: float, scale: float) -> np.ndarray:
     away = (edges - centre) / scale
     below = np.where(away < 0.0, 0.5 * np.exp(away), 1.0 - 0.5 * np.exp(-np.abs(away)))
     return np.diff(np.concatenate(([0.0], below, [1.0])))
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize(
+    ("users", "noise", "overflow"),
+    [(2, 1.0, "refuse"), (4, 0.25, "refuse"), (12, 1.0, "cap"), (60, 0.25, "refuse")],
+)
+def test_few_messages_cost_no_more_than_without_a_shuffler(
+    users: int, noise: float, overflow: str, rounds: int
+) -> None:
+    """k messages of each round, whichever dimensions they are in."""
+    fields = (users, 31, 3, users, "coordinate", "data-dependent", overflow)
+    event = ev.Repeat(rounds, ev.SampledShuffle(*fields, ev.Laplace(noise)))
+    bounds = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
+    local = ev.Repeat(3 * rounds, ev.Laplace(noise))
+    alone = pp.account(local, delta=1e-5, neighbours="replace-one").epsilon
+    assert bounds.lower <= bounds.upper <= alone.upper * (1.0 + 2e-3)
+    assert alone.upper <= 3 * rounds * 2.0 / noise
 
 
 LAWS = {

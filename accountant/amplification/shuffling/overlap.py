@@ -24,6 +24,7 @@ Laplace noise on numbers and k-ary randomized response.  Proof.  A dimension tha
 chooses is omega for both.  What is left is h pairs A and k - h of B x B' as above, each among 1
 message: the case "among dummies alone" of one draw, where r_0 falls and r_1 rises, so one A
 dominates each B x B'.  (One draw is all that it takes: no other user's message is needed.)
+So among others A and B x B' are k epsilon0-DP together, too, however few messages there are.
 
 The bounds among others need that no dimension overflows for any data, which n_p >= n gives.  Where a cap drops random
 messages beyond n_p, a dimension that only one neighbour chooses may hold n_p others: then the user
@@ -94,6 +95,8 @@ def data_dependent_bound(event: ev.SampledShuffle, neighbours: Neighbours) -> Co
 def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
     """Return the larger of the hockey sticks of A and of B x B', among `messages`.
 
+    Neither is above that of one message alone, so no loss exceeds the local epsilon.
+
     None for a randomizer whose losses have no end, or none that can be reached.
     """
     if randomizer.largest_loss > MAX_AMPLIFIED_LOSS:
@@ -104,7 +107,10 @@ def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
 
     @cache
     def log_delta(epsilon: float) -> float:
-        return max(profile_a.log_delta(epsilon), log_delta_b(epsilon))
+        # Among others B x B' is a post-processing of one message beside a decoy, which R(0) against
+        # R(1) dominates (see the module); so is A, whose profile says so itself.
+        log_local = randomizer.log_local_delta(epsilon)
+        return max(profile_a.log_delta(epsilon), min(log_delta_b(epsilon), log_local))
 
     return Profile(log_delta, profile_a.largest_loss, profile_a.steps)
 
