@@ -28,6 +28,19 @@ def binned_laplace(centre: float, scale: float) -> np.ndarray:
     return np.diff(np.concatenate(([0.0], below, [1.0])))
 
 
+@pytest.mark.parametrize(("users", "chosen"), [(1, 31), (2, 31), (1, 16), (1, 3)])
+def test_what_no_other_message_hides_is_local_to_the_last_digit(users: int, chosen: int) -> None:
+    selection = "oblivious" if chosen > 3 else "data-dependent"
+    fields = (users, 31, chosen, users, "coordinate", selection, "refuse")
+    event = ev.Repeat(2, ev.SampledShuffle(*fields, ev.Laplace(1.0)))
+    alone = ev.Repeat(2 * chosen, ev.Laplace(1.0))
+    numbers = [
+        pp.account(each, delta=1e-5, neighbours="replace-one").epsilon.upper
+        for each in (event, alone)
+    ]
+    assert numbers[0] == pytest.approx(numbers[1], rel=1e-6)
+
+
 @pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize(
     ("users", "noise", "overflow"),
