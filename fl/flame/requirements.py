@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...accountant.errors import InvalidInput
 from ..frame.setup import Setup
 from .settings import FlameSettings
-from .terms import RELATION, SIMPLE, TOPK, Protocol
+from .terms import RELATION, SIMPLE, TOPK, FlameTerms, Protocol
 
 
 def require_users_who_send(setup: Setup) -> None:
@@ -42,9 +42,27 @@ def coordinates_sent(protocol: Protocol, table: FlameSettings, dimensions: int) 
             "Leave `decoys` out.",
         )
     if chosen is None or not 1 <= chosen <= dimensions - table.decoys:
+        topk = protocol == TOPK
+        most = "`chosen` and `decoys`" if topk else "`chosen` in [flame]"
         raise InvalidInput(
-            f"`chosen` and `decoys` must be at most {dimensions:,} together.",
+            f"{most} must be at most {dimensions:,}{' together' if topk else ''}.",
             "A user sends a coordinate once.",
-            "Give `chosen`, 1 or above, and fewer of both.",
+            f"Give `chosen`, 1 or above, and {'fewer of both' if topk else 'at most that'}.",
         )
     return chosen
+
+
+def require_free_places(terms: FlameTerms) -> None:
+    """Raise `InvalidInput` where those who tell what they sent may fill a whole coordinate.
+
+    A client that takes part knows its own messages besides, so c + 1 of n_p places are known.
+    """
+    colluders, padded_to = terms.colluders, terms.padded_to
+    if terms.mixed is None or padded_to is None or colluders + 1 < padded_to:
+        return
+    raise InvalidInput(
+        f"`padded_to` in [flame] is {padded_to:,}, and `colluders` in [security] is "
+        f"{colluders:,}: no place of a coordinate is left to hide in.",
+        "Each who colludes may fill one place, and a client that takes part knows its own.",
+        f"Give `padded_to` = {colluders + 2:,} or more, or lower `colluders`.",
+    )

@@ -52,14 +52,26 @@ PREPARED: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
     "colluders take all places": (
         "flame-double",
         {"security": {"colluders": "6"}, "flame": {"padded_to": "6"}},
-        f"Of {USERS} users",
-        "Have more users, or more places for each coordinate.",
+        "`padded_to` in [flame] is 6, and `colluders` in [security] is 6",
+        "Give `padded_to` = 8 or more, or lower `colluders`.",
+    ),
+    "colluders and a client take all places": (
+        "flame-double",
+        {"security": {"colluders": "5"}, "flame": {"padded_to": "6"}},
+        "`padded_to` in [flame] is 6, and `colluders` in [security] is 5",
+        "Give `padded_to` = 7 or more, or lower `colluders`.",
+    ),
+    "more draws than a day has time for": (
+        "flame-double",
+        {"flame": {"padded_to": "100000000000", "transport": '"ideal"'}},
+        f"A round draws {D * 10**11:,} messages",
+        "Give a smaller `padded_to` under [flame], or have a smaller model or fewer users.",
     ),
     "more than there are": (
         "flame-double",
         {"flame": {"chosen": str(D + 1)}},
-        f"`chosen` and `decoys` must be at most {D} together.",
-        "Give `chosen`, 1 or above, and fewer of both.",
+        f"`chosen` in [flame] must be at most {D}.",
+        "Give `chosen`, 1 or above, and at most that.",
     ),
     "more with decoys than there are": (  # nu below 1
         "flame-topk",
@@ -148,8 +160,8 @@ BUILT: dict[str, tuple[dict[str, Any], str, str]] = {
         "fewer that collude",
     ),
     "nothing chosen": ({"table": FlameSettings()}, "A user sends a coordinate once.", "`chosen`"),
-    "0 chosen": ({"table": FlameSettings(chosen=0)}, "must be at most 4 together", "1 or above"),
-    "5 of 4": ({"table": FlameSettings(chosen=5)}, "must be at most 4 together", "fewer of both"),
+    "0 chosen": ({"table": FlameSettings(chosen=0)}, "must be at most 4.", "1 or above"),
+    "5 of 4": ({"table": FlameSettings(chosen=5)}, "must be at most 4.", "at most that"),
     "decoys": ({"table": FlameSettings(chosen=2, decoys=1)}, "`decoys` is 1.", "Leave `decoys`"),
     "decoys of the largest, beyond all": (
         {"protocol": "topk", "table": FlameSettings(chosen=2, decoys=3)},
