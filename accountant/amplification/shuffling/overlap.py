@@ -26,10 +26,10 @@ message: the case "among dummies alone" of one draw, where r_0 falls and r_1 ris
 dominates each B x B'.  (One draw is all that it takes: no other user's message is needed.)
 So among others A and B x B' are k epsilon0-DP together, too, however few messages there are.
 
-The bounds among others need that no dimension overflows for any data, which n_p >= n gives. Where a
-cap drops random messages beyond n_p, a dimension that only one neighbour chooses may hold n_p
-others: then the user takes the place of one of them at random, a mixture of pairs A. Up to 2 k
-dimensions differ, so 2 k copies of A dominate. (So they do for Gaussian noise and a bare local
+The bounds among others need that no dimension overflows for any data, which n_p >= n gives.  Where
+a cap drops random messages beyond n_p, a dimension that only one neighbour chooses may hold n_p
+others: then the user takes the place of one of them at random, a mixture of pairs A.  Up to 2 k
+dimensions differ, so 2 k copies of A dominate.  (So they do for Gaussian noise and a bare local
 epsilon, for which B is not evaluated.)
 """
 

@@ -229,9 +229,9 @@ class PldEngine:
 
         # A fixed point: the directions depend on delta, and delta on the directions.
         guess = INITIAL_DELTA
-        tried: list[_Tried] = []
+        tried: list[_Candidate] = []
         for _ in range(MAX_DELTA_ESTIMATES):
-            tried.append(_tried(directions_at(guess), epsilon))
+            tried.append(_candidate(directions_at(guess), epsilon))
             estimated, worst = tried[-1].delta, tried[-1].worst
             close = (
                 abs(math.log(estimated / guess)) < 0.1
@@ -244,13 +244,13 @@ class PldEngine:
         if worst.adapted:
             # Fitted to a delta, a bound may jump; then guesses go to and fro, around others.
             if not close:
-                tried.append(_tried(directions_at(math.sqrt(last * guess)), epsilon))
+                tried.append(_candidate(directions_at(math.sqrt(last * guess)), epsilon))
             best = min(tried, key=lambda each: each.delta)
             return DeltaAt(epsilon, self._coarse_delta(best, epsilon)), best.directions
         guess = self._coarse_delta(tried[-1], epsilon)
         return DeltaAt(epsilon, guess), directions_at(guess)
 
-    def _coarse_delta(self, tried: _Tried, epsilon: float) -> float:
+    def _coarse_delta(self, tried: _Candidate, epsilon: float) -> float:
         """Return a bound on delta at epsilon by a coarse grid, which starts a finer question."""
         if tried.delta <= MIN_CERTIFIED_DELTA:
             return tried.delta
@@ -363,7 +363,7 @@ def _narrower(width: float, gap: float, target_gap: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tried:
+class _Candidate:
     """Directions, the worst of them, and about its delta at an epsilon; nothing rests on it."""
 
     directions: Sequence[Direction]
@@ -372,10 +372,10 @@ class _Tried:
     delta: float
 
 
-def _tried(directions: Sequence[Direction], epsilon: float) -> _Tried:
+def _candidate(directions: Sequence[Direction], epsilon: float) -> _Candidate:
     saddle, worst = _worst_at(directions, epsilon)
     estimated = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
-    return _Tried(directions, worst, saddle, estimated)
+    return _Candidate(directions, worst, saddle, estimated)
 
 
 def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:
