@@ -54,9 +54,11 @@ def calibrate(
     and grow with the number of `rounds` (an integer) or the sampling `rate`.  The result is the
     smallest noise in [0.001, 1e9], the most rounds up to 1e9, or the highest rate up to 1, to a
     relative 1e-4 of what is true where a two-sided engine is at work (`gap` says so); its
-    certificate is never above the target.  Range: `epsilon` above 0, `delta` in (0, 1).  `engine`
-    forces one engine; the default is led by the engine that is expected to be tightest, and checked
-    by the others that `account` asks (see `engine_order`).
+    certificate is never above the target.  A bound that counts whole messages, as those of padded
+    shuffling do, jumps as noise grows; where it jumps over the target the result is the edge of the
+    jump, to a relative 1e-4, and epsilon may lie well below the target.  Range: `epsilon` above 0,
+    `delta` in (0, 1).  `engine` forces one engine; the default is led by the engine that is
+    expected to be tightest, and checked by the others that `account` asks (see `engine_order`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.

@@ -7,6 +7,12 @@ like have no common noise: their epsilon stands in the event, which is taken as 
 stands around it is not.  Each draw of a round is a message of every unit; a log that announces
 fewer draws than coordinates that are `chosen` is read as if each of these was one.
 
+A unit may fill the coordinates that its data did not choose with draws from the blanket, and always
+send all.  A reach says so by `chosen` as large as `dimensions`, without sets of indices, beside a
+choice that is said to depend on data.  What it sends then costs as much as the messages of those
+that were chosen, if each of them is a number with Laplace noise or a randomized response
+(`accountant.amplification.shuffling.overlap`); else as much as all of them.
+
 Who sees the sum of messages sees the noise of all that can be relied on, if it is Gaussian and the
 facts say how many shares there are; a unit is replaced and not taken away, so their number stays.
 """
@@ -98,7 +104,10 @@ def messages_per_unit(facts: RoundFacts) -> int:
     event has of it, and what is sampled is `chosen` of some coordinates.
     """
     # The largest number that anything states: more messages of a unit cost more.
-    chosen_counts = [reach.chosen or 1 for _, reach in facts.reaches or ()]
+    stated_reaches = [reach for _, reach in facts.reaches or ()]
+    if _decoys_are_free(facts):
+        stated_reaches = [reach for reach in stated_reaches if not fills_all(facts, reach)]
+    chosen_counts = [reach.chosen or 1 for reach in stated_reaches]
     stated = _stated(facts)[1] if facts.noise.family not in SUM_NOISE_FAMILIES else 1
     return max([_announced(facts) * stated, *chosen_counts])
 
@@ -140,8 +149,33 @@ def is_oblivious(facts: RoundFacts) -> bool:
     return selections | inside <= {"oblivious"}
 
 
+def fills_all(facts: RoundFacts, reach: Reach) -> bool:
+    """Return whether a reach says that units send all coordinates, though data choose some.
+
+    All who say how messages are mixed must mix as many coordinates, each by itself.
+    """
+    if reach.sees != "each" or "index-sets" in reach.also or reach.selection != "oblivious":
+        return False
+    mixed = [other for _, other in facts.reaches or () if other.sees == "shuffled"]
+    alike = all(
+        other.granularity == "coordinate" and other.dimensions == reach.dimensions
+        for other in mixed
+    )
+    fits = facts.width in (None, reach.dimensions) and bool(mixed) and alike
+    return fits and reach.dimensions is not None and reach.chosen == reach.dimensions
+
+
+def _decoys_are_free(facts: RoundFacts) -> bool:
+    """Return whether a draw from the blanket beside a message costs nothing: see the module."""
+    if facts.noise.family == "randomized-response":
+        return isinstance(_stated(facts)[0], ev.RandomizedResponse)
+    return facts.noise.family == "laplace"
+
+
 def _require_oblivious(facts: RoundFacts, reach: Reach) -> None:
     """Raise `NoProof` where who sees messages sees which coordinates the data chose."""
+    if fills_all(facts, reach):
+        return
     if not is_oblivious(facts):
         raise NoProof("which coordinates a unit sends depends on its data, and is seen")
     if "index-sets" in reach.also and not _says_selection(facts):

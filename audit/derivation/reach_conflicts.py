@@ -10,6 +10,7 @@ from ...fl.observers.names import CLIENT, PEER, SILO, SILO_WITH_RECORDS
 from ...fl.observers.route import Route
 from ...fl.observers.stated_assumptions import unenforced_assumption
 from ...fl.observers.stated_reaches import inconsistent_fields
+from .messages import fills_all
 from .round_facts import RoundFacts
 from .run_setting import RunSetting
 
@@ -95,7 +96,10 @@ def _not_mixed(stated: Reach, facts: RoundFacts, setting: RunSetting) -> Iterato
     if chosen is not None and draws > 1 and draws != chosen:
         yield f"{chosen:,} messages of a unit are mixed, and {draws:,} are drawn"
     for name in _MIX_FIELDS:
-        values = {getattr(reach, name) for _, reach in facts.reaches or ()} - {None}
+        # Who sees all coordinates sent, decoys among them, states no choice of a few.
+        values = {
+            getattr(reach, name) for _, reach in facts.reaches or () if not fills_all(facts, reach)
+        } - {None}
         if len(values) > 1:
             yield (
                 f"`{name}` is {' and '.join(sorted(map(str, values)))}, by whom it is said to reach"

@@ -26,6 +26,9 @@ is not 0: a user's message may be kept instead of one that is known
 (`overflow_with_colluders`).  Where c leaves no place, colluders may fill a dimension: then the
 local event counts, and none under add-remove.
 
+Nothing of this takes another user who does not collude: alone, a unit hides among the dummies of
+the places that are left, and by the choice of its coordinates (N - c = 1, R = 0).
+
 A plain shuffle has no dummies, so there fewer users are the worst case.
 
 Who sees which coordinates each unit sends (`index-sets`) has more than the messages: the bound for
@@ -94,7 +97,9 @@ def _messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> int:
 def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: int) -> ev.Event:
     """Return the event of users who send some coordinates, each mixed with its own kind."""
     dimensions, chosen = reach.dimensions or 0, messages_per_unit(facts)
-    by_itself = facts.sampling.method != "none" or users < 2 or chosen > dimensions
+    # Of padded coordinates dummies hide who is left alone; else it takes another user.
+    fewest = 2 if reach.padded_to is None else 1
+    by_itself = facts.sampling.method != "none" or users < fewest or chosen > dimensions
     if by_itself or reach.granularity != "coordinate":
         return see_all_messages(facts, setting, reach)  # users who join by chance: no bound known
     # Every user is in every dimension: `dimensions` plain shuffles of one message each.

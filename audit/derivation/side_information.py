@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ...accountant.records import Reach
-from .messages import (
-    is_oblivious,
-)
+from .messages import fills_all, is_oblivious
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 
@@ -28,7 +26,7 @@ def require_harmless(facts: RoundFacts, setting: RunSetting, reach: Reach) -> No
         if facts.messages and setting.neighbours == "add-remove":
             raise NoProof("who sends is seen, and a unit that is absent sends nothing")
     if "sizes" in reach.also and facts.messages:
-        if not is_oblivious(facts):
+        if not is_oblivious(facts) and not fills_all(facts, reach):
             raise NoProof("how long messages are depends on the data of who sends them")
         if setting.neighbours == "add-remove":
             raise NoProof("how many messages there are is seen, and a unit may be absent")

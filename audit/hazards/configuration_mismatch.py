@@ -8,6 +8,7 @@ from ..configuration.comparison import compared
 from ..configuration.first_line import Comparison, sentence_of
 from ..configuration.logged_configuration import target_of
 from ..evidence.epsilon_total import total
+from ..evidence.event_rounding import with_less_noise
 from ..evidence.evidence import Evidence
 from .rule import Hazard, RuleFinding, left_over, rule
 
@@ -21,6 +22,12 @@ The search ends at the least noise to a relative 1e-4 (`accountant.calibrate`); 
 NOISE_SEARCH_SLACK: Final = 1e-9
 """How far it may stay below it besides: smaller epsilons cannot be told apart at a delta, as the
 probabilities that they follow from are floats; at most 2e-10 was measured."""
+
+NOISE_SEARCH_PRECISION: Final = 1e-3
+"""How far, relatively, noise may lie above the least that keeps the target.
+
+Bounds that count whole messages jump as noise grows, over the target if that is between; then the
+search ends at the jump, to a relative 1e-4 in noise, and epsilon may lie far below the target."""
 
 _MISMATCH: Final = "configuration-mismatch"
 
@@ -53,7 +60,8 @@ def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
     "plan-below-target",
     "error",
     why="Where an epsilon is configured and no noise, the least noise is searched for that keeps "
-    "it, so the plan comes to the target. A plan of more noise is not what the run was made with.",
+    "it, so the plan comes to the target, or a little less noise passes it. A plan of more noise "
+    "is not what the run was made with.",
     next_step=_TAKE_UNTOUCHED_COPY,
 )
 def plan_below_target(evidence: Evidence) -> RuleFinding | None:
@@ -66,6 +74,10 @@ def plan_below_target(evidence: Evidence) -> RuleFinding | None:
     # A plan clearly below its target has more noise than the search could have chosen.
     proven = total({planned: 1}, delta=delta, neighbours=relation).upper
     if proven >= target * (1.0 - NOISE_SEARCH_SLACK_RELATIVE) - NOISE_SEARCH_SLACK:
+        return None
+    # At a jump of the bound a plan proves less, and hardly less noise does not keep the target.
+    weaker = with_less_noise(planned, 1.0 + NOISE_SEARCH_PRECISION)
+    if total({weaker: 1}, delta=delta, neighbours=relation).upper > target:
         return None
     return RuleFinding(
         f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",

@@ -82,3 +82,19 @@ def require_no_target_without_proof(setup: Setup, terms: FlameTerms) -> None:
         "is room for, and nothing is proven: no noise reaches an epsilon.",
         f"Write padded_to = {terms.users}, or leave it out; {without}",
     )
+
+
+def require_free_places(terms: FlameTerms) -> None:
+    """Raise `InvalidInput` where those who tell what they sent may fill a whole coordinate.
+
+    A client that takes part knows its own messages besides, so c + 1 of n_p places are known.
+    """
+    colluders, padded_to = terms.colluders, terms.padded_to
+    if terms.mixed is None or padded_to is None or colluders + 1 < padded_to:
+        return
+    raise InvalidInput(
+        f"`padded_to` in [flame] is {padded_to:,}, and `colluders` in [security] is "
+        f"{colluders:,}: no place of a coordinate is left to hide in.",
+        "Each who colludes may fill one place, and a client that takes part knows its own.",
+        f"Give `padded_to` = {colluders + 2:,} or more, or lower `colluders`.",
+    )

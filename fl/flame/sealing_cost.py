@@ -1,4 +1,4 @@
-"""What a round of ciphertexts costs, before anything runs, and when it is refused."""
+"""What a round of messages costs, before anything runs, and when it is refused."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from ..frame.note import Note
 
 MOST_SEALED: Final = 1_000_000
 """The most messages of a round, dummies too, that are sealed."""
+
+MOST_DRAWN: Final = 10_000_000_000
+"""The most messages of a round, dummies too, that are drawn where none is sealed."""
+
+_DRAWING_MICROSECONDS: Final = 0.1
+"""Processor time to draw one message and to add it to a sum, about, as measured."""
 
 _MICROSECONDS: Final = 86 + 42
 """Processor time to lock and to open one message, as measured."""
@@ -56,4 +62,14 @@ def too_many(messages: int) -> tuple[str, str]:
         f"processor time a round, and at most {MOST_SEALED:,} messages are sealed.",
         'Write transport = "ideal" under [flame], which supposes a shuffler that cannot read; or '
         "have a smaller model, fewer users or a smaller `padded_to`.",
+    )
+
+
+def too_many_drawn(messages: int) -> tuple[str, str]:
+    """Return why so many messages are not drawn, and what to do."""
+    seconds = messages * _DRAWING_MICROSECONDS * 1e-6
+    return (
+        f"Each is drawn: about {seconds:,.0f} seconds of processor time a round, and at most "
+        f"{MOST_DRAWN:,} messages are.",
+        "Give a smaller `padded_to` under [flame], or have a smaller model or fewer users.",
     )

@@ -43,15 +43,18 @@ from . import selection, words
 from .index_privacy import index_privacy
 from .requirements import (
     coordinates_sent,
+    require_free_places,
     require_no_target_without_proof,
     require_users_who_send,
 )
 from .sealing_cost import (
+    MOST_DRAWN,
     MOST_SEALED,
     processor_seconds,
     sealed_messages,
     sealing_note,
     too_many,
+    too_many_drawn,
 )
 from .settings import SEALED, FlameSettings
 from .terms import (
@@ -98,10 +101,10 @@ class Flame(PrivateSystem):
             padded_to=self.terms.padded_to,
             overflow=table.overflow,
         )
+        _require_few(self.terms, sealed=table.transport == SEALED)
         security = setup.security
         self.shuffling: Shuffling | IdealShuffling
         if table.transport == SEALED:
-            _require_few_sealed(self.terms)
             self.shuffling = Shuffling(
                 self.sent_terms,
                 colluders=security.colluders,
@@ -110,6 +113,7 @@ class Flame(PrivateSystem):
             )
         else:
             self.shuffling = IdealShuffling(self.sent_terms, colluders=security.colluders)
+        require_free_places(self.terms)
 
     @property
     def security(self) -> records.Security:
@@ -246,14 +250,15 @@ class Flame(PrivateSystem):
         return words.unbiased_sums(sums, count, mechanism.epsilon, clip, self.table.steps)
 
 
-def _require_few_sealed(terms: FlameTerms) -> None:
-    """Raise `InvalidInput` for more ciphertexts than a round can have."""
+def _require_few(terms: FlameTerms, *, sealed: bool) -> None:
+    """Raise `InvalidInput` for more ciphertexts, or more draws, than a round can have."""
     sizes = (terms.users, terms.sent, terms.dimensions, terms.padded_to)
     messages = sealed_messages(*sizes)
-    if messages > MOST_SEALED:
+    if messages > (MOST_SEALED if sealed else MOST_DRAWN):
         raise InvalidInput(
-            f"A round seals {messages:,} messages, for {terms.dimensions:,} coordinates.",
-            *too_many(messages),
+            f"A round {'seals' if sealed else 'draws'} {messages:,} messages, for "
+            f"{terms.dimensions:,} coordinates.",
+            *(too_many(messages) if sealed else too_many_drawn(messages)),
         )
 
 

@@ -88,6 +88,15 @@ class FlameTerms:
         """How many messages a user sends, decoys among them."""
         return self.chosen + self.table.decoys
 
+    @property
+    def sends_all(self) -> bool:
+        """Whether a user always sends all coordinates, decoys among them.
+
+        Then what it sends is as private as the messages of the k that it chose, whoever sees it
+        (`accountant.amplification.shuffling.overlap`).
+        """
+        return self.table.granularity == "coordinate" and self.sent == self.dimensions
+
     @cached_property
     def mixed(self) -> ShuffledRound | None:
         """How all messages are mixed; None where those of a user stay together."""
@@ -127,7 +136,8 @@ class FlameTerms:
         """Return one round as each observer sees it."""
         mechanism = self.mechanism(noise_multiplier)
         each = mechanism.local_event(RELATION, self.chosen)
-        together = _INDEX_SETS if self.protocol == TOPK and self.chosen < self.dimensions else each
+        shown = self.protocol == TOPK and self.chosen < self.dimensions and not self.sends_all
+        together = _INDEX_SETS if shown else each
         mixed = self.mixed_event(mechanism)
         one_less = replace(self, colluders=self.colluders + 1)
         client = one_less.mixed_event(one_less.mechanism(noise_multiplier))
@@ -148,9 +158,8 @@ class FlameTerms:
         number for the mixed messages holds.  Else it knows what hides a user from the analyzer: the
         choice, and the dummies (`accountant.amplification.shuffling.mixer`).
         """
-        # Decoys hide which coordinates are the largest from whoever cannot read the messages, and
-        # only where every coordinate is sent.
-        if self.protocol == TOPK and self.sent < self.dimensions:
+        # Decoys hide which coordinates are the largest only where every coordinate is sent.
+        if self.protocol == TOPK and not self.sends_all:
             return _INDEX_SETS
         if self.mixed is None or self.protocol == TOPK:
             return each
@@ -183,7 +192,7 @@ class FlameTerms:
             reaches = dict.fromkeys((MODEL, ANALYZER, SHUFFLER, CLIENT, COLLUDING), together)
             return {**reaches, CLIENT: replace(together, colluders=told + 1)}
         seen = self.mixed.reach(*rests_on, colluders=told)
-        mixer = apart = self._apart(self.sent)
+        mixer = apart = self._apart()
         if self.protocol != TOPK:
             also = ("dummies", *apart.also)
             mixer = replace(apart, sees="sum", also=also, colluders=told, rests_on=rests_on)
@@ -192,16 +201,24 @@ class FlameTerms:
             ANALYZER: seen,
             SHUFFLER: mixer,
             CLIENT: replace(seen, colluders=told + 1),
-            COLLUDING: self._apart(self.chosen),
+            COLLUDING: apart,
         }
 
-    def _apart(self, told_apart: int) -> records.Reach:
-        """Return each message with its sender, where so many coordinates are told from others.
+    def _apart(self) -> records.Reach:
+        """Return each message with its sender.
 
         Where all are sent, which of them a user chose does not show in what it sends.
         """
-        if told_apart == self.dimensions:
+        if self.chosen == self.dimensions:
             return records.Reach("each", also=("identities", "sizes"))
+        if self.sends_all:
+            return records.Reach(
+                "each",
+                also=("identities", "sizes"),
+                dimensions=self.dimensions,
+                chosen=self.dimensions,
+                selection="oblivious",
+            )
         return records.Reach(
             "each",
             also=("identities", "index-sets", "sizes"),

@@ -294,6 +294,30 @@ def test_the_search_does_not_stop_short_of_the_target(make, epsilon, delta):
     assert (1 - 1e-3) * epsilon <= found.guarantee.epsilon.upper <= epsilon
 
 
+def _padded(noise):
+    """A bound that jumps at 0.4627 from 8.18 to 7.70: another dummy in each of 31 dimensions."""
+    dimensions = (60, 31, 6, 40, "coordinate", "oblivious", "refuse")
+    return ev.Repeat(2, ev.SampledShuffle(*dimensions, ev.Laplace(noise)))
+
+
+@pytest.mark.parametrize("noise", [0.4627, 0.4885])
+def test_both_questions_about_a_bound_that_jumps_agree(noise):
+    """Delta at an epsilon is no more than where that epsilon was proven."""
+    event = _padded(noise)
+    epsilon = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon.upper
+    for more in (1.0, 1.04):
+        delta = pp.account(event, epsilon=epsilon * more, neighbours="replace-one").delta.upper
+        assert delta <= 1e-5 * (1.0 + 1e-6)
+
+
+@pytest.mark.slow
+def test_the_search_ends_at_the_edge_of_a_jump():
+    found = pp.calibrate(_padded, epsilon=8.0, delta=1e-5, neighbours="replace-one")
+    assert found.guarantee.epsilon.upper <= 8.0
+    less = pp.account(_padded(found.value * 0.9999), delta=1e-5, neighbours="replace-one")
+    assert less.epsilon.upper > 8.0
+
+
 def test_the_certificate_belongs_to_the_event_that_is_returned():
     """Also if `make_event` answers differently each time."""
     rng = np.random.default_rng(3)

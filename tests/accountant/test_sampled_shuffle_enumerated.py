@@ -54,6 +54,9 @@ def oblivious_law(
 @pytest.mark.parametrize(
     ("users", "dimensions", "chosen", "padded_to"),
     [
+        (1, 3, 1, 1),
+        (1, 4, 2, 1),
+        (1, 3, 3, 1),
         (1, 3, 1, 2),
         (1, 4, 2, 2),
         (1, 5, 2, 2),

@@ -37,6 +37,7 @@ from .faults import (
     private,
     records_only,
     sampled,
+    searched,
     view_of,
 )
 from .ledgers import (
@@ -96,6 +97,22 @@ def test_an_error_fails_the_audit_and_never_lowers_the_number(name: str) -> None
     other = ("more-rounds", "plan-exceeds-claim", "resumed-without-state", "delta-too-large")
     if name not in other:  # of less, or at another delta
         assert report.total.upper >= before * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("noise", "fires"), [(0.4627, False), (0.4885, True)])
+def test_noise_at_the_edge_of_a_jump_was_searched_for(noise: float, fires: bool) -> None:
+    """The bound falls from 8.18 to 7.70 at 0.46270, and with more noise no honest plan is made."""
+    dimensions = (60, 31, 6, 40, "coordinate", "oblivious", "refuse")
+    planned = ev.Repeat(2, ev.SampledShuffle(*dimensions, ev.Laplace(noise)))
+    log = weighted()
+    assert isinstance(log[0], RunOpen)
+    observer = log[0].claim.observer
+    edited = opening(
+        configuration=searched(8.0),
+        claim=part(neighbours="replace-one", epsilon=8.0, delta=1e-5),
+        plan=part(events={observer: planned}),
+    )(log)
+    assert ("plan-below-target" in found(edited)) == fires
 
 
 def test_delta_is_compared_with_the_units_of_the_claim() -> None:

@@ -52,8 +52,20 @@ PREPARED: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
     "colluders take all places": (
         "flame-double",
         {"security": {"colluders": "6"}, "flame": {"padded_to": "6"}},
-        f"Of {USERS} users",
-        "Have more users, or more places for each coordinate.",
+        "`padded_to` in [flame] is 6, and `colluders` in [security] is 6",
+        "Give `padded_to` = 8 or more, or lower `colluders`.",
+    ),
+    "colluders and a client take all places": (
+        "flame-double",
+        {"security": {"colluders": "5"}, "flame": {"padded_to": "6"}},
+        "`padded_to` in [flame] is 6, and `colluders` in [security] is 5",
+        "Give `padded_to` = 7 or more, or lower `colluders`.",
+    ),
+    "more draws than a day has time for": (
+        "flame-double",
+        {"flame": {"padded_to": "100000000000", "transport": '"ideal"'}},
+        f"A round draws {D * 10**11:,} messages",
+        "Give a smaller `padded_to` under [flame], or have a smaller model or fewer users.",
     ),
     "more than there are": (
         "flame-double",

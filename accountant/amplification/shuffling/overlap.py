@@ -17,11 +17,20 @@ over h has to be searched.  (Nearly always C is A.  Among dummies alone that is 
 draws; r_0 falls and r_1 rises, so (U, V) is smaller than (U, V*) in supermodular order, while
 (u - a v)+ is submodular.)
 
-This needs that no dimension overflows for any data, which n_p >= n gives.  Where a cap drops random
-messages beyond n_p, a dimension that only one neighbour chooses may hold n_p others: then the user
-takes the place of one of them at random, a mixture of pairs A.  Up to 2 k dimensions differ, so
-2 k copies of A dominate.  (So they do for Gaussian noise and a bare local epsilon, for which B is
-not evaluated.)
+**All dimensions are sent, with senders.**  Let a user fill the dimensions that it does not choose
+with draws from omega of its own (decoys), so that it always sends all d.  Then the k copies of
+R(0) against R(1), without any shuffler, dominate what it sends, and so whatever is made of it, for
+Laplace noise on numbers and k-ary randomized response.  Proof.  A dimension that neither neighbour
+chooses is omega for both.  What is left is h pairs A and k - h of B x B' as above, each among 1
+message: the case "among dummies alone" of one draw, where r_0 falls and r_1 rises, so one A
+dominates each B x B'.  (One draw is all that it takes: no other user's message is needed.)
+So among others A and B x B' are k epsilon0-DP together, too, however few messages there are.
+
+The bounds among others need that no dimension overflows for any data, which n_p >= n gives.  Where
+a cap drops random messages beyond n_p, a dimension that only one neighbour chooses may hold n_p
+others: then the user takes the place of one of them at random, a mixture of pairs A.  Up to 2 k
+dimensions differ, so 2 k copies of A dominate.  (So they do for Gaussian noise and a bare local
+epsilon, for which B is not evaluated.)
 """
 
 from __future__ import annotations
@@ -86,6 +95,8 @@ def data_dependent_bound(event: ev.SampledShuffle, neighbours: Neighbours) -> Co
 def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
     """Return the larger of the hockey sticks of A and of B x B', among `messages`.
 
+    Neither is above that of one message alone, so no loss exceeds the local epsilon.
+
     None for a randomizer whose losses have no end, or none that can be reached.
     """
     if randomizer.largest_loss > MAX_AMPLIFIED_LOSS:
@@ -96,7 +107,10 @@ def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
 
     @cache
     def log_delta(epsilon: float) -> float:
-        return max(profile_a.log_delta(epsilon), log_delta_b(epsilon))
+        # Among others B x B' is a post-processing of one message beside a decoy, which R(0) against
+        # R(1) dominates (see the module); so is A, whose profile says so itself.
+        log_local = randomizer.log_local_delta(epsilon)
+        return max(profile_a.log_delta(epsilon), min(log_delta_b(epsilon), log_local))
 
     return Profile(log_delta, profile_a.largest_loss, profile_a.steps)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -213,7 +213,9 @@ class PldEngine:
     ) -> tuple[DeltaAt, Sequence[Direction]]:
         """Return the question for delta at an epsilon, and the directions for it.
 
-        About which delta that is, estimates say first, then a coarse bound.  `known_directions` are
+        About which delta that is, estimates say first, then a coarse bound.  Of pairs that are
+        fitted to a delta, those count that seem to leave least: every fit is a bound at every
+        epsilon.  `known_directions` are
         the directions for a question about `known_at`; they are used where they fit.
         """
 
@@ -227,24 +229,34 @@ class PldEngine:
 
         # A fixed point: the directions depend on delta, and delta on the directions.
         guess = INITIAL_DELTA
+        tried: list[_Candidate] = []
         for _ in range(MAX_DELTA_ESTIMATES):
-            directions = directions_at(guess)
-            saddle, worst = _worst_at(directions, epsilon)
-            estimated = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
+            tried.append(_candidate(directions_at(guess), epsilon))
+            estimated, worst = tried[-1].delta, tried[-1].worst
             close = (
                 abs(math.log(estimated / guess)) < 0.1
                 if worst.adapted
                 else estimate_level(estimated) == estimate_level(guess)
             )
-            guess = estimated
+            last, guess = guess, estimated
             if close:
                 break
-        if guess > MIN_CERTIFIED_DELTA:
-            coarse_log_delta = self._upper(
-                EpsilonAt(guess), worst, saddle, COARSE_WIDTH_FACTOR
-            ).upper(epsilon)
-            guess = max(math.exp(min(coarse_log_delta, 0.0)), MIN_CERTIFIED_DELTA)
+        if worst.adapted:
+            # Fitted to a delta, a bound may jump; then guesses go to and fro, around others.
+            if not close:
+                tried.append(_candidate(directions_at(math.sqrt(last * guess)), epsilon))
+            best = min(tried, key=lambda each: each.delta)
+            return DeltaAt(epsilon, self._coarse_delta(best, epsilon)), best.directions
+        guess = self._coarse_delta(tried[-1], epsilon)
         return DeltaAt(epsilon, guess), directions_at(guess)
+
+    def _coarse_delta(self, tried: _Candidate, epsilon: float) -> float:
+        """Return a bound on delta at epsilon by a coarse grid, which starts a finer question."""
+        if tried.delta <= MIN_CERTIFIED_DELTA:
+            return tried.delta
+        question = EpsilonAt(tried.delta)
+        coarse = self._upper(question, tried.worst, tried.saddle, COARSE_WIDTH_FACTOR)
+        return max(math.exp(min(coarse.upper(epsilon), 0.0)), MIN_CERTIFIED_DELTA)
 
     def _grid(
         self, question: Question, direction: Direction, saddle: SaddlePoint, coarser: float
@@ -348,6 +360,22 @@ def _narrower(width: float, gap: float, target_gap: float) -> float:
     """Return the width of the next grid: the gap falls with its square; aim below the target."""
     ratio = gap / target_gap if target_gap > 0.0 else 64.0
     return width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """Directions, the worst of them, and about its delta at an epsilon; nothing rests on it."""
+
+    directions: Sequence[Direction]
+    worst: Direction
+    saddle: SaddlePoint
+    delta: float
+
+
+def _candidate(directions: Sequence[Direction], epsilon: float) -> _Candidate:
+    saddle, worst = _worst_at(directions, epsilon)
+    estimated = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
+    return _Candidate(directions, worst, saddle, estimated)
 
 
 def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:

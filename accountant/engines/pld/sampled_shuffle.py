@@ -21,6 +21,7 @@ from ...amplification.shuffling.counting import sampled_test
 from ...amplification.shuffling.double import Copies, oblivious_bound
 from ...amplification.shuffling.overlap import data_dependent_bound
 from ...amplification.shuffling.profile import Profile, atoms
+from ...amplification.shuffling.randomizers import randomizer_of
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
@@ -31,6 +32,13 @@ from .registry import DominatedMechanism, pairs
 
 DEFAULT_FAILURE = 1e-13
 """What dummies are counted on but for, where delta is not known beforehand."""
+
+
+LOCAL_ORDERS = 17
+"""Orders at which a shuffled message is compared with one alone."""
+
+LOCAL_LOG_ROUNDING = 1e-9
+"""How far the logs of equal deltas may differ there."""
 
 
 @pairs.register(ev.SampledShuffle)
@@ -56,8 +64,10 @@ def _coordinates(
                 neighbours,
             )
         bound = overlap_bound
-    outcomes = _outcomes(bound)
-    pair = Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
+    pair = _local_pair(event, bound, neighbours)
+    if pair is None:
+        outcomes = _outcomes(bound)
+        pair = Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
     lower_pair, copies = _lower_pair(event, neighbours)
     steps = bound.steps if lower_pair is None else (*bound.steps, _test_step(event))
 
@@ -73,6 +83,28 @@ def _coordinates(
         lower_power=copies,
         fitted=fitted if event.selection == "oblivious" else None,
     )
+
+
+def _local_pair(event: ev.SampledShuffle, bound: Copies, neighbours: Neighbours) -> Pair | None:
+    """Return the pair of one message alone, where a shuffler is not known to hide it; else None.
+
+    It is exact, and what stands for a shuffled message is a hull.  Proof that k copies of it
+    dominate: the one user's data are in k messages alone (whichever are chosen, of dimensions that
+    depend on data: `overlap`), and what is shuffled is made of these and of draws that depend on
+    the others.  That is so under replace-one; nothing is charged for an overflow.
+    """
+    laws = (ev.Laplace, ev.RandomizedResponse)
+    if neighbours != "replace-one" or not isinstance(event.event, laws):
+        return None
+    if bound.failure > 0.0 or bound.copies != event.chosen:
+        return None
+    law = randomizer_of(event.event)
+    assert law is not None
+    orders = np.linspace(0.0, law.largest_loss, LOCAL_ORDERS, endpoint=False)
+    for epsilon in orders.tolist():
+        if bound.profile.log_delta(epsilon) < law.log_local_delta(epsilon) - LOCAL_LOG_ROUNDING:
+            return None
+    return pairs(event.event, neighbours).pair
 
 
 @lru_cache(maxsize=64)
