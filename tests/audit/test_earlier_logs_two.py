@@ -4,7 +4,8 @@
 weighting and sampling, coalitions, dropouts, private moments, signatures, runs that were cut off,
 aborted or resumed.  Its `expected.json` holds the results of `audit log --json` and
 `audit budget --json` of that version, and the digest of the model to which it took each seeded run
-that was cut off.  A field that is new may stand beside those; none that was there may change.
+that was cut off.  A field that is new may stand beside those, and a reason behind the one why a
+number is refused; nothing that was there may change.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ def require_kept(before: Any, now: Any, where: str) -> None:
         assert len(before) == len(now), f"{where}: {before} and {now}"
         for number, (value, other) in enumerate(zip(before, now, strict=True)):
             require_kept(value, other, f"{where}[{number}]")
+    elif where.endswith(".refused") and isinstance(before, str):
+        # The run's own reason may stand behind those that facts give.
+        assert isinstance(now, str), where
+        assert now == before or now.startswith(f"{before}; "), where
     elif isinstance(before, float) and not EXACT:
         assert math.isclose(before, now, rel_tol=CLOSE), f"{where}: {before!r} and {now!r}"
     else:

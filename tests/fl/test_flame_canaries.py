@@ -149,6 +149,10 @@ def test_a_unit_is_seen_as_far_as_is_said(name: str, observer: str) -> None:
         with pytest.raises(Unsupported, match="so no canary tests it"):
             rehearse(own, canaries=10, observer=observer, seed=3)
         return
+    if (name, observer) == ("double, capped", "shuffler"):
+        with pytest.raises(Unsupported, match="which messages a cap left out"):
+            rehearse(own, canaries=10, observer=observer, seed=3)
+        return
     found = rehearse(own, canaries=200, observer=observer, seed=3)
     looks = 2 if system == "flame-double" and found.looks == 2 else 1
     assert found.observations.shape == (2 * looks, 200)
