@@ -143,7 +143,7 @@ def _void_reasons(intent: RoundIntent) -> list[str]:
     """Return why the facts of an intent, as they stand, bound nothing."""
     reasons = []
     if intent.contribution.source == "private":
-        reasons.append("the clip norm was taken from private data")
+        reasons.append("no public bound holds of what a unit adds")
     if intent.noise.family == "none":
         reasons.append("no noise was added")
     if is_wishart(intent.noise):

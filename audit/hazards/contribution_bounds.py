@@ -106,14 +106,15 @@ def unweighted_terms(evidence: Evidence) -> RuleFinding | None:
     "private-bound",
     "error",
     why="A bound that is taken from the data moves with the very unit that it is to bound, and "
-    "shows it.",
-    next_step="Fix the clip before looking at the data, or release it with noise of its own.",
+    "shows it; one that nothing is clipped to bounds nothing.",
+    next_step="Clip to a bound that is fixed before looking at the data, or release the bound with "
+    "noise of its own.",
     explains=True,
 )
 def private_bound(evidence: Evidence) -> RuleFinding | None:
-    """Fire where a clip norm comes from private data."""
+    """Fire where a contribution has no public bound, as a clip norm from private data is none."""
     bad = [kind for kind in evidence.kinds if kind.facts.contribution.source == "private"]
-    return RuleFinding("The clip norm was taken from private data.", lines_of(bad)) if bad else None
+    return RuleFinding("No public bound holds of what a unit adds.", lines_of(bad)) if bad else None
 
 
 @rule(

@@ -286,6 +286,9 @@ OPTIONAL_KEYS: Final = (
 ANY_AGGREGATION_KEYS: Final = (("security", "processes"),)
 """Keys of some aggregations that a system has a use for under any, where its `uses` say so."""
 
+STUDY_KEYS: Final = ("bad_silos", "bad_labels")
+"""Keys of [data] by which a study gives some silos bad labels."""
+
 UNLOGGED_KEYS: Final = (
     *("path", "columns", "fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
 )
@@ -294,5 +297,6 @@ UNLOGGED_KEYS: Final = (
 KEYS_LOGGED_IF_TRUE: Final = (
     "accept_delta",
     *(key for key in RATING_KEYS if key not in UNLOGGED_KEYS),
+    *STUDY_KEYS,
 )
 """Keys that earlier versions lack: they reach the log where they are true or given."""

@@ -17,6 +17,10 @@ SHUFFLE_NOTE: Final = (
     "Epsilon is not divided by the number of layers: a record moves all of them, and all are seen.",
 )
 
+ROUNDS_PROVE_NOTHING: Final = (
+    "no sensitivity is proven of what a client adds, as it depends on the weights of the model"
+)
+
 CHOICE_NOTE: Final = (
     "Clients are chosen by messages that have their noise already, so the choice costs nothing, "
     "whatever its epsilon.",
@@ -43,10 +47,7 @@ def notes_of(
                 "is absent (privplan explain delm)."
             )
         if model not in LINEAR_MODELS:
-            unsound.append(
-                "The rounds prove nothing: the coefficients of this model's objective depend on "
-                "its weights."
-            )
+            unsound.append(f"The rounds prove nothing: {ROUNDS_PROVE_NOTHING}.")
         numbers = {
             "epsilon_pca": parts.pca,
             "epsilon_training": parts.training,

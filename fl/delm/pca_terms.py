@@ -88,7 +88,7 @@ class PcaTerms:
             raise InvalidInput(
                 f"`components` must be at most {self.features:,}; it is {self.components:,}.",
                 "There are no more directions than features.",
-                "Lower it.",
+                "Lower it in [delm], or leave it out for half of the features.",
             )
 
     @cached_property

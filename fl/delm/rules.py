@@ -10,6 +10,7 @@ from ..statistics.settings_rules import of_classes, of_whole_records
 from .settings import (
     DIVERGENCE,
     FRESH,
+    IMAGE_MODELS,
     LAYERS,
     LINEAR_MODELS,
     NO_PCA,
@@ -51,6 +52,23 @@ def of_linear_models(given: Given) -> Complaint | None:
     return None
 
 
+def images_of_components(given: Given) -> Complaint | None:
+    """Refuse components that are no image, for a model of images."""
+    model = _model(given)
+    if model not in IMAGE_MODELS or _value(given, "pca") == NO_PCA:
+        return None
+    sizes, components = IMAGE_MODELS[model], given.get("delm", {}).get("components")
+    if components in sizes:
+        return None
+    kept = "half of the features" if components is None else f"{components:,}"
+    return (
+        f'has model = "{model}" in [training] and pca = "{_value(given, "pca")}" in [delm], which '
+        f"keeps {kept} as components",
+        "The model is for images, and what the PCA keeps takes the place of their pixels.",
+        f'Write components = {" or ".join(map(str, sizes))} under [delm], or pca = "{NO_PCA}".',
+    )
+
+
 def parts_of_pieces(given: Given) -> Complaint | None:
     """Refuse parts of epsilon that are of no piece of the run, or not all of them."""
     table = given.get("delm", {})
@@ -62,13 +80,14 @@ def parts_of_pieces(given: Given) -> Complaint | None:
         "training_epsilon": True,
         "selection_epsilon": _chooses(given) and _value(given, "selection") == DIVERGENCE,
     }
-    for key in _PARTS:
-        if key in table and not used[key]:
+    for key in named:
+        if not used[key]:
             return (
                 f"gives `{key}` in [delm], and the run has no such piece",
                 "It would count in the claim, and do nothing.",
                 "Leave it out.",
             )
+    for key in _PARTS:
         if key not in table and used[key]:
             return (
                 f"gives `{named[0]}` in [delm], and not `{key}`",
@@ -157,6 +176,7 @@ SCHEME_RULES: Final[tuple[Rule, ...]] = (
     of_whole_records,
     epsilon_alone,
     of_linear_models,
+    images_of_components,
     parts_of_pieces,
     ratio_of_pieces,
     enough_clients,

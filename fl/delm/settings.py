@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -37,6 +38,13 @@ PROVEN: Final = "proven"
 
 LINEAR_MODELS: Final = ("logistic", "softmax")
 """Models whose objective is a polynomial with coefficients that depend on records alone."""
+
+
+IMAGE_MODELS: Final[Mapping[str, tuple[int, ...]]] = {
+    "alexnet": (784, 1_024, 3_072),
+    "cnn": (64, 784),
+}
+"""How many features models of images take."""
 
 
 @dataclass(frozen=True, kw_only=True)

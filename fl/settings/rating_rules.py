@@ -9,12 +9,12 @@ from typing import Final
 
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.registry import with_use_for
-from ..declarations.toml_keys import RATING_KEYS
+from ..declarations.toml_keys import RATING_KEYS, STUDY_KEYS
 from ..declarations.toml_words import RATINGS
 from .rule_facts import enumerated, system_of
 
 _KEYS_OF_RECORDS: Final = (
-    *("allocation", "labels_per_user", "bad_silos", "bad_labels"),
+    *("allocation", "labels_per_user", *STUDY_KEYS),
     "normalisation",
 )
 """Keys of [data] that say how records with labels are dealt and scaled."""

@@ -132,7 +132,6 @@ UNCLAIMED = {
     ("topk, words", "colluding"),
     ("topk, most", "shuffler"),
     ("topk, most", "colluding"),
-    ("topk, decoys", "colluding"),
 }
 """Of which nothing is claimed: index sets are raw data."""
 

@@ -13,6 +13,8 @@ pytest.importorskip("sklearn")
 
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.fl.declarations.registry import declaration_of
+from privplan.fl.delm.settings import IMAGE_MODELS
+from privplan.fl.models import model_named
 from privplan.fl.running.lifecycle import run
 
 from .schemes import described, settings
@@ -71,6 +73,20 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         ENHANCED,
         {"delm": {"training_epsilon": 1.0}},
         "gives `training_epsilon` in .delm., and not `selection_epsilon`",
+    ),
+    "a part of a choice that is none": (
+        ENHANCED,
+        {"delm": {"pca": "wishart", "selection": "uniform", "selection_epsilon": 1.0}},
+        "gives `selection_epsilon` in .delm., and the run has no such piece",
+    ),
+    "images of half of their pixels": (
+        BASIC,
+        {
+            "data": {"name": "digits-32"},
+            "training": {"model": "alexnet"},
+            "delm": {"pca": "wishart"},
+        },
+        r'model = "alexnet" .* keeps half of the features as components',
     ),
     "ratio beside parts": (
         BASIC,
@@ -171,3 +187,14 @@ def test_which_labels_occur_at_a_client_is_never_said(label: int) -> None:
         )
         left = made(system, rounds=1)
         assert np.isfinite(left.models[1]).all()
+
+
+@pytest.mark.parametrize("model", ["cnn", "alexnet"])
+def test_the_sizes_of_images_are_those_of_their_models(model: str) -> None:
+    for features in range(1, 3_100):
+        try:
+            model_named(model, features, 10)
+        except InvalidInput:
+            assert features not in IMAGE_MODELS[model]
+        else:
+            assert features in IMAGE_MODELS[model]
