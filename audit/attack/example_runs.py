@@ -63,7 +63,7 @@ def run_example(system: str) -> ExampleResult:
             seed=EXAMPLE_SEED,
             confidence=EXAMPLE_CONFIDENCE,
         )
-        found = attack(folder, request, append=False).measurements[0]
+        measurement = attack(folder, request, append=False).measurements[0]
     totals = {row.observer: row.total.upper for row in audited.rows}
     claim = opening.claim
     return ExampleResult(
@@ -78,10 +78,10 @@ def run_example(system: str) -> ExampleResult:
         delta=claim.delta,
         claimed=claim.epsilon,
         proven=totals.get(claim.observer, math.inf),
-        measured=found.value,
-        confidence=found.confidence,
+        measured=measurement.value,
+        confidence=measurement.confidence,
         canaries=example.canaries,
-        contradicted=found.contradicted,
+        contradicted=measurement.contradicted,
     )
 
 

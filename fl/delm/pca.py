@@ -114,10 +114,10 @@ def pca_release(
     assert noise is not None
     if kind == GAUSSIAN and noise_multiplier is None:
         privacy = setup.privacy
-        found = calibrate(
+        calibrated = calibrate(
             ev.Gaussian, epsilon=noise, delta=privacy.delta, neighbours=privacy.neighbours
         )
-        noise = found.value
+        noise = calibrated.value
     terms = PcaTerms(
         kind=kind,
         noise=noise,

@@ -265,11 +265,11 @@ class CanaryRuns:
 
     def _count(self, mechanism: Gaussian, sent: dict[int, IntArray], total: IntArray) -> FloatArray:
         """Return what the observer sees of the one canary in a count, less all others: (1,)."""
-        place = int(self.training.holders[0])
+        holder = int(self.training.holders[0])
         if self.apart:
-            return mechanism.units(sent.get(place, np.zeros(1, np.int64)))
+            return mechanism.units(sent.get(holder, np.zeros(1, np.int64)))
         # All others are without an update, so they are counted among the unclipped.
-        others = len(set(sent).difference(range(int(self.holders[0])), [place]))
+        others = len(set(sent).difference(range(int(self.holders[0])), [holder]))
         return mechanism.units(self._less_known(sent, total)) - others * clip_rules.COUNT_BOUND
 
     def _less_known(self, sent: dict[int, IntArray], total: IntArray) -> IntArray:

@@ -87,8 +87,8 @@ class CanaryRuns:
         settings = self.request.settings
         present = np.ones((settings.data.users, 1), np.int64)
         streams = self.request.streams()
-        made = build(settings, canary_federation(present), self.training, streams)
-        system = cast("Flame", made)
+        federation = canary_federation(present)
+        system = cast("Flame", build(settings, federation, self.training, streams))
         observer = self.request.observer
         require_observer(system.plan(), observer, OBSERVERS)
         event = system.views(system.promise.noise_multiplier)[observer]

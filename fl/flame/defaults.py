@@ -41,5 +41,5 @@ def adjusted_topk(dataset: str, usual: Defaults) -> Defaults:
 
 
 def _of(dataset: str, usual: Defaults, chosen: Mapping[str, Any]) -> Defaults:
-    own = _FEW if dataset == _BREAST_CANCER else {"users": _USUAL_USERS, **chosen}
-    return replace(usual, rounds=_FEW_ROUNDS, silos=1, **own)
+    training = _FEW if dataset == _BREAST_CANCER else {"users": _USUAL_USERS, **chosen}
+    return replace(usual, rounds=_FEW_ROUNDS, silos=1, **training)
