@@ -219,7 +219,7 @@ def _by_label(
         if not 0 < len(holders) <= len(places):
             raise InvalidInput(
                 f"The records of a label cannot be divided among {len(holders)} {holder}s.",
-                f"Each label needs a {holder}, and each of its {holder}s a record.",
+                f"Each label needs at least one {holder}, and each of its {holder}s a record.",
                 f"Change `{holder}s` or `{key if holder == 'user' else 'allocation'}`.",
             )
         shares = _in_proportion(len(places), counts[holders])

@@ -48,7 +48,7 @@ def general(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_which_models_are_quick() -> None:
-    shapes = {"cox": (5, 1), "cnn": (784, 10)}
+    shapes = {"cox": (5, 1), "cnn": (784, 10), "alexnet": (784, 10)}
     found = {name for name in MODELS if is_one_score(model_named(name, *shapes.get(name, (5, 2))))}
     assert found == set(QUICK)
 
