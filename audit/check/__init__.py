@@ -1,0 +1,1 @@
+"""Is this reported epsilon right?  The verdict about a described run, and its causes."""

@@ -1,0 +1,39 @@
+"""A fact about a run, and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Provenance = Literal["stated", "read", "derived", "assumed"]
+"""`stated` by the person who asks, `read` from a file that a program wrote, `derived` from other
+facts, `assumed` because nothing says otherwise."""
+
+STRENGTH: Final[tuple[Provenance, ...]] = ("stated", "read", "derived", "assumed")
+"""The order in which one fact stands before another about the same key."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The checked `value` of a key, its `provenance`, and its `source`.
+
+    `source` is the file's name or the option for what is stated or read, and the sentence that
+    derives or assumes it otherwise.
+    """
+
+    value: object
+    provenance: Provenance
+    source: str
+
+    def text(self) -> str:
+        """Return where the fact comes from, in words."""
+        return f"{self.provenance} ({self.source})" if self.source else self.provenance
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two facts about one key (or two that imply each other) that cannot both be true."""
+
+    key: str
+    says: str
+    """A sentence that names both values and both sources."""

@@ -1,0 +1,1 @@
+"""Files of other libraries, read without running anything in them."""
