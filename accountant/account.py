@@ -51,9 +51,9 @@ def account(
     With `delta` in (0, 1), `guarantee.epsilon.upper` is an epsilon at which the event is
     (epsilon, delta)-DP, and no epsilon below `guarantee.epsilon.lower` is; with `epsilon` 0 or
     above, `guarantee.delta` is bounded likewise.  `event` may also be an event of dp_accounting, or
-    the named tuple of one, and stands for what that means here.  `neighbours` is the relation: `add-remove`,
-    `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp, blanket,
-    google, microsoft; the default takes the tightest bounds that hold (the closed form for
+    the named tuple of one, and stands for what that means here.  `neighbours` is the relation:
+    `add-remove`, `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp,
+    blanket, google, microsoft; the default takes the tightest bounds that hold (the closed form for
     unsampled Gaussians, the blanket for a single shuffled round, otherwise pld, otherwise rdp) and
     cross-checks them with rdp where it has an answer.
 

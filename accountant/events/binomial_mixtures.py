@@ -62,7 +62,7 @@ def from_mixture(deviation: object, moves: object, weights: object) -> ev.Event 
     size, longest = len(distances) - 1, distances[-1]
     if size == 0:
         return ev.Gaussian(sigma / longest) if longest > 0.0 else ev.Compose(())
-    if not all(
+    if longest == 0.0 or not all(
         math.isclose(move * size, j * longest, rel_tol=WEIGHT_TOLERANCE)
         for j, move in enumerate(distances)
     ):
