@@ -95,17 +95,18 @@ class _Table:
         self.history = history
         self.doubts: list[str] = []
         self._doubted: set[str] = set()
+        self._cells: dict[str, list[tuple[str, str]]] = {}
 
     def cells(self, role: str) -> list[tuple[str, str]]:
         """Return the cells of a column that are not blank, each with the name of its field."""
         column = self.history.columns.get(role)
-        if column is None:
-            return []
-        return [
-            (f"{column} in line {number}", row[role].strip())
-            for row, number in zip(self.history.rows, self.history.numbers, strict=True)
-            if row.get(role, "").strip()
-        ]
+        if column is not None and role not in self._cells:
+            self._cells[role] = [
+                (f"{column} in line {number}", row[role].strip())
+                for row, number in zip(self.history.rows, self.history.numbers, strict=True)
+                if row.get(role, "").strip()
+            ]
+        return self._cells.get(role, [])
 
     def claim(self) -> object:
         epsilons = [printed(text, field) for field, text in self.cells("epsilon")]
