@@ -2,7 +2,8 @@
 
 Columns are known by their names (`aliases.py`).  Three kinds of tables are told apart:
 
-- with a column of epsilon: a log, in which epsilon grows; its last value is the claim;
+- with a column of epsilon: a log, in which epsilon grows; its last value is the claim, and where
+  noise or rate change as well the rows may be runs of their own, so the table is refused;
 - with noise, rate and steps: phases in order, one a row;
 - with a counter (`step`, `epoch`): its last value counts the steps or epochs.
 
@@ -143,6 +144,8 @@ class _Table:
                     if noise is not None and count
                 ]
             )
+            if len(phases) > 1 and self.cells("epsilon"):
+                raise self._phases_or_runs()
             if len(phases) > 1:
                 return {"schedule.phases": phases}
         return {
@@ -151,6 +154,21 @@ class _Table:
             "schedule.steps": sum(steps) or None,
             "schedule.epochs": self._epochs(),
         }
+
+    def _phases_or_runs(self) -> InvalidInput:
+        columns = [
+            self.history.columns[role]
+            for role in ("noise", "rate", "steps", "epsilon")
+            if role in self.history.columns
+        ]
+        return InvalidInput(
+            f"The settings change from row to row beside an epsilon: "
+            f"{', '.join(f'`{column}`' for column in columns)}.",
+            "The rows may be phases of one run, or a run each, and the same numbers would mean "
+            "quite different guarantees.",
+            "Give one file for each run; or remove the epsilon of a schedule, and state "
+            "claim.epsilon beside it.",
+        )
 
     def settings(self) -> dict[str, object]:
         """Return what stands beside the schedule, where it is the same in all rows."""
@@ -188,10 +206,15 @@ class _Table:
                     f"`{column}` is read as the steps of each row; if it counts all steps until "
                     "then, the last row alone is the schedule."
                 )
-            elif len(set(counts)) > 1 and self.cells("epsilon"):
+            elif len(counts) > 1 and len(set(counts)) == 1 and self.cells("epsilon"):
+                self.doubts.append(
+                    f"`{column}` is {counts[0]:,} in all rows: of each row, or of the whole run; "
+                    "state schedule.steps."
+                )
+                return []
+            elif len(counts) > 1 and self.cells("epsilon"):
                 raise InvalidInput(
-                    f"The column `{column}` neither rises nor is constant, beside an epsilon that "
-                    "is cumulative.",
+                    f"The column `{column}` neither rises nor is constant, beside an epsilon.",
                     "It may count the steps of a row or of the run.",
                     "Remove the column, and state schedule.steps.",
                 )

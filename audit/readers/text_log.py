@@ -64,7 +64,20 @@ _PAIR: Final = re.compile(
     rf"\s*(?:δ|delta)\s*[=:≈]?\s*({_NUMBER})\s*[)\]]",
     re.IGNORECASE,
 )
-_HINTS: Final = ("eps", "ε", "delta", "δ", "noise", "sigma", "σ", "rate", "norm", "size", "step")
+_HINTS: Final = (
+    "eps",
+    "ε",
+    "delta",
+    "δ",
+    "noise",
+    "sigma",
+    "σ",
+    "rate",
+    "norm",
+    "size",
+    "step",
+    "epoch",
+)
 """One of these stands in every name; most lines have none, and cost no search."""
 
 _ALPHA: Final = re.compile(r"for\s+(?:α|alpha)\s*[=:]", re.IGNORECASE)
