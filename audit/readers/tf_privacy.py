@@ -153,7 +153,7 @@ def _statement(text: str, name: str) -> Reading:
 
 def _noise(settings: re.Match[str], doubts: list[str]) -> float:
     """Return the noise multiplier that the accountant was given."""
-    noise = validate.non_negative(noise_multiplier=_float(settings["noise"], "noise_multiplier"))
+    noise = _noise_multiplier(settings["noise"])
     if settings["microbatching"] == "without":
         return noise
     doubts.append(
@@ -220,6 +220,10 @@ def _decimal(text: str, field: str) -> Decimal:
 
 def _float(text: str, field: str) -> float:
     return float(decimal_of(text, field))
+
+
+def _noise_multiplier(text: str) -> float:
+    return validate.non_negative(noise_multiplier=_float(text, "noise_multiplier"))
 
 
 def _delta(text: str) -> float:
