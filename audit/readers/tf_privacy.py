@@ -14,8 +14,8 @@ itself says that Poisson sampling is seldom done.  With microbatching the librar
 accountant half of the noise multiplier, and so does the reading.
 
 Versions: tensorflow-privacy 0.2 to 0.9 (the statement since 0.8.10).
-Source: tensorflow_privacy, privacy/analysis/compute_dp_sgd_privacy_lib.py and
-compute_noise_from_budget_lib.py.
+Source: tensorflow_privacy.privacy.analysis, modules compute_dp_sgd_privacy_lib and
+compute_noise_from_budget_lib.
 """
 
 from __future__ import annotations
