@@ -184,7 +184,7 @@ def laws_hold(
         assert not errors(result) - {"delta-rule", "delta-too-large"}
 
 
-DESCRIBED = dict(
+DESCRIBED: dict[str, Any] = dict(  # noqa: C408
     noise=NOISES,
     batch=st.sampled_from([10, 50, 256]),
     steps=st.integers(1, 400),
