@@ -84,6 +84,32 @@ Mechanism = Annotated[
         help="Shape of the noise.",
     ),
 ]
+Epochs = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_EPOCHS", show_envvar=False, help="Passes over the data; may be a fraction."
+    ),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_RATE", show_envvar=False, help="Probability that a record joins a step."
+    ),
+]
+SAMPLERS: Final = ("poisson", "shuffled", "fixed-size", "random-allocation", "full")
+"""The words of --sampling, the usual one first."""
+
+Sampling = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_SAMPLING",
+        show_envvar=False,
+        metavar="[" + "|".join(SAMPLERS) + "]",
+        help="How the records of a step are drawn; poisson if not given (privplan explain "
+        "sampling).",
+        show_default=False,
+    ),
+]
 T = TypeVar("T")
 
 ACCEPT_DELTA_FLAG: Final = "--accept-delta"
@@ -102,6 +128,8 @@ _REASON_BY_OPTION: Final[Mapping[str, str]] = {
     "neighbours": "A guarantee must say which change of the data it hides.",
     "engine": "An engine is one way of turning events into numbers.",
     "mechanism": "It is the shape of the noise that is added.",
+    "noise_multiplier": "It is the noise divided by the bound on one contribution.",
+    "sampling": "How a batch is drawn decides how much it hides.",
 }
 
 
