@@ -9,16 +9,22 @@ import typer
 
 from ...accountant import rounding
 from ..inputs import options
-from ..terminal.output import Report, show
+from ..terminal.output import NOT_COMPUTABLE, Report, show
+from ..terminal.text import table, wrapped
 
 if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
+    from ...accountant.errors import Unsupported
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
+    from ..inputs.described_run import DescribedRun
     from ..reports.describe import Quantity
 
 EventPath = Annotated[
-    str, typer.Argument(metavar="EVENT", help="A JSON file, or - for standard input.")
+    str | None,
+    typer.Argument(
+        metavar="[EVENT]", help="A JSON file, or - for standard input.", show_default=False
+    ),
 ]
 
 Units = Annotated[
@@ -37,7 +43,15 @@ Routes = Annotated[
 
 def account(
     context: typer.Context,
-    event: EventPath,
+    event: EventPath = None,
+    noise_multiplier: options.NoiseMultiplier = None,
+    records: options.Records = None,
+    batch: options.Batch = None,
+    epochs: options.Epochs = None,
+    rate: options.Rate = None,
+    rounds: options.Rounds = None,
+    sampling: options.Sampling = None,
+    mechanism: options.Mechanism = "gaussian",
     delta: options.Delta = None,
     epsilon: options.Epsilon = None,
     neighbours: options.Neighbours = "add-remove",
@@ -50,16 +64,41 @@ def account(
 ) -> None:
     """Say what a known mechanism proves, from both sides.
 
+    The mechanism is an EVENT, or noisy sums: --noise-multiplier with --records, --batch and
+    --epochs, or with --rate and --rounds, drawn as --sampling says.
+
     It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
-    mechanism.  With --units N, a delta of 1 / N or more is refused without --accept-delta.
+    mechanism.  With --units N (or --records), a delta of 1 / N or more is refused without
+    --accept-delta.
     """
+    from ..inputs.described_run import described
+    from ..inputs.schedule import protected
+
+    values = {
+        "noise_multiplier": noise_multiplier,
+        "records": records,
+        "batch": batch,
+        "epochs": epochs,
+        "rate": rate,
+        "rounds": rounds,
+        "sampling": sampling,
+        "mechanism": mechanism,
+    }
+    run = described(context, event, values)
+    unit = "unit"
+    if run is not None:
+        units, unit = protected(context, run.kind, records, units)
     question = Question.of(context, delta, epsilon, neighbours, engine)
-    question = replace(question, units=question.unit_count(units, accept_delta))
+    question = replace(question, units=question.unit_count(units, accept_delta, unit), unit=unit)
     if routes:
         question.check_routes()
-    answer = question.answer(event, routes=routes)
-    show(answer.report(), as_json=as_json, quiet=quiet)
+    if run is None:
+        assert event is not None
+        report = question.answer(event, routes=routes).report()
+    else:
+        report = report_of(run, question, routes=routes)
+    show(report, as_json=as_json, quiet=quiet)
 
 
 @dataclass(frozen=True)
@@ -77,6 +116,7 @@ class Question:
     engine: str | None
     chosen: bool
     units: int | None = None
+    unit: str = "unit"
 
     @classmethod
     def of(
@@ -111,7 +151,7 @@ class Question:
         value = options.checked(delta_below_half, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
 
-    def unit_count(self, units: int | None, accepted: bool) -> int | None:
+    def unit_count(self, units: int | None, accepted: bool, unit: str = "unit") -> int | None:
         """Return the checked `units`; raise `InvalidInput` where delta is 1 / units or more."""
         from ...accountant import validate
         from ...accountant.delta_checks import require_delta_below_units
@@ -121,7 +161,7 @@ class Question:
         count = options.checked(validate.count, units=units)
         if self.quantity == "epsilon":
             require_delta_below_units(
-                self.given, count, "unit", accepted=accepted, accept=options.ACCEPT_DELTA_FLAG
+                self.given, count, unit, accepted=accepted, accept=options.ACCEPT_DELTA_FLAG
             )
         return count
 
@@ -145,7 +185,10 @@ class Question:
         """
         from ..inputs.event_file import read_event
 
-        event = read_event(source)
+        return self.answer_of(read_event(source), routes=routes)
+
+    def answer_of(self, event: Event, *, routes: bool = False) -> Answer:
+        """Return the guarantee of an event; with `routes`, all upper bounds on epsilon too."""
         # Imported only now: a file that is no event is refused without loading the engines.
         from ...accountant.account import account as run
 
@@ -200,10 +243,55 @@ class Answer:
         # --quiet prints the upper bound, which is the guarantee, rounded up.
         bounds = guarantee.epsilon if quantity == "epsilon" else guarantee.delta
         delta = self.question.given if quantity == "epsilon" else guarantee.delta.upper
+        accepted = options.accepted(delta, self.question.units, self.question.unit)
         return Report(
             result=result,
             text=text,
             number=rounding.bare(bounds.upper),
             assumptions=self.assumptions(),
-            warnings=(*options.accepted(delta, self.question.units, "unit"), *guarantee.warnings),
+            warnings=(*accepted, *guarantee.warnings),
         )
+
+
+def report_of(run: DescribedRun, question: Question, *, routes: bool = False) -> Report:
+    """Return the report about a run that options describe.
+
+    Of a loader that shuffles it says what other relations know, and the loaders that prove more.
+    """
+    from ...accountant.errors import Unsupported
+    from ..reports.loaders import LoaderAdvice
+
+    event = run.event
+    advised = run.is_shuffled and question.quantity == "epsilon" and question.engine is None
+    try:
+        report = question.answer_of(event, routes=routes).report()
+    except Unsupported as refusal:
+        if not advised:
+            raise
+        report = _without_guarantee(refusal, question)
+    added: dict[str, object] = {
+        "event": event.to_json(),
+        "rounds": run.schedule.rounds,
+        "rate": run.schedule.rate,
+        "sampling": run.schedule.sampling,
+    }
+    text = report.text
+    if advised:
+        advice = LoaderAdvice.of(run, question.given, question.neighbours)
+        added |= advice.json()
+        text += "\n" + table([*advice.rows(), ("over", run.schedule.text())])
+        text += "\n\n" + advice.text()
+    return replace(report, result={**report.result, **added}, text=text.rstrip())
+
+
+def _without_guarantee(refusal: Unsupported, question: Question) -> Report:
+    """Return the report of a run without a guarantee under the relation that was asked for."""
+    result = {
+        "epsilon": None,
+        "delta": question.given,
+        "neighbours": question.neighbours,
+        "refused": str(refusal),
+    }
+    because = wrapped("", f"{refusal.what} {refusal.why}")
+    text = table([(f"{'proves':<8}", "nothing that is known"), *because])
+    return Report(result=result, text=text, number="-", ok=False, failure=NOT_COMPUTABLE)

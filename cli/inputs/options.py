@@ -71,6 +71,14 @@ Batch = Annotated[
         envvar="PRIVPLAN_BATCH", show_envvar=False, help="Mean number of records per step."
     ),
 ]
+NoiseMultiplier = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_NOISE_MULTIPLIER",
+        show_envvar=False,
+        help="Standard deviation (Laplace: scale) of the noise / clip norm.",
+    ),
+]
 Rounds = Annotated[
     int | None,
     typer.Option(envvar="PRIVPLAN_ROUNDS", show_envvar=False, help="Number of steps."),
