@@ -1,16 +1,20 @@
 """Shuffled batches: one epoch in random order, cut into batches, one noisy release for each.
 
-**Upper end: no amplification.** Reveal the order, which does not depend on the data.  Then the unit
-is in one known batch, all other releases have the same distribution with either data set, and that
-one is `event` on a fixed batch; later releases may depend on earlier ones.  So the pair is that of
-`event`, once.  This needs the order to be the same for both data sets: the unit is zeroed or
-replaced, while one more record would move the boundaries of the batches.
+**Upper end: no amplification.** Zero-out and replace-one: reveal the order, which does not depend
+on the data.  Then the unit is in one known batch, all other releases have the same distribution
+with either data set, and that one is `event` on a fixed batch; later releases may depend on earlier
+ones.  So the pair is that of `event`, once.  Add-remove: one record more or less moves another one
+from the end of the epoch into its place, so the pairs of a replaced and of a removed record are
+composed (engines/shuffled_epochs.py, with the conditions).  That is more than the release by itself
+would cost, and so is the truth: the lower end shows it.
 
 **Lower end** (Gaussian and Laplace noise, equal batches).  In contribution bounds, with others at
 -1 and the sum of a batch of others taken off, a unit at c moves the sum of its batch, one of T at
 random, by c + 1.  Zero-out: a unit at +1 against 0, the largest sum seen (maximum.py); or others at
 0 and a unit at +1 against 0, which is random allocation of one of T steps (allocation.py).
-Replace-one: a unit at +1 against -1, which is random allocation with moves of 2.
+Replace-one: a unit at +1 against -1, which is random allocation with moves of 2.  Add-remove: the
+same moves in all batches but the last, and the last one by itself (last_batch.py); others at 0,
+which is random allocation; and others at +1, where the last batch alone moves, by 1.
 
 Source: Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024, arXiv 2403.17673 (adaptive
 linear queries, the test max > C); as derived here.
@@ -23,10 +27,13 @@ from functools import lru_cache
 
 from ... import events as ev
 from ...composition import leaves, rewritten
-from ...errors import PrivplanError, Unsupported
+from ...errors import PrivplanError
 from ...guarantee import Bounds, Neighbours, Step
+from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, joint_release, replaced_release
 from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range
+from .last_batch import with_last_batch
 from .maximum import maximum_pair
+from .noise import AdditiveNoise
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
 from .scores import MAX_SCORE_STEPS, strongest_pair
@@ -34,13 +41,12 @@ from .scores import MAX_SCORE_STEPS, strongest_pair
 
 @pairs.register(ev.ShuffledBatches)
 def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMechanism:
+    if event.batches == 1:
+        release = pairs(event.event, neighbours)
+        step = Step("sampling", "An epoch of one batch is that release.", "by definition")
+        return replace(release, steps=(*release.steps, step))
     if neighbours == "add-remove":
-        raise Unsupported(
-            "Shuffled batches cannot be accounted under add-remove.",
-            "One record more or less moves the boundaries of the batches, so several releases "
-            "change.",
-            "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
-        )
+        return _record_more_or_less(event)
     release = pairs(event.event, neighbours)
     step = Step(
         "sampling",
@@ -53,19 +59,55 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMec
             f"neighbours: {neighbours}",
         ),
     )
-    steps = (*release.steps, step)
-    if event.batches == 1:
-        return replace(release, steps=steps)
     lower_pair = _lower_pair(event, neighbours)
     symmetric = release.symmetric and (lower_pair is None or neighbours == "replace-one")
-    return replace(release, lower_pair=lower_pair, symmetric=symmetric, steps=steps, lower_power=1)
+    return replace(
+        release,
+        lower_pair=lower_pair,
+        symmetric=symmetric,
+        steps=(*release.steps, step),
+        lower_power=1,
+    )
+
+
+def _record_more_or_less(event: ev.ShuffledBatches) -> DominatedMechanism:
+    """Return the mechanism under add-remove: a replaced and a removed record, composed."""
+    replaced = pairs(*replaced_release(event.event))
+    removed = pairs(event.event, "add-remove")
+    joint = joint_release(event.event)
+    lower_pair = _lower_pair(event, "add-remove")
+    how = "their pairs are composed" if joint is None else "together noise / sqrt(5)"
+    step = Step(
+        "sampling",
+        f"An epoch of {event.batches:,} batches: the record at the end of the order fills the "
+        f"place of one that goes, so one batch has a record replaced, and the last one a record "
+        f"less; {how}.",
+        f"{EPOCH_SOURCE}; lower end: derived in engines/pld/last_batch.py",
+        (
+            *EPOCH_CONDITIONS,
+            "lower end: batches of equal size, others at -1, at 0 or at +1",
+            "neighbours: add-remove",
+        ),
+    )
+    steps = (*replaced.steps, *removed.steps, step)
+    if joint is not None:
+        pair = pairs(joint, "add-remove").pair
+        return DominatedMechanism(pair, lower_pair, False, steps, lower_power=1)
+    symmetric = replaced.symmetric and removed.symmetric and lower_pair is None
+    beside = (removed.pair, removed.power)
+    return DominatedMechanism(
+        replaced.pair, lower_pair, symmetric, steps, replaced.power, lower_power=1, beside=beside
+    )
 
 
 @lru_cache(maxsize=32)
 def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | None:
-    noise, batches = additive_noise(event.event), event.batches
+    noise = additive_noise(event.event)
     if noise is None:
         return None
+    if neighbours == "add-remove":
+        return strongest_pair(_pairs_of_last_batch(event, noise), either_way=False)
+    batches = event.batches
     rest = (0.0, batches - 1)
     replaced = neighbours == "replace-one"
     other = (0.0, 1) if replaced else (1.0, 1)
@@ -74,6 +116,19 @@ def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | Non
     if batches <= MAX_SCORE_STEPS and ratios_in_range(moved):
         candidates.append(lower_ratio_pair(mean_ratio(moved, batches)))
     return strongest_pair(candidates, either_way=replaced)
+
+
+def _pairs_of_last_batch(event: ev.ShuffledBatches, noise: AdditiveNoise) -> list[Pair]:
+    """Return attained pairs of one record more or less."""
+    batches, moved = event.batches, replace(noise, scale=noise.scale / 2.0)
+    # Of all batches but the last: one of them, at random, is moved by 2.
+    hidden = [maximum_pair(noise, ((2.0, 1), (0.0, batches - 2)), ((0.0, batches - 1),))]
+    if batches <= MAX_SCORE_STEPS and ratios_in_range(moved):
+        hidden.append(lower_ratio_pair(mean_ratio(moved, batches - 1)))
+    candidates = [with_last_batch(noise, pair, batches) for pair in hidden]
+    if batches <= MAX_SCORE_STEPS and ratios_in_range(noise):
+        candidates.append(lower_ratio_pair(mean_ratio(noise, batches)))  # others at 0
+    return candidates
 
 
 def batch_warnings(

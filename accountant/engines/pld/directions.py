@@ -162,11 +162,15 @@ def _direction(
 def _dominating(
     mechanisms: Sequence[tuple[DominatedMechanism, int]], reverse: bool
 ) -> list[tuple[Pair, int]]:
-    """Return the pairs that dominate, with their counts."""
-    return [
-        (mechanism.pair.reverse() if reverse else mechanism.pair, count * mechanism.power)
+    """Return the pairs that dominate, with their counts: one for each mechanism, then the pairs
+    beside some of them."""
+    counted = [(mechanism.pair, count * mechanism.power) for mechanism, count in mechanisms]
+    counted += [
+        (mechanism.beside[0], count * mechanism.beside[1])
         for mechanism, count in mechanisms
+        if mechanism.beside is not None
     ]
+    return [(pair.reverse() if reverse else pair, count) for pair, count in counted]
 
 
 def _lower_pairs(
@@ -181,7 +185,8 @@ def _lower_pairs(
     One that dominates too is the very object of `dominating`.
     """
     lower_pairs = []
-    for (mechanism, count), (dominating_pair, _) in zip(mechanisms, dominating, strict=True):
+    first_pairs = dominating[: len(mechanisms)]  # the rest are those beside them
+    for (mechanism, count), (dominating_pair, _) in zip(mechanisms, first_pairs, strict=True):
         pair = mechanism.lower_pair
         if second and mechanism.second_lower_pair is not None:
             pair = mechanism.second_lower_pair

@@ -31,7 +31,8 @@ class DominatedMechanism:
     there is one, is the same mechanism seen as fits a question about this delta: its pair,
     power and first step take the place of those here.  `second_lower_pair` is the pair of other
     fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
-    runs.
+    runs.  `beside`, where there is one, is another pair, with its own power, that is composed with
+    `pair` in each run: the two together dominate the mechanism.
     """
 
     pair: Pair
@@ -42,6 +43,7 @@ class DominatedMechanism:
     lower_power: int | None = None
     fitted: Callable[[float], DominatedMechanism] | None = None
     second_lower_pair: Pair | None = None
+    beside: tuple[Pair, int] | None = None
 
 
 pairs: Registry[DominatedMechanism] = Registry(

@@ -1,7 +1,9 @@
 """Renyi curves of samplers that hide a unit's place: bounds that need no pair.
 
 Shuffled batches and random allocation: reveal the order, or the steps; then a unit takes part in
-one known release, or in a known set of them, and the curve is that of so many releases.  Truncated
+one known release, or in a known set of them, and the curve is that of so many releases.  For
+shuffled batches under add-remove two releases change, by a coupling of the orders of both data sets
+(engines/shuffled_epochs.py), and their curves add up.  Truncated
 Poisson sampling: reveal whether the sample is full without the unit (amplification/truncation.py);
 then, with r the larger of the moments of both directions in each case,
 
@@ -23,6 +25,7 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import SIZED_RELEASES
+from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, replaced_release
 from .curves import Curve, curve
 from .fixed_size import without_replacement
 from .moments import RENYI_OUTWARD_FACTOR
@@ -30,22 +33,44 @@ from .moments import RENYI_OUTWARD_FACTOR
 
 @curve.register(ev.ShuffledBatches)
 def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve:
-    """The curve of one release, under zero-out and replace-one; `Unsupported` under add-remove."""
+    """The curve of one release; under add-remove the sum of its curves for the two releases that change.
+
+    See engines/shuffled_epochs.py: one record replaced in one batch, and one removed in the last.
+    """
+    unsampled = curve(event.event, neighbours)
+    if event.batches == 1:
+        step = Step("sampling", "An epoch of one batch is that release.", "by definition")
+        return replace(unsampled, steps=(*unsampled.steps, step))
     if neighbours == "add-remove":
-        raise Unsupported(
-            "Shuffled batches cannot be accounted under add-remove.",
-            "One record more or less moves the boundaries of the batches, so several releases "
-            "change.",
-            "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
-        )
+        return _record_more_or_less(event, unsampled)
     step = Step(
         "sampling",
         f"An epoch of {event.batches:,} batches: a unit is in one of them; no amplification.",
         "joint convexity, given the order",
         ("the order is independent of the data and the same for both data sets",),
     )
-    unsampled = curve(event.event, neighbours)
     return replace(unsampled, steps=(*unsampled.steps, step))
+
+
+def _record_more_or_less(event: ev.ShuffledBatches, removed: Curve) -> Curve:
+    replaced = curve(*replaced_release(event.event))
+    step = Step(
+        "sampling",
+        f"An epoch of {event.batches:,} batches: one has a record replaced, the last one a record "
+        "less; the two curves add up.",
+        EPOCH_SOURCE,
+        (*EPOCH_CONDITIONS, "neighbours: add-remove"),
+    )
+    # Outside of both exceptional events, each with its own probability.
+    slack = 0.0
+    if replaced.slack > 0.0 or removed.slack > 0.0:
+        slack = min(1.0, (replaced.slack + removed.slack) * (1.0 + 1e-15))
+    return Curve(
+        lambda orders: (replaced.at(orders) + removed.at(orders)) * RENYI_OUTWARD_FACTOR,
+        (replaced.limit + removed.limit) * (1.0 + 1e-15),
+        (*replaced.steps, *removed.steps, step),
+        slack,
+    )
 
 
 @curve.register(ev.RandomAllocation)
