@@ -18,12 +18,14 @@ class Fact:
     """The checked `value` of a key, its `provenance`, and its `source`.
 
     `source` is the file's name or the option for what is stated or read, and the sentence that
-    derives or assumes it otherwise.
+    derives or assumes it otherwise.  `half_unit` is half of the last printed digit of a number that
+    was given as a decimal; 0 for what is exact.
     """
 
     value: object
     provenance: Provenance
     source: str
+    half_unit: float = 0.0
 
     def text(self) -> str:
         """Return where the fact comes from, in words."""

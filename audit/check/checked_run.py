@@ -1,0 +1,105 @@
+"""A described run as a check sees it: its settings, its claim, and the facts beside both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from ..description.fact import Contradiction
+from ..description.printed_number import PrintedNumber
+from ..description.resolving import settings_of
+from ..description.run_description import RunDescription
+from ..description.run_settings import RunSettings
+from .flattening import as_phases
+
+if TYPE_CHECKING:
+    from ...accountant.events import Event
+
+Currency = Literal["epsilon", "rho", "mu"]
+CURRENCIES: Final[tuple[Currency, ...]] = ("epsilon", "rho", "mu")
+
+FEDERATED_KEYS: Final = (
+    "data.users",
+    "data.silos",
+    "data.records_per_user",
+    "sampling.clients_rate",
+    "aggregation.weights",
+    "aggregation.replies",
+    "aggregation.expected_replies",
+)
+"""Keys that only a federated run has a use for."""
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run: `settings`, its claim in one `currency`, and what else was said of it.
+
+    `known` are the keys that somebody said, that a file says, or that follow from these.
+    `event` stands for noise, sampling and schedule where no keys can express them.
+    """
+
+    settings: RunSettings
+    known: frozenset[str] = frozenset()
+    stated: frozenset[str] = frozenset()
+    claim: PrintedNumber | None = None
+    currency: Currency = "epsilon"
+    event: Event | None = None
+    library: str | None = None
+    accountant: str | None = None
+    delta_rule: str | None = None
+    clip: float | None = None
+    clip_source: str | None = None
+    weights: str | None = None
+    normaliser: str | None = None
+    expected_replies: int | None = None
+    replies: int | None = None
+    tuning_runs: int = 1
+    contradictions: tuple[Contradiction, ...] = ()
+
+    @property
+    def federated(self) -> bool:
+        """Return whether the run is one of users, silos or clients."""
+        return self.settings.unit in ("user", "silo") or not self.known.isdisjoint(FEDERATED_KEYS)
+
+    @property
+    def units(self) -> int | None:
+        """Return how many units are protected, where that is known."""
+        settings = self.settings
+        return {"user": settings.users, "silo": settings.silos}.get(settings.unit, settings.records)
+
+    @classmethod
+    def of(cls, description: RunDescription) -> CheckedRun:
+        """Return the run that a description describes."""
+        currency = next(
+            (name for name in CURRENCIES if f"claim.{name}" in description.facts), "epsilon"
+        )
+        settings, event = settings_of(description), description.event
+        phases = None if event is None else as_phases(event)
+        if phases is not None:
+            # Steps of noise multiplier and rate say the same, and leave the sampler to the facts.
+            event, settings = None, replace(settings, phases=phases)
+            if settings.method == "unknown" and all(phase.rate == 1.0 for phase in phases):
+                settings = replace(settings, method="full")
+        return cls(
+            settings,
+            known=frozenset(filter(description.known, description.facts)),
+            stated=frozenset(
+                key
+                for key, fact in description.facts.items()
+                if fact.provenance in ("stated", "read")
+            ),
+            claim=description.get(f"claim.{currency}", PrintedNumber),
+            currency=currency,
+            event=event,
+            library=description.get("claim.library", str),
+            accountant=description.get("claim.accountant", str),
+            delta_rule=description.get("claim.delta_rule", str),
+            clip=description.get("noise.clip", float),
+            clip_source=description.get("noise.clip_source", str),
+            weights=description.get("aggregation.weights", str),
+            normaliser=description.get("aggregation.normaliser", str),
+            expected_replies=description.get("aggregation.expected_replies", int),
+            replies=description.get("aggregation.replies", int),
+            tuning_runs=description.get("tuning.runs", int) or 1,
+            contradictions=description.contradictions,
+        )

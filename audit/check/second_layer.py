@@ -1,0 +1,72 @@
+"""Is the claim the number of these settings?  What reproduces it, here or next to here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...accountant.errors import PrivplanError
+from ..description.printed_number import PrintedNumber
+from ..description.run_settings import RunSettings
+from ..reproduction.recomputing import common_accountants, neighbourhood, same_settings
+from ..reproduction.reproduction import Reproduction
+from .checked_run import CheckedRun
+
+BUDGETS_BELOW: Final = 1000.0
+ROUND_STEPS: Final = (1.0, 2.0)
+"""A round target is a multiple of 1, or of 1/2."""
+
+ROUND_DIGITS: Final = 1
+"""Below 1 a round target has that many digits that are not 0."""
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """What reproduces a claim: with the `same` settings, or else with settings `near` them.
+
+    `comparable` says whether any common accountant has an answer for these settings at all.
+    """
+
+    same: tuple[Reproduction, ...] = ()
+    near: tuple[Reproduction, ...] = ()
+    comparable: bool = False
+
+
+def recompute(run: CheckedRun) -> Recomputation:
+    """Return what reproduces the claim of a run; nothing for claims of rho or mu."""
+    settings = as_accounted(run.settings)
+    if run.claim is None or run.currency != "epsilon" or run.event is not None:
+        return Recomputation()
+    if run.claim.value == 0.0:
+        return Recomputation()
+    try:
+        same = same_settings(settings, run.claim)
+        if same:
+            return Recomputation(same, (), True)
+        comparable = bool(common_accountants(settings))
+        return Recomputation((), neighbourhood(settings, run.claim), comparable)
+    except PrivplanError:
+        return Recomputation()
+
+
+def as_accounted(settings: RunSettings) -> RunSettings:
+    """Return the settings as libraries account for them: whatever sampler ran, as Poisson."""
+    if settings.method == "full":
+        return settings
+    return replace(settings, method="poisson")
+
+
+def is_budget(claim: PrintedNumber) -> bool:
+    """Return whether a claim is a round target, chosen beforehand, and no computed number.
+
+    >>> [is_budget(PrintedNumber(value)) for value in (8.0, 2.5, 0.3, 1.19)]
+    [True, True, True, False]
+    """
+    value = claim.value
+    if not 0.0 < value < BUDGETS_BELOW:
+        return False
+    if value < 1.0:
+        digits = -math.floor(math.log10(value))
+        return math.isclose(round(value, digits), value, rel_tol=1e-9)
+    return any((value * step).is_integer() for step in ROUND_STEPS)

@@ -1,0 +1,117 @@
+"""When two facts about one key agree, and which of them is kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from .fact import STRENGTH, Contradiction, Fact
+from .printed_number import PrintedNumber
+from .run_description import ExtraRelease, Phase
+
+ROUNDING: Final = 1e-9
+"""Two floats that are nearer than this, relatively, are the same number."""
+
+
+def agree(left: Fact, right: Fact) -> bool:
+    """Return whether two facts can both be true: equal, or one of them a rounding of the other.
+
+    1.28 as it is printed and 1.2799 as it is read agree; the integers 1000 and 1001 do not.
+    """
+    a, b = left.value, right.value
+    slack = left.half_unit + right.half_unit
+    if isinstance(a, PrintedNumber) and isinstance(b, PrintedNumber):
+        return near(a.value, b.value, a.half_unit + b.half_unit)
+    if isinstance(a, float) or isinstance(b, float):
+        if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+            return False
+        return near(float(a), float(b), slack)
+    if _is_phases(a) and _is_phases(b):
+        return _same_phases(a, b, slack)
+    return a == b
+
+
+def near(a: float, b: float, slack: float = 0.0) -> bool:
+    """Return whether two numbers differ by no more than `slack` and the rounding of floats."""
+    return abs(a - b) <= slack * (1.0 + ROUNDING) + ROUNDING * max(abs(a), abs(b))
+
+
+def _is_phases(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(row, Phase) for row in value)
+
+
+def _same_phases(left: object, right: object, slack: float) -> bool:
+    assert isinstance(left, tuple)
+    assert isinstance(right, tuple)
+    return len(left) == len(right) and all(
+        math.isclose(a.noise_multiplier, b.noise_multiplier, rel_tol=1e-3)
+        and near(a.rate, b.rate, slack)
+        and a.steps == b.steps
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def settled(key: str, facts: Iterable[Fact]) -> tuple[Fact, list[Contradiction]]:
+    """Return the fact that stands for a key, and a contradiction for each that cannot be true.
+
+    The strongest provenance stands.  Among facts that agree with it the most precise is kept, so
+    that 1.2799 of a file replaces a stated 1.28; only a claim stays as it is stated.  What is
+    assumed contradicts nothing, and no more does the word `unknown`.
+    """
+    candidates = sorted(set(facts), key=_order)
+    informative = [fact for fact in candidates if fact.value != "unknown"] or candidates
+    strongest = informative[0]
+    said = [fact for fact in informative[1:] if fact.provenance != "assumed"]
+    others = [fact for fact in said if not agree(strongest, fact)]
+    agreeing = [fact for fact in said if agree(strongest, fact)]
+    kept = strongest
+    if not isinstance(strongest.value, PrintedNumber):
+        kept = min((strongest, *agreeing), key=lambda fact: fact.half_unit)
+    return kept, [
+        Contradiction(key, f"{statement(key, strongest)} and {statement(key, other)} differ.")
+        for other in others
+    ]
+
+
+def _order(fact: Fact) -> tuple[int, float, str, str]:
+    # The last two make the answer independent of the order in which sources are given.
+    precision = fact.value.half_unit if isinstance(fact.value, PrintedNumber) else fact.half_unit
+    return STRENGTH.index(fact.provenance), precision, fact.source, repr(fact.value)
+
+
+def statement(key: str, fact: Fact) -> str:
+    """Return a key with its value and where that comes from.
+
+    >>> statement("schedule.steps", Fact(3516, "stated", "run.toml"))
+    '`schedule.steps` = 3,516 (stated, run.toml)'
+    """
+    source = f", {fact.source}" if fact.source else ""
+    return f"`{key}` = {shown(fact.value)} ({fact.provenance}{source})"
+
+
+def shown(value: object) -> str:
+    """Return a value of a fact in words.
+
+    >>> shown(PrintedNumber(1.19, 0.005)), shown(60000), shown(256 / 60000), shown("poisson")
+    ('1.19', '60,000', '0.004267', 'poisson')
+    """
+    if isinstance(value, PrintedNumber):
+        return f"{value.value:.12g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        short = f"{value:.4g}"
+        return short if "e" not in short or abs(value) < 1.0 else f"{value:,.0f}"
+    if isinstance(value, tuple):
+        rows = [_row(row) for row in value[:3]]
+        return "[" + ", ".join(rows + ["..."] * (len(value) > 3)) + "]"
+    return str(value)
+
+
+def _row(row: object) -> str:
+    if isinstance(row, Phase):
+        return f"[{row.noise_multiplier:g}, {row.rate:g}, {row.steps}]"
+    if isinstance(row, ExtraRelease):
+        return f"{row.count} x {row.what}"
+    return str(row)

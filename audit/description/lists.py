@@ -1,0 +1,78 @@
+"""The two keys that are lists: phases of a schedule, and releases besides the training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...accountant.decoding import suggestion
+from ...accountant.errors import InvalidInput
+from .key import count, non_negative, rate, text
+from .printed_number import in_words
+from .run_description import ExtraRelease, Phase
+
+MAX_ROWS: Final = 100_000
+"""Most phases or releases that are read."""
+
+RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count")
+
+
+def phases(name: str, value: object) -> tuple[Phase, ...]:
+    """Return phases from rows of noise multiplier, rate and steps, in order."""
+    result = []
+    for index, row in enumerate(_rows(name, value)):
+        if isinstance(row, Phase):
+            row = (row.noise_multiplier, row.rate, row.steps)
+        if not isinstance(row, (list, tuple)) or len(row) != 3:
+            raise InvalidInput(
+                f"`{name}[{index}]` must be a list of three numbers; it is {in_words(row)}.",
+                next_step="Give noise multiplier, rate and steps, such as [1.1, 0.004, 1000].",
+            )
+        result.append(
+            Phase(
+                non_negative(f"{name}[{index}].noise_multiplier", row[0]),
+                rate(f"{name}[{index}].rate", row[1]),
+                count(f"{name}[{index}].steps", row[2]),
+            )
+        )
+    return tuple(result)
+
+
+def releases(name: str, value: object) -> tuple[ExtraRelease, ...]:
+    """Return extra releases from tables of `what`, `noise_multiplier` and `count`."""
+    return tuple(_release(f"{name}[{index}]", row) for index, row in enumerate(_rows(name, value)))
+
+
+def _rows(name: str, value: object) -> list[object]:
+    if not isinstance(value, (list, tuple)) or not 0 < len(value) <= MAX_ROWS:
+        raise InvalidInput(
+            f"`{name}` must be a list of 1 to {MAX_ROWS:,} rows; it is {in_words(value)}.",
+            next_step=f"Give `{name}` a row for each, or leave it out.",
+        )
+    return list(value)
+
+
+def _release(name: str, row: object) -> ExtraRelease:
+    if isinstance(row, ExtraRelease):
+        row = {field: getattr(row, field) for field in RELEASE_FIELDS}
+        if row["noise_multiplier"] is None:
+            del row["noise_multiplier"]
+    if not isinstance(row, Mapping):
+        raise InvalidInput(
+            f"`{name}` must be a table; it is {in_words(row)}.",
+            next_step=f"Its keys: {', '.join(RELEASE_FIELDS)}.",
+        )
+    for field in row:
+        if field not in RELEASE_FIELDS:
+            raise InvalidInput(
+                f"`{name}` has an unknown key {in_words(field)}.",
+                next_step=suggestion(field, RELEASE_FIELDS, f"Known: {', '.join(RELEASE_FIELDS)}."),
+            )
+    noise = row.get("noise_multiplier")
+    return ExtraRelease(
+        what=text(f"{name}.what", row.get("what", "a further release")),
+        noise_multiplier=None
+        if "noise_multiplier" not in row
+        else non_negative(f"{name}.noise_multiplier", noise),
+        count=count(f"{name}.count", row.get("count", 1)),
+    )

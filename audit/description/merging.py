@@ -1,0 +1,92 @@
+"""Several sources describe one run: their facts side by side, what follows, what is assumed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from .agreement import settled
+from .fact import Contradiction, Fact
+from .following import what_follows
+from .keys import KEYS
+from .reading import Reading
+from .run_description import RunDescription
+from .tables import checked_fact, require_single_claim, unknown_name
+
+if TYPE_CHECKING:
+    from ...accountant.events import Event
+
+ASSUMED: Final = {
+    "noise.family": "gaussian",
+    "claim.neighbours": "add-remove",
+    "claim.unit": "record",
+}
+"""What is taken to be so where nothing says otherwise."""
+
+NOTHING_ELSE: Final = "nothing says otherwise"
+
+
+def describe(readings: Iterable[Reading]) -> RunDescription:
+    """Return the run that all readings describe together.
+
+    Every fact keeps its provenance.  Values that differ are contradictions, which name both
+    sources; the stronger provenance stands (stated, read, derived, assumed).  Facts that follow
+    from others are derived, and what contradicts them is named as well.  The order of the
+    readings does not matter.  Raises `InvalidInput` for two claims and for what no run can be,
+    such as a batch above the number of records.
+
+    >>> from .tables import reading_of_tables
+    >>> tables = {"data": {"records": 60000}, "sampling": {"batch": 600}}
+    >>> run = describe([reading_of_tables(tables, "run.toml")])
+    >>> run.facts["sampling.rate"].value, run.facts["sampling.rate"].text()
+    (0.01, 'derived (batch / records = 600 / 60,000)')
+    """
+    readings = tuple(readings)
+    stated: dict[str, list[Fact]] = defaultdict(list)
+    for reading in readings:
+        for key, fact in reading.facts.items():
+            stated[key].append(_checked(key, fact, reading.source))
+    facts: dict[str, Fact] = {}
+    contradictions: list[Contradiction] = []
+    for key in sorted(stated, key=list(KEYS).index):
+        facts[key], of_key = settled(key, stated[key])
+        contradictions += of_key
+    require_single_claim(facts)
+    event, event_contradictions = _event(readings)
+    contradictions += event_contradictions
+    following = what_follows(facts)
+    for key, value in ASSUMED.items():
+        if event is None or key != "noise.family":
+            following.facts.setdefault(key, Fact(value, "assumed", NOTHING_ELSE))
+    order = {key: following.facts[key] for key in KEYS if key in following.facts}
+    return RunDescription(
+        order,
+        (*contradictions, *following.contradictions),
+        tuple(dict.fromkeys(doubt for reading in readings for doubt in reading.doubts)),
+        {reading.source: reading.format for reading in readings},
+        event,
+    )
+
+
+def _checked(key: str, fact: Fact, source: str) -> Fact:
+    """Return a reader's fact with its value in the type of its key, or refuse it."""
+    if key not in KEYS:
+        raise unknown_name(key, source)
+    checked = checked_fact(key, fact.value, fact.provenance, fact.source or source)
+    half_unit = fact.half_unit or checked.half_unit
+    return Fact(checked.value, fact.provenance, fact.source or source, half_unit)
+
+
+def _event(readings: tuple[Reading, ...]) -> tuple[Event | None, list[Contradiction]]:
+    """Return the event that a source gives; another one is a contradiction."""
+    given = [(reading.event, reading.source) for reading in readings if reading.event is not None]
+    if not given:
+        return None, []
+    given.sort(key=lambda item: item[1])
+    event, source = given[0]
+    return event, [
+        Contradiction("event", f"{source} and {other_source} give different events.")
+        for other, other_source in given[1:]
+        if other != event
+    ]

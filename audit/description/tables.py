@@ -1,0 +1,132 @@
+"""From tables of a description, as TOML and JSON have them, to facts: closed lists throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...accountant.decoding import suggestion
+from ...accountant.errors import InvalidInput
+from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
+from .fact import Fact, Provenance
+from .keys import DOTTED, KEYS, TABLES, likely_key
+from .printed_number import in_words
+from .reading import Reading
+
+RELEASES: Final = "releases"
+
+
+def reading_of_tables(
+    tables: Mapping[str, object],
+    source: str,
+    provenance: Provenance = "stated",
+    format: str = "description",
+) -> Reading:
+    """Return what nested tables (`{"noise": {"noise_multiplier": 1.1}}`) say of a run.
+
+    Raises `InvalidInput`, which names the source, for an unknown table or key (with the nearest
+    known one), for a value outside its range, and for two claims in one description.
+
+    >>> reading_of_tables({"data": {"records": 60000}}, "run.toml").facts["data.records"].text()
+    'stated (run.toml)'
+    """
+    facts: dict[str, Fact] = {}
+    for table, content in tables.items():
+        if table == RELEASES:
+            facts[RELEASES] = checked_fact(RELEASES, content, provenance, source)
+            continue
+        if table not in TABLES:
+            raise _unknown_table(table, source)
+        if not isinstance(content, Mapping):
+            raise InvalidInput(
+                f"In {source}: `{table}` must be a table; it is {in_words(content)}.",
+                next_step=f"Its keys: {', '.join(TABLES[table])}.",
+            )
+        for key, value in content.items():
+            if key not in TABLES[table]:
+                raise _unknown_key(table, key, source)
+            name = f"{table}.{key}"
+            facts[name] = checked_fact(name, value, provenance, source)
+    require_single_claim(facts)
+    return Reading(source, format, facts)
+
+
+def reading_of_names(
+    values: Mapping[str, object],
+    source: str,
+    provenance: Provenance = "stated",
+    format: str = "facts",
+) -> Reading:
+    """Return what values under dotted keys, or under their last parts, say of a run.
+
+    >>> reading = reading_of_names({"noise_multiplier": 1.1, "data.records": 60000}, "the call")
+    >>> sorted(reading.facts)
+    ['data.records', 'noise.noise_multiplier']
+    """
+    facts: dict[str, Fact] = {}
+    for given, value in values.items():
+        name = DOTTED.get(given, given)
+        if name not in KEYS:
+            raise unknown_name(given, source)
+        if name in facts:
+            raise InvalidInput(f"In {source}: `{name}` is given twice.", next_step="Give it once.")
+        facts[name] = checked_fact(name, value, provenance, source)
+    require_single_claim(facts)
+    return Reading(source, format, facts)
+
+
+def checked_fact(name: str, value: object, provenance: Provenance, source: str) -> Fact:
+    """Return the fact that a source states about a known key; a refusal names the source."""
+    try:
+        return KEYS[name].fact(value, provenance, source)
+    except InvalidInput as error:
+        raise InvalidInput(f"In {source}: {error.what}", error.why, error.next_step) from None
+
+
+def require_single_claim(facts: Mapping[str, Fact]) -> None:
+    """Raise `InvalidInput` where more than one of epsilon, rho and mu is claimed."""
+    claims = [key for key in ("claim.epsilon", "claim.rho", "claim.mu") if key in facts]
+    if len(claims) > 1:
+        listed = " and ".join(f"`{key}` in {facts[key].source}" for key in claims)
+        raise InvalidInput(
+            f"There is more than one claim: {listed}.",
+            "A verdict is about one number.",
+            "Check each by itself.",
+        )
+
+
+def unknown_name(name: object, source: str) -> InvalidInput:
+    """Return the complaint about a dotted key that is not known."""
+    close = likely_key(str(name)[:80])
+    step = f"Known tables: {', '.join((*TABLES, RELEASES))}."
+    return InvalidInput(
+        f"In {source}: there is no key {in_words(name)}.",
+        WHY_NAMES_ARE_CLOSED,
+        f"Did you mean `{close}`?" if close else step,
+    )
+
+
+def _unknown_table(table: object, source: str) -> InvalidInput:
+    known = (*TABLES, RELEASES)
+    # A key at the top belongs into a table; so does a dotted name that stands as one word.
+    key = DOTTED.get(str(table)) or (str(table) if table in KEYS else None)
+    otherwise = f"Known: {', '.join(known)}."
+    return InvalidInput(
+        f"In {source}: there is no table {in_words(table)}.",
+        WHY_NAMES_ARE_CLOSED,
+        f"`{key.rpartition('.')[2]}` belongs into [{key.partition('.')[0]}]."
+        if key
+        else suggestion(str(table)[:80], known, otherwise),
+    )
+
+
+def _unknown_key(table: str, key: object, source: str) -> InvalidInput:
+    elsewhere = DOTTED.get(str(key))
+    otherwise = f"Known in [{table}]: {', '.join(TABLES[table])}."
+    if elsewhere is not None and "." in elsewhere:
+        step = f"`{key}` belongs into [{elsewhere.partition('.')[0]}]."
+    else:
+        step = suggestion(str(key)[:80], TABLES[table], otherwise)
+    return InvalidInput(
+        f"In {source}: [{table}] has no key {in_words(key)}.", WHY_NAMES_ARE_CLOSED, step
+    )
