@@ -87,7 +87,9 @@ def _rows(result: CheckResult) -> list[tuple[str, str]]:
         rows += wrapped(f"if {method}", bounds_words(bounds))
     shown = result.reproduced_by[:MAX_REPRODUCTIONS_SHOWN]
     for number, reproduction in enumerate(shown):
-        rows += wrapped("" if number else "given by", f"{reproduction.accountant}: {reproduction.says}")
+        rows += wrapped(
+            "" if number else "given by", f"{reproduction.accountant}: {reproduction.says}"
+        )
     if len(result.reproduced_by) > len(shown):
         rows.append(("", f"and {len(result.reproduced_by) - len(shown)} more (--json)"))
     if result.claimed is not None and not shown:

@@ -33,6 +33,8 @@ class CheckedRun:
     sources: tuple[str, ...]
     result: CheckResult | None
     refusal: PrivplanError | None = None
+    failed: bool = False
+    """Whether the audit of a log of ours fails, whatever the verdict in one word is."""
 
     @property
     def name(self) -> str:
@@ -44,7 +46,7 @@ class CheckedRun:
         """The exit code that the run alone would have."""
         if self.result is None:
             return USAGE
-        return exit_code(self.result)
+        return CHECK_FAILED if self.failed else exit_code(self.result)
 
     def json(self) -> dict[str, object]:
         """Return the run's row for a program."""
@@ -107,27 +109,34 @@ def report_on(
             "privplan explain check",
         )
     read = [_read(file) for file in dict.fromkeys(files)]
+    finished = [item for item in read if isinstance(item, CheckedRun)]
+    refused = [run for run in finished if run.refusal is not None]
     readings = [item for item in read if not isinstance(item, CheckedRun)]
-    refused = [item for item in read if isinstance(item, CheckedRun)]
+    # Of one run nothing is said unless all its files are read.
     if refused and (len(read) == 1 or grouping == "together"):
-        assert refused[0].refusal is not None
-        raise refused[0].refusal
-    groups = runs_in(readings, grouping) if readings else (() if refused else ((),))
-    runs = [_checked(group, said) for group in groups]
-    if len(runs) == 1 and not refused:
-        return _single(runs[0])
-    if len(groups) <= 1 and len(refused) == 1:
-        # One run of several files, of which one cannot be read: nothing is said of it.
-        assert refused[0].refusal is not None
-        raise refused[0].refusal
-    return _several([*runs, *refused], tuple(dict.fromkeys(files)))
+        raise _refusal(refused[0])
+    groups = runs_in(readings, grouping) if readings or not files else ()
+    if len(refused) == len(finished) == 1 and len(groups) == 1 and len(groups[0]) != 1:
+        raise _refusal(refused[0])
+    runs = [*(_checked(group, said) for group in groups), *finished]
+    return _single(runs[0]) if len(runs) == 1 else _several(runs, tuple(dict.fromkeys(files)))
+
+
+def _refusal(run: CheckedRun) -> PrivplanError:
+    assert run.refusal is not None
+    return run.refusal
 
 
 def _read(file: str) -> Reading | CheckedRun:
     from ...accountant.errors import InvalidInput
+    from ...audit.check.logged_runs import check_log, logged_run
     from ..inputs.run_sources import read_source
 
     try:
+        folder = logged_run(file)
+        if folder is not None:
+            result, passes = check_log(folder)
+            return CheckedRun((file,), result, failed=not passes)
         return read_source(file)
     except InvalidInput as refusal:
         return CheckedRun((file,), None, refusal)
@@ -148,8 +157,7 @@ def _single(run: CheckedRun) -> Report:
     from ...audit.check.result_json import result_json
 
     if run.result is None:
-        assert run.refusal is not None
-        raise run.refusal
+        raise _refusal(run)
     code = run.code
     return Report(
         result=result_json(run.result),
@@ -162,7 +170,10 @@ def _single(run: CheckedRun) -> Report:
 
 
 def _several(runs: Sequence[CheckedRun], files: Sequence[str]) -> Report:
-    ordered = sorted(runs, key=lambda run: min(map(_position(files), run.sources), default=0))
+    order = {file: number for number, file in enumerate(files)}
+    ordered = sorted(
+        runs, key=lambda run: min((order.get(name, len(order)) for name in run.sources), default=0)
+    )
     codes = {run.code for run in ordered}
     worst = next(code for code in WORST_FIRST if code in codes)
     counts = Counter("not read" if run.result is None else run.result.verdict for run in ordered)
@@ -175,11 +186,6 @@ def _several(runs: Sequence[CheckedRun], files: Sequence[str]) -> Report:
         ok=worst == OK,
         failure=worst or CHECK_FAILED,
     )
-
-
-def _position(files: Sequence[str]):  # type: ignore[no-untyped-def]
-    places = {file: number for number, file in enumerate(files)}
-    return lambda source: places.get(source, len(places))
 
 
 def _interval(result: CheckResult) -> str:
