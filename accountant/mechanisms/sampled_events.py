@@ -51,8 +51,8 @@ def _epochs(release: ev.Event, sampling: records.Sampling, draws: int) -> ev.Eve
     """Return whole epochs of shuffled batches, in each of which a unit is in one batch.
 
     Where one unit more or less moves no other into another batch, that is the composition of the
-    releases that hold the unit, whatever the relation.  Else it is `ShuffledBatches`, which has no
-    number under add-remove.
+    releases that hold the unit, whatever the relation.  Else it is `ShuffledBatches`, which under
+    add-remove costs more than one release: another unit moves into the place of one that goes.
     """
     epochs = sampling.most_draws
     if epochs is None:

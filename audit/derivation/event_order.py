@@ -122,7 +122,9 @@ def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
     if isinstance(strong, ev.Poisson) and not isinstance(weak, ev.Poisson):
         return covers(weak, strong.event, tolerance)  # without sampling there is less to hide in
     if isinstance(strong, ev.ShuffledBatches) and not isinstance(weak, ev.ShuffledBatches):
-        return covers(weak, strong.event, tolerance)  # a unit is in one batch, which may be known
+        # A unit is in one batch, which may be known; that is so under zero-out and replace-one, and
+        # under add-remove facts support no shuffled batches.
+        return covers(weak, strong.event, tolerance)
     if type(weak) is not type(strong):
         return _crosses(weak, strong, tolerance)
     for item in fields(strong):

@@ -41,6 +41,13 @@ _POISSON: Final = (
     "Each {unit} joins each sample independently, with the stated probability, and the sample is "
     "not revealed; a loader that shuffles does not do that."
 )
+_SECRET_ORDER: Final = (
+    "Each {unit} stands in exactly one batch of an epoch, and the order is uniformly random and not "
+    "revealed. With one {unit} more or less there are as many batches, and what a batch sums to is "
+    "not divided by how many it holds."
+)
+"""What shuffled batches rest on where a unit comes or goes."""
+
 _SAMPLED: Final[Mapping[str, str]] = {
     "poisson": _POISSON,
     "truncated-poisson": (
@@ -111,7 +118,9 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
     ]
     sentences += [_FRESH_NOISE for kind, _ in kinds if kind in _NOISY]
     sentences += [
-        _SAMPLED[kind].format(unit=protected) for kind, protected in kinds if kind in _SAMPLED
+        _sampled(kind, neighbours).format(unit=protected)
+        for kind, protected in kinds
+        if kind in _SAMPLED
     ]
     sentences += [
         _PROVEN_ELSEWHERE.format(type=with_article(f"`{kind}` event"))
@@ -119,6 +128,12 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
         if kind in _STATED
     ]
     return tuple(dict.fromkeys(sentences))
+
+
+def _sampled(kind: str, neighbours: str) -> str:
+    if kind == "shuffled-batches" and neighbours == "add-remove":
+        return _SECRET_ORDER
+    return _SAMPLED[kind]
 
 
 def no_guarantee(event: Event) -> str | None:

@@ -192,7 +192,7 @@ def test_bare_numbers_are_not_sampled_under_replace_one(inner: ev.Event) -> None
         (ev.FixedSize(1, 9, ev.Compose((ev.Pure(1.0), ev.Laplace(2.0)))), "zero-out", "`compose`"),
         (ev.FixedSize(1, 9, ev.Approximate(1.0, 0.1)), REPLACE, "of `approximate`"),
         (ev.FixedSize(1, 9, ev.Poisson(0.5, ev.Gaussian(1.0))), REPLACE, "of `poisson`"),
-        (ev.ShuffledBatches(3, ev.Gaussian(1.0)), ADD, "under add-remove"),
+        (ev.ShuffledBatches(3, ev.FixedSize(2, 9, ev.Gaussian(1.0))), ADD, "under add-remove"),
         (ev.Group(2, ev.Poisson(0.1, ev.ZCDP(1.0))), ADD, "sampling of `zcdp`"),
     ],
 )

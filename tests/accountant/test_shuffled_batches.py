@@ -10,10 +10,8 @@ import pytest
 from scipy.stats import norm
 
 from privplan.accountant import events as ev
-from privplan.accountant.account import account
 from privplan.accountant.engines.pld.batches import batch_warnings
 from privplan.accountant.engines.pld.registry import pairs
-from privplan.accountant.errors import Unsupported
 
 from ..sweeps import sweep
 from .sampling import ORDERS, curve_of, delta, epsilon, hockey_sticks
@@ -78,12 +76,6 @@ def test_shuffled_batches_compose_over_epochs():
 def test_shuffled_batches_of_one_are_the_release_itself():
     found = epsilon(ev.ShuffledBatches(1, ev.Gaussian(1.0)), 1e-5, "replace-one")
     assert found == epsilon(ev.Gaussian(1.0), 1e-5, "replace-one")
-
-
-def test_shuffled_batches_are_refused_under_add_remove():
-    for engine in (None, "pld", "rdp"):
-        with pytest.raises(Unsupported, match="zero-out or replace-one"):
-            account(ev.ShuffledBatches(10, ev.Gaussian(1.0)), delta=1e-5, engine=engine)
 
 
 def test_shuffled_batches_carry_the_warning_that_they_are_no_poisson_samples():

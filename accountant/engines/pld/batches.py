@@ -150,6 +150,11 @@ def batch_warnings(
         return ()
     claimed = _claimed(poisson, neighbours, delta, epsilon)
     opening = "Shuffled batches are not Poisson sampling, and no amplification is proven for them."
+    if neighbours == "add-remove":
+        opening += (
+            " Under add-remove they may cost more than releases on all the data, since another "
+            "record moves into the place of one that goes."
+        )
     if claimed is None:
         return (opening,)
     name = "epsilon" if delta is not None else "delta"
