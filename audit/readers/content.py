@@ -1,0 +1,123 @@
+"""The bytes of a file as text or JSON, with limits: what every reader asks first.
+
+Nothing here runs what it reads.  What is no text, or no JSON, is answered with None or
+`NOT_JSON`; what is JSON and misleads (one key twice, nesting without end, a number with more
+digits than any field has) raises `InvalidInput`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+from ...accountant.errors import InvalidInput
+
+MAX_NUMBER_CHARACTERS: Final = 400
+"""Most characters of a number in JSON; the longest float written out has fewer than 400."""
+
+
+class NotJson:
+    """What stands for a content that is no JSON, since JSON's null is None."""
+
+
+NOT_JSON: Final = NotJson()
+
+
+@lru_cache(maxsize=2)
+def text_of(content: bytes) -> str | None:
+    """Return the UTF-8 text of a content, without its byte order mark; None if it is none."""
+    if b"\0" in content:
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def lines_of(content: bytes) -> list[str]:
+    """Return the lines of a text that are not blank; none for what is no text.
+
+    Only line feeds (with or without carriage returns) end lines.
+    """
+    text = text_of(content) or ""
+    return [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
+
+
+class _Repeated(Exception):
+    """A key that stands twice in one object."""
+
+
+class _LongNumber(Exception):
+    """A number with too many characters."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Repeated(next(name for name in names if names.count(name) > 1))
+    return table
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise _LongNumber
+    return int(text)
+
+
+def _decimal(text: str) -> Decimal:
+    if len(text) > MAX_NUMBER_CHARACTERS:
+        raise _LongNumber
+    return Decimal(text)
+
+
+def json_of_text(text: str, *, as_printed: bool = False) -> Any:
+    """Return the value of a JSON text, `NOT_JSON` if it is none; see `json_of`."""
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_without_repeats,
+            parse_int=_integer,
+            parse_float=_decimal if as_printed else float,
+        )
+    except _Repeated as error:
+        raise InvalidInput(
+            f"The key `{error!s:.60}` stands twice in one object of the JSON.",
+            "Two readers could take the file for two different runs.",
+            "Keep the one that is true.",
+        ) from None
+    except _LongNumber:
+        raise InvalidInput(
+            f"A number of the JSON has more than {MAX_NUMBER_CHARACTERS} characters.",
+            "No field of such a file holds a number of that size.",
+            "Correct the number.",
+        ) from None
+    except RecursionError:
+        raise InvalidInput(
+            "The JSON is nested too deeply to be read.",
+            "The files that are known here have few levels.",
+            "Check that the file is whole and what it is meant to be.",
+        ) from None
+    except ValueError:
+        return NOT_JSON
+
+
+@lru_cache(maxsize=2)
+def json_of(content: bytes, *, as_printed: bool = False) -> Any:
+    """Return the value of a JSON content, `NOT_JSON` if it is none; nobody may change it.
+
+    Numbers with a decimal point are floats, or with `as_printed` decimals that keep their digits.
+    """
+    text = text_of(content)
+    if text is None or not text.lstrip()[:1]:
+        return NOT_JSON
+    return json_of_text(text, as_printed=as_printed)
+
+
+def object_of(content: bytes, *, as_printed: bool = False) -> Mapping[str, Any] | None:
+    """Return the JSON object of a content; None for anything else."""
+    value = json_of(content, as_printed=as_printed)
+    return value if isinstance(value, dict) else None
