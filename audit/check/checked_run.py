@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Currency = Literal["epsilon", "rho", "mu"]
 CURRENCIES: Final[tuple[Currency, ...]] = ("epsilon", "rho", "mu")
 
+CHOSEN_NOISE_UNIT: Final = 0.05
+"""A noise multiplier that is printed to this unit or a coarser one was chosen so."""
+
 FEDERATED_KEYS: Final = (
     "data.users",
     "data.silos",
@@ -36,6 +39,8 @@ class CheckedRun:
 
     `known` are the keys that somebody said, that a file says, or that follow from these.
     `event` stands for noise, sampling and schedule where no keys can express them.
+    `noise_slack` and `rate_slack` are how far above the noise and below the rate the true ones
+    may lie, given the digits that were printed.
     """
 
     settings: RunSettings
@@ -54,6 +59,8 @@ class CheckedRun:
     expected_replies: int | None = None
     replies: int | None = None
     tuning_runs: int = 1
+    noise_slack: float = 0.0
+    rate_slack: float = 0.0
     contradictions: tuple[Contradiction, ...] = ()
 
     @property
@@ -101,5 +108,32 @@ class CheckedRun:
             expected_replies=description.get("aggregation.expected_replies", int),
             replies=description.get("aggregation.replies", int),
             tuning_runs=description.get("tuning.runs", int) or 1,
+            noise_slack=_noise_slack(description),
+            rate_slack=_rate_slack(description),
             contradictions=description.contradictions,
         )
+
+
+def _noise_slack(description: RunDescription) -> float:
+    """Return half the last digit of a noise multiplier that was rounded when it was printed.
+
+    One decimal place is how people choose a noise multiplier; more are how they print one.
+    """
+    fact = description.facts.get("noise.noise_multiplier")
+    if fact is None or fact.half_unit > 0.5 * CHOSEN_NOISE_UNIT:
+        return 0.0
+    return fact.half_unit
+
+
+def _rate_slack(description: RunDescription) -> float:
+    """Return half the last digit of a rate that was rounded when it was printed.
+
+    A rate of one digit, or of a whole number of batches, is one that was chosen.
+    """
+    fact = description.facts.get("sampling.rate")
+    if fact is None or not isinstance(fact.value, float) or fact.half_unit <= 0.0:
+        return 0.0
+    one_digit = fact.value < 20.0 * fact.half_unit
+    batches = 1.0 / fact.value
+    chosen = abs(batches - round(batches)) <= 1e-9 * batches
+    return 0.0 if one_digit or chosen else fact.half_unit

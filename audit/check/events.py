@@ -57,6 +57,7 @@ class _Draws:
     upper: ev.Event
     lower: ev.Event
     phase: Phase
+    lower_rate: float
     accumulation: int
 
     @property
@@ -115,8 +116,9 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     for phase in phases:
         draws = _Draws(
             _together(upper_draw(run, phase.noise_multiplier), joint),
-            _together(noise_draw(run, phase.noise_multiplier), joint),
+            _together(noise_draw(run, phase.noise_multiplier + run.noise_slack), joint),
             phase,
+            phase.rate - run.rate_slack,
             run.settings.accumulation,
         )
         parts.append(_silo_or(run, method)(run, draws, delta / len(phases)))
@@ -182,12 +184,24 @@ _Method = Callable[[CheckedRun, _Draws, float], RunEvents]
 
 def _silo_or(run: CheckedRun, method: str) -> _Method:
     settings = run.settings
-    if settings.unit == "silo" and settings.clients_rate is None and settings.silos is None:
+    if settings.unit == "silo" and settings.clients_rate is None and of_records(run):
         return _silo
+    if settings.unit == "user" and settings.clients_rate is None and of_records(run):
+        if settings.records_per_user is None:
+            raise LackingFacts("data.records_per_user")
     clients = settings.clients_rate is not None and settings.rate is not None
     if clients and (settings.unit == "record" or settings.records_per_user is not None):
         return _client(_METHODS[method])
     return _METHODS[method]
+
+
+def of_records(run: CheckedRun) -> bool:
+    """Return whether batches are batches of records, though the unit is more than a record."""
+    settings = run.settings
+    units = run.units
+    if units is None:
+        return settings.records is not None or settings.unit == "silo"
+    return settings.batch is not None and settings.batch > units
 
 
 def _relation(run: CheckedRun) -> Neighbours:
@@ -196,13 +210,13 @@ def _relation(run: CheckedRun) -> Neighbours:
 
 def _attained_in_one_step(draws: _Draws) -> ev.Event:
     """Return what a single step shows: the unit in it with its rate, and zeros besides."""
-    return ev.Poisson(draws.phase.rate, draws.lower)
+    return ev.Poisson(draws.lower_rate, draws.lower)
 
 
 def _poisson(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
     steps, relation = draws.phase.steps, _relation(run)
     upper = ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))
-    lower = ev.Repeat(steps, ev.Poisson(draws.phase.rate, draws.lower))
+    lower = ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))
     return RunEvents(BoundingEvent(upper, relation), (BoundingEvent(lower, relation),))
 
 
@@ -217,7 +231,7 @@ def _full(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
 def _shuffled(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
     """Return epochs of shuffled batches: rounded up for the upper event, down for the lower."""
     relation = _relation(run)
-    batches = max(1, math.ceil(1.0 / draws.phase.rate * (1.0 - ROUNDING)))
+    batches = max(1, math.ceil(1.0 / draws.lower_rate * (1.0 - ROUNDING)))
     fewest = max(1, math.ceil(1.0 / draws.upper_rate * (1.0 - ROUNDING)))
     most_epochs, least_epochs = epochs_of(run, draws.phase, batches, fewest)
     upper = ev.Repeat(most_epochs, ev.ShuffledBatches(fewest, draws.upper))
@@ -294,7 +308,7 @@ def _weighted(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
     relation: Neighbours = (
         "zero-out" if run.settings.neighbours == "zero-out" else "replace-one"
     )
-    rate = draws.phase.rate
+    rate = draws.lower_rate
     if run.units is not None:
         rate = min(rate, presence(batch_and_records(run, draws.phase)[0], run.units))
     return RunEvents(
@@ -324,7 +338,7 @@ def _client(method: _Method) -> _Method:
     def events(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
         each = method(run, draws, delta)
         clients_rate = run.settings.clients_rate or 1.0
-        rate = clients_rate * draws.phase.rate
+        rate = clients_rate * draws.lower_rate
         once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove")
         return replace(
             each,
