@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 WORST_FIRST: Final = (CHECK_FAILED, USAGE, NOT_COMPUTABLE, OK)
 """Exit codes of several runs: the first that one of them has."""
 
+CONTRADICTION: Final = "contradiction"
+"""The id of the cause that names facts that cannot both be true."""
+
 MAX_CAUSES_SHOWN: Final = 3
 """Most causes that stand in a row of the table."""
 
@@ -33,8 +37,6 @@ class CheckedRun:
     sources: tuple[str, ...]
     result: CheckResult | None
     refusal: PrivplanError | None = None
-    failed: bool = False
-    """Whether the audit of a log of ours fails, whatever the verdict in one word is."""
 
     @property
     def name(self) -> str:
@@ -46,7 +48,7 @@ class CheckedRun:
         """The exit code that the run alone would have."""
         if self.result is None:
             return USAGE
-        return CHECK_FAILED if self.failed else exit_code(self.result)
+        return exit_code(self.result)
 
     def json(self) -> dict[str, object]:
         """Return the run's row for a program."""
@@ -82,7 +84,8 @@ class CheckedRun:
 
 def exit_code(result: CheckResult) -> int:
     """Return 0 where a claim holds, 1 where it is false or contradicted, 3 where nothing decides."""
-    if result.verdict == "false" or result.contradicted:
+    contradicted = any(cause.id == CONTRADICTION for cause in result.causes)
+    if result.verdict == "false" or contradicted:
         return CHECK_FAILED
     return OK if result.verdict.startswith("holds") else NOT_COMPUTABLE
 
@@ -109,17 +112,22 @@ def report_on(
             "privplan explain check",
         )
     read = [_read(file) for file in dict.fromkeys(files)]
-    finished = [item for item in read if isinstance(item, CheckedRun)]
-    refused = [run for run in finished if run.refusal is not None]
+    refused = [item for item in read if isinstance(item, CheckedRun)]
     readings = [item for item in read if not isinstance(item, CheckedRun)]
-    # Of one run nothing is said unless all its files are read.
-    if refused and (len(read) == 1 or grouping == "together"):
-        raise _refusal(refused[0])
     groups = runs_in(readings, grouping) if readings or not files else ()
-    if len(refused) == len(finished) == 1 and len(groups) == 1 and len(groups[0]) != 1:
+    # Of one run nothing is said unless all its files are read.
+    single = len(read) == 1 or grouping == "together" or _is_single(groups, files)
+    if refused and single and grouping != "each":
         raise _refusal(refused[0])
-    runs = [*(_checked(group, said) for group in groups), *finished]
+    runs = [*(_checked(group, said) for group in groups), *refused]
     return _single(runs[0]) if len(runs) == 1 else _several(runs, tuple(dict.fromkeys(files)))
+
+
+def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> bool:
+    """Return whether files, some of them unread, look like those of a single run."""
+    if len(groups) != 1:
+        return False
+    return len(groups[0]) > 1 or len({Path(file).suffix for file in files}) > 1
 
 
 def _refusal(run: CheckedRun) -> PrivplanError:
@@ -129,14 +137,9 @@ def _refusal(run: CheckedRun) -> PrivplanError:
 
 def _read(file: str) -> Reading | CheckedRun:
     from ...accountant.errors import InvalidInput
-    from ...audit.check.logged_runs import check_log, logged_run
     from ..inputs.run_sources import read_source
 
     try:
-        folder = logged_run(file)
-        if folder is not None:
-            result, passes = check_log(folder)
-            return CheckedRun((file,), result, failed=not passes)
         return read_source(file)
     except InvalidInput as refusal:
         return CheckedRun((file,), None, refusal)
