@@ -1,0 +1,102 @@
+"""Events as files: dp_accounting's named tuples as JSON or as printed, and privplan's own JSON.
+
+    json.dumps(event.to_named_tuple())   ["dp_accounting.dp_event", "GaussianDpEvent", 1.0]
+    json.dumps(..._asdict())             {"module_name": ..., "class_name": ..., "noise_multiplier": 1.0}
+    print(event)                         GaussianDpEvent(noise_multiplier=1.0)
+    json.dumps(event.to_json())          {"type": "gaussian", "noise_multiplier": 1.0}    (privplan)
+
+Classes are taken from a closed list by their name, and no module is imported by name, as
+dp_accounting's reader does.  What has no counterpart among the events here is a doubt, and the
+reading then has no event.
+
+Versions: dp_accounting 0.4 to 0.6 and its newer classes as far as `from_named_tuple` knows them.
+Source: dp_accounting 0.6.0, dp_event.py (`DpEvent.to_named_tuple`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.events import TYPES, Event, from_json
+from ..description.reading import Reading
+from .content import NOT_JSON, json_of, text_of
+from .dp_event_text import event_of_text, looks_like_event_text
+from .event_facts import event_doubts, schedule_of
+from .read_values import read_facts
+
+NAMED_TUPLE: Final = "dp_accounting event"
+PRIVPLAN_EVENT: Final = "privplan event"
+
+NEVER_SAID: Final = (
+    "An event never says delta, the unit or the neighbouring relation.",
+    "It is what an accountant was told; whether that was all that the run released is not said.",
+)
+
+
+def recognises(content: bytes, name: str) -> bool:
+    """Return whether a content is an event, of dp_accounting or of privplan."""
+    del name
+    text = text_of(content)
+    if text is None:
+        return False
+    if text.lstrip()[:1] not in ("[", "{"):
+        return looks_like_event_text(text)
+    value = json_of(content)
+    return is_named_tuple(value) or _is_privplan_event(value)
+
+
+def read(content: bytes, name: str) -> Reading:
+    """Return the event of a file, with the keys that say the same.
+
+    Raises `InvalidInput` for an unknown class or type, an unknown or missing field, and a value
+    outside its range.
+    """
+    value = json_of(content)
+    if _is_privplan_event(value):
+        return event_reading(from_json(value), name, PRIVPLAN_EVENT)
+    if value is NOT_JSON:
+        value = event_of_text(text_of(content) or "")
+    try:
+        event = event_of_named_tuple(value)
+    except Unsupported as error:
+        return Reading(name, NAMED_TUPLE, {}, (*NEVER_SAID, str(error)))
+    return event_reading(event, name, NAMED_TUPLE, {"claim.library": "dp_accounting"})
+
+
+def event_of_named_tuple(value: object) -> Event:
+    """Return the event of a named tuple that was saved as JSON.
+
+    Raises `InvalidInput` for what is none, and `Unsupported` where there is no such event here.
+    """
+    from ...accountant.events.dp_event_tuples import from_named_tuple
+
+    try:
+        return from_named_tuple(value)
+    except RecursionError:
+        raise InvalidInput(
+            "The event is nested too deeply to be read.",
+            next_step="Flatten it: composition can hold the same steps in fewer levels.",
+        ) from None
+
+
+def event_reading(
+    event: Event, name: str, form: str, values: Mapping[str, object] | None = None
+) -> Reading:
+    """Return the reading of an event: its keys, its doubts, and itself."""
+    facts = read_facts(name, {**(values or {}), **schedule_of(event)})
+    return Reading(name, form, facts, (*NEVER_SAID, *event_doubts(event)), event)
+
+
+def is_named_tuple(value: object) -> bool:
+    """Return whether a JSON value is an event of dp_accounting, by position or by name."""
+    if isinstance(value, dict):
+        class_name = value.get("class_name")
+    else:
+        class_name = value[1] if isinstance(value, list) and len(value) > 1 else None
+    return isinstance(class_name, str) and class_name.endswith("DpEvent")
+
+
+def _is_privplan_event(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str) and value["type"] in TYPES
