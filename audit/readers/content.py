@@ -69,9 +69,12 @@ def _integer(text: str) -> int:
 
 
 def _decimal(text: str) -> Decimal:
-    if len(text) > MAX_NUMBER_CHARACTERS:
-        raise _LongNumber
-    return Decimal(text)
+    try:
+        if len(text) <= MAX_NUMBER_CHARACTERS:
+            return Decimal(text)
+    except ArithmeticError:  # an exponent beyond what decimals have
+        pass
+    raise _LongNumber
 
 
 def json_of_text(text: str, *, as_printed: bool = False) -> Any:
@@ -91,7 +94,8 @@ def json_of_text(text: str, *, as_printed: bool = False) -> Any:
         ) from None
     except _LongNumber:
         raise InvalidInput(
-            f"A number of the JSON has more than {MAX_NUMBER_CHARACTERS} characters.",
+            f"A number of the JSON has more than {MAX_NUMBER_CHARACTERS} characters, or too large "
+            "an exponent.",
             "No field of such a file holds a number of that size.",
             "Correct the number.",
         ) from None

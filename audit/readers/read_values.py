@@ -11,6 +11,7 @@ from ...accountant.errors import InvalidInput, kind_of
 from ..description.fact import Fact
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Phase
+from .content import MAX_NUMBER_CHARACTERS
 
 T = TypeVar("T")
 
@@ -43,15 +44,26 @@ def printed(text: str | Decimal, field: str, *, delta: bool = False) -> PrintedN
 
 
 def decimal_of(text: str | Decimal, field: str) -> Decimal:
-    """Return the decimal that a text writes; raises `InvalidInput` for what is no number."""
+    """Return the decimal that a text writes.
+
+    Raises `InvalidInput` for what is no number, for NaN, and for more digits or a larger exponent
+    than any float has; infinities are left to the checks of the field.
+    """
     try:
-        return text if isinstance(text, Decimal) else Decimal(text.strip())
+        decimal = text if isinstance(text, Decimal) else Decimal(text.strip())
     except ArithmeticError:
+        decimal = Decimal("nan")
+    digits = decimal.as_tuple()
+    sizes = [len(digits.digits)]
+    if isinstance(digits.exponent, int):
+        sizes.append(abs(digits.exponent))
+    if decimal.is_nan() or max(sizes) > MAX_NUMBER_CHARACTERS:
         raise InvalidInput(
-            f"`{field}` must be a number; it is {text!r:.60}.",
-            "A number was expected there.",
+            f"`{field}` must be a number; it is {str(text)[:40]!r}.",
+            f"A number of at most {MAX_NUMBER_CHARACTERS} digits was expected there.",
             f"Correct `{field}` in the file.",
-        ) from None
+        )
+    return decimal
 
 
 def field_of(table: Mapping[str, Any], field: str, where: str) -> Any:

@@ -1,0 +1,285 @@
+"""A table of a run's history, row by row: what CSV and JSONL readers have in common.
+
+Columns are known by their names (`aliases.py`).  Three kinds of tables are told apart:
+
+- with a column of epsilon: a log, in which epsilon grows; its last value is the claim;
+- with noise, rate and steps: phases in order, one a row;
+- with a counter (`step`, `epoch`): its last value counts the steps or epochs.
+
+Numbers of a history are what somebody chose to print: epsilon and delta keep the precision of
+their last digit, a noise printed as 0.0000 is not taken for zero, and two columns for one thing
+are refused, since nobody but the author can choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import Final
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput, counted
+from ..description.reading import Reading
+from ..description.run_description import Phase
+from .aliases import role_of, speaks_of_privacy
+from .read_values import decimal_of, merged_phases, printed, read_facts
+
+ALWAYS: Final = (
+    "A history has neither unit, neighbouring relation, sampler nor the source of the clipping "
+    "norm.",
+)
+
+
+@dataclass(frozen=True)
+class History:
+    """`rows` of cells by role; `columns` are the names behind the roles, in their order.
+
+    `numbers` are the numbers of the rows' lines in the file, for messages.
+    """
+
+    columns: Mapping[str, str]
+    rows: Sequence[Mapping[str, str]]
+    numbers: Sequence[int]
+
+
+def roles_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the names behind each role."""
+    roles: dict[str, list[str]] = {}
+    for name in names:
+        role = role_of(name)
+        if role is not None:
+            roles.setdefault(role, []).append(name)
+    return roles
+
+
+def is_history(names: Sequence[str]) -> bool:
+    """Return whether column names are those of a private run."""
+    return speaks_of_privacy(set(roles_of(names)))
+
+
+def columns_of(names: Sequence[str]) -> dict[str, str]:
+    """Return the one column for each role; raises `InvalidInput` where there are two."""
+    roles = roles_of(names)
+    for role, columns in roles.items():
+        if len(columns) > 1:
+            raise InvalidInput(
+                f"The columns {' and '.join(f'`{column:.40}`' for column in columns)} are both "
+                f"names for {role}.",
+                "Which of them the run reports is not in the file.",
+                "Remove all but one.",
+            )
+    return {role: columns[0] for role, columns in roles.items()}
+
+
+def reading_of(history: History, name: str, file_format: str) -> Reading:
+    """Return the claim and the settings that a history holds, with what is doubtful."""
+    if not history.rows:
+        raise InvalidInput(
+            "The history has no rows.",
+            "A history without entries says nothing of a run.",
+            "Give the file as it is after the last step.",
+        )
+    table = _Table(history)
+    values: dict[str, object] = {"claim.epsilon": table.claim(), "claim.delta": table.delta()}
+    values |= table.schedule()
+    values |= table.settings()
+    return Reading(name, file_format, read_facts(name, values), (*ALWAYS, *table.doubts))
+
+
+class _Table:
+    """Reads one history column by column, and collects doubts."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.doubts: list[str] = []
+
+    def cells(self, role: str) -> list[tuple[str, str]]:
+        """Return the cells of a column that are not blank, each with the name of its field."""
+        column = self.history.columns.get(role)
+        if column is None:
+            return []
+        return [
+            (f"{column} in line {number}", row[role].strip())
+            for row, number in zip(self.history.rows, self.history.numbers, strict=True)
+            if row.get(role, "").strip()
+        ]
+
+    def claim(self) -> object:
+        epsilons = [printed(text, field) for field, text in self.cells("epsilon")]
+        if not epsilons:
+            return None
+        values = [number.value for number in epsilons]
+        if any(later < earlier for earlier, later in pairwise(values)):
+            self.doubts.append(
+                "epsilon goes down from one row to the next: an accountant was made anew, or the "
+                "column is not what was spent until then."
+            )
+        self.doubts.append(
+            f"The last of {counted(len(values), 'value')} of epsilon is taken as the claim; "
+            "whether the run went on after it is not in the file."
+        )
+        return epsilons[-1]
+
+    def delta(self) -> object:
+        deltas = [printed(text, field, delta=True) for field, text in self.cells("delta")]
+        if len({number.value for number in deltas}) > 1:
+            self.doubts.append("delta changes from row to row; the last one is taken.")
+        return deltas[-1] if deltas else None
+
+    def schedule(self) -> dict[str, object]:
+        noises = [self._noise(field, text) for field, text in self.cells("noise")]
+        rates = [self._rate(field, text) for field, text in self.cells("rate")]
+        steps = self._steps()
+        rows = len(self.history.rows)
+        if None not in noises and len(noises) == len(rates) == rows and len(steps) == rows:
+            phases = merged_phases(
+                [
+                    Phase(noise, rate, count)
+                    for noise, rate, count in zip(noises, rates, steps, strict=True)
+                    if noise is not None and count
+                ]
+            )
+            if len(phases) > 1:
+                return {"schedule.phases": phases}
+        return {
+            "noise.noise_multiplier": self._constant("noise", noises),
+            "sampling.rate": self._constant("rate", rates),
+            "schedule.steps": sum(steps) or None,
+            "schedule.epochs": self._epochs(),
+        }
+
+    def settings(self) -> dict[str, object]:
+        """Return what stands beside the schedule, where it is the same in all rows."""
+        values: dict[str, object] = {}
+        for role, key in (
+            ("batch", "sampling.batch"),
+            ("records", "data.records"),
+            ("accumulation", "schedule.accumulation"),
+        ):
+            counts = [_count(field, text) for field, text in self.cells(role)]
+            values[key] = self._constant(role, counts)
+        clips = [
+            validate.positive(**{field: float(decimal_of(text, field))})
+            for field, text in self.cells("clip")
+        ]
+        if len(set(clips)) > 1:
+            self.doubts.append(
+                f"`{self.history.columns['clip']}` changes from row to row: the clipping norm is "
+                "not constant, and where it came from is not in the file."
+            )
+        values["noise.clip"] = clips[0] if len(set(clips)) == 1 else None
+        return values
+
+    def _steps(self) -> list[int]:
+        """Return how many steps each row adds."""
+        counter = [_count(field, text, least=0) for field, text in self.cells("step")]
+        counts = [_count(field, text) for field, text in self.cells("steps")]
+        if counts:
+            rising = _rises(counts)
+            column = self.history.columns["steps"]
+            if len(counts) > 1 and rising and self.cells("epsilon"):
+                return _differences(counts)
+            if len(counts) > 1 and rising:
+                self.doubts.append(
+                    f"`{column}` is read as the steps of each row; if it counts all steps until "
+                    "then, the last row alone is the schedule."
+                )
+            elif len(set(counts)) > 1 and self.cells("epsilon"):
+                raise InvalidInput(
+                    f"The column `{column}` neither rises nor is constant, beside an epsilon that "
+                    "is cumulative.",
+                    "It may count the steps of a row or of the run.",
+                    "Remove the column, and state schedule.steps.",
+                )
+            return counts
+        if counter and self.history.columns["step"].lower().endswith("round"):
+            counter = []
+            self.doubts.append("Rounds are counted, and how many steps a round has is not said.")
+        if counter:
+            first = counter[0]
+            self.doubts.append(
+                f"`{self.history.columns['step']}` ends at {counter[-1]:,}"
+                + (
+                    ", counted from 0; it may be one less than the steps."
+                    if first == 0
+                    else ", which is taken as the number of steps."
+                )
+            )
+            if len(counter) == len(self.history.rows) and first > 0 and _rises(counter):
+                return _differences(counter)
+        return []
+
+    def _epochs(self) -> int | None:
+        epochs = [_count(field, text, least=0) for field, text in self.cells("epoch")]
+        if not epochs:
+            return None
+        if len(epochs) > 1 and epochs == list(range(epochs[0], epochs[0] + len(epochs))):
+            if epochs[0] in (0, 1):
+                return len(epochs)
+            self.doubts.append(
+                f"The first row is of epoch {epochs[0]:,}: earlier epochs are not in the file."
+            )
+            return None
+        self.doubts.append(
+            f"`{self.history.columns['epoch']}` does not have one row for each epoch, so the last "
+            f"row may lie within epoch {epochs[-1]:,}."
+        )
+        return None
+
+    def _noise(self, field: str, text: str) -> float | None:
+        noise = validate.non_negative(**{field: float(decimal_of(text, field))})
+        if noise == 0:
+            self._doubt_once(
+                f"`{self.history.columns['noise']}` is printed as {text:.20}: that is no noise at "
+                "all, or a small one that was rounded away; state noise.noise_multiplier."
+            )
+            return None
+        return noise
+
+    def _rate(self, field: str, text: str) -> float:
+        decimal = decimal_of(text, field)
+        rate = validate.probability(**{field: float(decimal)})
+        validate.positive(**{field: rate})
+        if _is_coarse(decimal):
+            self._doubt_once(
+                f"`{self.history.columns['rate']}` is printed as {text:.20}: a rate that was "
+                "rounded down proves too small an epsilon."
+            )
+        return rate
+
+    def _constant(self, role: str, values: Sequence[object]) -> object:
+        """Return the value of all rows; None, with a doubt, where it changes."""
+        distinct = set(values) - {None}
+        if len(distinct) > 1:
+            self.doubts.append(
+                f"`{self.history.columns[role]}` changes from row to row, and the rows do not say "
+                "how many steps each stands for: state schedule.phases."
+            )
+        return distinct.pop() if len(distinct) == 1 else None
+
+    def _doubt_once(self, doubt: str) -> None:
+        if doubt not in self.doubts:
+            self.doubts.append(doubt)
+
+
+def _is_coarse(number: Decimal) -> bool:
+    """Return whether a decimal has one or two digits, and is no power of ten."""
+    digits = number.normalize().as_tuple().digits
+    return len(digits) < 3 and digits != (1,)
+
+
+def _rises(counts: Sequence[int]) -> bool:
+    return all(a < b for a, b in pairwise(counts))
+
+
+def _differences(counts: Sequence[int]) -> list[int]:
+    return [counts[0], *(b - a for a, b in pairwise(counts))]
+
+
+def _count(field: str, text: str, *, least: int = 1) -> int:
+    """Return a count; tables of numbers write 100 as 100.0, too."""
+    number = decimal_of(text, field)
+    whole = number.is_finite() and abs(number) <= validate.LARGEST_COUNT and number % 1 == 0
+    return validate.count_from(least, **{field: int(number) if whole else float(number)})

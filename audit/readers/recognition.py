@@ -1,0 +1,259 @@
+"""Which reader a file is for: recognised by what is in it, never by its name.
+
+Formats of libraries are asked first, and exactly one must recognise a file: two formats in one
+file are refused, since their facts could be of two runs.  Tables, configurations and logs of text,
+which have no mark of their own, are asked in their order where no library's format is recognised.
+
+No file is read beyond its limit: 64 MiB, or 16 MiB of text.  Of a zip archive, which a PyTorch
+checkpoint is, only the member `data.pkl` is read, so the archive may have any size.  Nothing that
+is read is run, and no other library is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import lzma
+import stat
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Final, Protocol, cast
+
+from ...accountant.errors import InvalidInput, counted
+from ..description.reading import Reading
+from . import privplan_log
+from .content import NOT_JSON, json_of, text_of
+
+MAX_BINARY_BYTES: Final = 64 * 2**20
+MAX_TEXT_BYTES: Final = 16 * 2**20
+HEAD_BYTES: Final = 2**16
+"""How much of a file says whether it is text."""
+
+ZIP: Final = b"PK\x03\x04"
+LOG_FILE: Final = "log.jsonl"
+
+LIBRARY_FORMATS: Final = (
+    "written_description",
+    "privplan_log",
+    "opacus",
+    "dp_accounting_events",
+    "jax_privacy",
+    "tf_privacy",
+    "flower",
+    "nvflare",
+    "opake",
+    "diffprivlib",
+)
+"""Modules of formats that a file either has or has not."""
+
+GENERAL_FORMATS: Final = ("csv_history", "jsonl_history", "keyed_config", "text_log")
+"""Modules of formats that are recognised by words; the first that recognises reads."""
+
+FORMATS: Final = (
+    "a description (TOML or JSON), Opacus checkpoints and accountant states, dp_accounting events, "
+    "jax_privacy configurations, statements of TF-Privacy, states of Flower's, opake's and "
+    "diffprivlib's accountants, NVFlare's budgets, histories as CSV or JSONL, configurations, "
+    "training logs, and privplan's own logs"
+)
+
+
+class Reader(Protocol):
+    """What every module of a format has."""
+
+    def recognises(self, content: bytes, name: str) -> bool:
+        """Return whether the content has this format."""
+
+    def read(self, content: bytes, name: str) -> Reading:
+        """Return what the content says of a run; raises `InvalidInput` for what is wrong in it."""
+
+
+def read_file(path: str | Path) -> Reading:
+    """Return what a file says of a run, or the format of a run's folder.
+
+    Raises `InvalidInput` for files that cannot be read, are too large, are no regular files, or
+    have no format, or two, that is known.
+    """
+    file = Path(path)
+    name = str(path)
+    try:
+        status = file.stat()
+        if stat.S_ISDIR(status.st_mode):
+            return _folder(file, name)
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidInput(
+                f"{name} is no regular file.",
+                "Reading a pipe or a device may never end.",
+                "Save what it gives into a file.",
+            )
+        with file.open("rb") as opened:
+            return read_content(_limited(opened, status.st_size, name), name)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        trouble = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(
+            f"{name} cannot be read: {trouble}.",
+            "The file has to be there and readable.",
+            "Check the path and the permissions.",
+        ) from None
+
+
+def read_content(content: bytes, name: str) -> Reading:
+    """Return what the content of a file says of a run; `name` is what messages call it."""
+    if content.startswith(ZIP):
+        content = _data_of_archive(io.BytesIO(content), name)
+    # A log may be far longer than what was read of it, and nothing else begins as it does.
+    if privplan_log.recognises(content, name):
+        return privplan_log.read(content, name)
+    reader = _reader_of(content, name)
+    try:
+        return reader.read(content, name)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error.what}", error.why, error.next_step) from None
+
+
+def _reader_of(content: bytes, name: str) -> Reader:
+    known = [
+        (module, reader)
+        for module in LIBRARY_FORMATS
+        if _recognises(reader := _reader(module), content, name)
+    ]
+    if len(known) > 1:
+        listed = " and ".join(module.replace("_", " ") for module, _ in known)
+        raise InvalidInput(
+            f"{name} has two formats: {listed}.",
+            "What it says could be of two runs, and nobody but its author can choose.",
+            "Split it into one file for each.",
+        )
+    if known:
+        return known[0][1]
+    for module in GENERAL_FORMATS:
+        reader = _reader(module)
+        if _recognises(reader, content, name):
+            return reader
+    raise InvalidInput(
+        f"{name} has no format that is known: {looks_like(content)}.",
+        f"Known are {FORMATS}.",
+        "Describe the run in a TOML file (privplan explain check).",
+    )
+
+
+def _recognises(reader: Reader, content: bytes, name: str) -> bool:
+    try:
+        return reader.recognises(content, name)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error.what}", error.why, error.next_step) from None
+
+
+def _reader(module: str) -> Reader:
+    return cast(Reader, importlib.import_module(f".{module}", __package__))
+
+
+def looks_like(content: bytes) -> str:
+    """Return what a content looks like, for the sentence that refuses it.
+
+    >>> looks_like(b""), looks_like(b'{"loss": 1, "acc": 2}')
+    ('it is empty', 'it is a JSON object with the keys `loss`, `acc`')
+    """
+    if not content.strip():
+        return "it is empty"
+    text = text_of(content)
+    if text is None:
+        return "it is binary"
+    value = json_of(content)
+    if value is NOT_JSON:
+        first = next(line for line in text.split("\n") if line.strip()).strip()
+        return f"it is text, which begins with {first[:60]!r}"
+    if isinstance(value, dict):
+        keys = ", ".join(f"`{key:.30}`" for key in list(value)[:8])
+        more = f" and {counted(len(value) - 8, 'other')}" if len(value) > 8 else ""
+        return f"it is a JSON object with the keys {keys}{more}" if keys else "it is {}"
+    if isinstance(value, list):
+        return f"it is a JSON list of {len(value):,}"
+    return "it is a single JSON value"
+
+
+def _folder(folder: Path, name: str) -> Reading:
+    if (folder / LOG_FILE).is_file():
+        return Reading(name, privplan_log.FORMAT, {})
+    raise InvalidInput(
+        f"{name} is a folder without {LOG_FILE}.",
+        "Of folders, only those of privplan's runs can be read.",
+        "Name the file that holds the run's numbers.",
+    )
+
+
+def _limited(file: IO[bytes], size: int, name: str) -> bytes:
+    """Return the content of a file within its limit; of an archive, that of its one member."""
+    head = file.read(HEAD_BYTES)
+    if head.startswith(ZIP):
+        return _data_of_archive(file, name)
+    if privplan_log.recognises(head, name):
+        return head
+    limit = MAX_BINARY_BYTES if _is_binary(head) else MAX_TEXT_BYTES
+    if size > limit:
+        raise _too_large(name, limit)
+    # One byte more, since the file may have grown, or have no size until it is read.
+    content = head + file.read(limit + 1 - len(head))
+    if len(content) > limit:
+        raise _too_large(name, limit)
+    return content
+
+
+def _is_binary(head: bytes) -> bool:
+    # The last character may be cut off: up to three bytes of it are left aside.
+    return all(text_of(head[: len(head) - cut]) is None for cut in range(4))
+
+
+def _too_large(name: str, limit: int) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is larger than {limit // 2**20} MiB.",
+        "The files that hold a run's privacy are small; nothing of it was read.",
+        "Save the accountant's state or the history on its own.",
+    )
+
+
+def _data_of_archive(file: IO[bytes], name: str) -> bytes:
+    """Return the pickle of a PyTorch checkpoint: the one member `data.pkl`, unpacked."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = [
+                member
+                for member in archive.infolist()
+                if member.filename.rpartition("/")[2] == "data.pkl"
+            ]
+            if len(members) != 1:
+                raise InvalidInput(
+                    f"{name} is a zip archive with {counted(len(members), 'member')} `data.pkl`.",
+                    "A PyTorch checkpoint has exactly one.",
+                    "Unpack it, and name the file that holds the run's numbers.",
+                )
+            if members[0].file_size > MAX_BINARY_BYTES:
+                raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_BYTES)
+            with archive.open(members[0]) as member:
+                # The directory may lie about the size, so it is limited here again.
+                content = member.read(MAX_BINARY_BYTES + 1)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        struct.error,
+        EOFError,
+        OverflowError,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+        ValueError,
+    ) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            f"{name} is a zip archive that cannot be unpacked: {error!s:.80}.",
+            "It may be cut off, encrypted, or no archive at all.",
+            "Save the checkpoint again.",
+        ) from None
+    if len(content) > MAX_BINARY_BYTES:
+        raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_BYTES)
+    return content

@@ -1,0 +1,146 @@
+"""Training logs: lines of text with an epsilon, or with settings of a private run.
+
+Only these parts of a line are read, wherever they stand in it; NUMBER is a decimal such as 2.31,
+8 or 1e-05, which keeps its digits:
+
+- `(ε = NUMBER, δ = NUMBER)`, also with `epsilon`, `eps`, `delta`, with brackets, with `:` or
+  nothing for `=`, and with ` for α = NUMBER` after it, which says that Renyi orders were used
+- `NAME = NUMBER` or `NAME: NUMBER`, where NAME is one of: epsilon, ε, final epsilon, privacy
+  epsilon; delta, δ, target delta; noise_multiplier, noise multiplier, sigma, σ; sample_rate,
+  sampling_rate, sampling_probability; num_steps, total steps; max_grad_norm, l2_norm_clip;
+  batch_size, lot_size; num_epochs, epochs; each with `_`, `-` or a space between words
+- `Epoch 3`, `Epoch: 3`, `Train Epoch: 3`, with `[12800/60000 (21%)]` after it where it is the
+  middle of an epoch
+
+`target epsilon`, `max epsilon` and `epsilon budget` are targets, not claims.  The last epsilon is
+the claim.  A line with two is refused, since nobody but the author can choose.  An epsilon below
+1e-4 is that of an optimizer.  Source: the examples of Opacus and TF-Privacy, and logs of
+repositories that follow them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ...accountant.errors import InvalidInput, counted
+from ..description.reading import Reading
+from .aliases import LEAST_EPSILON
+from .content import NOT_JSON, json_of, lines_of
+from .history import History, reading_of
+from .read_values import read_facts
+
+FORMAT: Final = "training log"
+MAX_LINE: Final = 10_000
+"""Longest line that is searched; longer ones hold data, not messages."""
+
+_NUMBER: Final = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]*\d)|[+-]?inf\b|nan\b"
+_NUMBER_AFTER: Final = rf"\s*(?:=|:|≈)\s*({_NUMBER})"
+
+NAMES: Final = {
+    "target": r"(?:target|max)[ _-]epsilon|epsilon[ _-](?:budget|target)|target[ _-]ε",
+    "epsilon": r"(?:final[ _-]|privacy[ _-])?epsilon|ε",
+    "delta": r"(?:target[ _-])?delta|δ",
+    "noise": r"noise[ _-]multiplier|sigma|σ",
+    "rate": r"sample[ _-]rate|sampling[ _-]rate|sampling[ _-]probability",
+    "steps": r"num[ _-]steps|total[ _-]steps",
+    "clip": r"max[ _-]grad[ _-]norm|l2[ _-]norm[ _-]clip",
+    "batch": r"batch[ _-]size|lot[ _-]size",
+    "epochs": r"(?:num[ _-])?epochs",
+}
+
+_ITEM: Final = re.compile(
+    r"(?<![\w.\-])(?:"
+    + "|".join(f"(?P<{role}>{names})" for role, names in NAMES.items())
+    + r")"
+    + _NUMBER_AFTER,
+    re.IGNORECASE,
+)
+_PAIR: Final = re.compile(
+    rf"[(\[]\s*(?:ε|epsilon|eps)\s*[=:≈]?\s*({_NUMBER})\s*,"
+    rf"\s*(?:δ|delta)\s*[=:≈]?\s*({_NUMBER})\s*[)\]]",
+    re.IGNORECASE,
+)
+_ALPHA: Final = re.compile(r"for\s+(?:α|alpha)\s*[=:]", re.IGNORECASE)
+_EPOCH: Final = re.compile(
+    r"\bepoch\s*[:=#]?\s*\[?(\d{1,9})\b(?:[^(]{0,40}?\[\s*\d+/\d+\s*\(\s*(\d+)(?:\.\d+)?%\)\])?",
+    re.IGNORECASE,
+)
+
+
+def recognises(content: bytes, name: str) -> bool:
+    """Return whether a text that is no JSON has a line with an epsilon or a noise multiplier."""
+    del name
+    if json_of(content) is not NOT_JSON:
+        return False
+    return any(
+        {"epsilon", "noise"} & {role for role, _ in _items(line)} for line in _lines(content)
+    )
+
+
+def read(content: bytes, name: str) -> Reading:
+    """Return the last epsilon as the claim, and the settings that the lines name."""
+    rows, numbers, doubts = [], [], []
+    orders, last_epsilon = False, ""
+    for number, line in enumerate(_lines(content), 1):
+        row: dict[str, str] = {}
+        for role, text in _items(line):
+            if role == "epsilon" and abs(float(text)) < LEAST_EPSILON:
+                doubts.append(f"The epsilon {text} is taken for that of an optimizer.")
+            elif role == "target":
+                doubts.append(f"The target epsilon {text} is what was aimed at; it is no claim.")
+            elif row.setdefault(role, text) != text:
+                raise InvalidInput(
+                    f"A line has two numbers for {role}, {row[role]} and {text}: {line[:80]!r}.",
+                    "Which of them is meant is not in the log.",
+                    "Remove all but one, or state it in a TOML file beside the log.",
+                )
+        if "epsilon" in row:
+            last_epsilon = line
+            orders = orders or bool(_ALPHA.search(line))
+        epoch = _EPOCH.search(line)
+        if epoch and "epsilon" in row:
+            row["epoch"] = epoch[1]
+        if row:
+            rows.append(row)
+            numbers.append(number)
+    doubts.append(
+        f"{counted(len(rows), 'line')} of the log were understood, the others passed over."
+    )
+    doubts += _middle_of_epoch(last_epsilon)
+    columns = {role: role for role in (*NAMES, "epoch")}
+    reading = reading_of(History(columns, rows, numbers), name, FORMAT)
+    facts = dict(reading.facts)
+    epochs = {row["epochs"] for row in rows if "epochs" in row}
+    if len(epochs) == 1 and "schedule.epochs" not in facts and (text := epochs.pop()).isdigit():
+        facts |= read_facts(name, {"schedule.epochs": int(text) or None})
+    if orders:
+        facts |= read_facts(name, {"claim.accountant": "rdp"})
+    unique = tuple(dict.fromkeys((*reading.doubts, *doubts)))
+    return Reading(name, FORMAT, facts, unique)
+
+
+def _middle_of_epoch(line: str) -> list[str]:
+    epoch = _EPOCH.search(line)
+    if epoch and epoch[2] and int(epoch[2]) < 100:
+        return [
+            f"The last epsilon was printed in the middle of epoch {epoch[1]} ({epoch[2]}%): the "
+            "rest of the epoch is not in it."
+        ]
+    return []
+
+
+def _lines(content: bytes) -> Iterator[str]:
+    for line in lines_of(content):
+        if len(line) <= MAX_LINE:
+            yield line
+
+
+def _items(line: str) -> Iterator[tuple[str, str]]:
+    """Yield what a line says: roles with their numbers as printed."""
+    for pair in _PAIR.finditer(line):
+        yield "epsilon", pair[1]
+        yield "delta", pair[2]
+    for item in _ITEM.finditer(_PAIR.sub(" ", line)):
+        yield str(item.lastgroup), item[item.re.groups]
