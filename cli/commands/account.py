@@ -9,7 +9,7 @@ import typer
 
 from ...accountant import rounding
 from ..inputs import options
-from ..terminal.output import NOT_COMPUTABLE, Report, show
+from ..terminal.output import NOT_COMPUTABLE, OK, Report, show
 from ..terminal.text import table, wrapped
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...accountant.errors import Unsupported
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
+    from ...audit.description.reading import Reading
     from ..inputs.described_run import DescribedRun
     from ..reports.describe import Quantity
 
@@ -33,6 +34,15 @@ Units = Annotated[
         metavar="N",
         help="How many units are protected: a delta of 1 / N or more is refused, or needs "
         "--accept-delta.",
+        show_default=False,
+    ),
+]
+Claimed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="E",
+        help="An epsilon that is said of it, as it is printed: is it right?  Exit code 1 if it is "
+        "false, 3 if it is not proven.",
         show_default=False,
     ),
 ]
@@ -59,6 +69,7 @@ def account(
     routes: Routes = False,
     units: Units = None,
     accept_delta: options.AcceptDelta = False,
+    claimed: Claimed = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -70,9 +81,11 @@ def account(
     It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
     mechanism.  With --units N (or --records), a delta of 1 / N or more is refused without
-    --accept-delta.
+    --accept-delta.  With --claimed E it says whether that number is right (privplan explain check).
     """
+    from ..inputs.claimed_run import reading_of_claim
     from ..inputs.described_run import described
+    from ..inputs.event_file import read_event
     from ..inputs.schedule import protected
 
     values = {
@@ -93,11 +106,18 @@ def account(
     question = replace(question, units=question.unit_count(units, accept_delta, unit), unit=unit)
     if routes:
         question.check_routes()
+    if claimed is not None:
+        question.check_claim()
     if run is None:
         assert event is not None
-        report = question.answer(event, routes=routes).report()
+        released = read_event(event)
+        report = question.answer_of(released, routes=routes).report()
     else:
+        released = run.event
         report = report_of(run, question, routes=routes)
+    if claimed is not None:
+        reading = reading_of_claim(claimed, question.given, neighbours, run, released)
+        report = with_verdict(report, reading)
     show(report, as_json=as_json, quiet=quiet)
 
 
@@ -175,6 +195,17 @@ class Question:
                 + ("--epsilon." if self.quantity == "delta" else "--engine."),
                 "Each way is an upper bound on epsilon, whichever engine it belongs to.",
                 "Give --delta, and neither --epsilon nor --engine.",
+            )
+
+    def check_claim(self) -> None:
+        """Raise `InvalidInput` unless the question is epsilon at a delta."""
+        from ...accountant.errors import InvalidInput
+
+        if self.quantity == "delta":
+            raise InvalidInput(
+                "`claimed` is an epsilon, and --epsilon asks for a delta.",
+                "A claim is compared with the epsilon that is proven at its delta.",
+                "Give --delta in the place of --epsilon.",
             )
 
     def answer(self, source: str, *, routes: bool = False) -> Answer:
@@ -282,6 +313,24 @@ def report_of(run: DescribedRun, question: Question, *, routes: bool = False) ->
         text += "\n" + table([*advice.rows(), ("over", run.schedule.text())])
         text += "\n\n" + advice.text()
     return replace(report, result={**report.result, **added}, text=text.rstrip())
+
+
+def with_verdict(report: Report, reading: Reading) -> Report:
+    """Return the report with the verdict about a claim, and its exit code."""
+    from ...audit.check.checking import check_readings
+    from ...audit.check.result_json import result_json
+    from ..reports.check import brief
+    from ..reports.checked_runs import exit_code
+
+    result = check_readings([reading])
+    code = exit_code(result)
+    return replace(
+        report,
+        result={**report.result, "check": result_json(result)},
+        text=f"{brief(result)}\n\n{report.text}",
+        ok=code == OK,
+        failure=code or NOT_COMPUTABLE,
+    )
 
 
 def _without_guarantee(refusal: Unsupported, question: Question) -> Report:

@@ -80,8 +80,6 @@ def stated_facts(
     stated: Sequence[str], claimed: str | None, delta: str | None
 ) -> tuple[Reading, ...]:
     """Return what the options --set, --claimed and --delta say, each with its name as source."""
-    from decimal import Decimal, InvalidOperation
-
     from ...audit.description.options import reading_of_option
     from ...audit.description.tables import reading_of_names
 
@@ -90,11 +88,16 @@ def stated_facts(
         ("claim.epsilon", "--claimed", claimed),
         ("claim.delta", "--delta", delta),
     ):
-        if value is None:
-            continue
-        try:
-            number: object = Decimal(value)
-        except InvalidOperation:
-            number = value  # the check of the key says what is wrong with it
-        readings.append(reading_of_names({key: number}, flag))
+        if value is not None:
+            readings.append(reading_of_names({key: printed_number(value)}, flag))
     return tuple(readings)
+
+
+def printed_number(text: str) -> object:
+    """Return a typed number with the digits that it has; what is none goes to its key's check."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,9 +18,6 @@ def read_source(source: str) -> Reading:
     from ...accountant.errors import InvalidInput
     from ...audit.readers.recognition import read_content, read_file
 
-    log = _log_in(source)
-    if log is not None:
-        return read_file(log)
     if source != "-":
         return read_file(source)
     content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
@@ -32,14 +28,3 @@ def read_source(source: str) -> Reading:
             "Give the file itself, of which only the accountant's part is read.",
         )
     return read_content(content, STANDARD_INPUT)
-
-
-def _log_in(source: str) -> Path | None:
-    """Return the log of the run of privplan whose folder is given; None where it is none."""
-    from ...fl.log.canonical import LOG
-
-    try:
-        log = Path(source) / LOG
-        return log if log.is_file() else None
-    except (OSError, ValueError):
-        return None

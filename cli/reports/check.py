@@ -45,6 +45,15 @@ def text(result: CheckResult) -> str:
     return "\n\n".join(parts)
 
 
+def brief(result: CheckResult) -> str:
+    """Return the verdict, the claim, what gives it, and the causes that are no mere notes."""
+    rows = wrapped("verdict", WORDS[result.verdict])
+    rows.append(("claimed", plain(claim_words(result))))
+    rows += _reproduction_rows(result)
+    causes = [_cause(cause) for cause in result.causes if cause.severity != "info"]
+    return "\n\n".join([table(rows), *causes])
+
+
 def claim_words(result: CheckResult) -> str:
     """Return the claimed number, as it is printed, with its delta."""
     if result.claimed is None:
@@ -85,11 +94,15 @@ def _rows(result: CheckResult) -> list[tuple[str, str]]:
     rows += wrapped("proven", bounds_words(result.proven))
     for method, bounds in (result.alternatives or {}).items():
         rows += wrapped(f"if {method}", bounds_words(bounds))
+    return rows + _reproduction_rows(result)
+
+
+def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
     shown = result.reproduced_by[:MAX_REPRODUCTIONS_SHOWN]
     for number, reproduction in enumerate(shown):
-        rows += wrapped(
-            "" if number else "given by", f"{reproduction.accountant}: {reproduction.says}"
-        )
+        says = f"{reproduction.accountant}: {reproduction.says}"
+        rows += wrapped("" if number else "given by", says)
     if len(result.reproduced_by) > len(shown):
         rows.append(("", f"and {len(result.reproduced_by) - len(shown)} more (--json)"))
     if result.claimed is not None and not shown:

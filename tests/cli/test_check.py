@@ -133,7 +133,14 @@ def test_standard_input(run: Run) -> None:
 
 def test_a_state_and_a_description_are_one_run(run: Run, write) -> None:
     text = described("1.13").replace("noise_multiplier = 1.1\n", "")
-    words = ("check", write("opacus.json", opacus()), write("run.toml", text.replace("[schedule]\nepochs = 15\n", "[schedule]\n").replace("batch = 256\n", "")))
+    words = (
+        "check",
+        write("opacus.json", opacus()),
+        write(
+            "run.toml",
+            text.replace("[schedule]\nepochs = 15\n", "[schedule]\n").replace("batch = 256\n", ""),
+        ),
+    )
     outcome = run(*words, "--json")
     assert outcome.code == 0, outcome.out
     facts = outcome.json["result"]["facts"]
