@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from ...audit.description.reading import Reading
 
 DESCRIPTION: Final = "description"
-"""The format of a description in TOML or JSON, as its reader calls it."""
+"""How the formats of descriptions begin, in TOML or JSON."""
+
+MAX_NUMBER_CHARACTERS: Final = 64
+"""Most characters of a typed number."""
 
 Grouping = Literal["usual", "together", "each"]
 
@@ -31,9 +34,9 @@ def runs_in(readings: Sequence[Reading], grouping: Grouping) -> tuple[tuple[Read
         return together
     if grouping == "each":
         return each
-    descriptions = [reading for reading in readings if reading.format == DESCRIPTION]
+    descriptions = [reading for reading in readings if reading.format.startswith(DESCRIPTION)]
     whole = [reading for reading in descriptions if states_a_run(reading)]
-    others = [reading for reading in readings if reading.format != DESCRIPTION]
+    others = [reading for reading in readings if reading not in descriptions]
     if len(whole) > 1:
         if others:
             raise _ambiguous(whole, others)
@@ -98,6 +101,6 @@ def printed_number(text: str) -> object:
     from decimal import Decimal, InvalidOperation
 
     try:
-        return Decimal(text)
+        return Decimal(text) if len(text) <= MAX_NUMBER_CHARACTERS else text
     except InvalidOperation:
         return text

@@ -79,10 +79,7 @@ def bounds_words(bounds: Bounds | None) -> str:
     """Return what is proven, and what is shown at least."""
     if bounds is None:
         return "nothing: no sound bound is known, or what it needs was not stated"
-    if math.isinf(bounds.upper):
-        words = "no epsilon"
-    else:
-        words = f"epsilon {rounding.up(bounds.upper)}"
+    words = "no epsilon" if math.isinf(bounds.upper) else f"epsilon {rounding.up(bounds.upper)}"
     if bounds.lower > 0.0:
         words += f"; at least {rounding.down(bounds.lower)}, by any accounting"
     return words

@@ -83,7 +83,7 @@ class CheckedRun:
 
 
 def exit_code(result: CheckResult) -> int:
-    """Return 0 where a claim holds, 1 where it is false or contradicted, 3 where nothing decides."""
+    """Return 0 where a claim holds, 1 where it is false or contradicted, 3 where it is open."""
     contradicted = any(cause.id == CONTRADICTION for cause in result.causes)
     if result.verdict == "false" or contradicted:
         return CHECK_FAILED

@@ -197,9 +197,9 @@ def reading(name: str, format: str, *keys: str) -> Reading:
 STATE = reading("a.json", "opacus", "schedule.phases")
 OTHER = reading("b.json", "opacus", "schedule.phases")
 HISTORY = reading("c.csv", "csv", "schedule.steps")
-WHOLE = reading("d.toml", "description", "claim.epsilon")
-ALSO = reading("e.toml", "description", "noise.std")
-PART = reading("f.toml", "description", "data.records")
+WHOLE = reading("d.toml", "description in TOML", "claim.epsilon")
+ALSO = reading("e.toml", "description in JSON", "noise.std")
+PART = reading("f.toml", "description in TOML", "data.records")
 
 
 @pytest.mark.parametrize(
