@@ -20,6 +20,7 @@ from privplan.audit.description.reading import Reading
 from privplan.cli.inputs.run_files import runs_in
 from privplan.cli.reports import check as report
 
+from ..audit.ledgers import weighted, written
 from .conftest import Refused, Run
 
 KEYS = {
@@ -236,9 +237,10 @@ def test_both_groupings_exclude_each_other(refused: Refused, write) -> None:
 # A run of privplan.
 
 
-def test_a_log_of_ours_is_audited(run: Run, logged_run: str) -> None:
-    audited = run("audit", "budget", logged_run, "--json")
-    for path in (logged_run, f"{logged_run}/log.jsonl"):
+def test_a_log_of_ours_is_audited(run: Run, tmp_path: Path) -> None:
+    written(tmp_path / "run", weighted(5))
+    audited = run("audit", "budget", "run", "--json")
+    for path in ("run", "run/log.jsonl"):
         outcome = run("check", path, "--json")
         assert outcome.code == audited.code == 0
         assert outcome.json["result"]["verdict"] == "holds"
