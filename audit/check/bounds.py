@@ -58,7 +58,9 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
     4.377
     """
     upper, reason = _upper_end(events.upper, delta)
-    lower = next((end for each in events.lower if (end := _lower_end(each, delta)) is not None), 0.0)
+    lower = next(
+        (end for each in events.lower if (end := _lower_end(each, delta)) is not None), 0.0
+    )
     if lower > upper:
         # Two events of one run that contradict each other prove nothing.
         return Bounds(0.0, math.inf), "Its upper event proves less than its lower event shows."
@@ -134,7 +136,9 @@ def _proof(run: CheckedRun, method: str) -> Proof:
             rest = _proof(without_noiseless(run), method)
             lower = rest.bounds.lower if rest.bounds is not None else 0.0
             keys = (*lacking.keys, *rest.lacking)
-            return Proof(Bounds(lower, math.inf), rest.conditions, "A release's noise is not said.", keys)
+            return Proof(
+                Bounds(lower, math.inf), rest.conditions, "A release's noise is not said.", keys
+            )
         return Proof(None, lacking=lacking.keys)
     except InvalidInput as refusal:
         return Proof(None, unbounded=refusal.what)
@@ -147,7 +151,8 @@ def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Pro
     bounds, conditions, reason = proven
     stated = unbounded_by(run)
     if stated:
-        return Proof(Bounds(bounds.lower, math.inf), conditions, stated)
+        lacking = ("releases",) if run.clip_source == "adaptive" else ()
+        return Proof(Bounds(bounds.lower, math.inf), conditions, stated, lacking)
     return Proof(bounds, conditions, reason)
 
 

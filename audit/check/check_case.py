@@ -73,7 +73,7 @@ class CheckCase:
 
     def severity(self, without: Bounds | None = None) -> Severity:
         """Return `error` where the claim is false, and would not be `without` the fact."""
-        if self.standing != "false" or self.claim is None:
+        if self.standing != "false" or self.claim is None or self.run.contradictions:
             return "warning"
         if without is not None and self.claim.highest < without.lower:
             return "warning"

@@ -21,6 +21,12 @@ CURRENCIES: Final[tuple[Currency, ...]] = ("epsilon", "rho", "mu")
 CHOSEN_NOISE_UNIT: Final = 0.05
 """A noise multiplier that is printed to this unit or a coarser one was chosen so."""
 
+PASSES_TOLERANCE: Final = 0.05
+"""Relative error by which two counts of passes over the data still agree."""
+
+PRIVPLAN_EVENT: Final = "privplan event"
+"""The format of an event in privplan's own words, which states its sampler."""
+
 FEDERATED_KEYS: Final = (
     "data.users",
     "data.silos",
@@ -69,6 +75,28 @@ class CheckedRun:
         return self.settings.unit in ("user", "silo") or not self.known.isdisjoint(FEDERATED_KEYS)
 
     @property
+    def batches_in_draw(self) -> tuple[int, int]:
+        """Return how many batches of the stated rate are in one noise draw, at least and at most.
+
+        Where batches are accumulated, the rate may be that of one or of all.  Steps and epochs,
+        or batch and records, can tell which.
+        """
+        batches, settings = self.settings.accumulation, self.settings
+        if batches == 1 or settings.phases or settings.rate is None:
+            return 1, batches
+        size = None if settings.records is None else settings.rate * settings.records
+        if {"sampling.rate", "sampling.batch"} <= self.stated and size and settings.batch:
+            if abs(size - batches * settings.batch) <= PASSES_TOLERANCE * size:
+                return 1, 1
+        if {"schedule.steps", "schedule.epochs"} <= self.stated and settings.steps:
+            passes, epochs = settings.steps * settings.rate, settings.epochs or 0.0
+            if abs(passes - epochs) <= PASSES_TOLERANCE * epochs:
+                return 1, 1
+            if abs(passes * batches - epochs) <= PASSES_TOLERANCE * epochs:
+                return batches, batches
+        return 1, batches
+
+    @property
     def units(self) -> int | None:
         """Return how many units are protected, where that is known."""
         settings = self.settings
@@ -77,9 +105,8 @@ class CheckedRun:
     @classmethod
     def of(cls, description: RunDescription) -> CheckedRun:
         """Return the run that a description describes."""
-        currency = next(
-            (name for name in CURRENCIES if f"claim.{name}" in description.facts), "epsilon"
-        )
+        named = [name for name in CURRENCIES if f"claim.{name}" in description.facts]
+        currency: Currency = named[0] if named else "epsilon"
         settings, event = settings_of(description), description.event
         phases = None if event is None else as_phases(event)
         if phases is not None:
@@ -87,9 +114,15 @@ class CheckedRun:
             event, settings = None, replace(settings, phases=phases)
             if settings.method == "unknown" and all(phase.rate == 1.0 for phase in phases):
                 settings = replace(settings, method="full")
+        known = set(filter(description.known, description.facts))
+        # Whoever writes `poisson` in privplan's own words says that batches were drawn so.
+        if description.event is not None and PRIVPLAN_EVENT in description.formats.values():
+            known.add("sampling.method")
+            if settings.method == "unknown":
+                settings = replace(settings, method="poisson")
         return cls(
             settings,
-            known=frozenset(filter(description.known, description.facts)),
+            known=frozenset(known),
             stated=frozenset(
                 key
                 for key, fact in description.facts.items()

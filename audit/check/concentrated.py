@@ -64,13 +64,13 @@ def _claimed(run: CheckedRun, squared: float) -> float:
     return squared / 2.0 if run.currency == "rho" else math.sqrt(squared)
 
 
-def _participations(
-    run: CheckedRun, steps: int, rate: float, method: str
-) -> tuple[float, float]:
+def _participations(run: CheckedRun, steps: int, rate: float, method: str) -> tuple[float, float]:
     """Return in how many releases a record may be at most, and is at least by some data."""
     if method == "shuffled":
-        batches = max(1, math.ceil(1.0 / rate * (1.0 - ROUNDED)))
-        most, least = epochs_of(run, Phase(1.0, rate, steps), batches, batches)
+        least_batches, most_batches = run.batches_in_draw
+        batches = max(1, math.ceil(1.0 / min(1.0, rate * least_batches) * (1.0 - ROUNDED)))
+        fewest = max(1, math.ceil(1.0 / min(1.0, rate * most_batches) * (1.0 - ROUNDED)))
+        most, least = epochs_of(run, Phase(1.0, rate, steps), batches, fewest)
         return most, least
     clients = run.settings.clients_rate is not None
     return steps, 1.0 if clients or run.settings.unit == "silo" else steps

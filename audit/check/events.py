@@ -57,13 +57,8 @@ class _Draws:
     upper: ev.Event
     lower: ev.Event
     phase: Phase
+    upper_rate: float
     lower_rate: float
-    accumulation: int
-
-    @property
-    def upper_rate(self) -> float:
-        # Several batches in one noise draw: a record may come with any of them.
-        return min(1.0, self.phase.rate * self.accumulation)
 
 
 def phases_of(run: CheckedRun, method: str) -> tuple[Phase, ...]:
@@ -113,13 +108,15 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     # Everything that a step releases of its batch is one draw.
     joint = tuple(release_event(each) for each in sampled)
     parts: list[RunEvents] = []
+    # Several batches in one noise draw: a record may come with any of them.
+    least_batches, most_batches = run.batches_in_draw
     for phase in phases:
         draws = _Draws(
             _together(upper_draw(run, phase.noise_multiplier), joint),
             _together(noise_draw(run, phase.noise_multiplier + run.noise_slack), joint),
             phase,
-            phase.rate - run.rate_slack,
-            run.settings.accumulation,
+            min(1.0, phase.rate * most_batches),
+            min(1.0, (phase.rate - run.rate_slack) * least_batches),
         )
         parts.append(_silo_or(run, method)(run, draws, delta / len(phases)))
     conditions += [sentence for part in parts for sentence in part.conditions]
@@ -257,8 +254,8 @@ def epochs_of(run: CheckedRun, phase: Phase, batches: int, fewest: int) -> tuple
 
 def _fixed_size(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
     relation = _relation(run)
-    batch, records = batch_and_records(run, draws.phase)
-    most = min(records, batch * draws.accumulation)
+    batch, records = batch_and_records(run, draws.lower_rate)
+    most, _ = batch_and_records(run, draws.upper_rate)
     steps = draws.phase.steps
     return RunEvents(
         BoundingEvent(ev.Repeat(steps, ev.FixedSize(most, records, draws.upper)), relation),
@@ -266,12 +263,12 @@ def _fixed_size(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
     )
 
 
-def batch_and_records(run: CheckedRun, phase: Phase) -> tuple[int, int]:
+def batch_and_records(run: CheckedRun, rate: float) -> tuple[int, int]:
     """Return the size of a batch and of the data; raise `LackingFacts` where these are unknown."""
     units = run.units
     if units is None:
         raise LackingFacts("data.records")
-    return min(units, max(1, round(phase.rate * units))), units
+    return min(units, max(1, round(rate * units))), units
 
 
 def _with_replacement(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
@@ -282,8 +279,8 @@ def _with_replacement(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents
     so Poisson sampling at the rate of one or more of them is never above.
     """
     steps = draws.phase.steps
-    batch, records = batch_and_records(run, draws.phase)
-    drawn = batch * draws.accumulation
+    batch, records = batch_and_records(run, draws.lower_rate)
+    drawn, _ = batch_and_records(run, draws.upper_rate)
     most, tail = most_occurrences(drawn, records, steps, delta)
     moved = most if run.settings.neighbours == "zero-out" else 2 * most
     upper = ev.Repeat(steps, farther(draws.upper, moved))
@@ -305,12 +302,10 @@ def _weighted(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
     a sum moves by two norms at most.  Some record is in a batch at least as often as the mean.
     """
     steps = draws.phase.steps
-    relation: Neighbours = (
-        "zero-out" if run.settings.neighbours == "zero-out" else "replace-one"
-    )
+    relation: Neighbours = "zero-out" if run.settings.neighbours == "zero-out" else "replace-one"
     rate = draws.lower_rate
     if run.units is not None:
-        rate = min(rate, presence(batch_and_records(run, draws.phase)[0], run.units))
+        rate = min(rate, presence(batch_and_records(run, rate)[0], run.units))
     return RunEvents(
         BoundingEvent(ev.Repeat(steps, draws.upper), relation),
         (BoundingEvent(ev.Repeat(steps, ev.Poisson(rate, draws.lower)), "add-remove"),),

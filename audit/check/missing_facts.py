@@ -50,10 +50,10 @@ def missing_facts(run: CheckedRun, proof: Proof) -> tuple[MissingFact, ...]:
     asked: list[str] = []
     if run.claim is None:
         asked.append("claim.epsilon")
-    asked += [key.split(".noise_multiplier")[0] if key.startswith("releases") else key
-              for key in proof.lacking]
-    if run.clip_source == "adaptive" and not run.settings.releases:
-        asked.append(RELEASES)
+    asked += [
+        key.split(".noise_multiplier")[0] if key.startswith("releases") else key
+        for key in proof.lacking
+    ]
     if run.settings.renews_every_days is not None and run.settings.horizon_days is None:
         asked.append("schedule.horizon_days")
     asked += [key for key in ALWAYS if key not in run.known]

@@ -9,8 +9,8 @@ from typing import Final
 from ...accountant.errors import PrivplanError
 from ..description.printed_number import PrintedNumber
 from ..description.run_settings import RunSettings
-from ..reproduction.recomputing import common_accountants, neighbourhood, same_settings
 from ..reproduction.reproduction import Reproduction
+from ..reproduction.search import common_accountants, neighbourhood, same_settings
 from .checked_run import CheckedRun
 
 BUDGETS_BELOW: Final = 1000.0
@@ -45,7 +45,8 @@ def recompute(run: CheckedRun) -> Recomputation:
         if same:
             return Recomputation(same, (), True)
         comparable = bool(common_accountants(settings))
-        return Recomputation((), neighbourhood(settings, run.claim), comparable)
+        near = neighbourhood(settings, run.claim, accountant=run.accountant)
+        return Recomputation((), near, comparable)
     except PrivplanError:
         return Recomputation()
 

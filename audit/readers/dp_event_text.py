@@ -29,7 +29,18 @@ MODULE: Final = "dp_accounting.dp_event"
 
 _EVENT: Final = re.compile(r"\s*(?:\w+\.)*[A-Z]\w*DpEvent\s*\(")
 _NUMPY: Final = frozenset(
-    {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"}
+    {
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint32",
+        "uint64",
+    }
 )
 _LISTS: Final = frozenset({"array", "Array"})
 

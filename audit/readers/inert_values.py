@@ -19,7 +19,7 @@ from typing import Final
 
 @dataclass(eq=False)
 class Inert:
-    """Something that loading the pickle would have built: its `name`, and its `state` if it has any."""
+    """Something that loading a pickle would have built: its `name`, and its `state` if any."""
 
     name: str
     state: object = None

@@ -30,7 +30,14 @@ from ..description.reading import Reading
 from .band_mf import BandedStrategy, BandMF, event_of
 from .content import json_of, text_of
 from .dp_accounting_events import NEVER_SAID, event_of_named_tuple, is_named_tuple
-from .dp_event_text import called_name, event_of_text, literal, looks_like_event_text, outside, parsed
+from .dp_event_text import (
+    called_name,
+    event_of_text,
+    literal,
+    looks_like_event_text,
+    outside,
+    parsed,
+)
 from .event_facts import event_doubts, schedule_of
 from .read_values import known_fields, read_facts
 

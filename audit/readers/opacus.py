@@ -129,9 +129,11 @@ def _single_state(
 def _different(left: Mapping[object, object], right: Mapping[object, object]) -> bool:
     def comparable(state: Mapping[object, object]) -> object:
         history = state.get("history", state.get("steps"))
-        return [tuple(row) if isinstance(row, list) else row for row in history] if isinstance(
-            history, (list, tuple)
-        ) else history
+        return (
+            [tuple(row) if isinstance(row, list) else row for row in history]
+            if isinstance(history, (list, tuple))
+            else history
+        )
 
     try:
         return bool(comparable(left) != comparable(right))

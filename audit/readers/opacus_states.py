@@ -7,7 +7,7 @@ under names of theirs, a level or two deeper, or save the accountant itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from .inert_values import Inert
@@ -18,6 +18,7 @@ MAX_DEPTH: Final = 3
 MAX_TABLES: Final = 10_000
 
 _TELLING_KEY: Final = re.compile(r"accountant|privacy|opacus", re.IGNORECASE)
+_ENGINE_KEY: Final = re.compile(r"accountant|privacy_engine|opacus", re.IGNORECASE)
 _ACCOUNTANT: Final = re.compile(r"opacus\.accountants\.(\w+)\.(\w+)Accountant")
 _MECHANISMS: Final = {"RDP": "rdp", "PRV": "prv", "Gaussian": "gdp"}
 
@@ -77,9 +78,16 @@ def _table(value: object) -> Mapping[object, object] | None:
 
 
 def _is_state(path: str, table: Mapping[object, object]) -> bool:
-    telling = not path or _TELLING_KEY.search(path) is not None
-    if isinstance(table.get("history"), (list, tuple)):
-        return telling or "mechanism" in table
-    if "steps" not in table or not telling:
+    history = table.get("history", table.get("steps"))
+    if isinstance(history, (list, tuple)):
+        telling = not path or _TELLING_KEY.search(path) is not None
+        return "mechanism" in table or (telling and _is_triple(history))
+    # A number of steps stands in many files: it is a state where nothing else is beside it.
+    if "steps" not in table or not table.keys() <= OLD_KEYS:
         return False
-    return bool(path) or ("noise_multiplier" in table and table.keys() <= OLD_KEYS)
+    return "noise_multiplier" in table if not path else _ENGINE_KEY.search(path) is not None
+
+
+def _is_triple(history: Sequence[object]) -> bool:
+    first = history[0] if history else None
+    return isinstance(first, (list, tuple)) and len(first) == 3

@@ -23,7 +23,7 @@ class UnreadablePickle(Exception):
 
 @dataclass
 class PickleBudget:
-    """Counts what a pickle costs beyond its opcodes: items that are copied, keys that are hashed."""
+    """Counts what a pickle costs beyond opcodes: items that are copied, keys that are hashed."""
 
     copied_items: int = 0
     number_keys: int = 0

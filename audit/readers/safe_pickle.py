@@ -29,7 +29,9 @@ MAX_PICKLE_BYTES: Final = 64 * 1024 * 1024
 
 NEWEST_PROTOCOL: Final = 5
 
-_TEXT_PICKLE: Final = re.compile(rb"\(d[p.]|\(l[p.]|[}\]][q.]|c[\w.]+\n[\w.]+\n|\(i[\w.]+\n[\w.]+\n")
+_TEXT_PICKLE: Final = re.compile(
+    rb"\(d[p.]|\(l[p.]|[}\]][q.]|c[\w.]+\n[\w.]+\n|\(i[\w.]+\n[\w.]+\n"
+)
 """How a pickle of protocol 0 or 1 begins that holds a dict or a list, or calls something."""
 
 

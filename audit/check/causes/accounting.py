@@ -6,6 +6,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 from ..check_case import CheckCase, between
+from ..check_result import Severity
 from ..library_defects import defects_of
 from .cause_rule import CauseFinding, cause_rule
 
@@ -85,7 +86,7 @@ def library_defect(case: CheckCase) -> CauseFinding | None:
         return None
     worst = next((each for each in defects if each.lowers), defects[0])
     says = " ".join(f"{each.what} ({each.source})." for each in defects[:2])
-    severity = "warning" if worst.lowers and case.short else "info"
+    severity: Severity = "warning" if worst.lowers and case.short else "info"
     return CauseFinding(severity, says, worst.next_step)
 
 
@@ -108,8 +109,8 @@ def printed_up(value: float, half_unit: float) -> str:
     >>> printed_up(1.2731, 0.005)
     '1.28'
     """
-    unit = Decimal(repr(half_unit)) * 2
-    return str((Decimal(value) / unit).to_integral_value(ROUND_CEILING) * unit)
+    unit = (Decimal(repr(half_unit)) * 2).normalize()
+    return str(Decimal(value).quantize(unit, rounding=ROUND_CEILING))
 
 
 @cause_rule("swapped-tuple")

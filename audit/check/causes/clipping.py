@@ -41,8 +41,7 @@ def unpaid_clip_count(case: CheckCase) -> CauseFinding | None:
         free = any(release.noise_multiplier == 0.0 for release in releases)
         says = (
             "The clipping norm adapts to how many contributions lie below it; that count is "
-            "released as well, and "
-            + ("it has no noise." if free else "its noise is not stated.")
+            "released as well, and " + ("it has no noise." if free else "its noise is not stated.")
         )
         return CauseFinding("error" if free else "warning", says, step)
     if not case.short:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..check_case import CheckCase
+from ..check_case import CheckCase, between
 from ..second_layer import is_budget
 from .cause_rule import CauseFinding, cause_rule
 
@@ -21,7 +21,11 @@ def contradiction(case: CheckCase) -> CauseFinding | None:
 def other_settings(case: CheckCase) -> CauseFinding | None:
     """Fire where other settings give the claim, or no common accountant gives it for these."""
     near = case.near(
-        "other-rate", "other-batch", "other-noise", "other-records", "more-steps",
+        "other-rate",
+        "other-batch",
+        "other-noise",
+        "other-records",
+        "more-steps",
         "no-amplification",
     )
     step = "Give the settings that the number was computed for, or compute it again for these."
@@ -34,10 +38,23 @@ def other_settings(case: CheckCase) -> CauseFinding | None:
         return None
     if is_budget(case.claim) and not case.short:
         return None
-    says = (
-        "No common accountant gives this number for these settings, nor for settings near them."
-    )
+    says = "No common accountant gives this number for these settings, nor for settings near them."
     return CauseFinding(case.severity(), says, step, case.reference)
+
+
+@cause_rule("below-proven")
+def below_proven(case: CheckCase) -> CauseFinding | None:
+    """Fire where the claim is false and its number is nobody's for these settings."""
+    if case.standing != "false" or case.proof.bounds is None or case.run.contradictions:
+        return None
+    if case.claim is None or case.recomputation.near or case.recomputation.comparable:
+        return None
+    says = (
+        f"The claim is {case.claim.value:g}, and {case.run.currency} is "
+        f"{between(case.proof.bounds)} for these settings."
+    )
+    step = "Give the settings that the number was computed for, or print what is proven."
+    return CauseFinding("error", says, step, case.proof.bounds)
 
 
 @cause_rule("budget")
