@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
@@ -32,17 +33,21 @@ def text(result: CheckResult) -> str:
     """Return the report for a person."""
     parts = [table(_rows(result))]
     parts += [_cause(cause) for cause in result.causes]
+    if result.conditions:
+        parts.append(f"it rests on\n{_listed(result.conditions)}")
     if result.missing:
         asked = "\n".join(paragraph(f"  {fact.key}  ", fact.asks) for fact in result.missing)
         parts.append(f"not stated; say it with --set KEY=VALUE, or in a file\n{asked}")
-    if result.conditions:
-        parts.append("it rests on\n" + "\n".join(paragraph("  -  ", c) for c in result.conditions))
     if result.doubts:
-        parts.append("in doubt\n" + "\n".join(paragraph("  -  ", c) for c in result.doubts))
+        parts.append(f"in doubt\n{_listed(result.doubts)}")
     if result.facts:
         shown = [(f"  {key}", _fact(fact)) for key, fact in result.facts.items()]
         parts.append("facts\n" + table(shown))
     return "\n\n".join(parts)
+
+
+def _listed(sentences: Sequence[str]) -> str:
+    return "\n".join(paragraph("  -  ", sentence) for sentence in sentences)
 
 
 def brief(result: CheckResult) -> str:
@@ -79,18 +84,19 @@ def bounds_words(bounds: Bounds | None) -> str:
     """Return what is proven, and what is shown at least."""
     if bounds is None:
         return "nothing: no sound bound is known, or what it needs was not stated"
-    words = "no epsilon" if math.isinf(bounds.upper) else f"epsilon {rounding.up(bounds.upper)}"
+    least = ""
     if bounds.lower > 0.0:
-        words += f"; at least {rounding.down(bounds.lower)}, by any accounting"
-    return words
+        least = f"at least {rounding.down(bounds.lower)}, by any accounting"
+    if math.isinf(bounds.upper):
+        return f"no number; epsilon is {least}" if least else "no number"
+    most = f"epsilon {rounding.up(bounds.upper)}"
+    return f"{most}; {least}" if least else most
 
 
 def _rows(result: CheckResult) -> list[tuple[str, str]]:
     rows = wrapped("verdict", WORDS[result.verdict])
     rows.append(("claimed", plain(claim_words(result))))
     rows += wrapped("proven", bounds_words(result.proven))
-    for method, bounds in (result.alternatives or {}).items():
-        rows += wrapped(f"if {method}", bounds_words(bounds))
     return rows + _reproduction_rows(result)
 
 
@@ -102,8 +108,6 @@ def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
         rows += wrapped("" if number else "given by", says)
     if len(result.reproduced_by) > len(shown):
         rows.append(("", f"and {len(result.reproduced_by) - len(shown)} more (--json)"))
-    if result.claimed is not None and not shown:
-        rows += wrapped("given by", "no common accountant, for these settings or near them")
     return rows
 
 
