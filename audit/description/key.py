@@ -64,7 +64,7 @@ def plain_number(name: str, value: object) -> object:
     if isinstance(value, PrintedNumber):
         return value.value
     if isinstance(value, Decimal):
-        return float(value) if value.is_finite() else float("nan")
+        return float("nan") if value.is_nan() else float(value)
     if isinstance(value, str):
         raise InvalidInput(
             f"`{name}` must be a number; it is the text {in_words(value)}.",

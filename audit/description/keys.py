@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ...accountant.decoding import nearest
 from ...accountant.neighbours import NEIGHBOURS
 from . import lists
 from .key import Key, claimed, count, delta, non_negative, positive, rate, text, word_of
@@ -230,17 +229,3 @@ DOTTED: Final[Mapping[str, str]] = MappingProxyType(
     {name.rpartition(".")[2]: name for name in KEYS}
 )
 """The dotted name of each key by its last part, which is unique."""
-
-
-def likely_key(word: str) -> str | None:
-    """Return the dotted key that a word most likely means; None where none is like it.
-
-    >>> likely_key("epsilon"), likely_key("noise.sampling_rte"), likely_key("noise.noise_multipler")
-    ('claim.epsilon', None, 'noise.noise_multiplier')
-    """
-    last = word.rpartition(".")[2]
-    return (
-        DOTTED.get(last)
-        or nearest(word, KEYS, least_ratio=0.75)
-        or DOTTED.get(nearest(last, DOTTED, least_ratio=0.75) or "")
-    )

@@ -40,6 +40,11 @@ def phases(name: str, value: object) -> tuple[Phase, ...]:
 
 def releases(name: str, value: object) -> tuple[ExtraRelease, ...]:
     """Return extra releases from tables of `what`, `noise_multiplier` and `count`."""
+    if isinstance(value, Mapping):
+        raise InvalidInput(
+            f"`{name}` must be a list of tables; it is one table.",
+            next_step=f"Write [[{name}]], in two brackets, or a list in JSON.",
+        )
     return tuple(_release(f"{name}[{index}]", row) for index, row in enumerate(_rows(name, value)))
 
 

@@ -119,7 +119,9 @@ def in_words(value: object) -> str:
     >>> in_words("about 3"), in_words([1]), in_words(Decimal("1.20"))
     ("'about 3'", 'a list', '1.20')
     """
-    if value is None or isinstance(value, (bool, float, str)):
+    if value is None:
+        return "null"
+    if isinstance(value, (bool, float, str)):
         shown = repr(value[:80] if isinstance(value, str) else value)
     elif isinstance(value, int):
         shown = str(value) if abs(value) < 10**60 else "a very large integer"

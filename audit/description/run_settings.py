@@ -17,7 +17,9 @@ class RunSettings:
     microbatches and accumulation are not worked into it.  `method` is a word of
     `sampling.method`; `unknown` where nothing says it.
 
-    `steps_per_epoch` is ceil(records_per_epoch / batch), or ceil(1 / rate).
+    `steps_per_epoch` is ceil(records_per_epoch / batch), or ceil(1 / rate).  Where `phases` vary,
+    they alone say noise and rate, and `noise_multiplier` or `rate` is None; `steps` is their sum.
+    A noise multiplier of 0 is no noise at all.
     """
 
     family: str = "gaussian"

@@ -127,14 +127,18 @@ def _compare_rate(working: WorkingFacts) -> None:
         return
     printed_alike = [quotient for quotient in quotients if near(rate, quotient, half_unit)]
     size = working.count(key)
+    assert size is not None
     sentence = f"batch / {key.partition('.')[2]} = {shown(batch)} / {shown(size)}"
     if printed_alike:
-        # Of rates that are printed alike, the largest never proves too much.
-        working.refine(RATE, max(printed_alike), sentence)
+        # The quotient as it is described, or of others that are printed alike the largest: it
+        # never proves too much.
+        described = min(batch / size, 1.0)
+        is_alike = near(rate, described, half_unit)
+        working.refine(RATE, described if is_alike else max(printed_alike), sentence)
         return
     working.contradict(
         RATE,
-        f"rate = {shown(rate)} and {sentence} ({shown(batch / (size or 1))}) cannot both be true",
+        f"rate = {shown(rate)} and {sentence} ({shown(batch / size)}) cannot both be true",
         RATE,
         BATCH,
         key,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...accountant.decoding import suggestion
+from ...accountant.decoding import nearest, suggestion
 from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
 from .fact import Fact, Provenance
-from .keys import DOTTED, KEYS, TABLES, likely_key
+from .keys import DOTTED, KEYS, TABLES
 from .printed_number import in_words
 from .reading import Reading
+from .synonyms import likely_key
 
 RELEASES: Final = "releases"
 
@@ -108,25 +109,35 @@ def unknown_name(name: object, source: str) -> InvalidInput:
 
 def _unknown_table(table: object, source: str) -> InvalidInput:
     known = (*TABLES, RELEASES)
+    word = str(table)[:80]
     # A key at the top belongs into a table; so does a dotted name that stands as one word.
-    key = DOTTED.get(str(table)) or (str(table) if table in KEYS else None)
-    otherwise = f"Known: {', '.join(known)}."
+    is_key = word in DOTTED or word in KEYS
+    key = None if nearest(word, known) and not is_key else likely_key(word)
+    step = suggestion(word, known, f"Known: {', '.join(known)}.")
     return InvalidInput(
         f"In {source}: there is no table {in_words(table)}.",
         WHY_NAMES_ARE_CLOSED,
-        f"`{key.rpartition('.')[2]}` belongs into [{key.partition('.')[0]}]."
-        if key
-        else suggestion(str(table)[:80], known, otherwise),
+        step if key is None else _belongs(key, word),
     )
 
 
 def _unknown_key(table: str, key: object, source: str) -> InvalidInput:
-    elsewhere = DOTTED.get(str(key))
-    otherwise = f"Known in [{table}]: {', '.join(TABLES[table])}."
-    if elsewhere is not None and "." in elsewhere:
-        step = f"`{key}` belongs into [{elsewhere.partition('.')[0]}]."
+    word = str(key)[:80]
+    close = likely_key(word)
+    if word not in DOTTED and (here := nearest(word, TABLES[table])):
+        step = f"Did you mean `{here}`?"
+    elif close is not None:
+        step = _belongs(close, word)
     else:
-        step = suggestion(str(key)[:80], TABLES[table], otherwise)
+        step = f"Known in [{table}]: {', '.join(TABLES[table])}."
     return InvalidInput(
         f"In {source}: [{table}] has no key {in_words(key)}.", WHY_NAMES_ARE_CLOSED, step
     )
+
+
+def _belongs(key: str, word: str) -> str:
+    """Return the table into which a word belongs, or the key that was meant by it."""
+    table, dot, name = key.partition(".")
+    if word == name and dot:
+        return f"`{name}` belongs into [{table}]."
+    return f"Did you mean `{key}`?"
