@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from ...accountant.errors import PrivplanError
 from ..description.printed_number import PrintedNumber
-from ..description.run_settings import RunSettings
 from ..reproduction.reproduction import Reproduction
 from ..reproduction.search import common_accountants, neighbourhood, same_settings
 from .checked_run import CheckedRun
@@ -39,29 +38,22 @@ def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
 
     A round number that holds was chosen beforehand: what else gives it would be chance.
     """
-    settings = as_accounted(run.settings)
     if run.claim is None or run.currency != "epsilon" or run.event is not None:
         return Recomputation()
     if run.claim.value == 0.0:
         return Recomputation()
+    # What an accountant refuses is printed by nobody, and proves nothing here.
     try:
-        same = same_settings(settings, run.claim)
+        same = same_settings(run.settings, run.claim)
         if same:
             return Recomputation(same, (), True)
-        comparable = bool(common_accountants(settings))
+        comparable = bool(common_accountants(run.settings))
         if stands == "holds" and is_budget(run.claim):
             return Recomputation((), (), comparable)
-        near = neighbourhood(settings, run.claim, accountant=run.accountant)
+        near = neighbourhood(run.settings, run.claim, accountant=run.accountant)
         return Recomputation((), near, comparable)
     except PrivplanError:
         return Recomputation()
-
-
-def as_accounted(settings: RunSettings) -> RunSettings:
-    """Return the settings as libraries account for them: whatever sampler ran, as Poisson."""
-    if settings.method == "full":
-        return settings
-    return replace(settings, method="poisson")
 
 
 def is_budget(claim: PrintedNumber) -> bool:
