@@ -5,9 +5,11 @@ Nothing here is a guarantee, and no guarantee is made from it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Final
 
 from ...accountant.errors import PrivplanError
@@ -18,8 +20,8 @@ from .accounted_phases import phases_of, scaled_noise
 from .changes import Neighbour, neighbours_of
 from .closed_forms import LIMIT_NAME, limit_values
 from .last_epoch import within_last_epoch
-from .loss_accountants import loss_values
-from .matching import Accepted, ChanceBudget, accepted_changed, accepted_same, is_target
+from .loss_accountants import estimated_value, loss_values, printed_range, slow
+from .matching import AcceptedRange, ChanceBudget, accepted_changed, accepted_same, is_target
 from .renyi_accountants import (
     EARLIER_NAME,
     OPACUS_NAME,
@@ -27,18 +29,28 @@ from .renyi_accountants import (
     opacus_value,
     without_replacement_values,
 )
-from .reproduction import SAME, AccountantValue, Method, Reproduction
+from .reproduction import SAME, AccountantValue, Change, Method, Reproduction
 
 _SAME_SAYS: Final = "The number is that of the described settings."
 _FEWEST_NOISE_DIGITS: Final = 3
-_EXACT_EVALUATIONS: Final = 6
-"""How many changed settings a search asks the pld engine about: each takes .01 to .2 s."""
+_EXACT_EVALUATIONS: Final = 8
+"""How many changed settings a search asks the pld engine about: most take .02 to .2 s."""
 
-_EXACT_BELOW_RENYI: Final = 0.4
-"""The exact value is rarely below this part of the Renyi one."""
+_SLOW_COST: Final = 4
+"""What a slow one counts for."""
 
-_EXACT_OF_RENYI: Final = 0.87
-"""About where it lies: what a question to the pld engine is paid for."""
+_EXACT_SPREAD: Final = 0.03
+_WIDE_SPREAD: Final = 0.2
+"""How far, as a logarithm, an estimate of the exact value may be off next to that of the described
+settings: little, or after a change of the mathematics (and over an epoch) more."""
+
+_OTHER_MATHEMATICS: Final[frozenset[Change]] = frozenset(
+    {
+        *("no-amplification", "other-relation", "one-round", "one-epoch", "one-client"),
+        *("clients-times-records", "accumulation"),
+    }
+)
+"""Changes after which estimates are off by another part."""
 
 _PENALTIES: Final[dict[Method, int]] = {
     "rdp": 0,
@@ -150,13 +162,13 @@ class _Search:
 
     settings: RunSettings
     claimed: float
-    accepted: Accepted
+    accepted: AcceptedRange
     budget: ChanceBudget
     exact_asked: int = 0
 
     def ask(self, neighbour: Neighbour | None, kind: Method) -> Iterator[Reproduction]:
         """Yield the matches of one accountant; no neighbour stands for the last epoch."""
-        if kind in ("pld", "prv") and not self._may_be_exact(neighbour):
+        if kind in ("pld", "prv") and not self._may_be_exact(neighbour, kind):
             return
         if neighbour is None:
             yield from within_last_epoch(self.settings, self.accepted, self.budget, kind)
@@ -173,18 +185,37 @@ class _Search:
             if self.accepted.meets(value):
                 yield _changed(neighbour, value)
 
-    def _may_be_exact(self, neighbour: Neighbour | None) -> bool:
+    def _may_be_exact(self, neighbour: Neighbour | None, kind: Method) -> bool:
         """Return whether an exact value may be the claim, is paid for, and has its turn."""
         settings = self.settings if neighbour is None else neighbour.settings
-        renyi = _opacus(settings) or 0.0
-        near = _EXACT_OF_RENYI * renyi
+        estimate = _estimate(settings)
+        if estimate is None or estimate <= 0.0:
+            return False
+        near = estimate * self.exact_of_estimate
+        low, high = printed_range(near, near, kind)
         # Paid for whether or not the claim is near enough for the engine to be asked.
-        if renyi <= 0.0 or (neighbour is not None and not self.budget.admits(near, near)):
+        if neighbour is not None and not self.budget.admits(low, high):
             return False
-        if not _EXACT_BELOW_RENYI * renyi <= self.claimed <= renyi + 0.012:
+        spread = _EXACT_SPREAD
+        if neighbour is None or neighbour.change in _OTHER_MATHEMATICS:
+            spread = _WIDE_SPREAD
+        if abs(math.log(self.claimed / (0.5 * (low + high)))) > spread:
             return False
-        self.exact_asked += 1
+        self.exact_asked += _SLOW_COST if slow(phases_of(settings)) else 1
         return self.exact_asked <= _EXACT_EVALUATIONS
+
+    @cached_property
+    def exact_of_estimate(self) -> float:
+        """Return what part of its estimate the exact value is, for the described settings."""
+        values, estimate = _exact(self.settings), _estimate(self.settings)
+        return values[0].low / estimate if values and estimate and estimate > 0.0 else 1.0
+
+
+def _estimate(settings: RunSettings) -> float | None:
+    phases, delta = phases_of(settings), settings.delta
+    if not phases or delta is None or not 0.0 < delta < 1.0:
+        return None
+    return estimated_value(phases, settings.family, delta, _relation(settings))
 
 
 def _opacus(settings: RunSettings) -> float | None:
@@ -216,8 +247,15 @@ def _quick(settings: RunSettings, kind: Method) -> tuple[AccountantValue, ...]:
 
 
 def _exact(settings: RunSettings) -> tuple[AccountantValue, ...]:
-    relation = "replace-one" if settings.neighbours == "replace-one" else "add-remove"
-    return loss_values(phases_of(settings), settings.family, settings.delta or 0.0, relation)
+    phases, delta = phases_of(settings), settings.delta
+    if not phases or delta is None:
+        return ()
+    return loss_values(phases, settings.family, delta, _relation(settings))
+
+
+def _relation(settings: RunSettings) -> str:
+    # Accountants treat zero-out as they treat add-remove.
+    return "replace-one" if settings.neighbours == "replace-one" else "add-remove"
 
 
 def _changed(neighbour: Neighbour, value: AccountantValue) -> Reproduction:
