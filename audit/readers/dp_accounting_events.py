@@ -1,9 +1,9 @@
 """Events as files: dp_accounting's named tuples as JSON or as printed, and privplan's own JSON.
 
-    json.dumps(event.to_named_tuple())   ["dp_accounting.dp_event", "GaussianDpEvent", 1.0]
-    json.dumps(..._asdict())             {"module_name": ..., "class_name": ..., "noise_multiplier": 1.0}
-    print(event)                         GaussianDpEvent(noise_multiplier=1.0)
-    json.dumps(event.to_json())          {"type": "gaussian", "noise_multiplier": 1.0}    (privplan)
+    ["dp_accounting.dp_event", "GaussianDpEvent", 1.0]      json.dumps(event.to_named_tuple())
+    {"module_name": ..., "class_name": ..., FIELD: ...}     the same tuple by its field names
+    GaussianDpEvent(noise_multiplier=1.0)                   print(event)
+    {"type": "gaussian", "noise_multiplier": 1.0}           privplan's own, json.dumps(to_json(...))
 
 Classes are taken from a closed list by their name, and no module is imported by name, as
 dp_accounting's reader does.  What has no counterpart among the events here is a doubt, and the
@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.errors import Unsupported
 from ...accountant.events import TYPES, Event, from_json
+from ...accountant.events.dp_event_tuples import from_named_tuple
 from ..description.reading import Reading
 from .content import NOT_JSON, json_of, text_of
-from .dp_event_text import event_of_text, looks_like_event_text
+from .dp_event_text import event_of_text, looks_like_event_text, outside
 from .event_facts import event_doubts, schedule_of
 from .read_values import read_facts
 
@@ -54,12 +55,14 @@ def read(content: bytes, name: str) -> Reading:
     outside its range.
     """
     value = json_of(content)
-    if _is_privplan_event(value):
-        return event_reading(from_json(value), name, PRIVPLAN_EVENT)
-    if value is NOT_JSON:
-        value = event_of_text(text_of(content) or "")
     try:
+        if _is_privplan_event(value):
+            return event_reading(from_json(value), name, PRIVPLAN_EVENT)
+        if value is NOT_JSON:
+            value = event_of_text(text_of(content) or "")
         event = event_of_named_tuple(value)
+    except RecursionError:
+        raise outside("it is nested too deeply") from None
     except Unsupported as error:
         return Reading(name, NAMED_TUPLE, {}, (*NEVER_SAID, str(error)))
     return event_reading(event, name, NAMED_TUPLE, {"claim.library": "dp_accounting"})
@@ -70,15 +73,7 @@ def event_of_named_tuple(value: object) -> Event:
 
     Raises `InvalidInput` for what is none, and `Unsupported` where there is no such event here.
     """
-    from ...accountant.events.dp_event_tuples import from_named_tuple
-
-    try:
-        return from_named_tuple(value)
-    except RecursionError:
-        raise InvalidInput(
-            "The event is nested too deeply to be read.",
-            next_step="Flatten it: composition can hold the same steps in fewer levels.",
-        ) from None
+    return from_named_tuple(value)
 
 
 def event_reading(
