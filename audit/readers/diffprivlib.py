@@ -8,7 +8,7 @@
 
 `epsilon` and `delta` of the accountant are its limits, so only `total` is a claim.  A printed list
 that is cut off by `...` is refused.  The event composes all entries.
-Versions: diffprivlib 0.4 to 0.6.  Source: diffprivlib, `accountant.py`, read 2026.
+Versions: diffprivlib 0.4 to 0.6.  Source: diffprivlib, `BudgetAccountant`, read 2026.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def read(content: bytes, name: str) -> Reading:
         epsilon, delta = _pair(table["total"], "total")
         values |= {
             "claim.epsilon": PrintedNumber(epsilon),
-            "claim.delta": PrintedNumber(delta),
+            "claim.delta": exact_delta(**{"total, delta": delta}),
         }
     if table.get("epsilon") is not None and table["epsilon"] != float("inf"):
         limit = exact(epsilon=table["epsilon"]).value
         doubts.append(f"The epsilon {limit:g} of the accountant is its limit; it is no claim.")
     if table.get("delta") is not None:
-        exact_delta(delta=table["delta"])
+        validate.probability(delta=table["delta"])  # 1, its default, is no limit
     slack = validate.probability(slack=table.get("slack") or 0)
     if slack:
         doubts.append(
