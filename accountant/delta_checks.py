@@ -28,7 +28,10 @@ def delta_below_half(**field: object) -> float:
     1e-05
     """
     ((name, _),) = field.items()
-    delta = validate.open_probability(**field)
+    return _below_half(name, validate.open_probability(**field))
+
+
+def _below_half(name: str, delta: float) -> float:
     if delta >= DELTA_LIMIT:
         raise InvalidInput(
             f"`{name}` must be below {DELTA_LIMIT:g}; it is {as_given(delta)}.",
@@ -36,6 +39,18 @@ def delta_below_half(**field: object) -> float:
             DELTA_TOPIC,
         )
     return delta
+
+
+def delta_from_zero(**field: object) -> float:
+    """Return a delta: 0, or a number strictly between 0 and one half.
+
+    At 0 a promise never fails; noise whose losses have no bound has no epsilon there.
+
+    >>> delta_from_zero(delta=0)
+    0.0
+    """
+    ((name, _),) = field.items()
+    return _below_half(name, validate.probability_below_one(**field))
 
 
 def allows_publishing(delta: float, units: int) -> bool:
