@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,22 +39,26 @@ def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
 
     A round number that holds was chosen beforehand: what else gives it would be chance.
     """
-    if run.claim is None or run.currency != "epsilon" or run.event is not None:
+    claim, settings = run.claim, run.settings
+    if claim is None or run.currency != "epsilon" or run.event is not None or claim.value == 0.0:
         return Recomputation()
-    if run.claim.value == 0.0:
-        return Recomputation()
-    # What an accountant refuses is printed by nobody, and proves nothing here.
+    same = _matches(lambda: same_settings(settings, claim))
+    if same:
+        return Recomputation(same, (), True)
+    comparable = bool(_matches(lambda: common_accountants(settings)))
+    if stands == "holds" and is_budget(claim):
+        return Recomputation((), (), comparable)
+    near = _matches(lambda: neighbourhood(settings, claim, accountant=run.accountant))
+    return Recomputation((), near, comparable)
+
+
+def _matches(search: Callable[[], tuple[Reproduction, ...]]) -> tuple[Reproduction, ...]:
+    """Return what a search gives; nothing where it breaks down at numbers beyond all use."""
+    # No verdict rests on a recomputation, and what cannot be computed was printed by nobody.
     try:
-        same = same_settings(run.settings, run.claim)
-        if same:
-            return Recomputation(same, (), True)
-        comparable = bool(common_accountants(run.settings))
-        if stands == "holds" and is_budget(run.claim):
-            return Recomputation((), (), comparable)
-        near = neighbourhood(run.settings, run.claim, accountant=run.accountant)
-        return Recomputation((), near, comparable)
-    except PrivplanError:
-        return Recomputation()
+        return search()
+    except (PrivplanError, ArithmeticError, ValueError, IndexError):
+        return ()
 
 
 def is_budget(claim: PrintedNumber) -> bool:
