@@ -62,7 +62,7 @@ def test_clients_that_are_sampled_as_a_whole_hide_a_user() -> None:
 
 
 def test_two_draws_are_never_counted_together() -> None:
-    twice = checked({"sampling.clients_rate": 0.1})
+    twice = checked({"sampling.clients_rate": 0.1, "schedule.steps": 3516})
     assert upper(twice) == upper(checked())
     assert lower(twice) < 0.1
 

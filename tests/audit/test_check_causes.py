@@ -70,7 +70,11 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
     "delta-too-large": ({"claim.delta": 1e-4}, "holds-not-from-these-settings", "error"),
     "delta-rule": ({"claim.delta": 1 / 235}, "holds-not-from-these-settings", "error"),
     "sampled-twice": (
-        {"sampling.clients_rate": 0.1, "claim.epsilon": Decimal("0.09")},
+        {
+            "sampling.clients_rate": 0.1,
+            "schedule.steps": 3516,
+            "claim.epsilon": Decimal("0.09"),
+        },
         "unproven",
         "warning",
     ),
