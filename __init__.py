@@ -4,6 +4,7 @@
 >>> pp.account(pp.events.Gaussian(1.0), delta=1e-5).engine
 'gdp'
 
+`check` says whether an epsilon that is said of a run holds, and why not, if it does not.
 `plan_run`, `run` and `resume` plan a run, carry it out under its plan, and go on with one that was
 cut off.  They need the extra `fl`.  `PrivateStatistics` releases X^T X and X^T Y once, and
 `PrivatePCA`, `PrivateRidge` and `PrivateLogistic` are fitted from them at no further cost.
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .accountant.guarantee import Bounds, Guarantee, Step
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
+    from .audit.check.front import check
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
     from .fl.statistics.private_statistics import PrivateStatistics
@@ -43,6 +45,7 @@ __all__ = [
     "account",
     "account_release",
     "calibrate",
+    "check",
     "errors",
     "events",
     "plan",
@@ -66,6 +69,7 @@ _HOME = {
     "account": "accountant.account",
     "account_release": "accountant.account_release",
     "calibrate": "accountant.calibrate",
+    "check": "audit.check.front",
     "plan": "accountant.plan",
     "plan_run": "fl.running",
     "resume": "fl.running",

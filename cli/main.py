@@ -15,6 +15,7 @@ import typer.core
 from .commands.account import account
 from .commands.audit import audit
 from .commands.calibrate import calibrate
+from .commands.check import check
 from .commands.claims import claims
 from .commands.doctor import doctor
 from .commands.explain import explain
@@ -103,7 +104,7 @@ def privplan(
 
 
 # In the order in which the help lists them.
-for command in (calibrate, plan, run, account, claims, report, explain, doctor):
+for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
     app.command()(command)
 
 app.add_typer(audit)

@@ -12,7 +12,7 @@ def facts_json(description: RunDescription) -> dict[str, dict[str, object]]:
     """Return `{key: {"value", "provenance", "source"}}` of all facts, ready to be written."""
     return {
         key: {
-            "value": _plain(fact.value),
+            "value": plain_value(fact.value),
             "provenance": fact.provenance,
             "source": fact.source,
         }
@@ -20,7 +20,8 @@ def facts_json(description: RunDescription) -> dict[str, dict[str, object]]:
     }
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
+    """Return the value of a fact as JSON has it."""
     if isinstance(value, PrintedNumber):
         return value.value
     if isinstance(value, Phase):
@@ -28,5 +29,5 @@ def _plain(value: object) -> object:
     if isinstance(value, ExtraRelease):
         return asdict(value)
     if isinstance(value, tuple):
-        return [_plain(row) for row in value]
+        return [plain_value(row) for row in value]
     return value

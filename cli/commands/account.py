@@ -9,16 +9,23 @@ import typer
 
 from ...accountant import rounding
 from ..inputs import options
-from ..terminal.output import Report, show
+from ..terminal.output import NOT_COMPUTABLE, OK, Report, show
+from ..terminal.text import table, wrapped
 
 if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
+    from ...accountant.errors import Unsupported
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
+    from ...audit.description.reading import Reading
+    from ..inputs.described_run import DescribedRun
     from ..reports.describe import Quantity
 
 EventPath = Annotated[
-    str, typer.Argument(metavar="EVENT", help="A JSON file, or - for standard input.")
+    str | None,
+    typer.Argument(
+        metavar="[EVENT]", help="A JSON file, or - for standard input.", show_default=False
+    ),
 ]
 
 Units = Annotated[
@@ -30,6 +37,15 @@ Units = Annotated[
         show_default=False,
     ),
 ]
+Claimed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="E",
+        help="An epsilon that is said of it, as it is printed: is it right?  Exit code 1 if it is "
+        "false, 3 if it is not proven.",
+        show_default=False,
+    ),
+]
 Routes = Annotated[
     bool, typer.Option("--routes", help="List every way to the number, also those that lose.")
 ]
@@ -37,7 +53,15 @@ Routes = Annotated[
 
 def account(
     context: typer.Context,
-    event: EventPath,
+    event: EventPath = None,
+    noise_multiplier: options.NoiseMultiplier = None,
+    records: options.Records = None,
+    batch: options.Batch = None,
+    epochs: options.Epochs = None,
+    rate: options.Rate = None,
+    rounds: options.Rounds = None,
+    sampling: options.Sampling = None,
+    mechanism: options.Mechanism = "gaussian",
     delta: options.Delta = None,
     epsilon: options.Epsilon = None,
     neighbours: options.Neighbours = "add-remove",
@@ -45,21 +69,56 @@ def account(
     routes: Routes = False,
     units: Units = None,
     accept_delta: options.AcceptDelta = False,
+    claimed: Claimed = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Say what a known mechanism proves, from both sides.
 
+    The mechanism is an EVENT, or noisy sums: --noise-multiplier with --records, --batch and
+    --epochs, or with --rate and --rounds, drawn as --sampling says.
+
     It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
-    mechanism.  With --units N, a delta of 1 / N or more is refused without --accept-delta.
+    mechanism.  With --units N (or --records), a delta of 1 / N or more is refused without
+    --accept-delta.  With --claimed E it says whether that number is right (privplan explain check).
     """
+    from ..inputs.claimed_run import reading_of_claim
+    from ..inputs.described_run import described
+    from ..inputs.event_file import read_event
+    from ..inputs.schedule import protected
+
+    values = {
+        "noise_multiplier": noise_multiplier,
+        "records": records,
+        "batch": batch,
+        "epochs": epochs,
+        "rate": rate,
+        "rounds": rounds,
+        "sampling": sampling,
+        "mechanism": mechanism,
+    }
+    run = described(context, event, values)
+    unit = "unit"
+    if run is not None:
+        units, unit = protected(context, run.kind, records, units)
     question = Question.of(context, delta, epsilon, neighbours, engine)
-    question = replace(question, units=question.unit_count(units, accept_delta))
+    question = replace(question, units=question.unit_count(units, accept_delta, unit), unit=unit)
     if routes:
         question.check_routes()
-    answer = question.answer(event, routes=routes)
-    show(answer.report(), as_json=as_json, quiet=quiet)
+    if claimed is not None:
+        question.check_claim()
+    if run is None:
+        assert event is not None
+        released = read_event(event)
+        report = question.answer_of(released, routes=routes).report()
+    else:
+        released = run.event
+        report = report_of(run, question, routes=routes)
+    if claimed is not None:
+        reading = reading_of_claim(claimed, question.given, neighbours, run, released)
+        report = with_verdict(report, reading)
+    show(report, as_json=as_json, quiet=quiet)
 
 
 @dataclass(frozen=True)
@@ -77,6 +136,7 @@ class Question:
     engine: str | None
     chosen: bool
     units: int | None = None
+    unit: str = "unit"
 
     @classmethod
     def of(
@@ -111,7 +171,7 @@ class Question:
         value = options.checked(delta_from_zero, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
 
-    def unit_count(self, units: int | None, accepted: bool) -> int | None:
+    def unit_count(self, units: int | None, accepted: bool, unit: str = "unit") -> int | None:
         """Return the checked `units`; raise `InvalidInput` where delta is 1 / units or more."""
         from ...accountant import validate
         from ...accountant.delta_checks import require_delta_below_units
@@ -121,7 +181,7 @@ class Question:
         count = options.checked(validate.count, units=units)
         if self.quantity == "epsilon":
             require_delta_below_units(
-                self.given, count, "unit", accepted=accepted, accept=options.ACCEPT_DELTA_FLAG
+                self.given, count, unit, accepted=accepted, accept=options.ACCEPT_DELTA_FLAG
             )
         return count
 
@@ -143,6 +203,17 @@ class Question:
                 "Give --delta, and neither --epsilon nor --engine.",
             )
 
+    def check_claim(self) -> None:
+        """Raise `InvalidInput` unless the question is epsilon at a delta."""
+        from ...accountant.errors import InvalidInput
+
+        if self.quantity == "delta":
+            raise InvalidInput(
+                "`claimed` is an epsilon, and --epsilon asks for a delta.",
+                "A claim is compared with the epsilon that is proven at its delta.",
+                "Give --delta in the place of --epsilon.",
+            )
+
     def answer(self, source: str, *, routes: bool = False) -> Answer:
         """Return the guarantee of the event in `source`: the path of a JSON file, or `-`.
 
@@ -151,7 +222,10 @@ class Question:
         """
         from ..inputs.event_file import read_event
 
-        event = read_event(source)
+        return self.answer_of(read_event(source), routes=routes)
+
+    def answer_of(self, event: Event, *, routes: bool = False) -> Answer:
+        """Return the guarantee of an event; with `routes`, all upper bounds on epsilon too."""
         # Imported only now: a file that is no event is refused without loading the engines.
         from ...accountant.account import account as run
 
@@ -206,10 +280,73 @@ class Answer:
         # --quiet prints the upper bound, which is the guarantee, rounded up.
         bounds = guarantee.epsilon if quantity == "epsilon" else guarantee.delta
         delta = self.question.given if quantity == "epsilon" else guarantee.delta.upper
+        accepted = options.accepted(delta, self.question.units, self.question.unit)
         return Report(
             result=result,
             text=text,
             number=rounding.bare(bounds.upper),
             assumptions=self.assumptions(),
-            warnings=(*options.accepted(delta, self.question.units, "unit"), *guarantee.warnings),
+            warnings=(*accepted, *guarantee.warnings),
         )
+
+
+def report_of(run: DescribedRun, question: Question, *, routes: bool = False) -> Report:
+    """Return the report about a run that options describe.
+
+    Of a loader that shuffles it says what other relations know, and the loaders that prove more.
+    """
+    from ...accountant.errors import Unsupported
+    from ..reports.loaders import LoaderAdvice
+
+    event = run.event
+    advised = run.is_shuffled and question.quantity == "epsilon" and question.engine is None
+    try:
+        report = question.answer_of(event, routes=routes).report()
+    except Unsupported as refusal:
+        if not advised:
+            raise
+        report = _without_guarantee(refusal, question)
+    added: dict[str, object] = {
+        "event": event.to_json(),
+        "rounds": run.schedule.rounds,
+        "rate": run.schedule.rate,
+        "sampling": run.schedule.sampling,
+    }
+    text = report.text
+    if advised:
+        advice = LoaderAdvice.of(run, question.given, question.neighbours)
+        added |= advice.json()
+        text += "\n" + table([*advice.rows(), ("over", run.schedule.text())])
+        text += "\n\n" + advice.text()
+    return replace(report, result={**report.result, **added}, text=text.rstrip())
+
+
+def with_verdict(report: Report, reading: Reading) -> Report:
+    """Return the report with the verdict about a claim, and its exit code."""
+    from ...audit.check.checking import check_readings
+    from ...audit.check.result_json import result_json
+    from ..reports.check import brief
+    from ..reports.checked_runs import exit_code
+
+    result = check_readings([reading])
+    code = exit_code(result)
+    return replace(
+        report,
+        result={**report.result, "check": result_json(result)},
+        text=f"{brief(result)}\n\n{report.text}",
+        ok=code == OK,
+        failure=code or NOT_COMPUTABLE,
+    )
+
+
+def _without_guarantee(refusal: Unsupported, question: Question) -> Report:
+    """Return the report of a run without a guarantee under the relation that was asked for."""
+    result = {
+        "epsilon": None,
+        "delta": question.given,
+        "neighbours": question.neighbours,
+        "refused": str(refusal),
+    }
+    because = wrapped("", f"{refusal.what} {refusal.why}")
+    text = table([(f"{'proves':<8}", "nothing that is known"), *because])
+    return Report(result=result, text=text, number="-", ok=False, failure=NOT_COMPUTABLE)

@@ -9,7 +9,9 @@ import typer
 
 from ...accountant import rounding
 from ..inputs import gram, options
-from ..inputs.schedule import CALIBRATE_EXAMPLE, Schedule, from_epochs, from_rounds, required
+from ..inputs.noisy_sum import noisy_sum
+from ..inputs.sampling import POISSON
+from ..inputs.schedule import Schedule, from_options, given_by, protected, required
 from ..terminal.output import Report, show
 from ..terminal.text import table
 
@@ -18,18 +20,6 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
 
-Epochs = Annotated[
-    float | None,
-    typer.Option(
-        envvar="PRIVPLAN_EPOCHS", show_envvar=False, help="Passes over the data; may be a fraction."
-    ),
-]
-Rate = Annotated[
-    float | None,
-    typer.Option(
-        envvar="PRIVPLAN_RATE", show_envvar=False, help="Probability that a record joins a step."
-    ),
-]
 Group = Annotated[
     int,
     typer.Option(
@@ -55,9 +45,10 @@ def calibrate(
     delta: options.Delta = None,
     records: options.Records = None,
     batch: options.Batch = None,
-    epochs: Epochs = None,
-    rate: Rate = None,
+    epochs: options.Epochs = None,
+    rate: options.Rate = None,
     rounds: options.Rounds = None,
+    sampling: options.Sampling = None,
     mechanism: options.Mechanism = "gaussian",
     neighbours: options.Neighbours = "add-remove",
     group: Group = 1,
@@ -78,9 +69,10 @@ def calibrate(
     """Find the smallest noise that provably meets a target.
 
     Needs --epsilon and --delta, and either --records, --batch and --epochs, or --rate and
-    --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records.  A
-    delta of 1 / records or more is refused without --accept-delta; with --rate and --rounds it is
-    compared with 1 / units, where --units says how many there are.
+    --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records, and
+    --sampling says how a batch is drawn.  A delta of 1 / records or more is refused without
+    --accept-delta; with --rate and --rounds it is compared with 1 / units, where --units says how
+    many there are.
 
     With --release gram: the noise of a Gram matrix with label sums, released once of all data, and
     its sensitivities, for rows that are clipped to a public norm R.  It needs --dimension, and
@@ -122,16 +114,13 @@ def calibrate(
         aim = GramTarget(*target, bound, unit, mechanism, neighbours, engine, units)
         show(aim.report(), as_json=as_json, quiet=quiet)
         return
-    kind = _kind(context)
-    if kind == "records":
-        schedule = from_epochs(records, batch, epochs)
-    else:
-        schedule = from_rounds(rate, rounds)
-    units, protected = _protected(context, kind, records, units)
+    kind = given_by(context)
+    schedule = from_options(kind, records, batch, epochs, rate, rounds, sampling)
+    units, whom = protected(context, kind, records, units)
     require_delta_below_units(
-        target[1], units, protected, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
+        target[1], units, whom, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
     )
-    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, protected)
+    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, whom)
     show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
 
 
@@ -151,9 +140,7 @@ class Plan:
 
     def release(self, noise: float) -> Event:
         """Return the event of one noisy sum."""
-        from ...accountant import events as ev
-
-        return ev.Laplace(noise) if self.mechanism == "laplace" else ev.Gaussian(noise)
+        return noisy_sum(self.mechanism, noise)
 
     def seen_by_unit(self, event: Event) -> Event:
         """Return `event` as it concerns one unit."""
@@ -251,6 +238,7 @@ class Plan:
             "observer": proven.observer,
             "rounds": self.schedule.rounds,
             "rate": self.schedule.rate,
+            "sampling": self.schedule.sampling,
             "noise_multiplier_by_rdp": rdp,
             "epsilon_without_amplification": None if plain is None else plain.epsilon.upper,
         }
@@ -276,8 +264,10 @@ class Plan:
         return table(rows)
 
     def shuffling(self, proven: Guarantee, plain: Guarantee | None) -> tuple[str, ...]:
-        """Return the warning about loaders that shuffle, where epochs were given."""
+        """Return the warning about loaders that shuffle, where epochs of Poisson samples are."""
         if self.schedule.passes is None or self.schedule.rate == 1.0:
+            return ()
+        if self.schedule.sampling != POISSON:
             return ()
         opening = "a loader that shuffles is not Poisson sampling."
         if plain is None:
@@ -290,43 +280,3 @@ class Plan:
             f"epsilon {rounding.up(plain.epsilon.upper, 3)} at delta "
             f"{rounding.as_given(self.delta)}, for {whom} {fate}. See: privplan explain sampling",
         )
-
-
-def _kind(context: typer.Context) -> str:
-    """Return which of the two ways of giving a schedule is used."""
-    from ...accountant.errors import InvalidInput
-
-    given = options.strongest(
-        context, {"records": ["records", "batch", "epochs"], "rate": ["rate", "rounds"]}
-    )
-    if len(given) == 1:
-        return given[0]
-    raise InvalidInput(
-        "The schedule is given twice: `records`, `batch`, `epochs` exclude `rate`, `rounds`."
-        if given
-        else "The schedule is missing: `records`, `batch` and `epochs`, or `rate` and `rounds`.",
-        "The noise depends on how often a record is used, and one description decides that.",
-        CALIBRATE_EXAMPLE,
-    )
-
-
-def _protected(
-    context: typer.Context, kind: str, records: int | None, units: int | None
-) -> tuple[int | None, str]:
-    """Return how many are protected, None where nobody said so, and what each of them is called.
-
-    A number of records is one of units: a unit of several is one of as many, or fewer.
-    """
-    from ...accountant import validate
-    from ...accountant.errors import InvalidInput
-
-    if kind == "rate":
-        return None if units is None else options.checked(validate.count, units=units), "unit"
-    groups = {"records": ["records", "batch", "epochs"], "units": ["units"]}
-    if "units" in options.strongest(context, groups):
-        raise InvalidInput(
-            "`units` is given beside `records`, which are the units.",
-            "Delta is compared with one number only.",
-            "Leave --units out, or give --rate and --rounds.",
-        )
-    return records, "record"

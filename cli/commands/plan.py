@@ -74,6 +74,7 @@ def plan(
     epochs: Epochs = None,
     rates: Rates = None,
     rounds: options.Rounds = None,
+    sampling: options.Sampling = None,
     mechanism: options.Mechanism = "gaussian",
     neighbours: options.Neighbours = "add-remove",
     group_sizes: GroupSizes = None,
@@ -87,7 +88,8 @@ def plan(
 
     Describe the phases in PLAN.toml, or a single one by --records, --batch and --epochs, by
     --rates and --epochs, or by --rates and --rounds.  Lists (2,5,10) are compared in a table; with
-    a file they replace what its phases say.  Of the configuration of a run it prints what each
+    a file they replace what its phases say, and --sampling draws otherwise what would be a Poisson
+    sample.  Of the configuration of a run it prints what each
     observer would learn, as `privplan run --dry-run` does.  A delta of 1 / records or more is
     refused without --accept-delta.
     """
@@ -101,6 +103,7 @@ def plan(
         "epochs": epochs,
         "rates": rates,
         "rounds": rounds,
+        "sampling": sampling,
         "mechanism": mechanism,
         "neighbours": neighbours,
         "group_sizes": group_sizes,
@@ -122,6 +125,11 @@ def plan(
         flags.only_flags = True
     else:
         design = Design((_single(flags),), neighbours=neighbours)
+    if flags.takes("sampling"):
+        sampler = options.word(options.SAMPLERS, sampling=str(sampling))
+        # A sampler that is stated of one phase describes it; beside a file it must change one.
+        if source is not None or not design.phases[0].samples_by(sampler):
+            design = design.drawn_by(sampler)
     design = replace(
         design,
         epsilon=flags.number("epsilon", design.epsilon, "positive"),

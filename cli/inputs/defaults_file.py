@@ -19,16 +19,19 @@ DEFAULTS_FILE: Final = "privplan.toml"
 
 _ACCOUNT: Final = ("delta", "epsilon", "neighbours", "engine")
 KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "account": (*_ACCOUNT, "units"),
+    "account": (
+        *(*_ACCOUNT, "units", "records", "batch", "epochs", "rate", "rounds"),
+        *("noise_multiplier", "mechanism", "sampling"),
+    ),
     "calibrate": (
         *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
-        *("mechanism", "neighbours", "group", "engine", "units"),
+        *("sampling", "mechanism", "neighbours", "group", "engine", "units"),
         *("release", "dimension", "classes", "label_weight", "by_class"),
         *("rows_per_user", "silo_rows", "unit"),
     ),
     "plan": (
         *("epsilon", "delta", "records", "batch", "epochs", "rates", "rounds"),
-        *("mechanism", "neighbours", "group_sizes", "split", "cost"),
+        *("mechanism", "neighbours", "group_sizes", "split", "cost", "sampling"),
     ),
 }
 """The tables that the file may hold, and the keys of each."""

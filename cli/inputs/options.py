@@ -71,6 +71,14 @@ Batch = Annotated[
         envvar="PRIVPLAN_BATCH", show_envvar=False, help="Mean number of records per step."
     ),
 ]
+NoiseMultiplier = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_NOISE_MULTIPLIER",
+        show_envvar=False,
+        help="Standard deviation (Laplace: scale) of the noise / clip norm.",
+    ),
+]
 Rounds = Annotated[
     int | None,
     typer.Option(envvar="PRIVPLAN_ROUNDS", show_envvar=False, help="Number of steps."),
@@ -82,6 +90,32 @@ Mechanism = Annotated[
         show_envvar=False,
         metavar="[" + "|".join(MECHANISMS) + "]",
         help="Shape of the noise.",
+    ),
+]
+Epochs = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_EPOCHS", show_envvar=False, help="Passes over the data; may be a fraction."
+    ),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_RATE", show_envvar=False, help="Probability that a record joins a step."
+    ),
+]
+SAMPLERS: Final = ("poisson", "shuffled", "fixed-size", "random-allocation", "full")
+"""The words of --sampling, the usual one first."""
+
+Sampling = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_SAMPLING",
+        show_envvar=False,
+        metavar="[" + "|".join(SAMPLERS) + "]",
+        help="How the records of a step are drawn; poisson if not given (privplan explain "
+        "sampling).",
+        show_default=False,
     ),
 ]
 T = TypeVar("T")
@@ -102,6 +136,8 @@ _REASON_BY_OPTION: Final[Mapping[str, str]] = {
     "neighbours": "A guarantee must say which change of the data it hides.",
     "engine": "An engine is one way of turning events into numbers.",
     "mechanism": "It is the shape of the noise that is added.",
+    "noise_multiplier": "It is the noise divided by the bound on one contribution.",
+    "sampling": "How a batch is drawn decides how much it hides.",
 }
 
 

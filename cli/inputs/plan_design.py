@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
+from .noisy_sum import noisy_sum
+from .sampling import FULL, POISSON, sampled
+from .schedule import Schedule, from_epochs, steps
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
 MECHANISMS: Final = ("gaussian", "laplace")
 SPLITS: Final = ("equal-noise", "weights", "cheapest")
 COSTS: Final = ("variance", "deviation", "average", "largest")
-SAMPLERS: Final = ("poisson", "fixed-size", "shuffled")
 
 PLAN_EXAMPLE: Final = (
     "privplan plan --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 2,5,10,20"
@@ -34,8 +36,8 @@ class PhaseDesign:
     """One phase: a mechanism whose noise is sought, or a fixed `event`, and how often it is used.
 
     A schedule is `rounds` of all records; `rate` with `rounds` or `epochs`; or `records`, `batch`
-    and `epochs`, sampled by `poisson` (the default), `fixed-size` or `shuffled`.  `views` are
-    observers who see the same release with another share of the noise.
+    and `epochs`, sampled as `sampling` says (a word of `SAMPLERS`; None is `poisson`).  `views`
+    are observers who see the same release with another share of the noise.
     """
 
     name: str
@@ -81,7 +83,9 @@ class PhaseDesign:
                 "The noise depends on how often a record is used, and one description decides it.",
                 "Give rounds; rate and rounds; rate and epochs; or records, batch and epochs.",
             )
-        if self.sampling not in (None, "poisson") and "records" not in given:
+        if self.sampling == FULL:
+            return None if self._uses_all_records else _NOT_FULL
+        if self.sampling not in (None, POISSON) and "records" not in given:
             return (
                 f"needs `records`, `batch` and `epochs` for sampling {self.sampling!r}",
                 "Only Poisson sampling is described by a rate.",
@@ -102,10 +106,24 @@ class PhaseDesign:
             phase = replace(phase, epochs=epochs)
         if rate is None or (self.rate is None and self.batch is None):
             return phase
-        # Fixed-size and shuffled sampling know no rate: the nearest batch stands for it.
-        if self.records is not None and self.sampling in ("fixed-size", "shuffled"):
+        # Other samplers than Poisson's know no rate: the nearest batch stands for it.
+        if self.records is not None and self.sampling not in (None, POISSON):
             return replace(phase, batch=max(1, round(rate * self.records)))
         return replace(phase, rate=rate, records=None, batch=None)
+
+    def samples_by(self, sampler: str) -> bool:
+        """Return whether the phase is drawn as a sampler draws already."""
+        return sampler == (FULL if self._uses_all_records else POISSON)
+
+    def drawn_by(self, sampler: str) -> PhaseDesign:
+        """Return the phase under another sampler, where it samples as Poisson does.
+
+        A phase of all records, a fixed event and a phase that names its sampler stay as they are.
+        """
+        sampled = self.event is None and not self._uses_all_records
+        if not sampled or self.sampling not in (None, POISSON):
+            return self
+        return replace(self, sampling=sampler)
 
     def phase(self) -> Phase:
         """Return the phase that is planned."""
@@ -113,16 +131,20 @@ class PhaseDesign:
 
         if self.event is not None:
             return Phase(self.name, self.event, self.rounds or 1, self.observers)
-        around, rounds = self._schedule()
+        schedule = self._schedule()
+
+        def at(noise: float) -> Event:
+            return sampled(schedule, noisy_sum(self.mechanism, noise))
+
         views = {
             # A view has a share of the noise: whoever knows the rest of it subtracts that.
-            observer: lambda noise, share=share: around(self._release(share * noise))
+            observer: lambda noise, share=share: at(share * noise)
             for observer, share in self.views
         }
         return Phase(
             self.name,
-            lambda noise: around(self._release(noise)),
-            rounds,
+            at,
+            schedule.repeats,
             self.observers,
             self.weight,
             self.scale,
@@ -134,60 +156,32 @@ class PhaseDesign:
         """Whether Poisson sampling is assumed of what is usually a loader that shuffles."""
         return (
             self.epochs is not None
-            and self.sampling in (None, "poisson")
+            and self.sampling in (None, POISSON)
             and not self._uses_all_records
         )
 
     @property
     def _uses_all_records(self) -> bool:
+        if self.batch is None and self.rate is None:
+            return True
         return self.rate == 1.0 or (self.batch is not None and self.batch == self.records)
 
-    def _release(self, noise: float) -> Event:
-        from ...accountant import events as ev
-
-        return ev.Laplace(noise) if self.mechanism == "laplace" else ev.Gaussian(noise)
-
-    def _schedule(self) -> tuple[Callable[[Event], Event], int]:
-        """Return the sampling around one release, and the number of rounds."""
-        from ...accountant import events as ev
-        from .schedule import from_epochs
-
+    def _schedule(self) -> Schedule:
+        """Return how often, and on which sample, noise is added."""
         if self.records is not None:
-            assert self.batch is not None
-            records, batch = self.records, self.batch
-            schedule = from_epochs(records, batch, self.epochs)
-            # An epoch of shuffled batches is one event, so epochs are counted and not steps.
-            if self.sampling == "shuffled":
-                assert schedule.passes is not None
-                return lambda release: ev.ShuffledBatches(-(-records // batch), release), (
-                    schedule.passes
-                )
-            if self.sampling == "fixed-size" and batch < records:
-                return lambda release: ev.FixedSize(batch, records, release), schedule.rounds
-            rate, rounds = schedule.rate, schedule.rounds
+            schedule = from_epochs(self.records, self.batch, self.epochs)
         else:
             rate = 1.0 if self.rate is None else self.rate
             rounds = steps(rate, self.epochs) if self.epochs is not None else self.rounds or 1
-        return lambda release: release if rate == 1.0 else ev.Poisson(rate, release), rounds
+            schedule = Schedule(rounds, rate)
+        return schedule.drawn_by(self.sampling)
 
 
-def steps(rate: float, epochs: float) -> int:
-    """Return epochs / rate, rounded up, exactly: both are the decimal numbers that were given.
-
-    >>> steps(0.1, 3.0), steps(0.3, 1.0)
-    (30, 4)
-    """
-    from fractions import Fraction
-
-    if rate == 0.0:
-        raise InvalidInput(
-            "`rate` must be above 0 where `epochs` are given; it is 0.",
-            "At rate 0 nobody is ever used, and no number of steps makes an epoch.",
-            "Give a rate in (0, 1].",
-        )
-    # The decimals as typed: a float is a little off, and the ceiling would count that.
-    quotient = Fraction(repr(epochs)) / Fraction(repr(rate))
-    return -(-quotient.numerator // quotient.denominator)
+_NOT_FULL: Final = (
+    "uses a part of its records in each round, and its sampling is 'full'",
+    "Full means that every record is in every round.",
+    "Give rounds alone, or name the sampler of the parts.",
+)
 
 
 @dataclass(frozen=True)
@@ -202,6 +196,24 @@ class Design:
     unit: str = "record"
     split: str = "equal-noise"
     cost: str = "variance"
+
+    def drawn_by(self, sampler: str) -> Design:
+        """Return the design with its Poisson samples drawn by another sampler.
+
+        Raises `InvalidInput` where no phase samples so, and where one lacks what the sampler needs.
+        """
+        phases = tuple(phase.drawn_by(sampler) for phase in self.phases)
+        if all(drawn is phase for drawn, phase in zip(phases, self.phases, strict=True)):
+            raise InvalidInput(
+                "No phase of this plan has a Poisson sample that could be drawn otherwise.",
+                "A phase of all records, a fixed event and a phase that names its sampler stay.",
+                "Change `sampling` in the file, or leave --sampling out.",
+            )
+        for phase in phases:
+            if (complaint := phase.complaint()) is not None:
+                what, why, step = complaint
+                raise InvalidInput(f"The phase {phase.name!r} {what}.", why, step)
+        return replace(self, phases=phases)
 
     @property
     def records(self) -> int | None:

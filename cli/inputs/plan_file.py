@@ -16,7 +16,8 @@ from ...accountant.delta_checks import delta_below_half
 from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import TomlReader
 from . import options
-from .plan_design import COSTS, MECHANISMS, PLAN_EXAMPLE, SAMPLERS, SPLITS, Design, PhaseDesign
+from .plan_design import COSTS, MECHANISMS, PLAN_EXAMPLE, SPLITS, Design, PhaseDesign
+from .sampling import SAMPLERS
 
 T = TypeVar("T")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
+
+import typer
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from . import options
+from . import options, sampling
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -18,29 +20,107 @@ T = TypeVar("T")
 CALIBRATE_EXAMPLE: Final = (
     "privplan calibrate --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 10"
 )
+RECORD_OPTIONS: Final = ("records", "batch", "epochs")
+RATE_OPTIONS: Final = ("rate", "rounds")
+"""The two ways of giving a schedule."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How often, and on which sample, noise is added; `passes` where epochs were given."""
+    """How often, and on which sample, noise is added.
+
+    `rounds` are the steps, `rate` the share of the records in one; `passes` (ceil(epochs)),
+    `records` and `batch` are known where epochs were given.  `sampling` is a word of `SAMPLERS`.
+    """
 
     rounds: int
     rate: float
     passes: int | None = None
+    records: int | None = None
+    batch: int | None = None
+    sampling: str = sampling.POISSON
+
+    @property
+    def batches(self) -> int:
+        """Steps of one pass: ceil(records / batch), or ceil(1 / rate)."""
+        if self.records is not None and self.batch is not None:
+            return -(-self.records // self.batch)
+        return steps(self.rate, 1.0)
+
+    @property
+    def repeats(self) -> int:
+        """How often the event of `sampled` is repeated: passes, or steps."""
+        if self.sampling not in sampling.IN_PASSES or self.rate == 1.0:
+            return self.rounds
+        return -(-self.rounds // self.batches) if self.passes is None else self.passes
+
+    def drawn_by(self, word: str | None) -> Schedule:
+        """Return the schedule under another sampler; raise `InvalidInput` where it has none."""
+        if word is None:
+            return self
+        drawn = replace(self, sampling=options.word(sampling.SAMPLERS, sampling=word))
+        sampling.require_possible(drawn)
+        return drawn
 
     def around(self, release: Event) -> Event:
         """Return the event of the whole run, in which every step makes `release`."""
         from ...accountant import events as ev
 
-        step = release if self.rate == 1.0 else ev.Poisson(self.rate, release)
-        return ev.Repeat(self.rounds, step)
+        return ev.Repeat(self.repeats, sampling.sampled(self, release))
 
     def text(self) -> str:
         """Return the schedule for a person."""
-        steps = f"{self.rounds:,} step" + ("" if self.rounds == 1 else "s")
-        if self.rate == 1.0:
-            return f"{steps}, every record in every step"
-        return f"{steps}, Poisson sampling, rate {self.rate:.3g}"
+        return sampling.text(self)
+
+
+def given_by(context: typer.Context, example: str = CALIBRATE_EXAMPLE) -> str:
+    """Return which of the two ways of giving a schedule is used: `records` or `rate`."""
+    given = options.strongest(context, {"records": RECORD_OPTIONS, "rate": RATE_OPTIONS})
+    if len(given) == 1:
+        return given[0]
+    raise InvalidInput(
+        "The schedule is given twice: `records`, `batch`, `epochs` exclude `rate`, `rounds`."
+        if given
+        else "The schedule is missing: `records`, `batch` and `epochs`, or `rate` and `rounds`.",
+        "The noise depends on how often a record is used, and one description decides that.",
+        example,
+    )
+
+
+def protected(
+    context: typer.Context, kind: str, records: int | None, units: int | None
+) -> tuple[int | None, str]:
+    """Return how many are protected, None where nobody said so, and what each of them is called.
+
+    A number of records is one of units: a unit of several is one of as many, or fewer.
+    """
+    if kind == "rate":
+        return None if units is None else options.checked(validate.count, units=units), "unit"
+    groups = {"records": RECORD_OPTIONS, "units": ["units"]}
+    if "units" in options.strongest(context, groups):
+        raise InvalidInput(
+            "`units` is given beside `records`, which are the units.",
+            "Delta is compared with one number only.",
+            "Leave --units out, or give --rate and --rounds.",
+        )
+    return records, "record"
+
+
+def from_options(
+    kind: str,
+    records: int | None,
+    batch: int | None,
+    epochs: float | None,
+    rate: float | None,
+    rounds: int | None,
+    word: str | None,
+) -> Schedule:
+    """Return the schedule that the options of a `kind` (see `given_by`) describe."""
+    if word is not None:
+        options.word(sampling.SAMPLERS, sampling=word)
+    if kind == "records":
+        return from_epochs(records, batch, epochs).drawn_by(word)
+    return from_rounds(rate, rounds, word)
 
 
 def from_epochs(records: int | None, batch: int | None, epochs: float | None) -> Schedule:
@@ -63,15 +143,41 @@ def from_epochs(records: int | None, batch: int | None, epochs: float | None) ->
         rounds=-(-size * over // (sample * under)),
         rate=sample / size,
         passes=-(-over // under),
+        records=size,
+        batch=sample,
     )
 
 
-def from_rounds(rate: float | None, rounds: int | None) -> Schedule:
-    """Return the schedule of `rounds` steps, each on a Poisson sample at `rate`."""
+def from_rounds(rate: float | None, rounds: int | None, word: str | None = None) -> Schedule:
+    """Return the schedule of `rounds` steps at `rate`, drawn as `word` says.
+
+    Where every record is in every step (`full`), the rate goes without saying.
+    """
+    if word == sampling.FULL and rate is None:
+        rate = 1.0
     return Schedule(
         rate=required(validate.probability, rate=rate),
         rounds=required(validate.count, rounds=rounds),
-    )
+    ).drawn_by(word)
+
+
+def steps(rate: float, epochs: float) -> int:
+    """Return epochs / rate, rounded up, exactly: both are the decimal numbers that were given.
+
+    >>> steps(0.1, 3.0), steps(0.3, 1.0)
+    (30, 4)
+    """
+    from fractions import Fraction
+
+    if rate == 0.0:
+        raise InvalidInput(
+            "`rate` must be above 0 where `epochs` are given; it is 0.",
+            "At rate 0 nobody is ever used, and no number of steps makes an epoch.",
+            "Give a rate in (0, 1].",
+        )
+    # The decimals as typed: a float is a little off, and the ceiling would count that.
+    quotient = Fraction(repr(epochs)) / Fraction(repr(rate))
+    return -(-quotient.numerator // quotient.denominator)
 
 
 def required(check: Callable[..., T], **field: object) -> T:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 SUMMARIES: Final[Mapping[str, str]] = {
+    "check": "is the number of somebody's run right",
+    "opacus": "what the state of its accountant says, and what it lacks",
+    "dp-sgd": "what a private training step must do",
+    "events": "every event, with an example",
     "sampling": "who takes part in a step",
     "neighbours": "which change of the data is hidden",
     "delta": "the slack, and how small it must be",

@@ -51,7 +51,8 @@ _EXIT_BY_ERROR: Final[Mapping[str, tuple[int, str]]] = {
 class Report:
     """What a command found, in the three forms in which it can be printed.
 
-    `result` is for `--json`, `text` for a person, `number` for `--quiet`.
+    `result` is for `--json`, `text` for a person, `number` for `--quiet`.  `failure` is the exit
+    code where it is not `ok`.
     """
 
     result: Mapping[str, object]
@@ -60,10 +61,11 @@ class Report:
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     ok: bool = True
+    failure: int = CHECK_FAILED
 
 
 def show(report: Report, *, as_json: bool, quiet: bool) -> None:
-    """Print a report; leave with exit code 1 if what it checked failed."""
+    """Print a report; leave with its exit code if what it checked failed."""
     if as_json:
         _to_stdout(_envelope(report.ok, report.result, report.assumptions, report.warnings))
     else:
@@ -72,7 +74,7 @@ def show(report: Report, *, as_json: bool, quiet: bool) -> None:
     for warning in report.warnings:
         _to_stderr(_label("warning:", "yellow") + " " + _wrapped(plain(warning)))
     if not report.ok:
-        raise typer.Exit(CHECK_FAILED)
+        raise typer.Exit(report.failure)
 
 
 def fail(error: Exception, *, as_json: bool) -> int:

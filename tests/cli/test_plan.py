@@ -11,7 +11,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.plan import planning, split_costs
 from privplan.cli.inputs import plan_design
-from privplan.cli.inputs.plan_design import PhaseDesign, steps
+from privplan.cli.inputs.plan_design import PhaseDesign
+from privplan.cli.inputs.schedule import steps
 from privplan.cli.reports.forecast import is_run
 
 from .conftest import Refused, Run

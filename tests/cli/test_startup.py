@@ -17,7 +17,18 @@ from privplan.cli.main import app
 
 from .conftest import Run
 
-COMMANDS = ("account", "audit", "calibrate", "claims", "doctor", "explain", "plan", "report", "run")
+COMMANDS = (
+    "account",
+    "audit",
+    "calibrate",
+    "check",
+    "claims",
+    "doctor",
+    "explain",
+    "plan",
+    "report",
+    "run",
+)
 HEAVY = ("numpy", "scipy", "torch", "rich", "dp_accounting", "prv_accountant", "pandas")
 ROOT = Path(__file__).parents[2]
 

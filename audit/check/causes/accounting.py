@@ -1,0 +1,134 @@
+"""Accounting that is no bound, or is one for something else."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+from ..check_case import CheckCase, between
+from ..check_result import Severity
+from ..library_defects import defects_of
+from .cause_rule import CauseFinding, cause_rule
+
+CLT_WORDS: Final = ("gdp", "clt", "glw", "central")
+CLASSICAL_WORDS: Final = ("classical", "textbook", "dwork")
+SWAPPED_NOISE: Final = 0.1
+"""Noise below this is hardly ever used for training."""
+
+SWAPPED_RATE: Final = 0.3
+"""A rate above this is a usual noise multiplier, and hardly ever a rate of mini-batches."""
+
+
+@cause_rule("neighbour-mismatch")
+def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
+    """Fire where a claim for replacing a unit rests on noise that covers removing one."""
+    near = case.near("other-relation")
+    whole = next((each for each in case.reproductions if "not halve" in each.accountant), None)
+    replaced = case.settings.neighbours == "replace-one" and case.short
+    if near is None and not replaced and whole is None:
+        return None
+    removed = case.otherwise(neighbours="add-remove") if replaced else None
+    fits = removed is not None and case.claim is not None and case.claim.highest >= removed.lower
+    if near is None and whole is None and not fits:
+        return None
+    if replaced or whole is not None:
+        says = (
+            "The promise is for replacing a unit, which moves a sum twice as far as removing one: "
+            f"{case.run.currency} is {'' if case.reference is None else between(case.reference)}"
+        )
+        says += "." if removed is None else f", and for removing one {between(removed)}."
+    else:
+        assert near is not None
+        says = near.says
+    step = "State the relation that the number was computed for: privplan explain neighbours."
+    return CauseFinding(case.severity(removed), says, step, case.reference)
+
+
+@cause_rule("clt-approximation")
+def clt_approximation(case: CheckCase) -> CauseFinding | None:
+    """Fire where the claim comes from a central-limit accountant, which bounds nothing."""
+    named = any(word in (case.run.accountant or "").lower() for word in CLT_WORDS)
+    by_limit = case.only_by("clt", "small-rate-approximation")
+    if not named and by_limit is None:
+        return None
+    source = "The stated accountant" if by_limit is None else by_limit.accountant
+    says = f"{source} is a limit for many small steps, and no bound."
+    if case.reference is not None:
+        says += f" Proven is {between(case.reference)}."
+    step = "Account with Renyi or privacy-loss distributions (prv, pld)."
+    severity = case.severity() if case.short else "info"
+    return CauseFinding(severity, says, step, case.reference)
+
+
+@cause_rule("classical-gaussian")
+def classical_gaussian(case: CheckCase) -> CauseFinding | None:
+    """Fire where the textbook formula for Gaussian noise was used above epsilon 1."""
+    named = any(word in (case.run.accountant or "").lower() for word in CLASSICAL_WORDS)
+    textbook = case.only_by("textbook-gaussian")
+    if case.claim is None or case.claim.value <= 1.0 or (textbook is None and not named):
+        return None
+    says = (
+        "The number follows the textbook formula sqrt(2 ln(1.25/delta)) / noise, which is proven "
+        "for an epsilon below 1 only."
+    )
+    if case.reference is not None:
+        says += f" Proven is {between(case.reference)}."
+    step = "Use the exact formula: privplan account."
+    severity = case.severity() if case.short else "info"
+    return CauseFinding(severity, says, step, case.reference)
+
+
+@cause_rule("library-defect")
+def library_defect(case: CheckCase) -> CauseFinding | None:
+    """Fire where the library that computed the number has a known defect for such settings."""
+    defects = defects_of(case.run)
+    if not defects:
+        return None
+    worst = next((each for each in defects if each.lowers), defects[0])
+    says = " ".join(f"{each.what} ({each.source})." for each in defects[:2])
+    severity: Severity = "warning" if worst.lowers and case.short else "info"
+    return CauseFinding(severity, says, worst.next_step)
+
+
+@cause_rule("rounded-down")
+def rounded_down(case: CheckCase) -> CauseFinding | None:
+    """Fire where only the rounding of its last digit carries the claim."""
+    claim, bounds = case.claim, case.reference
+    if claim is None or bounds is None or case.short or claim.value >= bounds.upper:
+        return None
+    says = (
+        f"The number was rounded down: proven is {between(bounds)}. "
+        f"Print {printed_up(bounds.upper, claim.half_unit)}."
+    )
+    return CauseFinding("info", says, "Round a guarantee up, never to the nearest.", bounds)
+
+
+def printed_up(value: float, half_unit: float) -> str:
+    """Return a value rounded up to the digits of a printed number.
+
+    >>> printed_up(1.2731, 0.005)
+    '1.28'
+    """
+    unit = (Decimal(repr(half_unit)) * 2).normalize()
+    return str(Decimal(value).quantize(unit, rounding=ROUND_CEILING))
+
+
+@cause_rule("swapped-tuple")
+def swapped_tuple(case: CheckCase) -> CauseFinding | None:
+    """Fire where noise and rate would both be usual if they changed places."""
+    phases = case.settings.phases
+    pairs = [(phase.noise_multiplier, phase.rate) for phase in phases]
+    if not phases and case.settings.noise_multiplier is not None and case.settings.rate is not None:
+        pairs = [(case.settings.noise_multiplier, case.settings.rate)]
+    swapped = [
+        pair for pair in pairs if 0.0 < pair[0] < SWAPPED_NOISE and SWAPPED_RATE <= pair[1] < 1.0
+    ]
+    if not swapped:
+        return None
+    noise, rate = swapped[0]
+    says = (
+        f"A noise multiplier of {noise:g} at rate {rate:g} is far from usual; the two may have "
+        "changed places."
+    )
+    step = "Check the order: noise multiplier, rate, steps."
+    return CauseFinding("warning", says, step)

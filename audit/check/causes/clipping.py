@@ -1,0 +1,63 @@
+"""Clipping norms that say something of the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..bounds import prove
+from ..check_case import CheckCase
+from .cause_rule import CauseFinding, cause_rule
+
+
+@cause_rule("private-clip")
+def private_clip(case: CheckCase) -> CauseFinding | None:
+    """Fire where the clipping norm was computed from the data, or nothing was clipped."""
+    source = case.run.clip_source
+    if source in ("data", "median"):
+        what = "the data" if source == "data" else "the median of the data's own norms"
+        says = (
+            f"The clipping norm was computed from {what}, and so was the noise: both change with "
+            "one record, and no epsilon is proven for that."
+        )
+        step = "Use a constant, public data, or a noised count that is accounted for."
+        return CauseFinding("error", says, step)
+    if source == "none":
+        says = "Nothing was clipped, so one unit may move the sum by any amount, whatever noise."
+        return CauseFinding("error", says, "Clip each unit's contribution before the sum.")
+    return None
+
+
+@cause_rule("unpaid-clip-count")
+def unpaid_clip_count(case: CheckCase) -> CauseFinding | None:
+    """Fire where an adaptive clip follows a count whose noise is not stated, or not paid."""
+    if case.run.clip_source != "adaptive":
+        return None
+    step = (
+        "State the noised count of each step as a release (its noise multiplier and count), or "
+        "the noise multiplier that count and sum have together: (z^-2 + (2 s)^-2)^-1/2."
+    )
+    releases = case.settings.releases
+    if not any(release.noise_multiplier for release in releases):
+        free = any(release.noise_multiplier == 0.0 for release in releases)
+        says = (
+            "The clipping norm adapts to how many contributions lie below it; that count is "
+            "released as well, and " + ("it has no noise." if free else "its noise is not stated.")
+        )
+        return CauseFinding("error" if free else "warning", says, step)
+    if not case.short:
+        return None
+    settings = replace(case.settings, releases=())
+    proof = prove(replace(case.run, settings=settings, clip_source="constant"))
+    without = proof.alternatives.get("poisson", proof.bounds)
+    says = f"The count that the clipping norm follows is a release.{case.change_text(without)}"
+    return CauseFinding(case.severity(without), says, step, case.reference)
+
+
+@cause_rule("release-without-noise")
+def release_without_noise(case: CheckCase) -> CauseFinding | None:
+    """Fire where something else was released and has no noise."""
+    bare = [each.what for each in case.settings.releases if each.noise_multiplier == 0.0]
+    if not bare or case.run.clip_source == "adaptive":
+        return None
+    says = f"`{bare[0]}` was released without noise, which no epsilon covers."
+    return CauseFinding("error", says, "Release it with noise, or do not compute it from the data.")

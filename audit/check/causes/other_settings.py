@@ -1,0 +1,68 @@
+"""Claims that are the number of other settings, and facts that contradict each other."""
+
+from __future__ import annotations
+
+from ..check_case import CheckCase, between
+from ..second_layer import is_budget
+from .cause_rule import CauseFinding, cause_rule
+
+
+@cause_rule("contradiction")
+def contradiction(case: CheckCase) -> CauseFinding | None:
+    """Fire where two facts cannot both be true."""
+    contradictions = case.run.contradictions
+    if not contradictions:
+        return None
+    says = " ".join(each.says for each in contradictions)
+    return CauseFinding("error", says, "Correct one of them: the verdict rests on both.")
+
+
+@cause_rule("other-settings")
+def other_settings(case: CheckCase) -> CauseFinding | None:
+    """Fire where other settings give the claim, or no common accountant gives it for these."""
+    near = case.near(
+        "other-rate",
+        "other-batch",
+        "other-noise",
+        "other-records",
+        "more-steps",
+        "no-amplification",
+    )
+    step = "Give the settings that the number was computed for, or compute it again for these."
+    if near is not None:
+        return CauseFinding(case.severity(), near.says, step, case.reference)
+    recomputation = case.recomputation
+    if recomputation.same or recomputation.near or not recomputation.comparable:
+        return None
+    if case.claim is None or (case.standing == "holds" and is_budget(case.claim)):
+        return None
+    if is_budget(case.claim) and not case.short:
+        return None
+    says = "No common accountant gives this number for these settings, nor for settings near them."
+    return CauseFinding(case.severity(), says, step, case.reference)
+
+
+@cause_rule("below-proven")
+def below_proven(case: CheckCase) -> CauseFinding | None:
+    """Fire where the claim is false and its number is nobody's for these settings."""
+    if case.standing != "false" or case.proof.bounds is None or case.run.contradictions:
+        return None
+    if case.claim is None or case.recomputation.near or case.recomputation.comparable:
+        return None
+    says = (
+        f"The claim is {case.claim.value:g}, and {case.run.currency} is "
+        f"{between(case.proof.bounds)} for these settings."
+    )
+    step = "Give the settings that the number was computed for, or print what is proven."
+    return CauseFinding("error", says, step, case.proof.bounds)
+
+
+@cause_rule("budget")
+def budget(case: CheckCase) -> CauseFinding | None:
+    """Fire where a round number, chosen beforehand, is kept by the settings."""
+    if case.claim is None or case.short or not is_budget(case.claim):
+        return None
+    if case.recomputation.same or not case.recomputation.comparable:
+        return None
+    says = "The claim is a round number, as a budget is: these settings keep it."
+    return CauseFinding("info", says, "Print what the settings prove, if that is smaller.")

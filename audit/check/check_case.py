@@ -1,0 +1,105 @@
+"""What the rules of causes look at: a run, what is proven of it, how its claim stands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ...accountant.guarantee import Bounds
+from ...accountant.rounding import down, up
+from ..description.printed_number import PrintedNumber
+from ..description.run_settings import RunSettings
+from ..reproduction.reproduction import Change, Method, Reproduction
+from .bounds import Proof, prove
+from .check_result import Severity
+from .checked_run import CheckedRun
+from .second_layer import Recomputation
+from .standing import Standing
+
+
+@dataclass(frozen=True)
+class CheckCase:
+    """A run, its proof, how the claim stands against it, and what reproduces the claim."""
+
+    run: CheckedRun
+    proof: Proof
+    standing: Standing
+    recomputation: Recomputation
+
+    @property
+    def settings(self) -> RunSettings:
+        """Return the settings of the run."""
+        return self.run.settings
+
+    @property
+    def claim(self) -> PrintedNumber | None:
+        """Return the number that is claimed."""
+        return self.run.claim
+
+    @property
+    def reference(self) -> Bounds | None:
+        """Return the bounds, those of Poisson sampling where no sampler is stated."""
+        return self.proof.alternatives.get("poisson", self.proof.bounds)
+
+    @property
+    def short(self) -> bool:
+        """Return whether the claim does not reach the upper end, or nothing is proven."""
+        bounds = self.reference
+        return self.claim is None or bounds is None or self.claim.highest < bounds.upper
+
+    @property
+    def reproductions(self) -> tuple[Reproduction, ...]:
+        """Return what reproduces the claim, with these settings or near them."""
+        return (*self.recomputation.same, *self.recomputation.near)
+
+    def near(self, *changes: Change) -> Reproduction | None:
+        """Return what reproduces the claim by one of these changes, or None."""
+        return next((each for each in self.recomputation.near if each.change in changes), None)
+
+    def only_by(self, *methods: Method) -> Reproduction | None:
+        """Return what reproduces the claim by these methods, where no other does with the same."""
+        same = self.recomputation.same
+        if same and all(each.method in methods for each in same):
+            return same[0]
+        if not same:
+            return next((each for each in self.recomputation.near if each.method in methods), None)
+        return None
+
+    def otherwise(self, **changes: object) -> Bounds | None:
+        """Return what would be proven with other settings; None where facts are lacking."""
+        settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+        proof = prove(replace(self.run, settings=settings))
+        return proof.alternatives.get("poisson", proof.bounds)
+
+    def severity(self, without: Bounds | None = None) -> Severity:
+        """Return `error` where the claim is false, and would not be `without` the fact."""
+        if self.standing != "false" or self.claim is None or self.run.contradictions:
+            return "warning"
+        if without is not None and self.claim.highest < without.lower:
+            return "warning"
+        return "error"
+
+    def change_text(self, without: Bounds | None) -> str:
+        """Return what is proven with a fact and without it, as the end of a sentence."""
+        bounds = self.reference
+        if bounds is None:
+            return ""
+        text = f" {self.run.currency} is {between(bounds)}"
+        if without is None:
+            return f"{text}."
+        return f"{text}, and would be {between(without)} without that."
+
+
+def between(bounds: Bounds) -> str:
+    """Return bounds in words, rounded outward.
+
+    >>> between(Bounds(1.0, math.inf)), between(Bounds(1.23456, 1.23457))
+    ('at least 1.000', '1.235')
+    """
+    if math.isinf(bounds.upper):
+        return "not bounded" if bounds.lower <= 0.0 else f"at least {down(bounds.lower)}"
+    if bounds.lower <= 0.0:
+        return f"at most {up(bounds.upper)}"
+    if bounds.gap <= 1e-3 * bounds.upper:
+        return up(bounds.upper)
+    return f"between {down(bounds.lower)} and {up(bounds.upper)}"

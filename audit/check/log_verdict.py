@@ -1,0 +1,91 @@
+"""The verdict about a log of privplan's own: that of its budget audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...accountant.errors import InvalidInput
+from ..description.fact import Fact
+from ..description.printed_number import PrintedNumber
+from ..description.reading import Reading
+from .check_result import Cause, CheckResult, Severity, Verdict
+
+if TYPE_CHECKING:
+    from ..budget.report import BudgetReport
+    from ..hazards import Hazard
+
+LOG_FORMAT: Final = "privplan log"
+LOG_FILE: Final = "log.jsonl"
+
+_SEVERITIES: Final[dict[str, Severity]] = {"error": "error", "warning": "warning", "note": "info"}
+
+
+def is_log(reading: Reading) -> bool:
+    """Return whether a reading is of a log of privplan's own."""
+    return reading.format == LOG_FORMAT
+
+
+def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
+    """Return the verdict of the budget audit of a log; its source is the log or its folder.
+
+    Raises `InvalidInput` where other sources stand beside it, since a log says all by itself.
+    """
+    from ..budget import audit_budget
+
+    if len(readings) > 1:
+        raise InvalidInput(
+            "A log of privplan says all by itself, and stands beside other sources.",
+            "What was added could only contradict it.",
+            "Check the log alone.",
+        )
+    path = Path(log.source)
+    if path.is_file() and path.name != LOG_FILE:
+        raise InvalidInput(
+            f"{log.source} is a log of privplan under another name.",
+            f"An audit reads `{LOG_FILE}` and what stands beside it.",
+            "Give the folder of the run.",
+        )
+    report = audit_budget(path.parent if path.is_file() else path)
+    claim = report.claim
+    claimed = None if claim is None or claim.epsilon is None else PrintedNumber(claim.epsilon)
+    facts = dict(log.facts)
+    if claim is not None:
+        stated = {
+            "claim.epsilon": claimed,
+            "claim.delta": claim.delta,
+            "claim.unit": claim.unit,
+            "claim.neighbours": claim.neighbours,
+        }
+        for key, value in stated.items():
+            if value is not None:
+                facts.setdefault(key, Fact(value, "read", log.source))
+    return CheckResult(
+        verdict=_verdict(report),
+        proven=report.total.epsilon,
+        claimed=claimed,
+        delta=None if claim is None else claim.delta,
+        reproduced_by=(),
+        causes=tuple(map(_cause, report.hazards)),
+        missing=(),
+        facts=facts,
+        conditions=report.assumptions,
+        doubts=log.doubts,
+    )
+
+
+def _verdict(report: BudgetReport) -> Verdict:
+    """Return `holds` where the log supports its claim, `false` where it contradicts it."""
+    if report.chain.bad_line is not None or report.supported is None:
+        return "unverifiable"
+    if report.supported:
+        return "holds"
+    claim = report.claim
+    assert claim is not None
+    assert claim.epsilon is not None
+    return "false" if report.errors or report.total.epsilon.lower > claim.epsilon else "unproven"
+
+
+def _cause(hazard: Hazard) -> Cause:
+    return Cause(hazard.id, _SEVERITIES[hazard.severity], hazard.what, hazard.next_step)

@@ -1,0 +1,88 @@
+"""What to ask for: what the verdict needs, and what could make the number wrong unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..description.keys import KEYS
+from .bounds import Proof
+from .check_result import MissingFact
+from .checked_run import CheckedRun
+
+ALWAYS: Final = (
+    "sampling.method",
+    "noise.clip_source",
+    "claim.neighbours",
+    "claim.unit",
+)
+"""What no artefact of a library says, and every verdict about a trained model rests on."""
+
+OF_FEDERATED_RUNS: Final = (
+    "schedule.restarts",
+    "aggregation.weights",
+    "aggregation.expected_replies",
+    "aggregation.replies",
+)
+
+OF_TRAINING: Final = (
+    "data.records",
+    "schedule.accumulation",
+    "schedule.microbatches",
+    "aggregation.normaliser",
+    "schedule.restarts",
+    "tuning.runs",
+)
+"""What changes a number where it is not what everybody assumes, the gravest first."""
+
+SAID_BY: Final = {
+    "claim.delta": ("claim.delta_rule",),
+    "sampling.rate": ("sampling.batch", "schedule.phases"),
+    "aggregation.replies": ("aggregation.expected_replies",),
+}
+"""Keys that answer a question by another key."""
+
+RELEASES: Final = "releases"
+
+
+def missing_facts(run: CheckedRun, proof: Proof) -> tuple[MissingFact, ...]:
+    """Return the questions about a run: what the verdict needs first, then by weight."""
+    asked: list[str] = []
+    if run.claim is None:
+        asked.append("claim.epsilon")
+    # The sampler decides most, and which other facts are needed.
+    if proof.alternatives:
+        asked.append("sampling.method")
+    asked += [
+        key.split(".noise_multiplier")[0] if key.startswith("releases") else key
+        for key in proof.lacking
+    ]
+    if run.settings.renews_every_days is not None and run.settings.horizon_days is None:
+        asked.append("schedule.horizon_days")
+    unsaid = run.settings.method == "unknown" and run.event is None
+    asked += [
+        key for key in ALWAYS if key not in run.known or (unsaid and key == "sampling.method")
+    ]
+    if run.federated:
+        asked += [key for key in OF_FEDERATED_RUNS if key not in run.known]
+    if run.settings.unit == "user" and run.settings.records_per_user is None:
+        asked.append("data.records_per_user")
+    asked += [key for key in _of_training(run) if key not in run.known]
+    return tuple(_question(key) for key in dict.fromkeys(asked))
+
+
+def _of_training(run: CheckedRun) -> Iterable[str]:
+    units = {"user": "data.users", "silo": "data.silos"}.get(run.settings.unit)
+    for key in OF_TRAINING:
+        if key == "data.records" and units is not None:
+            yield units
+        else:
+            yield key
+
+
+def _question(key: str) -> MissingFact:
+    if key == RELEASES:
+        return MissingFact(
+            key, "What was released besides the sums, with which noise: a count for the clip?"
+        )
+    return MissingFact(key, KEYS[key].asks)

@@ -1,0 +1,127 @@
+"""The noise of one step as an event, at the two ends that a description leaves open."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.errors import Unsupported
+from ..description.run_description import ExtraRelease
+from .checked_run import CheckedRun
+
+MICROBATCH_SHIFT: Final = 2
+"""How many clipping norms the clipped mean of several records moves by, at most, whatever moves
+one of them: it lies in a ball of one norm before and after."""
+
+SAMPLED_WORDS: Final = ("clip", "count", "quantile", "norm")
+"""A release that names one of these, once in every step, is taken from the batch of the step."""
+
+
+class LackingFacts(Exception):
+    """A bound needs keys that nobody gave."""
+
+    def __init__(self, *keys: str) -> None:
+        super().__init__(*keys)
+        self.keys = keys
+
+
+def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+    """Return the event of one noise draw without sampling, as it is described.
+
+    Discrete Gaussian noise has the zCDP of Gaussian noise on every grid; with the clipping norm as
+    an integer its event is exact.  Raises `LackingFacts` where it is sampled and has none.
+    """
+    if noise_multiplier == 0.0:
+        return ev.NoGuarantee("no noise was drawn")
+    # Bare parameters hold for the relation that is named: a replaced unit moves a sum twice.
+    moved = 2.0 if run.settings.neighbours == "replace-one" else 1.0
+    match run.settings.family:
+        case "laplace":
+            return ev.Laplace(noise_multiplier)
+        case "discrete-gaussian":
+            if run.clip is None or not float(run.clip).is_integer():
+                if run.settings.method != "full":
+                    raise LackingFacts("noise.clip")
+                return ev.ZCDP(0.5 * (moved / noise_multiplier) ** 2)
+            return ev.DiscreteGaussian(noise_multiplier, int(run.clip))
+        case "pure":
+            # The scale of whatever noise it is over the bound: what Laplace noise of it proves.
+            return ev.Pure(moved / noise_multiplier)
+    return ev.Gaussian(noise_multiplier)
+
+
+def farther(draw: ev.Event, times: int) -> ev.Event:
+    """Return the event of the same noise on a sum that one unit moves `times` as far."""
+    match draw:
+        case ev.Gaussian(noise):
+            return ev.Gaussian(noise / times)
+        case ev.Laplace(noise):
+            return ev.Laplace(noise / times)
+        case ev.DiscreteGaussian(noise, sensitivity):
+            return ev.DiscreteGaussian(noise / times, sensitivity * times)
+        case ev.Pure(epsilon):
+            return ev.Pure(epsilon * times)
+        case ev.ZCDP(rho):
+            return ev.ZCDP(rho * times**2)
+        case ev.Compose(parts):
+            return ev.Compose(tuple(farther(part, times) for part in parts))
+        case ev.NoGuarantee():
+            return draw
+    raise Unsupported(f"Nothing is known of a unit that moves `{draw.type}` several times as far.")
+
+
+def upper_noise(run: CheckedRun, noise_multiplier: float) -> float:
+    """Return the noise multiplier that is certainly there, given who replied.
+
+    Noise that is drawn in shares, one by each party, has replies/expected of its variance where
+    parties are missing.
+    """
+    if run.replies is None or not run.expected_replies or run.replies >= run.expected_replies:
+        return noise_multiplier
+    return noise_multiplier * math.sqrt(run.replies / run.expected_replies)
+
+
+def upper_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+    """Return the event of one noise draw that bounds it from above."""
+    draw = noise_draw(run, upper_noise(run, noise_multiplier))
+    # Under replace-one an event's sum moves by two norms already.
+    if run.settings.microbatches > 1 and run.settings.neighbours != "replace-one":
+        return farther(draw, MICROBATCH_SHIFT)
+    return draw
+
+
+def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
+    """Return the largest noise multiplier that there may be, given who replied and what digits."""
+    # More replies than expected bring more shares of noise.
+    spare = 1.0
+    if run.replies is not None and run.expected_replies:
+        spare = max(1.0, math.sqrt(run.replies / run.expected_replies))
+    return (noise_multiplier + run.noise_slack) * spare
+
+
+def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+    """Return the event of one noise draw that bounds it from below."""
+    return noise_draw(run, lower_noise(run, noise_multiplier))
+
+
+def in_each_step(run: CheckedRun, release: ExtraRelease, steps: int) -> bool:
+    """Return whether a release is taken from the batch of each step, as a clipping count is."""
+    about_clip = any(word in release.what.lower() for word in SAMPLED_WORDS)
+    return release.count == steps and (about_clip or run.clip_source == "adaptive")
+
+
+def release_event(release: ExtraRelease) -> ev.Event:
+    """Return the event of one release besides the sums; raise `LackingFacts` without its noise."""
+    if release.noise_multiplier is None:
+        raise LackingFacts("releases.noise_multiplier")
+    if release.noise_multiplier == 0.0:
+        return ev.NoGuarantee(f"{release.what or 'a release'} has no noise")
+    return ev.Gaussian(release.noise_multiplier)
+
+
+def without_noiseless(run: CheckedRun) -> CheckedRun:
+    """Return the run without the releases that have no noise, or none that is stated."""
+    releases = tuple(each for each in run.settings.releases if each.noise_multiplier)
+    return replace(run, settings=replace(run.settings, releases=releases))

@@ -1,0 +1,62 @@
+"""The result of a check as the JSON object of its contract."""
+
+from __future__ import annotations
+
+from ...accountant.guarantee import Bounds
+from ..description.facts_json import plain_value
+from ..reproduction.reproduction import Reproduction
+from .check_result import Cause, CheckResult
+
+
+def result_json(result: CheckResult) -> dict[str, object]:
+    """Return the JSON object of a result; infinite numbers are floats still.
+
+    `verdict`, `proven`, `claimed`, `delta`, `reproduced_by`, `causes`, `missing` and `facts` are
+    the contract; `asks`, `alternatives`, `conditions` and `doubts` stand beside it.
+    """
+    return {
+        "verdict": result.verdict,
+        "proven": None if result.proven is None else _ends(result.proven),
+        "claimed": None if result.claimed is None else result.claimed.value,
+        "delta": result.delta,
+        "reproduced_by": [_reproduction(each) for each in result.reproduced_by],
+        "causes": [_cause(each) for each in result.causes],
+        "missing": [each.key for each in result.missing],
+        "facts": {
+            key: {
+                "value": plain_value(fact.value),
+                "provenance": fact.provenance,
+                "source": fact.source,
+            }
+            for key, fact in result.facts.items()
+        },
+        "asks": {each.key: each.asks for each in result.missing},
+        "alternatives": {
+            name: _ends(bounds) for name, bounds in (result.alternatives or {}).items()
+        },
+        "conditions": list(result.conditions),
+        "doubts": list(result.doubts),
+    }
+
+
+def _ends(bounds: Bounds) -> dict[str, float]:
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def _cause(cause: Cause) -> dict[str, object]:
+    return {
+        "id": cause.id,
+        "severity": cause.severity,
+        "says": cause.says,
+        "next": cause.next_step,
+        "epsilon": None if cause.epsilon is None else _ends(cause.epsilon),
+    }
+
+
+def _reproduction(each: Reproduction) -> dict[str, object]:
+    return {
+        "accountant": each.accountant,
+        "epsilon": each.epsilon,
+        "change": each.change,
+        "says": each.says,
+    }

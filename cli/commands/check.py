@@ -1,0 +1,88 @@
+"""`privplan check`: is the number that somebody reports of a run right?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..inputs import options
+from ..terminal.output import show
+
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE]...",
+        help="Descriptions (TOML, JSON), accountants' states, checkpoints, histories, run folders "
+        "of privplan; - for standard input.",
+        show_default=False,
+    ),
+]
+Facts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Say what no file holds, such as sampling.method=shuffled; may be given several "
+        "times (privplan explain check).",
+        show_default=False,
+    ),
+]
+Claimed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="E",
+        help="The epsilon that is claimed, with the digits that were printed: --set "
+        "claim.epsilon=E.",
+        show_default=False,
+    ),
+]
+ClaimedDelta = Annotated[
+    str | None,
+    typer.Option(
+        "--delta",
+        metavar="D",
+        help="The delta of the claim: --set claim.delta=D.",
+        show_default=False,
+    ),
+]
+Together = Annotated[
+    bool, typer.Option("--together", help="All files describe one run, whatever they are.")
+]
+Each = Annotated[bool, typer.Option("--each", help="Each file is a run of its own: a table.")]
+
+
+def check(
+    files: Files = None,
+    facts: Facts = None,
+    claimed: Claimed = None,
+    delta: ClaimedDelta = None,
+    together: Together = False,
+    each: Each = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Say whether a number that is reported of a run is right, whichever library computed it.
+
+    Files of different kinds (an accountant's state and a description) describe one run, and
+    contradictions are named; files of one kind, and descriptions that each state a claim or a
+    noise, are runs of their own, in a table.  --set holds for all of them.
+
+    Exit code 0: the claim holds.  1: it is false, or what was said contradicts itself.  3: it is
+    unproven, or cannot be verified without what is asked for.  Of several runs it is the worst: 1
+    before 2 (a file that cannot be read), 2 before 3.  --quiet prints the verdict.
+    """
+    from ..inputs.run_files import grouping_of
+    from ..reports.checked_runs import report_on
+
+    show(
+        report_on(
+            files or (),
+            stated=facts or (),
+            claimed=claimed,
+            delta=delta,
+            grouping=grouping_of(together=together, each=each),
+        ),
+        as_json=as_json,
+        quiet=quiet,
+    )

@@ -1,0 +1,91 @@
+"""A run that options describe in the place of an event: its noise, and its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from . import options
+from .noisy_sum import noisy_sum
+from .sampling import SHUFFLED
+from .schedule import RATE_OPTIONS, RECORD_OPTIONS, Schedule, from_options, given_by
+
+if TYPE_CHECKING:
+    from ...accountant.events import Event
+
+ACCOUNT_EXAMPLE: Final = (
+    "privplan account --noise-multiplier 1.1 --records 60000 --batch 256 --epochs 15 --delta 1e-5"
+)
+RUN_OPTIONS: Final = ("noise_multiplier", *RECORD_OPTIONS, *RATE_OPTIONS, "sampling", "mechanism")
+"""The options that describe a run."""
+
+
+@dataclass(frozen=True)
+class DescribedRun:
+    """A run of noisy sums: `schedule` says how many, and of which records."""
+
+    noise_multiplier: float
+    mechanism: str
+    schedule: Schedule
+    kind: str
+    """`records` or `rate`: by which options the schedule was given."""
+
+    @property
+    def event(self) -> Event:
+        """The event of the whole run."""
+        return self.schedule.around(noisy_sum(self.mechanism, self.noise_multiplier))
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether batches are cut from a random order, and there are several."""
+        return self.schedule.sampling == SHUFFLED and self.schedule.rate < 1.0
+
+    def drawn_by(self, sampler: str) -> DescribedRun:
+        """Return the run under another sampler."""
+        schedule = self.schedule.drawn_by(sampler)
+        return DescribedRun(self.noise_multiplier, self.mechanism, schedule, self.kind)
+
+
+def described(
+    context: typer.Context, event: str | None, values: Mapping[str, Any]
+) -> DescribedRun | None:
+    """Return the run that `values`, the options by name, describe; None where an event is given.
+
+    Raises `InvalidInput` where both are given, or neither, and as `from_options` does.
+    """
+    if event is not None:
+        _refuse_beside_an_event(context)
+        return None
+    noise = values["noise_multiplier"]
+    if noise is None:
+        raise InvalidInput(
+            "There is neither an EVENT nor --noise-multiplier.",
+            "What was released is described by an event, or by noise, sampling and steps.",
+            ACCOUNT_EXAMPLE,
+        )
+    mechanism = options.word(options.MECHANISMS, mechanism=values["mechanism"])
+    kind = given_by(context, ACCOUNT_EXAMPLE)
+    schedule = from_options(
+        kind,
+        *(values[name] for name in (*RECORD_OPTIONS, *RATE_OPTIONS)),
+        values["sampling"],
+    )
+    multiplier = options.checked(validate.positive, noise_multiplier=noise)
+    return DescribedRun(multiplier, mechanism, schedule, kind)
+
+
+def _refuse_beside_an_event(context: typer.Context) -> None:
+    """Raise `InvalidInput` where a flag describes a run that an event describes already."""
+    for name in RUN_OPTIONS:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InvalidInput(
+                f"An EVENT is given, and --{name.replace('_', '-')} beside it.",
+                "An event says by itself what its noise is, how it is sampled and how often.",
+                f"Leave out one of them, as in: {ACCOUNT_EXAMPLE}",
+            )

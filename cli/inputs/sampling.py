@@ -1,0 +1,72 @@
+"""How the records of a step are drawn: one word, and what a step releases under it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...accountant.errors import InvalidInput
+from . import options
+
+if TYPE_CHECKING:
+    from ...accountant.events import Event
+    from .schedule import Schedule
+
+SAMPLERS: Final = options.SAMPLERS
+POISSON, SHUFFLED, FIXED_SIZE, ALLOCATED, FULL = SAMPLERS
+
+IN_PASSES: Final = (SHUFFLED, ALLOCATED)
+"""Samplers whose unit is a pass: each record is used once in it, and passes are counted."""
+
+
+def sampled(schedule: Schedule, release: Event) -> Event:
+    """Return the event that a schedule repeats: a step, or a pass where the sampler has passes."""
+    from ...accountant import events as ev
+
+    if schedule.rate == 1.0:
+        return release  # every record is in every step, however it is drawn
+    if schedule.sampling == SHUFFLED:
+        return ev.ShuffledBatches(schedule.batches, release)
+    if schedule.sampling == ALLOCATED:
+        return ev.RandomAllocation(schedule.batches, 1, release)
+    if schedule.sampling == FIXED_SIZE:
+        assert schedule.batch is not None
+        assert schedule.records is not None
+        return ev.FixedSize(schedule.batch, schedule.records, release)
+    return ev.Poisson(schedule.rate, release)
+
+
+def text(schedule: Schedule) -> str:
+    """Return how often, and on which sample, noise is added, for a person."""
+    steps = f"{schedule.rounds:,} step" + ("" if schedule.rounds == 1 else "s")
+    passes = f"{schedule.repeats:,} pass" + ("" if schedule.repeats == 1 else "es")
+    if schedule.rate == 1.0:
+        return f"{steps}, every record in every step"
+    if schedule.sampling == SHUFFLED:
+        return f"{passes} of {schedule.batches:,} shuffled batches"
+    if schedule.sampling == ALLOCATED:
+        return f"{passes} of {schedule.batches:,} steps, each record in 1 of them at random"
+    if schedule.sampling == FIXED_SIZE:
+        return f"{steps}, each on exactly {schedule.batch:,} of {schedule.records:,} records"
+    return f"{steps}, Poisson sampling, rate {schedule.rate:.3g}"
+
+
+def require_possible(schedule: Schedule) -> None:
+    """Raise `InvalidInput` where a schedule does not say what its sampler needs."""
+    if schedule.sampling == FULL and schedule.rate != 1.0:
+        raise InvalidInput(
+            "`sampling` is full, and a step uses a part of the records only.",
+            "Full means that every record is in every step.",
+            "Give --rounds alone, or a --batch of all --records; or name the sampler of the parts.",
+        )
+    if schedule.sampling == FIXED_SIZE and schedule.records is None:
+        raise InvalidInput(
+            "`sampling` is fixed-size, and `records` and `batch` are not given.",
+            "A rate does not say how many records are drawn, and of how many.",
+            "Give --records, --batch and --epochs in the place of --rate and --rounds.",
+        )
+    if schedule.sampling in IN_PASSES and schedule.rate == 0.0:
+        raise InvalidInput(
+            f"`rate` must be above 0 where `sampling` is {schedule.sampling}; it is 0.",
+            "A pass has 1 / rate steps.",
+            "Give a rate in (0, 1].",
+        )

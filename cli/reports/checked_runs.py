@@ -1,0 +1,205 @@
+"""The reports on one run or many: what is read, the verdict of each, a table, and the exit code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...accountant import rounding
+from ..inputs.run_files import Grouping, runs_in, stated_facts
+from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report
+from ..terminal.text import plain
+from . import check as check_report
+from .plan import columns
+
+if TYPE_CHECKING:
+    from ...accountant.errors import PrivplanError
+    from ...audit.check.check_result import CheckResult
+    from ...audit.description.reading import Reading
+
+WORST_FIRST: Final = (CHECK_FAILED, USAGE, NOT_COMPUTABLE, OK)
+"""Exit codes of several runs: the first that one of them has."""
+
+CONTRADICTION: Final = "contradiction"
+"""The id of the cause that names facts that cannot both be true."""
+
+MAX_CAUSES_SHOWN: Final = 3
+"""Most causes that stand in a row of the table."""
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """The verdict about one run, or the reason why it was not read."""
+
+    sources: tuple[str, ...]
+    result: CheckResult | None
+    refusal: PrivplanError | None = None
+
+    @property
+    def name(self) -> str:
+        """The files of the run."""
+        return ", ".join(self.sources) or "what was said"
+
+    @property
+    def code(self) -> int:
+        """The exit code that the run alone would have."""
+        if self.result is None:
+            return USAGE
+        return exit_code(self.result)
+
+    def json(self) -> dict[str, object]:
+        """Return the run's row for a program."""
+        from ...audit.check.result_json import result_json
+
+        if self.result is None:
+            assert self.refusal is not None
+            error = {
+                "what": self.refusal.what,
+                "why": self.refusal.why,
+                "next": self.refusal.next_step,
+            }
+            return {"files": list(self.sources), "verdict": None, "error": error}
+        return {"files": list(self.sources), **result_json(self.result)}
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the run's row of the table."""
+        if self.result is None:
+            assert self.refusal is not None
+            return (plain(self.name), "not read", "-", "-", plain(self.refusal.what))
+        result = self.result
+        claimed = "-"
+        if result.claimed is not None:
+            claimed = check_report.printed(result.claimed.value, result.claimed.half_unit)
+        return (
+            plain(self.name),
+            result.verdict,
+            claimed,
+            _interval(result),
+            _reasons(result),
+        )
+
+
+def exit_code(result: CheckResult) -> int:
+    """Return 0 where a claim holds, 1 where it is false or contradicted, 3 where it is open."""
+    contradicted = any(cause.id == CONTRADICTION for cause in result.causes)
+    if result.verdict == "false" or contradicted:
+        return CHECK_FAILED
+    return OK if result.verdict.startswith("holds") else NOT_COMPUTABLE
+
+
+def report_on(
+    files: Sequence[str],
+    *,
+    stated: Sequence[str] = (),
+    claimed: str | None = None,
+    delta: str | None = None,
+    grouping: Grouping = "usual",
+) -> Report:
+    """Return the report on the runs that files and options describe.
+
+    Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
+    """
+    from ...accountant.errors import InvalidInput
+
+    said = stated_facts(stated, claimed, delta)
+    if not files and not said:
+        raise InvalidInput(
+            "There is nothing to check: neither a FILE nor --set is given.",
+            "A verdict needs a claim, and the settings that it was made for.",
+            "privplan explain check",
+        )
+    read = [_read(file) for file in dict.fromkeys(files)]
+    refused = [item for item in read if isinstance(item, CheckedRun)]
+    readings = [item for item in read if not isinstance(item, CheckedRun)]
+    groups = runs_in(readings, grouping) if readings or not files else ()
+    # Of one run nothing is said unless all its files are read.
+    single = len(read) == 1 or grouping == "together" or _is_single(groups, files)
+    if refused and single and grouping != "each":
+        raise _refusal(refused[0])
+    runs = [*(_checked(group, said) for group in groups), *refused]
+    return _single(runs[0]) if len(runs) == 1 else _several(runs, tuple(dict.fromkeys(files)))
+
+
+def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> bool:
+    """Return whether files, some of them unread, look like those of a single run."""
+    if len(groups) != 1:
+        return False
+    return len(groups[0]) > 1 or len({Path(file).suffix for file in files}) > 1
+
+
+def _refusal(run: CheckedRun) -> PrivplanError:
+    assert run.refusal is not None
+    return run.refusal
+
+
+def _read(file: str) -> Reading | CheckedRun:
+    from ...accountant.errors import InvalidInput
+    from ..inputs.run_sources import read_source
+
+    try:
+        return read_source(file)
+    except InvalidInput as refusal:
+        return CheckedRun((file,), None, refusal)
+
+
+def _checked(readings: Sequence[Reading], said: Sequence[Reading]) -> CheckedRun:
+    from ...accountant.errors import InvalidInput
+    from ...audit.check.checking import check_readings
+
+    sources = tuple(reading.source for reading in readings)
+    try:
+        return CheckedRun(sources, check_readings((*readings, *said)))
+    except InvalidInput as refusal:
+        return CheckedRun(sources, None, refusal)
+
+
+def _single(run: CheckedRun) -> Report:
+    from ...audit.check.result_json import result_json
+
+    if run.result is None:
+        raise _refusal(run)
+    code = run.code
+    return Report(
+        result=result_json(run.result),
+        text=check_report.text(run.result),
+        number=run.result.verdict,
+        assumptions=run.result.conditions,
+        ok=code == OK,
+        failure=code or CHECK_FAILED,
+    )
+
+
+def _several(runs: Sequence[CheckedRun], files: Sequence[str]) -> Report:
+    order = {file: number for number, file in enumerate(files)}
+    ordered = sorted(
+        runs, key=lambda run: min((order.get(name, len(order)) for name in run.sources), default=0)
+    )
+    codes = {run.code for run in ordered}
+    worst = next(code for code in WORST_FIRST if code in codes)
+    counts = Counter("not read" if run.result is None else run.result.verdict for run in ordered)
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    rows = [("run", "verdict", "claimed", "proven", "why"), *(run.cells() for run in ordered)]
+    return Report(
+        result={"runs": [run.json() for run in ordered], "verdicts": dict(counts)},
+        text=f"{columns(rows)}\n\n{len(ordered):,} runs: {said}",
+        number="\n".join("not read" if r.result is None else r.result.verdict for r in ordered),
+        ok=worst == OK,
+        failure=worst or CHECK_FAILED,
+    )
+
+
+def _interval(result: CheckResult) -> str:
+    if result.proven is None:
+        return "-"
+    upper = rounding.up(result.proven.upper)
+    return f"{rounding.down(result.proven.lower)} to {upper}" if result.proven.lower else upper
+
+
+def _reasons(result: CheckResult) -> str:
+    names = [cause.id for cause in result.causes if cause.severity != "info"]
+    names += [f"asks {fact.key}" for fact in result.missing]
+    more = f", {len(names) - MAX_CAUSES_SHOWN} more" if len(names) > MAX_CAUSES_SHOWN else ""
+    return ", ".join(names[:MAX_CAUSES_SHOWN]) + more

@@ -1,0 +1,206 @@
+"""`privplan account` of a run that options describe, in the place of an event."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.cli.inputs.described_run import RUN_OPTIONS
+
+from .conftest import FakeLibrary, Refused, Run
+
+NOISE = ("--noise-multiplier", "1.1")
+EPOCHS = ("--records", "60000", "--batch", "256", "--epochs", "15")
+RUN = (*NOISE, *EPOCHS)
+SMALL = ("--noise-multiplier", "2", "--records", "40", "--batch", "10", "--epochs", "3")
+SMALL_DELTA = ("--delta", "1e-3")
+
+
+@pytest.mark.usefixtures("library")
+def test_the_event_is_built_and_returned(run: Run) -> None:
+    envelope = run("account", *RUN, "--delta", "1e-5", "--json").json
+    result = envelope["result"]
+    assert result["event"] == {
+        "type": "repeat",
+        "count": 3516,
+        "event": {
+            "type": "poisson",
+            "rate": 256 / 60000,
+            "event": {"type": "gaussian", "noise_multiplier": 1.1},
+        },
+    }
+    assert (result["rounds"], result["sampling"]) == (3516, "poisson")
+    assert result["epsilon"] == {"lower": 1.82811, "upper": 1.82824}
+    assert set(result) > {"derivation", "engine", "neighbours", "delta", "rate"}
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), ev.Repeat(12, ev.Poisson(0.25, ev.Gaussian(2.0)))),
+        (("--sampling", "shuffled"), ev.Repeat(3, ev.ShuffledBatches(4, ev.Gaussian(2.0)))),
+        (("--sampling", "fixed-size"), ev.Repeat(12, ev.FixedSize(10, 40, ev.Gaussian(2.0)))),
+        (
+            ("--sampling", "random-allocation"),
+            ev.Repeat(3, ev.RandomAllocation(4, 1, ev.Gaussian(2.0))),
+        ),
+        (("--mechanism", "laplace"), ev.Repeat(12, ev.Poisson(0.25, ev.Laplace(2.0)))),
+    ],
+)
+def test_every_sampler(
+    words: tuple[str, ...], expected: ev.Event, run: Run, library: FakeLibrary
+) -> None:
+    result = run("account", *SMALL, *SMALL_DELTA, *words, "--json").json["result"]
+    assert result["event"] == expected.to_json()
+    assert library.asked[0]["event"] == expected
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize(
+    ("rate", "rounds", "words", "expected"),
+    [
+        ("0.1", "30", ("poisson",), ev.Repeat(30, ev.Poisson(0.1, ev.Gaussian(1.1)))),
+        ("0.1", "31", ("shuffled",), ev.Repeat(4, ev.ShuffledBatches(10, ev.Gaussian(1.1)))),
+        (
+            "0.3",
+            "8",
+            ("random-allocation",),
+            ev.Repeat(2, ev.RandomAllocation(4, 1, ev.Gaussian(1.1))),
+        ),
+        ("1", "7", ("full",), ev.Repeat(7, ev.Gaussian(1.1))),
+        ("1", "7", ("shuffled",), ev.Repeat(7, ev.Gaussian(1.1))),
+    ],
+)
+def test_a_rate_and_rounds(
+    rate: str, rounds: str, words: tuple[str, ...], expected: ev.Event, run: Run
+) -> None:
+    given = ("account", *NOISE, "--rate", rate, "--rounds", rounds, "--sampling", *words, "--json")
+    assert run(*given).json["result"]["event"] == expected.to_json()
+
+
+@pytest.mark.usefixtures("library")
+def test_full_needs_no_rate(run: Run) -> None:
+    words = ("account", *NOISE, "--rounds", "7", "--sampling", "full", "--json")
+    assert run(*words).json["result"]["event"] == ev.Repeat(7, ev.Gaussian(1.1)).to_json()
+
+
+def test_of_a_shuffled_loader_every_relation_and_the_ways_out_are_said(run: Run) -> None:
+    words = ("account", *RUN, "--delta", "1e-5", "--sampling", "shuffled")
+    outcome = run(*words, "--neighbours", "zero-out", "--json")
+    assert outcome.code == 0
+    result = outcome.json["result"]
+    assert 6.0 < result["epsilon"]["lower"] < result["epsilon"]["upper"] < 20.6
+    assert set(result["known"]) == {"replace-one"}
+    poisson, allocated = result["ways_out"]
+    assert (poisson["sampling"], allocated["sampling"]) == ("poisson", "random-allocation")
+    assert (
+        allocated["event"] == ev.Repeat(15, ev.RandomAllocation(235, 1, ev.Gaussian(1.1))).to_json()
+    )
+    assert 1.133 < poisson["epsilon"]["upper"] < 1.134
+    assert 1.092 < allocated["epsilon"]["upper"] < 1.093
+    shown = run(*words, "--neighbours", "zero-out").out
+    assert "With random allocation the same noise proves epsilon 1.093" in shown
+    assert "With Poisson sampling the same noise proves epsilon 1.134" in shown
+    assert "replacing one record by another" in shown
+
+
+def test_under_add_remove_a_shuffled_loader_is_answered_by_what_is_known(run: Run) -> None:
+    words = ("account", *RUN, "--delta", "1e-5", "--sampling", "shuffled")
+    outcome = run(*words, "--json")
+    assert outcome.code in (0, 3)  # 3 where this relation itself has no bound
+    result = outcome.json["result"]
+    assert (outcome.code == 0) is (result["epsilon"] is not None)
+    assert set(result["known"]) == {"zero-out", "replace-one"}
+    assert [way["sampling"] for way in result["ways_out"]] == ["poisson", "random-allocation"]
+    assert "Traceback" not in outcome.err
+    assert "also" in run(*words).out
+
+
+def _batches(loader: str) -> list[list[int]]:
+    """Return the batches that a shown loader draws."""
+    names: dict[str, Any] = {"np": np, "data": range(60_000)}
+    exec(loader, names)
+    (loads,) = (value for key, value in names.items() if key.endswith("Batches"))
+    drawn = list(loads())
+    assert len(drawn) == len(loads())
+    return drawn
+
+
+def test_the_shown_loaders_draw_what_they_say(run: Run) -> None:
+    """Sizes are tested at ten standard deviations: false alarms below 1e-20."""
+    words = ("--noise-multiplier", "9", "--records", "4000", "--batch", "100", "--epochs", "2")
+    given = ("account", *words, "--delta", "1e-5", "--sampling", "shuffled", "--json")
+    ways = run(*given, "--neighbours", "zero-out").json["result"]["ways_out"]
+    poisson, allocated = (_batches(way["loader"]) for way in ways)
+    assert len(poisson) == len(allocated) == 80
+    assert abs(sum(map(len, poisson)) - 8000) < 10 * 8000**0.5
+    assert len({len(batch) for batch in poisson}) > 5
+    for pass_ in (allocated[:40], allocated[40:]):
+        assert sorted(number for batch in pass_ for number in batch) == list(range(4000))
+    assert allocated[:40] != allocated[40:]
+    assert max(abs(len(batch) - 100) for batch in allocated) < 100
+
+
+def test_the_shown_loader_of_a_rate_asks_the_data_how_many_they_are(run: Run) -> None:
+    given = ("--rate", "0.1", "--rounds", "20", "--sampling", "shuffled", "--json")
+    words = ("account", "--noise-multiplier", "9", *given, "--neighbours", "zero-out")
+    loaders = [way["loader"] for way in run(*words).json["result"]["ways_out"]]
+    assert all("len(data)" in loader for loader in loaders)
+    assert [len(_batches(loader)) for loader in loaders] == [20, 20]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "neither an EVENT nor --noise-multiplier"),
+        (EPOCHS, "neither an EVENT nor --noise-multiplier"),
+        (NOISE, "The schedule is missing"),
+        ((*RUN, "--rate", "0.1"), "The schedule is given twice"),
+        ((*NOISE, "--records", "100", "--epochs", "3"), "`batch` is missing"),
+        ((*NOISE, "--rounds", "3"), "`rate` is missing"),
+        (("--noise-multiplier", "0", *EPOCHS), "`noise_multiplier`"),
+        (("--noise-multiplier", "nan", *EPOCHS), "`noise_multiplier`"),
+        (("--noise-multiplier", "inf", *EPOCHS), "`noise_multiplier`"),
+        ((*RUN, "--sampling", "shufled"), "Did you mean --sampling shuffled"),
+        ((*RUN, "--sampling", "full"), "`sampling` is full"),
+        ((*NOISE, "--rate", "0.1", "--rounds", "9", "--sampling", "fixed-size"), "fixed-size"),
+        ((*NOISE, "--rate", "0", "--rounds", "9", "--sampling", "shuffled"), "above 0"),
+        ((*RUN, "--mechanism", "laplacian"), "Did you mean --mechanism laplace"),
+        ((*RUN, "--delta", "1e-3"), "1 / 60,000"),
+        ((*RUN, "--units", "70000"), "`units` is given beside `records`"),
+    ],
+)
+def test_options_that_describe_no_run(words: tuple[str, ...], said: str, refused: Refused) -> None:
+    assert said in refused("account", *words)
+
+
+def test_an_event_excludes_the_options(refused: Refused, event_file: str) -> None:
+    values = {"sampling": "full", "mechanism": "laplace"}
+    for name in RUN_OPTIONS:
+        flag = f"--{name.replace('_', '-')}"
+        assert flag in refused("account", event_file, flag, values.get(name, "1"))
+
+
+@pytest.mark.usefixtures("library")
+def test_the_configuration_describes_a_run_and_leaves_events_alone(
+    run: Run, event_file: str
+) -> None:
+    Path("privplan.toml").write_text(
+        "[account]\nnoise_multiplier = 1.1\nrecords = 60000\nbatch = 256\nepochs = 15\n"
+    )
+    assert run("account", "--json").json["result"]["rounds"] == 3516
+    assert "event" not in run("account", event_file, "--json").json["result"]
+
+
+@pytest.mark.usefixtures("library")
+def test_a_delta_above_one_over_the_records_is_accepted_by_name(run: Run) -> None:
+    outcome = run("account", *RUN, "--delta", "1e-3", "--accept-delta", "--json")
+    assert outcome.code == 0
+    assert re.search(r"60,?000", json.dumps(outcome.json["warnings"]))

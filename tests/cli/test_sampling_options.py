@@ -1,0 +1,149 @@
+"""`--sampling` of `privplan calibrate` and `privplan plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.events import from_json
+from privplan.cli.inputs import options, sampling
+
+from .conftest import Refused, Run
+
+TARGET = ("--epsilon", "3", "--delta", "1e-4")
+EPOCHS = ("--records", "400", "--batch", "20", "--epochs", "3")
+WRAPPERS = {
+    "poisson": ev.Poisson,
+    "shuffled": ev.ShuffledBatches,
+    "fixed-size": ev.FixedSize,
+    "random-allocation": ev.RandomAllocation,
+}
+PLAN = """
+[target]
+epsilon = 3.0
+delta = 1e-4
+
+[[phase]]
+name = "count"
+mechanism = "gaussian"
+rounds = 2
+
+[[phase]]
+name = "train"
+mechanism = "gaussian"
+records = 400
+batch = 20
+epochs = 3
+"""
+
+
+def test_the_words_have_names() -> None:
+    words = (sampling.POISSON, sampling.SHUFFLED, sampling.FIXED_SIZE, sampling.ALLOCATED)
+    assert (*words, sampling.FULL) == options.SAMPLERS
+    assert set(WRAPPERS) == set(options.SAMPLERS) - {sampling.FULL}
+
+
+@pytest.mark.parametrize("sampler", WRAPPERS)
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
+def test_the_calibrated_noise_proves_the_target(sampler: str, neighbours: str, run: Run) -> None:
+    words = ("calibrate", *TARGET, *EPOCHS, "--sampling", sampler, "--neighbours", neighbours)
+    outcome = run(*words, "--json")
+    assert outcome.code == 0, outcome.err
+    result = outcome.json["result"]
+    event = from_json(result["event"])
+    assert isinstance(event, ev.Repeat)
+    assert isinstance(event.event, WRAPPERS[sampler])
+    assert result["sampling"] == sampler
+    assert pp.account(event, delta=1e-4, neighbours=neighbours).epsilon.upper <= 3.0
+    warned = any("a loader that shuffles" in text for text in outcome.json["warnings"])
+    assert warned is (sampler == "poisson")
+
+
+def test_the_line_says_how_it_is_drawn(run: Run) -> None:
+    words = ("calibrate", *TARGET, *EPOCHS, "--neighbours", "zero-out", "--sampling")
+    said = {
+        "shuffled": "over               3 passes of 20 shuffled batches\n",
+        "random-allocation": "3 passes of 20 steps, each record in 1 of them at random\n",
+        "fixed-size": "60 steps, each on exactly 20 of 400 records\n",
+    }
+    for sampler, line in said.items():
+        assert line in run(*words, sampler).out
+
+
+def test_without_amplification_more_noise_is_needed(run: Run) -> None:
+    words = ("calibrate", *TARGET, *EPOCHS, "--neighbours", "zero-out", "-q", "--sampling")
+    noise = {sampler: float(run(*words, sampler).out) for sampler in WRAPPERS}
+    assert noise["shuffled"] > noise["fixed-size"] > noise["random-allocation"]
+    full = ("--records", "400", "--batch", "400", "--epochs", "3", "--sampling", "full", "-q")
+    # One use in each of three passes, and no amplification: what three full rounds need.
+    assert noise["shuffled"] == pytest.approx(float(run("calibrate", *TARGET, *full).out), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--sampling", "bernoulli", *EPOCHS), "`sampling` must be one of"),
+        (("--sampling", "full", *EPOCHS), "`sampling` is full"),
+        (("--sampling", "fixed-size", "--rate", "0.1", "--rounds", "3"), "fixed-size"),
+        (("--sampling", "random-allocation", "--rate", "0", "--rounds", "3"), "above 0"),
+    ],
+)
+@pytest.mark.parametrize("command", ["calibrate"])
+def test_a_sampler_that_a_schedule_does_not_fit(
+    command: str, words: tuple[str, ...], said: str, refused: Refused
+) -> None:
+    assert said in refused(command, *TARGET, *words)
+
+
+def test_the_sampler_of_a_single_phase(run: Run) -> None:
+    words = ("plan", *TARGET, *EPOCHS, "--neighbours", "zero-out", "--json", "--sampling")
+    calibrated = ("calibrate", *TARGET, *EPOCHS, "--neighbours", "zero-out", "-q", "--sampling")
+    for sampler in WRAPPERS:
+        result = run(*words, sampler).json["result"]
+        noise = result["alternatives"][0]["phases"][0]["noise_multiplier"]
+        assert noise == pytest.approx(float(run(*calibrated, sampler).out), rel=1e-3)
+
+
+def test_the_sampler_of_a_file_is_that_of_its_poisson_phases(run: Run) -> None:
+    Path("plan.toml").write_text(PLAN)
+    words = ("plan", "plan.toml", "--neighbours", "zero-out", "--json")
+    rounds = {
+        sampler: [phase["rounds"] for phase in row["phases"]]
+        for sampler in ("poisson", "shuffled", "random-allocation", "fixed-size")
+        if (
+            row := run(*words, *(("--sampling", sampler) * (sampler != "poisson"))).json["result"][
+                "alternatives"
+            ][0]
+        )
+    }
+    assert rounds == {
+        "poisson": [2, 60],
+        "shuffled": [2, 3],
+        "random-allocation": [2, 3],
+        "fixed-size": [2, 60],
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sampler", "said"),
+    [
+        ("records = 400\nbatch = 20\n", "rate = 0.05\n", "shuffled", "needs `records`"),
+        ("epochs = 3", 'epochs = 3\nsampling = "fixed-size"', "shuffled", "No phase"),
+        ("records = 400\nbatch = 20\nepochs = 3", "rounds = 4", "shuffled", "No phase"),
+        ("epochs = 3", "epochs = 3", "full", "uses a part of its records"),
+        ("epochs = 3", 'epochs = 3\nsampling = "full"', "shuffled", "uses a part of its records"),
+    ],
+)
+def test_a_phase_that_cannot_be_drawn_so(
+    old: str, new: str, sampler: str, said: str, refused: Refused
+) -> None:
+    Path("plan.toml").write_text(PLAN.replace(old, new))
+    assert said in refused("plan", "plan.toml", "--sampling", sampler)
+
+
+def test_full_states_what_a_phase_of_all_records_is(run: Run) -> None:
+    words = ("plan", *TARGET, "--rounds", "4", "-q")
+    assert run(*words, "--sampling", "full").out == run(*words).out
