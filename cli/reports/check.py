@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
+from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
@@ -101,14 +102,18 @@ def _rows(result: CheckResult) -> list[tuple[str, str]]:
 
 
 def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
+    """Return who gives the claimed number: for these settings, and for others with what differs."""
     shown = result.reproduced_by[:MAX_REPRODUCTIONS_SHOWN]
-    for number, reproduction in enumerate(shown):
-        says = f"{reproduction.accountant}: {reproduction.says}"
-        rows += wrapped("" if number else "given by", says)
-    if len(result.reproduced_by) > len(shown):
-        rows.append(("", f"and {len(result.reproduced_by) - len(shown)} more (--json)"))
-    return rows
+    same = [each.accountant for each in shown if each.change == SAME]
+    said = [f"{'; '.join(same)}, for these settings"] if same else []
+    said += [f"{each.accountant}: {each.says}" for each in shown if each.change != SAME]
+    more = len(result.reproduced_by) - len(shown)
+    said += [f"and {more} more (--json)"] if more else []
+    return [
+        row
+        for number, sentence in enumerate(said)
+        for row in wrapped("" if number else "given by", sentence)
+    ]
 
 
 def _cause(cause: Cause) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
+from ...accountant.errors import counted
 from ..inputs.run_files import Grouping, runs_in, stated_facts
 from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report
 from ..terminal.text import plain
@@ -194,12 +196,18 @@ def _several(runs: Sequence[CheckedRun], files: Sequence[str]) -> Report:
 def _interval(result: CheckResult) -> str:
     if result.proven is None:
         return "-"
-    upper = rounding.up(result.proven.upper)
-    return f"{rounding.down(result.proven.lower)} to {upper}" if result.proven.lower else upper
+    least, most = rounding.down(result.proven.lower), rounding.up(result.proven.upper)
+    if math.isinf(result.proven.upper):
+        return f"at least {least}" if result.proven.lower > 0.0 else "-"
+    return f"{least} to {most}" if result.proven.lower > 0.0 else most
 
 
 def _reasons(result: CheckResult) -> str:
+    """Return the causes that are no mere notes, and how many facts are asked for."""
     names = [cause.id for cause in result.causes if cause.severity != "info"]
-    names += [f"asks {fact.key}" for fact in result.missing]
-    more = f", {len(names) - MAX_CAUSES_SHOWN} more" if len(names) > MAX_CAUSES_SHOWN else ""
-    return ", ".join(names[:MAX_CAUSES_SHOWN]) + more
+    shown = names[:MAX_CAUSES_SHOWN]
+    if len(names) > len(shown):
+        shown.append(f"{len(names) - len(shown)} more")
+    if result.missing:
+        shown.append(f"asks for {counted(len(result.missing), 'fact')}")
+    return ", ".join(shown)

@@ -335,7 +335,8 @@ def result(**changed: object) -> CheckResult:
         "claimed": PrintedNumber(2.0, 0.005),
         "delta": 1e-5,
         "reproduced_by": (
-            SimpleNamespace(accountant="RDP", says="for these settings it says 1.995"),
+            SimpleNamespace(accountant="an RDP accountant", says="Yes.", change="none"),
+            SimpleNamespace(accountant="PRV", says="For one epoch.", change="one-epoch"),
         ),
         "causes": (Cause("shuffled-loader", "error", "It shuffles.", "Draw.", Bounds(4.0, 5.0)),),
         "missing": (MissingFact("data.records", "How many records?"),),
@@ -354,7 +355,7 @@ def test_the_report_says_the_verdict_first_and_every_part() -> None:
     for part in (
         "claimed    epsilon 2.00 at delta 1e-05",
         "proven     epsilon 4.378; at least 4.307, by any accounting",
-        "given by   RDP: for these settings it says 1.995",
+        "given by   an RDP accountant, for these settings\n           PRV: For one epoch.",
         "error shuffled-loader\n  It shuffles.\n  then: epsilon 5.000; at least 4.000",
         "data.records  How many records?",
         "-  Each record is clipped.",
