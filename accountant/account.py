@@ -39,7 +39,7 @@ def engine_named(name: str) -> Engine:
 
 
 def account(
-    event: ev.Event,
+    event: ev.EventLike,
     *,
     delta: float | None = None,
     epsilon: float | None = None,
@@ -50,9 +50,10 @@ def account(
 
     With `delta` in (0, 1), `guarantee.epsilon.upper` is an epsilon at which the event is
     (epsilon, delta)-DP, and no epsilon below `guarantee.epsilon.lower` is; with `epsilon` 0 or
-    above, `guarantee.delta` is bounded likewise.  `neighbours` is the relation: `add-remove`,
-    `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp, blanket,
-    google, microsoft; the default takes the tightest bounds that hold (the closed form for
+    above, `guarantee.delta` is bounded likewise.  `event` may also be an event of dp_accounting, or
+    the named tuple of one, and stands for what that means here.  `neighbours` is the relation:
+    `add-remove`, `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp,
+    blanket, google, microsoft; the default takes the tightest bounds that hold (the closed form for
     unsampled Gaussians, the blanket for a single shuffled round, otherwise pld, otherwise rdp) and
     cross-checks them with rdp where it has an answer.
 
@@ -65,9 +66,10 @@ def account(
     """
     question = _Question(delta, epsilon)
     relation = as_neighbours(neighbours)
-    if not isinstance(event, ev.Event) or not event.type:
+    known = ev.as_event(event)
+    if known is None:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    parts = leaves(event)
+    parts = leaves(known)
     chosen = None if engine is None else engine_named(engine)
     # Nothing released, one engine by name, or the tightest of those that know the leaves.
     if not parts:
@@ -79,8 +81,8 @@ def account(
         answer, name = tightest(
             engines_for(parts), lambda name: question.ask(engine_named(name), parts, relation)
         )
-    answer = with_scope(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
-    return question.guarantee(answer, relation, name, unit_of(event), observer_of(event))
+    answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
+    return question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
 
 
 def with_scope(

@@ -42,7 +42,9 @@ class Route:
     refused: str = ""
 
 
-def routes(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> tuple[Route, ...]:
+def routes(
+    event: ev.EventLike, *, delta: float, neighbours: str = "add-remove"
+) -> tuple[Route, ...]:
     """Return every route to epsilon at `delta` in (0, 1) for an event.
 
     For groups of records: the lemma, Mironov's rule (as it is stated, and as far as its proof
@@ -57,12 +59,13 @@ def routes(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> 
     """
     at = validate.open_probability(delta=delta)
     relation = as_neighbours(neighbours)
-    if not isinstance(event, ev.Event) or not event.type:
+    known = ev.as_event(event)
+    if known is None:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     return tuple(
         route
         for source_of_routes in ROUTE_SOURCES
-        for route in source_of_routes(event, at, relation)
+        for route in source_of_routes(known, at, relation)
     )
 
 

@@ -40,7 +40,7 @@ class Calibration:
 
 
 def calibrate(
-    make_event: Callable[..., ev.Event],
+    make_event: Callable[..., ev.EventLike],
     *,
     epsilon: float,
     delta: float,
@@ -82,10 +82,11 @@ def calibrate(
     def event_at(value: float) -> ev.Event:
         # One call for each value: the event that is certified is the event that is returned.
         if value not in events:
-            event = make_event(int(value) if quantity.whole else value)
-            if not isinstance(event, ev.Event):
+            given = make_event(int(value) if quantity.whole else value)
+            event = ev.as_event(given)
+            if event is None:
                 raise InvalidInput(
-                    f"`make_event` must return an event; it returned {kind_of(event)}."
+                    f"`make_event` must return an event; it returned {kind_of(given)}."
                 )
             events[value] = event
         return events[value]

@@ -1,8 +1,8 @@
 """The vocabulary of releases: events, and their exchange as JSON and with dp_accounting.
 
 `definitions` holds the closed list of events, `json_decoding` reads them from JSON, and
-`dp_accounting_exchange` converts them to and from those of dp_accounting.  Nothing here imports
-numpy.
+`dp_accounting_exchange` converts them to and from those of dp_accounting, `dp_event_tuples` from
+those as data.  Nothing here imports numpy.
 """
 
 from .definitions import (
@@ -34,6 +34,7 @@ from .definitions import (
     to_json,
 )
 from .dp_accounting_exchange import from_dp_event, to_dp_event
+from .dp_event_tuples import EventLike, as_event, from_named_tuple
 from .json_decoding import from_json
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
+    "EventLike",
     "Exponential",
     "FixedSize",
     "Gaussian",
@@ -62,8 +64,10 @@ __all__ = [
     "Shuffle",
     "ShuffledBatches",
     "TruncatedPoisson",
+    "as_event",
     "from_dp_event",
     "from_json",
+    "from_named_tuple",
     "to_dp_event",
     "to_json",
 ]

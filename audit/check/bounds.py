@@ -12,9 +12,10 @@ from ...accountant import events as ev
 from ...accountant.account import account
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.guarantee import Bounds, Neighbours
+from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
 from .concentrated import concentrated_bounds
-from .events import BoundingEvent, RunEvents, run_events
+from .events import run_events
 from .noise_draws import LackingFacts, without_noiseless
 from .stated_event import event_alternatives
 

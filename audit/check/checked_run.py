@@ -84,9 +84,10 @@ class CheckedRun:
         batches, settings = self.settings.accumulation, self.settings
         if batches == 1 or settings.phases or settings.rate is None:
             return 1, batches
-        size = None if settings.records is None else settings.rate * settings.records
-        if {"sampling.rate", "sampling.batch"} <= self.stated and size and settings.batch:
-            if abs(size - batches * settings.batch) <= PASSES_TOLERANCE * size:
+        both_said = {"sampling.rate", "sampling.batch"} <= self.stated
+        if both_said and settings.records is not None and settings.batch is not None:
+            size, drawn = settings.rate * settings.records, batches * settings.batch
+            if abs(size - drawn) <= PASSES_TOLERANCE * size:
                 return 1, 1
         if {"schedule.steps", "schedule.epochs"} <= self.stated and settings.steps:
             passes, epochs = settings.steps * settings.rate, settings.epochs or 0.0

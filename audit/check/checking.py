@@ -41,7 +41,7 @@ def check_description(description: RunDescription) -> CheckResult:
     """
     run = CheckedRun.of(description)
     proof, stands = _proven(run)
-    case = CheckCase(run, proof, stands, recompute(run))
+    case = CheckCase(run, proof, stands, recompute(run, stands))
     causes = apply_rules(case)
     return CheckResult(
         verdict=verdict_of(case),

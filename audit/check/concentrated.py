@@ -8,8 +8,9 @@ from typing import Final
 from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
 from .checked_run import CheckedRun
-from .events import epochs_of, periods, phases_of
+from .events import periods, phases_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, upper_noise
+from .sampler_events import epochs_of
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""

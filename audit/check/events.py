@@ -1,64 +1,16 @@
-"""From the settings of a run to the events that bound it, from above and from below.
-
-An upper event is one that the run cannot exceed under any reading that its description leaves
-open; a lower event is attained by some data under all of them.
-"""
+"""From the settings of a run to the events that bound it, composed to the release."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.guarantee import Neighbours, as_neighbours
+from ...accountant.guarantee import Neighbours
 from ..description.run_description import Phase
+from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
-from .noise_draws import (
-    LackingFacts,
-    farther,
-    in_each_step,
-    noise_draw,
-    release_event,
-    upper_draw,
-)
-from .with_replacement import most_occurrences, presence
-
-ROUNDING: Final = 1e-9
-"""Relative error by which a count of epochs or batches may miss an integer."""
-
-
-@dataclass(frozen=True)
-class BoundingEvent:
-    """An event under a relation; `delta_spent` of the claim's delta is spent beside it."""
-
-    event: ev.Event
-    neighbours: Neighbours
-    delta_spent: float = 0.0
-
-
-@dataclass(frozen=True)
-class RunEvents:
-    """The event that bounds a run from above, and those that bound it from below.
-
-    The first lower event that can be accounted counts.  `conditions` are sentences.
-    """
-
-    upper: BoundingEvent
-    lower: tuple[BoundingEvent, ...]
-    conditions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Draws:
-    """The noise of one phase: at the upper and at the lower end, with rates and steps."""
-
-    upper: ev.Event
-    lower: ev.Event
-    phase: Phase
-    upper_rate: float
-    lower_rate: float
+from .noise_draws import LackingFacts, in_each_step, noise_draw, release_event, upper_draw
+from .sampler_events import ROUNDING, sampler_of
 
 
 def phases_of(run: CheckedRun, method: str) -> tuple[Phase, ...]:
@@ -111,14 +63,15 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     # Several batches in one noise draw: a record may come with any of them.
     least_batches, most_batches = run.batches_in_draw
     for phase in phases:
-        draws = _Draws(
+        draws = PhaseDraws(
             _together(upper_draw(run, phase.noise_multiplier), joint),
             _together(noise_draw(run, phase.noise_multiplier + run.noise_slack), joint),
             phase,
             min(1.0, phase.rate * most_batches),
             min(1.0, (phase.rate - run.rate_slack) * least_batches),
+            delta / len(phases),
         )
-        parts.append(_silo_or(run, method)(run, draws, delta / len(phases)))
+        parts.append(sampler_of(run, method)(run, draws))
     conditions += [sentence for part in parts for sentence in part.conditions]
     conditions += _unit_conditions(run)
 
@@ -172,186 +125,3 @@ def _unit_conditions(run: CheckedRun) -> list[str]:
     if settings.unit == "user" and settings.records_per_user is None:
         return ["What one user contributes to a step is clipped as a whole, in one draw."]
     return []
-
-
-# --- one function for each way of drawing a batch ------------------------------------------------
-
-_Method = Callable[[CheckedRun, _Draws, float], RunEvents]
-
-
-def _silo_or(run: CheckedRun, method: str) -> _Method:
-    settings = run.settings
-    if settings.unit == "silo" and settings.clients_rate is None and of_records(run):
-        return _silo
-    if settings.unit == "user" and settings.clients_rate is None and of_records(run):
-        if settings.records_per_user is None:
-            raise LackingFacts("data.records_per_user")
-    clients = settings.clients_rate is not None and settings.rate is not None
-    if clients and (settings.unit == "record" or settings.records_per_user is not None):
-        return _client(_METHODS[method])
-    return _METHODS[method]
-
-
-def of_records(run: CheckedRun) -> bool:
-    """Return whether batches are batches of records, though the unit is more than a record."""
-    settings = run.settings
-    units = run.units
-    if units is None:
-        return settings.records is not None or settings.unit == "silo"
-    return settings.batch is not None and settings.batch > units
-
-
-def _relation(run: CheckedRun) -> Neighbours:
-    return as_neighbours(run.settings.neighbours)
-
-
-def _attained_in_one_step(draws: _Draws) -> ev.Event:
-    """Return what a single step shows: the unit in it with its rate, and zeros besides."""
-    return ev.Poisson(draws.lower_rate, draws.lower)
-
-
-def _poisson(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-    steps, relation = draws.phase.steps, _relation(run)
-    upper = ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))
-    lower = ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))
-    return RunEvents(BoundingEvent(upper, relation), (BoundingEvent(lower, relation),))
-
-
-def _full(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-    steps, relation = draws.phase.steps, _relation(run)
-    return RunEvents(
-        BoundingEvent(ev.Repeat(steps, draws.upper), relation),
-        (BoundingEvent(ev.Repeat(steps, draws.lower), relation),),
-    )
-
-
-def _shuffled(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-    """Return epochs of shuffled batches: rounded up for the upper event, down for the lower."""
-    relation = _relation(run)
-    batches = max(1, math.ceil(1.0 / draws.lower_rate * (1.0 - ROUNDING)))
-    fewest = max(1, math.ceil(1.0 / draws.upper_rate * (1.0 - ROUNDING)))
-    most_epochs, least_epochs = epochs_of(run, draws.phase, batches, fewest)
-    upper = ev.Repeat(most_epochs, ev.ShuffledBatches(fewest, draws.upper))
-    # With zeros besides, the batch that a record is in is hidden among all: random allocation.
-    lower, alone = _attained_in_one_step(draws), _attained_in_one_step(draws)
-    if least_epochs:
-        lower = ev.Repeat(least_epochs, ev.ShuffledBatches(batches, draws.lower))
-        alone = ev.Repeat(least_epochs, ev.RandomAllocation(batches, 1, draws.lower))
-    return RunEvents(
-        BoundingEvent(upper, relation),
-        (BoundingEvent(lower, relation), BoundingEvent(alone, "add-remove")),
-        (f"An epoch has {fewest:,} batches, each in a fresh random order that nobody sees.",),
-    )
-
-
-def epochs_of(run: CheckedRun, phase: Phase, batches: int, fewest: int) -> tuple[int, int]:
-    """Return how many epochs there were at most, and how many whole ones at least."""
-    epochs = run.settings.epochs
-    if epochs is not None and not run.settings.phases:
-        return math.ceil(epochs * (1.0 - ROUNDING)), math.floor(epochs * (1.0 + ROUNDING))
-    return math.ceil(phase.steps / fewest), phase.steps // batches
-
-
-def _fixed_size(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-    relation = _relation(run)
-    batch, records = batch_and_records(run, draws.lower_rate)
-    most, _ = batch_and_records(run, draws.upper_rate)
-    steps = draws.phase.steps
-    return RunEvents(
-        BoundingEvent(ev.Repeat(steps, ev.FixedSize(most, records, draws.upper)), relation),
-        (BoundingEvent(ev.Repeat(steps, ev.FixedSize(batch, records, draws.lower)), relation),),
-    )
-
-
-def batch_and_records(run: CheckedRun, rate: float) -> tuple[int, int]:
-    """Return the size of a batch and of the data; raise `LackingFacts` where these are unknown."""
-    units = run.units
-    if units is None:
-        raise LackingFacts("data.records")
-    return min(units, max(1, round(rate * units))), units
-
-
-def _with_replacement(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-    """Return sums that a record moves as often as it was drawn, without amplification.
-
-    Draws of the record are exchanged for draws of others, which moves each by two norms (by one
-    under zero-out).  From below: with zeros besides, more occurrences only move the sum farther,
-    so Poisson sampling at the rate of one or more of them is never above.
-    """
-    steps = draws.phase.steps
-    batch, records = batch_and_records(run, draws.lower_rate)
-    drawn, _ = batch_and_records(run, draws.upper_rate)
-    most, tail = most_occurrences(drawn, records, steps, delta)
-    moved = most if run.settings.neighbours == "zero-out" else 2 * most
-    upper = ev.Repeat(steps, farther(draws.upper, moved))
-    lower = ev.Repeat(steps, ev.Poisson(presence(batch, records), draws.lower))
-    return RunEvents(
-        BoundingEvent(upper, "add-remove", tail),
-        (BoundingEvent(lower, "add-remove"),),
-        (
-            f"A record is drawn at most {most} times into a batch, except with probability "
-            f"{tail:.1e}, which is taken from delta; nothing is counted as amplified.",
-        ),
-    )
-
-
-def _weighted(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-    """Return sums without amplification: the heaviest record may be in every batch.
-
-    A draw by weights without the record is the same draw with one other record in its stead, so
-    a sum moves by two norms at most.  Some record is in a batch at least as often as the mean.
-    """
-    steps = draws.phase.steps
-    relation: Neighbours = "zero-out" if run.settings.neighbours == "zero-out" else "replace-one"
-    rate = draws.lower_rate
-    if run.units is not None:
-        rate = min(rate, presence(batch_and_records(run, rate)[0], run.units))
-    return RunEvents(
-        BoundingEvent(ev.Repeat(steps, draws.upper), relation),
-        (BoundingEvent(ev.Repeat(steps, ev.Poisson(rate, draws.lower)), "add-remove"),),
-        ("A record is at most once in a batch; nothing is counted as amplified.",),
-    )
-
-
-def _silo(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-    """Return a silo that is there in every step: a sample of its records does not hide it."""
-    whole = _full(run, draws, delta)
-    return replace(
-        whole,
-        lower=(BoundingEvent(_attained_in_one_step(draws), "add-remove"),),
-        conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
-    )
-
-
-def _client(method: _Method) -> _Method:
-    """Return the client's releases in all rounds: a draw of clients hides nothing from itself.
-
-    Both draws together hide a record in a single step with the product of the rates; from step
-    to step the draw of clients need not be fresh, so only one step bounds it from below.
-    """
-
-    def events(run: CheckedRun, draws: _Draws, delta: float) -> RunEvents:
-        each = method(run, draws, delta)
-        clients_rate = run.settings.clients_rate or 1.0
-        rate = clients_rate * draws.lower_rate
-        once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove")
-        return replace(
-            each,
-            lower=(once,),
-            conditions=(
-                *each.conditions,
-                "A client may take part in every round: the draw of clients is not counted.",
-            ),
-        )
-
-    return events
-
-
-_METHODS: Final[dict[str, _Method]] = {
-    "poisson": _poisson,
-    "shuffled": _shuffled,
-    "fixed-size": _fixed_size,
-    "with-replacement": _with_replacement,
-    "weighted": _weighted,
-    "full": _full,
-}

@@ -33,6 +33,10 @@ def _asks(*words: str) -> Callable[[CheckedRun], bool]:
     return lambda run: any(word in (run.accountant or "").lower() for word in words)
 
 
+def _any_run(_run: CheckedRun) -> bool:
+    return True
+
+
 def _replaces(run: CheckedRun) -> bool:
     return run.settings.neighbours == "replace-one"
 
@@ -83,7 +87,7 @@ LIBRARY_DEFECTS: Final = (
     LibraryDefect(
         "opacus",
         (1, 1),
-        lambda run: True,
+        _any_run,
         "Its search for the noise multiplier could end above the target epsilon",
         "opacus issue 346",
         "Compute epsilon of the noise that was used.",
@@ -109,7 +113,7 @@ LIBRARY_DEFECTS: Final = (
         "flower",
         None,
         _replaces,
-        "Its accountant takes the noise multiplier as if replacing moved a sum by one norm, not two",
+        "Its accountant takes replacing a unit as if it moved a sum by one norm, not two",
         "google/differential-privacy issue 378, whose accountant it uses",
         RECOMPUTE,
     ),
@@ -166,7 +170,7 @@ LIBRARY_DEFECTS: Final = (
     LibraryDefect(
         "opake",
         None,
-        lambda run: True,
+        _any_run,
         "On grids finer than its default its epsilon is below the exact one, by less than 1e-6",
         "measured: 100 Gaussian releases of noise 10 at delta 1e-5",
         RECOMPUTE,

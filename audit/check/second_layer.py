@@ -12,6 +12,7 @@ from ..description.run_settings import RunSettings
 from ..reproduction.reproduction import Reproduction
 from ..reproduction.search import common_accountants, neighbourhood, same_settings
 from .checked_run import CheckedRun
+from .standing import Standing
 
 BUDGETS_BELOW: Final = 1000.0
 ROUND_STEPS: Final = (1.0, 2.0)
@@ -33,8 +34,11 @@ class Recomputation:
     comparable: bool = False
 
 
-def recompute(run: CheckedRun) -> Recomputation:
-    """Return what reproduces the claim of a run; nothing for claims of rho or mu."""
+def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
+    """Return what reproduces the claim of a run; nothing for claims of rho or mu.
+
+    A round number that holds was chosen beforehand: what else gives it would be chance.
+    """
     settings = as_accounted(run.settings)
     if run.claim is None or run.currency != "epsilon" or run.event is not None:
         return Recomputation()
@@ -45,6 +49,8 @@ def recompute(run: CheckedRun) -> Recomputation:
         if same:
             return Recomputation(same, (), True)
         comparable = bool(common_accountants(settings))
+        if stands == "holds" and is_budget(run.claim):
+            return Recomputation((), (), comparable)
         near = neighbourhood(settings, run.claim, accountant=run.accountant)
         return Recomputation((), near, comparable)
     except PrivplanError:

@@ -6,8 +6,9 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.guarantee import as_neighbours
+from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
-from .events import BoundingEvent, RunEvents, periods
+from .events import periods
 
 _SAMPLING: Final = (ev.Poisson, ev.FixedSize, ev.TruncatedPoisson, ev.ShuffledBatches)
 

@@ -33,7 +33,7 @@ from .moments import RENYI_OUTWARD_FACTOR
 
 @curve.register(ev.ShuffledBatches)
 def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve:
-    """The curve of one release; under add-remove the sum of its curves for the two releases that change.
+    """The curve of one release; under add-remove the sum of those of the two that change.
 
     See engines/shuffled_epochs.py: one record replaced in one batch, and one removed in the last.
     """
