@@ -9,13 +9,13 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.validate import LARGEST_COUNT
 from .agreement import shown
-from .sampling_facts import BATCH, RATE, population_key
+from .sampling_facts import BATCH, OF_UNIT, RATE, population_key
 from .working_facts import WorkingFacts
 
 STEPS: Final = "schedule.steps"
 EPOCHS: Final = "schedule.epochs"
 EPOCH_RECORDS: Final = "schedule.records_per_epoch"
-WHOLE: Final = 1e-6
+WHOLE_TOLERANCE: Final = 1e-6
 """A quotient this near to a whole number, relatively, is that number."""
 
 
@@ -34,7 +34,7 @@ def batches_per_epoch(working: WorkingFacts) -> Fraction | None:
         return None
     batches = 1.0 / rate
     whole = round(batches)
-    near = abs(batches - whole) <= WHOLE * batches
+    near = abs(batches - whole) <= WHOLE_TOLERANCE * batches
     return Fraction(whole) if near else Fraction(batches)
 
 
@@ -63,8 +63,8 @@ def complete_schedule(working: WorkingFacts) -> None:
     epochs, steps = working.number(EPOCHS), working.count(STEPS)
     if batches is None:
         return
-    if steps is None and epochs is not None:
-        draws = math.ceil(Fraction(repr(epochs)) * batches)
+    if steps is None and epochs is not None and _are_passes(working):
+        draws = _few_enough(math.ceil(Fraction(repr(epochs)) * batches))
         working.derive(
             STEPS, draws, f"epochs x batches of one = {shown(epochs)} x {_text(batches)}"
         )
@@ -73,7 +73,7 @@ def complete_schedule(working: WorkingFacts) -> None:
         working.derive(
             EPOCHS, passes, f"steps / batches of an epoch = {shown(steps)} / {math.ceil(batches):,}"
         )
-    elif epochs is not None and steps is not None and _comparable(working):
+    elif epochs is not None and steps is not None and _are_passes(working):
         _compare(working, epochs, steps, batches)
 
 
@@ -88,15 +88,14 @@ def _few_enough(steps: int) -> int:
     return steps
 
 
-def _comparable(working: WorkingFacts) -> bool:
-    """Return whether epochs are passes over the data of the steps.
+def _are_passes(working: WorkingFacts) -> bool:
+    """Return whether epochs are passes of the steps over the data.
 
-    Where clients are sampled, or a unit is more than a record, people count the passes that each
-    makes over its records in one round.
+    Where clients are sampled, or batches are made of users or silos, people count the passes that
+    each makes over its records in one round; these tell nothing of the rounds.
     """
     clients = working.number("sampling.clients_rate")
-    unit = working.word("claim.unit", "record")
-    return (clients is None or clients == 1.0) and unit == "record"
+    return (clients is None or clients == 1.0) and population_key(working) not in OF_UNIT.values()
 
 
 def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction) -> None:
