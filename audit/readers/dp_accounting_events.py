@@ -1,9 +1,9 @@
 """Events as files: dp_accounting's named tuples as JSON or as printed, and privplan's own JSON.
 
-    json.dumps(event.to_named_tuple())   ["dp_accounting.dp_event", "GaussianDpEvent", 1.0]
-    json.dumps(..._asdict())             {"module_name": ..., "class_name": ..., "noise_multiplier": 1.0}
-    print(event)                         GaussianDpEvent(noise_multiplier=1.0)
-    json.dumps(event.to_json())          {"type": "gaussian", "noise_multiplier": 1.0}    (privplan)
+    ["dp_accounting.dp_event", "GaussianDpEvent", 1.0]      json.dumps(event.to_named_tuple())
+    {"module_name": ..., "class_name": ..., FIELD: ...}     the same tuple by its field names
+    GaussianDpEvent(noise_multiplier=1.0)                   print(event)
+    {"type": "gaussian", "noise_multiplier": 1.0}           privplan's own, json.dumps(to_json(...))
 
 Classes are taken from a closed list by their name, and no module is imported by name, as
 dp_accounting's reader does.  What has no counterpart among the events here is a doubt, and the

@@ -47,6 +47,7 @@ _NAMES: Final = frozenset(
         "argparse.Namespace",
         "_codecs.encode",
         "builtins.bytearray",
+        "builtins.bytes",
         "builtins.complex",
         "builtins.dict",
         "builtins.frozenset",

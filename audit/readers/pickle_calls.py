@@ -42,8 +42,8 @@ def called(function: object, arguments: object, budget: PickleBudget) -> object:
         return _dictionary(without_factory, budget)
     if name in SEQUENCES:
         return _sequence(name, arguments, budget)
-    if name == "_codecs.encode":
-        return _encoded(arguments, budget)
+    if name in ("_codecs.encode", "builtins.bytes", "builtins.bytearray"):
+        return _bytes(arguments, budget)
     if name in NUMPY_SCALARS:
         kind, content = arguments
         return numpy_number(kind, content)
@@ -83,13 +83,15 @@ def _sequence(name: str, sources: tuple[object, ...], budget: PickleBudget) -> o
     return set(keys) if name == "builtins.set" else frozenset(keys)
 
 
-def _encoded(arguments: tuple[object, ...], budget: PickleBudget) -> bytes:
-    """Return bytes, which protocols 0 to 2 write as text and a call that encodes it."""
-    text, encoding = arguments
-    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+def _bytes(arguments: tuple[object, ...], budget: PickleBudget) -> bytes:
+    """Return bytes, which old protocols write as text and a call that encodes it."""
+    content, encoding = (*arguments, *(b"", "latin1")[len(arguments) :])
+    if isinstance(content, bytes):
+        return content
+    if not isinstance(content, str) or encoding not in ("latin1", "latin-1"):
         raise TypeError("an encoding that no pickler uses")
-    budget.copying(len(text))
-    return text.encode("latin-1")
+    budget.copying(len(content))
+    return content.encode("latin-1")
 
 
 def _attribute(arguments: tuple[object, ...]) -> Inert:

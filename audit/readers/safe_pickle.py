@@ -17,6 +17,7 @@ from __future__ import annotations
 import pickletools
 import re
 import struct
+import warnings
 from io import BytesIO
 from typing import BinaryIO, Final
 
@@ -65,14 +66,11 @@ def next_pickle(stream: BinaryIO, source: str) -> object:
 
     Raises `InvalidInput` as `read_pickle` does.
     """
-    machine = PickleMachine()
     try:
-        for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
-            if count >= MAX_OPCODES:
-                raise UnreadablePickle(f"It has more than {MAX_OPCODES:,} opcodes.")
-            if opcode.name == "STOP":
-                return machine.result()
-            machine.step(opcode.name, argument)
+        with warnings.catch_warnings():
+            # Text of protocol 0 is Python's, and strange escapes in it need not reach the reader.
+            warnings.simplefilter("ignore")
+            return _followed(stream)
     except UnreadablePickle as error:
         raise refusal(source, str(error)) from None
     except (
@@ -92,3 +90,14 @@ def next_pickle(stream: BinaryIO, source: str) -> object:
         "Its bytes are damaged, cut off, or of another format.",
         "Save the file again.",
     )
+
+
+def _followed(stream: BinaryIO) -> object:
+    machine = PickleMachine()
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+        if count >= MAX_OPCODES:
+            raise UnreadablePickle(f"It has more than {MAX_OPCODES:,} opcodes.")
+        if opcode.name == "STOP":
+            return machine.result()
+        machine.step(opcode.name, argument)
+    raise EOFError("a pickle without an end")
