@@ -37,13 +37,24 @@ def text_of(content: bytes) -> str | None:
         return None
 
 
-def lines_of(content: bytes) -> list[str]:
-    """Return the lines of a text that are not blank; none for what is no text.
+def all_lines(content: bytes) -> list[str]:
+    """Return the lines of a text, none for what is no text.
 
-    Only line feeds (with or without carriage returns) end lines.
+    Line feeds and carriage returns end lines (progress bars write the latter), and nothing else
+    does: other characters that Python splits at may stand inside a line.
     """
     text = text_of(content) or ""
-    return [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def numbered_lines(content: bytes) -> list[tuple[int, str]]:
+    """Return the lines of a text that are not blank, each with its number from 1."""
+    return [(number, line) for number, line in enumerate(all_lines(content), 1) if line.strip()]
+
+
+def lines_of(content: bytes) -> list[str]:
+    """Return the lines of a text that are not blank; none for what is no text."""
+    return [line for line in all_lines(content) if line.strip()]
 
 
 class _Repeated(Exception):
@@ -55,10 +66,11 @@ class _LongNumber(Exception):
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Repeated(next(name for name in names if names.count(name) > 1))
+    table: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in table:
+            raise _Repeated(name)
+        table[name] = value
     return table
 
 

@@ -14,11 +14,12 @@ helpers of training frameworks write, and those of papers' repositories.
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ..description.reading import Reading
-from .content import text_of
+from .content import all_lines, lines_of
 from .history import History, columns_of, is_history, reading_of
 
 FORMAT: Final = "CSV history"
@@ -28,14 +29,13 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 def recognises(content: bytes, name: str) -> bool:
     """Return whether the first line is a header with names of a private run."""
     del name
-    return _delimiter(text_of(content) or "") is not None
+    return _delimiter(content) is not None
 
 
 def read(content: bytes, name: str) -> Reading:
     """Return what the rows say; raises `InvalidInput` for rows that do not fit the header."""
-    text = text_of(content) or ""
-    delimiter = _delimiter(text) or ","
-    lines = _lines(text)
+    delimiter = _delimiter(content) or ","
+    lines = all_lines(content)
     reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=True)
     try:
         header = [cell.strip() for cell in _first_row(reader)]
@@ -63,21 +63,13 @@ def read(content: bytes, name: str) -> Reading:
     return reading_of(History(columns, rows, numbers), name, FORMAT)
 
 
-def _first_row(reader: object) -> list[str]:
-    for row in reader:  # type: ignore[attr-defined]
-        if any(cell.strip() for cell in row):
-            return list(row)
-    return []
+def _first_row(reader: Iterator[list[str]]) -> list[str]:
+    return next((row for row in reader if any(cell.strip() for cell in row)), [])
 
 
-def _lines(text: str) -> list[str]:
-    # Not `splitlines`: it also ends lines at characters that may stand inside a cell.
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
-def _delimiter(text: str) -> str | None:
+def _delimiter(content: bytes) -> str | None:
     """Return what parts the first line into names of a private run; None if nothing does."""
-    first = next((line for line in _lines(text[:65536]) if line.strip()), "")
+    first = next(iter(lines_of(content)), "")
     for delimiter in DELIMITERS:
         try:
             header = next(csv.reader([first], delimiter=delimiter), [])

@@ -24,7 +24,7 @@ from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
 from ..description.run_description import Phase
 from .aliases import role_of, speaks_of_privacy
-from .read_values import decimal_of, merged_phases, printed, read_facts
+from .read_values import decimal_of, merged_phases, printed, printed_delta, read_facts
 
 ALWAYS: Final = (
     "A history has neither unit, neighbouring relation, sampler nor the source of the clipping "
@@ -94,6 +94,7 @@ class _Table:
     def __init__(self, history: History) -> None:
         self.history = history
         self.doubts: list[str] = []
+        self._doubted: set[str] = set()
 
     def cells(self, role: str) -> list[tuple[str, str]]:
         """Return the cells of a column that are not blank, each with the name of its field."""
@@ -123,7 +124,7 @@ class _Table:
         return epsilons[-1]
 
     def delta(self) -> object:
-        deltas = [printed(text, field, delta=True) for field, text in self.cells("delta")]
+        deltas = [printed_delta(text, field) for field, text in self.cells("delta")]
         if len({number.value for number in deltas}) > 1:
             self.doubts.append("delta changes from row to row; the last one is taken.")
         return deltas[-1] if deltas else None
@@ -232,8 +233,9 @@ class _Table:
         noise = validate.non_negative(**{field: float(decimal_of(text, field))})
         if noise == 0:
             self._doubt_once(
+                "noise",
                 f"`{self.history.columns['noise']}` is printed as {text:.20}: that is no noise at "
-                "all, or a small one that was rounded away; state noise.noise_multiplier."
+                "all, or a small one that was rounded away; state noise.noise_multiplier.",
             )
             return None
         return noise
@@ -244,8 +246,9 @@ class _Table:
         validate.positive(**{field: rate})
         if _is_coarse(decimal):
             self._doubt_once(
+                "rate",
                 f"`{self.history.columns['rate']}` is printed as {text:.20}: a rate that was "
-                "rounded down proves too small an epsilon."
+                "rounded down proves too small an epsilon.",
             )
         return rate
 
@@ -259,8 +262,10 @@ class _Table:
             )
         return distinct.pop() if len(distinct) == 1 else None
 
-    def _doubt_once(self, doubt: str) -> None:
-        if doubt not in self.doubts:
+    def _doubt_once(self, role: str, doubt: str) -> None:
+        """Add a doubt about a column, for the first cell that gives reason to it."""
+        if role not in self._doubted:
+            self._doubted.add(role)
             self.doubts.append(doubt)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, kind_of
 from ..description.reading import Reading
-from .content import NOT_JSON, json_of, json_of_text, lines_of
+from .content import NOT_JSON, json_of, json_of_text, lines_of, numbered_lines
 from .history import History, columns_of, is_history, reading_of
 
 FORMAT: Final = "JSONL history"
@@ -38,7 +38,8 @@ def recognises(content: bytes, name: str) -> bool:
 def read(content: bytes, name: str) -> Reading:
     """Return what the lines say; raises `InvalidInput` for a line that is no object."""
     rows: list[Mapping[str, Any]] = []
-    for number, line in enumerate(lines_of(content), 1):
+    numbers: list[int] = []
+    for number, line in numbered_lines(content):
         row = json_of_text(line, as_printed=True)
         if not isinstance(row, dict):
             raise InvalidInput(
@@ -47,12 +48,13 @@ def read(content: bytes, name: str) -> Reading:
                 "Remove the line, or correct it.",
             )
         rows.append(row)
+        numbers.append(number)
     names = list(dict.fromkeys(key for row in rows for key in row))
     columns = columns_of(names)
     cells = [
         {role: _cell(row.get(column), column) for role, column in columns.items()} for row in rows
     ]
-    return reading_of(History(columns, cells, range(1, len(rows) + 1)), name, FORMAT)
+    return reading_of(History(columns, cells, numbers), name, FORMAT)
 
 
 def _cell(value: object, column: str) -> str:

@@ -29,11 +29,14 @@ from ...accountant.errors import InvalidInput
 from ..description.reading import Reading
 from .aliases import LEAST_EPSILON, role_of, speaks_of_privacy
 from .content import lines_of, object_of
-from .read_values import decimal_of, printed, read_facts
+from .read_values import decimal_of, printed, printed_delta, read_facts
 
 FORMAT: Final = "configuration"
 
-_LINE: Final = re.compile(r"([A-Za-z_\"'][\w.\-/\"' ]*?)\s*[:=]\s*(.*)")
+_KEY: Final = re.compile(r"[A-Za-z_\"'][\w.\-/\"' ]*")
+_MAX_KEY: Final = 200
+_MAX_VALUE: Final = 1000
+"""Longer values are text, whatever stands in them."""
 _STRUCTURE: Final = re.compile(r"\s+\S|-\s|---|\.\.\.|\[[\w.\- \"']+\]\s*$|[\w.\-]+:\s*$|[#;]")
 _NOTHING: Final = frozenset({"", "null", "none", "~"})
 
@@ -134,7 +137,7 @@ class _Values:
             )
         delta = self.number("delta")
         if delta is not None:
-            values["claim.delta"] = printed(delta, self.given["delta"][0], delta=True)
+            values["claim.delta"] = printed_delta(delta, self.given["delta"][0])
         accountant = self.given.get("accountant", ("", None))[1]
         if isinstance(accountant, str) and re.fullmatch(r"[A-Za-z_]{2,20}", accountant):
             values["claim.accountant"] = accountant.lower()
@@ -209,16 +212,20 @@ def _settings(content: bytes) -> tuple[dict[str, object], int] | None:
         if _STRUCTURE.match(line):
             passed_over += line[0] in " \t-" and not line.startswith("---")
             continue
-        match = _LINE.fullmatch(line.rstrip())
-        value = _plain(match[2]) if match else None
-        if match is None or value is None or match[1] in settings:
+        separator = re.search(r"[:=]", line[:_MAX_KEY])
+        if separator is None:
             return None
-        settings[match[1]] = value
+        key, value = line[: separator.start()].rstrip(), _plain(line[separator.end() :].strip())
+        if not _KEY.fullmatch(key) or value is None or key in settings:
+            return None
+        settings[key] = value
     return settings, passed_over
 
 
 def _plain(text: str) -> str | None:
     """Return a value without quotes and comments; None where the line goes on as a sentence."""
+    if len(text) > _MAX_VALUE:
+        return text
     quoted = re.fullmatch(r"([\"'])(.*)\1\s*,?\s*(?:#.*)?", text)
     if quoted:
         return quoted[2]

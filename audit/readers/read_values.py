@@ -31,16 +31,17 @@ def exact_delta(**field: object) -> PrintedNumber:
     return PrintedNumber(validate.probability(**field))
 
 
-def printed(text: str | Decimal, field: str, *, delta: bool = False) -> PrintedNumber:
+def printed(text: str | Decimal, field: str) -> PrintedNumber:
     """Return a number of a claim as it is printed, open by half of its last digit.
 
-    Raises `InvalidInput` for what is no finite number, 0 or above (of a delta: at most 1).
+    Raises `InvalidInput` for what is no finite number, 0 or above.
     """
-    decimal = decimal_of(text, field)
-    number = PrintedNumber.of(**{field: decimal})
-    if delta:
-        validate.probability(**{field: number.value})
-    return number
+    return PrintedNumber.of(**{field: decimal_of(text, field)})
+
+
+def printed_delta(text: str | Decimal, field: str) -> PrintedNumber:
+    """Return a delta as it is printed: it was chosen, not computed, so its digits are exact."""
+    return exact_delta(**{field: float(decimal_of(text, field))})
 
 
 def decimal_of(text: str | Decimal, field: str) -> Decimal:

@@ -157,11 +157,11 @@ def looks_like(content: bytes) -> str:
     >>> looks_like(b""), looks_like(b'{"loss": 1, "acc": 2}')
     ('it is empty', 'it is a JSON object with the keys `loss`, `acc`')
     """
-    if not content.strip():
-        return "it is empty"
     text = text_of(content)
     if text is None:
         return "it is binary"
+    if not text.strip():
+        return "it is empty"
     value = json_of(content)
     if value is NOT_JSON:
         first = next(line for line in text.split("\n") if line.strip()).strip()

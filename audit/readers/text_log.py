@@ -27,7 +27,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
 from .aliases import LEAST_EPSILON
-from .content import NOT_JSON, json_of, lines_of
+from .content import NOT_JSON, json_of, numbered_lines
 from .history import History, reading_of
 from .read_values import read_facts
 
@@ -35,7 +35,9 @@ FORMAT: Final = "training log"
 MAX_LINE: Final = 10_000
 """Longest line that is searched; longer ones hold data, not messages."""
 
-_NUMBER: Final = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]*\d)|[+-]?inf\b|nan\b"
+_NUMBER: Final = (
+    r"[+-]?(?:\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,6})?(?![\w.]*\d)|[+-]?inf\b|nan\b"
+)
 _NUMBER_AFTER: Final = rf"\s*(?:=|:|≈)\s*({_NUMBER})"
 
 NAMES: Final = {
@@ -75,40 +77,29 @@ def recognises(content: bytes, name: str) -> bool:
     if json_of(content) is not NOT_JSON:
         return False
     return any(
-        {"epsilon", "noise"} & {role for role, _ in _items(line)} for line in _lines(content)
+        role == "noise" or (role == "epsilon" and not _of_an_optimizer(text))
+        for _, line in _lines(content)
+        for role, text in _items(line)
     )
 
 
 def read(content: bytes, name: str) -> Reading:
     """Return the last epsilon as the claim, and the settings that the lines name."""
-    rows, numbers, doubts = [], [], []
-    orders, last_epsilon = False, ""
-    for number, line in enumerate(_lines(content), 1):
-        row: dict[str, str] = {}
-        for role, text in _items(line):
-            if role == "epsilon" and abs(float(text)) < LEAST_EPSILON:
-                doubts.append(f"The epsilon {text} is taken for that of an optimizer.")
-            elif role == "target":
-                doubts.append(f"The target epsilon {text} is what was aimed at; it is no claim.")
-            elif row.setdefault(role, text) != text:
-                raise InvalidInput(
-                    f"A line has two numbers for {role}, {row[role]} and {text}: {line[:80]!r}.",
-                    "Which of them is meant is not in the log.",
-                    "Remove all but one, or state it in a TOML file beside the log.",
-                )
+    rows: list[dict[str, str]] = []
+    numbers: list[int] = []
+    doubts: dict[str, str] = {}
+    last_epsilon = ""
+    orders = False
+    for number, line in _lines(content):
+        row = _row(line, doubts)
         if "epsilon" in row:
             last_epsilon = line
             orders = orders or bool(_ALPHA.search(line))
-        epoch = _EPOCH.search(line)
-        if epoch and "epsilon" in row:
-            row["epoch"] = epoch[1]
+            epoch = _EPOCH.search(line)
+            row |= {"epoch": epoch[1]} if epoch else {}
         if row:
             rows.append(row)
             numbers.append(number)
-    doubts.append(
-        f"{counted(len(rows), 'line')} of the log were understood, the others passed over."
-    )
-    doubts += _middle_of_epoch(last_epsilon)
     columns = {role: role for role in (*NAMES, "epoch")}
     reading = reading_of(History(columns, rows, numbers), name, FORMAT)
     facts = dict(reading.facts)
@@ -117,8 +108,32 @@ def read(content: bytes, name: str) -> Reading:
         facts |= read_facts(name, {"schedule.epochs": int(text) or None})
     if orders:
         facts |= read_facts(name, {"claim.accountant": "rdp"})
-    unique = tuple(dict.fromkeys((*reading.doubts, *doubts)))
-    return Reading(name, FORMAT, facts, unique)
+    understood = (
+        f"Of the log, {counted(len(rows), 'line')} were understood; others were passed over."
+    )
+    middle = _middle_of_epoch(last_epsilon)
+    return Reading(name, FORMAT, facts, (*reading.doubts, understood, *doubts.values(), *middle))
+
+
+def _row(line: str, doubts: dict[str, str]) -> dict[str, str]:
+    """Return the numbers of a line by role; what is left out is said in `doubts`, once a role."""
+    row: dict[str, str] = {}
+    for role, text in _items(line):
+        if role == "epsilon" and _of_an_optimizer(text):
+            doubts["optimizer"] = f"The epsilon {text} is taken for that of an optimizer."
+        elif role == "target":
+            doubts[role] = f"The target epsilon {text} is what was aimed at; it is no claim."
+        elif row.setdefault(role, text) != text:
+            raise InvalidInput(
+                f"A line has two numbers for {role}, {row[role]} and {text}: {line[:80]!r}.",
+                "Which of them is meant is not in the log.",
+                "Remove all but one, or state it in a TOML file beside the log.",
+            )
+    return row
+
+
+def _of_an_optimizer(text: str) -> bool:
+    return abs(float(text)) < LEAST_EPSILON
 
 
 def _middle_of_epoch(line: str) -> list[str]:
@@ -131,10 +146,10 @@ def _middle_of_epoch(line: str) -> list[str]:
     return []
 
 
-def _lines(content: bytes) -> Iterator[str]:
-    for line in lines_of(content):
+def _lines(content: bytes) -> Iterator[tuple[int, str]]:
+    for number, line in numbered_lines(content):
         if len(line) <= MAX_LINE:
-            yield line
+            yield number, line
 
 
 def _items(line: str) -> Iterator[tuple[str, str]]:
@@ -143,4 +158,4 @@ def _items(line: str) -> Iterator[tuple[str, str]]:
         yield "epsilon", pair[1]
         yield "delta", pair[2]
     for item in _ITEM.finditer(_PAIR.sub(" ", line)):
-        yield str(item.lastgroup), item[item.re.groups]
+        yield next(role for role in NAMES if item[role]), item[item.re.groups]
