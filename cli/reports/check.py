@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
+from ...accountant.errors import counted
 from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
 
@@ -52,12 +53,26 @@ def _listed(sentences: Sequence[str]) -> str:
 
 
 def brief(result: CheckResult) -> str:
-    """Return the verdict, the claim, what gives it, and the causes that are no mere notes."""
-    rows = wrapped("verdict", WORDS[result.verdict])
-    rows.append(("claimed", plain(claim_words(result))))
-    rows += _reproduction_rows(result)
-    causes = [_cause(cause) for cause in result.causes if cause.severity != "info"]
-    return "\n\n".join([table(rows), *causes])
+    """Return the verdict, its numbers and conditions, and the causes that are no mere notes."""
+    rows = _rows(result)
+    if result.missing:
+        asked = counted(len(result.missing), "fact")
+        rows.append(("asks", f"for {asked} that nobody stated: leave out --brief to see them"))
+    parts = [table(rows), *map(_cause, grave(result))]
+    if result.conditions:
+        parts.append(f"it rests on\n{_listed(result.conditions)}")
+    return "\n\n".join(parts)
+
+
+def beside_a_proof(result: CheckResult) -> str:
+    """Return what a verdict adds to a report that says by itself what is proven."""
+    rows = [*_verdict_rows(result), *_reproduction_rows(result)]
+    return "\n\n".join([table(rows), *map(_cause, grave(result))])
+
+
+def grave(result: CheckResult) -> list[Cause]:
+    """Return the causes that are no mere notes."""
+    return [cause for cause in result.causes if cause.severity != "info"]
 
 
 def claim_words(result: CheckResult) -> str:
@@ -95,10 +110,13 @@ def bounds_words(bounds: Bounds | None) -> str:
 
 
 def _rows(result: CheckResult) -> list[tuple[str, str]]:
+    proven = wrapped("proven", bounds_words(result.proven))
+    return [*_verdict_rows(result), *proven, *_reproduction_rows(result)]
+
+
+def _verdict_rows(result: CheckResult) -> list[tuple[str, str]]:
     rows = wrapped("verdict", WORDS[result.verdict])
-    rows.append(("claimed", plain(claim_words(result))))
-    rows += wrapped("proven", bounds_words(result.proven))
-    return rows + _reproduction_rows(result)
+    return [*rows, ("claimed", plain(claim_words(result)))]
 
 
 def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:

@@ -99,6 +99,7 @@ def report_on(
     claimed: str | None = None,
     delta: str | None = None,
     grouping: Grouping = "usual",
+    brief: bool = False,
 ) -> Report:
     """Return the report on the runs that files and options describe.
 
@@ -122,7 +123,9 @@ def report_on(
     if refused and single and grouping != "each":
         raise _refusal(refused[0])
     runs = [*(_checked(group, said) for group in groups), *refused]
-    return _single(runs[0]) if len(runs) == 1 else _several(runs, tuple(dict.fromkeys(files)))
+    if len(runs) == 1:
+        return _single(runs[0], brief=brief)
+    return _several(runs, tuple(dict.fromkeys(files)))
 
 
 def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> bool:
@@ -158,7 +161,7 @@ def _checked(readings: Sequence[Reading], said: Sequence[Reading]) -> CheckedRun
         return CheckedRun(sources, None, refusal)
 
 
-def _single(run: CheckedRun) -> Report:
+def _single(run: CheckedRun, *, brief: bool) -> Report:
     from ...audit.check.result_json import result_json
 
     if run.result is None:
@@ -166,7 +169,7 @@ def _single(run: CheckedRun) -> Report:
     code = run.code
     return Report(
         result=result_json(run.result),
-        text=check_report.text(run.result),
+        text=check_report.brief(run.result) if brief else check_report.text(run.result),
         number=run.result.verdict,
         assumptions=run.result.conditions,
         ok=code == OK,
@@ -204,7 +207,7 @@ def _interval(result: CheckResult) -> str:
 
 def _reasons(result: CheckResult) -> str:
     """Return the causes that are no mere notes, and how many facts are asked for."""
-    names = [cause.id for cause in result.causes if cause.severity != "info"]
+    names = [cause.id for cause in check_report.grave(result)]
     shown = names[:MAX_CAUSES_SHOWN]
     if len(names) > len(shown):
         shown.append(f"{len(names) - len(shown)} more")
