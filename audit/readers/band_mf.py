@@ -16,8 +16,8 @@ zero-out with it (groups of equal size; what is left over is never used).  With
 `truncated_batch_size`, Poisson samples of a group are cut: TruncatedPoisson of num_examples // b.
 
 Source: Choquette-Choo et al. (2023), "(Amplified) Banded Matrix Factorization", Theorem 4 and its
-proof; jax_privacy 2.2 and the head of August 2026, execution_plan.py (`BandMFConfig`),
-accounting.py, batch_selection.py (`CyclicPoissonSampling`), matrix_factorization/toeplitz.py.
+proof; jax_privacy 2.2 and the head of August 2026: `execution_plan.BandMFConfig`, `accounting`,
+`batch_selection.CyclicPoissonSampling`, `toeplitz.inverse_as_streaming_matrix`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Event, Gaussian, NoGuarantee, Poisson, Repeat, TruncatedPoisson
 
-ROUNDING: Final = 1e-15
+NORM_ROUNDING: Final = 1e-15
 NEAR_ONE: Final = 1e-9
 
 SHORT_NORM: Final = 1.0 - 1e-6
@@ -56,7 +56,7 @@ class BandedStrategy:
         total = math.fsum(value * value for value in self.coefficients)
         if abs(total - 1.0) < NEAR_ONE and sum(Fraction(c) ** 2 for c in self.coefficients) >= 1:
             return 1.0
-        return math.nextafter(math.sqrt(total), 0.0) * (1.0 - ROUNDING)
+        return math.nextafter(math.sqrt(total), 0.0) * (1.0 - NORM_ROUNDING)
 
 
 @dataclass(frozen=True)

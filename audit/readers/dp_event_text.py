@@ -23,7 +23,7 @@ from ...accountant.errors import InvalidInput
 
 MAX_TEXT: Final = 1024 * 1024
 MAX_RANGE: Final = 10_000
-MAX_DEPTH: Final = 200
+MAX_TEXT_DEPTH: Final = 200
 
 MODULE: Final = "dp_accounting.dp_event"
 
@@ -83,8 +83,8 @@ def parsed(text: str) -> ast.expr:
 
 def literal(node: ast.expr, depth: int) -> object:
     """Return what a tree says where it stays inside the grammar."""
-    if depth > MAX_DEPTH:
-        raise outside(f"it is nested more than {MAX_DEPTH} levels deep")
+    if depth > MAX_TEXT_DEPTH:
+        raise outside(f"it is nested more than {MAX_TEXT_DEPTH} levels deep")
     if isinstance(node, ast.Constant) and (
         node.value is None or isinstance(node.value, (bool, int, float, str))
     ):

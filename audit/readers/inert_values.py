@@ -5,8 +5,8 @@ import and call.  Here only these names are known, and none is ever imported: a 
 values (`collections.OrderedDict` a dict), the others placeholders (a tensor is not needed to know
 what an accountant wrote).
 
-Source: CPython 3.11, Lib/pickletools.py (opcodes); PyTorch 2.13, torch/_utils.py and
-torch/serialization.py, and numpy 1.26 and 2.4 (names in what they save), looked at in their files.
+Source: CPython 3.11, pickletools (opcodes); files that PyTorch 2.13 and numpy 2.4 saved, and the names
+that their earlier versions used, from torch._utils, torch.serialization and numpy.core.
 """
 
 from __future__ import annotations

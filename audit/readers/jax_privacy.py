@@ -13,7 +13,7 @@ with `dp_event` as a named tuple or as it is printed.  Printed text is parsed in
 Versions: 2.2 and the head of August 2026; until 2.2 `BandMFExecutionPlanConfig` with
 `sampling_prob` in the place of `expected_participations`.  Fields that are left out have the
 library's defaults; unknown ones are refused.
-Source: jax_privacy, execution_plan.py (`BandMFConfig`, `DPExecutionPlan`).
+Source: jax_privacy, module execution_plan (`BandMFConfig`, `DPExecutionPlan`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ Versions: 1.0 to 1.6 (up to 1.5 the mechanism may be a method in the place of a 
 states with `steps` as triples or as one number.  A state never holds delta, unit, relation, clip,
 records, or the sampler.  `mechanism` is rdp, prv, gdp, or the word of somebody's accountant.
 
-Source: opacus, privacy_engine.py (`save_checkpoint`), accountants/accountant.py (`state_dict`,
-`get_optimizer_hook_fn`), accountants/{rdp,prv,gdp}.py, versions 0.10 to 1.5.4.
+Source: opacus 0.10 to 1.5.4, `PrivacyEngine.save_checkpoint`, `IAccountant.state_dict` and
+`get_optimizer_hook_fn`, and the three accountants of opacus.accountants.
 """
 
 from __future__ import annotations

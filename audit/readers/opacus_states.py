@@ -12,7 +12,7 @@ from typing import Final
 
 from .inert_values import Inert
 
-MAX_DEPTH: Final = 3
+SEARCHED_LEVELS: Final = 3
 """Levels below the top in which a state is looked for."""
 
 MAX_TABLES: Final = 10_000
@@ -49,7 +49,7 @@ def mechanism_of(value: object) -> str | None:
 def _tables(content: object) -> Iterator[tuple[str, Mapping[object, object]]]:
     level = [("", content)]
     seen = 0
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(SEARCHED_LEVELS + 1):
         deeper: list[tuple[str, object]] = []
         for path, value in level:
             table = _table(value)

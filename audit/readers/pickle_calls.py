@@ -85,7 +85,10 @@ def _sequence(name: str, sources: tuple[object, ...], budget: PickleBudget) -> o
 
 def _bytes(arguments: tuple[object, ...], budget: PickleBudget) -> bytes:
     """Return bytes, which old protocols write as text and a call that encodes it."""
-    content, encoding = (*arguments, *(b"", "latin1")[len(arguments) :])
+    if len(arguments) > 2:
+        raise TypeError("bytes that are made of more than text")
+    content = arguments[0] if arguments else b""
+    encoding = arguments[1] if len(arguments) == 2 else "latin1"
     if isinstance(content, bytes):
         return content
     if not isinstance(content, str) or encoding not in ("latin1", "latin-1"):

@@ -2,7 +2,7 @@
 
 It knows the opcodes of protocols 0 to 5, but no extension registry and no buffers outside the file.
 
-Source: CPython 3.11, Lib/pickletools.py, which says what each opcode does to the stack.
+Source: CPython 3.11, pickletools, which says what each opcode does to the stack.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The machine never walks what it built, so that shared and nested values cost not
 short keys only.  What a pickle can cost is bounded by counts of opcodes, marks, memo entries, keys
 and copied items (`pickle_budget.py`).
 
-Source: CPython 3.11, Lib/pickletools.py, whose `genops` decodes opcodes and executes none.
+Source: CPython 3.11, pickletools, whose `genops` decodes opcodes and executes none.
 """
 
 from __future__ import annotations

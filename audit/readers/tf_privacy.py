@@ -14,8 +14,8 @@ itself says that Poisson sampling is seldom done.  With microbatching the librar
 accountant half of the noise multiplier, and so does the reading.
 
 Versions: tensorflow-privacy 0.2 to 0.9 (the statement since 0.8.10).
-Source: tensorflow_privacy, privacy/analysis/compute_dp_sgd_privacy_lib.py and
-compute_noise_from_budget_lib.py.
+Source: tensorflow_privacy.privacy.analysis, modules compute_dp_sgd_privacy_lib and
+compute_noise_from_budget_lib.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _statement(text: str, name: str) -> Reading:
         "noise.noise_multiplier": _noise(settings, doubts),
         "data.records": _count(settings["records"], "examples"),
         "sampling.batch": _count(settings["batch"], "examples per iteration"),
-        "schedule.epochs": validate.positive(epochs=_float(settings["epochs"])),
+        "schedule.epochs": validate.positive(epochs=_float(settings["epochs"], "epochs")),
     }
     if settings["per_user"] is not None:
         values["data.records_per_user"] = _count(settings["per_user"], "examples per user")
@@ -153,7 +153,7 @@ def _statement(text: str, name: str) -> Reading:
 
 def _noise(settings: re.Match[str], doubts: list[str]) -> float:
     """Return the noise multiplier that the accountant was given."""
-    noise = validate.non_negative(noise_multiplier=_float(settings["noise"]))
+    noise = _noise_multiplier(settings["noise"])
     if settings["microbatching"] == "without":
         return noise
     doubts.append(
@@ -179,7 +179,9 @@ def _line(text: str, name: str) -> Reading:
         "claim.library": "tensorflow-privacy",
         "claim.accountant": "rdp",
         "noise.family": "gaussian",
-        "noise.noise_multiplier": validate.non_negative(noise_multiplier=_float(line["noise"])),
+        "noise.noise_multiplier": validate.non_negative(
+            noise_multiplier=_float(line["noise"], "noise_multiplier")
+        ),
         "schedule.steps": _count(line["steps"], "steps"),
     }
     facts = read_facts(name, values)
@@ -216,15 +218,19 @@ def _decimal(text: str, field: str) -> Decimal:
     return number
 
 
-def _float(text: str) -> float:
-    return float(decimal_of(text, "number"))
+def _float(text: str, field: str) -> float:
+    return float(decimal_of(text, field))
+
+
+def _noise_multiplier(text: str) -> float:
+    return validate.non_negative(noise_multiplier=_float(text, "noise_multiplier"))
 
 
 def _delta(text: str) -> float:
-    return validate.probability(delta=_float(text))
+    return validate.probability(delta=_float(text, "delta"))
 
 
 def _count(text: str, field: str) -> int:
-    number = _float(text)
+    number = _float(text, field)
     # Whoever calls the library with 6e4 has it print 60000.0.
     return validate.count(**{field: int(number) if number.is_integer() else number})  # type: ignore[arg-type]

@@ -6,7 +6,7 @@
 
 A checkpoint of many gigabytes is read like a small one.  `pickled_member` takes a stream for that.
 
-Source: PyTorch 2.13, torch/serialization.py (`_save`, `_legacy_save`); APPNOTE 6.3 of ZIP for the
+Source: PyTorch 2.13, torch.serialization (`_save`, `_legacy_save`); APPNOTE 6.3 of ZIP for the
 end records.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -39,14 +40,11 @@ def read_or_refused(recognises: Recognises, read: Reads, content: bytes) -> Read
 
     Any error but `InvalidInput` escapes, and fails the test.
     """
-    try:
+    with contextlib.suppress(InvalidInput):
         recognises(content, "file")
-    except InvalidInput:
-        pass
     try:
         reading = read(content, "file")
-    except InvalidInput as error:
-        assert error.what
+    except InvalidInput:
         return None
     assert all(isinstance(fact, Fact) for fact in reading.facts.values())
     assert all(isinstance(doubt, str) and doubt for doubt in reading.doubts)

@@ -270,8 +270,7 @@ def test_steps_without_noise_have_no_guarantee() -> None:
         ('{"history": [[1.0, 0.1, 2], [1.0, 0.1]], "mechanism": "rdp"}', "must be (noise"),
         ('{"history": [[1.0, 0.1, 2], 7], "mechanism": "rdp"}', "must be (noise"),
         (
-            '{"accountant": {"history": [[1.0, 0.1, 2]]}, '
-            '"opacus": {"history": [[2.0, 0.1, 2]]}}',
+            '{"accountant": {"history": [[1.0, 0.1, 2]]}, "opacus": {"history": [[2.0, 0.1, 2]]}}',
             "that differ: `accountant`, `opacus`",
         ),
     ],

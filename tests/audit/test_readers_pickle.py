@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import pickletools
@@ -36,11 +37,13 @@ plain = st.recursive(
     | st.floats(allow_nan=False)
     | st.text(max_size=20)
     | st.binary(max_size=20),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.lists(inner, max_size=4).map(tuple)
-    | st.dictionaries(keys, inner, max_size=4)
-    | st.sets(keys, max_size=4)
-    | st.frozensets(keys, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(keys, inner, max_size=4)
+        | st.sets(keys, max_size=4)
+        | st.frozensets(keys, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -161,7 +164,7 @@ def test_unknown_globals_are_refused_by_name(
     ids=["global", "inst", "obj", "two", "four", "newobj", "getattr", "dotted", "ext", "buffer"],
 )
 def test_every_way_to_name_something_is_closed(content: bytes) -> None:
-    with pytest.raises(InvalidInput, match="would run|which needs more than the file"):
+    with pytest.raises(InvalidInput, match=r"would run|needs more than the file"):
         read_pickle(content, "file")
 
 
@@ -264,10 +267,8 @@ FILES: Final = [
 @settings(max_examples=600, deadline=None)
 @given(damaged(FILES) | st.binary(max_size=200) | st.binary(max_size=60).map(b"\x80\x04".__add__))
 def test_damaged_pickles_are_read_or_refused(content: bytes) -> None:
-    try:
+    with contextlib.suppress(InvalidInput):
         read_pickle(content, "file")
-    except InvalidInput as error:
-        assert error.what
 
 
 def test_programs_of_random_opcodes_are_read_or_refused() -> None:
