@@ -73,13 +73,13 @@ def read(content: bytes, name: str) -> Reading:
         epsilon, delta = _pair(table["total"], "total")
         values |= {
             "claim.epsilon": PrintedNumber(epsilon),
-            "claim.delta": PrintedNumber(delta),
+            "claim.delta": exact_delta(**{"total, delta": delta}),
         }
     if table.get("epsilon") is not None and table["epsilon"] != float("inf"):
         limit = exact(epsilon=table["epsilon"]).value
         doubts.append(f"The epsilon {limit:g} of the accountant is its limit; it is no claim.")
     if table.get("delta") is not None:
-        exact_delta(delta=table["delta"])
+        validate.probability(delta=table["delta"])  # 1, its default, is no limit
     slack = validate.probability(slack=table.get("slack") or 0)
     if slack:
         doubts.append(

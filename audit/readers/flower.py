@@ -28,7 +28,6 @@ from ..description.reading import Reading
 from ..description.run_description import Phase
 from .content import object_of
 from .read_values import (
-    exact_delta,
     field_of,
     known_fields,
     list_of,
@@ -86,7 +85,7 @@ def read(content: bytes, name: str) -> Reading:
     )
     phases, batches = _phases(state, population, amplified=method != "full")
     values: dict[str, object] = {
-        "claim.delta": exact_delta(delta=delta),
+        "claim.delta": delta,
         "claim.unit": "user",
         "claim.neighbours": neighbours,
         "claim.library": "flower",

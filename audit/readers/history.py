@@ -123,9 +123,9 @@ class _Table:
         )
         return epsilons[-1]
 
-    def delta(self) -> object:
+    def delta(self) -> float | None:
         deltas = [printed_delta(text, field) for field, text in self.cells("delta")]
-        if len({number.value for number in deltas}) > 1:
+        if len(set(deltas)) > 1:
             self.doubts.append("delta changes from row to row; the last one is taken.")
         return deltas[-1] if deltas else None
 

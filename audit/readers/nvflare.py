@@ -95,7 +95,7 @@ def read(content: bytes, name: str) -> Reading:
         )
     values: dict[str, object] = {
         "claim.epsilon": claim,
-        "claim.delta": PrintedNumber(0.0),
+        "claim.delta": 0.0,
         "claim.library": "nvflare",
         "claim.accountant": "pure_dp_sum",
         "noise.family": "pure",

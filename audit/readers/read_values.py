@@ -26,9 +26,16 @@ def exact(**field: object) -> PrintedNumber:
     return PrintedNumber(validate.non_negative(**field))
 
 
-def exact_delta(**field: object) -> PrintedNumber:
-    """Return a delta as a program stored it: exact, in [0, 1]."""
-    return PrintedNumber(validate.probability(**field))
+def exact_delta(**field: object) -> float:
+    """Return a delta in [0, 1), which is chosen rather than computed, and so never open."""
+    delta = validate.probability(**field)
+    if delta == 1:
+        raise InvalidInput(
+            f"`{next(iter(field))}` must be a number in [0, 1); it is 1.",
+            "With delta 1 nothing is promised.",
+            "Correct it in the file.",
+        )
+    return delta
 
 
 def printed(text: str | Decimal, field: str) -> PrintedNumber:
@@ -39,8 +46,8 @@ def printed(text: str | Decimal, field: str) -> PrintedNumber:
     return PrintedNumber.of(**{field: decimal_of(text, field)})
 
 
-def printed_delta(text: str | Decimal, field: str) -> PrintedNumber:
-    """Return a delta as it is printed: it was chosen, not computed, so its digits are exact."""
+def printed_delta(text: str | Decimal, field: str) -> float:
+    """Return a delta as it is printed; see `exact_delta`."""
     return exact_delta(**{field: float(decimal_of(text, field))})
 
 

@@ -111,7 +111,7 @@ def read_content(content: bytes, name: str) -> Reading:
     try:
         return reader.read(content, name)
     except InvalidInput as error:
-        raise InvalidInput(f"{name}: {error.what}", error.why, error.next_step) from None
+        raise _of_file(name, error) from None
 
 
 def _reader_of(content: bytes, name: str) -> Reader:
@@ -144,7 +144,13 @@ def _recognises(reader: Reader, content: bytes, name: str) -> bool:
     try:
         return reader.recognises(content, name)
     except InvalidInput as error:
-        raise InvalidInput(f"{name}: {error.what}", error.why, error.next_step) from None
+        raise _of_file(name, error) from None
+
+
+def _of_file(name: str, error: InvalidInput) -> InvalidInput:
+    """Return a refusal that names the file, as some readers do already."""
+    what = error.what if name in error.what else f"{name}: {error.what}"
+    return InvalidInput(what, error.why, error.next_step)
 
 
 def _reader(module: str) -> Reader:

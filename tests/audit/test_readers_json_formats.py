@@ -50,7 +50,7 @@ def doubt(reading: Reading, part: str) -> bool:
 
 def test_flower_state_gives_settings_and_no_claim_of_epsilon() -> None:
     assert values_of(read_as(flower, flower_state())) == {
-        "claim.delta": PrintedNumber(1e-5),
+        "claim.delta": 1e-5,
         "claim.unit": "user",
         "claim.neighbours": "replace-one",
         "claim.library": "flower",
@@ -162,7 +162,7 @@ def test_nvflare_sum_is_the_claim_and_its_calls_the_event() -> None:
     )
     values = values_of(reading)
     assert values["claim.epsilon"] == PrintedNumber(10.0)
-    assert values["claim.delta"] == PrintedNumber(0.0)
+    assert values["claim.delta"] == 0.0
     call = ev.Compose((ev.Pure(0.5), ev.Pure(1.5), ev.Pure(3.0)))
     assert reading.event == ev.Repeat(2, call)
     assert doubt(reading, "acceptance_passes")
@@ -230,7 +230,7 @@ def test_opake_poisson_process_becomes_settings() -> None:
     reading = read_as(opake, OPAKE_STATE)
     assert reading.event is None
     assert values_of(reading) == {
-        "claim.delta": PrintedNumber(1e-5),
+        "claim.delta": 1e-5,
         "claim.library": "opake",
         "claim.accountant": "pld",
         "noise.family": "gaussian",
