@@ -31,10 +31,10 @@ def quick_values(settings: RunSettings) -> tuple[AccountantValue, ...]:
     values: list[AccountantValue] = []
     for variant, suffix in _variants(settings):
         values.extend(_named(_quick(phases_of(variant), settings.family, delta), suffix))
-    sampled = all(phase.rate < 1.0 for phase in phases)
-    if settings.neighbours == "replace-one" and sampled and settings.family != "laplace":
-        if delta is not None and 0.0 < delta < 1.0:
-            values[0:0] = without_replacement_values(phases, delta)
+    sampled = all(phase.rate < 1.0 for phase in phases) and settings.family != "laplace"
+    proper = delta is not None and 0.0 < delta < 1.0
+    if settings.neighbours == "replace-one" and sampled and delta is not None and proper:
+        values[0:0] = without_replacement_values(phases, delta)
     return tuple(values)
 
 

@@ -49,13 +49,20 @@ def once_an_epoch(settings: RunSettings) -> RunSettings | None:
     if not phases or all(phase.rate >= 1.0 for phase in phases):
         return None
     passes = tuple(
-        Phase(phase.noise_multiplier, 1.0, max(1, math.ceil(phase.steps * phase.rate - 1e-6)))
+        Phase(phase.noise_multiplier, 1.0, max(1, math.ceil(_epochs(settings, phase) - 1e-6)))
         for phase in phases
     )
     first = passes[0]
     if len(passes) == 1:
         return replace(settings, phases=(), method="full", rate=1.0, steps=first.steps)
     return replace(settings, phases=passes, method="full")
+
+
+def _epochs(settings: RunSettings, phase: Phase) -> float:
+    """Return how often a phase goes through all records."""
+    if settings.phases or not settings.steps_per_epoch:
+        return phase.steps * phase.rate
+    return phase.steps / settings.steps_per_epoch
 
 
 def scaled_noise(settings: RunSettings, factor: float) -> RunSettings:

@@ -97,7 +97,7 @@ def _amplification(settings: RunSettings) -> Iterator[Neighbour]:
 
 
 def _steps(settings: RunSettings) -> Iterator[Neighbour]:
-    ((_, _, steps),) = _tuple(settings)
+    steps = phases_of(settings)[0].steps
 
     def at(rank: int, change: Change, count: float, says: str) -> Iterator[Neighbour]:
         whole = round(count)
@@ -134,10 +134,6 @@ def _steps_per_epoch(settings: RunSettings) -> int | None:
     return math.ceil(1.0 / rate - 1e-9) if rate is not None and rate < 1.0 else None
 
 
-def _tuple(settings: RunSettings) -> tuple[tuple[float, float, int], ...]:
-    return tuple((p.noise_multiplier, p.rate, p.steps) for p in phases_of(settings))
-
-
 def _rated(settings: RunSettings, rate: float, steps: int | None = None) -> RunSettings | None:
     """Return the settings with another rate, and with other steps where they are given."""
     if not 0.0 < rate <= 1.0 or (steps is not None and steps < 1):
@@ -150,7 +146,8 @@ def _rated(settings: RunSettings, rate: float, steps: int | None = None) -> RunS
 
 
 def _clients(settings: RunSettings) -> Iterator[Neighbour]:
-    ((_, rate, steps),) = _tuple(settings)
+    (phase,) = phases_of(settings)
+    rate, steps = phase.rate, phase.steps
     clients, inner = settings.clients_rate, settings.rate
     if inner is None and settings.batch and settings.records:
         inner = settings.batch / settings.records
@@ -179,7 +176,8 @@ def _clients(settings: RunSettings) -> Iterator[Neighbour]:
 
 
 def _gradients(settings: RunSettings) -> Iterator[Neighbour]:
-    ((noise, rate, steps),) = _tuple(settings)
+    (phase,) = phases_of(settings)
+    noise, rate, steps = phase.noise_multiplier, phase.rate, phase.steps
     k, m = settings.accumulation, settings.microbatches
     if k > 1:
         for other_rate, other_steps in (
@@ -207,7 +205,8 @@ def _gradients(settings: RunSettings) -> Iterator[Neighbour]:
 
 
 def _batches(settings: RunSettings) -> Iterator[Neighbour]:
-    ((_, rate, steps),) = _tuple(settings)
+    (phase,) = phases_of(settings)
+    rate, steps = phase.rate, phase.steps
     if rate >= 1.0:
         return
     epoch = _steps_per_epoch(settings)
@@ -227,7 +226,7 @@ def _batches(settings: RunSettings) -> Iterator[Neighbour]:
 
 
 def _noises(settings: RunSettings) -> Iterator[Neighbour]:
-    ((noise, _, _),) = _tuple(settings)
+    noise = phases_of(settings)[0].noise_multiplier
     for rank, factor in ((6, 2.0), (6, 0.5), (9, math.sqrt(2.0)), (9, math.sqrt(0.5))):
         changed = replace(settings, noise_multiplier=noise * factor)
         says = f"the noise multiplier {noise * factor:.4g}, not {noise:.4g}"

@@ -33,7 +33,7 @@ def improved_value(orders: FloatArray, divergences: FloatArray, delta: float) ->
     """
     values = divergences - math.log(delta) / (orders - 1.0)
     values += np.log1p(-1.0 / orders) - np.log(orders) / (orders - 1.0)
-    return np.maximum(values.min(axis=-1), 0.0)
+    return np.asarray(np.maximum(values.min(axis=-1), 0.0))
 
 
 def dual_value(mu: float, delta: float) -> float:

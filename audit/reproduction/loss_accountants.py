@@ -15,7 +15,7 @@ from ...accountant.errors import PrivplanError
 from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
 from .accounted_phases import event_of
-from .reproduction import AccountantValue
+from .reproduction import AccountantValue, Method
 
 PLD_NAME: Final = "a PLD accountant (such as dp_accounting's)"
 PRV_NAME: Final = "Opacus's prv accountant (its upper estimate)"
@@ -52,9 +52,16 @@ def loss_values(
     bounds = exact_bounds(phases, family, delta, relation)
     if bounds is None:
         return ()
-    low, high = bounds.lower, bounds.upper
-    values = [AccountantValue(PLD_NAME, "pld", low, high * (1.0 + _PLD_EXCESS))]
+    pld = printed_range(bounds.lower, bounds.upper, "pld")
+    values = [AccountantValue(PLD_NAME, "pld", *pld)]
     if family == "gaussian" and relation == "add-remove":
-        near, far = PRV_EXCESS - _PRV_SPREAD, PRV_EXCESS + _PRV_SPREAD
-        values.append(AccountantValue(PRV_NAME, "prv", low + near, high + far))
+        prv = printed_range(bounds.lower, bounds.upper, "prv")
+        values.append(AccountantValue(PRV_NAME, "prv", *prv))
     return tuple(values)
+
+
+def printed_range(lower: float, upper: float, method: Method) -> tuple[float, float]:
+    """Return what a pld or prv accountant may print where the exact value is in [lower, upper]."""
+    if method == "prv":
+        return lower + PRV_EXCESS - _PRV_SPREAD, upper + PRV_EXCESS + _PRV_SPREAD
+    return lower, upper * (1.0 + _PLD_EXCESS)

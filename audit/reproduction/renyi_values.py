@@ -63,7 +63,7 @@ def dp_accounting_curve(noise_multiplier: float, rate: float) -> FloatArray:
     """
     values = exact_curve("gaussian", noise_multiplier, rate).copy()
     if rate < 1.0:
-        fractional = ALL_ORDERS != np.round(ALL_ORDERS)
+        fractional = np.round(ALL_ORDERS) != ALL_ORDERS
         orders = ALL_ORDERS[fractional]
         values[fractional] = _absolute_series(noise_multiplier, rate, orders) / (orders - 1.0)
     return values

@@ -5,9 +5,11 @@ Nothing here is a guarantee, and no guarantee is made from it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Final
 
 from ...accountant.errors import PrivplanError
@@ -18,7 +20,7 @@ from .accounted_phases import phases_of, scaled_noise
 from .changes import Neighbour, neighbours_of
 from .closed_forms import LIMIT_NAME, limit_values
 from .last_epoch import within_last_epoch
-from .loss_accountants import loss_values
+from .loss_accountants import loss_values, printed_range
 from .matching import Accepted, ChanceBudget, accepted_changed, accepted_same, is_target
 from .renyi_accountants import (
     EARLIER_NAME,
@@ -27,18 +29,29 @@ from .renyi_accountants import (
     opacus_value,
     without_replacement_values,
 )
-from .reproduction import SAME, AccountantValue, Method, Reproduction
+from .reproduction import SAME, AccountantValue, Change, Method, Reproduction
 
 _SAME_SAYS: Final = "The number is that of the described settings."
 _FEWEST_NOISE_DIGITS: Final = 3
-_EXACT_EVALUATIONS: Final = 6
+_EXACT_EVALUATIONS: Final = 8
 """How many changed settings a search asks the pld engine about: each takes .01 to .2 s."""
 
 _EXACT_BELOW_RENYI: Final = 0.4
 """The exact value is rarely below this part of the Renyi one."""
 
 _EXACT_OF_RENYI: Final = 0.87
-"""About where it lies: what a question to the pld engine is paid for."""
+"""About where it lies, where that is not known of the described settings."""
+
+_EXACT_SPREAD: Final = 0.15
+"""How far, as a logarithm, the exact part of a neighbour may lie from the described settings'."""
+
+_OTHER_MATHEMATICS: Final[frozenset[Change]] = frozenset(
+    {
+        *("no-amplification", "other-relation", "one-round", "one-epoch", "one-client"),
+        *("clients-times-records", "accumulation"),
+    }
+)
+"""Changes after which that part is another one."""
 
 _PENALTIES: Final[dict[Method, int]] = {
     "rdp": 0,
@@ -156,7 +169,7 @@ class _Search:
 
     def ask(self, neighbour: Neighbour | None, kind: Method) -> Iterator[Reproduction]:
         """Yield the matches of one accountant; no neighbour stands for the last epoch."""
-        if kind in ("pld", "prv") and not self._may_be_exact(neighbour):
+        if kind in ("pld", "prv") and not self._may_be_exact(neighbour, kind):
             return
         if neighbour is None:
             yield from within_last_epoch(self.settings, self.accepted, self.budget, kind)
@@ -173,18 +186,29 @@ class _Search:
             if self.accepted.meets(value):
                 yield _changed(neighbour, value)
 
-    def _may_be_exact(self, neighbour: Neighbour | None) -> bool:
+    def _may_be_exact(self, neighbour: Neighbour | None, kind: Method) -> bool:
         """Return whether an exact value may be the claim, is paid for, and has its turn."""
         settings = self.settings if neighbour is None else neighbour.settings
         renyi = _opacus(settings) or 0.0
-        near = _EXACT_OF_RENYI * renyi
+        near = self.exact_of_renyi * renyi
+        low, high = printed_range(near, near, kind)
         # Paid for whether or not the claim is near enough for the engine to be asked.
-        if renyi <= 0.0 or (neighbour is not None and not self.budget.admits(near, near)):
+        if renyi <= 0.0 or (neighbour is not None and not self.budget.admits(low, high)):
             return False
-        if not _EXACT_BELOW_RENYI * renyi <= self.claimed <= renyi + 0.012:
+        if neighbour is not None and neighbour.change in _OTHER_MATHEMATICS:
+            near_enough = _EXACT_BELOW_RENYI * renyi <= self.claimed <= renyi + 0.012
+        else:
+            near_enough = abs(math.log(self.claimed / near)) <= _EXACT_SPREAD
+        if not near_enough:
             return False
         self.exact_asked += 1
         return self.exact_asked <= _EXACT_EVALUATIONS
+
+    @cached_property
+    def exact_of_renyi(self) -> float:
+        """Return what part of the Renyi value the exact one is, for the described settings."""
+        values, renyi = _exact(self.settings), _opacus(self.settings)
+        return values[0].low / renyi if values and renyi else _EXACT_OF_RENYI
 
 
 def _opacus(settings: RunSettings) -> float | None:
