@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..hazards import Hazard
 
 LOG_FORMAT: Final = "privplan log"
+LOG_FILE: Final = "log.jsonl"
 
 _SEVERITIES: Final[dict[str, Severity]] = {"error": "error", "warning": "warning", "note": "info"}
 
@@ -40,6 +41,12 @@ def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
             "Check the log alone.",
         )
     path = Path(log.source)
+    if path.is_file() and path.name != LOG_FILE:
+        raise InvalidInput(
+            f"{log.source} is a log of privplan under another name.",
+            f"An audit reads `{LOG_FILE}` and what stands beside it.",
+            "Give the folder of the run.",
+        )
     report = audit_budget(path.parent if path.is_file() else path)
     claim = report.claim
     claimed = None if claim is None or claim.epsilon is None else PrintedNumber(claim.epsilon)

@@ -30,20 +30,25 @@ class LackingFacts(Exception):
 def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     """Return the event of one noise draw without sampling, as it is described.
 
-    Raises `LackingFacts` where a discrete Gaussian has no integer clipping norm.
+    Discrete Gaussian noise has the zCDP of Gaussian noise on every grid; with the clipping norm as
+    an integer its event is exact.  Raises `LackingFacts` where it is sampled and has none.
     """
     if noise_multiplier == 0.0:
         return ev.NoGuarantee("no noise was drawn")
+    # Bare parameters hold for the relation that is named: a replaced unit moves a sum twice.
+    moved = 2.0 if run.settings.neighbours == "replace-one" else 1.0
     match run.settings.family:
         case "laplace":
             return ev.Laplace(noise_multiplier)
         case "discrete-gaussian":
             if run.clip is None or not float(run.clip).is_integer():
-                raise LackingFacts("noise.clip")
+                if run.settings.method != "full":
+                    raise LackingFacts("noise.clip")
+                return ev.ZCDP(0.5 * (moved / noise_multiplier) ** 2)
             return ev.DiscreteGaussian(noise_multiplier, int(run.clip))
         case "pure":
             # The scale of whatever noise it is over the bound: what Laplace noise of it proves.
-            return ev.Pure(1.0 / noise_multiplier)
+            return ev.Pure(moved / noise_multiplier)
     return ev.Gaussian(noise_multiplier)
 
 
@@ -58,6 +63,8 @@ def farther(draw: ev.Event, times: int) -> ev.Event:
             return ev.DiscreteGaussian(noise / times, sensitivity * times)
         case ev.Pure(epsilon):
             return ev.Pure(epsilon * times)
+        case ev.ZCDP(rho):
+            return ev.ZCDP(rho * times**2)
         case ev.Compose(parts):
             return ev.Compose(tuple(farther(part, times) for part in parts))
         case ev.NoGuarantee():

@@ -6,11 +6,9 @@ import math
 from typing import Final
 
 from ...accountant.guarantee import Bounds
-from ...accountant.rounding import up
 from .check_case import CheckCase, between
-from .check_result import Cause, Verdict
+from .check_result import Verdict
 from .second_layer import is_budget
-from .standing import reaches
 
 SAMPLER_WORDS: Final = {
     "poisson": "Under Poisson sampling",
@@ -67,17 +65,3 @@ def _how(highest: float, bounds: Bounds) -> str:
     if highest < bounds.lower:
         return "is false"
     return "holds" if math.isfinite(bounds.upper) and highest >= bounds.upper else "is not proven"
-
-
-def errs(causes: tuple[Cause, ...]) -> bool:
-    """Return whether a cause is an error."""
-    return any(cause.severity == "error" for cause in causes)
-
-
-def headline(case: CheckCase) -> str:
-    """Return one sentence on how the claim compares, where a claim and a proof are there."""
-    claim, bounds = case.claim, case.reference
-    if claim is None or bounds is None:
-        return ""
-    relation = "reaches" if reaches(claim, bounds) else "is below"
-    return f"The claim {claim.value:g} {relation} what is proven, {up(bounds.upper)}."

@@ -10,6 +10,9 @@ from ..check_case import CheckCase
 from .cause_rule import CauseFinding, cause_rule
 
 NEXT: Final = f"Choose a delta well below 1 / records: {DELTA_TOPIC}."
+ABOUT: Final = 0.05
+"""Relative excess over 1/n of a delta that was chosen as 1/n and printed with one digit."""
+
 RULE_TOLERANCE: Final = 2e-3
 """Relative difference at which a delta still is 1 / batches, as it is printed."""
 
@@ -24,9 +27,9 @@ def delta_too_large(case: CheckCase) -> CauseFinding | None:
         return CauseFinding("error", f"Delta is {as_given(delta)}, one half or more.", NEXT)
     if units is None or not allows_publishing(delta, units):
         return None
-    equal = delta * units <= 1.0 + RULE_TOLERANCE
+    equal = delta * units <= 1.0 + ABOUT
     says = (
-        f"Delta {as_given(delta)} is {'' if equal else 'more than '}one in the {units:,} {unit}s: "
+        f"Delta {as_given(delta)} is {'about' if equal else 'more than'} one in the {units:,} {unit}s: "
         f"publishing one {unit} at random satisfies it with epsilon 0."
     )
     return CauseFinding("warning" if equal else "error", says, NEXT)
@@ -49,7 +52,8 @@ def delta_rule(case: CheckCase) -> CauseFinding | None:
     )
     if by_batches:
         says = "Delta is one in the number of batches, which is far fewer than there are records."
-        return CauseFinding("error", says, NEXT)
+        stated = case.run.delta_rule == "1/batches" or case.run.units is not None
+        return CauseFinding("error" if stated else "warning", says, NEXT)
     if case.run.delta_rule == "1/records":
         says = "Delta is one in the number of records, so it allows to publish one of them."
         return CauseFinding("warning", says, NEXT)
