@@ -18,16 +18,21 @@ from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee, Step, unique_steps
 from .neighbours import Neighbours, as_neighbours
 
-EngineName = Literal["rdp", "pld", "gdp", "blanket", "google", "microsoft"]
+EngineName = Literal["rdp", "pld", "gdp", "blanket", "pure", "google", "microsoft"]
 
 _ENGINES: Final = {
     "rdp": ("rdp", "RdpEngine"),
     "pld": ("pld", "PldEngine"),
     "gdp": ("gdp", "GdpEngine"),
     "blanket": ("blanket", "BlanketEngine"),
+    "pure": ("pure", "PureEngine"),
     "google": ("google", "GoogleEngine"),
     "microsoft": ("microsoft", "MicrosoftEngine"),
 }
+
+
+ENGINES_AT_ZERO: Final = ("pure", "rdp", "gdp", "blanket")
+"""Engines that know epsilon at delta 0."""
 
 
 def engine_named(name: str) -> Engine:
@@ -48,14 +53,14 @@ def account(
 ) -> Guarantee:
     """Return what is proven about an event: epsilon at a delta, or delta at an epsilon.
 
-    With `delta` in (0, 1), `guarantee.epsilon.upper` is an epsilon at which the event is
+    With `delta` in [0, 1), `guarantee.epsilon.upper` is an epsilon at which the event is
     (epsilon, delta)-DP, and no epsilon below `guarantee.epsilon.lower` is; with `epsilon` 0 or
     above, `guarantee.delta` is bounded likewise.  `event` may also be an event of dp_accounting, or
     the named tuple of one, and stands for what that means here.  `neighbours` is the relation:
     `add-remove`, `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp,
-    blanket, google, microsoft; the default takes the tightest bounds that hold (the closed form for
-    unsampled Gaussians, the blanket for a single shuffled round, otherwise pld, otherwise rdp) and
-    cross-checks them with rdp where it has an answer.
+    blanket, pure, google, microsoft; the default takes the tightest bounds that hold (largest
+    losses at delta 0, the closed form for unsampled Gaussians, the blanket for a single shuffled
+    round, otherwise pld, otherwise rdp) and cross-checks them with rdp where it has an answer.
 
     Raises `InvalidInput` for values outside their range, `Unsupported` where no engine has sound
     mathematics, `EnginesDisagree` if one engine's lower end lies above another's upper end.
@@ -79,10 +84,21 @@ def account(
         answer, name = question.ask(chosen, parts, relation), chosen.name
     else:
         answer, name = tightest(
-            engines_for(parts), lambda name: question.ask(engine_named(name), parts, relation)
+            engines_for(parts, question.delta),
+            lambda name: question.ask(engine_named(name), parts, relation),
         )
     answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
     return question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
+
+
+def refuse_at_zero(engine: str) -> None:
+    """Raise `Unsupported` for an engine that has no answer at delta 0."""
+    if engine not in ENGINES_AT_ZERO:
+        raise Unsupported(
+            f"The {engine} engine has no epsilon at delta 0.",
+            "There the largest loss counts, which it does not look at.",
+            "Leave the choice of the engine to privplan, or ask at a delta above 0.",
+        )
 
 
 def with_scope(
@@ -205,11 +221,13 @@ class _Question:
                 "Give exactly one of `delta` and `epsilon`.",
                 "The other one is what is computed.",
             )
-        self.delta = None if delta is None else validate.open_probability(delta=delta)
+        self.delta = None if delta is None else validate.probability_below_one(delta=delta)
         self.epsilon = None if epsilon is None else validate.non_negative(epsilon=epsilon)
 
     def ask(self, engine: Engine, parts: Sequence[Leaf], relation: Neighbours) -> Answer:
         with guarded(engine.name):
+            if self.delta == 0.0:
+                refuse_at_zero(engine.name)
             if self.delta is not None:
                 return engine.epsilon(parts, self.delta, relation)
             assert self.epsilon is not None
@@ -225,7 +243,8 @@ class _Question:
             epsilon, delta = Bounds.exactly(self.epsilon), answer.bounds
         warnings = answer.warnings
         if math.isinf(epsilon.upper):
-            warnings = (*warnings, "No epsilon is proven at this delta.")
+            at = "delta 0" if self.delta == 0.0 else "this delta"
+            warnings = (*warnings, f"No epsilon is proven at {at}.")
         return Guarantee(
             epsilon,
             delta,

@@ -57,7 +57,7 @@ def calibrate(
     certificate is never above the target.  A bound that counts whole messages, as those of padded
     shuffling do, jumps as noise grows; where it jumps over the target the result is the edge of the
     jump, to a relative 1e-4, and epsilon may lie well below the target.  Range: `epsilon` above 0,
-    `delta` in (0, 1).  `engine` forces one engine; the default is led by the engine that is
+    `delta` in [0, 1).  `engine` forces one engine; the default is led by the engine that is
     expected to be tightest, and checked by the others that `account` asks (see `engine_order`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
@@ -68,7 +68,7 @@ def calibrate(
     (37.31, True)
     """
     target = validate.positive(epsilon=epsilon)
-    at_delta = validate.open_probability(delta=delta)
+    at_delta = validate.probability_below_one(delta=delta)
     relation = as_neighbours(neighbours)
     validate.choice(tuple(UNKNOWNS), unknown=unknown)
     if engine is not None:
@@ -147,7 +147,7 @@ def _guarantee(
     if engine is not None:
         answer, name = combine({certifier.name: certified}, forced=True)
     else:
-        names = engines_for(parts)
+        names = engines_for(parts, delta)
         names = names if certifier.name in names else (certifier.name, *names)
         answer, name = tightest(
             names,

@@ -16,6 +16,7 @@ from .account import engine_named, guarded
 from .composition import Leaf, leaves
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
+from .errors import TargetUnreachable, Unsupported
 from .guarantee import Bounds, Step
 from .neighbours import Neighbours
 from .rootfinding import log_odds_over
@@ -72,6 +73,14 @@ def certifiers_for(
     probe: ev.Event, epsilon: float, delta: float, relation: Neighbours, engine: str | None
 ) -> tuple[Certifier, ...]:
     """Return the certifiers to try in turn: the next where one raises `Unsupported` on the way."""
+    if delta == 0.0 and engine in (None, PureCertifier.name):
+        return (PureCertifier(epsilon, relation),)
+    if delta == 0.0:
+        raise Unsupported(
+            f"The {engine} engine calibrates at a delta above 0 only.",
+            "At delta 0 the largest loss counts.",
+            "Leave the choice of the engine to privplan.",
+        )
     names = engines_for(leaves(probe)) if engine is None else (engine,)
     return tuple(
         PldCertifier(epsilon, delta, relation)
@@ -110,6 +119,41 @@ class PldCertifier:
     def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
         with guarded(self.name):
             return self._engine.estimate(parts, *self._target)
+
+
+class PureCertifier:
+    """Certifies at delta 0: the excess is that of the largest loss over epsilon, as a log."""
+
+    name = "pure"
+
+    def __init__(self, epsilon: float, relation: Neighbours) -> None:
+        self._epsilon = epsilon
+        self._relation = relation
+        self._engine = engine_named(self.name)
+
+    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+        """Return the certificate; raise `TargetUnreachable` where losses have no bound."""
+        with guarded(self.name):
+            answer = self._engine.epsilon(parts, 0.0, self._relation)
+        upper = answer.bounds.upper
+        if math.isinf(upper):
+            raise TargetUnreachable(
+                "No epsilon holds at delta 0 here, whatever the noise.",
+                answer.warnings[0] if answer.warnings else "",
+                "Use Laplace noise, or give a delta above 0.",
+            )
+        excess = math.log(upper / self._epsilon) if upper > 0.0 else -math.inf
+        return EngineCertificate(self._epsilon, excess, answer)
+
+    def delta_log_excess(self, certificate: Certificate) -> float:
+        """Return its log excess: delta is 0 where the largest loss is at most epsilon."""
+        return certificate.log_excess
+
+    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+        """Return the log excess."""
+        return self.certify(parts).log_excess
+
+    estimated_log_excess = coarse_log_excess
 
 
 @dataclass(frozen=True)

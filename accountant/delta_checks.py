@@ -38,6 +38,20 @@ def delta_below_half(**field: object) -> float:
     return delta
 
 
+def delta_from_zero(**field: object) -> float:
+    """Return a delta: 0, or a number strictly between 0 and one half.
+
+    At 0 a promise never fails; noise whose losses have no bound has no epsilon there.
+
+    >>> delta_from_zero(delta=0)
+    0.0
+    """
+    ((_, value),) = field.items()
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0.0:
+        return 0.0
+    return delta_below_half(**field)
+
+
 def allows_publishing(delta: float, units: int) -> bool:
     """Return whether delta is 1 / units or more, as a number or as it is written.
 

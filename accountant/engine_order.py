@@ -36,13 +36,17 @@ def engine_order(parts: Sequence[Leaf]) -> EngineOrder:
     return next(order for order in ENGINE_ORDERS if order.fits(parts))
 
 
-def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:
+def engines_for(parts: Sequence[Leaf], delta: float | None = None) -> tuple[str, ...]:
     """Return the engines to ask, the one that is expected to be tightest first.
+
+    `delta` is what is asked at, where that is known: at 0 only largest losses count.
 
     >>> engines_for([Leaf(ev.Gaussian(1.0), 10)])
     ('gdp', 'rdp')
+    >>> engines_for([Leaf(ev.Laplace(1.0), 10)], 0.0)
+    ('pure', 'rdp')
     """
-    return engine_order(parts).engines
+    return AT_ZERO if delta == 0.0 else engine_order(parts).engines
 
 
 def _only_gaussians(parts: Sequence[Leaf]) -> bool:
@@ -59,6 +63,9 @@ def _one_shuffled_round(parts: Sequence[Leaf]) -> bool:
     drawn_for = event.event if isinstance(event, (ev.Poisson, ev.FixedSize)) else event
     return isinstance(drawn_for, ev.Shuffle)
 
+
+AT_ZERO: Final = ("pure", "rdp")
+"""The engines at delta 0, whatever the leaves."""
 
 ENGINE_ORDERS: Final = (
     EngineOrder(

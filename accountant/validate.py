@@ -84,6 +84,16 @@ def open_probability(**field: object) -> float:
     return number
 
 
+def probability_below_one(**field: object) -> float:
+    """Return a number in [0, 1)."""
+    name, value = _single(field)
+    allowed = "a number, 0 or above and below 1"
+    number = _real(name, allowed, value)
+    if not 0.0 <= number < 1.0:
+        raise _refuse(name, allowed, value)
+    return number
+
+
 LARGEST_COUNT: Final = 10**18
 """Counts above this are surely mistakes, and would overflow what is computed from them."""
 

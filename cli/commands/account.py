@@ -149,7 +149,7 @@ class Question:
     ) -> Question:
         """Return the question that the options ask; raise `InvalidInput` for bad options."""
         from ...accountant import validate
-        from ...accountant.delta_checks import delta_below_half
+        from ...accountant.delta_checks import delta_from_zero
         from ...accountant.errors import InvalidInput
 
         options.word(options.NEIGHBOURS, neighbours=neighbours)
@@ -168,7 +168,7 @@ class Question:
             return cls("delta", value, neighbours, engine, True)
         # Neither is given: epsilon at the default delta, and the report says that it was assumed.
         slack = delta if given else options.DEFAULT_DELTA
-        value = options.checked(delta_below_half, delta=slack)
+        value = options.checked(delta_from_zero, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
 
     def unit_count(self, units: int | None, accepted: bool, unit: str = "unit") -> int | None:
@@ -189,6 +189,12 @@ class Question:
         """Raise `InvalidInput` unless the question is epsilon at a delta, by any engine."""
         from ...accountant.errors import InvalidInput
 
+        if self.quantity == "epsilon" and self.given == 0.0:
+            raise InvalidInput(
+                "`routes` lists the ways to an epsilon at a delta above 0.",
+                "At delta 0 there is one way: the largest loss of each release.",
+                "Leave out --routes, or give a delta above 0.",
+            )
         if self.quantity == "delta" or self.engine is not None:
             raise InvalidInput(
                 "`routes` lists the ways to an epsilon at a delta; it goes with no "
@@ -250,7 +256,7 @@ class Answer:
         sentences = describe.assumptions(
             self.event, guarantee.neighbours, guarantee.unit, guarantee.observer
         )
-        if self.question.quantity == "epsilon":
+        if self.question.quantity == "epsilon" and self.question.given > 0.0:
             sentences += options.delta_not_compared(self.question.given, self.question.units)
         if not self.question.chosen:
             sentences += (f"No delta was given: {options.DEFAULT_DELTA:g} is assumed.",)

@@ -79,11 +79,15 @@ def calibrate(
     takes no schedule.
     """
     from ...accountant import validate
-    from ...accountant.delta_checks import delta_below_half, require_delta_below_units
+    from ...accountant.delta_checks import (
+        delta_below_half,
+        delta_from_zero,
+        require_delta_below_units,
+    )
 
     target = (
         required(validate.positive, epsilon=epsilon),
-        required(delta_below_half, delta=delta),
+        required(delta_below_half if release else delta_from_zero, delta=delta),
     )
     options.word(options.MECHANISMS, mechanism=mechanism)
     options.word(options.NEIGHBOURS, neighbours=neighbours)
@@ -214,7 +218,7 @@ class Plan:
                 *describe.assumptions(
                     calibration.event, proven.neighbours, proven.unit, proven.observer
                 ),
-                *options.delta_not_compared(self.delta, self.units),
+                *(options.delta_not_compared(self.delta, self.units) if self.delta else ()),
             ),
             warnings=(
                 *options.accepted(self.delta, self.units, self.unit),

@@ -12,7 +12,7 @@ from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 
 NEIGHBOURS: Final = relations.NEIGHBOURS
-ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "google", "microsoft")
+ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "pure", "google", "microsoft")
 MECHANISMS: Final = ("gaussian", "laplace")
 
 DEFAULT_DELTA: Final = 1e-5

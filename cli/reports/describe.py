@@ -28,6 +28,7 @@ _ENGINE_NAMES: Final[Mapping[str, str]] = {
     "pld": "PLD",
     "gdp": "GDP",
     "blanket": "the privacy blanket",
+    "pure": "largest losses",
     "google": "Google's dp_accounting",
     "microsoft": "Microsoft's prv_accountant",
 }
@@ -42,8 +43,8 @@ _POISSON: Final = (
     "not revealed; a loader that shuffles does not do that."
 )
 _SECRET_ORDER: Final = (
-    "Each {unit} stands in exactly one batch of an epoch, and the order is uniformly random and not "
-    "revealed. With one {unit} more or less there are as many batches, and what a batch sums to is "
+    "Each {unit} stands in exactly one batch of an epoch, and the order is uniformly random and "
+    "not revealed. With one {unit} more or less there are as many batches, and what a batch sums to is "
     "not divided by how many it holds."
 )
 """What shuffled batches rest on where a unit comes or goes."""

@@ -252,3 +252,32 @@ def test_a_flag_needs_a_place_to_stand_and_a_run_to_begin(refused: Refused, tmp_
     assert not (tmp_path / "out").exists()
     said = refused("run", "--resume", "--out", "out", "--accept-delta")
     assert "the run was begun" in said
+
+
+# Delta 0
+
+
+def test_delta_0_is_answered_for_noise_whose_losses_have_a_bound(run: Run) -> None:
+    Path("laplace.json").write_text(json.dumps(ev.Repeat(3, ev.Laplace(2.0)).to_json()))
+    found = run("account", "laplace.json", "--delta", "0", "--json").json["result"]
+    assert found["epsilon"] == {"lower": 1.5, "upper": 1.5}
+    assert (found["delta"], found["engine"]) == (0.0, "pure")
+    text = run("account", "laplace.json", "--delta", "0").out
+    assert "epsilon 1.500 at delta 0" in text
+
+
+def test_delta_0_is_infinite_for_gaussian_noise_and_says_why(run: Run) -> None:
+    answered = run("account", event(), "--delta", "0")
+    assert "nothing at delta 0" in answered.out
+    assert "have no bound" in answered.err.replace("\n  ", " ")
+
+
+def test_laplace_noise_is_calibrated_at_delta_0(run: Run) -> None:
+    schedule = ("--rate", "1", "--rounds", "4", "--epsilon", "2", "--delta", "0")
+    found = run("calibrate", *schedule, "--mechanism", "laplace", "--json").json["result"]
+    assert found["noise_multiplier"] == pytest.approx(2.0, rel=1e-4)
+    assert found["epsilon"]["upper"] <= 2.0
+
+
+def test_routes_need_a_delta_above_0(refused: Refused) -> None:
+    assert "above 0" in refused("account", event(), "--delta", "0", "--routes")

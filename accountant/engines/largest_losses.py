@@ -1,0 +1,411 @@
+"""The largest loss of one release, in both directions: what epsilon is at delta 0.
+
+With P and Q the outputs with the unit and without it, `added` bounds sup log P/Q and `removed`
+bounds sup log Q/P, over all data sets from above, and for one pair of data sets from below (0 where
+the event names a class of mechanisms).  With c contribution bounds between neighbours, q a rate,
+and f, b the two largest losses of what is sampled:
+
+    laplace, discrete-laplace     c / noise, both ways; attained
+    randomized-response           epsilon; attained where a value is replaced
+    pure, local, exponential      epsilon
+    poisson, unit comes or goes   log(1 - q + q e^f),  -log(1 - q + q e^-b)
+    poisson, noisy sum, replaced  log((1 - q + q e^f) / (1 - q + q e^-b)), f and b for a unit that
+                                  comes or goes: the two samples agree but for the unit
+    fixed-size                    log(1 - q + q e^f), with f for a replaced unit; under add-remove a
+                                  drawn unit stands in for another one, two steps of the release;
+                                  under zero-out, for noisy sums, log((1 - q + q e^2t) /
+                                  (1 - q + q e^t)) with t = 1 / noise, others at -1
+    truncated-poisson             the release itself; two steps of it under add-remove
+    random-allocation             `chosen` releases, attained where all outputs are extreme at once
+    shuffled-batches              one release; under add-remove a replaced and a removed record
+                                  (shuffled_epochs.py).  Attained below, for noisy sums, by others
+                                  at -1 and a unit at +1
+    shuffle                       what one message loses, as a value is replaced
+    group                         `size` times that of one record; attained under Poisson sampling
+    gaussian, discrete-gaussian, zcdp, approximate (delta above 0), no-guarantee    unbounded
+
+A mixture's ratio is at most the largest ratio of its components, which is the argument for every
+sampler: samples are coupled such that they differ in the unit alone.
+
+Source: Dwork, McSherry, Nissim, Smith 2006 (Laplace noise); Balle, Barthe, Gaboardi 2018, Theorems
+8 and 9, arXiv 1807.01647 (samplers at delta 0); the rest as derived here.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from .. import events as ev
+from ..amplification.group import along_chain
+from ..composition import leaves
+from ..errors import Unsupported
+from ..guarantee import Neighbours
+from .base import (
+    SIZED_RELEASES,
+    Registry,
+    contribution,
+    require_both_drawn,
+    sampled_instead,
+)
+from .shuffled_epochs import replaced_release
+
+ROUNDING: Final = 1e-14
+"""Relative error of a logarithm or exponential here, with room to spare."""
+
+LARGEST_EXPONENT: Final = 700.0
+"""Beyond, e^x is taken apart, as it would overflow."""
+
+_SUMS: Final = (ev.Laplace, ev.DiscreteLaplace)
+_NOISY: Final = (*_SUMS, ev.Gaussian, ev.DiscreteGaussian)
+_BARE: Final = (ev.Pure, ev.Local, ev.Exponential, ev.RandomizedResponse, ev.Approximate)
+
+
+@dataclass(frozen=True)
+class Range:
+    """A largest loss, between bounds: 0 <= `lower` <= `upper`, which may be infinite."""
+
+    lower: float
+    upper: float
+
+    def times(self, count: int) -> Range:
+        """Return the range of `count` losses together, rounded outward."""
+        return Range(_down(_scaled(self.lower, count)), _up(_scaled(self.upper, count)))
+
+    def plus(self, other: Range) -> Range:
+        """Return the range of the sum of two losses."""
+        return Range(_outward(self.lower + other.lower, -1), _outward(self.upper + other.upper, 1))
+
+
+@dataclass(frozen=True)
+class LargestLosses:
+    """The largest losses of a release, as a unit comes (`added`) and as it goes (`removed`)."""
+
+    added: Range
+    removed: Range
+    statement: str
+
+    @classmethod
+    def alike(cls, loss: Range, statement: str) -> LargestLosses:
+        """Return losses that are the same in both directions."""
+        return cls(loss, loss, statement)
+
+    @property
+    def worse(self) -> Range:
+        """The range of the larger one; its lower end may be that of either."""
+        return Range(
+            max(self.added.lower, self.removed.lower), max(self.added.upper, self.removed.upper)
+        )
+
+    def upper_only(self) -> LargestLosses:
+        """Return the same without lower ends."""
+        return replace(
+            self, added=Range(0.0, self.added.upper), removed=Range(0.0, self.removed.upper)
+        )
+
+
+largest_losses: Registry[LargestLosses] = Registry("pure")
+"""Event type -> the function that returns its largest losses."""
+
+
+# --- single releases ------------------------------------------------------------------------------
+
+
+@largest_losses.register(ev.Laplace)
+@largest_losses.register(ev.DiscreteLaplace)
+def _laplace(event: ev.Laplace | ev.DiscreteLaplace, neighbours: Neighbours) -> LargestLosses:
+    moved = contribution(neighbours)
+    bounds = "one contribution bound" if moved == 1 else "two contribution bounds"
+    return LargestLosses.alike(
+        quotient(moved, event.noise_multiplier),
+        f"{event.type} noise {event.noise_multiplier:g}: no loss is above {moved} / noise, as the "
+        f"sum moves by {bounds}.",
+    )
+
+
+@largest_losses.register(ev.RandomizedResponse)
+def _response(event: ev.RandomizedResponse, neighbours: Neighbours) -> LargestLosses:
+    # What an absent unit reports is not said.
+    lower = event.epsilon if neighbours == "replace-one" else 0.0
+    return LargestLosses.alike(
+        Range(lower, event.epsilon), "A true value is e^epsilon times as likely as another."
+    )
+
+
+@largest_losses.register(ev.Pure)
+@largest_losses.register(ev.Local)
+@largest_losses.register(ev.Exponential)
+def _bare(event: ev.Pure | ev.Local | ev.Exponential, neighbours: Neighbours) -> LargestLosses:  # noqa: ARG001
+    return LargestLosses.alike(
+        Range(0.0, event.epsilon),
+        f"`{event.type}` states epsilon {event.epsilon:g}, for the relation of this account.",
+    )
+
+
+@largest_losses.register(ev.Gaussian)
+@largest_losses.register(ev.DiscreteGaussian)
+def _gaussian(event: ev.Gaussian | ev.DiscreteGaussian, neighbours: Neighbours) -> LargestLosses:  # noqa: ARG001
+    unbounded = Range(math.inf, math.inf)
+    return LargestLosses.alike(unbounded, f"The losses of `{event.type}` noise have no bound.")
+
+
+@largest_losses.register(ev.ZCDP)
+@largest_losses.register(ev.Approximate)
+@largest_losses.register(ev.NoGuarantee)
+def _slack(
+    event: ev.ZCDP | ev.Approximate | ev.NoGuarantee,
+    neighbours: Neighbours,  # noqa: ARG001
+) -> LargestLosses:
+    if isinstance(event, ev.ZCDP) and event.rho == 0.0:
+        return LargestLosses.alike(Range(0.0, 0.0), "rho is 0: nothing depends on a unit.")
+    if isinstance(event, ev.Approximate) and event.delta == 0.0:
+        stated = f"`approximate` states epsilon {event.epsilon:g} at delta 0."
+        return LargestLosses.alike(Range(0.0, event.epsilon), stated)
+    return LargestLosses.alike(
+        Range(0.0, math.inf), f"`{event.type}` states no bound on the largest loss."
+    )
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+@largest_losses.register(ev.Poisson)
+def _poisson(event: ev.Poisson, neighbours: Neighbours) -> LargestLosses:
+    rate, inner = event.rate, event.event
+    if isinstance(inner, SIZED_RELEASES):
+        raise _unknown(f"Poisson sampling of `{inner.type}`", sampled_instead(inner))
+    if rate == 0.0:
+        return LargestLosses.alike(Range(0.0, 0.0), "A rate of 0 releases nothing about anybody.")
+    if neighbours != "add-remove" and _holds_bare(inner):
+        # The same sample holds one value or the other, so it shows no more than the release.
+        plain = largest_losses(inner, neighbours)
+        how = "sampled, which is not seen to gain where two values are compared."
+        return replace(plain.upper_only(), statement=f"{plain.statement[:-1]}; {how}")
+    base = largest_losses(inner, "add-remove")
+    added, removed = amplified(rate, base.added), lessened(rate, base.removed)
+    name = f"{base.statement[:-1]}; Poisson sampling at rate {rate:g}"
+    if neighbours == "replace-one":
+        return LargestLosses.alike(
+            added.plus(removed), f"{name}: log((1-q+q e^f) / (1-q+q e^-b)), one value and another."
+        )
+    return LargestLosses(added, removed, f"{name}: log(1-q+q e^f) and -log(1-q+q e^-b).")
+
+
+@largest_losses.register(ev.FixedSize)
+def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> LargestLosses:
+    inner = event.event
+    require_both_drawn(event.batch, event.population, neighbours)
+    if isinstance(inner, (ev.ShuffledBatches, ev.SampledShuffle)):
+        raise _unknown(f"fixed-size sampling of `{inner.type}`")
+    if event.batch == event.population:
+        return largest_losses(inner, neighbours)
+    rate = event.batch / event.population
+    name = f"exactly {event.batch:,} of {event.population:,} units"
+    if neighbours == "zero-out":
+        if not isinstance(inner, _SUMS):
+            # The same sample holds the unit or zeros, so it shows no more than the release.
+            plain = largest_losses(inner, neighbours)
+            plain = plain if isinstance(inner, _NOISY) else plain.upper_only()
+            return replace(plain, statement=f"{plain.statement[:-1]}; {name}: nothing is gained.")
+        far, near = quotient(2, inner.noise_multiplier), quotient(1, inner.noise_multiplier)
+        loss = _difference(amplified(rate, far), amplified(rate, near))
+        loss = Range(loss.lower, min(loss.upper, near.upper))
+        return LargestLosses.alike(loss, f"{inner.type} noise, {name}, with others at -1.")
+    if neighbours == "add-remove":
+        base = largest_losses(_two_steps(inner), "add-remove")
+        # One unit comes and another one goes: both directions count in each.
+        added, removed = amplified(rate, base.worse), lessened(rate, base.worse)
+        how = f"{base.statement[:-1]}; {name}: a drawn unit stands in for another one."
+        sampled = LargestLosses(added, removed, how)
+        return sampled if isinstance(inner, _NOISY) else sampled.upper_only()
+    base = largest_losses(inner, "replace-one")
+    how = f"{base.statement[:-1]}; {name}: log(1-q+q e^f), either value first."
+    # Attained by noisy sums, with others at -1.
+    sampled = LargestLosses.alike(amplified(rate, base.worse), how)
+    return sampled if isinstance(inner, _NOISY) else sampled.upper_only()
+
+
+@largest_losses.register(ev.TruncatedPoisson)
+def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> LargestLosses:
+    inner = event.event
+    if isinstance(inner, SIZED_RELEASES):
+        raise _unknown(f"truncated Poisson sampling of `{inner.type}`")
+    two_steps = neighbours == "add-remove" and event.batch < event.population
+    base = largest_losses(_two_steps(inner) if two_steps else inner, neighbours)
+    how = "a unit that joins a full sample drives another one out" if two_steps else "not amplified"
+    unbounded = isinstance(inner, (ev.Gaussian, ev.DiscreteGaussian)) and event.rate > 0.0
+    loss = Range(math.inf if unbounded else 0.0, base.worse.upper)
+    return LargestLosses.alike(loss, f"{base.statement[:-1]}; cut Poisson: {how}.")
+
+
+# --- epochs ---------------------------------------------------------------------------------------
+
+
+@largest_losses.register(ev.RandomAllocation)
+def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> LargestLosses:
+    if isinstance(event.event, SIZED_RELEASES):
+        raise _unknown(f"random allocation of `{event.event.type}`")
+    base = largest_losses(event.event, neighbours)
+    # The mean over sets of steps of e^(sum of losses) is e^(chosen f) where every loss is f.
+    if not isinstance(event.event, _NOISY):
+        base = base.upper_only()
+    how = f"{base.statement[:-1]}; {event.chosen:,} of {event.steps:,} steps, all extreme at once."
+    return LargestLosses(base.added.times(event.chosen), base.removed.times(event.chosen), how)
+
+
+@largest_losses.register(ev.ShuffledBatches)
+def _shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> LargestLosses:
+    inner, batches = event.event, event.batches
+    base = largest_losses(inner, neighbours)
+    is_sum = isinstance(inner, _NOISY)
+    if batches == 1:
+        return base
+    if neighbours != "add-remove":
+        # Others at -1: where all sums are extreme, the means of e^2t and e^t over batches differ by
+        # what one batch shows.
+        base = base if is_sum else base.upper_only()
+        how = f"{base.statement[:-1]}; in one of {batches:,} shuffled batches, all extreme at once."
+        return replace(base, statement=how)
+    replaced = largest_losses(*replaced_release(inner))
+    loss = replaced.worse.plus(base.worse)
+    how = f"{base.statement[:-1]}; in shuffled batches, with a replaced record in another batch."
+    if not is_sum:
+        return LargestLosses.alike(Range(0.0, loss.upper), how)
+    if math.isinf(base.added.lower):
+        return LargestLosses.alike(loss, how)
+    # P = 1/T N(e_T) + 1/T sum_j N(2 e_j - e_T): full sums extreme upwards, the last one downwards,
+    # so (e^-t + (T-1) e^3t) / T; the other way 1 / (e^t + (T-1) e^-3t) * T; or the last alone, t.
+    t = base.added.lower
+    added = max(t, _down(3.0 * t + math.log1p(math.expm1(-4.0 * t) / batches)))
+    removed = t
+    if 4.0 * t < LARGEST_EXPONENT:
+        removed = max(t, _down(3.0 * t - math.log1p(math.expm1(4.0 * t) / batches)))
+    return LargestLosses(Range(added, loss.upper), Range(removed, loss.upper), how)
+
+
+@largest_losses.register(ev.Shuffle)
+def _shuffle(event: ev.Shuffle, neighbours: Neighbours) -> LargestLosses:
+    if neighbours == "add-remove":
+        raise _unknown("a shuffled round under add-remove", "Ask under replace-one or zero-out.")
+    local = largest_losses(event.event, neighbours).upper_only()
+    how = f"{local.statement[:-1]}; the shuffler is not seen to gain at delta 0."
+    return replace(local, statement=how)
+
+
+@largest_losses.register(ev.Group)
+def _group(event: ev.Group, neighbours: Neighbours) -> LargestLosses:
+    base = largest_losses(along_chain(event.event, event.size, neighbours), neighbours)
+    sampled = event.event
+    # Under Poisson sampling all records may be drawn, or none: the binomial mean is a power.
+    exact = isinstance(sampled, ev.Poisson) and isinstance(sampled.event, _NOISY)
+    base = base if exact else base.upper_only()
+    how = f"{base.statement[:-1]}; a unit of {event.size:,} records."
+    return LargestLosses(base.added.times(event.size), base.removed.times(event.size), how)
+
+
+def _two_steps(inner: ev.Event) -> ev.Event:
+    """Return the release that two units together see: one that comes, and one that goes."""
+    parts = leaves(ev.Group(2, inner))
+    if len(parts) != 1 or parts[0].count != 1:
+        raise _unknown(f"a sample that several releases of `{inner.type}` share")
+    return parts[0].event
+
+
+def _holds_bare(event: ev.Event) -> bool:
+    """Return whether an event, or one inside it, only states a number, for some relation."""
+    inner: ev.Event | None = event
+    while inner is not None:
+        if isinstance(inner, _BARE):
+            return True
+        inner = getattr(inner, "event", None)
+    return False
+
+
+def _unknown(what: str, next_step: str = "") -> Unsupported:
+    return Unsupported(
+        f"No epsilon at delta 0 is known for {what}.",
+        "Its largest loss is not written down here.",
+        next_step or "Ask at a delta above 0.",
+    )
+
+
+# --- arithmetic, rounded outward ------------------------------------------------------------------
+
+
+def quotient(moved: int, noise: float) -> Range:
+    """Return moved / noise, exactly where a float has it and rounded outward elsewhere.
+
+    There the lower end leaves room for a noise multiplier that was itself rounded, as that of a
+    group is.
+
+    >>> quotient(2, 4.0)
+    Range(lower=0.5, upper=0.5)
+    """
+    value, exact = moved / noise, Fraction(moved) / Fraction(noise)
+    if math.isinf(value):
+        return Range(sys.float_info.max, math.inf)
+    lower = value if Fraction(value) == exact else _down(value)
+    upper = value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+    return Range(lower, upper)
+
+
+def amplified(rate: float, loss: Range) -> Range:
+    """Return log(1 - q + q e^loss), rounded outward.
+
+    >>> amplified(0.5, Range(0.0, 0.0))
+    Range(lower=0.0, upper=0.0)
+    """
+    return _mapped(lambda x: _log_mean(rate, x), loss)
+
+
+def lessened(rate: float, loss: Range) -> Range:
+    """Return -log(1 - q + q e^-loss), rounded outward; it is at most -log(1 - q)."""
+    return _mapped(lambda x: -_log_mean(rate, -x), loss)
+
+
+def _log_mean(rate: float, x: float) -> float:
+    """Return log(1 - q + q e^x) to full relative accuracy."""
+    if x == math.inf:
+        return math.inf
+    if rate == 1.0:
+        return x
+    if x > LARGEST_EXPONENT:
+        return x + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-x))
+    grown = rate * math.expm1(x)
+    # Near -1 the sum itself keeps its digits, and log1p would not.
+    return math.log1p(grown) if grown > -0.5 else math.log((1.0 - rate) + rate * math.exp(x))
+
+
+def _mapped(function: Callable[[float], float], loss: Range) -> Range:
+    return Range(_down(function(loss.lower)), _up(function(loss.upper)))
+
+
+def _difference(more: Range, less: Range) -> Range:
+    """Return `more` - `less`, which both grow from 0, rounded outward."""
+    slack = ROUNDING * (more.upper + less.upper)
+    return Range(
+        max(more.lower - less.upper - slack, 0.0) if math.isfinite(more.upper) else 0.0,
+        more.upper - less.lower + slack if math.isfinite(more.upper) else math.inf,
+    )
+
+
+def _scaled(value: float, count: int) -> float:
+    return value * count if value else 0.0
+
+
+def _down(value: float) -> float:
+    return value if value == 0.0 or math.isinf(value) else value * (1.0 - ROUNDING)
+
+
+def _up(value: float) -> float:
+    return value if value == 0.0 or math.isinf(value) else value * (1.0 + ROUNDING)
+
+
+def _outward(value: float, sign: int) -> float:
+    if value == 0.0 or math.isinf(value):
+        return value
+    return math.nextafter(value, sign * math.inf)
