@@ -44,8 +44,8 @@ _POISSON: Final = (
 )
 _SECRET_ORDER: Final = (
     "Each {unit} stands in exactly one batch of an epoch, and the order is uniformly random and "
-    "not revealed. With one {unit} more or less there are as many batches, and what a batch sums to is "
-    "not divided by how many it holds."
+    "not revealed. With one {unit} more or less there are as many batches, and what a batch sums "
+    "to is not divided by how many it holds."
 )
 """What shuffled batches rest on where a unit comes or goes."""
 

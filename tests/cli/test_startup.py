@@ -53,7 +53,15 @@ def loaded_after(*words: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["calibrate", "--help"], ["audit", "log", "--help"], ["explain", "delta"]]
+    "words",
+    [
+        ["--help"],
+        ["check", "--help"],
+        ["explain", "check"],
+        ["calibrate", "--help"],
+        ["audit", "log", "--help"],
+        ["explain", "delta"],
+    ],
 )
 def test_what_needs_no_numbers_loads_no_heavy_package(words: list[str]) -> None:
     assert loaded_after(*words) == set()
