@@ -28,7 +28,10 @@ def delta_below_half(**field: object) -> float:
     1e-05
     """
     ((name, _),) = field.items()
-    delta = validate.open_probability(**field)
+    return _below_half(name, validate.open_probability(**field))
+
+
+def _below_half(name: str, delta: float) -> float:
     if delta >= DELTA_LIMIT:
         raise InvalidInput(
             f"`{name}` must be below {DELTA_LIMIT:g}; it is {as_given(delta)}.",
@@ -46,10 +49,8 @@ def delta_from_zero(**field: object) -> float:
     >>> delta_from_zero(delta=0)
     0.0
     """
-    ((_, value),) = field.items()
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0.0:
-        return 0.0
-    return delta_below_half(**field)
+    ((name, _),) = field.items()
+    return _below_half(name, validate.probability_below_one(**field))
 
 
 def allows_publishing(delta: float, units: int) -> bool:

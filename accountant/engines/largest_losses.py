@@ -54,7 +54,7 @@ from .base import (
 )
 from .shuffled_epochs import replaced_release
 
-ROUNDING: Final = 1e-14
+LOG_ERROR_RELATIVE: Final = 1e-14
 """Relative error of a logarithm or exponential here, with room to spare."""
 
 LARGEST_EXPONENT: Final = 700.0
@@ -386,7 +386,7 @@ def _mapped(function: Callable[[float], float], loss: Range) -> Range:
 
 def _difference(more: Range, less: Range) -> Range:
     """Return `more` - `less`, which both grow from 0, rounded outward."""
-    slack = ROUNDING * (more.upper + less.upper)
+    slack = LOG_ERROR_RELATIVE * (more.upper + less.upper)
     return Range(
         max(more.lower - less.upper - slack, 0.0) if math.isfinite(more.upper) else 0.0,
         more.upper - less.lower + slack if math.isfinite(more.upper) else math.inf,
@@ -398,11 +398,11 @@ def _scaled(value: float, count: int) -> float:
 
 
 def _down(value: float) -> float:
-    return value if value == 0.0 or math.isinf(value) else value * (1.0 - ROUNDING)
+    return value if value == 0.0 or math.isinf(value) else value * (1.0 - LOG_ERROR_RELATIVE)
 
 
 def _up(value: float) -> float:
-    return value if value == 0.0 or math.isinf(value) else value * (1.0 + ROUNDING)
+    return value if value == 0.0 or math.isinf(value) else value * (1.0 + LOG_ERROR_RELATIVE)
 
 
 def _outward(value: float, sign: int) -> float:

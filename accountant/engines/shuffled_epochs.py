@@ -59,7 +59,7 @@ _BARE: Final = (
 )
 """Events whose number holds for the relation that is asked about, here add-remove."""
 
-_ROUNDING: Final = 1.0 - 1e-15
+_LESS_NOISE: Final = 1.0 - 1e-15
 """Relative rounding of a noise multiplier, towards less noise."""
 
 
@@ -73,7 +73,7 @@ def joint_release(event: ev.Event) -> ev.Event | None:
     """
     if not isinstance(event, ev.Gaussian):
         return None
-    return ev.Gaussian(event.noise_multiplier / math.sqrt(5.0) * _ROUNDING)
+    return ev.Gaussian(event.noise_multiplier / math.sqrt(5.0) * _LESS_NOISE)
 
 
 def replaced_release(event: ev.Event) -> tuple[ev.Event, Neighbours]:

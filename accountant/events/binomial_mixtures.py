@@ -18,7 +18,7 @@ from .. import validate
 from ..errors import InvalidInput, kind_of
 from . import definitions as ev
 
-MAX_MIXTURE_RECORDS: Final = 256
+MAX_LISTED_RECORDS: Final = 256
 """Most records of a group that is exchanged as a mixture: its weights are listed one by one."""
 
 WEIGHT_TOLERANCE: Final = 1e-12
@@ -77,10 +77,9 @@ def from_mixture(deviation: object, moves: object, weights: object) -> ev.Event 
 def _numbers(name: str, values: object, check: Callable[..., float]) -> list[float]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
         raise InvalidInput(f"`{name}` must be a list of numbers; it is {kind_of(values)}.")
-    if len(values) > MAX_MIXTURE_RECORDS + 1:
+    if len(values) > MAX_LISTED_RECORDS + 1:
         raise InvalidInput(
-            f"`{name}` must have at most {MAX_MIXTURE_RECORDS + 1} numbers; it has "
-            f"{len(values):,}.",
+            f"`{name}` must have at most {MAX_LISTED_RECORDS + 1} numbers; it has {len(values):,}.",
             next_step="Account for a group of fewer records.",
         )
     return [check(**{f"{name}[{index}]": value}) for index, value in enumerate(values)]

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InvalidInput, kind_of
 from . import definitions as ev
-from .binomial_mixtures import MAX_MIXTURE_RECORDS, binomial_weights
+from .binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
 from .dp_event_converters import SHAPES, Position, converted, no_counterpart, response_epsilon
 
 if TYPE_CHECKING:
@@ -231,13 +231,13 @@ def _group(event: ev.Group, at: Position) -> Any:
     if not (
         isinstance(sampled, ev.Poisson)
         and isinstance(sampled.event, ev.Gaussian)
-        and event.size <= MAX_MIXTURE_RECORDS
+        and event.size <= MAX_LISTED_RECORDS
     ):
         raise no_counterpart(
             at,
             event.type,
             "dp_accounting has a mixture for several records of a Poisson sample with Gaussian "
-            f"noise, here of up to {MAX_MIXTURE_RECORDS}, and no other groups",
+            f"noise, here of up to {MAX_LISTED_RECORDS}, and no other groups",
         )
     return _dp_events().MixtureOfGaussiansDpEvent(
         sampled.event.noise_multiplier,

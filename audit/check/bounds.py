@@ -48,6 +48,9 @@ def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | 
         return refusal.what
     except EnginesDisagree as disagreement:
         return str(disagreement)
+    except ValueError:
+        # Noise or counts beyond all use can empty a grid; then nothing is proven.
+        return "The numbers of this run are too extreme to be accounted."
 
 
 def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
@@ -69,6 +72,7 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
 
 
 def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:
+    # What happens beside the event is paid for out of delta.
     left = delta - bounding.delta_spent
     if not left > 0.0 < delta:
         if bounding.delta_spent > 0.0 or delta != 0.0:
@@ -96,6 +100,7 @@ def prove(run: CheckedRun) -> Proof:
     method = run.settings.method
     if method != UNKNOWN:
         return _proof(run, method)
+    # Nobody said which sampler ran: each is computed, and the worst counts.
     proofs = {name: _proof(run, name) for name in ALTERNATIVES}
     known = {name: each.bounds for name, each in proofs.items() if each.bounds is not None}
     if "poisson" not in known:

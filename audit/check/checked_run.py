@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..description.fact import Contradiction
 from ..description.printed_number import PrintedNumber
 from ..description.resolving import settings_of
-from ..description.run_description import RunDescription
+from ..description.run_description import Phase, RunDescription
 from ..description.run_settings import RunSettings
 from .flattening import as_phases
 
@@ -68,6 +69,7 @@ class CheckedRun:
     noise_slack: float = 0.0
     rate_slack: float = 0.0
     contradictions: tuple[Contradiction, ...] = ()
+    from_event: bool = False
 
     @property
     def federated(self) -> bool:
@@ -98,6 +100,19 @@ class CheckedRun:
         return 1, batches
 
     @property
+    def least_restarts(self) -> int:
+        """Return how often the described steps were certainly made on the same records.
+
+        Steps that follow from epochs may be those of all starts; and where there are as many
+        starts as silos or users, each may have had its own records.
+        """
+        settings = self.settings
+        counted = bool(settings.phases) or "schedule.steps" in self.stated or self.from_event
+        if not counted or settings.restarts in (settings.silos, settings.users):
+            return 1
+        return settings.restarts
+
+    @property
     def units(self) -> int | None:
         """Return how many units are protected, where that is known."""
         settings = self.settings
@@ -112,7 +127,7 @@ class CheckedRun:
         phases = None if event is None else as_phases(event)
         if phases is not None:
             # Steps of noise multiplier and rate say the same, and leave the sampler to the facts.
-            event, settings = None, replace(settings, phases=phases)
+            event, settings = None, _with_phases(settings, phases)
             if settings.method == "unknown" and all(phase.rate == 1.0 for phase in phases):
                 settings = replace(settings, method="full")
         known = set(filter(description.known, description.facts))
@@ -145,7 +160,22 @@ class CheckedRun:
             noise_slack=_noise_slack(description),
             rate_slack=_rate_slack(description),
             contradictions=description.contradictions,
+            from_event=phases is not None,
         )
+
+
+def _with_phases(settings: RunSettings, phases: tuple[Phase, ...]) -> RunSettings:
+    """Return settings with the phases of an event; a single one is noise, rate and steps."""
+    if len(phases) > 1:
+        return replace(settings, phases=phases, steps=sum(phase.steps for phase in phases))
+    (phase,) = phases
+    return replace(
+        settings,
+        noise_multiplier=phase.noise_multiplier,
+        rate=phase.rate,
+        steps=phase.steps,
+        steps_per_epoch=math.ceil(1.0 / phase.rate * (1.0 - 1e-9)),
+    )
 
 
 def _noise_slack(description: RunDescription) -> float:

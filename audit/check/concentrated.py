@@ -9,7 +9,7 @@ from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
 from .checked_run import CheckedRun
 from .events import periods, phases_of
-from .noise_draws import MICROBATCH_SHIFT, LackingFacts, upper_noise
+from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
 from .sampler_events import epochs_of
 
 REPLACED: Final = 4.0
@@ -40,7 +40,7 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
             return Bounds(0.0, math.inf), (), "No noise was drawn."
         most, least = _participations(run, phase.steps, phase.rate, method)
         upper += most / upper_noise(run, phase.noise_multiplier) ** 2
-        lower += least / phase.noise_multiplier**2
+        lower += least / lower_noise(run, phase.noise_multiplier) ** 2
     upper *= _upper_shift(run, method)
     lower *= REPLACED if run.settings.neighbours == "replace-one" else 1.0
     for release in run.settings.releases:
@@ -51,9 +51,8 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
         shift = REPLACED if run.settings.neighbours == "replace-one" else 1.0
         upper += shift * release.count / release.noise_multiplier**2
         lower += shift * release.count / release.noise_multiplier**2
-    times = run.settings.restarts
-    upper *= times * periods(run, upper=True) * run.tuning_runs
-    lower *= times * periods(run, upper=False)
+    upper *= run.settings.restarts * periods(run, upper=True) * run.tuning_runs
+    lower *= run.least_restarts * periods(run, upper=False)
     if run.settings.unit == "user":
         upper *= (run.settings.records_per_user or 1) ** 2
     bounds = Bounds(_claimed(run, lower) * (1 - ROUNDED), _claimed(run, upper) * (1 + ROUNDED))

@@ -9,7 +9,7 @@ from ...accountant.guarantee import Neighbours
 from ..description.run_description import Phase
 from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
-from .noise_draws import LackingFacts, in_each_step, noise_draw, release_event, upper_draw
+from .noise_draws import LackingFacts, in_each_step, lower_draw, release_event, upper_draw
 from .sampler_events import ROUNDING, sampler_of
 
 
@@ -65,7 +65,7 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     for phase in phases:
         draws = PhaseDraws(
             _together(upper_draw(run, phase.noise_multiplier), joint),
-            _together(noise_draw(run, phase.noise_multiplier + run.noise_slack), joint),
+            _together(lower_draw(run, phase.noise_multiplier), joint),
             phase,
             min(1.0, phase.rate * most_batches),
             min(1.0, (phase.rate - run.rate_slack) * least_batches),
@@ -96,7 +96,9 @@ def _composed(
     event: ev.Event = events[0] if len(events) == 1 else ev.Compose(events)
     if settings.unit == "user" and (settings.records_per_user or 1) > 1:
         event = ev.Group(settings.records_per_user or 1, event)
-    times = settings.restarts * periods(run, upper=upper) * (run.tuning_runs if upper else 1)
+    # From below only what certainly happened to the same records: one of the tuned runs.
+    starts = settings.restarts * run.tuning_runs if upper else run.least_restarts
+    times = starts * periods(run, upper=upper)
     spent = sum(part.delta_spent for part in parts) * times
     relation: Neighbours = parts[0].neighbours
     return BoundingEvent(_repeated(times, event), relation, spent)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DP_EVENT_FORMAT: Final = "dp_accounting event"
 CALL: Final = "the call"
+EVENT: Final = "the event"
 
 Source = str | PathLike[str] | Mapping[str, object] | Event | Reading
 """What a run can be described by; events of dp_accounting as well."""
@@ -89,4 +90,4 @@ def _is_dp_event(source: object) -> bool:
 
 def event_reading(event: Event, format: str) -> Reading:
     """Return the reading of an event that a caller gives."""
-    return Reading(CALL, format, {}, (), event)
+    return Reading(EVENT, format, {}, (), event)

@@ -50,15 +50,19 @@ def missing_facts(run: CheckedRun, proof: Proof) -> tuple[MissingFact, ...]:
     asked: list[str] = []
     if run.claim is None:
         asked.append("claim.epsilon")
+    # The sampler decides most, and which other facts are needed.
+    if proof.alternatives:
+        asked.append("sampling.method")
     asked += [
         key.split(".noise_multiplier")[0] if key.startswith("releases") else key
         for key in proof.lacking
     ]
     if run.settings.renews_every_days is not None and run.settings.horizon_days is None:
         asked.append("schedule.horizon_days")
-    asked += [key for key in ALWAYS if key not in run.known]
-    if run.settings.method == "unknown" and run.event is None:
-        asked.append("sampling.method")
+    unsaid = run.settings.method == "unknown" and run.event is None
+    asked += [
+        key for key in ALWAYS if key not in run.known or (unsaid and key == "sampling.method")
+    ]
     if run.federated:
         asked += [key for key in OF_FEDERATED_RUNS if key not in run.known]
     if run.settings.unit == "user" and run.settings.records_per_user is None:

@@ -92,6 +92,20 @@ def upper_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     return draw
 
 
+def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
+    """Return the largest noise multiplier that there may be, given who replied and what digits."""
+    # More replies than expected bring more shares of noise.
+    spare = 1.0
+    if run.replies is not None and run.expected_replies:
+        spare = max(1.0, math.sqrt(run.replies / run.expected_replies))
+    return (noise_multiplier + run.noise_slack) * spare
+
+
+def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+    """Return the event of one noise draw that bounds it from below."""
+    return noise_draw(run, lower_noise(run, noise_multiplier))
+
+
 def in_each_step(run: CheckedRun, release: ExtraRelease, steps: int) -> bool:
     """Return whether a release is taken from the batch of each step, as a clipping count is."""
     about_clip = any(word in release.what.lower() for word in SAMPLED_WORDS)

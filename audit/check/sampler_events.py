@@ -127,6 +127,7 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """
     steps = draws.phase.steps
     batch, records = batch_and_records(run, draws.lower_rate)
+    # All batches of a draw together are one longer batch.
     drawn, _ = batch_and_records(run, draws.upper_rate)
     most, tail = most_occurrences(drawn, records, steps, draws.delta)
     moved = most if run.settings.neighbours == "zero-out" else 2 * most
@@ -150,6 +151,7 @@ def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """
     steps = draws.phase.steps
     relation: Neighbours = "zero-out" if run.settings.neighbours == "zero-out" else "replace-one"
+    # With replacement a mean number of draws is a little less than that probability of presence.
     rate = draws.lower_rate
     if run.units is not None:
         rate = min(rate, presence(batch_and_records(run, rate)[0], run.units))

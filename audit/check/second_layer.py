@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from ...accountant.errors import PrivplanError
 from ..description.printed_number import PrintedNumber
-from ..description.run_settings import RunSettings
 from ..reproduction.reproduction import Reproduction
 from ..reproduction.search import common_accountants, neighbourhood, same_settings
 from .checked_run import CheckedRun
@@ -39,29 +39,26 @@ def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
 
     A round number that holds was chosen beforehand: what else gives it would be chance.
     """
-    settings = as_accounted(run.settings)
-    if run.claim is None or run.currency != "epsilon" or run.event is not None:
+    claim, settings = run.claim, run.settings
+    if claim is None or run.currency != "epsilon" or run.event is not None or claim.value == 0.0:
         return Recomputation()
-    if run.claim.value == 0.0:
-        return Recomputation()
+    same = _matches(lambda: same_settings(settings, claim))
+    if same:
+        return Recomputation(same, (), True)
+    comparable = bool(_matches(lambda: common_accountants(settings)))
+    if stands == "holds" and is_budget(claim):
+        return Recomputation((), (), comparable)
+    near = _matches(lambda: neighbourhood(settings, claim, accountant=run.accountant))
+    return Recomputation((), near, comparable)
+
+
+def _matches(search: Callable[[], tuple[Reproduction, ...]]) -> tuple[Reproduction, ...]:
+    """Return what a search gives; nothing where it breaks down at numbers beyond all use."""
+    # No verdict rests on a recomputation, and what cannot be computed was printed by nobody.
     try:
-        same = same_settings(settings, run.claim)
-        if same:
-            return Recomputation(same, (), True)
-        comparable = bool(common_accountants(settings))
-        if stands == "holds" and is_budget(run.claim):
-            return Recomputation((), (), comparable)
-        near = neighbourhood(settings, run.claim, accountant=run.accountant)
-        return Recomputation((), near, comparable)
-    except PrivplanError:
-        return Recomputation()
-
-
-def as_accounted(settings: RunSettings) -> RunSettings:
-    """Return the settings as libraries account for them: whatever sampler ran, as Poisson."""
-    if settings.method == "full":
-        return settings
-    return replace(settings, method="poisson")
+        return search()
+    except (PrivplanError, ArithmeticError, ValueError, IndexError):
+        return ()
 
 
 def is_budget(claim: PrintedNumber) -> bool:

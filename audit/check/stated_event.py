@@ -31,6 +31,7 @@ def _whole(run: CheckedRun, event: ev.Event, relation: str) -> RunEvents:
     settings = run.settings
     if settings.unit == "user" and (settings.records_per_user or 1) > 1:
         event = ev.Group(settings.records_per_user or 1, event)
+    # The steps of an event are those that one accountant composed.
     least = settings.restarts * periods(run, upper=False)
     most = settings.restarts * periods(run, upper=True) * run.tuning_runs
     named = as_neighbours(relation)

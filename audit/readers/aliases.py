@@ -126,7 +126,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What the readers of histories, logs and configurations know, with all names of each."""
 
-LEAST_EPSILON: Final = 1e-4
+OPTIMIZER_EPSILON: Final = 1e-4
 """An epsilon below this, in a log or a configuration, is that of an optimizer."""
 
 _ROLE_OF: Final = {name: role for role, names in ALIASES.items() for name in names}

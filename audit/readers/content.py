@@ -57,7 +57,7 @@ def lines_of(content: bytes) -> list[str]:
     return [line for line in all_lines(content) if line.strip()]
 
 
-class _Repeated(Exception):
+class _RepeatedKey(Exception):
     """A key that stands twice in one object."""
 
 
@@ -69,7 +69,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, value in pairs:
         if name in table:
-            raise _Repeated(name)
+            raise _RepeatedKey(name)
         table[name] = value
     return table
 
@@ -98,7 +98,7 @@ def json_of_text(text: str, *, as_printed: bool = False) -> Any:
             parse_int=_integer,
             parse_float=_decimal if as_printed else float,
         )
-    except _Repeated as error:
+    except _RepeatedKey as error:
         raise InvalidInput(
             f"The key `{error!s:.60}` stands twice in one object of the JSON.",
             "Two readers could take the file for two different runs.",

@@ -8,7 +8,7 @@
 
 `epsilon` and `delta` of the accountant are its limits, so only `total` is a claim.  A printed list
 that is cut off by `...` is refused.  The event composes all entries.
-Versions: diffprivlib 0.4 to 0.6.  Source: diffprivlib, `accountant.py`, read 2026.
+Versions: diffprivlib 0.4 to 0.6.  Source: diffprivlib, `BudgetAccountant`, read 2026.
 """
 
 from __future__ import annotations

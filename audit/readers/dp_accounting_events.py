@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.errors import Unsupported
 from ...accountant.events import TYPES, Event, from_json
+from ...accountant.events.dp_event_tuples import from_named_tuple
 from ..description.reading import Reading
 from .content import NOT_JSON, json_of, text_of
-from .dp_event_text import event_of_text, looks_like_event_text
+from .dp_event_text import event_of_text, looks_like_event_text, outside
 from .event_facts import event_doubts, schedule_of
 from .read_values import read_facts
 
@@ -54,12 +55,14 @@ def read(content: bytes, name: str) -> Reading:
     outside its range.
     """
     value = json_of(content)
-    if _is_privplan_event(value):
-        return event_reading(from_json(value), name, PRIVPLAN_EVENT)
-    if value is NOT_JSON:
-        value = event_of_text(text_of(content) or "")
     try:
+        if _is_privplan_event(value):
+            return event_reading(from_json(value), name, PRIVPLAN_EVENT)
+        if value is NOT_JSON:
+            value = event_of_text(text_of(content) or "")
         event = event_of_named_tuple(value)
+    except RecursionError:
+        raise outside("it is nested too deeply") from None
     except Unsupported as error:
         return Reading(name, NAMED_TUPLE, {}, (*NEVER_SAID, str(error)))
     return event_reading(event, name, NAMED_TUPLE, {"claim.library": "dp_accounting"})
@@ -70,15 +73,7 @@ def event_of_named_tuple(value: object) -> Event:
 
     Raises `InvalidInput` for what is none, and `Unsupported` where there is no such event here.
     """
-    from ...accountant.events.dp_event_tuples import from_named_tuple
-
-    try:
-        return from_named_tuple(value)
-    except RecursionError:
-        raise InvalidInput(
-            "The event is nested too deeply to be read.",
-            next_step="Flatten it: composition can hold the same steps in fewer levels.",
-        ) from None
+    return from_named_tuple(value)
 
 
 def event_reading(

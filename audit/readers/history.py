@@ -2,7 +2,8 @@
 
 Columns are known by their names (`aliases.py`).  Three kinds of tables are told apart:
 
-- with a column of epsilon: a log, in which epsilon grows; its last value is the claim;
+- with a column of epsilon: a log, in which epsilon grows; its last value is the claim, and where
+  noise or rate change as well the rows may be runs of their own, so the table is refused;
 - with noise, rate and steps: phases in order, one a row;
 - with a counter (`step`, `epoch`): its last value counts the steps or epochs.
 
@@ -95,17 +96,18 @@ class _Table:
         self.history = history
         self.doubts: list[str] = []
         self._doubted: set[str] = set()
+        self._cells: dict[str, list[tuple[str, str]]] = {}
 
     def cells(self, role: str) -> list[tuple[str, str]]:
         """Return the cells of a column that are not blank, each with the name of its field."""
         column = self.history.columns.get(role)
-        if column is None:
-            return []
-        return [
-            (f"{column} in line {number}", row[role].strip())
-            for row, number in zip(self.history.rows, self.history.numbers, strict=True)
-            if row.get(role, "").strip()
-        ]
+        if column is not None and role not in self._cells:
+            self._cells[role] = [
+                (f"{column} in line {number}", row[role].strip())
+                for row, number in zip(self.history.rows, self.history.numbers, strict=True)
+                if row.get(role, "").strip()
+            ]
+        return self._cells.get(role, [])
 
     def claim(self) -> object:
         epsilons = [printed(text, field) for field, text in self.cells("epsilon")]
@@ -142,6 +144,8 @@ class _Table:
                     if noise is not None and count
                 ]
             )
+            if len(phases) > 1 and self.cells("epsilon"):
+                raise self._phases_or_runs()
             if len(phases) > 1:
                 return {"schedule.phases": phases}
         return {
@@ -150,6 +154,21 @@ class _Table:
             "schedule.steps": sum(steps) or None,
             "schedule.epochs": self._epochs(),
         }
+
+    def _phases_or_runs(self) -> InvalidInput:
+        columns = [
+            self.history.columns[role]
+            for role in ("noise", "rate", "steps", "epsilon")
+            if role in self.history.columns
+        ]
+        return InvalidInput(
+            f"The settings change from row to row beside an epsilon: "
+            f"{', '.join(f'`{column}`' for column in columns)}.",
+            "The rows may be phases of one run, or a run each, and the same numbers would mean "
+            "quite different guarantees.",
+            "Give one file for each run; or remove the epsilon of a schedule, and state "
+            "claim.epsilon beside it.",
+        )
 
     def settings(self) -> dict[str, object]:
         """Return what stands beside the schedule, where it is the same in all rows."""
@@ -187,10 +206,15 @@ class _Table:
                     f"`{column}` is read as the steps of each row; if it counts all steps until "
                     "then, the last row alone is the schedule."
                 )
-            elif len(set(counts)) > 1 and self.cells("epsilon"):
+            elif len(counts) > 1 and len(set(counts)) == 1 and self.cells("epsilon"):
+                self.doubts.append(
+                    f"`{column}` is {counts[0]:,} in all rows: of each row, or of the whole run; "
+                    "state schedule.steps."
+                )
+                return []
+            elif len(counts) > 1 and self.cells("epsilon"):
                 raise InvalidInput(
-                    f"The column `{column}` neither rises nor is constant, beside an epsilon that "
-                    "is cumulative.",
+                    f"The column `{column}` neither rises nor is constant, beside an epsilon.",
                     "It may count the steps of a row or of the run.",
                     "Remove the column, and state schedule.steps.",
                 )

@@ -5,8 +5,8 @@ import and call.  Here only these names are known, and none is ever imported: a 
 values (`collections.OrderedDict` a dict), the others placeholders (a tensor is not needed to know
 what an accountant wrote).
 
-Source: CPython 3.11, pickletools (opcodes); files that PyTorch 2.13 and numpy 2.4 saved, and the names
-that their earlier versions used, from torch._utils, torch.serialization and numpy.core.
+Source: CPython 3.11, pickletools (opcodes); files that PyTorch 2.13 and numpy 2.4 saved, and the
+names that earlier versions used, in torch._utils, torch.serialization and numpy.core.
 """
 
 from __future__ import annotations

@@ -112,6 +112,13 @@ def read(content: bytes, name: str) -> Reading:
     Raises `InvalidInput` for an unknown field or relation, text outside the grammar, and a value
     outside its range.
     """
+    try:
+        return _reading(content, name)
+    except RecursionError:
+        raise outside("it is nested too deeply") from None
+
+
+def _reading(content: bytes, name: str) -> Reading:
     text = text_of(content) or ""
     if _PRINTED_PLAN.match(text):
         return _plan(_printed_plan(text), name)

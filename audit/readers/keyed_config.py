@@ -27,7 +27,7 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..description.reading import Reading
-from .aliases import LEAST_EPSILON, role_of, speaks_of_privacy
+from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
 from .content import lines_of, object_of
 from .read_values import decimal_of, printed, printed_delta, read_facts
 
@@ -119,7 +119,7 @@ class _Values:
         epsilon = self.number("epsilon")
         if epsilon is not None:
             number = printed(epsilon, self.given["epsilon"][0])
-            if number.value < LEAST_EPSILON:
+            if number.value < OPTIMIZER_EPSILON:
                 self.doubts.append(
                     f"`{self.given['epsilon'][0]}` {epsilon} is taken for that of an optimizer."
                 )

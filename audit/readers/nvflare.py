@@ -13,7 +13,7 @@ event is made of what each call drew its noise with: threshold, query and releas
 the filter's statement that each of these parts is pure.
 
 Versions: NVFlare 2.9, accountant `pure_dp_sum`; others are refused.
-Source: nvflare, `app_common/filters/svt_privacy.py`, read 2026.
+Source: nvflare, filter `SVTPrivacy`, read 2026.
 """
 
 from __future__ import annotations

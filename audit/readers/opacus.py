@@ -18,7 +18,6 @@ Source: opacus 0.10 to 1.5.4, `PrivacyEngine.save_checkpoint`, `IAccountant.stat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -28,7 +27,7 @@ from ...accountant.events import Event, NoGuarantee
 from ..description.reading import Reading
 from ..description.run_description import Phase
 from .content import NOT_JSON, json_of
-from .opacus_states import accountant_states, mechanism_of
+from .opacus_states import AccountantState, accountant_states
 from .read_values import read_facts, schedule_values
 from .safe_pickle import looks_like_pickle
 from .torch_archive import looks_like_archive, looks_like_legacy, read_torch_file
@@ -53,6 +52,14 @@ CENTRAL_LIMIT: Final = (
     "The accountant `gdp` uses a central limit theorem: its epsilon is an approximation, and may "
     "lie below the true one."
 )
+
+OLD_STATE: Final = (
+    "The state is of an old version, which counted steps only: that noise and rate stayed the same "
+    "in all of them is assumed."
+)
+
+MAX_STATES: Final = 8
+"""Most states that are compared."""
 
 CHANGING_CLIP: Final = "The clipping norm was changed by a schedule during training."
 
@@ -79,35 +86,27 @@ def read(content: bytes, name: str) -> Reading:
     value = json_of(content)
     if value is NOT_JSON:
         value = read_torch_file(content, name)
-    path, state = _single_state(accountant_states(value), name)
-    mechanism = mechanism_of(state.get("mechanism"))
-    where = f"{path}." if path else ""
-    doubts = list(NEVER_SAID)
-    values: dict[str, object] = {"claim.library": "opacus", "claim.accountant": mechanism}
-    event: Event | None = None
-    history = state.get("history", state.get("steps"))
-    if isinstance(history, (list, tuple)):
-        phases = _phases(history, f"{where}history", name)
-        values |= schedule_values(phases)
-        doubts += _doubts_about(phases)
-        if any(phase.noise_multiplier == 0.0 for phase in phases):
-            event = NoGuarantee("some of its steps had no noise")
-    else:
-        values |= _old_values(state, doubts)
-    if mechanism is None:
-        doubts.append("The state does not say which accountant wrote it.")
-    elif mechanism.lower() == "gdp":
-        doubts.append(CENTRAL_LIMIT)
-    elif mechanism.lower() not in ("rdp", "prv"):
-        doubts.append(f"`{mechanism:.60}` is an accountant that Opacus does not have.")
+    state = _single_state(accountant_states(value), name)
+    values, doubts = _said(state)
+    doubts = [*NEVER_SAID, *doubts]
     if isinstance(value, dict) and "grad_clip_scheduler_state_dict" in value:
         doubts.append(CHANGING_CLIP)
+    event: Event | None = None
+    if _without_noise(values):
+        event = NoGuarantee("some of its steps had no noise")
     return Reading(name, FORMAT, read_facts(name, values), tuple(doubts), event)
 
 
-def _single_state(
-    states: Mapping[str, Mapping[object, object]], name: str
-) -> tuple[str, Mapping[object, object]]:
+def _without_noise(values: Mapping[str, object]) -> bool:
+    phases = values.get("schedule.phases")
+    rows = phases if isinstance(phases, tuple) else ()
+    return 0.0 in (
+        values.get("noise.noise_multiplier"),
+        *(row.noise_multiplier for row in rows if isinstance(row, Phase)),
+    )
+
+
+def _single_state(states: list[AccountantState], name: str) -> AccountantState:
     if not states:
         raise InvalidInput(
             f"`{name}` holds no accountant state.",
@@ -115,36 +114,43 @@ def _single_state(
             "that names an accountant, up to three levels deep.",
             "Save it: json.dump(privacy_engine.accountant.state_dict(), file).",
         )
-    first, *others = states
-    if any(_different(states[first], states[other]) for other in others):
+    listed = ", ".join(f"`{state.path:.100}`" for state in states[:MAX_STATES])
+    # What they say is compared, never the values themselves: those may be nested without end.
+    if len(states) > MAX_STATES or any(_said(state) != _said(states[0]) for state in states[1:]):
         raise InvalidInput(
-            f"`{name}` holds {len(states)} accountant states that differ: "
-            f"{', '.join(f'`{path:.60}`' for path in states)}.",
+            f"`{name}` holds {len(states):,} accountant states that differ: {listed}.",
             "Which of them belongs to the run, or whether all do, is not said.",
             "Save the state of each by itself.",
         )
-    return first, states[first]
+    return states[0]
 
 
-def _different(left: Mapping[object, object], right: Mapping[object, object]) -> bool:
-    def comparable(state: Mapping[object, object]) -> object:
-        history = state.get("history", state.get("steps"))
-        return (
-            [tuple(row) if isinstance(row, list) else row for row in history]
-            if isinstance(history, (list, tuple))
-            else history
-        )
+def _said(state: AccountantState) -> tuple[dict[str, object], list[str]]:
+    """Return the keys that a state sets, and the doubts about it."""
+    mechanism = state.mechanism
+    values: dict[str, object] = {"claim.library": "opacus", "claim.accountant": mechanism}
+    doubts: list[str] = []
+    history = state.table.get("history", state.table.get("steps"))
+    if isinstance(history, (list, tuple)):
+        phases = _phases(history, f"{state.path}.history" if state.path else "history")
+        values |= schedule_values(phases)
+        doubts += _doubts_about(phases)
+    else:
+        values |= _old_values(state.table)
+        doubts.append(OLD_STATE)
+    if mechanism is None:
+        doubts.append("The state does not say which accountant wrote it.")
+    elif mechanism.lower() == "gdp":
+        doubts.append(CENTRAL_LIMIT)
+    elif mechanism.lower() not in ("rdp", "prv"):
+        doubts.append(f"`{mechanism:.60}` is an accountant that Opacus does not have.")
+    return values, doubts
 
-    try:
-        return bool(comparable(left) != comparable(right))
-    except RecursionError:
-        return True
 
-
-def _phases(history: list[object] | tuple[object, ...], where: str, name: str) -> list[Phase]:
+def _phases(history: list[object] | tuple[object, ...], where: str) -> list[Phase]:
     if not history:
         raise InvalidInput(
-            f"`{where}` of `{name}` is empty: no step was accounted for.",
+            f"`{where:.100}` is empty: no step was accounted for.",
             "The file was written before the first step, or by another engine than the one that "
             "trained.",
             "Give the checkpoint that was saved after the last step.",
@@ -160,18 +166,18 @@ def _phase(row: object, where: str) -> Phase:
             "Check that the file is whole.",
         )
     noise, rate, steps = row
-    return Phase(
-        validate.non_negative(**{f"{where}, noise multiplier": noise}),
-        _rate(rate, where),
-        _steps(steps, where),
-    )
+    return Phase(_noise(noise, f"{where:.100}"), _rate(rate, where), _steps(steps, where))
+
+
+def _noise(noise: object, where: str) -> float:
+    return validate.non_negative(**{f"{where}, noise multiplier": _number(noise, where)})
 
 
 def _rate(rate: object, where: str) -> float:
-    number = validate.non_negative(**{f"{where}, sample rate": rate})
+    number = validate.non_negative(**{f"{where}, sample rate": _number(rate, where)})
     if not 0.0 < number <= 1.0:
         raise InvalidInput(
-            f"`{where}` has the sample rate {number:g}; a rate is above 0, and at most 1.",
+            f"`{where:.100}` has the sample rate {number:g}; a rate is above 0, and at most 1.",
             "Opacus writes the noise multiplier first, the sample rate second and the steps "
             "third; in this file the first two may be swapped.",
             "Correct the order where you know it to be wrong; it is not guessed here.",
@@ -180,8 +186,21 @@ def _rate(rate: object, where: str) -> float:
 
 
 def _steps(steps: object, where: str) -> int:
-    whole = isinstance(steps, float) and math.isfinite(steps) and steps.is_integer()
-    return validate.count(**{f"{where}, steps": int(steps) if whole else steps})  # type: ignore[call-overload]
+    number = _number(steps, where)
+    whole = isinstance(number, float) and number.is_integer()
+    return validate.count(**{f"{where}, steps": int(number) if whole else number})
+
+
+def _number(value: object, where: str) -> int | float:
+    """Return a value that is a number; others are not shown, as they may be nested without end."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidInput(
+            f"`{where:.100}` must be (noise multiplier, sample rate, steps); one of them is "
+            f"{kind_of(value)}.",
+            "Opacus writes three numbers for each part of a run.",
+            "Check that the file is whole.",
+        )
+    return value
 
 
 def _doubts_about(phases: list[Phase]) -> list[str]:
@@ -198,16 +217,11 @@ def _doubts_about(phases: list[Phase]) -> list[str]:
     return doubts
 
 
-def _old_values(state: Mapping[object, object], doubts: list[str]) -> dict[str, object]:
+def _old_values(table: Mapping[object, object]) -> dict[str, object]:
     """Return what a state without a history says: `steps`, and perhaps noise and rate."""
-    values: dict[str, object] = {"schedule.steps": _steps(state.get("steps"), "the state")}
-    if "noise_multiplier" in state:
-        noise = validate.non_negative(noise_multiplier=state["noise_multiplier"])
-        values["noise.noise_multiplier"] = noise
-    if "sample_rate" in state:
-        values["sampling.rate"] = _rate(state["sample_rate"], "sample_rate")
-    doubts.append(
-        "The state is of an old version, which counted steps only: that noise and rate stayed the "
-        "same in all of them is assumed."
-    )
+    values: dict[str, object] = {"schedule.steps": _steps(table.get("steps"), "the state")}
+    if "noise_multiplier" in table:
+        values["noise.noise_multiplier"] = _noise(table["noise_multiplier"], "the state")
+    if "sample_rate" in table:
+        values["sampling.rate"] = _rate(table["sample_rate"], "the state")
     return values

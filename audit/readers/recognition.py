@@ -26,8 +26,8 @@ from ..description.reading import Reading
 from . import privplan_log
 from .content import NOT_JSON, json_of, text_of
 
-MAX_BINARY_BYTES: Final = 64 * 2**20
-MAX_TEXT_BYTES: Final = 16 * 2**20
+MAX_BINARY_FILE_BYTES: Final = 64 * 2**20
+MAX_TEXT_FILE_BYTES: Final = 16 * 2**20
 HEAD_BYTES: Final = 2**16
 """How much of a file says whether it is text."""
 
@@ -198,7 +198,7 @@ def _limited(file: IO[bytes], size: int, name: str) -> bytes:
         return _data_of_archive(file, name)
     if privplan_log.recognises(head, name):
         return head
-    limit = MAX_BINARY_BYTES if _is_binary(head) else MAX_TEXT_BYTES
+    limit = MAX_BINARY_FILE_BYTES if _is_binary(head) else MAX_TEXT_FILE_BYTES
     if size > limit:
         raise _too_large(name, limit)
     # One byte more, since the file may have grown, or have no size until it is read.
@@ -236,11 +236,11 @@ def _data_of_archive(file: IO[bytes], name: str) -> bytes:
                     "A PyTorch checkpoint has exactly one.",
                     "Unpack it, and name the file that holds the run's numbers.",
                 )
-            if members[0].file_size > MAX_BINARY_BYTES:
-                raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_BYTES)
+            if members[0].file_size > MAX_BINARY_FILE_BYTES:
+                raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_FILE_BYTES)
             with archive.open(members[0]) as member:
                 # The directory may lie about the size, so it is limited here again.
-                content = member.read(MAX_BINARY_BYTES + 1)
+                content = member.read(MAX_BINARY_FILE_BYTES + 1)
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -260,6 +260,6 @@ def _data_of_archive(file: IO[bytes], name: str) -> bytes:
             "It may be cut off, encrypted, or no archive at all.",
             "Save the checkpoint again.",
         ) from None
-    if len(content) > MAX_BINARY_BYTES:
-        raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_BYTES)
+    if len(content) > MAX_BINARY_FILE_BYTES:
+        raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_FILE_BYTES)
     return content

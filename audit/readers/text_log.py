@@ -26,7 +26,7 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
-from .aliases import LEAST_EPSILON
+from .aliases import OPTIMIZER_EPSILON
 from .content import NOT_JSON, json_of, numbered_lines
 from .history import History, reading_of
 from .read_values import read_facts
@@ -64,6 +64,22 @@ _PAIR: Final = re.compile(
     rf"\s*(?:δ|delta)\s*[=:≈]?\s*({_NUMBER})\s*[)\]]",
     re.IGNORECASE,
 )
+_HINTS: Final = (
+    "eps",
+    "ε",
+    "delta",
+    "δ",
+    "noise",
+    "sigma",
+    "σ",
+    "rate",
+    "norm",
+    "size",
+    "step",
+    "epoch",
+)
+"""One of these stands in every name; most lines have none, and cost no search."""
+
 _ALPHA: Final = re.compile(r"for\s+(?:α|alpha)\s*[=:]", re.IGNORECASE)
 _EPOCH: Final = re.compile(
     r"\bepoch\s*[:=#]?\s*\[?(\d{1,9})\b(?:[^(]{0,40}?\[\s*\d+/\d+\s*\(\s*(\d+)(?:\.\d+)?%\)\])?",
@@ -133,7 +149,7 @@ def _row(line: str, doubts: dict[str, str]) -> dict[str, str]:
 
 
 def _of_an_optimizer(text: str) -> bool:
-    return abs(float(text)) < LEAST_EPSILON
+    return abs(float(text)) < OPTIMIZER_EPSILON
 
 
 def _middle_of_epoch(line: str) -> list[str]:
@@ -154,6 +170,9 @@ def _lines(content: bytes) -> Iterator[tuple[int, str]]:
 
 def _items(line: str) -> Iterator[tuple[str, str]]:
     """Yield what a line says: roles with their numbers as printed."""
+    lowered = line.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return
     for pair in _PAIR.finditer(line):
         yield "epsilon", pair[1]
         yield "delta", pair[2]

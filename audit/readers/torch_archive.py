@@ -53,14 +53,21 @@ def pickled_member(stream: BinaryIO, source: str) -> bytes:
     try:
         _check_directory(stream, source)
         with zipfile.ZipFile(stream) as archive:
-            names = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
-            if len(names) != 1:
+            members = [
+                member
+                for member in archive.infolist()
+                if member.filename.rpartition("/")[2] == "data.pkl"
+            ]
+            # Other methods than these two may take gigabytes to unpack a few bytes.
+            plain = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            if len(members) != 1 or members[0].compress_type not in plain:
                 raise InvalidInput(
-                    f"`{source}` is a zip archive with {len(names)} members `data.pkl`.",
+                    f"`{source}` is a zip archive with {len(members)} members `data.pkl`, or packs "
+                    "it in a way that torch does not.",
                     "A file of torch.save has exactly 1.",
                     "Give the file that torch.save or save_checkpoint wrote.",
                 )
-            with archive.open(names[0]) as member:
+            with archive.open(members[0]) as member:
                 content = member.read(MAX_PICKLE_BYTES + 1)
     except InvalidInput:
         raise

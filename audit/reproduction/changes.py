@@ -35,7 +35,7 @@ def neighbours_of(settings: RunSettings) -> tuple[Neighbour, ...]:
         candidates += [*_steps(settings), *_clients(settings), *_gradients(settings)]
         candidates += [*_batches(settings), *_noises(settings)]
         candidates += [
-            Neighbour(20, change, changed, says)
+            Neighbour(11, change, changed, says)
             for change, changed, says in usual_settings(settings)
         ]
     elif settings.phases:

@@ -12,11 +12,11 @@ from ...accountant.arrays import FloatArray
 from ..description.run_settings import RunSettings
 from .accounted_phases import phases_of
 from .loss_accountants import PLD_NAME, PRV_EXCESS, PRV_NAME, exact_bounds
-from .matching import Accepted, ChanceBudget
+from .matching import AcceptedRange, ChanceBudget
 from .renyi_accountants import EARLIER_NAME, OPACUS_NAME, opacus_divergences, opacus_value
 from .reproduction import Method, Reproduction
 
-_MOST_STEPS: Final = 4096
+_MOST_STEPS_EVALUATED: Final = 4096
 """Longer epochs are looked at in so many places."""
 
 _LOSS_SLACK: Final = 3e-4
@@ -25,7 +25,7 @@ _RANGE_SHARE: Final = 0.3
 
 
 def within_last_epoch(
-    settings: RunSettings, accepted: Accepted, budget: ChanceBudget, accountant: Method
+    settings: RunSettings, accepted: AcceptedRange, budget: ChanceBudget, accountant: Method
 ) -> tuple[Reproduction, ...]:
     """Return the reproduction by steps within the last epoch, for one accountant.
 
@@ -68,7 +68,7 @@ def _last_steps(settings: RunSettings) -> FloatArray | None:
     first = max(1, last - epoch + 1)
     if last - first < 1:
         return None
-    return np.unique(np.linspace(first, last - 1, min(_MOST_STEPS, last - first)).round())
+    return np.unique(np.linspace(first, last - 1, min(_MOST_STEPS_EVALUATED, last - first)).round())
 
 
 def _renyi(settings: RunSettings, steps: FloatArray, delta: float, *, improved: bool) -> FloatArray:
@@ -100,7 +100,7 @@ def _exact(settings: RunSettings, steps: int) -> float | None:
     return None if bounds is None else bounds.upper
 
 
-def _affordable(values: FloatArray, accepted: Accepted, budget: ChanceBudget) -> int:
+def _affordable(values: FloatArray, accepted: AcceptedRange, budget: ChanceBudget) -> int:
     """Return the first place from which on the values cost no more than their share of chance."""
     room = budget.room(_RANGE_SHARE) - accepted.relative_width
     if room <= 0.0 or values[-1] <= 0.0:

@@ -23,7 +23,7 @@ from .reproduction import AccountantValue
 CHANCE: Final = 0.05
 """The largest chance of a match with a number that has nothing to do with the settings."""
 
-WINDOW: Final = 5.0
+CLAIM_FACTOR: Final = 5.0
 """Claims within this factor of the settings' value are what the chance is about."""
 
 _MACHINE_DECIMALS: Final = 6
@@ -43,7 +43,7 @@ _TARGET_ABOVE: Final = 0.005
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedRange:
     """The values that print as a claim: from `low` to `high`."""
 
     low: float
@@ -64,29 +64,29 @@ def is_target(claimed: PrintedNumber) -> bool:
     return claimed.value > 0.0 and _decimals(claimed) <= 1 and (2.0 * claimed.value).is_integer()
 
 
-def accepted_same(claimed: PrintedNumber) -> Accepted:
+def accepted_same(claimed: PrintedNumber) -> AcceptedRange:
     """Return the values of the described settings themselves that count as the claim."""
     value, decimals = claimed.value, _decimals(claimed)
     if decimals >= _MACHINE_DECIMALS:
-        return Accepted(value * (1.0 - _MACHINE_SAME), value * (1.0 + _MACHINE_SAME))
+        return AcceptedRange(value * (1.0 - _MACHINE_SAME), value * (1.0 + _MACHINE_SAME))
     slack = _SAME_SLACK * value
     if is_target(claimed) and claimed.half_unit == 0.0:
-        return Accepted(value * (1.0 - _TARGET_BELOW) - 0.01, value + _TARGET_ABOVE + slack)
+        return AcceptedRange(value * (1.0 - _TARGET_BELOW) - 0.01, value + _TARGET_ABOVE + slack)
     half = _half_unit(claimed, decimals)
     # Who rounds up is careful; with two digits that would let a tenth of all numbers pass.
     below = 2.0 * half if half < _FEW_DIGITS * value else half
-    return Accepted(value - below - slack, value + 2.0 * half + slack)
+    return AcceptedRange(value - below - slack, value + 2.0 * half + slack)
 
 
-def accepted_changed(claimed: PrintedNumber) -> Accepted:
+def accepted_changed(claimed: PrintedNumber) -> AcceptedRange:
     """Return the values of changed settings that count as the claim."""
     value, decimals = claimed.value, _decimals(claimed)
     if decimals >= _MACHINE_DECIMALS:
-        return Accepted(value * (1.0 - _MACHINE_CHANGED), value * (1.0 + _MACHINE_CHANGED))
+        return AcceptedRange(value * (1.0 - _MACHINE_CHANGED), value * (1.0 + _MACHINE_CHANGED))
     if decimals == 0:
-        return Accepted(value - _TARGET_BELOW, value + _TARGET_ABOVE)
+        return AcceptedRange(value - _TARGET_BELOW, value + _TARGET_ABOVE)
     half = max(_half_unit(claimed, decimals), 1e-6 * value)
-    return Accepted(value - half, value + half)
+    return AcceptedRange(value - half, value + half)
 
 
 def _decimals(claimed: PrintedNumber) -> int:
@@ -108,7 +108,7 @@ class ChanceBudget:
     """What a search may still accept around `centre`, the described settings' value."""
 
     centre: float
-    accepted: Accepted
+    accepted: AcceptedRange
     left: float = CHANCE
     _ranges: list[tuple[float, float]] = field(default_factory=list)
 
@@ -117,13 +117,13 @@ class ChanceBudget:
 
         Values outside of the window cost nothing; neither do those that were admitted before.
         """
-        bottom, top = self.centre / WINDOW, self.centre * WINDOW
+        bottom, top = self.centre / CLAIM_FACTOR, self.centre * CLAIM_FACTOR
         half = 0.5 * self.accepted.relative_width
         if low <= 0.0 or not math.isfinite(half):
             return False
         start = max(math.log(low) - half, math.log(bottom))
         end = min(math.log(high) + half, math.log(top))
-        cost = self._not_covered(start, end) / math.log(WINDOW**2)
+        cost = self._not_covered(start, end) / math.log(CLAIM_FACTOR**2)
         if cost > self.left:
             return False
         self.left -= cost
@@ -132,7 +132,7 @@ class ChanceBudget:
 
     def room(self, share: float) -> float:
         """Return the logarithmic length that `share` of all the chance, or what is left, buys."""
-        return min(self.left, share * CHANCE) * math.log(WINDOW**2)
+        return min(self.left, share * CHANCE) * math.log(CLAIM_FACTOR**2)
 
     def _not_covered(self, start: float, end: float) -> float:
         """Return the length of [start, end] outside of what was admitted."""

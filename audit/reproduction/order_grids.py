@@ -31,13 +31,13 @@ _TENTHS: Final = [1.0 + x / 10.0 for x in range(1, 100)]
 _QUARTERS: Final = [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5]
 
 OPACUS: Final = _grid(
-    "Opacus 1.6, accountants/rdp.py, RDPAccountant.DEFAULT_ALPHAS; the same grid is used by the "
+    "Opacus 1.6, accountants.rdp, RDPAccountant.DEFAULT_ALPHAS; the same grid is used by the "
     "MNIST tutorials of TF-Privacy, compute_epsilon",
     _TENTHS,
     range(12, 64),
 )
 DP_ACCOUNTING: Final = _grid(
-    "dp_accounting 0.6, rdp/rdp_privacy_accountant.py, DEFAULT_RDP_ORDERS",
+    "dp_accounting 0.6, rdp.rdp_privacy_accountant, DEFAULT_RDP_ORDERS",
     _TENTHS,
     range(11, 64),
     [128.0, 256.0, 512.0, 1024.0],
@@ -49,7 +49,7 @@ TENTHS_AND_POWERS: Final = _grid(
     [128.0, 256.0, 512.0],
 )
 TF_PRIVACY: Final = _grid(
-    "TF-Privacy 0.2 to 0.7, analysis/compute_dp_sgd_privacy_lib.py, compute_dp_sgd_privacy",
+    "TF-Privacy 0.2 to 0.7, analysis.compute_dp_sgd_privacy_lib, compute_dp_sgd_privacy",
     _QUARTERS,
     range(5, 64),
     [128.0, 256.0, 512.0],
@@ -57,7 +57,7 @@ TF_PRIVACY: Final = _grid(
 INTEGERS_TO_64: Final = _grid("programs with integer orders 2 to 64", range(2, 65))
 INTEGERS_TO_256: Final = _grid("programs with integer orders 2 to 256", range(2, 257))
 MOMENTS: Final = _grid(
-    "Abadi et al. 2016, arXiv 1607.00133v2, and its gaussian_moments.py: moments 1 to 32, which "
+    "Abadi et al. 2016, arXiv 1607.00133v2, and its gaussian_moments: moments 1 to 32, which "
     "are the orders 2 to 33",
     range(2, 34),
 )

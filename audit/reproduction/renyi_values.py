@@ -119,7 +119,7 @@ def without_replacement_curve(noise_multiplier: float, rate: float) -> FloatArra
     Its relation is replace-one, yet its noise is that of add-remove, not halved.  `rate` is batch
     / records, below 1.  Shape: (orders,), at `ALL_ORDERS`.
     Source: Wang, Balle and Kasiviswanathan 2019, Theorem 27, arXiv 1808.00087v1; dp_accounting
-    0.6, rdp/rdp_privacy_accountant.py.
+    0.6, rdp.rdp_privacy_accountant.
     """
     moments: dict[int, float] = {1: 0.0}
     differences = _log_forward_differences(noise_multiplier)

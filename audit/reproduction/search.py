@@ -20,8 +20,8 @@ from .accounted_phases import phases_of, scaled_noise
 from .changes import Neighbour, neighbours_of
 from .closed_forms import LIMIT_NAME, limit_values
 from .last_epoch import within_last_epoch
-from .loss_accountants import loss_values, printed_range
-from .matching import Accepted, ChanceBudget, accepted_changed, accepted_same, is_target
+from .loss_accountants import estimated_value, loss_values, printed_range, slow
+from .matching import AcceptedRange, ChanceBudget, accepted_changed, accepted_same, is_target
 from .renyi_accountants import (
     EARLIER_NAME,
     OPACUS_NAME,
@@ -34,16 +34,15 @@ from .reproduction import SAME, AccountantValue, Change, Method, Reproduction
 _SAME_SAYS: Final = "The number is that of the described settings."
 _FEWEST_NOISE_DIGITS: Final = 3
 _EXACT_EVALUATIONS: Final = 8
-"""How many changed settings a search asks the pld engine about: each takes .01 to .2 s."""
+"""How many changed settings a search asks the pld engine about: most take .02 to .2 s."""
 
-_EXACT_BELOW_RENYI: Final = 0.4
-"""The exact value is rarely below this part of the Renyi one."""
+_SLOW_COST: Final = 4
+"""What a slow one counts for."""
 
-_EXACT_OF_RENYI: Final = 0.87
-"""About where it lies, where that is not known of the described settings."""
-
-_EXACT_SPREAD: Final = 0.15
-"""How far, as a logarithm, the exact part of a neighbour may lie from the described settings'."""
+_EXACT_SPREAD: Final = 0.03
+_WIDE_SPREAD: Final = 0.2
+"""How far, as a logarithm, an estimate of the exact value may be off next to that of the described
+settings: little, or after a change of the mathematics (and over an epoch) more."""
 
 _OTHER_MATHEMATICS: Final[frozenset[Change]] = frozenset(
     {
@@ -51,7 +50,7 @@ _OTHER_MATHEMATICS: Final[frozenset[Change]] = frozenset(
         *("clients-times-records", "accumulation"),
     }
 )
-"""Changes after which that part is another one."""
+"""Changes after which estimates are off by another part."""
 
 _PENALTIES: Final[dict[Method, int]] = {
     "rdp": 0,
@@ -163,7 +162,7 @@ class _Search:
 
     settings: RunSettings
     claimed: float
-    accepted: Accepted
+    accepted: AcceptedRange
     budget: ChanceBudget
     exact_asked: int = 0
 
@@ -189,26 +188,34 @@ class _Search:
     def _may_be_exact(self, neighbour: Neighbour | None, kind: Method) -> bool:
         """Return whether an exact value may be the claim, is paid for, and has its turn."""
         settings = self.settings if neighbour is None else neighbour.settings
-        renyi = _opacus(settings) or 0.0
-        near = self.exact_of_renyi * renyi
+        estimate = _estimate(settings)
+        if estimate is None or estimate <= 0.0:
+            return False
+        near = estimate * self.exact_of_estimate
         low, high = printed_range(near, near, kind)
         # Paid for whether or not the claim is near enough for the engine to be asked.
-        if renyi <= 0.0 or (neighbour is not None and not self.budget.admits(low, high)):
+        if neighbour is not None and not self.budget.admits(low, high):
             return False
-        if neighbour is not None and neighbour.change in _OTHER_MATHEMATICS:
-            near_enough = _EXACT_BELOW_RENYI * renyi <= self.claimed <= renyi + 0.012
-        else:
-            near_enough = abs(math.log(self.claimed / near)) <= _EXACT_SPREAD
-        if not near_enough:
+        spread = _EXACT_SPREAD
+        if neighbour is None or neighbour.change in _OTHER_MATHEMATICS:
+            spread = _WIDE_SPREAD
+        if abs(math.log(self.claimed / (0.5 * (low + high)))) > spread:
             return False
-        self.exact_asked += 1
+        self.exact_asked += _SLOW_COST if slow(phases_of(settings)) else 1
         return self.exact_asked <= _EXACT_EVALUATIONS
 
     @cached_property
-    def exact_of_renyi(self) -> float:
-        """Return what part of the Renyi value the exact one is, for the described settings."""
-        values, renyi = _exact(self.settings), _opacus(self.settings)
-        return values[0].low / renyi if values and renyi else _EXACT_OF_RENYI
+    def exact_of_estimate(self) -> float:
+        """Return what part of its estimate the exact value is, for the described settings."""
+        values, estimate = _exact(self.settings), _estimate(self.settings)
+        return values[0].low / estimate if values and estimate and estimate > 0.0 else 1.0
+
+
+def _estimate(settings: RunSettings) -> float | None:
+    phases, delta = phases_of(settings), settings.delta
+    if not phases or delta is None or not 0.0 < delta < 1.0:
+        return None
+    return estimated_value(phases, settings.family, delta, _relation(settings))
 
 
 def _opacus(settings: RunSettings) -> float | None:
@@ -240,8 +247,15 @@ def _quick(settings: RunSettings, kind: Method) -> tuple[AccountantValue, ...]:
 
 
 def _exact(settings: RunSettings) -> tuple[AccountantValue, ...]:
-    relation = "replace-one" if settings.neighbours == "replace-one" else "add-remove"
-    return loss_values(phases_of(settings), settings.family, settings.delta or 0.0, relation)
+    phases, delta = phases_of(settings), settings.delta
+    if not phases or delta is None:
+        return ()
+    return loss_values(phases, settings.family, delta, _relation(settings))
+
+
+def _relation(settings: RunSettings) -> str:
+    # Accountants treat zero-out as they treat add-remove.
+    return "replace-one" if settings.neighbours == "replace-one" else "add-remove"
 
 
 def _changed(neighbour: Neighbour, value: AccountantValue) -> Reproduction:

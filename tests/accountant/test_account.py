@@ -127,7 +127,7 @@ def test_a_class_of_mechanisms_has_no_lower_end():
     [
         ({}, "exactly one of `delta` and `epsilon`"),
         ({"delta": 1e-5, "epsilon": 1.0}, "exactly one"),
-        ({"delta": 0.0}, "`delta` must be a number strictly between 0 and 1"),
+        ({"delta": -1e-9}, "`delta` must be a number, 0 or above and below 1"),
         ({"delta": 1.0}, "`delta` must be"),
         ({"delta": math.nan}, "`delta` must be"),
         ({"delta": "1e-5"}, "`delta` must be"),

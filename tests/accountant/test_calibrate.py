@@ -208,7 +208,7 @@ def test_rounds_without_a_limit_are_said_plainly():
     [
         ({"epsilon": 0.0, "delta": 1e-5}, "`epsilon` must be a finite number above 0"),
         ({"epsilon": math.nan, "delta": 1e-5}, "`epsilon` must be"),
-        ({"epsilon": 1.0, "delta": 0.0}, "`delta` must be"),
+        ({"epsilon": 1.0, "delta": -1e-9}, "`delta` must be"),
         ({"epsilon": 1.0, "delta": 1e-5, "unknown": "clip"}, "`unknown` must be one of"),
         ({"epsilon": 1.0, "delta": 1e-5, "engine": "prv"}, "`engine` must be one of"),
         ({"epsilon": 1.0, "delta": 1e-5, "neighbours": "x"}, "`neighbours` must be one of"),

@@ -16,7 +16,7 @@ from scipy.stats import binom
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import Unsupported
-from privplan.accountant.events.binomial_mixtures import MAX_MIXTURE_RECORDS, binomial_weights
+from privplan.accountant.events.binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
 
 NEWER = {
     # Fields as dp_accounting's main branch has them.
@@ -195,6 +195,6 @@ def test_their_accountant_agrees_about_groups(size: int, rate: float, noise: flo
 
 
 def test_large_groups_are_not_listed() -> None:
-    event = ev.Group(MAX_MIXTURE_RECORDS + 1, ev.Poisson(0.1, ev.Gaussian(1.0)))
+    event = ev.Group(MAX_LISTED_RECORDS + 1, ev.Poisson(0.1, ev.Gaussian(1.0)))
     with pytest.raises(Unsupported, match="a group"):
         event.to_dp_event()

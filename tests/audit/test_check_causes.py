@@ -45,7 +45,11 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
     "fixed-size-loader": ({"sampling.method": "fixed-size"}, "false", "error"),
     "with-replacement": ({"sampling.method": "with-replacement"}, "unproven", "warning"),
     "weighted-sampler": ({"sampling.method": "weighted"}, "unproven", "error"),
-    "restarted-accountant": ({"schedule.restarts": 10}, "false", "error"),
+    "restarted-accountant": (
+        {"schedule.restarts": 10, "schedule.steps": 3516},
+        "false",
+        "error",
+    ),
     "renewing-budget": (
         {"schedule.renews_every_days": 1, "schedule.horizon_days": 30},
         "false",
@@ -168,6 +172,15 @@ def test_adaptive_clip_whose_count_is_paid() -> None:
     paid = checked({**facts, "claim.epsilon": Decimal("4.49")}, without=("schedule.epochs",))
     assert paid.verdict.startswith("holds")
     assert not errors(paid)
+
+
+def test_restarts_that_may_be_of_other_records_never_make_a_claim_false() -> None:
+    """Starts in as many silos, and steps that follow from epochs, may be the whole run."""
+    silos = {"schedule.restarts": 10, "schedule.steps": 3516, "data.silos": 10}
+    for facts in (silos, {"schedule.restarts": 10}):
+        result = checked(facts)
+        assert (result.verdict, errors(result)) == ("unproven", set())
+        assert cause(result, "restarted-accountant") is not None
 
 
 def test_silent_facts_are_asked_for() -> None:

@@ -337,7 +337,7 @@ EXTREME: dict[str, st.SearchStrategy[object]] = {
 }
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.fixed_dictionaries({}, optional=EXTREME))
 def test_allowed_values_resolve_or_are_refused(facts: dict[str, object]) -> None:
     with suppress(InvalidInput):

@@ -22,7 +22,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.events import NoGuarantee
 from privplan.audit.description.reading import Reading
 from privplan.audit.description.run_description import Phase
-from privplan.audit.readers import opacus, recognition, torch_archive
+from privplan.audit.readers import opacus, opacus_states, recognition, torch_archive
 from privplan.audit.readers.torch_archive import pickled_member
 
 from .damaged import damaged, read_or_refused
@@ -381,6 +381,13 @@ def test_archives_that_unpack_to_too_much(monkeypatch: pytest.MonkeyPatch) -> No
         opacus.read(many, "run.pt")
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_archives_are_packed_as_torch_packs_them(method: int) -> None:
+    assert read(archive({"a/data.pkl": STATE}, zipfile.ZIP_DEFLATED)) == USUAL
+    with pytest.raises(InvalidInput, match="packs it in a way"):
+        opacus.read(archive({"a/data.pkl": STATE}, method), "run.pt")
+
+
 @pytest.mark.parametrize("cut", [10, 30, 60])
 def test_archives_that_are_cut_off(cut: int) -> None:
     with pytest.raises(InvalidInput, match="none that can be read"):
@@ -399,3 +406,58 @@ FILES: Final = [way(checkpoint(Accountant(SCHEDULE))) for way in WAYS.values()] 
 @given(damaged(FILES) | damaged(FILES[4:]) | st.binary(max_size=100))
 def test_damaged_files_are_read_or_refused(content: bytes) -> None:
     read_or_refused(opacus.recognises, opacus.read, content)
+
+
+# --- values that are nested without end -----------------------------------------------------------
+
+
+def laughs() -> list[Any]:
+    """Return a short list that has 2^100 members if it is walked."""
+    value: list[Any] = [1.0, 2.0]
+    for _ in range(100):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"history": [(laughs(), 0.1, 5)]},
+        {"history": [(1.0, laughs(), 5)]},
+        {"history": [(1.0, 0.1, laughs())]},
+        {"history": [laughs()], "mechanism": "rdp"},
+        {"history": laughs(), "mechanism": laughs()},
+        {"steps": laughs(), "noise_multiplier": 1.0},
+        {"accountant": {"history": laughs(), "mechanism": "rdp"}, "b": {"mechanism": "rdp"}},
+        {
+            "accountant": {"history": [(1.0, 0.1, laughs())]},
+            "opacus": {"history": [(1.0, 0.1, laughs())]},
+        },
+    ],
+)
+def test_laughs_are_refused_at_once(content: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        opacus.read(pickle.dumps(content), "state.pkl")
+
+
+def test_tables_are_looked_into_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: dict[str, Any] = {f"key {index}": {} for index in range(300)}
+    content: dict[str, Any] = {f"key {index}": shared for index in range(300)}
+    content["privacy_accountant_state_dict"] = Accountant(HISTORY).state_dict()
+    monkeypatch.setattr(opacus_states, "MAX_TABLES", 1_000)
+    assert read(pickle.dumps(content)) == USUAL
+    content |= {f"other {index}": {} for index in range(1_000)}
+    with pytest.raises(InvalidInput, match="more than 1,000 tables"):
+        opacus.read(pickle.dumps(content), "state.pkl")
+
+
+def test_a_second_state_is_never_lost() -> None:
+    """Keys with dots in them, and states beyond those that are compared."""
+    states = {"a": {"b": {"mechanism": "rdp", "history": [(1.0, 0.1, 5)]}}}
+    dotted = {"a.b": {"mechanism": "rdp", "history": [(2.0, 0.1, 5)]}}
+    with pytest.raises(InvalidInput, match="2 accountant states that differ"):
+        opacus.read(pickle.dumps(states | dotted), "state.pkl")
+    same = Accountant(HISTORY).state_dict()
+    many = {f"accountant {index}": deepcopy(same) for index in range(20)}
+    with pytest.raises(InvalidInput, match="20 accountant states"):
+        opacus.read(pickle.dumps(many), "state.pkl")

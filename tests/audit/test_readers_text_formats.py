@@ -66,10 +66,20 @@ def test_rows_of_equal_settings_are_added() -> None:
 def test_a_rising_count_beside_epsilon_counts_all_steps() -> None:
     values = values_of(csv_history, "steps,sigma,epsilon\n100,1.1,0.5\n200,1.1,0.7\n")
     assert values["schedule.steps"] == 200
-    values = values_of(csv_history, "steps,sigma,epsilon\n100,1.1,0.5\n100,1.1,0.7\n")
-    assert values["schedule.steps"] == 200
+    constant = "steps,sigma,epsilon\n100,1.1,0.5\n100,1.1,0.7\n"
+    assert "schedule.steps" not in values_of(csv_history, constant)
+    assert doubt(csv_history, constant, "of each row, or of the whole run")
     with pytest.raises(InvalidInput, match="`steps` neither rises nor is constant"):
         read_as(csv_history, "steps,sigma,epsilon\n100,1.1,0.5\n300,1.1,0.7\n200,1.1,0.8\n")
+
+
+def test_a_table_of_several_runs_is_not_taken_for_phases() -> None:
+    runs = "sigma,q,steps,epsilon\n1.3,0.004,1000,1.0\n1.1,0.004,1000,1.3\n"
+    rising = "sigma,q,steps,epsilon\n1.3,0.004,1000,1.0\n1.1,0.004,2000,1.3\n"
+    with pytest.raises(InvalidInput, match="`sigma`, `q`, `steps`, `epsilon`"):
+        read_as(csv_history, rising)
+    assert "noise.noise_multiplier" not in values_of(csv_history, runs)
+    assert doubt(csv_history, runs, "`sigma` changes")
 
 
 def test_a_counter_of_steps_is_taken_at_its_end_and_doubted() -> None:

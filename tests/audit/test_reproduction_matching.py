@@ -9,7 +9,7 @@ import pytest
 from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.reproduction.matching import (
     CHANCE,
-    Accepted,
+    AcceptedRange,
     ChanceBudget,
     accepted_changed,
     accepted_same,
@@ -59,7 +59,7 @@ def test_a_float_is_as_precise_as_it_is_written() -> None:
 
 
 def test_an_interval_meets_a_claim_that_it_overlaps() -> None:
-    accepted = Accepted(1.0, 1.1)
+    accepted = AcceptedRange(1.0, 1.1)
     assert accepted.meets(AccountantValue("", "prv", 0.9, 1.0))
     assert not accepted.meets(AccountantValue("", "prv", 1.11, 1.2))
 

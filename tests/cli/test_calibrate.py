@@ -152,7 +152,7 @@ def test_steps_are_counted_exactly(
         (["--epsilon", "nan", "--delta", "1e-5", *ROUNDS], "`epsilon` must be"),
         (["--epsilon", "inf", "--delta", "1e-5", *ROUNDS], "`epsilon` must be"),
         (["--epsilon", "2", "--delta", "2", *ROUNDS], "`delta` must be"),
-        (["--epsilon", "2", "--delta", "-1", *ROUNDS], "`delta` must be"),
+        (["--epsilon", "2", "--delta", "-1e-9", *ROUNDS], "`delta` must be"),
         ([*TARGET], "The schedule is missing"),
         ([*TARGET, *ROUNDS, *EPOCHS], "The schedule is given twice"),
         ([*TARGET, *ROUNDS, "--batch", "3"], "The schedule is given twice"),

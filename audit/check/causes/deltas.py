@@ -29,8 +29,8 @@ def delta_too_large(case: CheckCase) -> CauseFinding | None:
         return None
     equal = delta * units <= 1.0 + ABOUT
     says = (
-        f"Delta {as_given(delta)} is {'about' if equal else 'more than'} one in the {units:,} {unit}s: "
-        f"publishing one {unit} at random satisfies it with epsilon 0."
+        f"Delta {as_given(delta)} is {'about' if equal else 'more than'} one in the {units:,} "
+        f"{unit}s: publishing one {unit} at random satisfies it with epsilon 0."
     )
     return CauseFinding("warning" if equal else "error", says, NEXT)
 
