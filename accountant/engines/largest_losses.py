@@ -34,10 +34,7 @@ Source: Dwork, McSherry, Nissim, Smith 2006 (Laplace noise); Balle, Barthe, Gabo
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Final
 
 from .. import events as ev
@@ -52,33 +49,20 @@ from .base import (
     require_both_drawn,
     sampled_instead,
 )
+from .loss_ranges import (
+    LARGEST_EXPONENT,
+    Range,
+    amplified,
+    difference,
+    lessened,
+    quotient,
+    rounded_down,
+)
 from .shuffled_epochs import replaced_release
-
-LOG_ERROR_RELATIVE: Final = 1e-14
-"""Relative error of a logarithm or exponential here, with room to spare."""
-
-LARGEST_EXPONENT: Final = 700.0
-"""Beyond, e^x is taken apart, as it would overflow."""
 
 _SUMS: Final = (ev.Laplace, ev.DiscreteLaplace)
 _NOISY: Final = (*_SUMS, ev.Gaussian, ev.DiscreteGaussian)
 _BARE: Final = (ev.Pure, ev.Local, ev.Exponential, ev.RandomizedResponse, ev.Approximate)
-
-
-@dataclass(frozen=True)
-class Range:
-    """A largest loss, between bounds: 0 <= `lower` <= `upper`, which may be infinite."""
-
-    lower: float
-    upper: float
-
-    def times(self, count: int) -> Range:
-        """Return the range of `count` losses together, rounded outward."""
-        return Range(_down(_scaled(self.lower, count)), _up(_scaled(self.upper, count)))
-
-    def plus(self, other: Range) -> Range:
-        """Return the range of the sum of two losses."""
-        return Range(_outward(self.lower + other.lower, -1), _outward(self.upper + other.upper, 1))
 
 
 @dataclass(frozen=True)
@@ -212,7 +196,7 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> LargestLosses:
             plain = plain if isinstance(inner, _NOISY) else plain.upper_only()
             return replace(plain, statement=f"{plain.statement[:-1]}; {name}: nothing is gained.")
         far, near = quotient(2, inner.noise_multiplier), quotient(1, inner.noise_multiplier)
-        loss = _difference(amplified(rate, far), amplified(rate, near))
+        loss = difference(amplified(rate, far), amplified(rate, near))
         loss = Range(loss.lower, min(loss.upper, near.upper))
         return LargestLosses.alike(loss, f"{inner.type} noise, {name}, with others at -1.")
     if neighbours == "add-remove":
@@ -280,10 +264,10 @@ def _shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Larg
     # P = 1/T N(e_T) + 1/T sum_j N(2 e_j - e_T): full sums extreme upwards, the last one downwards,
     # so (e^-t + (T-1) e^3t) / T; the other way 1 / (e^t + (T-1) e^-3t) * T; or the last alone, t.
     t = base.added.lower
-    added = max(t, _down(3.0 * t + math.log1p(math.expm1(-4.0 * t) / batches)))
+    added = max(t, rounded_down(3.0 * t + math.log1p(math.expm1(-4.0 * t) / batches)))
     removed = t
     if 4.0 * t < LARGEST_EXPONENT:
-        removed = max(t, _down(3.0 * t - math.log1p(math.expm1(4.0 * t) / batches)))
+        removed = max(t, rounded_down(3.0 * t - math.log1p(math.expm1(4.0 * t) / batches)))
     return LargestLosses(Range(added, loss.upper), Range(removed, loss.upper), how)
 
 
@@ -331,81 +315,3 @@ def _unknown(what: str, next_step: str = "") -> Unsupported:
         "Its largest loss is not written down here.",
         next_step or "Ask at a delta above 0.",
     )
-
-
-# --- arithmetic, rounded outward ------------------------------------------------------------------
-
-
-def quotient(moved: int, noise: float) -> Range:
-    """Return moved / noise, exactly where a float has it and rounded outward elsewhere.
-
-    There the lower end leaves room for a noise multiplier that was itself rounded, as that of a
-    group is.
-
-    >>> quotient(2, 4.0)
-    Range(lower=0.5, upper=0.5)
-    """
-    value, exact = moved / noise, Fraction(moved) / Fraction(noise)
-    if math.isinf(value):
-        return Range(sys.float_info.max, math.inf)
-    lower = value if Fraction(value) == exact else _down(value)
-    upper = value if Fraction(value) >= exact else math.nextafter(value, math.inf)
-    return Range(lower, upper)
-
-
-def amplified(rate: float, loss: Range) -> Range:
-    """Return log(1 - q + q e^loss), rounded outward.
-
-    >>> amplified(0.5, Range(0.0, 0.0))
-    Range(lower=0.0, upper=0.0)
-    """
-    return _mapped(lambda x: _log_mean(rate, x), loss)
-
-
-def lessened(rate: float, loss: Range) -> Range:
-    """Return -log(1 - q + q e^-loss), rounded outward; it is at most -log(1 - q)."""
-    return _mapped(lambda x: -_log_mean(rate, -x), loss)
-
-
-def _log_mean(rate: float, x: float) -> float:
-    """Return log(1 - q + q e^x) to full relative accuracy."""
-    if x == math.inf:
-        return math.inf
-    if rate == 1.0:
-        return x
-    if x > LARGEST_EXPONENT:
-        return x + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-x))
-    grown = rate * math.expm1(x)
-    # Near -1 the sum itself keeps its digits, and log1p would not.
-    return math.log1p(grown) if grown > -0.5 else math.log((1.0 - rate) + rate * math.exp(x))
-
-
-def _mapped(function: Callable[[float], float], loss: Range) -> Range:
-    return Range(_down(function(loss.lower)), _up(function(loss.upper)))
-
-
-def _difference(more: Range, less: Range) -> Range:
-    """Return `more` - `less`, which both grow from 0, rounded outward."""
-    slack = LOG_ERROR_RELATIVE * (more.upper + less.upper)
-    return Range(
-        max(more.lower - less.upper - slack, 0.0) if math.isfinite(more.upper) else 0.0,
-        more.upper - less.lower + slack if math.isfinite(more.upper) else math.inf,
-    )
-
-
-def _scaled(value: float, count: int) -> float:
-    return value * count if value else 0.0
-
-
-def _down(value: float) -> float:
-    return value if value == 0.0 or math.isinf(value) else value * (1.0 - LOG_ERROR_RELATIVE)
-
-
-def _up(value: float) -> float:
-    return value if value == 0.0 or math.isinf(value) else value * (1.0 + LOG_ERROR_RELATIVE)
-
-
-def _outward(value: float, sign: int) -> float:
-    if value == 0.0 or math.isinf(value):
-        return value
-    return math.nextafter(value, sign * math.inf)

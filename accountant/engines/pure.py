@@ -22,7 +22,8 @@ from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from ..schedules import shown
 from .base import Answer
-from .largest_losses import LargestLosses, Range, largest_losses
+from .largest_losses import LargestLosses, largest_losses
+from .loss_ranges import Range
 
 
 @dataclass(frozen=True)

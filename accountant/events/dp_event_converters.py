@@ -217,7 +217,7 @@ def _from_repeat_and_select(source: Any, at: Position) -> ev.Event:
     known = {shape: distribution for distribution, shape in SHAPES.items()}
     try:
         distribution = known.get(float(source.shape))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"`shape` must be a number; it is {source.shape!r}.") from None
     if distribution is None:
         raise no_counterpart(

@@ -18,25 +18,21 @@ Source: jax_privacy, module execution_plan (`BandMFConfig`, `DPExecutionPlan`).
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...accountant import validate
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..description.reading import Reading
-from .band_mf import BandedStrategy, BandMF, event_of
+from .band_mf import event_of
+from .band_mf_fields import CONFIG_NAMES, RATES, checked, printed_fields
 from .content import json_of, text_of
 from .dp_accounting_events import NEVER_SAID, event_of_named_tuple, is_named_tuple
 from .dp_event_text import (
-    called_name,
     event_of_text,
-    literal,
     looks_like_event_text,
     outside,
-    parsed,
 )
 from .event_facts import event_doubts, schedule_of
 from .read_values import known_fields, read_facts
@@ -44,20 +40,6 @@ from .read_values import known_fields, read_facts
 CONFIGURATION: Final = "jax_privacy BandMF configuration"
 PLAN: Final = "jax_privacy execution plan"
 
-CONFIG_NAMES: Final = ("BandMFConfig", "BandMFExecutionPlanConfig")
-RATES: Final = ("expected_participations", "sampling_prob")
-FIELDS: Final = (
-    "iterations",
-    *RATES,
-    "strategy",
-    "noise_multiplier",
-    "l2_clip_norm",
-    "rescale_to_unit_norm",
-    "normalize_by",
-    "truncated_batch_size",
-    "num_examples",
-    "column_normalize",
-)
 PLAN_FIELDS: Final = (
     "clipped_grad",
     "batch_selection_strategy",
@@ -123,7 +105,7 @@ def _reading(content: bytes, name: str) -> Reading:
     if _PRINTED_PLAN.match(text):
         return _plan(_printed_plan(text), name)
     if _PRINTED_CONFIG.match(text):
-        return _configuration(_printed_fields(text), name)
+        return _configuration(printed_fields(text), name)
     value = json_of(content)
     tables: Mapping[str, Any] = value if isinstance(value, dict) else _tables(content)
     if _is_plan(tables):
@@ -138,8 +120,7 @@ def _reading(content: bytes, name: str) -> Reading:
 
 
 def _configuration(fields: Mapping[str, Any], name: str) -> Reading:
-    known_fields(fields, FIELDS, "", "jax_privacy")
-    run = _band_mf(fields)
+    run = checked(fields)
     event, doubts = event_of(run)
     values = {
         "claim.library": "jax_privacy",
@@ -158,83 +139,6 @@ def _configuration(fields: Mapping[str, Any], name: str) -> Reading:
         )
     facts = read_facts(name, values)
     return Reading(name, CONFIGURATION, facts, (*CONFIG_DOUBTS, *doubts), event)
-
-
-def _band_mf(fields: Mapping[str, Any]) -> BandMF:
-    iterations = validate.count(iterations=_needed(fields, "iterations"))
-    strategy = _strategy(_needed(fields, "strategy"), iterations)
-    optional = {key: fields.get(key) for key in FIELDS}
-    noise, truncated, records = (
-        optional[key] for key in ("noise_multiplier", "truncated_batch_size", "num_examples")
-    )
-    validate.non_negative(normalize_by=fields.get("normalize_by", 1.0))
-    normalised = fields.get("column_normalize", False)
-    if not isinstance(normalised, bool):
-        raise InvalidInput("`column_normalize` must be true or false.")
-    return BandMF(
-        iterations,
-        strategy,
-        _rate(fields, iterations, strategy.bands),
-        None if noise is None else validate.non_negative(noise_multiplier=noise),
-        validate.non_negative(l2_clip_norm=fields.get("l2_clip_norm", 1.0)),
-        None if truncated is None else validate.count(truncated_batch_size=truncated),
-        None if records is None else validate.count(num_examples=records),
-        normalised,
-    )
-
-
-def _rate(fields: Mapping[str, Any], iterations: int, bands: int) -> float:
-    if all(fields.get(key) is not None for key in RATES):
-        raise InvalidInput("`sampling_prob` and `expected_participations` are both given.")
-    if fields.get("expected_participations") is None:
-        rate = validate.probability(sampling_prob=fields.get("sampling_prob", 1.0))
-        field = "sampling_prob"
-    else:
-        field = "expected_participations"
-        expected = validate.non_negative(expected_participations=fields[field])
-        if expected > iterations // bands:
-            raise InvalidInput(
-                f"`expected_participations` is {expected:g}; one record can take part in "
-                f"{iterations // bands:,} iterations in full cycles.",
-                "The library refuses more.",
-                "Correct the configuration.",
-            )
-        rate = min(expected * bands / iterations, 1.0)
-    if rate == 0.0:
-        raise InvalidInput(f"`{field}` is 0: nothing would ever be sampled.")
-    return rate
-
-
-def _strategy(value: object, iterations: int) -> BandedStrategy:
-    if isinstance(value, BandedStrategy):
-        strategy = value
-    elif isinstance(value, list) and value:
-        coefficients = tuple(_coefficient(item) for item in value)
-        strategy = BandedStrategy(len(coefficients), coefficients)
-    else:
-        raise InvalidInput("`strategy` must be a list of at least one coefficient.")
-    if strategy.bands > iterations:
-        raise InvalidInput(
-            f"`strategy` has {strategy.bands:,} bands for {iterations:,} iterations.",
-            "The library refuses more bands than iterations.",
-            "Correct the configuration.",
-        )
-    return strategy
-
-
-def _coefficient(value: object) -> float:
-    magnitude = abs(value) if isinstance(value, (int, float)) else value
-    return validate.non_negative(strategy=magnitude)
-
-
-def _needed(fields: Mapping[str, Any], field: str) -> Any:
-    if fields.get(field) is None:
-        raise InvalidInput(
-            f"`{field}` is missing.",
-            "Every configuration of the library has it.",
-            "Check that the file is whole.",
-        )
-    return fields[field]
 
 
 def _configuration_in(tables: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -261,38 +165,6 @@ def _tables(content: bytes) -> Mapping[str, Any]:
         return toml_tables(content) if len(content) <= MAX_TOML_BYTES else {}
     except (ValueError, RecursionError):
         return {}
-
-
-def _printed_fields(text: str) -> dict[str, object]:
-    tree = parsed(text)
-    if not isinstance(tree, ast.Call) or tree.args or called_name(tree) not in CONFIG_NAMES:
-        raise outside("it is no configuration with named fields")
-    fields: dict[str, object] = {}
-    for keyword in tree.keywords:
-        if keyword.arg is None or keyword.arg in fields:
-            raise outside("it has a field without a name, or one twice")
-        is_strategy = keyword.arg == "strategy"
-        shortened = _shortened(keyword.value) if is_strategy else None
-        fields[keyword.arg] = shortened or literal(keyword.value, 0)
-    return fields
-
-
-def _shortened(node: ast.expr) -> BandedStrategy | None:
-    """Return the strategy of an array that is printed with dots in it; its shape says how long."""
-    if not isinstance(node, ast.Call) or not any(
-        isinstance(part, ast.Constant) and part.value is ... for part in ast.walk(node)
-    ):
-        return None
-    for keyword in node.keywords:
-        if keyword.arg == "shape":
-            shape = literal(keyword.value, 0)
-            if isinstance(shape, list) and len(shape) == 1:
-                return BandedStrategy(validate.count(shape=shape[0]), None)
-    raise InvalidInput(
-        "`strategy` is printed with dots in it, and without its length.",
-        "The number of bands decides how often a record takes part.",
-        "Save the coefficients in full: config.strategy.tolist().",
-    )
 
 
 # --- plans ----------------------------------------------------------------------------------------

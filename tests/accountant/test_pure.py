@@ -11,7 +11,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.composition import leaves
-from privplan.accountant.engines.largest_losses import Range, amplified, lessened, quotient
+from privplan.accountant.engines.loss_ranges import Range, amplified, lessened, quotient
 from privplan.accountant.engines.pure import PureEngine
 from privplan.accountant.errors import InvalidInput, TargetUnreachable, Unsupported
 

@@ -102,6 +102,13 @@ def test_events_without_a_counterpart_are_doubts(form: str) -> None:
         ["dp_accounting.dp_event", "GaussianDpEvent", 1.0, 2.0],
         ["dp_accounting.dp_event", "GaussianDpEvent"],
         ["dp_accounting.dp_event", "SelfComposedDpEvent", 3, 3],
+        [
+            "dp_accounting.dp_event",
+            "RepeatAndSelectDpEvent",
+            ["dp_accounting.dp_event", "GaussianDpEvent", 1.0],
+            4.0,
+            10**350,
+        ],
         {"type": "gaussian", "noise_multiplier": 0},
         {"type": "gaussian", "noise_multiplier": 1, "sigma": 2},
     ],
