@@ -32,8 +32,8 @@ _PRV_SPREAD: Final = 0.0004
 """Opacus asks for an error of 0.01 and prints the upper end: .0102 to .0104 above the exact value
 on the settings of the tests; the grid's rounding moves it a little."""
 
-_COARSE_ACCURACY: Final = 5e-4
-_COARSE_TOLERANCE: Final = 2e-3
+_SLOW_ACCURACY: Final = 5e-4
+_SLOW_TOLERANCE: Final = 2e-3
 _MANY_STEPS: Final = 50_000
 _RARE: Final = 3e-4
 """Where a unit is sampled more rarely, and for more steps, the engine's grids grow large."""
@@ -55,7 +55,7 @@ def exact_bounds(
     event = event_of(phases, family)
     try:
         if slow(phases):
-            engine = PldEngine(_COARSE_ACCURACY, _COARSE_TOLERANCE)
+            engine = PldEngine(_SLOW_ACCURACY, _SLOW_TOLERANCE)
             return engine.epsilon(leaves(event), delta, as_neighbours(relation)).bounds
         return account(event, delta=delta, neighbours=relation).epsilon
     except PrivplanError:

@@ -85,7 +85,7 @@ def accepted_changed(claimed: PrintedNumber) -> AcceptedRange:
         return AcceptedRange(value * (1.0 - _MACHINE_CHANGED), value * (1.0 + _MACHINE_CHANGED))
     if decimals == 0:
         return AcceptedRange(value - _TARGET_BELOW, value + _TARGET_ABOVE)
-    half = max(_half_unit(claimed, decimals), 1e-6 * value)
+    half = max(_half_unit(claimed, decimals), _MACHINE_CHANGED * value)
     return AcceptedRange(value - half, value + half)
 
 

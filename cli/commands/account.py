@@ -325,7 +325,7 @@ def with_verdict(report: Report, reading: Reading) -> Report:
     """Return the report with the verdict about a claim, and its exit code."""
     from ...audit.check.checking import check_readings
     from ...audit.check.result_json import result_json
-    from ..reports.check import brief
+    from ..reports.check import beside_a_proof
     from ..reports.checked_runs import exit_code
 
     result = check_readings([reading])
@@ -333,7 +333,7 @@ def with_verdict(report: Report, reading: Reading) -> Report:
     return replace(
         report,
         result={**report.result, "check": result_json(result)},
-        text=f"{brief(result)}\n\n{report.text}",
+        text=f"{beside_a_proof(result)}\n\n{report.text}",
         ok=code == OK,
         failure=code or NOT_COMPUTABLE,
     )

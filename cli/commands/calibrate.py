@@ -115,7 +115,15 @@ def calibrate(
         show(aim.report(), as_json=as_json, quiet=quiet)
         return
     kind = given_by(context)
-    schedule = from_options(kind, records, batch, epochs, rate, rounds, sampling)
+    schedule = from_options(
+        kind,
+        records=records,
+        batch=batch,
+        epochs=epochs,
+        rate=rate,
+        rounds=rounds,
+        word=sampling,
+    )
     units, whom = protected(context, kind, records, units)
     require_delta_below_units(
         target[1], units, whom, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG

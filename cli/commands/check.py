@@ -51,6 +51,11 @@ Together = Annotated[
 ]
 Each = Annotated[bool, typer.Option("--each", help="Each file is a run of its own: a table.")]
 
+Brief = Annotated[
+    bool,
+    typer.Option("--brief", help="Leave out the facts, and the questions about those missing."),
+]
+
 
 def check(
     files: Files = None,
@@ -59,6 +64,7 @@ def check(
     delta: ClaimedDelta = None,
     together: Together = False,
     each: Each = False,
+    brief: Brief = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -82,6 +88,7 @@ def check(
             claimed=claimed,
             delta=delta,
             grouping=grouping_of(together=together, each=each),
+            brief=brief,
         ),
         as_json=as_json,
         quiet=quiet,

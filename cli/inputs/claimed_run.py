@@ -23,6 +23,7 @@ def reading_of_claim(
 
     Raises `InvalidInput` for a claim that is no number.
     """
+    from ...audit.check.checked_run import PRIVPLAN_EVENT
     from ...audit.description.reading import Reading
     from ...audit.description.tables import reading_of_tables
 
@@ -35,7 +36,7 @@ def reading_of_claim(
     reading = reading_of_tables(tables, SOURCE)
     if described:
         return reading
-    return Reading(SOURCE, "event", reading.facts, event=event)
+    return Reading(SOURCE, PRIVPLAN_EVENT, reading.facts, event=event)
 
 
 def _tables(run: DescribedRun) -> dict[str, Mapping[str, object]]:

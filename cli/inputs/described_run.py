@@ -72,8 +72,12 @@ def described(
     kind = given_by(context, ACCOUNT_EXAMPLE)
     schedule = from_options(
         kind,
-        *(values[name] for name in (*RECORD_OPTIONS, *RATE_OPTIONS)),
-        values["sampling"],
+        records=values["records"],
+        batch=values["batch"],
+        epochs=values["epochs"],
+        rate=values["rate"],
+        rounds=values["rounds"],
+        word=values["sampling"],
     )
     multiplier = options.checked(validate.positive, noise_multiplier=noise)
     return DescribedRun(multiplier, mechanism, schedule, kind)

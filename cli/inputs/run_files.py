@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = "description"
 """How the formats of descriptions begin, in TOML or JSON."""
 
-MAX_NUMBER_CHARACTERS: Final = 64
+MAX_TYPED_CHARACTERS: Final = 64
 """Most characters of a typed number."""
 
 Grouping = Literal["usual", "together", "each"]
@@ -101,6 +101,6 @@ def printed_number(text: str) -> object:
     from decimal import Decimal, InvalidOperation
 
     try:
-        return Decimal(text) if len(text) <= MAX_NUMBER_CHARACTERS else text
+        return Decimal(text) if len(text) <= MAX_TYPED_CHARACTERS else text
     except InvalidOperation:
         return text

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ...audit.description.reading import Reading
 
 STANDARD_INPUT: Final = "standard input"
-MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
+MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
 """Most bytes that are taken from standard input."""
 
 
@@ -20,10 +20,10 @@ def read_source(source: str) -> Reading:
 
     if source != "-":
         return read_file(source)
-    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
-    if len(content) > MAX_STREAM_BYTES:
+    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    if len(content) > MAX_INPUT_BYTES:
         raise InvalidInput(
-            f"Standard input holds more than {MAX_STREAM_BYTES // 1024**2} MiB.",
+            f"Standard input holds more than {MAX_INPUT_BYTES // 1024**2} MiB.",
             "What describes a run is short.",
             "Give the file itself, of which only the accountant's part is read.",
         )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...accountant.errors import InvalidInput
 from . import options
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
-    from .schedule import Schedule
 
 SAMPLERS: Final = options.SAMPLERS
 POISSON, SHUFFLED, FIXED_SIZE, ALLOCATED, FULL = SAMPLERS
@@ -18,7 +17,39 @@ IN_PASSES: Final = (SHUFFLED, ALLOCATED)
 """Samplers whose unit is a pass: each record is used once in it, and passes are counted."""
 
 
-def sampled(schedule: Schedule, release: Event) -> Event:
+class SampledSteps(Protocol):
+    """Steps on samples of the records: what a `Schedule` says of them."""
+
+    @property
+    def rounds(self) -> int:
+        """How many steps there are."""
+
+    @property
+    def rate(self) -> float:
+        """The share of the records in a step."""
+
+    @property
+    def records(self) -> int | None:
+        """How many records there are, where that is known."""
+
+    @property
+    def batch(self) -> int | None:
+        """How many of them are in a step on average, where that is known."""
+
+    @property
+    def sampling(self) -> str:
+        """How they are drawn: a word of `SAMPLERS`."""
+
+    @property
+    def batches(self) -> int:
+        """Steps of one pass."""
+
+    @property
+    def repeats(self) -> int:
+        """How often the event of `sampled` is repeated."""
+
+
+def sampled(schedule: SampledSteps, release: Event) -> Event:
     """Return the event that a schedule repeats: a step, or a pass where the sampler has passes."""
     from ...accountant import events as ev
 
@@ -35,7 +66,7 @@ def sampled(schedule: Schedule, release: Event) -> Event:
     return ev.Poisson(schedule.rate, release)
 
 
-def text(schedule: Schedule) -> str:
+def text(schedule: SampledSteps) -> str:
     """Return how often, and on which sample, noise is added, for a person."""
     steps = f"{schedule.rounds:,} step" + ("" if schedule.rounds == 1 else "s")
     passes = f"{schedule.repeats:,} pass" + ("" if schedule.repeats == 1 else "es")
@@ -50,7 +81,7 @@ def text(schedule: Schedule) -> str:
     return f"{steps}, Poisson sampling, rate {schedule.rate:.3g}"
 
 
-def require_possible(schedule: Schedule) -> None:
+def require_possible(schedule: SampledSteps) -> None:
     """Raise `InvalidInput` where a schedule does not say what its sampler needs."""
     if schedule.sampling == FULL and schedule.rate != 1.0:
         raise InvalidInput(

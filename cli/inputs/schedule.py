@@ -108,6 +108,7 @@ def protected(
 
 def from_options(
     kind: str,
+    *,
     records: int | None,
     batch: int | None,
     epochs: float | None,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
+from ...accountant.errors import counted
+from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
@@ -51,12 +53,26 @@ def _listed(sentences: Sequence[str]) -> str:
 
 
 def brief(result: CheckResult) -> str:
-    """Return the verdict, the claim, what gives it, and the causes that are no mere notes."""
-    rows = wrapped("verdict", WORDS[result.verdict])
-    rows.append(("claimed", plain(claim_words(result))))
-    rows += _reproduction_rows(result)
-    causes = [_cause(cause) for cause in result.causes if cause.severity != "info"]
-    return "\n\n".join([table(rows), *causes])
+    """Return the verdict, its numbers and conditions, and the causes that are no mere notes."""
+    rows = _rows(result)
+    if result.missing:
+        asked = counted(len(result.missing), "fact")
+        rows.append(("asks", f"for {asked} that nobody stated: leave out --brief to see them"))
+    parts = [table(rows), *map(_cause, grave(result))]
+    if result.conditions:
+        parts.append(f"it rests on\n{_listed(result.conditions)}")
+    return "\n\n".join(parts)
+
+
+def beside_a_proof(result: CheckResult) -> str:
+    """Return what a verdict adds to a report that says by itself what is proven."""
+    rows = [*_verdict_rows(result), *_reproduction_rows(result)]
+    return "\n\n".join([table(rows), *map(_cause, grave(result))])
+
+
+def grave(result: CheckResult) -> list[Cause]:
+    """Return the causes that are no mere notes."""
+    return [cause for cause in result.causes if cause.severity != "info"]
 
 
 def claim_words(result: CheckResult) -> str:
@@ -94,21 +110,28 @@ def bounds_words(bounds: Bounds | None) -> str:
 
 
 def _rows(result: CheckResult) -> list[tuple[str, str]]:
+    proven = wrapped("proven", bounds_words(result.proven))
+    return [*_verdict_rows(result), *proven, *_reproduction_rows(result)]
+
+
+def _verdict_rows(result: CheckResult) -> list[tuple[str, str]]:
     rows = wrapped("verdict", WORDS[result.verdict])
-    rows.append(("claimed", plain(claim_words(result))))
-    rows += wrapped("proven", bounds_words(result.proven))
-    return rows + _reproduction_rows(result)
+    return [*rows, ("claimed", plain(claim_words(result)))]
 
 
 def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
+    """Return who gives the claimed number: for these settings, and for others with what differs."""
     shown = result.reproduced_by[:MAX_REPRODUCTIONS_SHOWN]
-    for number, reproduction in enumerate(shown):
-        says = f"{reproduction.accountant}: {reproduction.says}"
-        rows += wrapped("" if number else "given by", says)
-    if len(result.reproduced_by) > len(shown):
-        rows.append(("", f"and {len(result.reproduced_by) - len(shown)} more (--json)"))
-    return rows
+    same = [each.accountant for each in shown if each.change == SAME]
+    said = [f"{'; '.join(same)}, for these settings"] if same else []
+    said += [f"{each.accountant}: {each.says}" for each in shown if each.change != SAME]
+    more = len(result.reproduced_by) - len(shown)
+    said += [f"and {more} more (--json)"] if more else []
+    return [
+        row
+        for number, sentence in enumerate(said)
+        for row in wrapped("" if number else "given by", sentence)
+    ]
 
 
 def _cause(cause: Cause) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
+from ...accountant.errors import counted
 from ..inputs.run_files import Grouping, runs_in, stated_facts
 from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report
 from ..terminal.text import plain
@@ -97,6 +99,7 @@ def report_on(
     claimed: str | None = None,
     delta: str | None = None,
     grouping: Grouping = "usual",
+    brief: bool = False,
 ) -> Report:
     """Return the report on the runs that files and options describe.
 
@@ -120,7 +123,9 @@ def report_on(
     if refused and single and grouping != "each":
         raise _refusal(refused[0])
     runs = [*(_checked(group, said) for group in groups), *refused]
-    return _single(runs[0]) if len(runs) == 1 else _several(runs, tuple(dict.fromkeys(files)))
+    if len(runs) == 1:
+        return _single(runs[0], brief=brief)
+    return _several(runs, tuple(dict.fromkeys(files)))
 
 
 def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> bool:
@@ -156,7 +161,7 @@ def _checked(readings: Sequence[Reading], said: Sequence[Reading]) -> CheckedRun
         return CheckedRun(sources, None, refusal)
 
 
-def _single(run: CheckedRun) -> Report:
+def _single(run: CheckedRun, *, brief: bool) -> Report:
     from ...audit.check.result_json import result_json
 
     if run.result is None:
@@ -164,7 +169,7 @@ def _single(run: CheckedRun) -> Report:
     code = run.code
     return Report(
         result=result_json(run.result),
-        text=check_report.text(run.result),
+        text=check_report.brief(run.result) if brief else check_report.text(run.result),
         number=run.result.verdict,
         assumptions=run.result.conditions,
         ok=code == OK,
@@ -194,12 +199,18 @@ def _several(runs: Sequence[CheckedRun], files: Sequence[str]) -> Report:
 def _interval(result: CheckResult) -> str:
     if result.proven is None:
         return "-"
-    upper = rounding.up(result.proven.upper)
-    return f"{rounding.down(result.proven.lower)} to {upper}" if result.proven.lower else upper
+    least, most = rounding.down(result.proven.lower), rounding.up(result.proven.upper)
+    if math.isinf(result.proven.upper):
+        return f"at least {least}" if result.proven.lower > 0.0 else "-"
+    return f"{least} to {most}" if result.proven.lower > 0.0 else most
 
 
 def _reasons(result: CheckResult) -> str:
-    names = [cause.id for cause in result.causes if cause.severity != "info"]
-    names += [f"asks {fact.key}" for fact in result.missing]
-    more = f", {len(names) - MAX_CAUSES_SHOWN} more" if len(names) > MAX_CAUSES_SHOWN else ""
-    return ", ".join(names[:MAX_CAUSES_SHOWN]) + more
+    """Return the causes that are no mere notes, and how many facts are asked for."""
+    names = [cause.id for cause in check_report.grave(result)]
+    shown = names[:MAX_CAUSES_SHOWN]
+    if len(names) > len(shown):
+        shown.append(f"{len(names) - len(shown)} more")
+    if result.missing:
+        shown.append(f"asks for {counted(len(result.missing), 'fact')}")
+    return ", ".join(shown)

@@ -40,7 +40,7 @@ class AllocatedBatches:  # DataLoader(data, batch_sampler=AllocatedBatches())
     def __len__(self):
         return {draws}
 '''
-RULES: Final = (
+RULES_OF_BOTH: Final = (
     "Of both: sizes differ from batch to batch, and an empty batch still releases its noise; "
     "divide each noisy sum by the mean size{mean}, never by the size that was drawn."
 )
@@ -140,7 +140,7 @@ class LoaderAdvice:
         if not self.ways:
             return ""
         batch = self.run.schedule.batch
-        rules = RULES.format(mean="" if batch is None else f", {batch:,}")
+        rules = RULES_OF_BOTH.format(mean="" if batch is None else f", {batch:,}")
         closing = textwrap.fill(rules, 88)
         return "\n\n".join([*(way.text() for way in self.ways), closing])
 

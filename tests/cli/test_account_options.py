@@ -204,3 +204,62 @@ def test_a_delta_above_one_over_the_records_is_accepted_by_name(run: Run) -> Non
     outcome = run("account", *RUN, "--delta", "1e-3", "--accept-delta", "--json")
     assert outcome.code == 0
     assert re.search(r"60,?000", json.dumps(outcome.json["warnings"]))
+
+
+# Claims.
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "code"),
+    [
+        (("--claimed", "1.28"), "holds", 0),
+        (("--claimed", "1.13"), "holds", 0),
+        (("--claimed", "1.0"), "false", 1),
+        (("--claimed", "1.28", "--sampling", "shuffled"), "false", 1),
+        (("--claimed", "1.093", "--sampling", "random-allocation"), "holds", 0),
+        (("--claimed", "1.05", "--sampling", "random-allocation"), "false", 1),
+        (
+            ("--claimed", "30", "--sampling", "shuffled", "--neighbours", "replace-one"),
+            "unproven",
+            3,
+        ),
+    ],
+)
+def test_a_claim_is_judged(words: tuple[str, ...], verdict: str, code: int, run: Run) -> None:
+    outcome = run("account", *RUN, "--delta", "1e-5", *words, "--json")
+    assert outcome.code == code, outcome.out
+    assert outcome.json["ok"] is (code == 0)
+    result = outcome.json["result"]
+    assert result["check"]["verdict"] == verdict
+    assert result["epsilon"]["upper"] > 0.0
+    shown = run("account", *RUN, "--delta", "1e-5", *words)
+    assert shown.code == code
+    assert shown.out.startswith("verdict ")
+    assert verdict.upper() in shown.out.splitlines()[0]
+    bare = run("account", *RUN, "--delta", "1e-5", *words, "-q")
+    assert bare.code == code
+    assert float(bare.out) >= result["epsilon"]["upper"]
+
+
+def test_a_claim_about_an_event(run: Run) -> None:
+    words = ("account", "-", "--delta", "1e-5", "--json")
+    event = json.dumps(ev.Gaussian(1.0).to_json())
+    assert run(*words, "--claimed", "4.38", stdin=event).code == 0
+    assert run(*words, "--claimed", "4.3", stdin=event).code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--claimed", "small"), "small"),
+        (("--claimed", "nan"), "claim.epsilon"),
+        (("--claimed", "-2"), "claim.epsilon"),
+        (("--claimed", "1" * 500), "claim.epsilon"),
+    ],
+)
+def test_a_claim_that_is_no_number(words: tuple[str, ...], said: str, refused: Refused) -> None:
+    assert said in refused("account", *RUN, "--delta", "1e-5", *words)
+
+
+def test_a_claim_goes_with_a_delta(refused: Refused) -> None:
+    assert "asks for a delta" in refused("account", *RUN, "--epsilon", "2", "--claimed", "1")

@@ -272,7 +272,7 @@ class Executes:
         ("inf.toml", b"[claim]\nepsilon = inf\n"),
         ("negative.toml", b"[claim]\nepsilon = -1.0\n"),
         ("words.toml", b'[claim]\nepsilon = "small"\n'),
-        ("unknown.toml", b"[claims]\nepsilon = 1.0\n"),
+        ("unknown.toml", b"[noise]\nstd = 1.0\n[claims]\nepsilon = 1.0\n"),
         ("misspelt.toml", b"[claim]\nepsilonn = 1.0\n"),
         ("history.json", b'{"history": [], "mechanism": "rdp"}'),
         ("nested.json", b"[" * 100_000),
@@ -335,7 +335,8 @@ def result(**changed: object) -> CheckResult:
         "claimed": PrintedNumber(2.0, 0.005),
         "delta": 1e-5,
         "reproduced_by": (
-            SimpleNamespace(accountant="RDP", says="for these settings it says 1.995"),
+            SimpleNamespace(accountant="an RDP accountant", says="Yes.", change="none"),
+            SimpleNamespace(accountant="PRV", says="For one epoch.", change="one-epoch"),
         ),
         "causes": (Cause("shuffled-loader", "error", "It shuffles.", "Draw.", Bounds(4.0, 5.0)),),
         "missing": (MissingFact("data.records", "How many records?"),),
@@ -354,7 +355,7 @@ def test_the_report_says_the_verdict_first_and_every_part() -> None:
     for part in (
         "claimed    epsilon 2.00 at delta 1e-05",
         "proven     epsilon 4.378; at least 4.307, by any accounting",
-        "given by   RDP: for these settings it says 1.995",
+        "given by   an RDP accountant, for these settings\n           PRV: For one epoch.",
         "error shuffled-loader\n  It shuffles.\n  then: epsilon 5.000; at least 4.000",
         "data.records  How many records?",
         "-  Each record is clipped.",
@@ -364,12 +365,29 @@ def test_the_report_says_the_verdict_first_and_every_part() -> None:
         assert part in text, text
 
 
+def test_a_brief_report_leaves_facts_out_and_counts_what_is_asked() -> None:
+    text = report.brief(result())
+    assert text.startswith("verdict    FALSE: ")
+    assert "asks       for 1 fact that nobody stated" in text
+    assert "error shuffled-loader" in text
+    assert "-  Each record is clipped." in text
+    assert "data.records" not in text
+    assert "An old format." not in text
+
+
 def test_the_report_of_what_is_not_known() -> None:
     text = report.text(result(proven=None, claimed=None, verdict="unverifiable", reproduced_by=()))
     assert "claimed   nothing" in text
     assert "no sound bound is known" in text
     assert report.bounds_words(Bounds(0.0, float("inf"))) == "no number"
     assert "at least 2.000" in report.bounds_words(Bounds(2.0, float("inf")))
+
+
+def test_brief_is_an_option(run: Run, write) -> None:
+    whole, brief = (run("check", write("run.toml", described()), *w) for w in ((), ("--brief",)))
+    assert whole.code == brief.code == 0
+    assert "\nfacts\n" in whole.out
+    assert "\nfacts\n" not in brief.out
 
 
 def test_what_a_file_says_cannot_write_to_the_terminal() -> None:

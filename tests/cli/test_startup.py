@@ -53,7 +53,15 @@ def loaded_after(*words: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["calibrate", "--help"], ["audit", "log", "--help"], ["explain", "delta"]]
+    "words",
+    [
+        ["--help"],
+        ["check", "--help"],
+        ["explain", "check"],
+        ["calibrate", "--help"],
+        ["audit", "log", "--help"],
+        ["explain", "delta"],
+    ],
 )
 def test_what_needs_no_numbers_loads_no_heavy_package(words: list[str]) -> None:
     assert loaded_after(*words) == set()
@@ -93,5 +101,6 @@ def test_the_file_knows_exactly_the_options_of_its_commands() -> None:
     for name, keys in defaults_file.KEYS_BY_TABLE.items():
         command = group.commands[name]  # type: ignore[attr-defined]
         options = {item.name for item in command.params if item.param_type_name == "option"}
-        once = {"as_json", "quiet", "routes", "help", "accept_delta"}  # no file accepts for good
+        # No file accepts for good, and a claim is about one run.
+        once = {"as_json", "quiet", "routes", "help", "accept_delta", "claimed"}
         assert options - once == set(keys)
