@@ -34,8 +34,8 @@ on the settings of the tests; the grid's rounding moves it a little."""
 
 _SLOW_ACCURACY: Final = 5e-4
 _SLOW_TOLERANCE: Final = 2e-3
-_MANY_STEPS: Final = 50_000
-_RARE: Final = 3e-4
+_MANY_STEPS: Final = 20_000
+_RARE: Final = 2e-3
 """Where a unit is sampled more rarely, and for more steps, the engine's grids grow large."""
 
 _MOST_PHASES: Final = 24
