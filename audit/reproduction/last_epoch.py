@@ -97,7 +97,8 @@ def _exact(settings: RunSettings, steps: int) -> float | None:
     (phase,) = phases_of(settings)
     relation = "replace-one" if settings.neighbours == "replace-one" else "add-remove"
     delta = settings.delta or 0.0
-    bounds = exact_bounds((replace(phase, steps=steps),), settings.family, delta, relation)
+    shorter = (replace(phase, steps=steps),)
+    bounds = exact_bounds(shorter, settings.family, delta, relation, quick=True)
     return None if bounds is None else bounds.upper
 
 
