@@ -11,7 +11,7 @@ import numpy as np
 from ...accountant.arrays import FloatArray
 from ..description.run_settings import RunSettings
 from .accounted_phases import phases_of
-from .loss_accountants import PLD_NAME, PRV_EXCESS, PRV_NAME, exact_bounds
+from .loss_accountants import PLD_NAME, PRV_EXCESS, PRV_NAME, exact_bounds, slow
 from .matching import AcceptedRange, ChanceBudget
 from .renyi_accountants import EARLIER_NAME, OPACUS_NAME, opacus_divergences, opacus_value
 from .reproduction import Method, Reproduction
@@ -78,11 +78,12 @@ def _renyi(settings: RunSettings, steps: FloatArray, delta: float, *, improved: 
 
 
 def _losses(settings: RunSettings, steps: FloatArray) -> FloatArray | None:
-    """Return the exact values, from those at both ends and in the middle.
+    """Return the exact values, from those at both ends and, where they cost little, the middle.
 
     Epsilon grows about like the root of steps; its square is interpolated.
     """
-    known = steps[[0, steps.size // 2, -1]]
+    places = [0, -1] if slow(phases_of(settings)) else [0, steps.size // 2, -1]
+    known = steps[places]
     squares = []
     for count in known.tolist():
         value = _exact(settings, int(count))
@@ -96,7 +97,8 @@ def _exact(settings: RunSettings, steps: int) -> float | None:
     (phase,) = phases_of(settings)
     relation = "replace-one" if settings.neighbours == "replace-one" else "add-remove"
     delta = settings.delta or 0.0
-    bounds = exact_bounds((replace(phase, steps=steps),), settings.family, delta, relation)
+    shorter = (replace(phase, steps=steps),)
+    bounds = exact_bounds(shorter, settings.family, delta, relation, quick=True)
     return None if bounds is None else bounds.upper
 
 

@@ -7,7 +7,7 @@ tolerance for versions of libraries.
 **Changed settings** are held to more, since a search over many of them matches anything in the
 end: the value must round to the claim.  Let a wrong claim be log-uniform within a factor 5 of the
 settings' value v.  A candidate that accepts [a, b] is met by chance with probability
-log(b/a)/log(25), and the search stops admitting candidates once these add up to 5 %
+log(b/a)/log(25), and the search stops admitting candidates once these add up to 4 %
 (`ChanceBudget`).  A claim of three digits so admits 20 to 200 values, one of two digits 2 to 20.
 """
 
@@ -20,8 +20,9 @@ from typing import Final
 from ..description.printed_number import PrintedNumber
 from .reproduction import AccountantValue
 
-CHANCE: Final = 0.05
-"""The largest chance of a match with a number that has nothing to do with the settings."""
+CHANCE: Final = 0.04
+"""What the chances of a match with a number that has nothing to do with the settings add up to;
+ranges that are paid for roughly leave a little to 5 %."""
 
 CLAIM_FACTOR: Final = 5.0
 """Claims within this factor of the settings' value are what the chance is about."""

@@ -250,7 +250,7 @@ def _exact(settings: RunSettings) -> tuple[AccountantValue, ...]:
     phases, delta = phases_of(settings), settings.delta
     if not phases or delta is None:
         return ()
-    return loss_values(phases, settings.family, delta, _relation(settings))
+    return loss_values(phases, settings.family, delta, _relation(settings), quick=True)
 
 
 def _relation(settings: RunSettings) -> str:
