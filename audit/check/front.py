@@ -77,7 +77,7 @@ def _reading(source: object) -> Reading:
 
         return read_file(Path(source))
     if _is_dp_event(source):
-        return event_reading(from_dp_event(source), DP_EVENT_FORMAT)  # type: ignore[arg-type]
+        return event_reading(from_dp_event(source), DP_EVENT_FORMAT)
     raise InvalidInput(
         f"A source must be a path, a table or an event; it is {kind_of(source)}.",
         next_step="Give the path of a file, or the event that was composed.",

@@ -17,7 +17,7 @@ from .tables import reading_of_tables
 MAX_NUMBER_CHARACTERS: Final = 64
 """Most characters of a decimal; the shortest form of a float has at most 24."""
 
-LARGEST_EXPONENT: Final = 350
+LARGEST_DECIMAL_EXPONENT: Final = 350
 """Floats end at 1e308, and at 1e-324."""
 
 TOML_FORMAT: Final = "description in TOML"
@@ -89,7 +89,7 @@ def exact_decimal(text: str) -> Decimal:
         number = Decimal(text)
     except InvalidOperation:  # an exponent above all that decimals have
         number = None
-    if number is None or (number.is_finite() and abs(number.adjusted()) > LARGEST_EXPONENT):
+    if number is None or (number.is_finite() and abs(number.adjusted()) > LARGEST_DECIMAL_EXPONENT):
         raise InvalidInput(
             f"{in_words(text)} is no number that can be checked.",
             "Its exponent is beyond every float.",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 
-MAX_NUMBER_CHARACTERS: Final = 400
+MAX_JSON_NUMBER_CHARACTERS: Final = 400
 """Most characters of a number in JSON; the longest float written out has fewer than 400."""
 
 
@@ -75,14 +75,14 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int:
-    if len(text) > MAX_NUMBER_CHARACTERS:
+    if len(text) > MAX_JSON_NUMBER_CHARACTERS:
         raise _LongNumber
     return int(text)
 
 
 def _decimal(text: str) -> Decimal:
     try:
-        if len(text) <= MAX_NUMBER_CHARACTERS:
+        if len(text) <= MAX_JSON_NUMBER_CHARACTERS:
             return Decimal(text)
     except ArithmeticError:  # an exponent beyond what decimals have
         pass
@@ -106,7 +106,7 @@ def json_of_text(text: str, *, as_printed: bool = False) -> Any:
         ) from None
     except _LongNumber:
         raise InvalidInput(
-            f"A number of the JSON has more than {MAX_NUMBER_CHARACTERS} characters, or too large "
+            f"A number of the JSON has more than {MAX_JSON_NUMBER_CHARACTERS} characters, or too large "
             "an exponent.",
             "No field of such a file holds a number of that size.",
             "Correct the number.",

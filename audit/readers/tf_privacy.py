@@ -233,4 +233,4 @@ def _delta(text: str) -> float:
 def _count(text: str, field: str) -> int:
     number = _float(text, field)
     # Whoever calls the library with 6e4 has it print 60000.0.
-    return validate.count(**{field: int(number) if number.is_integer() else number})  # type: ignore[arg-type]
+    return validate.count(**{field: int(number) if number.is_integer() else number})
