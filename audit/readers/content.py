@@ -106,8 +106,8 @@ def json_of_text(text: str, *, as_printed: bool = False) -> Any:
         ) from None
     except _LongNumber:
         raise InvalidInput(
-            f"A number of the JSON has more than {MAX_JSON_NUMBER_CHARACTERS} characters, or too large "
-            "an exponent.",
+            f"A number of the JSON has more than {MAX_JSON_NUMBER_CHARACTERS} characters, or too "
+            "large an exponent.",
             "No field of such a file holds a number of that size.",
             "Correct the number.",
         ) from None
