@@ -28,7 +28,7 @@ def improved_value(orders: FloatArray, divergences: FloatArray, delta: float) ->
     """Return min over orders of R(a) - (log delta + log a)/(a - 1) + log((a - 1)/a), or 0.
 
     Shapes as in `classical_value`.
-    Source: Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4, as Opacus 1.6 and
+    Source: Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4, as Opacus and
     dp_accounting 0.6 use it.
     """
     values = divergences - math.log(delta) / (orders - 1.0)

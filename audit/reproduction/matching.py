@@ -8,7 +8,7 @@ tolerance for versions of libraries.
 end: the value must round to the claim.  Let a wrong claim be log-uniform within a factor 5 of the
 settings' value v.  A candidate that accepts [a, b] is met by chance with probability
 log(b/a)/log(25), and the search stops admitting candidates once these add up to 4 %
-(`ChanceBudget`).  A claim of three digits so admits 20 to 200 values, one of two digits 2 to 20.
+(`ChanceBudget`).  A claim of three digits so admits 13 to 130 values, one of two digits 1 to 13.
 """
 
 from __future__ import annotations

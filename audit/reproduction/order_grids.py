@@ -31,7 +31,7 @@ _TENTHS: Final = [1.0 + x / 10.0 for x in range(1, 100)]
 _QUARTERS: Final = [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5]
 
 OPACUS: Final = _grid(
-    "Opacus 1.6, accountants.rdp, RDPAccountant.DEFAULT_ALPHAS; the same grid is used by the "
+    "Opacus, accountants.rdp, RDPAccountant.DEFAULT_ALPHAS; the same grid is used by the "
     "MNIST tutorials of TF-Privacy, compute_epsilon",
     _TENTHS,
     range(12, 64),
@@ -49,7 +49,7 @@ TENTHS_AND_POWERS: Final = _grid(
     [128.0, 256.0, 512.0],
 )
 TF_PRIVACY: Final = _grid(
-    "TF-Privacy 0.2 to 0.7, analysis.compute_dp_sgd_privacy_lib, compute_dp_sgd_privacy",
+    "earlier versions of TF-Privacy, analysis.compute_dp_sgd_privacy_lib, compute_dp_sgd_privacy",
     _QUARTERS,
     range(5, 64),
     [128.0, 256.0, 512.0],

@@ -1,6 +1,6 @@
 """Accountants print here what they print in their own programs.
 
-The numbers were read off Opacus 1.6, TF-Privacy 0.9, dp_accounting 0.6 and prv_accountant 0.2.
+The four settings A to D were run with Opacus, dp_accounting and prv_accountant themselves.
 """
 
 from __future__ import annotations
