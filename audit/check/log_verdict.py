@@ -67,7 +67,7 @@ def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
         claimed=claimed,
         delta=None if claim is None else claim.delta,
         reproduced_by=(),
-        causes=tuple(map(_cause, report.hazards)),
+        causes=(*_broken(report), *map(_cause, report.hazards)),
         missing=(),
         facts=facts,
         conditions=report.assumptions,
@@ -85,6 +85,15 @@ def _verdict(report: BudgetReport) -> Verdict:
     assert claim is not None
     assert claim.epsilon is not None
     return "false" if report.errors or report.total.epsilon.lower > claim.epsilon else "unproven"
+
+
+def _broken(report: BudgetReport) -> tuple[Cause, ...]:
+    """Return the cause that the log's own chain denies a line of it, if one does."""
+    line = report.chain.bad_line
+    if line is None:
+        return ()
+    says = f"The log contradicts itself: its chain breaks at line {line:,}."
+    return (Cause("contradiction", "error", says, "privplan audit log DIR names what is wrong."),)
 
 
 def _cause(hazard: Hazard) -> Cause:

@@ -22,13 +22,6 @@ from privplan.audit.description.facts_json import facts_json
 from privplan.audit.description.keys import KEYS
 from privplan.audit.description.merging import describe
 from privplan.audit.description.printed_number import PrintedNumber
-from privplan.audit.description.questions import (
-    ANSWERED_BY,
-    NOT_ASKED,
-    OF_EVENT,
-    OF_MANY,
-    questions,
-)
 from privplan.audit.description.reading import Reading
 from privplan.audit.description.run_description import Phase, RunDescription
 from privplan.audit.description.tables import reading_of_names
@@ -159,37 +152,6 @@ def test_events_and_doubts() -> None:
 def test_nothing_is_a_description_too() -> None:
     run = describe([])
     assert {fact.provenance for fact in run.facts.values()} == {"assumed"}
-
-
-def asked(*readings: Reading) -> list[str]:
-    return [question.key for question in questions(describe(readings))]
-
-
-def test_what_nobody_said_is_asked_for() -> None:
-    keys = asked()
-    assert keys[:4] == ["claim.epsilon", "claim.delta", "claim.unit", "claim.neighbours"]
-    for key in ("noise.noise_multiplier", "sampling.method", "sampling.rate", "schedule.steps"):
-        assert key in keys
-    assert not OF_MANY & set(keys)
-    assert all(question.asks.endswith("?") for question in questions(describe([])))
-
-
-def test_what_was_said_or_follows_is_not_asked_for() -> None:
-    keys = asked(stated(std=2, clip=1, batch=10, records=100, epochs=3, rho=1, method="unknown"))
-    for key in ("claim.epsilon", "claim.delta", "noise.noise_multiplier", "sampling.rate"):
-        assert key not in keys
-    assert "schedule.steps" not in keys
-    assert "sampling.method" in keys, "unknown is no answer"
-    assert "sampling.method" not in asked(stated(method="shuffled"))
-    assert set(asked(stated(unit="user"))) >= {"data.users", "aggregation.weights"}
-    assert "noise.noise_multiplier" not in asked(stated(phases=[[1, 0.1, 1], [2, 0.2, 1]]))
-    event = Reading("a", "event", {}, (), ev.Gaussian(1.0))
-    assert not OF_EVENT & set(asked(event))
-
-
-def test_lists_of_questions_name_keys() -> None:
-    names = {*ANSWERED_BY, *NOT_ASKED, *OF_MANY, *OF_EVENT}
-    assert names | {other for others in ANSWERED_BY.values() for other in others} <= set(KEYS)
 
 
 def test_facts_as_json() -> None:

@@ -248,6 +248,17 @@ def test_a_log_of_ours_is_audited(run: Run, tmp_path: Path) -> None:
         assert outcome.json["result"]["claimed"] == audited.json["result"]["claimed"]
 
 
+def test_a_broken_log_of_ours_fails(run: Run, tmp_path: Path) -> None:
+    written(tmp_path / "run", weighted(5))
+    log = tmp_path / "run" / "log.jsonl"
+    lines = log.read_text("utf-8").splitlines(keepends=True)
+    lines[3] = lines[3].replace('"seq":3', '"seq":7')
+    log.write_text("".join(lines), "utf-8")
+    outcome = run("check", "run", "--json")
+    assert outcome.code == run("audit", "budget", "run").code == 1
+    assert "contradiction" in {cause["id"] for cause in outcome.json["result"]["causes"]}
+
+
 # Input that is bad.
 
 
