@@ -352,6 +352,7 @@ def test_allowed_values_resolve_or_are_refused(facts: dict[str, object]) -> None
 
 @pytest.mark.parametrize("batches", [33, 49, 107, 235, 1031])
 def test_a_rate_as_a_float_agrees_with_the_steps_of_its_epochs(batches: int) -> None:
-    facts = {"rate": 1 / batches, "steps": batches * 30, "epochs": 30, "noise_multiplier": 1.0}
+    rate = Decimal(repr(1 / batches))
+    facts = {"rate": rate, "steps": batches * 30, "epochs": 30, "noise_multiplier": 1.0}
     assert contradictions(**facts) == []
     assert contradictions(**{**facts, "steps": batches * 30 + 40}) != []
