@@ -38,6 +38,8 @@ _MAX_KEY: Final = 200
 _MAX_VALUE: Final = 1000
 """Longer values are text, whatever stands in them."""
 _STRUCTURE: Final = re.compile(r"\s+\S|-\s|---|\.\.\.|\[[\w.\- \"']+\]\s*$|[\w.\-]+:\s*$|[#;]")
+_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(?:_\d{3})+(?:\.\d+)?")
+"""Thousands, as TOML and Python write them; other groups are slips."""
 _NOTHING: Final = frozenset({"", "null", "none", "~"})
 
 ALWAYS: Final = (
@@ -197,7 +199,8 @@ class _Values:
                 f"`{key:.40}` is {text[:40]!r}, which is no number; it was not read."
             )
             return None
-        return decimal_of(text.replace("_", ""), key)
+        grouped = _GROUPED.fullmatch(text)
+        return decimal_of(text.replace("_", "") if grouped else text, key)
 
 
 def _settings(content: bytes) -> tuple[dict[str, object], int] | None:

@@ -58,7 +58,9 @@ def decimal_of(text: str | Decimal, field: str) -> Decimal:
     than any float has; infinities are left to the checks of the field.
     """
     try:
-        decimal = text if isinstance(text, Decimal) else Decimal(text.strip())
+        # Python takes 1_1 for 11, and nobody else does.
+        plain = text if isinstance(text, Decimal) or "_" not in text else "nan"
+        decimal = plain if isinstance(plain, Decimal) else Decimal(plain.strip())
     except ArithmeticError:
         decimal = Decimal("nan")
     digits = decimal.as_tuple()
