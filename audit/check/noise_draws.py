@@ -15,6 +15,9 @@ MICROBATCH_SHIFT: Final = 2
 """How many clipping norms the clipped mean of several records moves by, at most, whatever moves
 one of them: it lies in a ball of one norm before and after."""
 
+LEAST_NOISE: Final = 0.02
+"""Noise multiplier that lower ends are computed with where there is less; epsilon is over 1,000."""
+
 SAMPLED_WORDS: Final = ("clip", "count", "quantile", "norm")
 """A release that names one of these, once in every step, is taken from the batch of the step."""
 
@@ -102,8 +105,15 @@ def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
 
 
 def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
-    """Return the event of one noise draw that bounds it from below."""
-    return noise_draw(run, lower_noise(run, noise_multiplier))
+    """Return the event of one noise draw that bounds it from below.
+
+    Noise on top of what was released is post-processing: no noise, and noise too small for any
+    grid, show at least what `LEAST_NOISE` shows.
+    """
+    noise = lower_noise(run, noise_multiplier)
+    if run.settings.family == "gaussian" or (noise == 0.0 and run.settings.family == "laplace"):
+        noise = max(noise, LEAST_NOISE)
+    return noise_draw(run, noise)
 
 
 def in_each_step(run: CheckedRun, release: ExtraRelease, steps: int) -> bool:
