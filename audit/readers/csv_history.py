@@ -20,7 +20,8 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ..description.reading import Reading
 from .content import all_lines, lines_of
-from .history import History, columns_of, is_history, limited_rows, reading_of, require_whole_rows
+from .history import columns_of, is_history, reading_of
+from .history_rows import History, limited_rows, require_whole_rows
 
 FORMAT: Final = "CSV history"
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -41,7 +42,8 @@ def read(content: bytes, name: str) -> Reading:
         header = [cell.strip() for cell in _first_row(reader)]
         columns = columns_of(header)
         positions = {role: header.index(column) for role, column in columns.items()}
-        rows, numbers = [], []
+        rows: list[dict[str, str]] = []
+        numbers: list[int] = []
         for row in reader:
             if not any(cell.strip() for cell in row):
                 continue

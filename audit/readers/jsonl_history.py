@@ -18,7 +18,8 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput, kind_of
 from ..description.reading import Reading
 from .content import NOT_JSON, json_of, json_of_text, lines_of, numbered_lines
-from .history import History, columns_of, is_history, limited_rows, reading_of, require_whole_rows
+from .history import columns_of, is_history, reading_of
+from .history_rows import History, limited_rows, require_whole_rows
 
 FORMAT: Final = "JSONL history"
 

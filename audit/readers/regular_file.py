@@ -15,7 +15,6 @@ from typing import BinaryIO, Final
 
 from ...accountant.errors import InvalidInput
 
-
 OPENING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How files are opened: to wait for nothing, and to change nothing of what is read."""
 

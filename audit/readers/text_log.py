@@ -30,7 +30,8 @@ from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
 from .aliases import OPTIMIZER_EPSILON
 from .content import NOT_JSON, json_of, numbered_lines
-from .history import History, reading_of
+from .history import reading_of
+from .history_rows import History
 from .read_values import read_facts
 from .whole_numbers import NUMBER, goes_on
 

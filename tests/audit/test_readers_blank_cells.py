@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.readers import csv_history, history, jsonl_history
+from privplan.audit.readers import csv_history, history_rows, jsonl_history
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_numbers_with_stray_underscores_are_no_numbers() -> None:
 
 
 def test_tables_have_a_limit_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MAX_ROWS", 3)
+    monkeypatch.setattr(history_rows, "MAX_ROWS", 3)
     for reader, first, row in (
         (csv_history, "epoch,epsilon\n", "1,0.5\n"),
         (jsonl_history, "", '{"epoch": 1, "epsilon": 0.5}\n'),
