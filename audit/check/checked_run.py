@@ -11,7 +11,7 @@ from ..description.printed_number import PrintedNumber
 from ..description.resolving import settings_of
 from ..description.run_description import Phase, RunDescription
 from ..description.run_settings import RunSettings
-from .flattening import as_phases
+from .flattening import as_phases, as_stated_draws
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -46,6 +46,7 @@ class CheckedRun:
 
     `known` are the keys that somebody said, that a file says, or that follow from these.
     `event` stands for noise, sampling and schedule where no keys can express them.
+    `beyond_event` says which fact beside a stated event is more than that has.
     `noise_slack` and `rate_slack` are how far above the noise and below the rate the true ones
     may lie, given the digits that were printed.
     """
@@ -70,6 +71,7 @@ class CheckedRun:
     rate_slack: float = 0.0
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
+    beyond_event: str = ""
 
     @property
     def federated(self) -> bool:
@@ -135,7 +137,9 @@ class CheckedRun:
         if description.event is not None and PRIVPLAN_EVENT in description.formats.values():
             known.add("sampling.method")
             if settings.method == "unknown":
-                settings = replace(settings, method="poisson")
+                # The words of an event that is kept whole stay in it.
+                drawn = event is None or as_stated_draws(event) is not None
+                settings = replace(settings, method="poisson" if drawn else "unknown")
         return cls(
             settings,
             known=frozenset(known),
@@ -161,7 +165,27 @@ class CheckedRun:
             rate_slack=_rate_slack(description),
             contradictions=description.contradictions,
             from_event=phases is not None,
+            beyond_event=_beyond_event(description),
         )
+
+
+def _beyond_event(description: RunDescription) -> str:
+    """Return the stated fact that is more than the stated event has, as a sentence, or nothing."""
+    event = description.event
+    draws = None if event is None else as_stated_draws(event)
+    if draws is None:
+        return ""
+    steps = sum(each.steps for each in draws) * (description.get("schedule.restarts", int) or 1)
+    most: dict[str, float] = {
+        "schedule.steps": steps,
+        "sampling.rate": max(each.rate for each in draws),
+    }
+    for key, value in most.items():
+        stated = description.get(key, float) if description.known(key) else None
+        derived = stated is not None and description.facts[key].provenance == "derived"
+        if stated is not None and not derived and stated > value * (1.0 + 1e-6):
+            return f"`{key}` is more than the stated event has, which is {value:g}."
+    return ""
 
 
 def _with_phases(settings: RunSettings, phases: tuple[Phase, ...]) -> RunSettings:
