@@ -39,7 +39,7 @@ class CheckCase:
     @property
     def reference(self) -> Bounds | None:
         """Return the bounds, those of Poisson sampling where no sampler is stated."""
-        return self.proof.alternatives.get("poisson", self.proof.bounds)
+        return _reference(self.proof)
 
     @property
     def short(self) -> bool:
@@ -68,11 +68,10 @@ class CheckCase:
     def otherwise(self, **changes: object) -> Bounds | None:
         """Return what would be proven with other settings; None where facts are lacking."""
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]
-        proof = prove(replace(self.run, settings=settings))
-        return proof.alternatives.get("poisson", proof.bounds)
+        return reference_of(replace(self.run, settings=settings))
 
     def severity(self, without: Bounds | None = None) -> Severity:
-        """Return `error` where the claim is false, and would not be `without` the fact."""
+        """Return `error` where the claim is false, and `without` the fact would not be."""
         if self.standing != "false" or self.claim is None or self.run.contradictions:
             return "warning"
         if without is not None and self.claim.highest < without.lower:
@@ -84,10 +83,19 @@ class CheckCase:
         bounds = self.reference
         if bounds is None:
             return ""
-        text = f" {self.run.currency} is {between(bounds)}"
+        text = f" Then {self.run.currency} is {between(bounds)}"
         if without is None:
             return f"{text}."
         return f"{text}, and would be {between(without)} without that."
+
+
+def reference_of(run: CheckedRun) -> Bounds | None:
+    """Return what is proven of a run, under Poisson sampling where no sampler is stated."""
+    return _reference(prove(run))
+
+
+def _reference(proof: Proof) -> Bounds | None:
+    return proof.alternatives.get("poisson", proof.bounds)
 
 
 def between(bounds: Bounds) -> str:

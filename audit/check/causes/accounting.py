@@ -19,7 +19,10 @@ SWAPPED_RATE: Final = 0.3
 """A rate above this is a usual noise multiplier, and hardly ever a rate of mini-batches."""
 
 
-@cause_rule("neighbour-mismatch")
+@cause_rule(
+    "neighbour-mismatch",
+    "The promise is for replacing a unit, and the noise was accounted for removing one.",
+)
 def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
     """Fire where a claim for replacing a unit rests on noise that covers removing one."""
     near = case.near("other-relation")
@@ -44,15 +47,20 @@ def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(case.severity(removed), says, step, case.reference)
 
 
-@cause_rule("clt-approximation")
+@cause_rule(
+    "clt-approximation",
+    "The number comes from a central-limit formula (gdp), which bounds nothing.",
+)
 def clt_approximation(case: CheckCase) -> CauseFinding | None:
     """Fire where the claim comes from a central-limit accountant, which bounds nothing."""
     named = any(word in (case.run.accountant or "").lower() for word in CLT_WORDS)
-    by_limit = case.only_by("clt", "small-rate-approximation")
+    by_limit = case.only_by("clt", "small-rate-approximation", "textbook-gaussian")
+    if by_limit is not None and by_limit.method == "textbook-gaussian":
+        by_limit = None
     if not named and by_limit is None:
         return None
-    source = "The stated accountant" if by_limit is None else by_limit.accountant
-    says = f"{source} is a limit for many small steps, and no bound."
+    source = "the stated accountant" if by_limit is None else by_limit.accountant
+    says = f"The number is that of {source}: a limit for many small steps, and no bound."
     if case.reference is not None:
         says += f" Proven is {between(case.reference)}."
     step = "Account with Renyi or privacy-loss distributions (prv, pld)."
@@ -60,7 +68,10 @@ def clt_approximation(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(severity, says, step, case.reference)
 
 
-@cause_rule("classical-gaussian")
+@cause_rule(
+    "classical-gaussian",
+    "The number comes from the textbook formula for Gaussian noise, proven below epsilon 1 only.",
+)
 def classical_gaussian(case: CheckCase) -> CauseFinding | None:
     """Fire where the textbook formula for Gaussian noise was used above epsilon 1."""
     named = any(word in (case.run.accountant or "").lower() for word in CLASSICAL_WORDS)
@@ -78,7 +89,10 @@ def classical_gaussian(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(severity, says, step, case.reference)
 
 
-@cause_rule("library-defect")
+@cause_rule(
+    "library-defect",
+    "The library has a known defect for such settings, in the version that is named.",
+)
 def library_defect(case: CheckCase) -> CauseFinding | None:
     """Fire where the library that computed the number has a known defect for such settings."""
     defects = defects_of(case.run)
@@ -90,7 +104,10 @@ def library_defect(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(severity, says, worst.next_step)
 
 
-@cause_rule("rounded-down")
+@cause_rule(
+    "rounded-down",
+    "Only the rounding of its last digit carries the claim: the number itself is too small.",
+)
 def rounded_down(case: CheckCase) -> CauseFinding | None:
     """Fire where only the rounding of its last digit carries the claim."""
     claim, bounds = case.claim, case.reference
@@ -113,7 +130,10 @@ def printed_up(value: float, half_unit: float) -> str:
     return str(Decimal(value).quantize(unit, rounding=ROUND_CEILING))
 
 
-@cause_rule("swapped-tuple")
+@cause_rule(
+    "swapped-tuple",
+    "Noise multiplier and sampling rate are so unusual that they may have changed places.",
+)
 def swapped_tuple(case: CheckCase) -> CauseFinding | None:
     """Fire where noise and rate would both be usual if they changed places."""
     phases = case.settings.phases
