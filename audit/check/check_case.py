@@ -65,6 +65,15 @@ class CheckCase:
             return next((each for each in self.recomputation.near if each.method in methods), None)
         return None
 
+    def severity_of(self, match: Reproduction) -> Severity:
+        """Return how grave it is that other settings give the number.
+
+        Only the most plausible of them can be an error: the others may do so by chance.
+        """
+        near = self.recomputation.near
+        leading = not near or match.change == near[0].change
+        return self.severity() if leading else "warning"
+
     def otherwise(self, **changes: object) -> Bounds | None:
         """Return what would be proven with other settings; None where facts are lacking."""
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]
@@ -83,7 +92,7 @@ class CheckCase:
         bounds = self.reference
         if bounds is None:
             return ""
-        text = f" Then {self.run.currency} is {between(bounds)}"
+        text = f" {self.run.currency.capitalize()} is {between(bounds)}"
         if without is None:
             return f"{text}."
         return f"{text}, and would be {between(without)} without that."

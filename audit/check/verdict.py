@@ -6,10 +6,10 @@ import math
 from typing import Final
 
 from ...accountant.guarantee import Bounds
+from ..reproduction.matching import is_target
 from .check_case import CheckCase, between
 from .check_result import Verdict
 from .once_per_pass import once_per_pass
-from .second_layer import is_budget
 
 SAMPLER_WORDS: Final = {
     "poisson": "Under Poisson sampling",
@@ -46,7 +46,7 @@ def _second_layer(case: CheckCase) -> Verdict:
     recomputation = case.recomputation
     if recomputation.same or not recomputation.comparable:
         return "holds"
-    if case.claim is not None and is_budget(case.claim) and case.claim.half_unit < case.claim.value:
+    if case.claim is not None and is_target(case.claim) and case.claim.half_unit < case.claim.value:
         return "holds"
     return NOT_FROM_THESE
 

@@ -64,7 +64,9 @@ def clt_approximation(case: CheckCase) -> CauseFinding | None:
     if case.reference is not None:
         says += f" Proven is {between(case.reference)}."
     step = "Account with Renyi or privacy-loss distributions (prv, pld)."
-    severity = case.severity() if case.short else "info"
+    severity: Severity = "info"
+    if case.short:
+        severity = case.severity() if by_limit is None else case.severity_of(by_limit)
     return CauseFinding(severity, says, step, case.reference)
 
 

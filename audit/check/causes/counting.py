@@ -21,7 +21,7 @@ def restarted_accountant(case: CheckCase) -> CauseFinding | None:
     near = case.near("one-round", "one-epoch", "one-client")
     if near is not None:
         step = "Count every release of the whole run with one accountant."
-        return CauseFinding(case.severity(), near.says, step, case.reference)
+        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
     restarts = case.settings.restarts
     if restarts <= 1 or not case.short:
         return None
@@ -88,4 +88,4 @@ def mid_epoch_value(case: CheckCase) -> CauseFinding | None:
     if near is None:
         return None
     step = "Read epsilon after the last step that was released."
-    return CauseFinding(case.severity(), near.says, step, case.reference)
+    return CauseFinding(case.severity_of(near), near.says, step, case.reference)

@@ -44,7 +44,7 @@ def delta_rule(case: CheckCase) -> CauseFinding | None:
     near = case.near("delta-one-over-records", "delta-one-over-batches", "other-delta")
     if near is not None:
         step = "State the delta that epsilon was computed for."
-        return CauseFinding(case.severity(), near.says, step, case.reference)
+        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
     delta, batches = case.settings.delta, case.settings.steps_per_epoch
     by_batches = case.run.delta_rule == "1/batches" or (
         delta is not None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....accountant.rounding import as_given
+from ...reproduction.matching import is_target
 from ..check_case import CheckCase, between
-from ..second_layer import is_budget
 from .cause_rule import CauseFinding, cause_rule
 
 
@@ -34,13 +34,13 @@ def other_settings(case: CheckCase) -> CauseFinding | None:
     )
     step = "Give the settings that the number was computed for, or compute it again for these."
     if near is not None:
-        return CauseFinding(case.severity(), near.says, step, case.reference)
+        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
     recomputation = case.recomputation
     if recomputation.same or recomputation.near or not recomputation.comparable:
         return None
-    if case.claim is None or (case.standing == "holds" and is_budget(case.claim)):
+    if case.claim is None or (case.standing == "holds" and is_target(case.claim)):
         return None
-    if is_budget(case.claim) and not case.short:
+    if is_target(case.claim) and not case.short:
         return None
     says = "No common accountant gives this number for these settings, nor for settings near them."
     return CauseFinding(case.severity(), says, step, case.reference)
@@ -69,7 +69,7 @@ def below_proven(case: CheckCase) -> CauseFinding | None:
 @cause_rule("budget", "The claim is a round number, chosen beforehand, and the settings keep it.")
 def budget(case: CheckCase) -> CauseFinding | None:
     """Fire where a round number, chosen beforehand, is kept by the settings."""
-    if case.claim is None or case.short or not is_budget(case.claim):
+    if case.claim is None or case.short or not is_target(case.claim):
         return None
     if case.recomputation.same or not case.recomputation.comparable:
         return None

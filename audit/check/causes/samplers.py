@@ -104,4 +104,5 @@ def sampled_twice(case: CheckCase) -> CauseFinding | None:
         "Count the steps of one client in every round, with the rate inside it, or give a log "
         "that bounds how often a client takes part."
     )
-    return CauseFinding(case.severity(), says, step, case.reference)
+    severity = case.severity() if product is None else case.severity_of(product)
+    return CauseFinding(severity, says, step, case.reference)
