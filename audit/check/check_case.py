@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ...accountant.guarantee import Bounds
 from ...accountant.rounding import down, up
 from ..description.printed_number import PrintedNumber
+from ..description.run_description import Phase
 from ..description.run_settings import RunSettings
 from ..reproduction.reproduction import Change, Method, Reproduction
 from .bounds import Proof, prove
@@ -40,6 +41,14 @@ class CheckCase:
     def reference(self) -> Bounds | None:
         """Return the bounds, those of Poisson sampling where no sampler is stated."""
         return _reference(self.proof)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Return noise multiplier, rate and steps of each phase, as far as they are known."""
+        settings = self.settings
+        if settings.phases or settings.noise_multiplier is None or settings.rate is None:
+            return settings.phases
+        return (Phase(settings.noise_multiplier, settings.rate, settings.steps or 1),)
 
     @property
     def short(self) -> bool:

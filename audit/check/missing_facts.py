@@ -63,6 +63,8 @@ def missing_facts(
     asked += [
         key for key in ALWAYS if key not in run.known or (unsaid and key == "sampling.method")
     ]
+    if run.currency == "epsilon" and "claim.delta" not in run.known:
+        asked.append("claim.delta")
     if run.federated:
         asked += [key for key in OF_FEDERATED_RUNS if key not in run.known]
     if run.settings.unit == "user" and run.settings.records_per_user is None:

@@ -132,7 +132,9 @@ def _rounding(working: WorkingFacts, passes: Fraction, batches: Fraction) -> Fra
         return Fraction(0)
     if rate is None or half_unit == 0.0 or half_unit >= rate:
         return Fraction(0)
-    return passes * (Fraction(1) / (Fraction(rate) - Fraction(half_unit)) - batches)
+    # A rate that was snapped to whole batches may lie a little on the other side of them.
+    open_by = Fraction(1) / (Fraction(rate) - Fraction(half_unit)) - batches
+    return passes * max(open_by, Fraction(0))
 
 
 def _text(batches: Fraction) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 from ...accountant.errors import counted
 from ...audit.check.headline import CLAIM_KEYS, headline, protects, taken_for_granted
+from ...audit.reproduction.left_out import left_out
 from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
 
@@ -17,15 +18,10 @@ if TYPE_CHECKING:
     from ...audit.check.check_result import Cause, CheckResult, MissingFact
     from ...audit.description.fact import Fact
 
+ROUNDED_DOWN: Final = "rounded-down"
 MAX_REPRODUCTIONS_SHOWN: Final = 3
 """Most accountants that are named as giving the claimed number; `--json` holds all."""
 
-LEFT_OUT: Final = {
-    "releases": "what was released besides",
-    "tuning.runs": "the other models",
-    "schedule.restarts": "the other starts",
-}
-"""What common accountants are not told of, where there is more than one of it."""
 
 def text(result: CheckResult) -> str:
     """Return the report for a person."""
@@ -93,8 +89,10 @@ def _grave_causes(result: CheckResult) -> list[str]:
 
 
 def grave(result: CheckResult) -> list[Cause]:
-    """Return the causes that are no mere notes."""
-    return [cause for cause in result.causes if cause.severity != "info"]
+    """Return the causes that are no mere notes, and that of a number that only rounding carries."""
+    return [
+        cause for cause in result.causes if cause.severity != "info" or cause.id == ROUNDED_DOWN
+    ]
 
 
 def claim_words(result: CheckResult) -> str:
@@ -162,8 +160,11 @@ def _verdict_rows(result: CheckResult) -> list[tuple[str, str]]:
 def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
     """Return who gives the claimed number: for these settings, and for others with what differs."""
     shown = result.reproduced_by[:MAX_REPRODUCTIONS_SHOWN]
-    same = [each.accountant for each in shown if each.change == SAME]
-    said = [f"{'; '.join(same)}, {_these_settings(result)}"] if same else []
+    same = [each for each in shown if each.change == SAME]
+    said = []
+    if same:
+        names = "; ".join(each.accountant for each in same)
+        said = [", ".join([names, "for these settings", *left_out(same[0].settings)])]
     said += [f"{each.accountant}: {each.says}" for each in shown if each.change != SAME]
     more = len(result.reproduced_by) - len(shown)
     said += [f"and {more} more that print it (--json)"] if more else []
@@ -172,21 +173,6 @@ def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
         for number, sentence in enumerate(said)
         for row in wrapped("" if number else "given by", sentence)
     ]
-
-
-def _these_settings(result: CheckResult) -> str:
-    """Return what the accountants that print the claim were told, and what they were not."""
-    words = "for these settings"
-    method = result.facts.get("sampling.method")
-    if method is not None and method.value not in ("poisson", "full", "unknown"):
-        words = "which take batches to be Poisson samples, for these settings"
-    out = [name for key, name in LEFT_OUT.items() if _is_several(result.facts.get(key))]
-    return f"{words} without {' and '.join(out)}" if out else words
-
-
-def _is_several(fact: Fact | None) -> bool:
-    value = None if fact is None else fact.value
-    return bool(value) if isinstance(value, tuple) else isinstance(value, int) and value > 1
 
 
 def _cause(result: CheckResult, cause: Cause) -> str:

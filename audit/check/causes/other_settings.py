@@ -42,7 +42,10 @@ def other_settings(case: CheckCase) -> CauseFinding | None:
         return None
     if is_target(case.claim) and not case.short:
         return None
-    says = "No common accountant gives this number for these settings, nor for settings near them."
+    says = (
+        "No common accountant gives this number for these settings, nor for those settings near "
+        "them that were tried."
+    )
     return CauseFinding(case.severity(), says, step, case.reference)
 
 
