@@ -61,25 +61,27 @@ def _listed(sentences: Sequence[str]) -> str:
 
 def brief(result: CheckResult) -> str:
     """Return the verdict, its numbers and conditions, and the causes that are no mere notes."""
-    parts = [table([*_rows(result), *_asks_rows(result)]), *_grave_causes(result)]
+    listed = "without --brief they are listed"
+    parts = [table([*_rows(result), *_asks_rows(result, listed)]), *_grave_causes(result)]
     return "\n\n".join([*parts, *_conditions(result)])
 
 
-def _asks_rows(result: CheckResult) -> list[tuple[str, str]]:
+def _asks_rows(result: CheckResult, listed: str) -> list[tuple[str, str]]:
     """Return what the verdict waits for, and how many facts are taken to be as usual."""
     rows = []
     for number, fact in enumerate(result.deciding):
         rows += wrapped("" if number else "needs", f"{fact.key}: {fact.asks}")
     granted = taken_for_granted(result)
     if granted:
-        said = f"{counted(granted, 'fact')} that nobody stated; without --brief they are listed"
+        said = f"{counted(granted, 'fact')} that nobody stated; {listed}"
         rows.append(("assumes", said))
     return rows
 
 
 def beside_a_proof(result: CheckResult) -> str:
     """Return what a verdict adds to a report that says by itself what is proven."""
-    rows = [*_verdict_rows(result), *_reproduction_rows(result), *_asks_rows(result)]
+    asked = _asks_rows(result, "--json names them")
+    rows = [*_verdict_rows(result), *_reproduction_rows(result), *asked]
     by_sampler = [f"by sampler\n{_listed(result.by_sampler)}"] if result.by_sampler else []
     return "\n\n".join([table(rows), *_grave_causes(result), *by_sampler])
 

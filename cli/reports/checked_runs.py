@@ -117,8 +117,12 @@ def report_on(
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
     from ...accountant.errors import InvalidInput
+    from ..inputs.run_sources import expanded
 
     said = stated_facts(stated, claimed, delta)
+    given, files = files, expanded(files)
+    if len(files) > len(set(given)) and grouping == "usual":
+        grouping = "each"  # a folder holds runs of their own
     if not files and not said:
         raise InvalidInput(
             "There is nothing to check: neither a FILE nor --set is given.",

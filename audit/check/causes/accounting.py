@@ -145,7 +145,8 @@ def _cut_off(case: CheckCase, claim: PrintedNumber, bounds: Bounds) -> CauseFind
         return None
     says = (
         f"The number was cut off: {cut[0].accountant} gives {as_given(cut[0].epsilon)} for these "
-        f"settings, and proven is {between(bounds)}. Print {printed_up(bounds.upper, claim.half_unit)}."
+        f"settings, and proven is {between(bounds)}. "
+        f"Print {printed_up(bounds.upper, claim.half_unit)}."
     )
     step = "Round a guarantee up, never to the nearest, and never cut it off."
     return CauseFinding(case.severity(), says, step, bounds)
