@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...accountant.rounding import down
 from ..description.merging import describe
 from ..description.reading import Reading
 from ..description.run_description import RunDescription
@@ -16,7 +17,7 @@ from .log_verdict import check_log, is_log
 from .missing_facts import missing_facts
 from .second_layer import recompute
 from .standing import Standing, standing
-from .verdict import conditions_of, verdict_of
+from .verdict import by_sampler, conditions_of, verdict_of
 
 
 def check_readings(readings: Iterable[Reading]) -> CheckResult:
@@ -36,13 +37,15 @@ def check_description(description: RunDescription) -> CheckResult:
     """Return the verdict about a described run, in two layers, with causes and what is missing.
 
     The claim is `false` where it is below a certified lower end under every reading that the
-    description leaves open, and `holds` where it reaches the upper end.  Nothing claimed enters
-    what is proven.
+    description leaves open, and `holds` where it reaches the upper end.  What is proven is about
+    the relation that the description states or assumes, and depends on nothing claimed but delta.
     """
     run = CheckedRun.of(description)
-    proof, stands = _proven(run)
+    proof = prove(run)
+    stands, by_relation = _standing(run, proof)
     case = CheckCase(run, proof, stands, recompute(run, stands))
     causes = apply_rules(case)
+    deciding = ("claim.neighbours",) if by_relation and stands == "open" else ()
     return CheckResult(
         verdict=verdict_of(case),
         proven=proof.bounds,
@@ -50,19 +53,28 @@ def check_description(description: RunDescription) -> CheckResult:
         delta=run.settings.delta,
         reproduced_by=case.reproductions,
         causes=causes,
-        missing=missing_facts(run, proof),
+        missing=missing_facts(run, proof, deciding),
         facts=description.facts,
-        conditions=conditions_of(case),
+        conditions=(*by_relation, *conditions_of(case)),
         alternatives=dict(proof.alternatives) or None,
         doubts=description.doubts,
+        currency=run.currency,
+        by_sampler=by_sampler(case),
+        lacks=proof.unbounded,
     )
 
 
-def _proven(run: CheckedRun) -> tuple[Proof, Standing]:
-    proof = prove(run)
+def _standing(run: CheckedRun, proof: Proof) -> tuple[Standing, tuple[str, ...]]:
+    """Return how the claim stands, and what another relation would mean, where none was stated."""
     stands = standing(run.claim, proof)
-    if stands == "false":
-        # No relation was stated: the claim is false only if it is so under each.
-        proof = with_every_relation(run, proof)
-        stands = standing(run.claim, proof)
-    return proof, stands
+    if stands != "false":
+        return stands, ()
+    # No relation was stated: the claim is false only if it is so under each.
+    widest = with_every_relation(run, proof)
+    if widest.bounds is None or widest == proof:
+        return stands, ()
+    says = (
+        "Nobody stated which change of the data is hidden: where one is replaced by zeros, "
+        f"{run.currency} is at least {down(widest.bounds.lower)}."
+    )
+    return ("false" if standing(run.claim, widest) == "false" else "open"), (says,)

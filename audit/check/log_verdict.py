@@ -72,6 +72,7 @@ def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
         facts=facts,
         conditions=report.assumptions,
         doubts=log.doubts,
+        of_log=True,
     )
 
 
