@@ -115,11 +115,13 @@ def _log_ratio_range(
 ) -> tuple[float, float]:
     """Return about the least and the largest log likelihood ratio; any two numbers would do."""
     positive = (moved > 0.0) & (plain > 0.0)
-    ratio = moved[positive] / plain[positive]
     still, more, less = np.array(intervals).T
-    ends = [
-        (share * more + (1.0 - share) * less * end) / still for end in (ratio.min(), ratio.max())
-    ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = moved[positive] / plain[positive]
+        ends = [
+            (share * more + (1.0 - share) * less * end) / still
+            for end in (ratio.min(), ratio.max())
+        ]
     found = np.concatenate(ends)
     found = found[(found > 0.0) & np.isfinite(found)]
     return float(np.log(found.min())), float(np.log(found.max())) + 1e-9
