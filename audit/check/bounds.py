@@ -23,6 +23,9 @@ UNKNOWN: Final = "unknown"
 ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 """The samplers that are compared where nobody said which one ran."""
 
+ALIKE: Final = ("poisson", "full")
+"""Samplers for which a record that is set to zero is as one that is removed."""
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -208,10 +211,8 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
     """
     if "claim.neighbours" in run.known or run.event is not None or proof.bounds is None:
         return proof
-    if run.settings.method in ("poisson", "full"):
-        return proof
+    names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
     zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))
-    other = prove(zeroed)
-    if other.bounds is None or other.bounds.lower >= proof.bounds.lower:
-        return proof
-    return replace(proof, bounds=Bounds(other.bounds.lower, proof.bounds.upper))
+    others = [_proof(zeroed, name).bounds for name in names]
+    lower = min([proof.bounds.lower, *(each.lower for each in others if each is not None)])
+    return replace(proof, bounds=Bounds(lower, proof.bounds.upper))

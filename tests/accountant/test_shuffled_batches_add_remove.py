@@ -187,7 +187,7 @@ def test_tiny_noise_has_ends(release, epochs):
 @pytest.mark.parametrize("batches", [2, 20])
 def test_a_heavy_outcome_at_the_largest_loss_is_shown(scale, batches):
     found = epsilon(ev.ShuffledBatches(batches, ev.Laplace(scale)), 1e-5, ADD)
-    assert found.lower > 0.85 * found.upper
+    assert found.lower > 0.75 * found.upper
 
 
 def test_enlarged_noise_is_never_smaller():

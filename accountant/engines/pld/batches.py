@@ -188,6 +188,7 @@ def _as_poisson(event: ev.Event) -> ev.Event:
     return ev.Repeat(event.batches, ev.Poisson(1.0 / event.batches, event.event))
 
 
+@lru_cache(maxsize=64)
 def _claimed(
     event: ev.Event, neighbours: Neighbours, delta: float | None, epsilon: float | None
 ) -> Bounds | None:
