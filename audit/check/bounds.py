@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -65,9 +66,7 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
     4.377
     """
     upper, reason = _upper_end(events.upper, delta)
-    lower = next(
-        (end for each in events.lower if (end := _lower_end(each, delta)) is not None), 0.0
-    )
+    lower = _lower_bound(events, delta)
     if lower > upper:
         # Two events of one run that contradict each other prove nothing.
         return Bounds(0.0, math.inf), "Its upper event proves less than its lower event shows."
@@ -86,6 +85,12 @@ def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:
         return math.inf, answer
     unbounded = "" if math.isfinite(answer.upper) else "No finite epsilon is proven at this delta."
     return answer.upper, unbounded
+
+
+def _lower_bound(events: RunEvents, delta: float) -> float:
+    """Return the lower end that the first lower event with an account shows."""
+    ends = (_lower_end(each, delta) for each in events.lower)
+    return next((end for end in ends if end is not None), 0.0)
 
 
 def _lower_end(bounding: BoundingEvent, delta: float) -> float | None:
@@ -213,6 +218,15 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
         return proof
     names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
     zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))
-    others = [_proof(zeroed, name).bounds for name in names]
-    lower = min([proof.bounds.lower, *(each.lower for each in others if each is not None)])
+    others = [_lower_of(zeroed, name) for name in names]
+    lower = min([proof.bounds.lower, *(each for each in others if each is not None)])
     return replace(proof, bounds=Bounds(lower, proof.bounds.upper))
+
+
+def _lower_of(run: CheckedRun, method: str) -> float | None:
+    """Return the lower end of a run; None where there are no bounds.  No upper event is asked."""
+    if run.currency == "epsilon" and run.settings.delta is not None:
+        with contextlib.suppress(LackingFacts, InvalidInput):
+            return _lower_bound(run_events(run, method, run.settings.delta), run.settings.delta)
+    bounds = _proof(run, method).bounds
+    return None if bounds is None else bounds.lower
