@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.account import account
+from ...accountant.account import bounds_on_epsilon
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.guarantee import Bounds, Neighbours
 from .bounding_event import BoundingEvent, RunEvents
@@ -47,7 +47,7 @@ class Proof:
 def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | str:
     """Return the bounds of an event on epsilon, or why there are none."""
     try:
-        return account(event, delta=delta, neighbours=neighbours).epsilon
+        return bounds_on_epsilon(event, delta=delta, neighbours=neighbours)
     except (Unsupported, InvalidInput) as refusal:
         return refusal.what
     except EnginesDisagree as disagreement:
