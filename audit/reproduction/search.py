@@ -214,7 +214,11 @@ class _Search:
     def exact_of_estimate(self) -> float:
         """Return what part of its estimate the exact value is, for the described settings."""
         values, estimate = _exact(self.settings), _estimate(self.settings)
-        return values[0].low / estimate if values and estimate and estimate > 0.0 else 1.0
+        if not values or estimate is None or not estimate > 0.0:
+            return 1.0
+        # A lower end may be 0 where a coarse grid shows nothing.
+        exact = values[0].low or values[0].high
+        return exact / estimate if 0.0 < exact < math.inf else 1.0
 
 
 def _estimate(settings: RunSettings) -> float | None:
