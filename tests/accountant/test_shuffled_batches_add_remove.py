@@ -12,9 +12,12 @@ from scipy.stats import norm
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
+from privplan.accountant.engines.pld import batches as batches_module
+from privplan.accountant.engines.pld import last_batch
 from privplan.accountant.engines.pld.batches import batch_warnings
 from privplan.accountant.engines.pld.last_batch import enlarged
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.ratio_sums import MEAN_ZONE_POINTS
 from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.shuffled_epochs import replaced_release
 from privplan.accountant.errors import Unsupported
@@ -188,6 +191,22 @@ def test_tiny_noise_has_ends(release, epochs):
 def test_a_heavy_outcome_at_the_largest_loss_is_shown(scale, batches):
     found = epsilon(ev.ShuffledBatches(batches, ev.Laplace(scale)), 1e-5, ADD)
     assert found.lower > 0.75 * found.upper
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("scale", [0.6, 1.0, 4.0])
+def test_the_lower_end_is_hardly_below_that_of_fine_lattices(relation, scale, monkeypatch):
+    """The costly way: many points, both candidates; epsilon is at most 1 % above what is shown."""
+    event = ev.ShuffledBatches(12, ev.Gaussian(scale))
+    shown = epsilon(ev.Repeat(4, event), 1e-5, relation).lower
+    monkeypatch.setattr(batches_module, "COARSE_POINTS", MEAN_ZONE_POINTS)
+    monkeypatch.setattr(batches_module, "MAXIMUM_IS_ENOUGH", 100.0)
+    monkeypatch.setattr(batches_module, "OTHERS_AT_ZERO", 100.0)
+    monkeypatch.setattr(last_batch, "LAST_BATCH_INTERVALS", 1024)
+    batches_module._lower_pair.cache_clear()
+    fine = epsilon(ev.Repeat(4, event), 1e-5, relation).lower
+    batches_module._lower_pair.cache_clear()
+    assert 0.99 * fine <= shown <= fine * (1 + 1e-3)
 
 
 def test_enlarged_noise_is_never_smaller():

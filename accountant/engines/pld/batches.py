@@ -42,7 +42,10 @@ from .scores import MAX_SCORE_STEPS, strongest_pair
 
 MAXIMUM_IS_ENOUGH: Final = 40.0
 """Where log ratios of one batch exceed this (Gaussian noise below .7, moved by 2), the largest sum
-and the mean ratio show the same epsilon to four digits."""
+shows the epsilon of the mean ratio but for about .1 %."""
+
+OTHERS_AT_ZERO: Final = 10.0
+"""Under zero-out, others at -1 show more than others at 0 where log ratios exceed this."""
 
 
 @pairs.register(ev.ShuffledBatches)
@@ -116,7 +119,7 @@ def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | Non
     batches, rest = event.batches, (0.0, event.batches - 1)
     replaced = neighbours == "replace-one"
     moved = replace(noise, scale=noise.scale / 2.0) if replaced else noise
-    hidden = _mean_of_ratios(moved, batches)
+    hidden = _mean_of_ratios(moved, batches, MAXIMUM_IS_ENOUGH if replaced else OTHERS_AT_ZERO)
     candidates = [] if hidden is None else [hidden]
     # Under zero-out these are different data sets; under replace-one the mean ratio shows more.
     if hidden is None or not replaced:
@@ -129,18 +132,19 @@ def _pair_with_last_batch(event: ev.ShuffledBatches, noise: AdditiveNoise) -> Pa
     """Return the attained pair of one record more or less."""
     batches, noise = event.batches, enlarged(noise)
     # Of all batches but the last: one of them, at random, is moved by 2.
-    hidden = _mean_of_ratios(replace(noise, scale=noise.scale / 2.0), batches - 1)
+    moved = replace(noise, scale=noise.scale / 2.0)
+    hidden = _mean_of_ratios(moved, batches - 1, MAXIMUM_IS_ENOUGH)
     if hidden is None:
         hidden = maximum_pair(noise, ((2.0, 1), (0.0, batches - 2)), ((0.0, batches - 1),))
     return with_last_batch(noise, hidden, batches)
 
 
-def _mean_of_ratios(noise: AdditiveNoise, batches: int) -> Pair | None:
-    """Return the attained pair of one of `batches` steps moved by 1; None where another is better.
+def _mean_of_ratios(noise: AdditiveNoise, batches: int, most: float) -> Pair | None:
+    """Return the attained pair of one of `batches` steps moved by 1; None above `most` log ratios.
 
     Where likelihood ratios are large the largest sum shows all of it, and many zones are needed.
     """
-    if batches > MAX_SCORE_STEPS or not ratios_in_range(noise, MAXIMUM_IS_ENOUGH):
+    if batches > MAX_SCORE_STEPS or not ratios_in_range(noise, most):
         return None
     return lower_ratio_pair(mean_ratio(noise, batches, COARSE_POINTS))
 
