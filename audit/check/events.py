@@ -9,7 +9,7 @@ from typing import TypeVar
 from ...accountant import events as ev
 from ...accountant.guarantee import Neighbours
 from ..description.run_description import ExtraRelease, Phase
-from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
+from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .flattening import as_stated_draws
 from .loader_passes import ROUNDING
@@ -23,7 +23,6 @@ from .noise_draws import (
     upper_draw,
 )
 from .sampler_events import sampler_of
-
 
 T = TypeVar("T")
 

@@ -69,7 +69,7 @@ def _in_separate_batches(run: CheckedRun, draws: PhaseDraws, draw: ev.Event) -> 
 def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return Poisson samples; of several batches in a draw, one sample or one for each batch."""
     steps, relation = draws.phase.steps, _upper_relation(run)
-    uppers = [ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))]
+    uppers: list[ev.Event] = [ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))]
     if draws.batches > 1:
         uppers.append(_in_separate_batches(run, draws, draws.upper))
     lowers = [ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))]
@@ -89,9 +89,8 @@ def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 
 def _steps_may_be_fewer(run: CheckedRun, draws: PhaseDraws) -> bool:
     """Return whether steps follow from epochs and a rate that may be that of one batch of a few."""
-    if "schedule.steps" in run.stated or run.from_event or run.settings.phases:
-        return False
-    return draws.batches > 1 and run.batches_in_draw[0] == 1
+    several = draws.batches > 1 and run.batches_in_draw[0] == 1
+    return several and not run.steps_are_counted
 
 
 def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
@@ -105,11 +104,17 @@ def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return epochs of shuffled batches: rounded up for the upper event, down for the lower."""
     passes = passes_of(run, draws.phase)
+    relation = _relation(run)
     draw = farther(draws.upper, passes.times)
-    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(passes.fewest_batches, draw))
+    if passes.times > 1 and relation == "add-remove":
+        # With one record less, all later draws begin and end elsewhere.
+        draw = ev.NoGuarantee("a noise draw takes more than one pass of a shuffled loader")
+    fewest = passes.fewest_batches
+    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(fewest, draw))
+    alike = ", as many with a record more or less," if relation == "add-remove" else ""
     conditions = [
-        f"An epoch has {passes.fewest_batches:,} batches or more, each in a fresh random order "
-        "that nobody sees."
+        f"An epoch has {fewest:,} batch{'' if fewest == 1 else 'es'} or more{alike} "
+        "in a fresh random order that nobody sees."
     ]
     if run.settings.accumulation > 1 and passes.times == 1:
         conditions.append("No noise draw takes batches of two epochs.")
@@ -117,7 +122,7 @@ def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     if share is not None and run.units is not None and share > run.units:
         conditions.append("An epoch is whole passes over all records, one after another.")
     return RunEvents(
-        (BoundingEvent(upper, _relation(run)),),
+        (BoundingEvent(upper, relation),),
         tuple(_least_passes(run, draws, each) for each in passes.least),
         tuple(conditions),
     )
