@@ -26,7 +26,9 @@ Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 def sampler_of(run: CheckedRun, method: str) -> Sampler:
     """Return what bounds a phase: by the way of drawing, and by who is protected."""
     settings = run.settings
-    if settings.unit == "silo" and settings.clients_rate is None and of_records(run):
+    # A rate, without a batch that counts silos, may be one of records.
+    of_silos = settings.batch is not None and not of_records(run)
+    if settings.unit == "silo" and settings.clients_rate is None and not of_silos:
         return _silo
     batches_of_records = settings.clients_rate is None and of_records(run)
     if settings.unit == "user" and batches_of_records and settings.records_per_user is None:
@@ -61,7 +63,7 @@ def _attained_in_one_step(draws: PhaseDraws) -> ev.Event:
     return ev.Poisson(draws.lower_rate, draws.lower)
 
 
-def _in_separate_batches(run: CheckedRun, draws: PhaseDraws, draw: ev.Event) -> ev.Event:
+def _in_separate_batches(draws: PhaseDraws, draw: ev.Event) -> ev.Event:
     """Return steps whose batches are drawn independently: each of them may have the record."""
     return ev.Repeat(draws.phase.steps, ev.Group(draws.batches, ev.Poisson(draws.phase.rate, draw)))
 
@@ -71,7 +73,7 @@ def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     steps, relation = draws.phase.steps, _upper_relation(run)
     uppers: list[ev.Event] = [ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))]
     if draws.batches > 1:
-        uppers.append(_in_separate_batches(run, draws, draws.upper))
+        uppers.append(_in_separate_batches(draws, draws.upper))
     lowers = [ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))]
     batches = run.settings.accumulation
     if batches > 1:
@@ -179,7 +181,7 @@ def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         lowers += _least_fixed(run, draws, size)
     if draws.batches > 1:
         draw = draws.upper if run.settings.neighbours == "zero-out" else farther(draws.upper, 2)
-        uppers.append(_in_separate_batches(run, draws, draw))
+        uppers.append(_in_separate_batches(draws, draw))
     return RunEvents(tuple(BoundingEvent(event, relation) for event in uppers), tuple(lowers))
 
 
@@ -278,10 +280,7 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     return replace(
         whole,
         lower=((BoundingEvent(_attained_in_one_step(draws), "add-remove"),),),
-        conditions=(
-            "A sample of records does not hide a silo: nothing is counted as amplified.",
-            "What one silo contributes to a batch is clipped as a whole.",
-        ),
+        conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
     )
 
 
