@@ -181,10 +181,7 @@ def test_a_rate_of_all_accumulated_batches_says_on_what_it_rests() -> None:
 )
 def test_accumulated_batches_of_other_samplers(method: str, truth: ev.Event) -> None:
     facts = {"sampling.method": method, "schedule.accumulation": 4, "schedule.steps": 10}
-    if method == "full":
-        result = run(facts, NO_RATE)
-    else:
-        result = run({**facts, "sampling.rate": 0.1})
+    result = run(facts, NO_RATE) if method == "full" else run({**facts, "sampling.rate": 0.1})
     assert upper(result) >= true_epsilon(truth)
 
 
@@ -395,16 +392,16 @@ def test_discrete_noise_on_vectors(delta: float, epsilon: float) -> None:
     result = run(facts, NO_RATE)
     assert upper(result) >= epsilon
     assert integer_delta(1.0, (2,), lower(result)) >= delta * (1.0 - 1e-3)
-    sampled = run(
-        {**facts, **{key: PLAIN[key] for key in ("sampling.method",)}, "sampling.rate": 0.5}
-    )
+    sampled = run({**facts, "sampling.method": "poisson", "sampling.rate": 0.5})
     assert upper(sampled) >= upper(result)
 
 
 def test_a_silo_of_records_says_what_is_clipped() -> None:
     facts = {"claim.unit": "silo", "data.silos": 5, "sampling.batch": 100, "schedule.steps": 10}
     result = run({**facts, "claim.epsilon": 100}, NO_RATE)
-    assert says(result, "one silo contributes")
+    assert says(result, "A silo takes part as a whole")
+    rate_alone = run({"claim.unit": "silo", "data.silos": 5}, ("data.records",))
+    assert upper(rate_alone) >= true_epsilon(ev.Repeat(100, ev.Gaussian(1.0)))
 
 
 def test_batches_of_users_may_be_of_their_records() -> None:
