@@ -304,7 +304,7 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
 
     Shuffled and fixed batches prove less about a record that is set to zero.
     """
-    if "claim.neighbours" in run.known or run.event is not None or proof.bounds is None:
+    if "claim.neighbours" in run.known or proof.bounds is None:
         return proof
     names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
     zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ...accountant import events as ev
 from ...accountant.guarantee import Neighbours
 from ..description.run_description import ExtraRelease, Phase
-from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
+from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .flattening import as_stated_draws
 from .loader_passes import ROUNDING
@@ -23,7 +23,6 @@ from .noise_draws import (
     upper_draw,
 )
 from .sampler_events import sampler_of
-
 
 T = TypeVar("T")
 
@@ -236,8 +235,11 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
 
 
 def unit_conditions(run: CheckedRun) -> list[str]:
-    """Return the sentence that a promise for whole users rests on."""
-    settings = run.settings
-    if settings.unit == "user" and settings.records_per_user is None:
-        return ["What one user contributes to a step is clipped as a whole, in one draw."]
-    return []
+    """Return the sentence that a promise for whole users or silos rests on."""
+    unit = run.settings.unit
+    if unit == "record" or (unit == "user" and run.settings.records_per_user is not None):
+        return []
+    return [
+        f"A {unit} takes part as a whole, and what it contributes to a step is clipped as a whole, "
+        "in one draw."
+    ]
