@@ -66,6 +66,8 @@ class CheckResult:
     doubts: tuple[str, ...] = ()
     currency: Currency = "epsilon"
     by_sampler: tuple[str, ...] = ()
+    headline: str = ""
+    """The verdict in one sentence."""
     of_log: bool = False
     """Whether the run is one of privplan's own, with the verdict of its budget audit."""
     lacks: str = ""
@@ -85,7 +87,6 @@ class CheckResult:
 
     def __str__(self) -> str:
         """Return the verdict in words, with the ids of its causes."""
-        from .headline import headline
-
         causes = "; ".join(f"{each.severity} {each.id}" for each in self.causes)
-        return f"{headline(self)} ({causes})" if causes else headline(self)
+        words = self.headline or self.verdict
+        return f"{words} ({causes})" if causes else words

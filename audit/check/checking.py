@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ...accountant.rounding import down
 from ..description.merging import describe
@@ -13,6 +14,7 @@ from .causes import apply_rules
 from .check_case import CheckCase
 from .check_result import CheckResult
 from .checked_run import CheckedRun
+from .headline import headline
 from .log_verdict import check_log, is_log
 from .missing_facts import missing_facts
 from .second_layer import recompute
@@ -29,7 +31,7 @@ def check_readings(readings: Iterable[Reading]) -> CheckResult:
     given = tuple(readings)
     log = next((reading for reading in given if is_log(reading)), None)
     if log is not None:
-        return check_log(log, given)
+        return _with_headline(check_log(log, given))
     return check_description(describe(given))
 
 
@@ -46,7 +48,7 @@ def check_description(description: RunDescription) -> CheckResult:
     case = CheckCase(run, proof, stands, recompute(run, stands))
     causes = apply_rules(case)
     deciding = ("claim.neighbours",) if by_relation and stands == "open" else ()
-    return CheckResult(
+    result = CheckResult(
         verdict=verdict_of(case),
         proven=proof.bounds,
         claimed=run.claim,
@@ -62,6 +64,11 @@ def check_description(description: RunDescription) -> CheckResult:
         by_sampler=by_sampler(case),
         lacks=proof.unbounded,
     )
+    return _with_headline(result)
+
+
+def _with_headline(result: CheckResult) -> CheckResult:
+    return replace(result, headline=headline(result))
 
 
 def _standing(run: CheckedRun, proof: Proof) -> tuple[Standing, tuple[str, ...]]:

@@ -6,7 +6,6 @@ from ...accountant.guarantee import Bounds
 from ..description.facts_json import plain_value
 from ..reproduction.reproduction import Reproduction
 from .check_result import Cause, CheckResult
-from .headline import headline
 from .log_rules import rules_of_descriptions, rules_of_logs
 
 
@@ -38,7 +37,7 @@ def result_json(result: CheckResult) -> dict[str, object]:
         },
         "currency": result.currency,
         "claimed_rounding": None if result.claimed is None else result.claimed.half_unit,
-        "headline": headline(result),
+        "headline": result.headline,
         "deciding": [each.key for each in result.deciding],
         "asks": {each.key: each.asks for each in result.missing},
         "alternatives": {

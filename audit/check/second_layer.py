@@ -17,7 +17,8 @@ from .standing import Standing
 class Recomputation:
     """What reproduces a claim: with the `same` settings, or else with settings `near` them.
 
-    `comparable` says whether any common accountant has an answer for these settings at all.
+    `comparable` says whether any common accountant has an answer for these settings at all; none
+    has where something else was released besides the sums.
     """
 
     same: tuple[Reproduction, ...] = ()
@@ -36,7 +37,7 @@ def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
     same = _matches(lambda: same_settings(settings, claim))
     if same:
         return Recomputation(same, (), True)
-    comparable = bool(_matches(lambda: common_accountants(settings)))
+    comparable = not settings.releases and bool(_matches(lambda: common_accountants(settings)))
     if stands == "holds" and is_target(claim):
         return Recomputation((), (), comparable)
     near = _matches(lambda: neighbourhood(settings, claim, accountant=run.accountant))

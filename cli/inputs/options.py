@@ -187,12 +187,11 @@ def word(options: Sequence[str], **field: str) -> str:
     if value in options:
         return value
     close = nearest(value.lower(), options)
+    otherwise = _OTHERWISE.get(name, f"Give --{name} {options[0]}")
     raise InvalidInput(
         f"`{name}` must be one of {', '.join(options)}; it is {value!r}.",
         _REASON_BY_OPTION.get(name, ""),
-        f"Did you mean --{name} {close}?"
-        if close
-        else _OTHERWISE.get(name, f"Give --{name} {options[0]}"),
+        f"Did you mean --{name} {close}?" if close else otherwise,
     )
 
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ...audit.description.reading import Reading
 
 STANDARD_INPUT: Final = "standard input"
-LOG_FILE: Final = "log.jsonl"
 MAX_FOLDER_FILES: Final = 1000
 MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
 """Most bytes that are taken from standard input."""
@@ -45,6 +44,7 @@ def expanded(sources: Sequence[str]) -> tuple[str, ...]:
 
 def _files_of(source: str) -> tuple[str, ...]:
     from ...accountant.errors import InvalidInput
+    from ...audit.readers.recognition import LOG_FILE
 
     try:
         folder = Path(source)

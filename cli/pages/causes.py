@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Final
 
+SOURCE: Final = "Source: the rules in privplan.audit.check.causes, one for each id."
 CLOSING: Final = (
     "Causes of a run of privplan itself are the findings of `privplan audit budget`, under their "
     "own ids.  `privplan check --json` holds for each of those, in `rules`, the cause above that "
@@ -26,7 +27,8 @@ def filled(text: str) -> str:
         )
         for name, says in sorted(MEANINGS.items())
     ]
-    return "\n".join([text.rstrip("\n"), "", *lines, "", textwrap.fill(CLOSING, 96)])
+    closing = f"{textwrap.fill(CLOSING, 96)}\n\n{SOURCE}"
+    return "\n".join([text.rstrip("\n"), "", *lines, "", closing])
 
 
 def page_of(name: str) -> str | None:

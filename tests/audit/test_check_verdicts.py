@@ -242,3 +242,36 @@ def test_verdicts_keep_their_laws(**described: Any) -> None:
 @given(**DESCRIBED)
 def test_verdicts_keep_their_laws_widely(**described: Any) -> None:
     laws_hold(**described)
+
+
+@pytest.mark.parametrize(("batches", "epochs"), [(33, 30), (2136, 1), (235, 15), (7, 12), (49, 9)])
+def test_a_rate_of_whole_batches_contradicts_no_epochs(batches: int, epochs: int) -> None:
+    """1 / batches is a rate that a program printed, above or below the fraction."""
+    facts = {
+        "sampling.rate": Decimal(repr(1.0 / batches)),
+        "schedule.steps": batches * epochs,
+        "schedule.epochs": epochs,
+    }
+    result = checked(facts, without=("sampling.batch", "data.records", "claim.epsilon"))
+    assert "contradiction" not in ids(result)
+
+
+def test_pure_noise_is_claimed_at_delta_zero() -> None:
+    facts = {"noise.family": "laplace", "noise.noise_multiplier": 2.0, "claim.epsilon": 0.5}
+    left_out = ("claim.delta", "sampling.batch", "schedule.epochs")
+    result = checked({**facts, "sampling.method": "full", "schedule.steps": 1}, without=left_out)
+    assert (result.verdict, result.delta) == ("holds", 0.0)
+    assert result.facts["claim.delta"].provenance == "assumed"
+    assert "claim.delta" in {each.key for each in result.missing}
+
+
+def test_a_number_that_was_cut_off_is_called_so() -> None:
+    """A PLD value to as many digits as it takes until cutting it off makes it false."""
+    proven = checked().proven
+    assert proven is not None
+    digits = [Decimal(f"{proven.lower:.9f}"[: 2 + count]) for count in range(2, 6)]
+    false = [each for each in digits if PrintedNumber.of(epsilon=each).highest < proven.lower]
+    assert false
+    for cut in false:
+        result = checked({"claim.epsilon": cut})
+        assert (result.verdict, "rounded-down" in errors(result)) == ("false", True), cut

@@ -6,11 +6,14 @@ from ....accountant.guarantee import Bounds
 from ..check_case import CheckCase, between
 from .cause_rule import CauseFinding, cause_rule
 
-TWO_WAYS_OUT = (
-    "Draw each record independently in each step (Poisson sampling), or in one random step of each "
-    "pass (random allocation: privplan account --sampling random-allocation --claimed E), and "
-    "account for that: privplan explain sampling."
-)
+
+def two_ways_out(case: CheckCase) -> str:
+    """Return the samplers whose guarantee is better, as a next step."""
+    return (
+        f"Draw each {case.settings.unit} independently in each step (Poisson sampling), or in one "
+        "random step of each pass (random allocation: privplan account --sampling "
+        "random-allocation --claimed E), and account for that: privplan explain sampling."
+    )
 
 
 def _as_poisson(case: CheckCase) -> Bounds | None:
@@ -30,7 +33,7 @@ def shuffled_loader(case: CheckCase) -> CauseFinding | None:
     if case.reference is not None:
         says += f" It proves {between(case.reference)}"
         says += "." if poisson is None else f"; Poisson sampling would prove {between(poisson)}."
-    return CauseFinding(case.severity(poisson), says, TWO_WAYS_OUT, case.reference)
+    return CauseFinding(case.severity(poisson), says, two_ways_out(case), case.reference)
 
 
 @cause_rule(
@@ -42,11 +45,13 @@ def fixed_size_loader(case: CheckCase) -> CauseFinding | None:
     if case.settings.method != "fixed-size" or not case.short:
         return None
     poisson = _as_poisson(case)
-    says = "Batches have a fixed size, so a record that leaves is replaced by another."
+    says = (
+        f"Batches have a fixed size, so a {case.settings.unit} that leaves one is replaced in it."
+    )
     says += case.change_text(None)
     if poisson is not None:
         says += f" Poisson sampling would prove {between(poisson)}."
-    return CauseFinding(case.severity(poisson), says, TWO_WAYS_OUT, case.reference)
+    return CauseFinding(case.severity(poisson), says, two_ways_out(case), case.reference)
 
 
 @cause_rule(
@@ -58,10 +63,10 @@ def with_replacement(case: CheckCase) -> CauseFinding | None:
     if case.settings.method != "with-replacement" or not case.short:
         return None
     says = (
-        "Batches are drawn with replacement, so a record may be in one several times; only a "
-        f"bound without amplification is known.{case.change_text(None)}"
+        f"Batches are drawn with replacement, so a {case.settings.unit} may be in one several "
+        f"times; only a bound without amplification is known.{case.change_text(None)}"
     )
-    return CauseFinding(case.severity(), says, TWO_WAYS_OUT, case.reference)
+    return CauseFinding(case.severity(), says, two_ways_out(case), case.reference)
 
 
 @cause_rule(
