@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...accountant.errors import PrivplanError
+from ..reproduction.accounted_phases import with_few_phases
 from ..reproduction.matching import is_target
 from ..reproduction.reproduction import Reproduction
 from ..reproduction.search import common_accountants, neighbourhood, same_settings
@@ -31,7 +32,7 @@ def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
 
     A round number that holds was chosen beforehand: what else gives it would be chance.
     """
-    claim, settings = run.claim, run.settings
+    claim, settings = run.claim, with_few_phases(run.settings)
     if claim is None or run.currency != "epsilon" or run.event is not None or claim.value == 0.0:
         return Recomputation()
     same = _matches(lambda: same_settings(settings, claim))
