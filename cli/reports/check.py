@@ -135,6 +135,7 @@ def proven_words(result: CheckResult) -> str:
 def bounds_words(bounds: Bounds, currency: str = "epsilon") -> str:
     """Return bounds in words: no number below the upper end is proven, none below the lower true.
 
+    >>> from ...accountant.guarantee import Bounds
     >>> bounds_words(Bounds(1.0, 1.2)), bounds_words(Bounds(0.0, 0.1), "rho")
     ('epsilon 1.200; at least 1.000, by any accounting', 'rho 0.1000')
     """

@@ -200,3 +200,28 @@ def test_phases_alone_are_searched() -> None:
     phases = RunSettings(phases=(Phase(1.0, 0.01, 100), Phase(0.9, 0.01, 200)), delta=1e-5)
     short = replace(phases, phases=phases.phases[:1])
     assert "fewer-steps" in changes(phases, printed(opacus(short), 4))
+
+
+def test_the_last_epoch_is_looked_at_under_the_stated_relation() -> None:
+    """Replacing a record is removing one at half the noise, within the last epoch as well."""
+    from privplan.audit.reproduction.last_epoch import within_last_epoch
+    from privplan.audit.reproduction.matching import ChanceBudget, accepted_changed
+
+    replaced = RunSettings(
+        noise_multiplier=2.2,
+        neighbours="replace-one",
+        delta=1e-5,
+        rate=256 / 60000,
+        steps=3516,
+        steps_per_epoch=235,
+    )
+    removed = replace(replaced, noise_multiplier=1.1, neighbours="add-remove")
+    claim = PrintedNumber(1.2700, 0.00005)
+    matches = [
+        within_last_epoch(
+            each, accepted_changed(claim), ChanceBudget(1.28, accepted_changed(claim)), "rdp"
+        )
+        for each in (replaced, removed)
+    ]
+    assert [match.epsilon for match in matches[0]] == [match.epsilon for match in matches[1]]
+    assert matches[0]
