@@ -28,6 +28,9 @@ MANY: Final = 100
 CLASSES: Final = 100
 """About how many classes stand for more."""
 
+SERIES: Final = 1
+"""How many series stand for more phases of shuffled passes: each takes many seconds."""
+
 LONGEST: Final = 10**8
 """Most steps of a phase that a lower end is computed from: those of its beginning."""
 
@@ -110,8 +113,8 @@ def _cells(values: Sequence[float], count: int) -> list[int]:
 
 
 def _series(phases: tuple[Phase, ...]) -> list[tuple[Phase, ...]]:
-    """Return phases in order, in `CLASSES` series of as many each."""
-    cuts = [len(phases) * index // CLASSES for index in range(CLASSES + 1)]
+    """Return phases in order, in `SERIES` series of as many each."""
+    cuts = [len(phases) * index // SERIES for index in range(SERIES + 1)]
     return [phases[start:end] for start, end in pairwise(cuts)]
 
 
