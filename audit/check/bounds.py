@@ -295,7 +295,7 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
 
     Shuffled and fixed batches prove less about a record that is set to zero.
     """
-    if "claim.neighbours" in run.known or run.event is not None or proof.bounds is None:
+    if "claim.neighbours" in run.known or proof.bounds is None:
         return proof
     if run.settings.method in ("poisson", "full"):
         return proof

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from ...accountant.events import Gaussian
 from ..description.fact import Contradiction
 from ..description.printed_number import PrintedNumber
 from ..description.resolving import settings_of
@@ -24,6 +25,9 @@ CHOSEN_NOISE_UNIT: Final = 0.05
 
 PASSES_TOLERANCE: Final = 0.05
 """Relative error by which two counts of passes over the data still agree."""
+
+BEYOND_TOLERANCE: Final = 1e-3
+"""Relative error by which a fact beside a stated event may differ from the event."""
 
 PRIVPLAN_EVENT: Final = "privplan event"
 """The format of an event in privplan's own words, which states its sampler."""
@@ -102,6 +106,12 @@ class CheckedRun:
         return 1, batches
 
     @property
+    def steps_are_counted(self) -> bool:
+        """Return whether somebody counted the noise draws: they do not follow from epochs."""
+        said = "schedule.steps" in self.stated or self.from_event or self.event is not None
+        return said or bool(self.settings.phases)
+
+    @property
     def least_restarts(self) -> int:
         """Return how often the described steps were certainly made on the same records.
 
@@ -109,8 +119,7 @@ class CheckedRun:
         starts as silos or users, each may have had its own records.
         """
         settings = self.settings
-        counted = bool(settings.phases) or "schedule.steps" in self.stated or self.from_event
-        if not counted or settings.restarts in (settings.silos, settings.users):
+        if not self.steps_are_counted or settings.restarts in (settings.silos, settings.users):
             return 1
         return settings.restarts
 
@@ -176,15 +185,20 @@ def _beyond_event(description: RunDescription) -> str:
     if draws is None:
         return ""
     steps = sum(each.steps for each in draws) * (description.get("schedule.restarts", int) or 1)
-    most: dict[str, float] = {
-        "schedule.steps": steps,
-        "sampling.rate": max(each.rate for each in draws),
+    noises = [each.draw.noise_multiplier for each in draws if isinstance(each.draw, Gaussian)]
+    limits = {
+        "schedule.steps": (steps, "more"),
+        "sampling.rate": (max(each.rate for each in draws), "more"),
+        "noise.noise_multiplier": (min(noises, default=0.0), "less"),
     }
-    for key, value in most.items():
-        stated = description.get(key, float) if description.known(key) else None
-        derived = stated is not None and description.facts[key].provenance == "derived"
-        if stated is not None and not derived and stated > value * (1.0 + 1e-6):
-            return f"`{key}` is more than the stated event has, which is {value:g}."
+    for key, (value, worse) in limits.items():
+        fact = description.facts.get(key)
+        if fact is None or fact.provenance not in ("stated", "read"):
+            continue
+        stated = description.get(key, float) or 0.0
+        excess = stated - value if worse == "more" else value - stated
+        if excess > max(BEYOND_TOLERANCE * value, fact.half_unit):
+            return f"`{key}` is {worse} than the stated event has, which is {value:g}."
     return ""
 
 

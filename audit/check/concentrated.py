@@ -51,7 +51,11 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
         conditions.append("A record changes one microbatch alone.")
     if run.settings.accumulation > 1 and run.batches_in_draw[1] == 1:
         conditions.append("A record is in at most one of the batches of a noise draw.")
-    unbounded = "" if math.isfinite(upper) else "A record may be drawn any number of times."
+    unbounded = (
+        ""
+        if math.isfinite(upper)
+        else "Nothing bounds how often a record comes, or what else moves with it."
+    )
     return bounds, tuple(conditions), unbounded
 
 
@@ -92,6 +96,8 @@ def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, 
         passes = passes_of(run, phase)
         # A record that a loader may drop, or an epoch leave out, is in single batches at least.
         least = min(max(each.passes, 1) for each in passes.least)
+        if passes.times > 1 and run.settings.neighbours == "add-remove":
+            return math.inf, least
         return passes.most_passes * passes.times**2, least
     # Each of the batches of a draw may have the record.
     most = phase.steps * run.batches_in_draw[1] ** 2
@@ -102,7 +108,7 @@ def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, 
 def _certain_steps(run: CheckedRun, phase: Phase) -> int:
     """Return the steps that were certainly made: they may follow from epochs of single batches."""
     least, most = run.batches_in_draw
-    if least == most or "schedule.steps" in run.stated or run.from_event or run.settings.phases:
+    if least == most or run.steps_are_counted:
         return phase.steps
     return max(1, phase.steps // most)
 

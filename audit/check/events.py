@@ -256,8 +256,11 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
 
 
 def unit_conditions(run: CheckedRun) -> list[str]:
-    """Return the sentence that a promise for whole users rests on."""
-    settings = run.settings
-    if settings.unit == "user" and settings.records_per_user is None:
-        return ["What one user contributes to a step is clipped as a whole, in one draw."]
-    return []
+    """Return the sentence that a promise for whole users or silos rests on."""
+    unit = run.settings.unit
+    if unit == "record" or (unit == "user" and run.settings.records_per_user is not None):
+        return []
+    return [
+        f"A {unit} takes part as a whole, and what it contributes to a step is clipped as a whole, "
+        "in one draw."
+    ]

@@ -65,7 +65,8 @@ def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
 
 def stated_epochs(run: CheckedRun) -> float | None:
     """Return the epochs that somebody stated of the whole run; None where they are derived."""
-    if run.settings.phases or "schedule.epochs" not in run.stated:
+    several = bool(run.settings.phases) or run.event is not None
+    if several or "schedule.epochs" not in run.stated:
         return None
     return run.settings.epochs
 
@@ -85,15 +86,11 @@ def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> in
     by_epochs = math.ceil(epochs * (1.0 - ROUNDING)) * max(1, math.ceil(share * (1.0 - ROUNDING)))
     if not _epochs_are_passes(run):
         return max(by_steps, by_epochs)
-    if _steps_are_stated(run):
+    if run.steps_are_counted:
         longest = max(1, math.ceil(share / (phase.rate * run.batches_in_draw[0])))
         fits = phase.steps <= math.ceil(epochs) * longest
         return by_epochs if fits else max(by_steps, by_epochs)
     return by_epochs
-
-
-def _steps_are_stated(run: CheckedRun) -> bool:
-    return "schedule.steps" in run.stated or run.from_event or bool(run.settings.phases)
 
 
 def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[LeastPasses, ...]:
@@ -104,7 +101,7 @@ def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[Le
     if kept == dropping:
         stays = _kept_by_loader(run, dropping)
     epochs = stated_epochs(run)
-    steps = phase.steps if _steps_are_stated(run) or epochs is None else None
+    steps = phase.steps if run.steps_are_counted or epochs is None else None
     readings = [LeastPasses(kept, _passes(steps, epochs, kept))]
     if stays < 1.0:
         readings.append(LeastPasses(dropping, _passes(steps, epochs, dropping), stays))

@@ -110,7 +110,8 @@ def clipped_together(run: CheckedRun, draw: ev.Event) -> ev.Event:
     """
     if run.settings.microbatches == 1:
         return draw
-    if run.settings.neighbours == "replace-one" and run.settings.method != "poisson":
+    always_full = run.settings.method not in ("poisson", "unknown")
+    if run.settings.neighbours == "replace-one" and always_full:
         return draw
     return farther(draw, MICROBATCH_SHIFT)
 

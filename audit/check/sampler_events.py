@@ -26,7 +26,9 @@ Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 def sampler_of(run: CheckedRun, method: str) -> Sampler:
     """Return what bounds a phase: by the way of drawing, and by who is protected."""
     settings = run.settings
-    if settings.unit == "silo" and settings.clients_rate is None and of_records(run):
+    # A rate, without a batch that counts silos, may be one of records.
+    of_silos = settings.batch is not None and not of_records(run)
+    if settings.unit == "silo" and settings.clients_rate is None and not of_silos:
         return _silo
     batches_of_records = settings.clients_rate is None and of_records(run)
     if settings.unit == "user" and batches_of_records and settings.records_per_user is None:
@@ -61,7 +63,7 @@ def _attained_in_one_step(draws: PhaseDraws) -> ev.Event:
     return ev.Poisson(draws.lower_rate, draws.lower)
 
 
-def _in_separate_batches(run: CheckedRun, draws: PhaseDraws, draw: ev.Event) -> ev.Event:
+def _in_separate_batches(draws: PhaseDraws, draw: ev.Event) -> ev.Event:
     """Return steps whose batches are drawn independently: each of them may have the record."""
     return ev.Repeat(draws.phase.steps, ev.Group(draws.batches, ev.Poisson(draws.phase.rate, draw)))
 
@@ -69,9 +71,9 @@ def _in_separate_batches(run: CheckedRun, draws: PhaseDraws, draw: ev.Event) -> 
 def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return Poisson samples; of several batches in a draw, one sample or one for each batch."""
     steps, relation = draws.phase.steps, _upper_relation(run)
-    uppers = [ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))]
+    uppers: list[ev.Event] = [ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))]
     if draws.batches > 1:
-        uppers.append(_in_separate_batches(run, draws, draws.upper))
+        uppers.append(_in_separate_batches(draws, draws.upper))
     lowers = [ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))]
     batches = run.settings.accumulation
     if batches > 1:
@@ -89,9 +91,8 @@ def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 
 def _steps_may_be_fewer(run: CheckedRun, draws: PhaseDraws) -> bool:
     """Return whether steps follow from epochs and a rate that may be that of one batch of a few."""
-    if "schedule.steps" in run.stated or run.from_event or run.settings.phases:
-        return False
-    return draws.batches > 1 and run.batches_in_draw[0] == 1
+    several = draws.batches > 1 and run.batches_in_draw[0] == 1
+    return several and not run.steps_are_counted
 
 
 def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
@@ -105,11 +106,17 @@ def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return epochs of shuffled batches: rounded up for the upper event, down for the lower."""
     passes = passes_of(run, draws.phase)
+    relation = _relation(run)
     draw = farther(draws.upper, passes.times)
-    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(passes.fewest_batches, draw))
+    if passes.times > 1 and relation == "add-remove":
+        # With one record less, all later draws begin and end elsewhere.
+        draw = ev.NoGuarantee("a noise draw takes more than one pass of a shuffled loader")
+    fewest = passes.fewest_batches
+    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(fewest, draw))
+    alike = ", as many with a record more or less," if relation == "add-remove" else ""
     conditions = [
-        f"An epoch has {passes.fewest_batches:,} batches or more, each in a fresh random order "
-        "that nobody sees."
+        f"An epoch has {fewest:,} batch{'' if fewest == 1 else 'es'} or more{alike} "
+        "in a fresh random order that nobody sees."
     ]
     if run.settings.accumulation > 1 and passes.times == 1:
         conditions.append("No noise draw takes batches of two epochs.")
@@ -117,7 +124,7 @@ def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     if share is not None and run.units is not None and share > run.units:
         conditions.append("An epoch is whole passes over all records, one after another.")
     return RunEvents(
-        (BoundingEvent(upper, _relation(run)),),
+        (BoundingEvent(upper, relation),),
         tuple(_least_passes(run, draws, each) for each in passes.least),
         tuple(conditions),
     )
@@ -174,7 +181,7 @@ def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         lowers += _least_fixed(run, draws, size)
     if draws.batches > 1:
         draw = draws.upper if run.settings.neighbours == "zero-out" else farther(draws.upper, 2)
-        uppers.append(_in_separate_batches(run, draws, draw))
+        uppers.append(_in_separate_batches(draws, draw))
     return RunEvents(tuple(BoundingEvent(event, relation) for event in uppers), tuple(lowers))
 
 
@@ -273,10 +280,7 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     return replace(
         whole,
         lower=((BoundingEvent(_attained_in_one_step(draws), "add-remove"),),),
-        conditions=(
-            "A sample of records does not hide a silo: nothing is counted as amplified.",
-            "What one silo contributes to a batch is clipped as a whole.",
-        ),
+        conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
     )
 
 

@@ -116,7 +116,7 @@ def test_a_large_claim_covers_what_would_be_a_cause() -> None:
 
 
 def test_accumulation_as_it_was_published() -> None:
-    """100 draws of 8 batches of 10 in 1,000 records: .718 was said, and 5.613 is true."""
+    """100 draws of 8 batches of 10 in 1,000 records: .718 was said, and 5.613 or 6.748 is true."""
     facts = {
         "claim.epsilon": Decimal("0.718"),
         "noise.noise_multiplier": 1.0,
@@ -129,7 +129,8 @@ def test_accumulation_as_it_was_published() -> None:
     result = checked(facts, without=("schedule.epochs",))
     assert result.proven is not None
     assert result.proven.lower == pytest.approx(0.718, abs=1e-3)
-    assert result.proven.upper == pytest.approx(5.6135, abs=1e-3)
+    # Eight separate Poisson batches may all have the record: more than one of eightfold rate.
+    assert result.proven.upper == pytest.approx(6.7483, abs=1e-3)
     assert {"accumulation", "library-defect"} <= ids(result)
     # Eight epochs in 100 steps: the rate is that of one batch, so the claim is false.
     told = checked({**facts, "schedule.epochs": 8})
