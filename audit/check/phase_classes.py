@@ -91,7 +91,8 @@ def merged_in_any_order(phases: Sequence[Phase]) -> tuple[Phase, ...]:
 
 def classes_of(phases: Sequence[Phase]) -> list[list[Phase]]:
     """Return phases in about `CLASSES` classes of nearly the same noise and rate."""
-    noises = [max(phase.noise_multiplier, LEAST) for phase in phases]
+    floor = min((p.noise_multiplier for p in phases if p.noise_multiplier >= LEAST), default=LEAST)
+    noises = [max(phase.noise_multiplier, floor) for phase in phases]
     rates = [phase.rate for phase in phases]
     # The fewer different rates there are, the more classes are left to the noise.
     of_rate = min(len(set(rates)), CLASSES if len(set(noises)) == 1 else math.isqrt(CLASSES))
