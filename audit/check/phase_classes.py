@@ -28,6 +28,9 @@ MANY: Final = 100
 CLASSES: Final = 100
 """About how many classes stand for more."""
 
+SERIES: Final = 1
+"""How many series stand for more phases of shuffled passes: each takes many seconds."""
+
 LONGEST: Final = 10**8
 """Most steps of a phase that a lower end is computed from: those of its beginning."""
 
@@ -88,7 +91,8 @@ def merged_in_any_order(phases: Sequence[Phase]) -> tuple[Phase, ...]:
 
 def classes_of(phases: Sequence[Phase]) -> list[list[Phase]]:
     """Return phases in about `CLASSES` classes of nearly the same noise and rate."""
-    noises = [max(phase.noise_multiplier, LEAST) for phase in phases]
+    floor = min((p.noise_multiplier for p in phases if p.noise_multiplier >= LEAST), default=LEAST)
+    noises = [max(phase.noise_multiplier, floor) for phase in phases]
     rates = [phase.rate for phase in phases]
     # The fewer different rates there are, the more classes are left to the noise.
     of_rate = min(len(set(rates)), CLASSES if len(set(noises)) == 1 else math.isqrt(CLASSES))
@@ -110,8 +114,8 @@ def _cells(values: Sequence[float], count: int) -> list[int]:
 
 
 def _series(phases: tuple[Phase, ...]) -> list[tuple[Phase, ...]]:
-    """Return phases in order, in `CLASSES` series of as many each."""
-    cuts = [len(phases) * index // CLASSES for index in range(CLASSES + 1)]
+    """Return phases in order, in `SERIES` series of as many each."""
+    cuts = [len(phases) * index // SERIES for index in range(SERIES + 1)]
     return [phases[start:end] for start, end in pairwise(cuts)]
 
 

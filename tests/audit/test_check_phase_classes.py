@@ -79,15 +79,13 @@ def test_no_noise_has_a_class_of_its_own() -> None:
     assert len(ends.upper) > CLASSES // 2
 
 
-def test_series_of_shuffled_passes_stand_in_order_with_passes_to_spare() -> None:
+def test_a_series_of_shuffled_passes_has_passes_to_spare() -> None:
     phases = scheduled(1_000, rates=False)
     ends = ends_of(phases, in_passes=True)
-    assert len(ends.upper) == CLASSES
-    first = phases[:10]
-    steps = sum(phase.steps for phase in first)
-    least, most = (end(p.noise_multiplier for p in first) for end in (min, max))
-    assert ends.upper[0] == Phase(least, 0.01, steps + 100)
-    assert ends.lower[0] == Phase(most, 0.01, max(1, steps - 200))
+    steps = sum(phase.steps for phase in phases)
+    least, most = (end(p.noise_multiplier for p in phases) for end in (min, max))
+    assert ends.upper == (Phase(least, 0.01, steps + 100),)
+    assert ends.lower == (Phase(most, 0.01, steps - 200),)
 
 
 def checked(phases: tuple[Phase, ...], method: str, claim: str = "1.28") -> CheckResult:
@@ -110,6 +108,7 @@ def test_a_schedule_of_thousands_of_phases_is_decided() -> None:
     assert checked(phases, "poisson", "900").verdict == "holds"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["shuffled", "fixed-size", "full"])
 def test_other_samplers_have_bounds_too(method: str) -> None:
     bounds = checked(scheduled(400, rates=False), method).proven
