@@ -22,6 +22,7 @@ from .noise_draws import (
     release_event,
     upper_draw,
 )
+from .phase_classes import ends_of
 from .sampler_events import sampler_of
 
 T = TypeVar("T")
@@ -63,8 +64,8 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     `method` is a word of `sampling.method` other than `unknown`; `delta` is that of the claim.
     Raises `LackingFacts` where keys are missing.
     """
-    drawn = _noise_of_phases(run, method)
-    steps = sum(phase.steps for phase, _, _ in drawn)
+    upper_noise, lower_noise = _noise_of_phases(run, method)
+    steps = _steps_of(run, method)
     sampled = [each for each in run.settings.releases if in_each_step(each, steps)]
     aside = [each for each in run.settings.releases if each not in sampled]
     conditions = [
@@ -72,18 +73,19 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     ]
     # Everything that a step releases of its batch is one draw.
     joint = tuple(release_event(each) for each in sampled)
-    parts = [
-        sampler_of(run, method)(run, _draws(run, each, joint, delta / len(drawn))) for each in drawn
-    ]
-    conditions += [sentence for part in parts for sentence in part.conditions]
+    uppers = _parts(run, method, upper_noise, joint, delta)
+    lowers = uppers
+    if lower_noise != upper_noise:
+        lowers = _parts(run, method, lower_noise, joint, delta)
+    conditions += [sentence for part in (*uppers, *lowers) for sentence in part.conditions]
     conditions += _batch_conditions(run)
     upper = [
         _upper_composed(run, reading, aside)
-        for reading in _readings([part.upper for part in parts])
+        for reading in _readings([part.upper for part in uppers])
     ]
     lower = [
         tuple(dict.fromkeys(_lower_composed(run, ends, aside) for ends in _readings([*reading])))
-        for reading in _readings([part.lower for part in parts])
+        for reading in _readings([part.lower for part in lowers])
     ]
     return RunEvents(tuple(upper), tuple(lower), tuple(dict.fromkeys(conditions)))
 
@@ -91,11 +93,29 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
 NoiseOfPhase = tuple[Phase, ev.Event, ev.Event]
 
 
-def _noise_of_phases(run: CheckedRun, method: str) -> list[NoiseOfPhase]:
-    """Return the phases with their noise at the upper and at the lower end."""
+def _parts(
+    run: CheckedRun,
+    method: str,
+    drawn: list[NoiseOfPhase],
+    joint: tuple[ev.Event, ...],
+    delta: float,
+) -> list[RunEvents]:
+    """Return the bounding events of each phase, which has its share of delta."""
+    sampler, share = sampler_of(run, method), delta / len(drawn)
+    return [sampler(run, _draws(run, each, joint, share)) for each in drawn]
+
+
+def _steps_of(run: CheckedRun, method: str) -> int:
+    if run.event is not None:
+        return sum(each.steps for each in as_stated_draws(run.event) or ())
+    return sum(phase.steps for phase in phases_of(run, method))
+
+
+def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], list[NoiseOfPhase]]:
+    """Return the phases with their noise, for the upper and for the lower end."""
     if run.event is not None:
         stated = as_stated_draws(run.event) or ()
-        return [
+        drawn = [
             (
                 Phase(0.0, 1.0 if method == "full" else each.rate, each.steps),
                 clipped_together(run, each.draw),
@@ -103,14 +123,15 @@ def _noise_of_phases(run: CheckedRun, method: str) -> list[NoiseOfPhase]:
             )
             for each in stated
         ]
-    return [
-        (
-            phase,
-            upper_draw(run, phase.noise_multiplier),
-            lower_draw(run, phase.noise_multiplier),
-        )
-        for phase in phases_of(run, method)
-    ]
+        return drawn, drawn
+    ends = ends_of(phases_of(run, method), in_passes=method == "shuffled")
+    upper, lower = ([_with_noise(run, phase) for phase in end] for end in (ends.upper, ends.lower))
+    return upper, lower
+
+
+def _with_noise(run: CheckedRun, phase: Phase) -> NoiseOfPhase:
+    noise = phase.noise_multiplier
+    return phase, upper_draw(run, noise), lower_draw(run, noise)
 
 
 def _draws(

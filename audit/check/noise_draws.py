@@ -16,6 +16,9 @@ MICROBATCH_SHIFT: Final = 2
 """How many clipping norms the clipped mean of several records moves by, at most, whatever moves
 one of them: it lies in a ball of one norm before and after."""
 
+LEAST_NOISE: Final = 0.02
+"""Noise multiplier that lower ends are computed with where there is less; epsilon is over 1,000."""
+
 SAMPLED_WORDS: Final = re.compile(r"clip|quantile|(?<![a-z])(count|norm)s?(?![a-z])")
 """A release that names one of these, once in every step, is taken from the batch of the step; and
 it may be what an adaptive clipping norm follows."""
@@ -123,8 +126,14 @@ def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
 
 
 def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
-    """Return the event of one noise draw that bounds it from below."""
+    """Return the event of one noise draw that bounds it from below.
+
+    Noise on top of what was released is post-processing: no noise, and Gaussian noise too small
+    for any grid, show at least what `LEAST_NOISE` shows.
+    """
     noise = lower_noise(run, noise_multiplier)
+    if noise < LEAST_NOISE and (noise == 0.0 or run.settings.family == "gaussian"):
+        return ev.Gaussian(LEAST_NOISE)
     if run.settings.family == "discrete-gaussian":
         return _integer_draw(run, noise)
     return noise_draw(run, noise)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from ...accountant.account import account
+from ...accountant.account import bounds_on_epsilon
 from ...accountant.composition import leaves
 from ...accountant.engines.pld.directions import composition_directions
 from ...accountant.engines.pld.engine import PldEngine
@@ -42,6 +42,9 @@ _VERY_RARE: Final = 3e-4
 _MOST_PHASES: Final = 24
 """Beyond this many different phases the certified value takes longer than a search may."""
 
+_MOST_STEPS: Final = 10**9
+"""Nobody prints the epsilon of more steps, and it takes many seconds."""
+
 
 @lru_cache(maxsize=256)
 def exact_bounds(
@@ -52,14 +55,14 @@ def exact_bounds(
     They are wider for phases that are `slow`, where a `quick` answer is asked for, or where a
     narrow one would take many seconds.
     """
-    if len(phases) > _MOST_PHASES:
+    if len(phases) > _MOST_PHASES or sum(phase.steps for phase in phases) > _MOST_STEPS:
         return None
     event = event_of(phases, family)
     try:
         if (quick and slow(phases)) or _very_slow(phases):
             engine = PldEngine(_SLOW_ACCURACY, _SLOW_TOLERANCE)
             return engine.epsilon(leaves(event), delta, as_neighbours(relation)).bounds
-        return account(event, delta=delta, neighbours=relation).epsilon
+        return bounds_on_epsilon(event, delta=delta, neighbours=relation)
     except PrivplanError:
         return None
 

@@ -342,7 +342,8 @@ class PldEngine:
                 width *= 2.0
                 continue
             target_gap = question.tolerance(upper, self.tolerance, saddle)
-            if upper - lower <= target_gap or not direction.is_tight:
+            # A grid can miss a heavy outcome at the largest loss, and then it shows nothing.
+            if upper - lower <= target_gap or (lower > 0.0 and not direction.is_tight):
                 break
             # The error is of second order: if a costly grid hardly helped, no narrower one will.
             costly = grid_points_needed(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
