@@ -11,22 +11,31 @@ from ..description.run_description import Phase
 
 @dataclass(frozen=True)
 class BoundingEvent:
-    """An event under a relation; `delta_spent` of the claim's delta is spent beside it."""
+    """An event under a relation; `delta_spent` of the claim's delta is spent beside it.
+
+    `present` is the probability with which a lower event shows the unit at all; in the other case
+    nothing of it is released.
+    """
 
     event: ev.Event
     neighbours: Neighbours
     delta_spent: float = 0.0
+    present: float = 1.0
+
+
+LowerEnd = tuple[BoundingEvent, ...]
+"""Events that all bound a run from below in one reading; the first that can be accounted counts."""
 
 
 @dataclass(frozen=True)
 class RunEvents:
-    """The event that bounds a run from above, and those that bound it from below.
+    """The events that bound a run, one for each reading that its description leaves open.
 
-    The first lower event that can be accounted counts.  `conditions` are sentences.
+    The largest `upper` end counts, and the smallest `lower` end.  `conditions` are sentences.
     """
 
-    upper: BoundingEvent
-    lower: tuple[BoundingEvent, ...]
+    upper: tuple[BoundingEvent, ...]
+    lower: tuple[LowerEnd, ...]
     conditions: tuple[str, ...] = ()
 
 
@@ -34,7 +43,8 @@ class RunEvents:
 class PhaseDraws:
     """The noise of one phase: at the upper and at the lower end, with rates and steps.
 
-    `delta` is the phase's share of the claim's delta.
+    `batches` of the phase's rate may be in one noise draw.  `delta` is the phase's share of the
+    claim's delta.
     """
 
     upper: ev.Event
@@ -43,3 +53,4 @@ class PhaseDraws:
     upper_rate: float
     lower_rate: float
     delta: float
+    batches: int = 1

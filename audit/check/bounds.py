@@ -13,16 +13,27 @@ from ...accountant import events as ev
 from ...accountant.account import bounds_on_epsilon
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.guarantee import Bounds, Neighbours
-from .bounding_event import BoundingEvent, RunEvents
+from ...accountant.rounding import up
+from ..description.run_description import ExtraRelease
+from .bounding_event import BoundingEvent, LowerEnd, RunEvents
 from .checked_run import CheckedRun
-from .concentrated import concentrated_bounds
+from .concentrated import concentrated_bounds, squared_bounds
 from .events import run_events
-from .noise_draws import LackingFacts, without_noiseless
-from .stated_event import event_alternatives
+from .noise_draws import LackingFacts, about_clip, without_noiseless
+from .stated_event import (
+    beside_the_event,
+    event_conditions,
+    is_sum_of_draws,
+    samplers_of,
+    whole_event,
+)
 
 UNKNOWN: Final = "unknown"
 ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 """The samplers that are compared where nobody said which one ran."""
+
+BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights"}
+"""Rarer samplers, which the bounds cover as well."""
 
 ALIKE: Final = ("poisson", "full")
 """Samplers for which a record that is set to zero is as one that is removed."""
@@ -61,16 +72,24 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
     """Return the bounds on epsilon at a delta, and why there is no upper end (empty if there is).
 
     >>> gaussian = BoundingEvent(ev.Gaussian(1.0), "add-remove")
-    >>> bounds, _ = epsilon_bounds(RunEvents(gaussian, (gaussian,)), 1e-5)
+    >>> bounds, _ = epsilon_bounds(RunEvents((gaussian,), ((gaussian,),)), 1e-5)
     >>> round(bounds.upper, 3)
     4.377
     """
-    upper, reason = _upper_end(events.upper, delta)
+    ends = [_upper_end(each, delta) for each in events.upper]
+    upper = max(end for end, _ in ends)
+    reason = next((reason for _, reason in ends if reason), "")
     lower = _lower_bound(events, delta)
     if lower > upper:
         # Two events of one run that contradict each other prove nothing.
         return Bounds(0.0, math.inf), "Its upper event proves less than its lower event shows."
     return Bounds(lower, upper), reason
+
+
+def _least_of(reading: LowerEnd, delta: float) -> float:
+    """Return the lower end of one reading: that of the first event that can be accounted."""
+    ends = (_lower_end(each, delta) for each in reading)
+    return next((end for end in ends if end is not None), 0.0)
 
 
 def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:
@@ -88,14 +107,21 @@ def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:
 
 
 def _lower_bound(events: RunEvents, delta: float) -> float:
-    """Return the lower end that the first lower event with an account shows."""
-    ends = (_lower_end(each, delta) for each in events.lower)
-    return next((end for end in ends if end is not None), 0.0)
+    """Return the lower end that holds in every reading of the description."""
+    return min((_least_of(reading, delta) for reading in events.lower), default=0.0)
 
 
 def _lower_end(bounding: BoundingEvent, delta: float) -> float | None:
-    answer = _epsilon(bounding.event, delta, bounding.neighbours)
-    return None if isinstance(answer, str) else answer.lower
+    """Return the lower end of an event, or None where there is none.
+
+    If the unit is shown with probability p only, then delta(epsilon) is at least p times the
+    event's delta at epsilon + log(1/p), at the data where the unit is there.
+    """
+    present = bounding.present
+    if present < 1.0 and not delta < present:
+        return 0.0
+    answer = _epsilon(bounding.event, delta / present, bounding.neighbours)
+    return None if isinstance(answer, str) else max(0.0, answer.lower + math.log(present))
 
 
 def prove(run: CheckedRun) -> Proof:
@@ -104,12 +130,17 @@ def prove(run: CheckedRun) -> Proof:
     if lacking:
         return Proof(None, lacking=lacking)
     if run.event is not None:
-        return _proof_of_event(run)
+        if run.currency != "epsilon":
+            return Proof(None, unbounded="An event is compared with a claim of epsilon only.")
+        if not is_sum_of_draws(run):
+            return _proof_of_event(run)
+        if run.settings.method == UNKNOWN and not samplers_of(run.event):
+            return _proof(run, "full")
     method = run.settings.method
     if method != UNKNOWN:
         return _proof(run, method)
     # Nobody said which sampler ran: each is computed, and the worst counts.
-    proofs = {name: _proof(run, name) for name in ALTERNATIVES}
+    proofs = {name: _proof(run, name) for name in (*ALTERNATIVES, *BEYOND)}
     known = {name: each.bounds for name, each in proofs.items() if each.bounds is not None}
     if "poisson" not in known:
         return proofs["poisson"]
@@ -128,7 +159,19 @@ def _enveloping(known: Mapping[str, Bounds], proofs: Mapping[str, Proof]) -> Pro
         # A sampler that cannot be computed leaves the upper end open.
         envelope = Bounds(envelope.lower, math.inf)
         unbounded = unbounded or "A sampler that is not excluded cannot be computed."
-    return Proof(envelope, (), unbounded, lacking, known)
+    common = {name: bounds for name, bounds in known.items() if name not in BEYOND}
+    rarer = [
+        f"drawn {words}, at most {up(known[name].upper)}"
+        for name, words in BEYOND.items()
+        if name in known and math.isfinite(known[name].upper)
+    ]
+    says = "; ".join(rarer)
+    # What only some samplers rest on is said with these; what all rest on is said here.
+    shared = set.intersection(*(set(each.conditions) for each in proofs.values()))
+    conditions = [sentence for sentence in proofs["poisson"].conditions if sentence in shared]
+    if says:
+        conditions.insert(0, f"{says[0].upper()}{says[1:]}.")
+    return Proof(envelope, tuple(conditions), unbounded, lacking, common)
 
 
 def _lacking(run: CheckedRun) -> tuple[str, ...]:
@@ -143,7 +186,7 @@ def _proof(run: CheckedRun, method: str) -> Proof:
             return _opened(run, concentrated_bounds(run, method))
         assert run.settings.delta is not None
         delta = run.settings.delta
-        events = run_events(run, method, delta)
+        events = _events(run, method, delta)
     except LackingFacts as lacking:
         # What has no stated noise is left out: the rest still bounds the run from below.
         if "releases.noise_multiplier" in lacking.keys:
@@ -154,16 +197,40 @@ def _proof(run: CheckedRun, method: str) -> Proof:
                 Bounds(lower, math.inf), rest.conditions, "A release's noise is not said.", keys
             )
         return Proof(None, lacking=lacking.keys)
-    except InvalidInput as refusal:
+    except (InvalidInput, Unsupported) as refusal:
         return Proof(None, unbounded=refusal.what)
     bounds, reason = epsilon_bounds(events, delta)
     return _opened(run, (bounds, events.conditions, reason))
 
 
+def _events(run: CheckedRun, method: str, delta: float) -> RunEvents:
+    """Return the events of a run, those of discrete Gaussian noise bounded by its rho."""
+    events = run_events(run, method, delta)
+    if run.event is not None:
+        return replace(events, conditions=(*events.conditions, *event_conditions(run.event)))
+    if run.settings.family != "discrete-gaussian":
+        return events
+    # The noise is on sums of any dimension: its zCDP holds for all, and sampling lowers it not.
+    _, squared, reason = squared_bounds(run, method)
+    whole = (
+        ev.ZCDP(squared / 2.0)
+        if math.isfinite(squared)
+        else ev.NoGuarantee(reason or "a record may be drawn any number of times")
+    )
+    return replace(events, upper=(BoundingEvent(whole, events.upper[0].neighbours),))
+
+
 def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Proof:
     """Return the proof, without an upper end where a fact is stated that no bound covers."""
     bounds, conditions, reason = proven
+    beside = beside_the_event(run)
+    if beside:
+        # Neither end of the event is one of the run that the facts describe.
+        return Proof(Bounds(0.0, math.inf), conditions, beside)
     stated = unbounded_by(run)
+    if run.clip_source == "adaptive" and not stated:
+        names = " and ".join(f"`{each.what}`" for each in run.settings.releases if _pays(each))
+        conditions = (*conditions, f"The clipping norm follows {names} alone.")
     if stated:
         lacking = ("releases",) if run.clip_source == "adaptive" else ()
         return Proof(Bounds(bounds.lower, math.inf), conditions, stated, lacking)
@@ -173,7 +240,7 @@ def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Pro
 def unbounded_by(run: CheckedRun) -> str:
     """Return the stated fact for which no upper bound is known, as a sentence; empty if none."""
     settings = run.settings
-    paid = any(release.noise_multiplier for release in settings.releases)
+    paid = any(_pays(release) for release in settings.releases)
     if run.clip_source in ("data", "median"):
         return "The clipping norm was computed from the data itself."
     if run.clip_source == "none":
@@ -187,6 +254,11 @@ def unbounded_by(run: CheckedRun) -> str:
     return ""
 
 
+def _pays(release: ExtraRelease) -> bool:
+    """Return whether a release may be the count that an adaptive clipping norm follows."""
+    return bool(release.noise_multiplier) and about_clip(release)
+
+
 def normaliser_is_harmless(run: CheckedRun) -> bool:
     """Return whether all neighbours have batches of one and the same size."""
     fixed = run.settings.method in ("shuffled", "fixed-size", "with-replacement", "full")
@@ -195,18 +267,36 @@ def normaliser_is_harmless(run: CheckedRun) -> bool:
 
 def _proof_of_event(run: CheckedRun) -> Proof:
     """Return what is proven about a run whose event is stated as a whole."""
-    delta = run.settings.delta
     assert run.event is not None
-    if run.currency != "epsilon" or delta is None:
-        return Proof(None, unbounded="An event is compared with a claim of epsilon only.")
-    proofs: dict[str, Proof] = {}
-    for name, events in event_alternatives(run).items():
-        bounds, reason = epsilon_bounds(events, delta)
-        proofs[name] = _opened(run, (bounds, events.conditions, reason))
-    if len(proofs) == 1:
-        return next(iter(proofs.values()))
-    known = {name: each.bounds for name, each in proofs.items() if each.bounds is not None}
-    return _enveloping(known, proofs)
+    sampled = samplers_of(run.event) - {"random-allocation"}
+    if run.settings.method == "full" and sampled:
+        # Batches are said to hold everything, whatever an accountant was told.
+        return _whole_proof(run, sampled=False)
+    stated = _whole_proof(run, sampled=True)
+    if not sampled or "sampling.method" in run.known or stated.bounds is None:
+        return stated
+    without = _whole_proof(run, sampled=False)
+    if without.bounds is None:
+        return without
+    # The event says what an accountant was told; other samplers stay open.
+    return Proof(
+        Bounds(0.0, math.inf),
+        stated.conditions,
+        "A sampler that is not excluded cannot be computed.",
+        ("sampling.method",),
+        {"poisson": stated.bounds, "full": without.bounds},
+    )
+
+
+def _whole_proof(run: CheckedRun, *, sampled: bool) -> Proof:
+    delta = run.settings.delta
+    assert delta is not None
+    try:
+        events = whole_event(run, sampled=sampled)
+    except LackingFacts as lacking:
+        return Proof(Bounds(0.0, math.inf), (), "A release's noise is not said.", lacking.keys)
+    bounds, reason = epsilon_bounds(events, delta)
+    return _opened(run, (bounds, events.conditions, reason))
 
 
 def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
@@ -214,7 +304,7 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
 
     Shuffled and fixed batches prove less about a record that is set to zero.
     """
-    if "claim.neighbours" in run.known or run.event is not None or proof.bounds is None:
+    if "claim.neighbours" in run.known or proof.bounds is None:
         return proof
     names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
     zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))

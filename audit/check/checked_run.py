@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from ...accountant.events import Gaussian
 from ..description.fact import Contradiction
 from ..description.printed_number import PrintedNumber
 from ..description.resolving import settings_of
 from ..description.run_description import Phase, RunDescription
 from ..description.run_settings import RunSettings
-from .flattening import as_phases
+from .flattening import as_phases, as_stated_draws
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -24,6 +25,9 @@ CHOSEN_NOISE_UNIT: Final = 0.05
 
 PASSES_TOLERANCE: Final = 0.05
 """Relative error by which two counts of passes over the data still agree."""
+
+BEYOND_TOLERANCE: Final = 1e-3
+"""Relative error by which a fact beside a stated event may differ from the event."""
 
 PRIVPLAN_EVENT: Final = "privplan event"
 """The format of an event in privplan's own words, which states its sampler."""
@@ -46,6 +50,7 @@ class CheckedRun:
 
     `known` are the keys that somebody said, that a file says, or that follow from these.
     `event` stands for noise, sampling and schedule where no keys can express them.
+    `beyond_event` says which fact beside a stated event is more than that has.
     `noise_slack` and `rate_slack` are how far above the noise and below the rate the true ones
     may lie, given the digits that were printed.
     """
@@ -70,6 +75,7 @@ class CheckedRun:
     rate_slack: float = 0.0
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
+    beyond_event: str = ""
 
     @property
     def federated(self) -> bool:
@@ -100,6 +106,12 @@ class CheckedRun:
         return 1, batches
 
     @property
+    def steps_are_counted(self) -> bool:
+        """Return whether somebody counted the noise draws: they do not follow from epochs."""
+        said = "schedule.steps" in self.stated or self.from_event or self.event is not None
+        return said or bool(self.settings.phases)
+
+    @property
     def least_restarts(self) -> int:
         """Return how often the described steps were certainly made on the same records.
 
@@ -107,8 +119,7 @@ class CheckedRun:
         starts as silos or users, each may have had its own records.
         """
         settings = self.settings
-        counted = bool(settings.phases) or "schedule.steps" in self.stated or self.from_event
-        if not counted or settings.restarts in (settings.silos, settings.users):
+        if not self.steps_are_counted or settings.restarts in (settings.silos, settings.users):
             return 1
         return settings.restarts
 
@@ -135,7 +146,9 @@ class CheckedRun:
         if description.event is not None and PRIVPLAN_EVENT in description.formats.values():
             known.add("sampling.method")
             if settings.method == "unknown":
-                settings = replace(settings, method="poisson")
+                # The words of an event that is kept whole stay in it.
+                drawn = event is None or as_stated_draws(event) is not None
+                settings = replace(settings, method="poisson" if drawn else "unknown")
         return cls(
             settings,
             known=frozenset(known),
@@ -161,7 +174,32 @@ class CheckedRun:
             rate_slack=_rate_slack(description),
             contradictions=description.contradictions,
             from_event=phases is not None,
+            beyond_event=_beyond_event(description),
         )
+
+
+def _beyond_event(description: RunDescription) -> str:
+    """Return the stated fact that is more than the stated event has, as a sentence, or nothing."""
+    event = description.event
+    draws = None if event is None else as_stated_draws(event)
+    if draws is None:
+        return ""
+    steps = sum(each.steps for each in draws) * (description.get("schedule.restarts", int) or 1)
+    noises = [each.draw.noise_multiplier for each in draws if isinstance(each.draw, Gaussian)]
+    limits = {
+        "schedule.steps": (steps, "more"),
+        "sampling.rate": (max(each.rate for each in draws), "more"),
+        "noise.noise_multiplier": (min(noises, default=0.0), "less"),
+    }
+    for key, (value, worse) in limits.items():
+        fact = description.facts.get(key)
+        if fact is None or fact.provenance not in ("stated", "read"):
+            continue
+        stated = description.get(key, float) or 0.0
+        excess = stated - value if worse == "more" else value - stated
+        if excess > max(BEYOND_TOLERANCE * value, fact.half_unit):
+            return f"`{key}` is {worse} than the stated event has, which is {value:g}."
+    return ""
 
 
 def _with_phases(settings: RunSettings, phases: tuple[Phase, ...]) -> RunSettings:

@@ -8,9 +8,9 @@ from typing import Final
 from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
 from .checked_run import CheckedRun
-from .events import periods, phases_of
+from .events import periods, phases_of, unit_conditions
+from .loader_passes import passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
-from .sampler_events import epochs_of
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""
@@ -21,42 +21,68 @@ SHIFTED: Final = 5.0
 ROUNDED: Final = 1e-12
 """Relative rounding of the sums below, outward."""
 
+ALWAYS_FILLED: Final = ("shuffled", "fixed-size", "with-replacement", "full")
+"""Ways of drawing in which another record stands where one is not: no sample lacks both."""
+
 
 def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str, ...], str]:
     """Return bounds on rho or mu, with their conditions, and why there is no upper end.
 
     A sum of noise multiplier z that a unit moves by one bound has rho = 1/(2 z^2) and mu = 1/z;
     rho and mu^2 add up.  Sampling lowers neither: both bound all orders (all error rates), and at
-    large orders (small rates) a sampled Gaussian is as far apart as one without sampling.
+    large orders (small rates) a sampled Gaussian is as far apart as one without sampling.  Where a
+    unit is replaced, both samples may lack it, and at large orders it is as far from that one: by
+    one bound.  Discrete Gaussian noise has that rho at most, and no known mu.
     Raises `LackingFacts` where keys are missing.
 
-    Source: Bun, Steinke 2016; Dong, Roth, Su 2022; the limit of the sampled Renyi curve.
+    Source: Bun, Steinke 2016; Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020; the limit of the
+    sampled Renyi curve.
     """
+    if run.settings.family == "discrete-gaussian" and run.currency == "mu":
+        return Bounds(0.0, math.inf), (), "No mu of discrete Gaussian noise is known."
     if run.settings.family not in ("gaussian", "discrete-gaussian"):
         return Bounds(0.0, math.inf), (), f"{run.currency} is known of Gaussian noise only."
+    lower, upper, reason = squared_bounds(run, method)
+    if reason:
+        return Bounds(0.0, math.inf), (), reason
+    bounds = Bounds(_claimed(run, lower) * (1 - ROUNDED), _claimed(run, upper) * (1 + ROUNDED))
+    conditions = ["Sampling lowers neither rho nor mu.", *unit_conditions(run)]
+    if run.settings.microbatches > 1:
+        conditions.append("A record changes one microbatch alone.")
+    if run.settings.accumulation > 1 and run.batches_in_draw[1] == 1:
+        conditions.append("A record is in at most one of the batches of a noise draw.")
+    unbounded = (
+        ""
+        if math.isfinite(upper)
+        else "Nothing bounds how often a record comes, or what else moves with it."
+    )
+    return bounds, tuple(conditions), unbounded
+
+
+def squared_bounds(run: CheckedRun, method: str) -> tuple[float, float, str]:
+    """Return 2 rho (which is mu^2) of a run, at least and at most, and why neither is known."""
     upper = lower = 0.0
     for phase in phases_of(run, method):
         if phase.noise_multiplier == 0.0:
-            return Bounds(0.0, math.inf), (), "No noise was drawn."
-        most, least = _participations(run, phase.steps, phase.rate, method)
+            return 0.0, math.inf, "No noise was drawn."
+        most, least = _participations(run, phase, method)
         upper += most / upper_noise(run, phase.noise_multiplier) ** 2
         lower += least / lower_noise(run, phase.noise_multiplier) ** 2
     upper *= _upper_shift(run, method)
-    lower *= REPLACED if run.settings.neighbours == "replace-one" else 1.0
+    lower *= _lower_shift(run, method)
     for release in run.settings.releases:
         if release.noise_multiplier is None:
             raise LackingFacts("releases.noise_multiplier")
         if release.noise_multiplier == 0.0:
-            return Bounds(0.0, math.inf), (), "A release has no noise."
+            return 0.0, math.inf, "A release has no noise."
         shift = REPLACED if run.settings.neighbours == "replace-one" else 1.0
         upper += shift * release.count / release.noise_multiplier**2
-        lower += shift * release.count / release.noise_multiplier**2
+        lower += release.count / release.noise_multiplier**2
     upper *= run.settings.restarts * periods(run, upper=True) * run.tuning_runs
     lower *= run.least_restarts * periods(run, upper=False)
     if run.settings.unit == "user":
         upper *= (run.settings.records_per_user or 1) ** 2
-    bounds = Bounds(_claimed(run, lower) * (1 - ROUNDED), _claimed(run, upper) * (1 + ROUNDED))
-    return bounds, ("Sampling lowers neither rho nor mu.",), ""
+    return lower, upper, ""
 
 
 def _claimed(run: CheckedRun, squared: float) -> float:
@@ -64,16 +90,27 @@ def _claimed(run: CheckedRun, squared: float) -> float:
     return squared / 2.0 if run.currency == "rho" else math.sqrt(squared)
 
 
-def _participations(run: CheckedRun, steps: int, rate: float, method: str) -> tuple[float, float]:
-    """Return in how many releases a record may be at most, and is at least by some data."""
+def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, float]:
+    """Return in how many releases a record may be, times how far squared, and is at least."""
     if method == "shuffled":
-        least_batches, most_batches = run.batches_in_draw
-        batches = max(1, math.ceil(1.0 / min(1.0, rate * least_batches) * (1.0 - ROUNDED)))
-        fewest = max(1, math.ceil(1.0 / min(1.0, rate * most_batches) * (1.0 - ROUNDED)))
-        most, least = epochs_of(run, Phase(1.0, rate, steps), batches, fewest)
-        return most, least
+        passes = passes_of(run, phase)
+        # A record that a loader may drop, or an epoch leave out, is in single batches at least.
+        least = min(max(each.passes, 1) for each in passes.least)
+        if passes.times > 1 and run.settings.neighbours == "add-remove":
+            return math.inf, least
+        return passes.most_passes * passes.times**2, least
+    # Each of the batches of a draw may have the record.
+    most = phase.steps * run.batches_in_draw[1] ** 2
     clients = run.settings.clients_rate is not None
-    return steps, 1.0 if clients or run.settings.unit == "silo" else steps
+    return most, 1.0 if clients or run.settings.unit == "silo" else _certain_steps(run, phase)
+
+
+def _certain_steps(run: CheckedRun, phase: Phase) -> int:
+    """Return the steps that were certainly made: they may follow from epochs of single batches."""
+    least, most = run.batches_in_draw
+    if least == most or run.steps_are_counted:
+        return phase.steps
+    return max(1, phase.steps // most)
 
 
 def _upper_shift(run: CheckedRun, method: str) -> float:
@@ -93,3 +130,19 @@ def _upper_shift(run: CheckedRun, method: str) -> float:
     if run.settings.microbatches > 1 and relation != "replace-one":
         return shift * MICROBATCH_SHIFT**2
     return shift
+
+
+def _lower_shift(run: CheckedRun, method: str) -> float:
+    """Return how far a sum certainly moves, squared, at some orders or error rates.
+
+    Discrete Gaussian noise is on integers, and the longest integer is shorter than a norm between.
+    """
+    integer = 1.0
+    if run.settings.family == "discrete-gaussian":
+        integer = 0.0 if run.clip is None else (math.floor(run.clip) / run.clip) ** 2
+    # Sampled clients may be absent, and batches of records may lack all of a user or silo.
+    whole = run.settings.clients_rate is None and (
+        method == "full" or run.settings.unit == "record"
+    )
+    replaced = run.settings.neighbours == "replace-one" and method in ALWAYS_FILLED and whole
+    return integer * (REPLACED if replaced else 1.0)

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TypeVar
 
 from ...accountant import events as ev
 from ...accountant.guarantee import Neighbours
-from ..description.run_description import Phase
+from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
-from .noise_draws import LackingFacts, in_each_step, lower_draw, release_event, upper_draw
-from .sampler_events import ROUNDING, sampler_of
+from .flattening import as_stated_draws
+from .loader_passes import ROUNDING
+from .noise_draws import (
+    LackingFacts,
+    clipped_together,
+    farther,
+    in_each_step,
+    lower_draw,
+    release_event,
+    upper_draw,
+)
+from .phase_classes import ends_of
+from .sampler_events import sampler_of
+
+T = TypeVar("T")
 
 
 def phases_of(run: CheckedRun, method: str) -> tuple[Phase, ...]:
@@ -49,59 +64,160 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     `method` is a word of `sampling.method` other than `unknown`; `delta` is that of the claim.
     Raises `LackingFacts` where keys are missing.
     """
-    phases = phases_of(run, method)
-    steps = sum(phase.steps for phase in phases)
-    conditions: list[str] = []
-    sampled = [each for each in run.settings.releases if in_each_step(run, each, steps)]
+    upper_noise, lower_noise = _noise_of_phases(run, method)
+    steps = _steps_of(run, method)
+    sampled = [each for each in run.settings.releases if in_each_step(each, steps)]
     aside = [each for each in run.settings.releases if each not in sampled]
-    for release in sampled:
-        conditions.append(f"`{release.what}` is computed from the batch of each step alone.")
-
+    conditions = [
+        f"`{each.what}` is computed from the batch of each step alone." for each in sampled
+    ]
     # Everything that a step releases of its batch is one draw.
     joint = tuple(release_event(each) for each in sampled)
-    parts: list[RunEvents] = []
+    uppers = _parts(run, method, upper_noise, joint, delta)
+    lowers = uppers
+    if lower_noise != upper_noise:
+        lowers = _parts(run, method, lower_noise, joint, delta)
+    conditions += [sentence for part in (*uppers, *lowers) for sentence in part.conditions]
+    conditions += _batch_conditions(run)
+    upper = [
+        _upper_composed(run, reading, aside)
+        for reading in _readings([part.upper for part in uppers])
+    ]
+    lower = [
+        tuple(dict.fromkeys(_lower_composed(run, ends, aside) for ends in _readings([*reading])))
+        for reading in _readings([part.lower for part in lowers])
+    ]
+    return RunEvents(tuple(upper), tuple(lower), tuple(dict.fromkeys(conditions)))
+
+
+NoiseOfPhase = tuple[Phase, ev.Event, ev.Event]
+
+
+def _parts(
+    run: CheckedRun,
+    method: str,
+    drawn: list[NoiseOfPhase],
+    joint: tuple[ev.Event, ...],
+    delta: float,
+) -> list[RunEvents]:
+    """Return the bounding events of each phase, which has its share of delta."""
+    sampler, share = sampler_of(run, method), delta / len(drawn)
+    return [sampler(run, _draws(run, each, joint, share)) for each in drawn]
+
+
+def _steps_of(run: CheckedRun, method: str) -> int:
+    if run.event is not None:
+        return sum(each.steps for each in as_stated_draws(run.event) or ())
+    return sum(phase.steps for phase in phases_of(run, method))
+
+
+def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], list[NoiseOfPhase]]:
+    """Return the phases with their noise, for the upper and for the lower end."""
+    if run.event is not None:
+        stated = as_stated_draws(run.event) or ()
+        drawn = [
+            (
+                Phase(0.0, 1.0 if method == "full" else each.rate, each.steps),
+                clipped_together(run, each.draw),
+                each.draw,
+            )
+            for each in stated
+        ]
+        return drawn, drawn
+    ends = ends_of(phases_of(run, method), in_passes=method == "shuffled")
+    upper, lower = ([_with_noise(run, phase) for phase in end] for end in (ends.upper, ends.lower))
+    return upper, lower
+
+
+def _with_noise(run: CheckedRun, phase: Phase) -> NoiseOfPhase:
+    noise = phase.noise_multiplier
+    return phase, upper_draw(run, noise), lower_draw(run, noise)
+
+
+def _draws(
+    run: CheckedRun, noise: NoiseOfPhase, joint: tuple[ev.Event, ...], delta: float
+) -> PhaseDraws:
+    """Return a phase's draws, at the rates of the readings with most and least in a draw."""
+    phase, upper, lower = noise
     # Several batches in one noise draw: a record may come with any of them.
     least_batches, most_batches = run.batches_in_draw
-    for phase in phases:
-        draws = PhaseDraws(
-            _together(upper_draw(run, phase.noise_multiplier), joint),
-            _together(lower_draw(run, phase.noise_multiplier), joint),
-            phase,
-            min(1.0, phase.rate * most_batches),
-            min(1.0, (phase.rate - run.rate_slack) * least_batches),
-            delta / len(phases),
-        )
-        parts.append(sampler_of(run, method)(run, draws))
-    conditions += [sentence for part in parts for sentence in part.conditions]
-    conditions += _unit_conditions(run)
+    return PhaseDraws(
+        _together(upper, joint),
+        _together(lower, joint),
+        phase,
+        min(1.0, phase.rate * most_batches),
+        min(1.0, _least_rate(run, phase) * least_batches),
+        delta,
+        most_batches,
+    )
 
-    extra = tuple(ev.Repeat(each.count, release_event(each)) for each in aside)
-    upper = _composed(run, [part.upper for part in parts], extra, upper=True)
-    lower = _composed(run, [part.lower[0] for part in parts], extra, upper=False)
-    spare = [part.lower[-1] for part in parts]
-    lowers = (lower, _composed(run, spare, extra, upper=False))
-    return RunEvents(upper, tuple(dict.fromkeys(lowers)), tuple(dict.fromkeys(conditions)))
+
+def _least_rate(run: CheckedRun, phase: Phase) -> float:
+    """Return the rate at the lower end: batches of users may be batches of their records."""
+    settings, rate = run.settings, phase.rate - run.rate_slack
+    of_users = settings.unit == "user" and settings.records_per_user is not None
+    derived = "sampling.rate" not in run.stated and not settings.phases
+    if of_users and derived and settings.batch is not None and settings.records is not None:
+        return min(rate, settings.batch / settings.records)
+    return rate
 
 
 def _together(draw: ev.Event, joint: tuple[ev.Event, ...]) -> ev.Event:
     return ev.Compose((draw, *joint)) if joint else draw
 
 
-def _composed(
-    run: CheckedRun, parts: list[BoundingEvent], extra: tuple[ev.Event, ...], *, upper: bool
+def _readings(parts: Sequence[Sequence[T]]) -> list[tuple[T, ...]]:
+    """Return what all phases are in each reading; one with fewer readings repeats its last."""
+    most = max(len(part) for part in parts)
+    return [tuple(part[min(index, len(part) - 1)] for part in parts) for index in range(most)]
+
+
+def _upper_composed(
+    run: CheckedRun, parts: tuple[BoundingEvent, ...], aside: list[ExtraRelease]
 ) -> BoundingEvent:
     """Return all phases and releases, over groups, starts, periods and tuned runs, as one event."""
-    settings = run.settings
-    events = (*(part.event for part in parts), *extra)
-    event: ev.Event = events[0] if len(events) == 1 else ev.Compose(events)
-    if settings.unit == "user" and (settings.records_per_user or 1) > 1:
-        event = ev.Group(settings.records_per_user or 1, event)
-    # From below only what certainly happened to the same records: one of the tuned runs.
-    starts = settings.restarts * run.tuning_runs if upper else run.least_restarts
-    times = starts * periods(run, upper=upper)
-    spent = sum(part.delta_spent for part in parts) * times
     relation: Neighbours = parts[0].neighbours
+    times = run.settings.restarts * run.tuning_runs * periods(run, upper=True)
+    released = (released_under(run, each, relation) for each in aside)
+    event = of_unit(run, _composed((*(part.event for part in parts), *released)))
+    spent = sum(part.delta_spent for part in parts) * times
     return BoundingEvent(_repeated(times, event), relation, spent)
+
+
+def _lower_composed(
+    run: CheckedRun, parts: tuple[BoundingEvent, ...], aside: list[ExtraRelease]
+) -> BoundingEvent:
+    """Return what certainly happened to the same records: one of the tuned runs."""
+    times = run.least_restarts * periods(run, upper=False)
+    # Phases that are shown under another relation are left out.
+    relation: Neighbours = parts[0].neighbours
+    parts = tuple(part for part in parts if part.neighbours == relation)
+    # A release is sized for the unit, whatever records it has.
+    released = tuple(ev.Repeat(each.count, release_event(each)) for each in aside)
+    event = of_unit(run, _composed(tuple(part.event for part in parts)))
+    present = math.prod(part.present for part in parts) ** times
+    if isinstance(event, ev.Group):
+        present = max(0.0, 1.0 - event.size * (1.0 - present))
+    composed = _composed((event, *released))
+    return BoundingEvent(_repeated(times, composed), relation, 0.0, present)
+
+
+def released_under(run: CheckedRun, release: ExtraRelease, relation: Neighbours) -> ev.Event:
+    """Return a release as it moves under the stated relation, for an event under another."""
+    event = release_event(release)
+    if run.settings.neighbours == "replace-one" and relation != "replace-one":
+        event = farther(event, 2)
+    return ev.Repeat(release.count, event)
+
+
+def of_unit(run: CheckedRun, event: ev.Event) -> ev.Event:
+    """Return an event about a record as one about a user with several."""
+    records = run.settings.records_per_user or 1
+    return ev.Group(records, event) if run.settings.unit == "user" and records > 1 else event
+
+
+def _composed(events: tuple[ev.Event, ...]) -> ev.Event:
+    return events[0] if len(events) == 1 else ev.Compose(events)
 
 
 def periods(run: CheckedRun, *, upper: bool) -> int:
@@ -122,8 +238,29 @@ def _repeated(count: int, event: ev.Event) -> ev.Event:
     return ev.Repeat(count, event)
 
 
-def _unit_conditions(run: CheckedRun) -> list[str]:
+def _batch_conditions(run: CheckedRun) -> list[str]:
+    """Return the sentences that batches rest on, where these are not simple ones."""
     settings = run.settings
-    if settings.unit == "user" and settings.records_per_user is None:
-        return ["What one user contributes to a step is clipped as a whole, in one draw."]
-    return []
+    sentences = unit_conditions(run)
+    if settings.microbatches > 1:
+        sentences.append(
+            "A record changes one microbatch alone: which records are clipped together does not "
+            "depend on who else is there."
+        )
+    if settings.accumulation > 1 and run.batches_in_draw[1] == 1:
+        sentences.append(
+            "The batches that are summed before a noise draw are parts of one sample: a record "
+            "is in at most one of them."
+        )
+    return sentences
+
+
+def unit_conditions(run: CheckedRun) -> list[str]:
+    """Return the sentence that a promise for whole users or silos rests on."""
+    unit = run.settings.unit
+    if unit == "record" or (unit == "user" and run.settings.records_per_user is not None):
+        return []
+    return [
+        f"A {unit} takes part as a whole, and what it contributes to a step is clipped as a whole, "
+        "in one draw."
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -15,8 +16,12 @@ MICROBATCH_SHIFT: Final = 2
 """How many clipping norms the clipped mean of several records moves by, at most, whatever moves
 one of them: it lies in a ball of one norm before and after."""
 
-SAMPLED_WORDS: Final = ("clip", "count", "quantile", "norm")
-"""A release that names one of these, once in every step, is taken from the batch of the step."""
+LEAST_NOISE: Final = 0.02
+"""Noise multiplier that lower ends are computed with where there is less; epsilon is over 1,000."""
+
+SAMPLED_WORDS: Final = re.compile(r"clip|quantile|(?<![a-z])(count|norm)s?(?![a-z])")
+"""A release that names one of these, once in every step, is taken from the batch of the step; and
+it may be what an adaptive clipping norm follows."""
 
 
 class LackingFacts(Exception):
@@ -30,8 +35,7 @@ class LackingFacts(Exception):
 def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     """Return the event of one noise draw without sampling, as it is described.
 
-    Discrete Gaussian noise has the zCDP of Gaussian noise on every grid; with the clipping norm as
-    an integer its event is exact.  Raises `LackingFacts` where it is sampled and has none.
+    Discrete Gaussian noise on a sum of any dimension has the zCDP of Gaussian noise.
     """
     if noise_multiplier == 0.0:
         return ev.NoGuarantee("no noise was drawn")
@@ -41,19 +45,25 @@ def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
         case "laplace":
             return ev.Laplace(noise_multiplier)
         case "discrete-gaussian":
-            if run.clip is None or not float(run.clip).is_integer():
-                if run.settings.method != "full":
-                    raise LackingFacts("noise.clip")
-                return ev.ZCDP(0.5 * (moved / noise_multiplier) ** 2)
-            return ev.DiscreteGaussian(noise_multiplier, int(run.clip))
+            return ev.ZCDP(0.5 * (moved / noise_multiplier) ** 2)
         case "pure":
             # The scale of whatever noise it is over the bound: what Laplace noise of it proves.
             return ev.Pure(moved / noise_multiplier)
     return ev.Gaussian(noise_multiplier)
 
 
+def _integer_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+    """Return what discrete Gaussian noise shows: a contribution in one coordinate, an integer."""
+    longest = 0 if run.clip is None else math.floor(run.clip)
+    if longest == 0 or run.clip is None or noise_multiplier == 0.0:
+        return noise_draw(run, noise_multiplier)
+    return ev.DiscreteGaussian(noise_multiplier * run.clip / longest, longest)
+
+
 def farther(draw: ev.Event, times: int) -> ev.Event:
     """Return the event of the same noise on a sum that one unit moves `times` as far."""
+    if times == 1:
+        return draw
     match draw:
         case ev.Gaussian(noise):
             return ev.Gaussian(noise / times)
@@ -61,12 +71,16 @@ def farther(draw: ev.Event, times: int) -> ev.Event:
             return ev.Laplace(noise / times)
         case ev.DiscreteGaussian(noise, sensitivity):
             return ev.DiscreteGaussian(noise / times, sensitivity * times)
+        case ev.DiscreteLaplace(noise, sensitivity):
+            return ev.DiscreteLaplace(noise / times, sensitivity * times)
         case ev.Pure(epsilon):
             return ev.Pure(epsilon * times)
         case ev.ZCDP(rho):
             return ev.ZCDP(rho * times**2)
         case ev.Compose(parts):
             return ev.Compose(tuple(farther(part, times) for part in parts))
+        case ev.Repeat(count, inner):
+            return ev.Repeat(count, farther(inner, times))
         case ev.NoGuarantee():
             return draw
     raise Unsupported(f"Nothing is known of a unit that moves `{draw.type}` several times as far.")
@@ -85,11 +99,21 @@ def upper_noise(run: CheckedRun, noise_multiplier: float) -> float:
 
 def upper_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     """Return the event of one noise draw that bounds it from above."""
-    draw = noise_draw(run, upper_noise(run, noise_multiplier))
-    # Under replace-one an event's sum moves by two norms already.
-    if run.settings.microbatches > 1 and run.settings.neighbours != "replace-one":
-        return farther(draw, MICROBATCH_SHIFT)
-    return draw
+    return clipped_together(run, noise_draw(run, upper_noise(run, noise_multiplier)))
+
+
+def clipped_together(run: CheckedRun, draw: ev.Event) -> ev.Event:
+    """Return a draw of sums of clipped means, where several records are clipped together.
+
+    In batches that are always full a replaced record moves a sum by two norms anyway.  In a
+    Poisson sample the sum without the record may be one of either side: it is two norms from each.
+    """
+    if run.settings.microbatches == 1:
+        return draw
+    always_full = run.settings.method not in ("poisson", "unknown")
+    if run.settings.neighbours == "replace-one" and always_full:
+        return draw
+    return farther(draw, MICROBATCH_SHIFT)
 
 
 def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
@@ -102,14 +126,31 @@ def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
 
 
 def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
-    """Return the event of one noise draw that bounds it from below."""
-    return noise_draw(run, lower_noise(run, noise_multiplier))
+    """Return the event of one noise draw that bounds it from below.
+
+    Noise on top of what was released is post-processing: no noise, and Gaussian noise too small
+    for any grid, show at least what `LEAST_NOISE` shows.
+    """
+    noise = lower_noise(run, noise_multiplier)
+    if noise < LEAST_NOISE and (noise == 0.0 or run.settings.family == "gaussian"):
+        return ev.Gaussian(LEAST_NOISE)
+    if run.settings.family == "discrete-gaussian":
+        return _integer_draw(run, noise)
+    return noise_draw(run, noise)
 
 
-def in_each_step(run: CheckedRun, release: ExtraRelease, steps: int) -> bool:
+def about_clip(release: ExtraRelease) -> bool:
+    """Return whether a release names a clip, a count, a quantile or a norm.
+
+    >>> [about_clip(ExtraRelease(what, 1.0)) for what in ("Clip_count", "accounts", "test score")]
+    [True, False, False]
+    """
+    return SAMPLED_WORDS.search(release.what.lower()) is not None
+
+
+def in_each_step(release: ExtraRelease, steps: int) -> bool:
     """Return whether a release is taken from the batch of each step, as a clipping count is."""
-    about_clip = any(word in release.what.lower() for word in SAMPLED_WORDS)
-    return release.count == steps and (about_clip or run.clip_source == "adaptive")
+    return release.count == steps and about_clip(release)
 
 
 def release_event(release: ExtraRelease) -> ev.Event:

@@ -1,7 +1,7 @@
 """What a way of drawing batches proves: one function for each, and for who is protected.
 
-An upper event is one that the run cannot exceed under any reading that its description leaves
-open; a lower event is attained by some data under all of them.
+An upper event is one that the run cannot exceed in one of the readings that its description
+leaves open; a lower event is attained by some data in its reading.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from dataclasses import replace
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant.errors import Unsupported
 from ...accountant.guarantee import Neighbours, as_neighbours
-from ..description.run_description import Phase
-from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
+from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
+from .loader_passes import ROUNDING, LeastPasses, passes_of
 from .noise_draws import LackingFacts, farther
 from .with_replacement import most_occurrences, presence
-
-ROUNDING: Final = 1e-9
-"""Relative error by which a count of epochs or batches may miss an integer."""
 
 Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 
@@ -28,7 +26,9 @@ Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 def sampler_of(run: CheckedRun, method: str) -> Sampler:
     """Return what bounds a phase: by the way of drawing, and by who is protected."""
     settings = run.settings
-    if settings.unit == "silo" and settings.clients_rate is None and of_records(run):
+    # A rate, without a batch that counts silos, may be one of records.
+    of_silos = settings.batch is not None and not of_records(run)
+    if settings.unit == "silo" and settings.clients_rate is None and not of_silos:
         return _silo
     batches_of_records = settings.clients_rate is None and of_records(run)
     if settings.unit == "user" and batches_of_records and settings.records_per_user is None:
@@ -52,70 +52,175 @@ def _relation(run: CheckedRun) -> Neighbours:
     return as_neighbours(run.settings.neighbours)
 
 
+def _upper_relation(run: CheckedRun) -> Neighbours:
+    """Return the relation of a sampled upper event: what is clipped with zero is no zero."""
+    together = run.settings.microbatches > 1 and run.settings.neighbours == "zero-out"
+    return "replace-one" if together else _relation(run)
+
+
 def _attained_in_one_step(draws: PhaseDraws) -> ev.Event:
     """Return what a single step shows: the unit in it with its rate, and zeros besides."""
     return ev.Poisson(draws.lower_rate, draws.lower)
 
 
+def _in_separate_batches(draws: PhaseDraws, draw: ev.Event) -> ev.Event:
+    """Return steps whose batches are drawn independently: each of them may have the record."""
+    return ev.Repeat(draws.phase.steps, ev.Group(draws.batches, ev.Poisson(draws.phase.rate, draw)))
+
+
 def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
-    steps, relation = draws.phase.steps, _relation(run)
-    upper = ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))
-    lower = ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))
-    return RunEvents(BoundingEvent(upper, relation), (BoundingEvent(lower, relation),))
+    """Return Poisson samples; of several batches in a draw, one sample or one for each batch."""
+    steps, relation = draws.phase.steps, _upper_relation(run)
+    uppers: list[ev.Event] = [ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))]
+    if draws.batches > 1:
+        uppers.append(_in_separate_batches(draws, draws.upper))
+    lowers = [ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))]
+    batches = run.settings.accumulation
+    if batches > 1:
+        parts = ev.Group(batches, ev.Poisson(draws.lower_rate / batches, draws.lower))
+        lowers.append(ev.Repeat(steps, parts))
+    if _steps_may_be_fewer(run, draws):
+        rate, fewer = draws.lower_rate, max(1, steps // batches)
+        lowers.append(ev.Repeat(fewer, ev.Poisson(min(1.0, rate * batches), draws.lower)))
+        lowers.append(ev.Repeat(fewer, ev.Group(batches, ev.Poisson(rate, draws.lower))))
+    return RunEvents(
+        tuple(BoundingEvent(event, relation) for event in uppers),
+        tuple((BoundingEvent(event, _relation(run)),) for event in lowers),
+    )
+
+
+def _steps_may_be_fewer(run: CheckedRun, draws: PhaseDraws) -> bool:
+    """Return whether steps follow from epochs and a rate that may be that of one batch of a few."""
+    several = draws.batches > 1 and run.batches_in_draw[0] == 1
+    return several and not run.steps_are_counted
 
 
 def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     steps, relation = draws.phase.steps, _relation(run)
     return RunEvents(
-        BoundingEvent(ev.Repeat(steps, draws.upper), relation),
-        (BoundingEvent(ev.Repeat(steps, draws.lower), relation),),
+        (BoundingEvent(ev.Repeat(steps, farther(draws.upper, draws.batches)), relation),),
+        ((BoundingEvent(ev.Repeat(steps, draws.lower), relation),),),
     )
 
 
 def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return epochs of shuffled batches: rounded up for the upper event, down for the lower."""
+    passes = passes_of(run, draws.phase)
     relation = _relation(run)
-    batches = max(1, math.ceil(1.0 / draws.lower_rate * (1.0 - ROUNDING)))
-    fewest = max(1, math.ceil(1.0 / draws.upper_rate * (1.0 - ROUNDING)))
-    most_epochs, least_epochs = epochs_of(run, draws.phase, batches, fewest)
-    upper = ev.Repeat(most_epochs, ev.ShuffledBatches(fewest, draws.upper))
-    # With zeros besides, the batch that a record is in is hidden among all: random allocation.
-    lower, alone = _attained_in_one_step(draws), _attained_in_one_step(draws)
-    if least_epochs:
-        lower = ev.Repeat(least_epochs, ev.ShuffledBatches(batches, draws.lower))
-        alone = ev.Repeat(least_epochs, ev.RandomAllocation(batches, 1, draws.lower))
+    draw = farther(draws.upper, passes.times)
+    if passes.times > 1 and relation == "add-remove":
+        # With one record less, all later draws begin and end elsewhere.
+        draw = ev.NoGuarantee("a noise draw takes more than one pass of a shuffled loader")
+    fewest = passes.fewest_batches
+    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(fewest, draw))
+    alike = ", as many with a record more or less," if relation == "add-remove" else ""
+    conditions = [
+        f"An epoch has {fewest:,} batch{'' if fewest == 1 else 'es'} or more{alike} "
+        "in a fresh random order that nobody sees."
+    ]
+    if run.settings.accumulation > 1 and passes.times == 1:
+        conditions.append("No noise draw takes batches of two epochs.")
+    share = run.settings.records_per_epoch
+    if share is not None and run.units is not None and share > run.units:
+        conditions.append("An epoch is whole passes over all records, one after another.")
     return RunEvents(
-        BoundingEvent(upper, relation),
-        (BoundingEvent(lower, relation), BoundingEvent(alone, "add-remove")),
-        (f"An epoch has {fewest:,} batches, each in a fresh random order that nobody sees.",),
+        (BoundingEvent(upper, relation),),
+        tuple(_least_passes(run, draws, each) for each in passes.least),
+        tuple(conditions),
     )
 
 
-def epochs_of(run: CheckedRun, phase: Phase, batches: int, fewest: int) -> tuple[int, int]:
-    """Return how many epochs there were at most, and how many whole ones at least."""
-    epochs = run.settings.epochs
-    if epochs is not None and not run.settings.phases:
-        return math.ceil(epochs * (1.0 - ROUNDING)), math.floor(epochs * (1.0 + ROUNDING))
-    return math.ceil(phase.steps / fewest), phase.steps // batches
+def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:
+    """Return what a reading shows: all batches of its passes, or one of each pass.
+
+    With zeros besides, the batch that a record is in is hidden among all: random allocation.  A
+    loader that drops what is left keeps batches of one size, so beside records at the other
+    bound (or at zero, where the neighbour is zero) one batch moves; and only if the record is kept.
+    """
+    relation = _relation(run)
+    if least.passes == 0:
+        return (BoundingEvent(_attained_in_one_step(draws), "add-remove"),)
+    one_of_each = ev.Repeat(least.passes, _attained_in_one_step(draws))
+    if not least.whole:
+        if run.units is not None:
+            batch = max(1, math.floor(draws.lower_rate * run.units * (1.0 + ROUNDING)))
+            rate = min(draws.lower_rate, presence(batch, run.units))
+            one_of_each = ev.Repeat(least.passes, ev.Poisson(rate, draws.lower))
+        return (BoundingEvent(one_of_each, "add-remove"),)
+    if least.kept < 1.0:
+        draw = draws.lower if relation == "zero-out" else _twice(draws.lower)
+        hidden = ev.RandomAllocation(least.batches, 1, draw)
+        present = least.kept**least.passes
+        return (
+            BoundingEvent(ev.Repeat(least.passes, hidden), "add-remove", present=present),
+            BoundingEvent(one_of_each, "add-remove"),
+        )
+    shuffled = ev.Repeat(least.passes, ev.ShuffledBatches(least.batches, draws.lower))
+    alone = ev.Repeat(least.passes, ev.RandomAllocation(least.batches, 1, draws.lower))
+    return (BoundingEvent(shuffled, relation), BoundingEvent(alone, "add-remove"))
+
+
+def _twice(draw: ev.Event) -> ev.Event:
+    try:
+        return farther(draw, 2)
+    except Unsupported:
+        return draw
 
 
 def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
-    relation = _relation(run)
-    batch, records = batch_and_records(run, draws.lower_rate)
-    most, _ = batch_and_records(run, draws.upper_rate)
-    steps = draws.phase.steps
-    return RunEvents(
-        BoundingEvent(ev.Repeat(steps, ev.FixedSize(most, records, draws.upper)), relation),
-        (BoundingEvent(ev.Repeat(steps, ev.FixedSize(batch, records, draws.lower)), relation),),
-    )
+    """Return batches of a fixed size, of units or of their records, rounded outward.
+
+    Where several batches are in a draw, each may have the record, in another's stead.
+    """
+    steps, relation = draws.phase.steps, _upper_relation(run)
+    uppers: list[ev.Event] = []
+    lowers: list[LowerEnd] = []
+    for size in _populations(run):
+        most = batch_of(size, draws.upper_rate)
+        uppers.append(ev.Repeat(steps, ev.FixedSize(most, size, draws.upper)))
+        lowers += _least_fixed(run, draws, size)
+    if draws.batches > 1:
+        draw = draws.upper if run.settings.neighbours == "zero-out" else farther(draws.upper, 2)
+        uppers.append(_in_separate_batches(draws, draw))
+    return RunEvents(tuple(BoundingEvent(event, relation) for event in uppers), tuple(lowers))
 
 
-def batch_and_records(run: CheckedRun, rate: float) -> tuple[int, int]:
-    """Return the size of a batch and of the data; raise `LackingFacts` where these are unknown."""
-    units = run.units
-    if units is None:
+def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> list[LowerEnd]:
+    """Return what fixed batches of `size` units show, as one sample or as one for each batch."""
+    batch = math.floor(draws.lower_rate * size * (1.0 + ROUNDING))
+    if batch == 0:
+        return [(BoundingEvent(_attained_in_one_step(draws), "add-remove"),)]
+    batches, steps, relation = run.settings.accumulation, draws.phase.steps, _relation(run)
+    counts = [(batch, steps)]
+    if _steps_may_be_fewer(run, draws):
+        counts.append((min(size, batch * batches), max(1, steps // batches)))
+    ends: list[LowerEnd] = []
+    for drawn, times in counts:
+        fixed = ev.Repeat(times, ev.FixedSize(drawn, size, draws.lower))
+        ends.append((BoundingEvent(fixed, relation),))
+        if batches > 1:
+            # Beside records at the other bound, each presence moves the sum from one to the other.
+            draw = draws.lower if relation == "zero-out" else _twice(draws.lower)
+            parts = ev.Group(batches, ev.Poisson(drawn / (size * batches), draw))
+            ends.append((BoundingEvent(ev.Repeat(times, parts), "add-remove"),))
+    return ends
+
+
+def _populations(run: CheckedRun) -> tuple[int, ...]:
+    """Return what batches may be drawn from: units, or all records of users who have several."""
+    settings = run.settings
+    sizes = [run.units]
+    if settings.unit == "user" and settings.records_per_user is not None:
+        sizes.append(settings.records)
+    known = tuple(dict.fromkeys(size for size in sizes if size is not None))
+    if not known:
         raise LackingFacts("data.records")
-    return min(units, max(1, round(rate * units))), units
+    return known
+
+
+def batch_of(size: int, rate: float) -> int:
+    """Return the units of a batch, rounded up."""
+    return min(size, max(1, math.ceil(rate * size * (1.0 - ROUNDING))))
 
 
 def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
@@ -126,21 +231,31 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     so Poisson sampling at the rate of one or more of them is never above.
     """
     steps = draws.phase.steps
-    batch, records = batch_and_records(run, draws.lower_rate)
+    if run.units is None:
+        raise LackingFacts("data.records")
     # All batches of a draw together are one longer batch.
-    drawn, _ = batch_and_records(run, draws.upper_rate)
-    most, tail = most_occurrences(drawn, records, steps, draws.delta)
+    drawn = max(1, math.ceil(draws.phase.rate * draws.batches * run.units * (1.0 - ROUNDING)))
+    most, tail = most_occurrences(drawn, run.units, steps, draws.delta)
     moved = most if run.settings.neighbours == "zero-out" else 2 * most
     upper = ev.Repeat(steps, farther(draws.upper, moved))
-    lower = ev.Repeat(steps, ev.Poisson(presence(batch, records), draws.lower))
     return RunEvents(
-        BoundingEvent(upper, "add-remove", tail),
-        (BoundingEvent(lower, "add-remove"),),
+        (BoundingEvent(upper, "add-remove", tail),),
+        ((BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove"),),),
         (
             f"A record is drawn at most {most} times into a batch, except with probability "
             f"{tail:.1e}, which is taken from delta; nothing is counted as amplified.",
         ),
     )
+
+
+def _present(run: CheckedRun, draws: PhaseDraws, rate: float) -> ev.Event:
+    """Return steps that a record is in with the probability of one or more of a batch's draws."""
+    if run.units is not None:
+        batch = math.floor(rate * run.units * (1.0 + ROUNDING))
+        if batch == 0:
+            return _attained_in_one_step(draws)
+        rate = min(rate, presence(batch, run.units))
+    return ev.Repeat(draws.phase.steps, ev.Poisson(rate, draws.lower))
 
 
 def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
@@ -149,15 +264,12 @@ def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     A draw by weights without the record is the same draw with one other record in its stead, so
     a sum moves by two norms at most.  Some record is in a batch at least as often as the mean.
     """
-    steps = draws.phase.steps
-    relation: Neighbours = "zero-out" if run.settings.neighbours == "zero-out" else "replace-one"
-    # With replacement a mean number of draws is a little less than that probability of presence.
-    rate = draws.lower_rate
-    if run.units is not None:
-        rate = min(rate, presence(batch_and_records(run, rate)[0], run.units))
+    relation = _relation(run)
+    # An event under replace-one moves twice already.
+    moved = draws.batches * (2 if relation == "add-remove" else 1)
     return RunEvents(
-        BoundingEvent(ev.Repeat(steps, draws.upper), relation),
-        (BoundingEvent(ev.Repeat(steps, ev.Poisson(rate, draws.lower)), "add-remove"),),
+        (BoundingEvent(ev.Repeat(draws.phase.steps, farther(draws.upper, moved)), relation),),
+        ((BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove"),),),
         ("A record is at most once in a batch; nothing is counted as amplified.",),
     )
 
@@ -167,7 +279,7 @@ def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     whole = _full(run, draws)
     return replace(
         whole,
-        lower=(BoundingEvent(_attained_in_one_step(draws), "add-remove"),),
+        lower=((BoundingEvent(_attained_in_one_step(draws), "add-remove"),),),
         conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
     )
 
@@ -186,7 +298,7 @@ def _client(method: Sampler) -> Sampler:
         once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove")
         return replace(
             each,
-            lower=(once,),
+            lower=((once,),),
             conditions=(
                 *each.conditions,
                 "A client may take part in every round: the draw of clients is not counted.",

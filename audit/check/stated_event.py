@@ -1,4 +1,4 @@
-"""Runs whose whole event was given: what it proves, and what it rests on."""
+"""Runs whose whole event was given: what it proves beside the facts that it does not say."""
 
 from __future__ import annotations
 
@@ -8,46 +8,112 @@ from ...accountant import events as ev
 from ...accountant.guarantee import as_neighbours
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
-from .events import periods
+from .events import of_unit, periods, released_under, unit_conditions
+from .flattening import as_stated_draws
 
-_SAMPLING: Final = (ev.Poisson, ev.FixedSize, ev.TruncatedPoisson, ev.ShuffledBatches)
+SAMPLERS: Final = {
+    ev.Poisson: "poisson",
+    ev.TruncatedPoisson: "poisson",
+    ev.FixedSize: "fixed-size",
+    ev.ShuffledBatches: "shuffled",
+    ev.RandomAllocation: "random-allocation",
+}
+"""The word of `sampling.method` for events that draw batches; random allocation has none."""
+
+ALLOCATED: Final = "Each unit is allotted to steps at random and by itself, as the event has it."
+INTEGER_SUMS: Final = "Sums with discrete Gaussian noise are single numbers, as the event has them."
 
 
-def event_alternatives(run: CheckedRun) -> dict[str, RunEvents]:
-    """Return the events of a run that gave its own, by the sampler that they rest on.
+def is_sum_of_draws(run: CheckedRun) -> bool:
+    """Return whether a stated event is steps of noise on Poisson samples, as settings can be."""
+    return run.event is not None and as_stated_draws(run.event) is not None
 
-    Where nobody said how batches were drawn, an accountant's event says only what was assumed:
-    the same releases without amplification stand beside it.
+
+def whole_event(run: CheckedRun, *, sampled: bool = True) -> RunEvents:
+    """Return the bounds of an event that no settings express; without its samples if told so.
+
+    Releases, starts, periods and tuned runs are composed around it.
     """
-    assert run.event is not None
-    relation = as_neighbours(run.settings.neighbours)
-    stated = _whole(run, run.event, relation)
-    if not _is_sampled(run.event) or "sampling.method" in run.known:
-        return {"as stated": stated}
-    return {"poisson": stated, "full": _whole(run, without_sampling(run.event), relation)}
-
-
-def _whole(run: CheckedRun, event: ev.Event, relation: str) -> RunEvents:
-    settings = run.settings
-    if settings.unit == "user" and (settings.records_per_user or 1) > 1:
-        event = ev.Group(settings.records_per_user or 1, event)
+    settings, event = run.settings, run.event
+    assert event is not None
+    if not sampled:
+        event = without_sampling(event)
+    relation = as_neighbours(settings.neighbours)
+    released = tuple(released_under(run, each, relation) for each in settings.releases)
+    inner = of_unit(run, event)
+    every = of_unit(run, ev.Compose((event, *released))) if released else inner
     # The steps of an event are those that one accountant composed.
-    least = settings.restarts * periods(run, upper=False)
+    least = run.least_restarts * periods(run, upper=False)
     most = settings.restarts * periods(run, upper=True) * run.tuning_runs
-    named = as_neighbours(relation)
+    conditions = unit_conditions(run)
+    conditions += event_conditions(event)
     return RunEvents(
-        BoundingEvent(event if most == 1 else ev.Repeat(most, event), named),
-        (BoundingEvent(event if least == 1 else ev.Repeat(least, event), named),),
+        (BoundingEvent(every if most == 1 else ev.Repeat(most, every), relation),),
+        ((BoundingEvent(inner if least == 1 else ev.Repeat(least, inner), relation),),),
+        tuple(conditions),
     )
 
 
-def _is_sampled(event: ev.Event) -> bool:
-    match event:
-        case ev.Compose(parts):
-            return any(_is_sampled(part) for part in parts)
-        case ev.Repeat(_, inner) | ev.Group(_, inner) | ev.BestOf(_, _, inner):
-            return _is_sampled(inner)
-    return isinstance(event, _SAMPLING)
+def event_conditions(event: ev.Event) -> list[str]:
+    """Return the sentences that an event rests on, whatever runs beside it."""
+    kinds = {type(part) for part in _parts(event)}
+    sentences = {ev.DiscreteGaussian: INTEGER_SUMS, ev.RandomAllocation: ALLOCATED}
+    return [sentence for kind, sentence in sentences.items() if kind in kinds]
+
+
+def samplers_of(event: ev.Event) -> frozenset[str]:
+    """Return the words of the samplers in an event; none where nothing is sampled.
+
+    >>> sorted(samplers_of(ev.Repeat(9, ev.Poisson(0.01, ev.Gaussian(2.0)))))
+    ['poisson']
+    """
+    kinds = (type(part) for part in _parts(event))
+    return frozenset(SAMPLERS[kind] for kind in kinds if kind in SAMPLERS)
+
+
+def _parts(event: ev.Event) -> tuple[ev.Event, ...]:
+    """Return an event and all events in it."""
+    inner: tuple[ev.Event, ...] = ()
+    if isinstance(event, ev.Compose):
+        inner = event.events
+    elif isinstance(getattr(event, "event", None), ev.Event):
+        inner = (event.event,)  # type: ignore[attr-defined]
+    return (event, *(part for each in inner for part in _parts(each)))
+
+
+def beside_the_event(run: CheckedRun) -> str:
+    """Return the stated fact that changes what ran and that the event does not say, or nothing."""
+    settings = run.settings
+    if run.beyond_event:
+        return run.beyond_event
+    if run.event is None:
+        return ""
+    if run.replies is not None and run.expected_replies and run.replies < run.expected_replies:
+        return "Fewer replied than the noise of the stated event was shared among."
+    if settings.clients_rate not in (None, 1.0) and not _is_of_clients(run):
+        return "The stated event does not say whether it counts the draw of clients."
+    if is_sum_of_draws(run):
+        return ""
+    if settings.accumulation > 1:
+        return "The stated event does not say that several batches come before a noise draw."
+    if settings.microbatches > 1:
+        return "The stated event does not say that records are clipped together."
+    samplers = samplers_of(run.event)
+    if settings.unit == "silo" and samplers:
+        return "A sample of records does not hide a silo, whatever the stated event counts."
+    stated = "sampling.method" in run.stated and settings.method not in ("unknown", "full")
+    if stated and samplers and samplers != {settings.method}:
+        return f"Batches are drawn as `{settings.method}`, and the stated event says otherwise."
+    return ""
+
+
+def _is_of_clients(run: CheckedRun) -> bool:
+    """Return whether a stated event samples whole clients, at the rate that is stated of these."""
+    settings = run.settings
+    if settings.unit == "record" or settings.records_per_user is not None or run.event is None:
+        return False
+    draws = as_stated_draws(run.event)
+    return draws is not None and all(each.rate == settings.clients_rate for each in draws)
 
 
 def without_sampling(event: ev.Event) -> ev.Event:

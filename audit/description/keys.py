@@ -73,13 +73,15 @@ _ALL: Final = (
     Key(
         "noise.noise_multiplier",
         non_negative,
-        "standard deviation over the clipping norm, as the accountant was given it; 0 or above",
+        "standard deviation (of Laplace noise: scale) over the clipping norm, as the accountant was "
+        "given it; 0 or above",
         "Which noise multiplier was used, or which standard deviation and clipping norm?",
     ),
     Key(
         "noise.std",
         non_negative,
-        "standard deviation of the noise on the sum of contributions, 0 or above",
+        "standard deviation of the noise on the sum of contributions (of Laplace noise sqrt(2) "
+        "times its scale), 0 or above",
         "Which standard deviation did the noise on the sum have?",
     ),
     Key(

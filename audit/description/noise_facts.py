@@ -38,13 +38,20 @@ def _from_deviation(working: WorkingFacts) -> None:
     std, clip = working.number("noise.std"), working.number("noise.clip")
     if std is None or clip is None:
         return
-    ratio = std / clip
+    family = working.word("noise.family", "gaussian")
+    if family == "pure":
+        # The deviation of noise whose law is not said tells no bound on its losses.
+        return
+    # The scale of Laplace noise is its standard deviation over the root of 2.
+    ratio = std / clip / (math.sqrt(2.0) if family == "laplace" else 1.0)
     if math.isinf(ratio):
         raise InvalidInput(
             f"std / clip = {std:g} / {clip:g} is no finite noise multiplier.",
             next_step="Correct one of them.",
         )
     sentence = f"std / clip = {shown(std)} / {shown(clip)}"
+    if family == "laplace":
+        sentence = f"std / (sqrt(2) clip) = {shown(std)} / (1.4142 x {shown(clip)})"
     stated = working.number(NOISE)
     if stated is None:
         working.derive(NOISE, ratio, sentence)

@@ -45,6 +45,7 @@ def settings_of(description: RunDescription) -> RunSettings:
         horizon_days=facts.number("schedule.horizon_days"),
         renews_every_days=facts.number("schedule.renews_every_days"),
         releases=description.get("releases", tuple) or (),
+        records_per_epoch=facts.count("schedule.records_per_epoch"),
     )
 
 

@@ -45,3 +45,4 @@ class RunSettings:
     horizon_days: float | None = None
     renews_every_days: float | None = None
     releases: tuple[ExtraRelease, ...] = ()
+    records_per_epoch: int | None = None

@@ -20,7 +20,8 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ..description.reading import Reading
 from .content import all_lines, lines_of
-from .history import History, columns_of, is_history, reading_of
+from .history import columns_of, is_history, reading_of
+from .history_rows import History, limited_rows, require_whole_rows
 
 FORMAT: Final = "CSV history"
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -41,7 +42,8 @@ def read(content: bytes, name: str) -> Reading:
         header = [cell.strip() for cell in _first_row(reader)]
         columns = columns_of(header)
         positions = {role: header.index(column) for role, column in columns.items()}
-        rows, numbers = [], []
+        rows: list[dict[str, str]] = []
+        numbers: list[int] = []
         for row in reader:
             if not any(cell.strip() for cell in row):
                 continue
@@ -52,6 +54,7 @@ def read(content: bytes, name: str) -> Reading:
                     "Cells that are missing or too many leave open what stands for what.",
                     "Correct the line.",
                 )
+            limited_rows(len(numbers))
             rows.append({role: row[position] for role, position in positions.items()})
             numbers.append(reader.line_num)
     except csv.Error as error:
@@ -60,7 +63,9 @@ def read(content: bytes, name: str) -> Reading:
             "A cell may be open, or longer than 128 KiB.",
             "Correct the line.",
         ) from None
-    return reading_of(History(columns, rows, numbers), name, FORMAT)
+    history = History(columns, rows, numbers)
+    require_whole_rows(history)
+    return reading_of(history, name, FORMAT)
 
 
 def _first_row(reader: Iterator[list[str]]) -> list[str]:

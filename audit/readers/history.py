@@ -8,14 +8,14 @@ Columns are known by their names (`aliases.py`).  Three kinds of tables are told
 - with a counter (`step`, `epoch`): its last value counts the steps or epochs.
 
 Numbers of a history are what somebody chose to print: epsilon and delta keep the precision of
-their last digit, a noise printed as 0.0000 is not taken for zero, and two columns for one thing
-are refused, since nobody but the author can choose.
+their last digit, a noise printed as 0.0000 is not taken for zero (nor for the noise of other rows),
+and two columns for one thing are refused, since nobody but the author can choose.  So is a blank
+cell of noise, rate or steps in a table that has them row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
 from typing import Final
@@ -25,24 +25,13 @@ from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
 from ..description.run_description import Phase
 from .aliases import role_of, speaks_of_privacy
+from .history_rows import History
 from .read_values import decimal_of, merged_phases, printed, printed_delta, read_facts
 
 ALWAYS: Final = (
     "A history has neither unit, neighbouring relation, sampler nor the source of the clipping "
     "norm.",
 )
-
-
-@dataclass(frozen=True)
-class History:
-    """`rows` of cells by role; `columns` are the names behind the roles, in their order.
-
-    `numbers` are the numbers of the rows' lines in the file, for messages.
-    """
-
-    columns: Mapping[str, str]
-    rows: Sequence[Mapping[str, str]]
-    numbers: Sequence[int]
 
 
 def roles_of(names: Sequence[str]) -> dict[str, list[str]]:
@@ -278,7 +267,7 @@ class _Table:
 
     def _constant(self, role: str, values: Sequence[object]) -> object:
         """Return the value of all rows; None, with a doubt, where it changes."""
-        distinct = set(values) - {None}
+        distinct = set(values)
         if len(distinct) > 1:
             self.doubts.append(
                 f"`{self.history.columns[role]}` changes from row to row, and the rows do not say "

@@ -18,7 +18,8 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput, kind_of
 from ..description.reading import Reading
 from .content import NOT_JSON, json_of, json_of_text, lines_of, numbered_lines
-from .history import History, columns_of, is_history, reading_of
+from .history import columns_of, is_history, reading_of
+from .history_rows import History, limited_rows, require_whole_rows
 
 FORMAT: Final = "JSONL history"
 
@@ -47,6 +48,7 @@ def read(content: bytes, name: str) -> Reading:
                 "A history has one object a line; the run may have been cut off while it wrote.",
                 "Remove the line, or correct it.",
             )
+        limited_rows(len(numbers))
         rows.append(row)
         numbers.append(number)
     names = list(dict.fromkeys(key for row in rows for key in row))
@@ -54,7 +56,9 @@ def read(content: bytes, name: str) -> Reading:
     cells = [
         {role: _cell(row.get(column), column) for role, column in columns.items()} for row in rows
     ]
-    return reading_of(History(columns, cells, numbers), name, FORMAT)
+    history = History(columns, cells, numbers)
+    require_whole_rows(history)
+    return reading_of(history, name, FORMAT)
 
 
 def _cell(value: object, column: str) -> str:

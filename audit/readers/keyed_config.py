@@ -9,12 +9,16 @@ The names and what they stand for are in `aliases.py`:
 A line has one key and one plain value (a number, a word, or a text in quotes); `[section]` and
 `---` are passed over, and so are indented lines and lists, of which the reading says how many
 there were.  This is no YAML: anchors, references and blocks are not understood, and a value of a
-known key that is no number is named and left out.  In JSON only the first level is read.
+known key that is no number is named and left out.  In JSON only the first level is read.  Keys that
+are not known are named, too.
 
 `target_epsilon` and its like are targets, not claims.  `poisson_sampling: false` says that batches
 are shuffled.  `num_microbatches` is into how many parts a batch is cut, so a part has batch /
-num_microbatches records.  Source: the flags of Opacus' and TF-Privacy's examples, and
-configurations of repositories that follow them.
+num_microbatches records.  `disable_dp: true` and its like leave no guarantee
+(`privacy_switches.py`).
+
+Source: the flags of Opacus' and TF-Privacy's examples, and configurations of repositories that
+follow them.
 """
 
 from __future__ import annotations
@@ -25,11 +29,12 @@ from decimal import Decimal
 from typing import Final
 
 from ...accountant import validate
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
 from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
 from .content import lines_of, object_of
-from .read_values import decimal_of, printed, printed_delta, read_facts
+from .privacy_switches import is_switch, switched_off
+from .read_values import decimal_of, listed_few, printed, printed_delta, read_facts
 
 FORMAT: Final = "configuration"
 
@@ -38,12 +43,23 @@ _MAX_KEY: Final = 200
 _MAX_VALUE: Final = 1000
 """Longer values are text, whatever stands in them."""
 _STRUCTURE: Final = re.compile(r"\s+\S|-\s|---|\.\.\.|\[[\w.\- \"']+\]\s*$|[\w.\-]+:\s*$|[#;]")
+_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(?:_\d{3})+(?:\.\d+)?")
+"""Thousands, as TOML and Python write them; other groups are slips."""
 _NOTHING: Final = frozenset({"", "null", "none", "~"})
 
 ALWAYS: Final = (
     "A configuration says what was asked for, not what ran, and has neither unit nor neighbouring "
     "relation.",
 )
+
+BELONGING: Final = {
+    "restarts": "schedule",
+    "phases": "schedule",
+    "releases": "",
+    "records_per_user": "data",
+    "renews_every_days": "schedule",
+}
+"""Keys of a description that add to what was spent, and their tables."""
 
 COUNTS: Final = {
     "steps": "schedule.steps",
@@ -74,6 +90,13 @@ def read(content: bytes, name: str) -> Reading:
             f"Of nested entries, {passed_over:,} in all, nothing was read: only the first level is."
         )
     given: dict[str, tuple[str, object]] = {}
+    unknown = [key for key in settings if role_of(key) is None and not is_switch(key)]
+    _refuse_belonging(unknown)
+    if unknown:
+        listed = listed_few([f"`{key:.40}`" for key in unknown])
+        doubts.append(
+            f"Nothing was read of {counted(len(unknown), 'key')} that are not known here: {listed}."
+        )
     for key, value in settings.items():
         role = role_of(key)
         if role is None or str(value).strip().lower() in _NOTHING:
@@ -86,7 +109,19 @@ def read(content: bytes, name: str) -> Reading:
             )
         given[role] = (key, value)
     values = _Values(given, doubts).values()
-    return Reading(name, FORMAT, read_facts(name, values), tuple(doubts))
+    event, about_switches = switched_off(settings)
+    return Reading(name, FORMAT, read_facts(name, values), (*doubts, *about_switches), event)
+
+
+def _refuse_belonging(unknown: list[str]) -> None:
+    for key in unknown:
+        table = BELONGING.get(key.lower())
+        if table is not None:
+            raise InvalidInput(
+                f"`{key}` is a key of a description, and this is a configuration without tables.",
+                "It adds to what the run spent, and would be passed over.",
+                f"Write it in a TOML file, under [{table}]." if table else "Write [[releases]].",
+            )
 
 
 class _Values:
@@ -197,7 +232,8 @@ class _Values:
                 f"`{key:.40}` is {text[:40]!r}, which is no number; it was not read."
             )
             return None
-        return decimal_of(text.replace("_", ""), key)
+        grouped = _GROUPED.fullmatch(text)
+        return decimal_of(text.replace("_", "") if grouped else text, key)
 
 
 def _settings(content: bytes) -> tuple[dict[str, object], int] | None:

@@ -5,8 +5,9 @@
      "module_state_dict": ..., "optimizer_state_dict": ..., ...}
 
 Read from files of torch.save (zip archives and what came before them), from pickles of any
-protocol, and from JSON; the state may lie up to three levels deep, as in checkpoints of Lightning.
-Nothing in the file is run, and no tensor is read.
+protocol, and from JSON; the state may lie deep in tables and lists, as in checkpoints of Lightning.
+Two states in one file are refused, equal ones too: stages that compose look so.  Nothing in the
+file is run, and no tensor is read.
 
 Versions: 1.0 to 1.6 (up to 1.5 the mechanism may be a method in the place of a word), and older
 states with `steps` as triples or as one number.  A state never holds delta, unit, relation, clip,
@@ -22,13 +23,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant import validate
-from ...accountant.errors import InvalidInput, kind_of
-from ...accountant.events import Event, NoGuarantee
+from ...accountant.errors import InvalidInput, counted, kind_of
+from ..description.printed_number import in_words
 from ..description.reading import Reading
 from ..description.run_description import Phase
 from .content import NOT_JSON, json_of
 from .opacus_states import AccountantState, accountant_states
-from .read_values import read_facts, schedule_values
+from .read_values import listed_few, read_facts, schedule_values
 from .safe_pickle import looks_like_pickle
 from .torch_archive import looks_like_archive, looks_like_legacy, read_torch_file
 
@@ -91,19 +92,7 @@ def read(content: bytes, name: str) -> Reading:
     doubts = [*NEVER_SAID, *doubts]
     if isinstance(value, dict) and "grad_clip_scheduler_state_dict" in value:
         doubts.append(CHANGING_CLIP)
-    event: Event | None = None
-    if _without_noise(values):
-        event = NoGuarantee("some of its steps had no noise")
-    return Reading(name, FORMAT, read_facts(name, values), tuple(doubts), event)
-
-
-def _without_noise(values: Mapping[str, object]) -> bool:
-    phases = values.get("schedule.phases")
-    rows = phases if isinstance(phases, tuple) else ()
-    return 0.0 in (
-        values.get("noise.noise_multiplier"),
-        *(row.noise_multiplier for row in rows if isinstance(row, Phase)),
-    )
+    return Reading(name, FORMAT, read_facts(name, values), tuple(doubts))
 
 
 def _single_state(states: list[AccountantState], name: str) -> AccountantState:
@@ -111,16 +100,19 @@ def _single_state(states: list[AccountantState], name: str) -> AccountantState:
         raise InvalidInput(
             f"`{name}` holds no accountant state.",
             "It is looked for as `history` under `privacy_accountant_state_dict` or another key "
-            "that names an accountant, up to three levels deep.",
+            "that names an accountant.",
             "Save it: json.dump(privacy_engine.accountant.state_dict(), file).",
         )
     listed = ", ".join(f"`{state.path:.100}`" for state in states[:MAX_STATES])
-    # What they say is compared, never the values themselves: those may be nested without end.
-    if len(states) > MAX_STATES or any(_said(state) != _said(states[0]) for state in states[1:]):
+    if len(states) > 1:
+        # What they say is compared, never the values themselves: those may be nested without end.
+        few = states[:MAX_STATES]
+        differ = " that differ" if any(_said(each) != _said(few[0]) for each in few[1:]) else ""
         raise InvalidInput(
-            f"`{name}` holds {len(states):,} accountant states that differ: {listed}.",
-            "Which of them belongs to the run, or whether all do, is not said.",
-            "Save the state of each by itself.",
+            f"`{name}` holds {len(states):,} accountant states{differ}: {listed}.",
+            "Whether one of them is the run's, or all of them are parts of it that add up, is not "
+            "said; equal ones may be copies, or stages or clients with equal settings.",
+            "Save the state of each by itself, and check the run's.",
         )
     return states[0]
 
@@ -130,7 +122,7 @@ def _said(state: AccountantState) -> tuple[dict[str, object], list[str]]:
     mechanism = state.mechanism
     values: dict[str, object] = {"claim.library": "opacus", "claim.accountant": mechanism}
     doubts: list[str] = []
-    history = state.table.get("history", state.table.get("steps"))
+    history = state.history
     if isinstance(history, (list, tuple)):
         phases = _phases(history, f"{state.path}.history" if state.path else "history")
         values |= schedule_values(phases)
@@ -138,6 +130,12 @@ def _said(state: AccountantState) -> tuple[dict[str, object], list[str]]:
     else:
         values |= _old_values(state.table)
         doubts.append(OLD_STATE)
+    others = [in_words(key) for key in state.unread]
+    if others:
+        doubts.append(
+            f"The state has {counted(len(others), 'key')} that no accountant of Opacus writes; "
+            f"nothing of it was read: {listed_few(others)}."
+        )
     if mechanism is None:
         doubts.append("The state does not say which accountant wrote it.")
     elif mechanism.lower() == "gdp":

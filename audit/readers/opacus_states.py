@@ -14,8 +14,8 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from .inert_values import Inert
 
-SEARCHED_LEVELS: Final = 3
-"""Levels below the top in which a state is looked for."""
+SEARCHED_LEVELS: Final = 20
+"""Levels below the top, of tables and lists, in which states are looked for."""
 
 MAX_TABLES: Final = 100_000
 MAX_KEY_CHARACTERS: Final = 100
@@ -37,20 +37,34 @@ class AccountantState:
     table: Mapping[object, object]
     mechanism: str | None
 
+    @property
+    def history(self) -> object:
+        """Return the rows that it counts, or the number of steps of an old state."""
+        return self.table.get("history", self.table.get("steps"))
+
+    @property
+    def unread(self) -> list[object]:
+        """Return the keys that no accountant of Opacus writes beside what this one says."""
+        known = OLD_KEYS
+        if isinstance(self.history, (list, tuple)):
+            known = frozenset({"mechanism", "history" if "history" in self.table else "steps"})
+        return [key for key in self.table if key not in known]
+
 
 def accountant_states(content: object) -> list[AccountantState]:
-    """Return the accountant states in a checkpoint.
+    """Return the accountant states in a checkpoint; one that lies in two places only once.
 
-    Raises `InvalidInput` for a checkpoint of too many tables to look into.
+    Raises `InvalidInput` for a checkpoint of too many tables to look into, or too deep a one.
 
     >>> [state.path for state in accountant_states({"accountant": {"history": [[1.0, 0.1, 5]]}})]
     ['accountant']
     """
-    return [
-        AccountantState(path, table, word or mechanism_of(table.get("mechanism")))
-        for path, table, word in _tables(content)
-        if _is_state(path, table, word is not None)
-    ]
+    states: dict[int, AccountantState] = {}
+    for path, table, word in _tables(content):
+        if _is_state(path, table, word is not None):
+            mechanism = word or mechanism_of(table.get("mechanism"))
+            states.setdefault(id(table), AccountantState(path, table, mechanism))
+    return list(states.values())
 
 
 def mechanism_of(value: object) -> str | None:
@@ -67,7 +81,7 @@ def mechanism_of(value: object) -> str | None:
 def _tables(content: object) -> Iterator[tuple[str, Mapping[object, object], str | None]]:
     """Yield tables with their paths, those nearest to the top first.
 
-    A table that many keys share is looked into once, so that a short file is soon done.
+    A table or list that many keys share is looked into once, so that a short file is soon done.
     """
     level = [("", content)]
     entered: set[int] = set()
@@ -76,28 +90,42 @@ def _tables(content: object) -> Iterator[tuple[str, Mapping[object, object], str
         deeper: list[tuple[str, object]] = []
         for path, value in level:
             table, word = _table(value)
-            if table is None:
+            if table is not None:
+                yield path, table, word
+            whole = value if table is None else table
+            if id(whole) in entered:
                 continue
-            yield path, table, word
-            if id(table) in entered:
-                continue
-            entered.add(id(table))
-            inner = [
-                (f"{path}.{key}" if path else key, part)
-                for key, part in table.items()
-                if isinstance(key, str)
-                and len(key) <= MAX_KEY_CHARACTERS
-                and isinstance(part, (dict, Inert))
-            ]
-            count += len(inner)
+            entered.add(id(whole))
+            inner = list(_parts(path, whole))
+            count += sum(isinstance(part, (dict, Inert)) for _, part in inner)
             if count > MAX_TABLES:
-                raise InvalidInput(
-                    f"The file holds more than {MAX_TABLES:,} tables.",
-                    "An accountant's state is looked for in each of them.",
-                    "Save the state by itself: json.dump(accountant.state_dict(), file).",
-                )
+                raise _too_much(f"more than {MAX_TABLES:,} tables")
             deeper += inner
         level = deeper
+    if any(id(_table(value)[0] or value) not in entered for _, value in level):
+        raise _too_much(f"tables or lists that are nested more than {SEARCHED_LEVELS} deep")
+
+
+def _parts(path: str, whole: object) -> Iterator[tuple[str, object]]:
+    """Yield what may hold a state in a table or list, with its path."""
+    if isinstance(whole, Mapping):
+        for key, part in whole.items():
+            if isinstance(part, (dict, Inert, list, tuple)):
+                name = str(key)[:MAX_KEY_CHARACTERS] if isinstance(key, (str, int)) else "?"
+                yield (f"{path}.{name}" if path else name), part
+    elif isinstance(whole, (list, tuple)):
+        below = f"{path}[]"
+        for part in whole:
+            if isinstance(part, (dict, Inert, list, tuple)):
+                yield below, part
+
+
+def _too_much(what: str) -> InvalidInput:
+    return InvalidInput(
+        f"The file holds {what}.",
+        "An accountant's state is looked for in each of them.",
+        "Save the state by itself: json.dump(accountant.state_dict(), file).",
+    )
 
 
 def _table(value: object) -> tuple[Mapping[object, object] | None, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -58,7 +58,9 @@ def decimal_of(text: str | Decimal, field: str) -> Decimal:
     than any float has; infinities are left to the checks of the field.
     """
     try:
-        decimal = text if isinstance(text, Decimal) else Decimal(text.strip())
+        # Python takes 1_1 for 11, and nobody else does.
+        plain = text if isinstance(text, Decimal) or "_" not in text else "nan"
+        decimal = plain if isinstance(plain, Decimal) else Decimal(plain.strip())
     except ArithmeticError:
         decimal = Decimal("nan")
     digits = decimal.as_tuple()
@@ -123,6 +125,16 @@ def known_fields(table: Mapping[str, Any], known: Collection[str], where: str, w
 def word_of(value: object, words: Mapping[str, T], where: str) -> T:
     """Return what a word of the format stands for."""
     return words[validate.choice(tuple(words), **{where: value})]
+
+
+def listed_few(names: Sequence[str], most: int = 8) -> str:
+    """Return names in a sentence, the first of many.
+
+    >>> listed_few(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def dotted(where: str, field: str) -> str:

@@ -5,26 +5,23 @@ file are refused, since their facts could be of two runs.  Tables, configuration
 which have no mark of their own, are asked in their order where no library's format is recognised.
 
 No file is read beyond its limit: 64 MiB, or 16 MiB of text.  Of a zip archive, which a PyTorch
-checkpoint is, only the member `data.pkl` is read, so the archive may have any size.  Nothing that
-is read is run, and no other library is imported.
+checkpoint is, only the member `data.pkl` is read, and of its older form only the first 64 MiB, so
+that both may have any size.  Nothing that is read is run, and no other library is imported.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
-import lzma
-import stat
-import struct
-import zipfile
-import zlib
 from pathlib import Path
-from typing import IO, Final, Protocol, cast
+from typing import BinaryIO, Final, Protocol, cast
 
 from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
 from . import privplan_log
 from .content import NOT_JSON, json_of, text_of
+from .regular_file import is_folder, open_regular, whole_content
+from .torch_archive import looks_like_legacy, pickled_member
 
 MAX_BINARY_FILE_BYTES: Final = 64 * 2**20
 MAX_TEXT_FILE_BYTES: Final = 16 * 2**20
@@ -72,38 +69,21 @@ class Reader(Protocol):
 def read_file(path: str | Path) -> Reading:
     """Return what a file says of a run, or the format of a run's folder.
 
-    Raises `InvalidInput` for files that cannot be read, are too large, are no regular files, or
-    have no format, or two, that is known.
+    Raises `InvalidInput` for files that cannot be read, are too large, are no regular files, change
+    while they are read, or have no format, or two, that is known.
     """
-    file = Path(path)
     name = str(path)
-    try:
-        status = file.stat()
-        if stat.S_ISDIR(status.st_mode):
-            return _folder(file, name)
-        if not stat.S_ISREG(status.st_mode):
-            raise InvalidInput(
-                f"{name} is no regular file.",
-                "Reading a pipe or a device may never end.",
-                "Save what it gives into a file.",
-            )
-        with file.open("rb") as opened:
-            return read_content(_limited(opened, status.st_size, name), name)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        trouble = getattr(error, "strerror", None) or str(error)
-        raise InvalidInput(
-            f"{name} cannot be read: {trouble}.",
-            "The file has to be there and readable.",
-            "Check the path and the permissions.",
-        ) from None
+    if is_folder(path):
+        return _folder(Path(path), name)
+    with open_regular(path) as (file, size):
+        content = _limited(file, size, name)
+    return read_content(content, name)
 
 
 def read_content(content: bytes, name: str) -> Reading:
     """Return what the content of a file says of a run; `name` is what messages call it."""
     if content.startswith(ZIP):
-        content = _data_of_archive(io.BytesIO(content), name)
+        content = pickled_member(io.BytesIO(content), name)
     # A log may be far longer than what was read of it, and nothing else begins as it does.
     if privplan_log.recognises(content, name):
         return privplan_log.read(content, name)
@@ -191,75 +171,26 @@ def _folder(folder: Path, name: str) -> Reading:
     )
 
 
-def _limited(file: IO[bytes], size: int, name: str) -> bytes:
+def _limited(file: BinaryIO, size: int, name: str) -> bytes:
     """Return the content of a file within its limit; of an archive, that of its one member."""
-    head = file.read(HEAD_BYTES)
+    head = file.read(min(size, HEAD_BYTES))
     if head.startswith(ZIP):
-        return _data_of_archive(file, name)
+        return pickled_member(file, name)
     if privplan_log.recognises(head, name):
         return head
+    if looks_like_legacy(head):
+        # Of old files of torch.save, what is read comes first, and tensors come last.
+        return head + file.read(max(0, min(size, MAX_BINARY_FILE_BYTES) - len(head)))
     limit = MAX_BINARY_FILE_BYTES if _is_binary(head) else MAX_TEXT_FILE_BYTES
     if size > limit:
-        raise _too_large(name, limit)
-    # One byte more, since the file may have grown, or have no size until it is read.
-    content = head + file.read(limit + 1 - len(head))
-    if len(content) > limit:
-        raise _too_large(name, limit)
-    return content
+        raise InvalidInput(
+            f"{name} is larger than {limit // 2**20} MiB.",
+            "The files that hold a run's privacy are small; nothing of it was read.",
+            "Save the accountant's state or the history on its own.",
+        )
+    return whole_content(file, head, size, name)
 
 
 def _is_binary(head: bytes) -> bool:
     # The last character may be cut off: up to three bytes of it are left aside.
     return all(text_of(head[: len(head) - cut]) is None for cut in range(4))
-
-
-def _too_large(name: str, limit: int) -> InvalidInput:
-    return InvalidInput(
-        f"{name} is larger than {limit // 2**20} MiB.",
-        "The files that hold a run's privacy are small; nothing of it was read.",
-        "Save the accountant's state or the history on its own.",
-    )
-
-
-def _data_of_archive(file: IO[bytes], name: str) -> bytes:
-    """Return the pickle of a PyTorch checkpoint: the one member `data.pkl`, unpacked."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = [
-                member
-                for member in archive.infolist()
-                if member.filename.rpartition("/")[2] == "data.pkl"
-            ]
-            if len(members) != 1:
-                raise InvalidInput(
-                    f"{name} is a zip archive with {counted(len(members), 'member')} `data.pkl`.",
-                    "A PyTorch checkpoint has exactly one.",
-                    "Unpack it, and name the file that holds the run's numbers.",
-                )
-            if members[0].file_size > MAX_BINARY_FILE_BYTES:
-                raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_FILE_BYTES)
-            with archive.open(members[0]) as member:
-                # The directory may lie about the size, so it is limited here again.
-                content = member.read(MAX_BINARY_FILE_BYTES + 1)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        struct.error,
-        EOFError,
-        OverflowError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-        ValueError,
-    ) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(
-            f"{name} is a zip archive that cannot be unpacked: {error!s:.80}.",
-            "It may be cut off, encrypted, or no archive at all.",
-            "Save the checkpoint again.",
-        ) from None
-    if len(content) > MAX_BINARY_FILE_BYTES:
-        raise _too_large(f"`data.pkl` in {name}", MAX_BINARY_FILE_BYTES)
-    return content

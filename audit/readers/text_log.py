@@ -1,7 +1,8 @@
 """Training logs: lines of text with an epsilon, or with settings of a private run.
 
 Only these parts of a line are read, wherever they stand in it; NUMBER is a decimal such as 2.31,
-8 or 1e-05, which keeps its digits:
+8 or 1e-05, which keeps its digits.  A number that goes on (2/3, 3,525, 10k, 0.4 %, 1.1 -> 0.5) is
+never cut: what it is for is left out of the reading, with a doubt (`whole_numbers.py`):
 
 - `(ε = NUMBER, δ = NUMBER)`, also with `epsilon`, `eps`, `delta`, with brackets, with `:` or
   nothing for `=`, and with ` for α = NUMBER` after it, which says that Renyi orders were used
@@ -22,23 +23,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from ...accountant.errors import InvalidInput, counted
 from ..description.reading import Reading
 from .aliases import OPTIMIZER_EPSILON
 from .content import NOT_JSON, json_of, numbered_lines
-from .history import History, reading_of
+from .history import reading_of
+from .history_rows import History
 from .read_values import read_facts
+from .whole_numbers import NUMBER, goes_on
 
 FORMAT: Final = "training log"
 MAX_LINE: Final = 10_000
 """Longest line that is searched; longer ones hold data, not messages."""
-
-_NUMBER: Final = (
-    r"[+-]?(?:\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,6})?(?![\w.]*\d)|[+-]?inf\b|nan\b"
-)
-_NUMBER_AFTER: Final = rf"\s*(?:=|:|≈)\s*({_NUMBER})"
 
 NAMES: Final = {
     "target": r"(?:target|max)[ _-]epsilon|epsilon[ _-](?:budget|target)|target[ _-]ε",
@@ -52,18 +51,24 @@ NAMES: Final = {
     "epochs": r"(?:num[ _-])?epochs",
 }
 
+_GAP: Final = r"[^\S\n]{0,8}"
+"""Blanks within an item; without end they would be searched again from each of them."""
+
 _ITEM: Final = re.compile(
     r"(?<![\w.\-])(?:"
     + "|".join(f"(?P<{role}>{names})" for role, names in NAMES.items())
-    + r")"
-    + _NUMBER_AFTER,
+    + rf"){_GAP}(?:=|:|≈){_GAP}(?=\S)",
     re.IGNORECASE,
 )
 _PAIR: Final = re.compile(
-    rf"[(\[]\s*(?:ε|epsilon|eps)\s*[=:≈]?\s*({_NUMBER})\s*,"
-    rf"\s*(?:δ|delta)\s*[=:≈]?\s*({_NUMBER})\s*[)\]]",
+    rf"[(\[]{_GAP}(?:ε|epsilon|eps){_GAP}[=:≈]?{_GAP}({NUMBER}){_GAP},"
+    rf"{_GAP}(?:δ|delta){_GAP}[=:≈]?{_GAP}({NUMBER}){_GAP}[)\]]",
     re.IGNORECASE,
 )
+_OPEN_PAIR: Final = re.compile(rf"[(\[]{_GAP}eps\b{_GAP}[=:≈]?{_GAP}(?=\S)", re.IGNORECASE)
+"""How a pair begins that is none: `eps` by itself is no name."""
+
+_VALUE: Final = re.compile(rf"({NUMBER})|[^\s,;]{{0,40}}", re.IGNORECASE)
 _HINTS: Final = (
     "eps",
     "ε",
@@ -80,11 +85,21 @@ _HINTS: Final = (
 )
 """One of these stands in every name; most lines have none, and cost no search."""
 
+_OPERATORS: Final = tuple(f"{digit}{sign}" for digit in "0123456789" for sign in "/*×^")
+
 _ALPHA: Final = re.compile(r"for\s+(?:α|alpha)\s*[=:]", re.IGNORECASE)
 _EPOCH: Final = re.compile(
     r"\bepoch\s*[:=#]?\s*\[?(\d{1,9})\b(?:[^(]{0,40}?\[\s*\d+/\d+\s*\(\s*(\d+)(?:\.\d+)?%\)\])?",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True)
+class _Value:
+    """The `text` behind a name, and whether it is a number that is whole."""
+
+    text: str
+    is_whole: bool
 
 
 def recognises(content: bytes, name: str) -> bool:
@@ -93,9 +108,10 @@ def recognises(content: bytes, name: str) -> bool:
     if json_of(content) is not NOT_JSON:
         return False
     return any(
-        role == "noise" or (role == "epsilon" and not _of_an_optimizer(text))
+        role == "noise" or (role == "epsilon" and not _of_an_optimizer(item.text))
         for _, line in _lines(content)
-        for role, text in _items(line)
+        for role, item in _items(line)
+        if item.is_whole
     )
 
 
@@ -106,8 +122,9 @@ def read(content: bytes, name: str) -> Reading:
     doubts: dict[str, str] = {}
     last_epsilon = ""
     orders = False
+    unread: set[str] = set()
     for number, line in _lines(content):
-        row = _row(line, doubts)
+        row = _row(line, number, doubts, unread)
         if "epsilon" in row:
             last_epsilon = line
             orders = orders or bool(_ALPHA.search(line))
@@ -116,26 +133,40 @@ def read(content: bytes, name: str) -> Reading:
         if row:
             rows.append(row)
             numbers.append(number)
-    columns = {role: role for role in (*NAMES, "epoch")}
+    _leave_out_repeated_steps(rows, doubts, unread)
+    columns = {role: role for role in (*NAMES, "epoch") if role not in unread}
     reading = reading_of(History(columns, rows, numbers), name, FORMAT)
     facts = dict(reading.facts)
-    epochs = {row["epochs"] for row in rows if "epochs" in row}
+    epochs = {row["epochs"] for row in rows if "epochs" in row and "epochs" in columns}
     if len(epochs) == 1 and "schedule.epochs" not in facts and (text := epochs.pop()).isdigit():
         facts |= read_facts(name, {"schedule.epochs": int(text) or None})
     if orders:
         facts |= read_facts(name, {"claim.accountant": "rdp"})
+    was = "was" if len(rows) == 1 else "were"
     understood = (
-        f"Of the log, {counted(len(rows), 'line')} were understood; others were passed over."
+        f"Of the log, {counted(len(rows), 'line')} {was} understood; others were passed over."
     )
     middle = _middle_of_epoch(last_epsilon)
     return Reading(name, FORMAT, facts, (*reading.doubts, understood, *doubts.values(), *middle))
 
 
-def _row(line: str, doubts: dict[str, str]) -> dict[str, str]:
-    """Return the numbers of a line by role; what is left out is said in `doubts`, once a role."""
+def _row(line: str, number: int, doubts: dict[str, str], unread: set[str]) -> dict[str, str]:
+    """Return the numbers of a line by role; what is left out is said in `doubts`, once a role.
+
+    A role whose number cannot be read whole is entered in `unread`: no line is then believed about
+    it, since others may say what held before.
+    """
     row: dict[str, str] = {}
-    for role, text in _items(line):
-        if role == "epsilon" and _of_an_optimizer(text):
+    for role, item in _items(line):
+        text = item.text
+        if not item.is_whole:
+            unread |= {role} - {"target"}
+            doubts.setdefault(
+                f"{role} unread",
+                f"The {role} in line {number}, {text!r}, is not a plain number; {role} is read "
+                "from no line of the log.",
+            )
+        elif role == "epsilon" and _of_an_optimizer(text):
             doubts["optimizer"] = f"The epsilon {text} is taken for that of an optimizer."
         elif role == "target":
             doubts[role] = f"The target epsilon {text} is what was aimed at; it is no claim."
@@ -146,6 +177,19 @@ def _row(line: str, doubts: dict[str, str]) -> dict[str, str]:
                 "Remove all but one, or state it in a TOML file beside the log.",
             )
     return row
+
+
+def _leave_out_repeated_steps(
+    rows: list[dict[str, str]], doubts: dict[str, str], unread: set[str]
+) -> None:
+    """Leave steps out that are printed more than once: of each part, or of the whole run."""
+    steps = [row["steps"] for row in rows if "steps" in row]
+    if len(steps) > 1 and len(set(steps)) == 1:
+        unread.add("steps")
+        doubts["steps"] = (
+            f"The steps {steps[0]} are printed in {len(steps):,} lines: of a part each, or of the "
+            "whole run; state schedule.steps."
+        )
 
 
 def _of_an_optimizer(text: str) -> bool:
@@ -168,13 +212,34 @@ def _lines(content: bytes) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _items(line: str) -> Iterator[tuple[str, str]]:
-    """Yield what a line says: roles with their numbers as printed."""
+def _items(line: str) -> Iterator[tuple[str, _Value]]:
+    """Yield what a line says: roles with their numbers as printed, whole or not."""
     lowered = line.lower()
     if not any(hint in lowered for hint in _HINTS):
         return
     for pair in _PAIR.finditer(line):
-        yield "epsilon", pair[1]
-        yield "delta", pair[2]
-    for item in _ITEM.finditer(_PAIR.sub(" ", line)):
-        yield next(role for role in NAMES if item[role]), item[item.re.groups]
+        yield "epsilon", _Value(pair[1], True)
+        yield "delta", _Value(pair[2], True)
+    rest = _PAIR.sub(" ", line)
+    for item in _ITEM.finditer(rest):
+        value = _value_at(rest, item.end())
+        # `1/sample_rate` and `2*sigma` are no settings.
+        computed = rest[: item.start()].rstrip().endswith(_OPERATORS)
+        if value is not None:
+            role = next(role for role in NAMES if item[role])
+            yield role, _Value(value.text, value.is_whole and not computed)
+    for pair in _OPEN_PAIR.finditer(rest):
+        value = _value_at(rest, pair.end())
+        if value is not None and ("delta" in lowered or "δ" in lowered):
+            yield "epsilon", _Value(value.text, False)
+
+
+def _value_at(line: str, start: int) -> _Value | None:
+    """Return what stands at a position; None for a word without a digit, which is no number."""
+    match = _VALUE.match(line, start)
+    if match is None:
+        return None
+    if match[1] and not goes_on(line, match.end()):
+        return _Value(match[1], True)
+    text = line[start : match.end() + 12].strip()
+    return _Value(text, False) if any(character.isdigit() for character in text) else None

@@ -71,6 +71,12 @@ def dp_accounting_curve(noise_multiplier: float, rate: float) -> FloatArray:
 
 def _absolute_series(sigma: float, rate: float, orders: FloatArray) -> FloatArray:
     """Return the logarithm of the series at each order, inf where it does not converge."""
+    # Noise near 0 overflows to the infinite values that it has.
+    with np.errstate(all="ignore"):
+        return _summed_series(sigma, rate, orders)
+
+
+def _summed_series(sigma: float, rate: float, orders: FloatArray) -> FloatArray:
     totals = np.full(orders.shape, -np.inf)
     values = np.full(orders.shape, np.inf)
     last = np.full((2, orders.size), -np.inf)

@@ -105,7 +105,8 @@ def test_epochs_are_rounded_outward() -> None:
     left_out = ("schedule.epochs",)
     partial = checked({**facts, "schedule.steps": 235 + 100}, without=left_out)
     single = checked({**facts, "schedule.steps": 235}, without=left_out)
-    double = checked({**facts, "schedule.steps": 470}, without=left_out)
+    # A loader may drop its last batch: then an epoch has 234.
+    double = checked({**facts, "schedule.steps": 468}, without=left_out)
     assert upper(partial) == upper(double)
     assert lower(partial) == lower(single)
 
@@ -154,16 +155,17 @@ def test_digits_that_were_printed_leave_the_lower_end_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("relation", "factor"), [("add-remove", 1.0), ("zero-out", 1.0), ("replace-one", 4.0)]
+    ("relation", "farthest"), [("add-remove", 1.0), ("zero-out", 1.0), ("replace-one", 4.0)]
 )
-def test_rho_and_mu_of_poisson_samples(relation: str, factor: float) -> None:
-    squared = factor * 3516 / 1.3**2
+def test_rho_and_mu_of_poisson_samples(relation: str, farthest: float) -> None:
+    """Under replace-one both samples may lack the unit, so at large orders it moves one norm."""
+    squared = 3516 / 1.3**2
     without = ("claim.epsilon", "claim.delta")
     rho = checked({"claim.rho": squared / 2, "claim.neighbours": relation}, without=without)
     mu = checked({"claim.mu": 1.0, "claim.neighbours": relation}, without=without)
     assert lower(rho) == pytest.approx(squared / 2)
-    assert upper(rho) == pytest.approx(squared / 2)
-    assert upper(mu) == pytest.approx(math.sqrt(squared))
+    assert upper(rho) == pytest.approx(farthest * squared / 2)
+    assert upper(mu) == pytest.approx(math.sqrt(farthest * squared))
     assert mu.verdict == "false"
 
 

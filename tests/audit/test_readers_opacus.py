@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pickle
 import sys
 import types
@@ -19,9 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.events import NoGuarantee
+from privplan.audit.check.checking import check_readings
 from privplan.audit.description.reading import Reading
 from privplan.audit.description.run_description import Phase
+from privplan.audit.description.tables import reading_of_names
 from privplan.audit.readers import opacus, opacus_states, recognition, torch_archive
 from privplan.audit.readers.torch_archive import pickled_member
 
@@ -250,7 +252,24 @@ def test_swapped_numbers_are_doubted_and_never_swapped() -> None:
 
 def test_steps_without_noise_have_no_guarantee() -> None:
     reading = opacus.read(b'{"history": [[1, 0.1, 2], [0.0, 0.1, 1]]}', "state.json")
-    assert isinstance(reading.event, NoGuarantee)
+    assert values(reading)["schedule.phases"] == (Phase(1.0, 0.1, 2), Phase(0.0, 0.1, 1))
+    assert any("no noise" in doubt for doubt in reading.doubts)
+    result = check_readings([reading, *stated_claim("1000", "poisson")])
+    assert result.verdict == "false"
+    assert result.proven is not None
+    assert result.proven.upper == math.inf
+
+
+def test_noise_too_small_for_any_grid_proves_the_claim_false() -> None:
+    for noise in ("0.0", "1e-308"):
+        content = f'{{"history": [[{noise}, 0.1, 20]], "mechanism": "rdp"}}'.encode()
+        reading = opacus.read(content, "state.json")
+        assert check_readings([reading, *stated_claim("3", "poisson")]).verdict == "false"
+
+
+def stated_claim(epsilon: str, method: str) -> list[Reading]:
+    said = {"claim.epsilon": epsilon, "claim.delta": 1e-5, "sampling.method": method}
+    return [reading_of_names(said, "the test")]
 
 
 @pytest.mark.parametrize(
@@ -283,9 +302,58 @@ def test_what_makes_no_sense_is_refused(state: str, says: str) -> None:
     assert caught.value.next_step
 
 
-def test_two_states_that_agree_are_one() -> None:
+def test_a_state_in_two_places_is_one_and_its_copy_is_not() -> None:
     state = Accountant(HISTORY).state_dict()
-    assert read(json.dumps({"accountant": state, "opacus": state}).encode()) == USUAL
+    assert read(pickle.dumps({"accountant": state, "opacus": state})) == USUAL
+    for twice in (
+        {"accountant": state, "opacus": state},
+        {"stage1_accountant": state, "stage2_accountant": state},
+        {"client_0": {"accountant": state}, "client_1": {"accountant": state}},
+    ):
+        with pytest.raises(InvalidInput, match="holds 2 accountant states:"):
+            opacus.read(json.dumps(twice).encode(), "state.json")
+
+
+def nested(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = {"inner": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        lambda state: [{"accountant": state}],
+        lambda state: {"a": {"b": {"c": {"d": {"accountant": state}}}}},
+        lambda state: {7: {"accountant": state}},
+        lambda state: {"x" * 500: {"accountant": state}},
+        lambda state: {"a": [[("b", {"accountant": state})]]},
+    ],
+)
+def test_a_second_state_is_noticed_wherever_it_lies(hidden: Any) -> None:
+    state, other = Accountant(HISTORY).state_dict(), Accountant(SCHEDULE).state_dict()
+    content = {"privacy_accountant_state_dict": state, "clients": hidden(other)}
+    with pytest.raises(InvalidInput, match="2 accountant states that differ"):
+        opacus.read(pickle.dumps(content), "state.pkl")
+    assert read(pickle.dumps({"clients": hidden(state)})) == USUAL
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    content = {"accountant": Accountant(HISTORY).state_dict(), "b": nested({}, 10)}
+    assert read(pickle.dumps(content)) == USUAL
+    deep = nested({"accountant": Accountant(SCHEDULE).state_dict()}, 30)
+    with pytest.raises(InvalidInput, match="nested more than 20 deep"):
+        opacus.read(pickle.dumps(content | {"b": deep}), "state.pkl")
+    laughing = content | {"b": laughs()}
+    with pytest.raises(InvalidInput, match="nested more than 20 deep"):
+        opacus.read(pickle.dumps(laughing), "state.pkl")
+
+
+def test_unknown_keys_of_a_state_are_named() -> None:
+    state = {**Accountant(HISTORY).state_dict(), "epsilon": 5, "unit": "user", "steps": 99_999}
+    reading = opacus.read(json.dumps(state).encode(), "state.json")
+    assert values(reading) == USUAL
+    assert any("'epsilon', 'unit', 'steps'" in doubt for doubt in reading.doubts)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.events import NoGuarantee
 from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.reading import Reading
 from privplan.audit.description.run_description import Phase
@@ -332,3 +333,48 @@ def test_what_is_no_configuration(text: str) -> None:
 def test_configurations_that_cannot_be_are_refused(text: str, named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         read_as(keyed_config, text)
+
+
+def test_unknown_keys_of_configurations_are_named() -> None:
+    for text in (
+        "sigma: 1.1\nq: 0.5\nlr: 0.1\nn_seeds: 5\n",
+        '{"sigma": 1.1, "q": 0.5, "lr": 0.1, "n_seeds": 5}',
+    ):
+        assert doubt(keyed_config, text, "2 keys that are not known here: `lr`, `n_seeds`")
+    many = "sigma: 1.1\nq: 0.5\n" + "".join(f"key_{index}: 1\n" for index in range(20))
+    assert doubt(keyed_config, many, "and 12 more")
+    assert not doubt(keyed_config, "sigma: 1.1\nq: 0.5\n", "not known")
+
+
+@pytest.mark.parametrize("key", ["restarts", "Restarts", "phases", "releases", "records_per_user"])
+def test_keys_of_descriptions_are_refused_in_configurations(key: str) -> None:
+    with pytest.raises(InvalidInput, match="is a key of a description"):
+        read_as(keyed_config, f"sigma: 1.1\nq: 0.5\n{key}: 20\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "off"),
+    [
+        ("disable_dp: true", True),
+        ("disable-dp = 1", True),
+        ("dpsgd: False", True),
+        ("use_dp: no", True),
+        ("disable_dp: false", False),
+        ("private: true", False),
+        ("dp: maybe", False),
+    ],
+)
+def test_switched_off_privacy_leaves_no_guarantee(line: str, off: bool) -> None:
+    reading = read_as(keyed_config, f"sigma: 1.1\nq: 0.5\n{line}\n")
+    assert isinstance(reading.event, NoGuarantee) == off
+    assert any("had no privacy" in sentence for sentence in reading.doubts) == off
+
+
+@pytest.mark.parametrize("number", ["1_1", "1__000", "_1", "1_", "10_00"])
+def test_stray_underscores_are_no_thousands(number: str) -> None:
+    assert values_of(keyed_config, "sigma: 1.1\nsteps: 1_000\n")["schedule.steps"] == 1000
+    if number == "_1":
+        assert doubt(keyed_config, f"sigma: {number}\nq: 0.5\n", "no number")
+        return
+    with pytest.raises(InvalidInput, match="must be a number"):
+        read_as(keyed_config, f"sigma: {number}\nq: 0.5\n")

@@ -6,16 +6,21 @@ import importlib.util
 import io
 import json
 import os
+import pickle
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.description.reading import Reading
 from privplan.audit.readers import recognition
+from privplan.audit.readers.torch_archive import LEGACY_MAGIC, LEGACY_PROTOCOL
 from privplan.fl.log.canonical import START, chained
 
 from .reader_samples import OPAKE_STATE, SAMPLES, flower_state, svt_budget
@@ -164,10 +169,13 @@ def test_files_are_read_through_links_and_whatever_their_name(tmp_path: Path) ->
 def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "empty").touch()
     for path, named in (
         (tmp_path / "pipe", "no regular file"),
         (Path(os.devnull), "no regular file"),
         (tmp_path, "folder without log.jsonl"),
+        (Path("/proc/self/status"), "is empty, or no file on a disk"),
+        (tmp_path / "empty", "is empty"),
         (tmp_path / "absent.json", "cannot be read"),
         (tmp_path / "loop", "cannot be read"),
         (Path("a\0b"), "cannot be read"),
@@ -197,6 +205,48 @@ def test_large_files_are_refused_unread(tmp_path: Path, head: bytes, size: int, 
         recognition.read_file(file)
 
 
+def test_files_that_change_while_they_are_read_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "run.csv"
+    for size in (len(SAMPLES["csv"]) - 5, len(SAMPLES["csv"]) + 5):
+        file.write_bytes(SAMPLES["csv"])
+
+        @contextmanager
+        def stated(path: Path, size: int = size) -> Iterator[tuple[BinaryIO, int]]:
+            with path.open("rb") as opened:
+                yield opened, size
+
+        monkeypatch.setattr(recognition, "open_regular", stated)
+        with pytest.raises(InvalidInput, match="changed while it was read"):
+            recognition.read_file(file)
+
+
+def test_of_old_files_of_torch_the_head_is_read(tmp_path: Path) -> None:
+    state = {"history": [(1.1, 0.01, 100)], "mechanism": "rdp"}
+    parts = (LEGACY_MAGIC, LEGACY_PROTOCOL, {"little_endian": True}, {"accountant": state})
+    file = tmp_path / "old.pt"
+    file.write_bytes(b"".join(pickle.dumps(part, protocol=2) for part in parts))
+    os.truncate(file, 2**30)  # sparse: tensors would follow
+    assert recognition.read_file(file).facts["schedule.steps"].value == 100
+
+
+def test_misspelt_and_broken_tables_are_descriptions() -> None:
+    for text, named in (
+        ("[claims]\nepsilon = 1.3\n", "Did you mean `claim`"),
+        ("[noises]\nnoise_multiplier = 1.1\n[tuning]\nruns = 50\n", "`noise`"),
+        ("claims.epsilon = 1.3\nnoise_multiplier = 1.1\n", "`claim`"),
+        ("[claim\nepsilon = 1.3\n[tuning\nruns = 50\n", "is not TOML"),
+        ('{"claims": {"epsilon": 1.3}, "noise_multiplier": 1.1, "q": 1}', "`claim`"),
+        ("[Schedules]\nrestarts = 20\nsigma = 1.1\nq = 0.1\n", "no table"),
+    ):
+        with pytest.raises(InvalidInput) as refusal:
+            recognition.read_content(text.encode(), "run.toml")
+        assert named in str(refusal.value)
+    other = b"sigma = 1.1\nq = 0.1\n[scheduler]\nlr = 3\n"
+    assert recognition.read_content(other, "run.ini").format == "configuration"
+
+
 def archive_of(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
@@ -224,8 +274,8 @@ def test_of_an_archive_only_the_pickle_is_read(tmp_path: Path) -> None:
     [
         (archive_of({"a": b""}), "0 members"),
         (archive_of({"a/data.pkl": b"", "b/data.pkl": b""}), "2 members"),
-        (b"PK\x03\x04 and no archive", "cannot be unpacked"),
-        (archive_of({"a/data.pkl": b"x" * 100})[:-30], "cannot be unpacked"),
+        (b"PK\x03\x04 and no archive", "none that can be read"),
+        (archive_of({"a/data.pkl": b"x" * 100})[:-30], "none that can be read"),
         (archive_of({"a/data.pkl": bytes(65 * 2**20)}, zipfile.ZIP_DEFLATED), "64 MiB"),
     ],
 )

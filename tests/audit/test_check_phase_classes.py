@@ -1,0 +1,147 @@
+"""Schedules of many phases: few classes bound them, and nothing waits for thousands."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.accountant.account import account
+from privplan.accountant.guarantee import Bounds
+from privplan.audit.check.check_result import CheckResult
+from privplan.audit.check.checking import check_readings
+from privplan.audit.check.phase_classes import CLASSES, LONGEST, MANY, ends_of
+from privplan.audit.description.run_description import Phase
+from privplan.audit.description.run_settings import RunSettings
+from privplan.audit.description.tables import reading_of_names
+from privplan.audit.reproduction.accounted_phases import FEW_PHASES, with_few_phases
+from privplan.audit.reproduction.search import common_accountants
+
+DELTA = 1e-5
+
+
+def composed(phases: tuple[Phase, ...]) -> Bounds:
+    parts = [
+        ev.Repeat(phase.steps, ev.Poisson(phase.rate, ev.Gaussian(phase.noise_multiplier)))
+        for phase in phases
+    ]
+    return account(ev.Compose(tuple(parts)), delta=DELTA, neighbours="add-remove").epsilon
+
+
+def scheduled(count: int, *, rates: bool) -> tuple[Phase, ...]:
+    rng = np.random.default_rng(5)
+    noise = 2.0 * 0.2 ** (np.arange(count) / count) * rng.uniform(0.9, 1.1, count)
+    rate = 0.01 * (1.0 + 0.3 * np.sin(np.arange(count))) if rates else np.full(count, 0.01)
+    steps = rng.integers(1, 6, count)
+    return tuple(map(Phase, noise.tolist(), rate.tolist(), steps.tolist()))
+
+
+@pytest.mark.parametrize("rates", [False, True])
+def test_classes_enclose_the_schedule(rates: bool) -> None:
+    phases = scheduled(250, rates=rates)
+    exact, ends = composed(phases), ends_of(phases, in_passes=False)
+    assert max(len(ends.upper), len(ends.lower)) <= CLASSES
+    total = sum(phase.steps for phase in phases)
+    assert sum(phase.steps for phase in ends.upper) == total
+    assert sum(phase.steps for phase in ends.lower) == total
+    upper, lower = composed(ends.upper).upper, composed(ends.lower).lower
+    assert lower <= exact.lower <= exact.upper <= upper
+    assert upper - lower < (0.35 if rates else 0.05) * exact.upper
+
+
+def test_every_phase_has_a_worse_and_a_better_one_for_each_of_its_steps() -> None:
+    # As many steps at least as bad as each phase in the upper end, and so for the lower one.
+    phases = scheduled(250, rates=True)
+    ends = ends_of(phases, in_passes=False)
+    for phase in phases:
+        noise, rate = phase.noise_multiplier, phase.rate
+        assert any(p.noise_multiplier <= noise and p.rate >= rate for p in ends.upper)
+        assert any(p.noise_multiplier >= noise and p.rate <= rate for p in ends.lower)
+
+
+def test_few_phases_stay_as_they_are_and_equal_ones_are_added() -> None:
+    phases = scheduled(MANY, rates=True)
+    assert ends_of(phases, in_passes=False).upper == phases
+    assert ends_of(phases, in_passes=True).upper == phases
+    many = (Phase(1.0, 0.1, 2), Phase(2.0, 0.1, 3)) * 5_000
+    merged = (Phase(1.0, 0.1, 10_000), Phase(2.0, 0.1, 15_000))
+    assert ends_of(many, in_passes=False).lower == merged
+
+
+def test_no_noise_has_a_class_of_its_own() -> None:
+    phases = (*scheduled(250, rates=False), Phase(0.0, 0.01, 7))
+    ends = ends_of(phases, in_passes=False)
+    assert Phase(0.0, 0.01, 7) in ends.upper
+    assert Phase(0.0, 0.01, 7) in ends.lower
+    assert len(ends.upper) > CLASSES // 2
+
+
+def test_series_of_shuffled_passes_stand_in_order_with_passes_to_spare() -> None:
+    phases = scheduled(1_000, rates=False)
+    ends = ends_of(phases, in_passes=True)
+    assert len(ends.upper) == CLASSES
+    first = phases[:10]
+    steps = sum(phase.steps for phase in first)
+    least, most = (end(p.noise_multiplier for p in first) for end in (min, max))
+    assert ends.upper[0] == Phase(least, 0.01, steps + 100)
+    assert ends.lower[0] == Phase(most, 0.01, max(1, steps - 200))
+
+
+def checked(phases: tuple[Phase, ...], method: str, claim: str = "1.28") -> CheckResult:
+    said = {
+        "schedule.phases": phases,
+        "claim.epsilon": Decimal(claim),
+        "claim.delta": DELTA,
+        "sampling.method": method,
+        "data.records": 60_000,
+    }
+    return check_readings([reading_of_names(said, "the test")])
+
+
+def test_a_schedule_of_thousands_of_phases_is_decided() -> None:
+    phases = scheduled(5_000, rates=False)
+    result = checked(phases, "poisson", "1.0")
+    assert result.verdict == "false"
+    assert result.proven is not None
+    assert result.proven.upper < 1.1 * result.proven.lower
+    assert checked(phases, "poisson", "900").verdict == "holds"
+
+
+@pytest.mark.parametrize("method", ["shuffled", "fixed-size", "full"])
+def test_other_samplers_have_bounds_too(method: str) -> None:
+    bounds = checked(scheduled(400, rates=False), method).proven
+    assert bounds is not None
+    assert 0.0 < bounds.lower < bounds.upper < math.inf
+
+
+def test_steps_without_end_still_prove_a_claim_false() -> None:
+    said = {
+        "noise.noise_multiplier": 1.1,
+        "sampling.rate": 0.004,
+        "schedule.steps": 10**12,
+        "sampling.method": "poisson",
+        "claim.epsilon": Decimal("1.28"),
+        "claim.delta": DELTA,
+    }
+    result = check_readings([reading_of_names(said, "the test")])
+    assert result.verdict == "false"
+    begun = ends_of((Phase(1.1, 0.004, 10**12),), in_passes=False)
+    assert begun.lower == (Phase(1.1, 0.004, LONGEST),)
+    assert begun.upper == (Phase(1.1, 0.004, 10**12),)
+
+
+def test_recomputed_values_hardly_change_with_few_phases() -> None:
+    phases = scheduled(200, rates=False)
+    settings = RunSettings(phases=phases, delta=DELTA, method="poisson")
+    few = with_few_phases(settings)
+    assert len(few.phases) == FEW_PHASES
+    assert sum(p.steps for p in few.phases) == sum(p.steps for p in phases)
+    exact = {value.accountant: value.value for value in common_accountants(settings)}
+    for value in common_accountants(few):
+        if value.accountant in exact:
+            assert value.value == pytest.approx(exact[value.accountant], rel=1e-3)
+    repeated = RunSettings(phases=(Phase(1.0, 0.1, 1),) * 100, delta=DELTA)
+    assert with_few_phases(repeated).phases == (Phase(1.0, 0.1, 100),)
