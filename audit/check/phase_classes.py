@@ -25,13 +25,13 @@ from ..description.run_description import Phase
 MANY: Final = 100
 """Most different phases that are accounted one by one."""
 
-CLASSES: Final = 100
+PHASE_CLASSES: Final = 100
 """About how many classes stand for more."""
 
 SERIES: Final = 1
 """How many series stand for more phases of shuffled passes: each takes many seconds."""
 
-LONGEST: Final = 10**8
+LONGEST_PHASE: Final = 10**8
 """Most steps of a phase that a lower end is computed from: those of its beginning."""
 
 LEAST: Final = 1e-3
@@ -77,7 +77,7 @@ def _begun(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
 
     Lower ends of the engines give out at more steps, and fewer releases show no more.
     """
-    return tuple(replace(phase, steps=min(phase.steps, LONGEST)) for phase in phases)
+    return tuple(replace(phase, steps=min(phase.steps, LONGEST_PHASE)) for phase in phases)
 
 
 def merged_in_any_order(phases: Sequence[Phase]) -> tuple[Phase, ...]:
@@ -90,13 +90,15 @@ def merged_in_any_order(phases: Sequence[Phase]) -> tuple[Phase, ...]:
 
 
 def classes_of(phases: Sequence[Phase]) -> list[list[Phase]]:
-    """Return phases in about `CLASSES` classes of nearly the same noise and rate."""
+    """Return phases in about `PHASE_CLASSES` classes of nearly the same noise and rate."""
     floor = min((p.noise_multiplier for p in phases if p.noise_multiplier >= LEAST), default=LEAST)
     noises = [max(phase.noise_multiplier, floor) for phase in phases]
     rates = [phase.rate for phase in phases]
     # The fewer different rates there are, the more classes are left to the noise.
-    of_rate = min(len(set(rates)), CLASSES if len(set(noises)) == 1 else math.isqrt(CLASSES))
-    by_noise, by_rate = _cells(noises, CLASSES // of_rate), _cells(rates, of_rate)
+    of_rate = min(
+        len(set(rates)), PHASE_CLASSES if len(set(noises)) == 1 else math.isqrt(PHASE_CLASSES)
+    )
+    by_noise, by_rate = _cells(noises, PHASE_CLASSES // of_rate), _cells(rates, of_rate)
     classes: dict[tuple[int, int, bool], list[Phase]] = {}
     for phase, noise, rate in zip(phases, by_noise, by_rate, strict=True):
         without = phase.noise_multiplier < LEAST

@@ -13,7 +13,7 @@ SETTINGS: Final = ("noise", "rate", "steps", "batch", "accumulation")
 
 COMPANIONS: Final = (*SETTINGS, "step", "epoch", "epsilon")
 
-MAX_ROWS: Final = 200_000
+MAX_HISTORY_ROWS: Final = 200_000
 """Most rows of a table; more would take gigabytes of memory."""
 
 
@@ -31,9 +31,9 @@ class History:
 
 def limited_rows(count: int) -> None:
     """Raise `InvalidInput` where a table that has `count` rows already goes on beyond the limit."""
-    if count >= MAX_ROWS:
+    if count >= MAX_HISTORY_ROWS:
         raise InvalidInput(
-            f"The history has more than {MAX_ROWS:,} rows.",
+            f"The history has more than {MAX_HISTORY_ROWS:,} rows.",
             "A run's privacy is in far fewer: its phases, or its last row.",
             "Give one row for each phase or epoch.",
         )

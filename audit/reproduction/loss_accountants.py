@@ -42,7 +42,7 @@ _VERY_RARE: Final = 3e-4
 _MOST_PHASES: Final = 24
 """Beyond this many different phases the certified value takes longer than a search may."""
 
-_MOST_STEPS: Final = 10**9
+_MOST_PRINTED_STEPS: Final = 10**9
 """Nobody prints the epsilon of more steps, and it takes many seconds."""
 
 
@@ -55,7 +55,7 @@ def exact_bounds(
     They are wider for phases that are `slow`, where a `quick` answer is asked for, or where a
     narrow one would take many seconds.
     """
-    if len(phases) > _MOST_PHASES or sum(phase.steps for phase in phases) > _MOST_STEPS:
+    if len(phases) > _MOST_PHASES or sum(phase.steps for phase in phases) > _MOST_PRINTED_STEPS:
         return None
     event = event_of(phases, family)
     try:

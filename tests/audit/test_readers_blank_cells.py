@@ -66,7 +66,7 @@ def test_numbers_with_stray_underscores_are_no_numbers() -> None:
 
 
 def test_tables_have_a_limit_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_rows, "MAX_ROWS", 3)
+    monkeypatch.setattr(history_rows, "MAX_HISTORY_ROWS", 3)
     for reader, first, row in (
         (csv_history, "epoch,epsilon\n", "1,0.5\n"),
         (jsonl_history, "", '{"epoch": 1, "epsilon": 0.5}\n'),
