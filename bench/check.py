@@ -42,7 +42,7 @@ UNSTATED = {key: value for key, value in USUAL.items() if key not in ("method", 
 
 TEMPLATE = """\
 [claim]
-epsilon = {claim}
+epsilon = 1.19
 delta = 1e-5
 [noise]
 noise_multiplier = {noise}
