@@ -49,12 +49,16 @@ from .atoms import AtomPair
 from .maximum import maximum_pair
 from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
-from .ratio_sums import MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
+from .ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
 from .registry import DominatedMechanism, pairs
 from .scores import MAX_SCORE_STEPS, score_pair, strongest_pair
 
 MAX_LOG_RATIO: Final = 100.0
 """Larger likelihood ratios of one step would take too many zones."""
+
+MANY_ZONES_LOG_RATIO: Final = 20.0
+"""Where log ratios of one step exceed this (Gaussian noise below .66), `COARSE_POINTS` a zone move
+an end by less than 3e-4 of itself."""
 
 MIN_LOG_RATIO: Final = 1e-8
 """Where all ratios of one step are nearer to 1, rounding is all that would be seen."""
@@ -109,7 +113,8 @@ def _amplified(
     noise: AdditiveNoise, steps: int, chosen: int, neighbours: Neighbours
 ) -> DominatedMechanism:
     block = min(steps // chosen, MAX_SCORE_STEPS)
-    ratio_sum = mean_ratio(noise, block)
+    few = not ratios_in_range(noise, MANY_ZONES_LOG_RATIO)
+    ratio_sum = mean_ratio(noise, block, COARSE_POINTS if few else MEAN_ZONE_POINTS)
     replaced = neighbours == "replace-one"
     pair = opposed_ratio_pair(ratio_sum) if replaced else upper_ratio_pair(ratio_sum)
     lower_pair: Pair | None = None
