@@ -74,21 +74,41 @@ def account(
     known = ev.as_event(event)
     if known is None:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    parts = leaves(known)
+    answer, name = _answer(leaves(known), question, relation, engine)
+    answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
+    return question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
+
+
+def bounds_on_epsilon(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> Bounds:
+    """Return the bounds on epsilon that `account` gives at `delta`, without words and warnings.
+
+    Some warnings account for another event, which takes as long again.  Raises as `account` does.
+
+    >>> round(bounds_on_epsilon(ev.Gaussian(1.0), delta=1e-5).upper, 3)
+    4.377
+    """
+    parts = leaves(event)
+    if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
+        return account(event, delta=delta, neighbours=neighbours).epsilon  # with its own lower end
+    question = _Question(delta, None)
+    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+
+
+def _answer(
+    parts: Sequence[Leaf], question: _Question, relation: Neighbours, engine: str | None
+) -> tuple[Answer, str]:
+    """Return the answer to a question about leaves, and the engine that gave it."""
     chosen = None if engine is None else engine_named(engine)
     # Nothing released, one engine by name, or the tightest of those that know the leaves.
     if not parts:
         step = Step("composition", "Nothing is released.", "by definition")
-        answer, name = Answer(Bounds.exactly(0.0), (step,)), engine or "gdp"
-    elif chosen is not None:
-        answer, name = question.ask(chosen, parts, relation), chosen.name
-    else:
-        answer, name = tightest(
-            engines_for(parts, question.delta),
-            lambda name: question.ask(engine_named(name), parts, relation),
-        )
-    answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
-    return question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
+        return Answer(Bounds.exactly(0.0), (step,)), engine or "gdp"
+    if chosen is not None:
+        return question.ask(chosen, parts, relation), chosen.name
+    return tightest(
+        engines_for(parts, question.delta),
+        lambda name: question.ask(engine_named(name), parts, relation),
+    )
 
 
 def refuse_at_zero(engine: str) -> None:

@@ -25,6 +25,7 @@ def main() -> None:
     import bounds
     import calibration
     import canaries
+    import check
     import disco_accuracy
     import disco_sums
     import disco_timing
@@ -84,6 +85,7 @@ def main() -> None:
         *fedpower_accuracy.show(console, quick),
         *fedpower_timing.show(console),
         *flame_timing.show(console),
+        *check.show(console, person, quick),
         *startup.show(console, person, quick),
     ]
     durations.show(console)

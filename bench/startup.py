@@ -37,7 +37,7 @@ def show(console: Console, environment: dict[str, str], quick: bool) -> list[Ver
     for arguments, asked in COMMANDS:
         progress(f"timing privplan {arguments.split()[0]}")
         try:
-            timed = _processes([str(SCRIPT), *arguments.split()], environment, runs)
+            timed = processes([str(SCRIPT), *arguments.split()], environment, runs)
         except (OSError, subprocess.SubprocessError) as error:
             console.print(f"[yellow]`privplan {arguments}` is skipped: {error}[/]")
             continue
@@ -45,17 +45,19 @@ def show(console: Console, environment: dict[str, str], quick: bool) -> list[Ver
         table.add_row(f"privplan {arguments}", limit, *_cells(timed), yes(reached))
         name = f"process privplan {arguments.split()[0]}"
         verdicts.append(Verdict(name, limit, seconds(timed.seconds), reached))
-    bare = _processes([sys.executable, "-c", FLOOR], environment, runs)
+    bare = processes([sys.executable, "-c", FLOOR], environment, runs)
     table.add_row(f"python -c '{FLOOR}', for comparison", "", *_cells(bare), "")
     console.print(table, NOTE, "", sep="\n")
     return verdicts
 
 
-def _processes(command: list[str], environment: dict[str, str], runs: int) -> timing.Timing[float]:
+def processes(
+    command: list[str], environment: dict[str, str], runs: int, *, check: bool = True
+) -> timing.Timing[float]:
     """Return the median time of a new process; the result is the CPU time of one, on average."""
 
     def call() -> None:
-        subprocess.run(command, env=environment, check=True, capture_output=True)
+        subprocess.run(command, env=environment, check=check, capture_output=True)
 
     call()  # the files come from the disk only once
     before = _children()

@@ -26,10 +26,11 @@ class Phase:
     the noise, say).  `weight` is the noise relative to other phases, for the split `weights`;
     `scale` turns a noise multiplier into the noise that a cost counts (a clip norm, say).
     `counted` is how many of the rounds are of one unit at most, by a public schedule that is fixed
-    before the first release; None: all of them.
+    before the first release; None: all of them.  `draws` is how often noise is drawn in one round,
+    as in a pass of several batches: a cost counts every draw.
 
-    Range: `rounds` 1 or above, `counted` from 1 to `rounds`, `weight` and `scale` above 0.  Raises
-    `InvalidInput`.
+    Range: `rounds` and `draws` 1 or above, `counted` from 1 to `rounds`, `weight` and `scale` above
+    0.  Raises `InvalidInput`.
     """
 
     name: str
@@ -40,11 +41,13 @@ class Phase:
     scale: float = 1.0
     views: Mapping[str, MakeEvent] = field(default_factory=dict)
     counted: int | None = None
+    draws: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInput("A phase needs a name.", next_step="Give `name` some text.")
         validate.count(rounds=self.rounds)
+        validate.count(draws=self.draws)
         require_counted(self.name, self.rounds, self.counted)
         validate.positive(weight=self.weight)
         validate.positive(scale=self.scale)

@@ -1,6 +1,7 @@
 """Costs of a split of the privacy budget over phases, by which the cheapest split is chosen.
 
-With noise multipliers n_i, scales c_i and rounds T_i of the phases i whose noise is not fixed, so
+With noise multipliers n_i, scales c_i and T_i draws of noise (rounds, times the draws of one) of
+the phases i whose noise is not fixed, so
 that c_i n_i is the noise that counts (its standard deviation, where c_i is the clip norm):
 
 variance    sum T_i (c_i n_i)^2    variance of the sum over all rounds
@@ -60,7 +61,7 @@ def cost_of(cost: str | Cost, phases: Sequence[Phase]) -> Callable[[Sequence[flo
     """
     if not callable(cost):
         known = _COSTS[validate.choice(NAMES, cost=cost)]
-        rounds = [phase.rounds for phase in phases]
+        rounds = [phase.rounds * phase.draws for phase in phases]
         return lambda noise: known(
             [phase.scale * multiplier for phase, multiplier in zip(phases, noise, strict=True)],
             rounds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.account import account
+from ...accountant.account import bounds_on_epsilon
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.rounding import up
@@ -34,6 +35,9 @@ ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights"}
 """Rarer samplers, which the bounds cover as well."""
 
+ALIKE: Final = ("poisson", "full")
+"""Samplers for which a record that is set to zero is as one that is removed."""
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -54,7 +58,7 @@ class Proof:
 def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | str:
     """Return the bounds of an event on epsilon, or why there are none."""
     try:
-        return account(event, delta=delta, neighbours=neighbours).epsilon
+        return bounds_on_epsilon(event, delta=delta, neighbours=neighbours)
     except (Unsupported, InvalidInput) as refusal:
         return refusal.what
     except EnginesDisagree as disagreement:
@@ -75,7 +79,7 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
     ends = [_upper_end(each, delta) for each in events.upper]
     upper = max(end for end, _ in ends)
     reason = next((reason for _, reason in ends if reason), "")
-    lower = min((_least_of(reading, delta) for reading in events.lower), default=0.0)
+    lower = _lower_bound(events, delta)
     if lower > upper:
         # Two events of one run that contradict each other prove nothing.
         return Bounds(0.0, math.inf), "Its upper event proves less than its lower event shows."
@@ -100,6 +104,11 @@ def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:
         return math.inf, answer
     unbounded = "" if math.isfinite(answer.upper) else "No finite epsilon is proven at this delta."
     return answer.upper, unbounded
+
+
+def _lower_bound(events: RunEvents, delta: float) -> float:
+    """Return the lower end that holds in every reading of the description."""
+    return min((_least_of(reading, delta) for reading in events.lower), default=0.0)
 
 
 def _lower_end(bounding: BoundingEvent, delta: float) -> float | None:
@@ -297,10 +306,17 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
     """
     if "claim.neighbours" in run.known or proof.bounds is None:
         return proof
-    if run.settings.method in ("poisson", "full"):
-        return proof
+    names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
     zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))
-    other = prove(zeroed)
-    if other.bounds is None or other.bounds.lower >= proof.bounds.lower:
-        return proof
-    return replace(proof, bounds=Bounds(other.bounds.lower, proof.bounds.upper))
+    others = [_lower_of(zeroed, name) for name in names]
+    lower = min([proof.bounds.lower, *(each for each in others if each is not None)])
+    return replace(proof, bounds=Bounds(lower, proof.bounds.upper))
+
+
+def _lower_of(run: CheckedRun, method: str) -> float | None:
+    """Return the lower end of a run; None where there are no bounds.  No upper event is asked."""
+    if run.currency == "epsilon" and run.settings.delta is not None:
+        with contextlib.suppress(LackingFacts, InvalidInput):
+            return _lower_bound(run_events(run, method, run.settings.delta), run.settings.delta)
+    bounds = _proof(run, method).bounds
+    return None if bounds is None else bounds.lower

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ...accountant.guarantee import Bounds
 from ...accountant.rounding import down, up
 from ..description.printed_number import PrintedNumber
+from ..description.run_description import Phase
 from ..description.run_settings import RunSettings
 from ..reproduction.reproduction import Change, Method, Reproduction
 from .bounds import Proof, prove
@@ -39,7 +40,15 @@ class CheckCase:
     @property
     def reference(self) -> Bounds | None:
         """Return the bounds, those of Poisson sampling where no sampler is stated."""
-        return self.proof.alternatives.get("poisson", self.proof.bounds)
+        return _reference(self.proof)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Return noise multiplier, rate and steps of each phase, as far as they are known."""
+        settings = self.settings
+        if settings.phases or settings.noise_multiplier is None or settings.rate is None:
+            return settings.phases
+        return (Phase(settings.noise_multiplier, settings.rate, settings.steps or 1),)
 
     @property
     def short(self) -> bool:
@@ -65,14 +74,22 @@ class CheckCase:
             return next((each for each in self.recomputation.near if each.method in methods), None)
         return None
 
+    def severity_of(self, match: Reproduction) -> Severity:
+        """Return how grave it is that other settings give the number.
+
+        Only the most plausible of them can be an error: the others may do so by chance.
+        """
+        near = self.recomputation.near
+        leading = not near or match.change == near[0].change
+        return self.severity() if leading else "warning"
+
     def otherwise(self, **changes: object) -> Bounds | None:
         """Return what would be proven with other settings; None where facts are lacking."""
         settings = replace(self.settings, **changes)  # type: ignore[arg-type]
-        proof = prove(replace(self.run, settings=settings))
-        return proof.alternatives.get("poisson", proof.bounds)
+        return reference_of(replace(self.run, settings=settings))
 
     def severity(self, without: Bounds | None = None) -> Severity:
-        """Return `error` where the claim is false, and would not be `without` the fact."""
+        """Return `error` where the claim is false, and `without` the fact would not be."""
         if self.standing != "false" or self.claim is None or self.run.contradictions:
             return "warning"
         if without is not None and self.claim.highest < without.lower:
@@ -84,10 +101,19 @@ class CheckCase:
         bounds = self.reference
         if bounds is None:
             return ""
-        text = f" {self.run.currency} is {between(bounds)}"
+        text = f" {self.run.currency.capitalize()} is {between(bounds)}"
         if without is None:
             return f"{text}."
         return f"{text}, and would be {between(without)} without that."
+
+
+def reference_of(run: CheckedRun) -> Bounds | None:
+    """Return what is proven of a run, under Poisson sampling where no sampler is stated."""
+    return _reference(prove(run))
+
+
+def _reference(proof: Proof) -> Bounds | None:
+    return proof.alternatives.get("poisson", proof.bounds)
 
 
 def between(bounds: Bounds) -> str:

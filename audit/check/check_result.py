@@ -10,6 +10,7 @@ from ...accountant.guarantee import Bounds
 from ..description.fact import Fact
 from ..description.printed_number import PrintedNumber
 from ..reproduction.reproduction import Reproduction
+from .checked_run import Currency
 
 Verdict = Literal["holds", "holds-not-from-these-settings", "unproven", "false", "unverifiable"]
 Severity = Literal["info", "warning", "error"]
@@ -19,8 +20,8 @@ Severity = Literal["info", "warning", "error"]
 class Cause:
     """Why a number is wrong or in doubt: a stable `id`, what it does to epsilon, the next step.
 
-    `error`: the claim cannot rest on these facts.  `warning`: it needs a condition that nothing
-    shows.  `info`: a fact to keep in mind.
+    `error`: the claim cannot rest on these facts, which no claim that holds has.  `warning`: it
+    needs a condition that nothing shows, or promises little.  `info`: a fact to keep in mind.
     """
 
     id: str
@@ -33,15 +34,23 @@ class Cause:
 
 @dataclass(frozen=True)
 class MissingFact:
-    """A key that the description lacks and the verdict needs or rests on, as a question."""
+    """A key that the description lacks, as a question; `deciding` where the verdict waits for it.
+
+    All others are what the verdict takes to be as usual.
+    """
 
     key: str
     asks: str
+    deciding: bool = False
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The verdict about one run; `conditions` are the sentences under which it holds."""
+    """The verdict about one run; `conditions` are the sentences under which it holds.
+
+    `proven` are the bounds on the claimed quantity, `currency`, under the relation of the facts,
+    assumed or not.  `by_sampler` says what each sampler would mean where none is stated.
+    """
 
     verdict: Verdict
     proven: Bounds | None
@@ -55,3 +64,29 @@ class CheckResult:
     alternatives: Mapping[str, Bounds] | None = None
     """Where the sampler is not known: what is proven under each, by `sampling.method`."""
     doubts: tuple[str, ...] = ()
+    currency: Currency = "epsilon"
+    by_sampler: tuple[str, ...] = ()
+    headline: str = ""
+    """The verdict in one sentence."""
+    of_log: bool = False
+    """Whether the run is one of privplan's own, with the verdict of its budget audit."""
+    lacks: str = ""
+    """Why there is no upper end, where there is none."""
+
+    @property
+    def only_rounded(self) -> bool:
+        """Return whether the claim holds by the rounding of its last digit alone."""
+        if self.claimed is None or self.proven is None or not self.verdict.startswith("holds"):
+            return False
+        return self.claimed.value < self.proven.upper
+
+    @property
+    def deciding(self) -> tuple[MissingFact, ...]:
+        """Return the missing facts that the verdict waits for."""
+        return tuple(each for each in self.missing if each.deciding)
+
+    def __str__(self) -> str:
+        """Return the verdict in words, with the ids of its causes."""
+        causes = "; ".join(f"{each.severity} {each.id}" for each in self.causes)
+        words = self.headline or self.verdict
+        return f"{words} ({causes})" if causes else words

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from ...accountant.rounding import down
 from ..description.merging import describe
 from ..description.reading import Reading
 from ..description.run_description import RunDescription
@@ -12,11 +14,12 @@ from .causes import apply_rules
 from .check_case import CheckCase
 from .check_result import CheckResult
 from .checked_run import CheckedRun
+from .headline import headline
 from .log_verdict import check_log, is_log
 from .missing_facts import missing_facts
 from .second_layer import recompute
 from .standing import Standing, standing
-from .verdict import conditions_of, verdict_of
+from .verdict import by_sampler, conditions_of, verdict_of
 
 
 def check_readings(readings: Iterable[Reading]) -> CheckResult:
@@ -28,7 +31,7 @@ def check_readings(readings: Iterable[Reading]) -> CheckResult:
     given = tuple(readings)
     log = next((reading for reading in given if is_log(reading)), None)
     if log is not None:
-        return check_log(log, given)
+        return _with_headline(check_log(log, given))
     return check_description(describe(given))
 
 
@@ -36,33 +39,49 @@ def check_description(description: RunDescription) -> CheckResult:
     """Return the verdict about a described run, in two layers, with causes and what is missing.
 
     The claim is `false` where it is below a certified lower end under every reading that the
-    description leaves open, and `holds` where it reaches the upper end.  Nothing claimed enters
-    what is proven.
+    description leaves open, and `holds` where it reaches the upper end.  What is proven is about
+    the relation that the description states or assumes, and depends on nothing claimed but delta.
     """
     run = CheckedRun.of(description)
-    proof, stands = _proven(run)
+    proof = prove(run)
+    stands, by_relation = _standing(run, proof)
     case = CheckCase(run, proof, stands, recompute(run, stands))
     causes = apply_rules(case)
-    return CheckResult(
+    deciding = ("claim.neighbours",) if by_relation and stands == "open" else ()
+    result = CheckResult(
         verdict=verdict_of(case),
         proven=proof.bounds,
         claimed=run.claim,
         delta=run.settings.delta,
         reproduced_by=case.reproductions,
         causes=causes,
-        missing=missing_facts(run, proof),
+        missing=missing_facts(run, proof, deciding),
         facts=description.facts,
-        conditions=conditions_of(case),
+        conditions=(*by_relation, *conditions_of(case)),
         alternatives=dict(proof.alternatives) or None,
         doubts=description.doubts,
+        currency=run.currency,
+        by_sampler=by_sampler(case),
+        lacks=proof.unbounded,
     )
+    return _with_headline(result)
 
 
-def _proven(run: CheckedRun) -> tuple[Proof, Standing]:
-    proof = prove(run)
+def _with_headline(result: CheckResult) -> CheckResult:
+    return replace(result, headline=headline(result))
+
+
+def _standing(run: CheckedRun, proof: Proof) -> tuple[Standing, tuple[str, ...]]:
+    """Return how the claim stands, and what another relation would mean, where none was stated."""
     stands = standing(run.claim, proof)
-    if stands == "false":
-        # No relation was stated: the claim is false only if it is so under each.
-        proof = with_every_relation(run, proof)
-        stands = standing(run.claim, proof)
-    return proof, stands
+    if stands != "false":
+        return stands, ()
+    # No relation was stated: the claim is false only if it is so under each.
+    widest = with_every_relation(run, proof)
+    if widest.bounds is None or widest == proof:
+        return stands, ()
+    says = (
+        "Nobody stated which change of the data is hidden: where one is replaced by zeros, "
+        f"{run.currency} is at least {down(widest.bounds.lower)}."
+    )
+    return ("false" if standing(run.claim, widest) == "false" else "open"), (says,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.events import Event, from_dp_event
+from ..description.keys import DOTTED, KEYS, TABLES
 from ..description.reading import Reading
-from ..description.tables import reading_of_names, reading_of_tables
+from ..description.tables import RELEASES, reading_of_names, reading_of_tables
 from .check_result import CheckResult
 from .checked_run import PRIVPLAN_EVENT
 from .checking import check_readings
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 DP_EVENT_FORMAT: Final = "dp_accounting event"
 CALL: Final = "the call"
 EVENT: Final = "the event"
+STATE: Final = "the state"
 
 Source = str | PathLike[str] | Mapping[str, object] | Event | Reading
 """What a run can be described by; events of dp_accounting as well."""
@@ -35,10 +38,15 @@ def check(
     """Return whether the epsilon that is said of a run holds, and why, if it does not.
 
     `sources` describe one run together: paths of files, tables as a description file has them
-    (`{"noise": {"noise_multiplier": 1.3}}`), events of privplan or of dp_accounting.  `claimed`
-    is the epsilon that is said, at `delta`; a `decimal.Decimal` is open by its last digit,
-    everything else is exact.  `facts` are the keys of a description by their last part, such as
-    `method="poisson"` and `records=60000`; they stand before what files say.
+    (`{"noise": {"noise_multiplier": 1.3}}`), the `state_dict()` of an accountant, events of
+    privplan or of dp_accounting.  An event of dp_accounting says what an accountant was told, so
+    the sampler that ran is a fact beside it: `method="poisson"`.  `facts` are the keys of a
+    description by their last part, such as `records=60000`.  A fact that differs from what a
+    source says is a contradiction, and leaves the verdict open.
+
+    `claimed` is the epsilon that is said, at `delta`.  A `float` is exact, since it has no last
+    digit: `claimed=1.13` is what `"1.13"` in quotes is in a file.  `decimal.Decimal("1.13")` is
+    open by half its last digit, as `--claimed 1.13` and an unquoted 1.13 in a file are.
 
     Raises `InvalidInput` for what cannot be read, unknown keys, and values out of range.
 
@@ -66,28 +74,47 @@ def check(
 
 def _reading(source: object) -> Reading:
     """Return what one source says of the run."""
+    from ..readers.dp_accounting_events import event_reading
+
     if isinstance(source, Reading):
         return source
     if isinstance(source, Event):
-        return event_reading(source, PRIVPLAN_EVENT)
+        return event_reading(source, EVENT, PRIVPLAN_EVENT)
     if isinstance(source, Mapping):
-        return reading_of_tables(source, CALL)
+        return _of_mapping(source)
     if isinstance(source, (str, PathLike)):
         from ..readers.recognition import read_file
 
         return read_file(Path(source))
     if _is_dp_event(source):
-        return event_reading(from_dp_event(source), DP_EVENT_FORMAT)
+        told = {"claim.library": "dp_accounting"}
+        return event_reading(from_dp_event(source), EVENT, DP_EVENT_FORMAT, told)
     raise InvalidInput(
         f"A source must be a path, a table or an event; it is {kind_of(source)}.",
-        next_step="Give the path of a file, or the event that was composed.",
+        next_step="Give the path of a file, or the event that was composed; several sources one "
+        "by one: check(*paths).",
     )
+
+
+def _of_mapping(source: Mapping[str, object]) -> Reading:
+    """Return what tables say, or what a state says that a library would save as JSON."""
+    from ..readers.recognition import read_content
+
+    if source and not set(source) & {*TABLES, RELEASES} and _is_state(source):
+        return read_content(json.dumps(dict(source)).encode(), STATE)
+    return reading_of_tables(source, CALL)
+
+
+def _is_state(source: Mapping[str, object]) -> bool:
+    """Return whether a mapping can be JSON, and holds more than keys of a description."""
+    if any(key in DOTTED or key in KEYS for key in source):
+        return False
+    try:
+        json.dumps(dict(source))
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return any(isinstance(value, (list, tuple, Mapping)) for value in source.values())
 
 
 def _is_dp_event(source: object) -> bool:
     return any(cls.__name__ == "DpEvent" for cls in type(source).__mro__)
-
-
-def event_reading(event: Event, format: str) -> Reading:
-    """Return the reading of an event that a caller gives."""
-    return Reading(EVENT, format, {}, (), event)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ..description.library_name import named_library
 from .checked_run import CheckedRun
 
 SMALL_DATA: Final = 1000
@@ -178,30 +178,6 @@ LIBRARY_DEFECTS: Final = (
     ),
 )
 """The closed table."""
-
-ALIASES: Final = {
-    "flwr": "flower",
-    "tf_privacy": "tensorflow_privacy",
-    "tensorflow_privacy": "tensorflow_privacy",
-    "dp_accounting": "dp_accounting",
-    "jax_privacy": "jax_privacy",
-    "opake_accounting": "opake",
-}
-
-
-def named_library(text: str | None) -> tuple[str, tuple[int, ...] | None]:
-    """Return the name of a library and its version, as far as a free text says them.
-
-    >>> named_library("Opacus v1.4.0"), named_library("tf-privacy")
-    (('opacus', (1, 4, 0)), ('tensorflow_privacy', None))
-    """
-    if not text:
-        return "", None
-    words = re.match(r"\s*([A-Za-z][A-Za-z_\- ]*?)[\s=v@]*(\d+(?:\.\d+)*)?\s*$", text)
-    name = (words[1] if words else text).strip().lower().replace("-", "_").replace(" ", "_")
-    digits = re.search(r"\d+(?:\.\d+)*", text)
-    version = None if digits is None else tuple(int(part[:9]) for part in digits[0].split("."))
-    return ALIASES.get(name, name), version
 
 
 def defects_of(run: CheckedRun) -> tuple[LibraryDefect, ...]:

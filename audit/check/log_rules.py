@@ -1,68 +1,58 @@
-"""The hazard rules of privplan's own logs, and what stands for each in another's description."""
+"""The hazard rules of privplan's own logs, and the cause that stands for each elsewhere."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
-from ..description.run_description import RunDescription
-from ..hazards import RULES
+NOT_APPLICABLE: Final = "not applicable"
+"""What is said of a rule that only a log of privplan's own can meet."""
 
-NOT_APPLICABLE: Final = "not applicable: only a log of privplan's own can meet it"
-
-COUNTERPARTS: Final[dict[str, tuple[str, str]]] = {
-    "shuffled-as-poisson": ("shuffled-loader", "sampling.method"),
-    "rate-mismatch": ("contradiction", "sampling.rate"),
-    "sampled-unit": ("sampled-twice", "sampling.clients_rate"),
-    "neighbour-mismatch": ("neighbour-mismatch", "claim.neighbours"),
-    "unit-mismatch": ("contradiction", "claim.unit"),
-    "delta-too-large": ("delta-too-large", "claim.delta"),
-    "delta-not-compared": ("delta-too-large", "data.records"),
-    "sensitivity-below-facts": ("microbatches", "schedule.microbatches"),
-    "weights-above-one": ("unequal-weights", "aggregation.weights"),
-    "unweighted-terms": ("unequal-weights", "aggregation.weights"),
-    "private-bound": ("private-clip", "noise.clip_source"),
-    "adaptive-clip": ("unpaid-clip-count", "noise.clip_source"),
-    "clip-not-enforced": ("private-clip", "noise.clip_source"),
-    "realised-normaliser": ("realised-normaliser", "aggregation.normaliser"),
-    "moving-normaliser": ("realised-normaliser", "aggregation.normaliser"),
-    "no-noise": ("release-without-noise", "noise.noise_multiplier"),
-    "dropouts": ("fewer-replies", "aggregation.replies"),
-    "extra-draws": ("restarted-accountant", "schedule.restarts"),
-    "classical-sigma": ("classical-gaussian", "claim.accountant"),
-    "more-rounds": ("mid-epoch-value", "schedule.steps"),
-    "resumed-without-state": ("restarted-accountant", "schedule.restarts"),
-    "tuning-unaccounted": ("tuning-not-counted", "tuning.runs"),
-    "private-evaluation": ("release-without-noise", "releases"),
-    "close-under-reports": ("other-settings", "claim.epsilon"),
-    "event-mismatch": ("other-settings", "claim.epsilon"),
-    "engines-disagree": ("other-settings", "claim.epsilon"),
+COUNTERPARTS: Final[Mapping[str, str]] = {
+    "shuffled-as-poisson": "shuffled-loader",
+    "rate-mismatch": "contradiction",
+    "sampled-unit": "sampled-twice",
+    "neighbour-mismatch": "neighbour-mismatch",
+    "unit-mismatch": "contradiction",
+    "delta-too-large": "delta-too-large",
+    "delta-not-compared": "delta-too-large",
+    "sensitivity-below-facts": "microbatches",
+    "weights-above-one": "unequal-weights",
+    "unweighted-terms": "unequal-weights",
+    "private-bound": "private-clip",
+    "adaptive-clip": "unpaid-clip-count",
+    "clip-not-enforced": "private-clip",
+    "realised-normaliser": "realised-normaliser",
+    "moving-normaliser": "realised-normaliser",
+    "no-noise": "release-without-noise",
+    "dropouts": "fewer-replies",
+    "extra-draws": "restarted-accountant",
+    "classical-sigma": "classical-gaussian",
+    "more-rounds": "mid-epoch-value",
+    "resumed-without-state": "restarted-accountant",
+    "tuning-unaccounted": "tuning-not-counted",
+    "private-evaluation": "release-without-noise",
+    "close-under-reports": "other-settings",
+    "event-mismatch": "other-settings",
+    "engines-disagree": "other-settings",
 }
-"""Hazard rule -> the cause that is its counterpart, and the key that it is fed with."""
+"""Hazard rule -> the cause that is its counterpart where other people's runs are described."""
 
 
-@dataclass(frozen=True)
-class LogRule:
-    """A hazard rule beside a described run: its `cause`, or why it does not apply.
+def rules_of_descriptions() -> Mapping[str, str]:
+    """Return, for every hazard rule, the cause that is looked for in its stead, if there is one.
 
-    `fed` says whether the description states the fact that the rule needs.
+    >>> rules = rules_of_descriptions()
+    >>> rules["shuffled-as-poisson"], rules["weak-key"]
+    ('shuffled-loader', 'not applicable')
     """
+    from ..hazards import RULES
 
-    id: str
-    cause: str | None
-    fed: bool
-    says: str
+    return {name: COUNTERPARTS.get(name, NOT_APPLICABLE) for name in RULES}
 
 
-def log_rules(description: RunDescription) -> tuple[LogRule, ...]:
-    """Return, for every hazard rule, its counterpart among the causes, or that it has none."""
-    rules = []
-    for name in RULES:
-        if name not in COUNTERPARTS:
-            rules.append(LogRule(name, None, False, NOT_APPLICABLE))
-            continue
-        cause, key = COUNTERPARTS[name]
-        fed = description.known(key)
-        says = f"looked for as `{cause}`" if fed else f"`{key}` is not stated, and asked for"
-        rules.append(LogRule(name, cause, fed, says))
-    return tuple(rules)
+def rules_of_logs() -> Mapping[str, str]:
+    """Return, for every hazard rule, its own id, by which an audit of a log names what it found."""
+    from ..hazards import RULES
+
+    return {name: name for name in RULES}

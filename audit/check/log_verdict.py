@@ -10,6 +10,7 @@ from ...accountant.errors import InvalidInput
 from ..description.fact import Fact
 from ..description.printed_number import PrintedNumber
 from ..description.reading import Reading
+from ..readers.recognition import LOG_FILE
 from .check_result import Cause, CheckResult, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from ..hazards import Hazard
 
 LOG_FORMAT: Final = "privplan log"
-LOG_FILE: Final = "log.jsonl"
 
 _SEVERITIES: Final[dict[str, Severity]] = {"error": "error", "warning": "warning", "note": "info"}
 
@@ -72,6 +72,7 @@ def check_log(log: Reading, readings: Sequence[Reading]) -> CheckResult:
         facts=facts,
         conditions=report.assumptions,
         doubts=log.doubts,
+        of_log=True,
     )
 
 

@@ -35,18 +35,16 @@ OF_TRAINING: Final = (
 )
 """What changes a number where it is not what everybody assumes, the gravest first."""
 
-SAID_BY: Final = {
-    "claim.delta": ("claim.delta_rule",),
-    "sampling.rate": ("sampling.batch", "schedule.phases"),
-    "aggregation.replies": ("aggregation.expected_replies",),
-}
-"""Keys that answer a question by another key."""
-
 RELEASES: Final = "releases"
 
 
-def missing_facts(run: CheckedRun, proof: Proof) -> tuple[MissingFact, ...]:
-    """Return the questions about a run: what the verdict needs first, then by weight."""
+def missing_facts(
+    run: CheckedRun, proof: Proof, deciding: tuple[str, ...] = ()
+) -> tuple[MissingFact, ...]:
+    """Return the questions about a run: what the verdict waits for first, then by weight.
+
+    `deciding` are keys that it waits for besides those that the proof lacks.
+    """
     asked: list[str] = []
     if run.claim is None:
         asked.append("claim.epsilon")
@@ -57,18 +55,22 @@ def missing_facts(run: CheckedRun, proof: Proof) -> tuple[MissingFact, ...]:
         key.split(".noise_multiplier")[0] if key.startswith("releases") else key
         for key in proof.lacking
     ]
+    asked += deciding
+    waits_for = frozenset(asked)
     if run.settings.renews_every_days is not None and run.settings.horizon_days is None:
         asked.append("schedule.horizon_days")
     unsaid = run.settings.method == "unknown" and run.event is None
     asked += [
         key for key in ALWAYS if key not in run.known or (unsaid and key == "sampling.method")
     ]
+    if run.currency == "epsilon" and "claim.delta" not in run.known:
+        asked.append("claim.delta")
     if run.federated:
         asked += [key for key in OF_FEDERATED_RUNS if key not in run.known]
     if run.settings.unit == "user" and run.settings.records_per_user is None:
         asked.append("data.records_per_user")
     asked += [key for key in _of_training(run) if key not in run.known]
-    return tuple(_question(key) for key in dict.fromkeys(asked))
+    return tuple(_question(key, key in waits_for) for key in dict.fromkeys(asked))
 
 
 def _of_training(run: CheckedRun) -> Iterable[str]:
@@ -80,9 +82,8 @@ def _of_training(run: CheckedRun) -> Iterable[str]:
             yield key
 
 
-def _question(key: str) -> MissingFact:
+def _question(key: str, deciding: bool) -> MissingFact:
+    asks = KEYS[key].asks
     if key == RELEASES:
-        return MissingFact(
-            key, "What was released besides the sums, with which noise: a count for the clip?"
-        )
-    return MissingFact(key, KEYS[key].asks)
+        asks = "What was released besides the sums, with which noise: a count for the clip?"
+    return MissingFact(key, asks, deciding)

@@ -6,13 +6,18 @@ from ...accountant.guarantee import Bounds
 from ..description.facts_json import plain_value
 from ..reproduction.reproduction import Reproduction
 from .check_result import Cause, CheckResult
+from .log_rules import rules_of_descriptions, rules_of_logs
 
 
 def result_json(result: CheckResult) -> dict[str, object]:
     """Return the JSON object of a result; infinite numbers are floats still.
 
     `verdict`, `proven`, `claimed`, `delta`, `reproduced_by`, `causes`, `missing` and `facts` are
-    the contract; `asks`, `alternatives`, `conditions` and `doubts` stand beside it.
+    the contract.  Beside it stand `currency` (epsilon, rho or mu, which `claimed` and `proven` are
+    of), `claimed_rounding` (half of the last printed digit, 0 for an exact number: the claim is
+    compared after rounding it up by that), `deciding` (the missing facts that the verdict waits
+    for) and `rules` (each hazard rule of privplan's own logs -> the cause that it is looked for
+    as, or "not applicable").
     """
     return {
         "verdict": result.verdict,
@@ -30,12 +35,18 @@ def result_json(result: CheckResult) -> dict[str, object]:
             }
             for key, fact in result.facts.items()
         },
+        "currency": result.currency,
+        "claimed_rounding": None if result.claimed is None else result.claimed.half_unit,
+        "headline": result.headline,
+        "deciding": [each.key for each in result.deciding],
         "asks": {each.key: each.asks for each in result.missing},
         "alternatives": {
             name: _ends(bounds) for name, bounds in (result.alternatives or {}).items()
         },
+        "by_sampler": list(result.by_sampler),
         "conditions": list(result.conditions),
         "doubts": list(result.doubts),
+        "rules": dict(rules_of_logs() if result.of_log else rules_of_descriptions()),
     }
 
 

@@ -6,16 +6,20 @@ import math
 from typing import Final
 
 from ...accountant.guarantee import Bounds
+from ..reproduction.matching import is_target
 from .check_case import CheckCase, between
 from .check_result import Verdict
-from .second_layer import is_budget
+from .once_per_pass import once_per_pass
 
 SAMPLER_WORDS: Final = {
     "poisson": "Under Poisson sampling",
     "shuffled": "From a shuffled loader",
     "fixed-size": "In batches of a fixed size",
-    "full": "Without amplification",
+    "full": "With every record in every step, an end to all of them",
 }
+
+WORST: Final = "full"
+"""The sampler without any amplification."""
 
 NOT_FROM_THESE: Final = "holds-not-from-these-settings"
 
@@ -23,8 +27,8 @@ NOT_FROM_THESE: Final = "holds-not-from-these-settings"
 def verdict_of(case: CheckCase) -> Verdict:
     """Return the verdict of a case.
 
-    Facts that contradict each other, and a sampler that nobody stated, leave it open, unless the
-    claim is false or holds whatever of them is true.
+    Facts that contradict each other always leave it open.  So does a sampler that nobody stated,
+    unless the claim is false under each, or holds under each.
     """
     if case.run.contradictions:
         return "unverifiable"
@@ -42,23 +46,33 @@ def _second_layer(case: CheckCase) -> Verdict:
     recomputation = case.recomputation
     if recomputation.same or not recomputation.comparable:
         return "holds"
-    if case.claim is not None and is_budget(case.claim) and case.claim.half_unit < case.claim.value:
+    if case.claim is not None and is_target(case.claim) and case.claim.half_unit < case.claim.value:
         return "holds"
     return NOT_FROM_THESE
 
 
 def conditions_of(case: CheckCase) -> tuple[str, ...]:
-    """Return the sentences under which the verdict holds, the sampler's first."""
-    proof, claim = case.proof, case.claim
+    """Return the sentences under which the verdict holds."""
+    proof = case.proof
+    return (*((proof.unbounded,) if proof.unbounded else ()), *proof.conditions)
+
+
+def by_sampler(case: CheckCase) -> tuple[str, ...]:
+    """Return what each sampler would mean, where nobody stated which one ran."""
     sentences = []
-    for name, bounds in proof.alternatives.items():
-        says = f"{SAMPLER_WORDS[name]}: {between(bounds)}"
-        if claim is not None:
-            says += f"; the claim {_how(claim.highest, bounds)}"
+    for name, bounds in case.proof.alternatives.items():
+        says = f"{SAMPLER_WORDS[name]}: {case.run.currency} {between(bounds)}"
+        # A missing amplification refutes nothing: it is the worst that any sampler can be.
+        if case.claim is not None and name != WORST:
+            says += f"; the claim {_how(case.claim.highest, bounds)}"
         sentences.append(f"{says}.")
-    if proof.unbounded:
-        sentences.append(proof.unbounded)
-    return (*sentences, *proof.conditions)
+    passes = once_per_pass(case.run) if sentences else None
+    if passes is not None:
+        sentences.append(
+            "Each record once per pass and no amplification, where one is replaced by zeros: "
+            f"{case.run.currency} {between(passes)}."
+        )
+    return tuple(sentences)
 
 
 def _how(highest: float, bounds: Bounds) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from .fact import STRENGTH, Contradiction, Fact
+from .library_name import precision, same_library
 from .printed_number import PrintedNumber
 from .run_description import ExtraRelease, Phase
 
@@ -14,12 +15,18 @@ ROUNDING: Final = 1e-9
 """Two floats that are nearer than this, relatively, are the same number."""
 
 
-def agree(left: Fact, right: Fact) -> bool:
+LIBRARY: Final = "claim.library"
+
+
+def agree(left: Fact, right: Fact, key: str = "") -> bool:
     """Return whether two facts can both be true: equal, or one of them a rounding of the other.
 
-    1.28 as it is printed and 1.2799 as it is read agree; the integers 1000 and 1001 do not.
+    1.28 as it is printed and 1.2799 as it is read agree; the integers 1000 and 1001 do not.  Of
+    the `key` of a library, its name and what is said of its version agree.
     """
     a, b = left.value, right.value
+    if key == LIBRARY and isinstance(a, str) and isinstance(b, str):
+        return same_library(a, b)
     slack = left.half_unit + right.half_unit
     if isinstance(a, PrintedNumber) and isinstance(b, PrintedNumber):
         return near(a.value, b.value, a.half_unit + b.half_unit)
@@ -56,22 +63,29 @@ def settled(key: str, facts: Iterable[Fact]) -> tuple[Fact, list[Contradiction]]
     """Return the fact that stands for a key, and a contradiction for each that cannot be true.
 
     The strongest provenance stands.  Among facts that agree with it the most precise is kept, so
-    that 1.2799 of a file replaces a stated 1.28; only a claim stays as it is stated.  What is
-    assumed contradicts nothing, and no more does the word `unknown`.
+    that 1.2799 of a file replaces a stated 1.28, and `opacus 1.5` stands before `opacus`; only a
+    claim stays as it is stated.  What is assumed contradicts nothing, and no more does the word
+    `unknown`.
     """
     candidates = sorted(set(facts), key=_order)
     informative = [fact for fact in candidates if fact.value != "unknown"] or candidates
     strongest = informative[0]
     said = [fact for fact in informative[1:] if fact.provenance != "assumed"]
-    others = [fact for fact in said if not agree(strongest, fact)]
-    agreeing = [fact for fact in said if agree(strongest, fact)]
+    others = [fact for fact in said if not agree(strongest, fact, key)]
+    agreeing = [fact for fact in said if agree(strongest, fact, key)]
     kept = strongest
     if not isinstance(strongest.value, PrintedNumber):
-        kept = min((strongest, *agreeing), key=lambda fact: fact.half_unit)
+        kept = min((strongest, *agreeing), key=lambda fact: _vagueness(key, fact))
     return kept, [
         Contradiction(key, f"{statement(key, strongest)} and {statement(key, other)} differ.")
         for other in others
     ]
+
+
+def _vagueness(key: str, fact: Fact) -> float:
+    if key == LIBRARY and isinstance(fact.value, str):
+        return -precision(fact.value)
+    return fact.half_unit
 
 
 def _order(fact: Fact) -> tuple[int, float, str, str]:

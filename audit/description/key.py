@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +17,12 @@ from .printed_number import PrintedNumber, half_unit_of, in_words
 Check = Callable[[str, object], object]
 """Takes the name of a key and a value; returns the value in its type, or raises `InvalidInput`."""
 
+
+ALLOCATION_WORDS: Final = ("random-allocation", "random allocation", "balls-in-bins")
+"""What people call a sampler that only `privplan account` takes."""
+
+GROUPED_DIGITS: Final = re.compile(r"\d{1,3}([,_ ]\d{3})+")
+"""A count as people write it: 60,000."""
 
 SMALLEST_RATE: Final = 1e-18
 """One of as many records as are ever counted."""
@@ -66,9 +73,11 @@ def plain_number(name: str, value: object) -> object:
     if isinstance(value, Decimal):
         return float("nan") if value.is_nan() else float(value)
     if isinstance(value, str):
+        step = f"Write `{name}` without quotes."
+        if GROUPED_DIGITS.fullmatch(value):
+            step = f"Write the digits alone: {re.sub('[,_ ]', '', value)}."
         raise InvalidInput(
-            f"`{name}` must be a number; it is the text {in_words(value)}.",
-            next_step=f"Write `{name}` without quotes.",
+            f"`{name}` must be a number; it is the text {in_words(value)}.", next_step=step
         )
     if value is None or isinstance(value, (list, tuple, dict)):
         raise InvalidInput(
@@ -112,7 +121,7 @@ def delta(name: str, value: object) -> float:
         raise InvalidInput(
             f"`{name}` must be a number in [0, 1); it is {in_words(value)}.",
             next_step="Give a number, or say by which rule it was set: "
-            'delta_rule = "1/records" or "1/batches".',
+            'delta_rule = "1/records" or "1/batches" (--set delta_rule=1/records).',
         )
     probability = validate.probability(**{name: number})
     if probability >= 1.0:
@@ -155,6 +164,13 @@ def word_of(words: Sequence[str]) -> Check:
         if isinstance(value, str) and value in words:
             return value
         listed = ", ".join(words)
+        if name == "sampling.method" and value in ALLOCATION_WORDS:
+            raise InvalidInput(
+                f"`{name}` must be one of {listed}; it is {in_words(value)}.",
+                "A description has no word for random allocation; `account` takes it.",
+                "privplan account --sampling random-allocation --claimed E, with the noise "
+                "multiplier, records, batch and epochs.",
+            )
         raise InvalidInput(
             f"`{name}` must be one of {listed}; it is {in_words(value)}.",
             next_step=suggestion(str(value)[:80], words, f"Give `{name}` one of those words.")

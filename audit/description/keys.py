@@ -73,8 +73,8 @@ _ALL: Final = (
     Key(
         "noise.noise_multiplier",
         non_negative,
-        "standard deviation (of Laplace noise: scale) over the clipping norm, as the accountant was "
-        "given it; 0 or above",
+        "standard deviation (of Laplace noise: scale) over the clipping norm, as the accountant "
+        "was given it; 0 or above",
         "Which noise multiplier was used, or which standard deviation and clipping norm?",
     ),
     Key(

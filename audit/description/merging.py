@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from .agreement import settled
@@ -24,6 +24,8 @@ ASSUMED: Final = {
 }
 """What is taken to be so where nothing says otherwise."""
 
+PURE_FAMILIES: Final = ("laplace", "pure")
+WITHOUT_DELTA: Final = "a claim about such noise that names no delta is one of pure privacy"
 NOTHING_ELSE: Final = "nothing says otherwise"
 
 
@@ -59,6 +61,8 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
     for key, value in ASSUMED.items():
         if event is None or key != "noise.family":
             following.facts.setdefault(key, Fact(value, "assumed", NOTHING_ELSE))
+    if _is_pure(following.facts):
+        following.facts["claim.delta"] = Fact(0.0, "assumed", WITHOUT_DELTA)
     order = {key: following.facts[key] for key in KEYS if key in following.facts}
     return RunDescription(
         order,
@@ -67,6 +71,13 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
         {reading.source: reading.format for reading in readings},
         event,
     )
+
+
+def _is_pure(facts: Mapping[str, Fact]) -> bool:
+    """Return whether epsilon is claimed of Laplace or other pure noise, and nothing of delta."""
+    family = facts.get("noise.family")
+    said = "claim.delta" in facts or "claim.delta_rule" in facts
+    return family is not None and family.value in PURE_FAMILIES and not said
 
 
 def _checked(key: str, fact: Fact, source: str) -> Fact:

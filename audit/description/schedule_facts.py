@@ -132,7 +132,9 @@ def _rounding(working: WorkingFacts, passes: Fraction, batches: Fraction) -> Fra
         return Fraction(0)
     if rate is None or half_unit == 0.0 or half_unit >= rate:
         return Fraction(0)
-    return passes * (Fraction(1) / (Fraction(rate) - Fraction(half_unit)) - batches)
+    # A float of a rate can lie above the exact quotient by its own rounding.
+    open_by = passes * (Fraction(1) / (Fraction(rate) - Fraction(half_unit)) - batches)
+    return max(Fraction(0), open_by)
 
 
 def _text(batches: Fraction) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...accountant.arrays import FloatArray
 from ..description.run_settings import RunSettings
-from .accounted_phases import phases_of
+from .accounted_phases import phases_of, scaled_noise
 from .loss_accountants import PLD_NAME, PRV_EXCESS, PRV_NAME, exact_bounds, slow
 from .matching import AcceptedRange, ChanceBudget
 from .renyi_accountants import EARLIER_NAME, OPACUS_NAME, opacus_divergences, opacus_value
@@ -72,7 +72,9 @@ def _last_steps(settings: RunSettings) -> FloatArray | None:
 
 
 def _renyi(settings: RunSettings, steps: FloatArray, delta: float, *, improved: bool) -> FloatArray:
-    (phase,) = phases_of(settings)
+    # A replaced unit moves a sum by two norms, which is half the noise.
+    replaced = settings.neighbours == "replace-one"
+    (phase,) = phases_of(scaled_noise(settings, 0.5) if replaced else settings)
     curve = opacus_divergences((replace(phase, steps=1),), settings.family)
     return opacus_value(steps[:, None] * curve, delta, improved=improved)
 

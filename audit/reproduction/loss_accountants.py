@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from ...accountant.account import account
+from ...accountant.account import bounds_on_epsilon
 from ...accountant.composition import leaves
 from ...accountant.engines.pld.directions import composition_directions
 from ...accountant.engines.pld.engine import PldEngine
@@ -62,7 +62,7 @@ def exact_bounds(
         if (quick and slow(phases)) or _very_slow(phases):
             engine = PldEngine(_SLOW_ACCURACY, _SLOW_TOLERANCE)
             return engine.epsilon(leaves(event), delta, as_neighbours(relation)).bounds
-        return account(event, delta=delta, neighbours=relation).epsilon
+        return bounds_on_epsilon(event, delta=delta, neighbours=relation)
     except PrivplanError:
         return None
 

@@ -38,6 +38,8 @@ _SAME_SLACK: Final = 5e-4
 _FEW_DIGITS: Final = 5e-3
 """Half a unit of the last digit, relative, above which a claim has two digits or fewer."""
 
+_TARGETS_BELOW: Final = 1000.0
+_HALVES_BELOW: Final = 10.0
 _TARGET_BELOW: Final = 0.02
 _TARGET_ABOVE: Final = 0.005
 """A whole number is a target: the noise was searched until epsilon came at most .01 below it."""
@@ -61,8 +63,22 @@ class AcceptedRange:
 
 
 def is_target(claimed: PrintedNumber) -> bool:
-    """Return whether a claim is a round number, such as a budget for which noise was searched."""
-    return claimed.value > 0.0 and _decimals(claimed) <= 1 and (2.0 * claimed.value).is_integer()
+    """Return whether a claim is a round number, chosen beforehand: a budget, and no result.
+
+    Below 1 it has one digit; above it is a multiple of 1/2, and from 10 on a whole number, with
+    one decimal place at most.
+
+    >>> [is_target(PrintedNumber(value)) for value in (8.0, 2.5, 0.3, 1.19, 26.5)]
+    [True, True, True, False, False]
+    """
+    value, decimals = claimed.value, _decimals(claimed)
+    if not 0.0 < value < _TARGETS_BELOW:
+        return False
+    if value < 1.0:
+        digits = -math.floor(math.log10(value))
+        return decimals <= digits and math.isclose(round(value, digits), value, rel_tol=1e-9)
+    parts = 2.0 if value < _HALVES_BELOW else 1.0
+    return decimals <= 1 and (parts * value).is_integer()
 
 
 def accepted_same(claimed: PrintedNumber) -> AcceptedRange:

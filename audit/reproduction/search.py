@@ -20,6 +20,7 @@ from .accounted_phases import phases_of, scaled_noise
 from .changes import Neighbour, neighbours_of
 from .closed_forms import LIMIT_NAME, limit_values
 from .last_epoch import within_last_epoch
+from .left_out import left_out
 from .loss_accountants import estimated_value, loss_values, printed_range, slow
 from .matching import AcceptedRange, ChanceBudget, accepted_changed, accepted_same, is_target
 from .renyi_accountants import (
@@ -31,7 +32,7 @@ from .renyi_accountants import (
 )
 from .reproduction import SAME, AccountantValue, Change, Method, Reproduction
 
-_SAME_SAYS: Final = "The number is that of the described settings."
+_SAME_SAYS: Final = "The number is that of the described settings"
 _FEWEST_NOISE_DIGITS: Final = 3
 _EXACT_EVALUATIONS: Final = 8
 """How many changed settings a search asks the pld engine about: most take .02 to .2 s."""
@@ -99,7 +100,12 @@ def _values(settings: RunSettings) -> list[AccountantValue]:
 
 
 def _same(settings: RunSettings, value: AccountantValue) -> Reproduction:
-    return Reproduction(value.accountant, value.value, settings, SAME, _SAME_SAYS, value.method)
+    says = _same_says(settings)
+    return Reproduction(value.accountant, value.value, settings, SAME, says, value.method)
+
+
+def _same_says(settings: RunSettings, more: str = "") -> str:
+    return ", ".join([_SAME_SAYS, *([more] if more else []), *left_out(settings)]) + "."
 
 
 def _by_rounded_noise(settings: RunSettings, claimed: PrintedNumber) -> tuple[Reproduction, ...]:
@@ -118,7 +124,7 @@ def _by_rounded_noise(settings: RunSettings, claimed: PrintedNumber) -> tuple[Re
     for shifted in (noise + half, noise - half):
         changed = replace(settings, noise_multiplier=shifted)
         ends.append(_values(changed))
-    says = f"{_SAME_SAYS[:-1]}, for a noise multiplier that prints as {noise:g}."
+    says = _same_says(settings, f"for a noise multiplier that prints as {noise:g}")
     return tuple(
         Reproduction(least.accountant, claimed.value, settings, SAME, says, least.method)
         for least, most in zip(*ends, strict=False)
@@ -208,7 +214,11 @@ class _Search:
     def exact_of_estimate(self) -> float:
         """Return what part of its estimate the exact value is, for the described settings."""
         values, estimate = _exact(self.settings), _estimate(self.settings)
-        return values[0].low / estimate if values and estimate and estimate > 0.0 else 1.0
+        if not values or estimate is None or not estimate > 0.0:
+            return 1.0
+        # A lower end may be 0 where a coarse grid shows nothing.
+        exact = values[0].low or values[0].high
+        return exact / estimate if 0.0 < exact < math.inf else 1.0
 
 
 def _estimate(settings: RunSettings) -> float | None:

@@ -81,9 +81,11 @@ def account(
     It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
     mechanism.  With --units N (or --records), a delta of 1 / N or more is refused without
-    --accept-delta.  With --claimed E it says whether that number is right (privplan explain check).
+    --accept-delta.  With --claimed E it says whether that number is right (privplan explain check);
+    without --sampling it then holds only if batches were Poisson samples.  --quiet prints the upper
+    end, and the verdict where there is a claim.
     """
-    from ..inputs.claimed_run import reading_of_claim
+    from ..inputs.claimed_run import TypedFacts, reading_of_claim
     from ..inputs.described_run import described
     from ..inputs.event_file import read_event
     from ..inputs.schedule import protected
@@ -116,7 +118,12 @@ def account(
         released = run.event
         report = report_of(run, question, routes=routes)
     if claimed is not None:
-        reading = reading_of_claim(claimed, question.given, neighbours, run, released)
+        typed = TypedFacts(
+            delta=question.chosen,
+            neighbours=bool(options.strongest(context, {"neighbours": ["neighbours"]})),
+            sampling=sampling is not None,
+        )
+        reading = reading_of_claim(claimed, question.given, neighbours, run, released, typed)
         report = with_verdict(report, reading)
     show(report, as_json=as_json, quiet=quiet)
 
@@ -334,6 +341,7 @@ def with_verdict(report: Report, reading: Reading) -> Report:
         report,
         result={**report.result, "check": result_json(result)},
         text=f"{beside_a_proof(result)}\n\n{report.text}",
+        number=result.verdict,
         ok=code == OK,
         failure=code or NOT_COMPUTABLE,
     )

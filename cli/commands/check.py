@@ -14,7 +14,7 @@ Files = Annotated[
     typer.Argument(
         metavar="[FILE]...",
         help="Descriptions (TOML, JSON), accountants' states, checkpoints, histories, run folders "
-        "of privplan; - for standard input.",
+        "of privplan; a folder of such files stands for each of them; - for standard input.",
         show_default=False,
     ),
 ]
@@ -51,6 +51,7 @@ Together = Annotated[
 ]
 Each = Annotated[bool, typer.Option("--each", help="Each file is a run of its own: a table.")]
 
+Verdict = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone.")]
 Brief = Annotated[
     bool,
     typer.Option("--brief", help="Leave out the facts, and the questions about those missing."),
@@ -66,17 +67,19 @@ def check(
     each: Each = False,
     brief: Brief = False,
     as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    quiet: Verdict = False,
 ) -> None:
     """Say whether a number that is reported of a run is right, whichever library computed it.
 
     Files of different kinds (an accountant's state and a description) describe one run, and
     contradictions are named; files of one kind, and descriptions that each state a claim or a
-    noise, are runs of their own, in a table.  --set holds for all of them.
+    noise, are runs of their own, in a table.  --set holds for all of them, and a fact that differs
+    from what a file says is a contradiction.
 
     Exit code 0: the claim holds.  1: it is false, or what was said contradicts itself.  3: it is
     unproven, or cannot be verified without what is asked for.  Of several runs it is the worst: 1
-    before 2 (a file that cannot be read), 2 before 3.  --quiet prints the verdict.
+    before 2 (a file that cannot be read), 2 before 3.  --quiet prints the verdict, of several runs
+    with their files.
     """
     from ..inputs.run_files import grouping_of
     from ..reports.checked_runs import report_on

@@ -34,8 +34,9 @@ def explain(
 ) -> None:
     """Show how a number follows, or explain a topic.
 
-    EVENT takes the options of `account` and explains the number that it prints.  Without EVENT
-    or TOPIC, the topics are listed.
+    EVENT takes the options of `account` and explains the number that it prints.  TOPIC may also be
+    the id of a cause that `privplan check` names, such as shuffled-loader.  Without EVENT or TOPIC,
+    the topics are listed.
     """
     from ..inputs.event_file import names_event
     from .account import Question
@@ -45,6 +46,10 @@ def explain(
         show(_page(target), as_json=as_json, quiet=quiet)
         return
     if not names_event(target):
+        cause = _cause(target)
+        if cause is not None:
+            show(cause, as_json=as_json, quiet=quiet)
+            return
         raise _unknown(target)
     answer = Question.of(context, delta, epsilon, neighbours, engine).answer(target)
     show(answer.report(explained=True), as_json=as_json, quiet=quiet)
@@ -58,6 +63,16 @@ def _page(topic: str | None) -> Report:
         return Report(result={"topics": list(TOPICS)}, text=listed, number=str(len(TOPICS)))
     text = topics.page(topic)
     return Report(result={"topic": topic, "text": text}, text=text, number=text)
+
+
+def _cause(name: str) -> Report | None:
+    """Return the page about a cause of `privplan check`, by its id."""
+    from ..pages.causes import page_of
+
+    text = page_of(name)
+    if text is None:
+        return None
+    return Report(result={"topic": name, "text": text}, text=text, number=text)
 
 
 def _unknown(word: str) -> Exception:

@@ -60,8 +60,16 @@ def read_event(source: str) -> Event:
         return from_json(text)
     except InvalidInput as error:
         raise InvalidInput(
-            f"{name}: {error.what}", error.why, error.next_step or f"Try: {EVENT_EXAMPLE}"
+            f"{name}: {error.what}", error.why, _next_step(source, text, error.next_step)
         ) from None
+
+
+def _next_step(source: str, text: str, step: str) -> str:
+    """Return what to do next about a text that is no event."""
+    # Whoever misspells an event's field has a type in it; everything else is another kind of file.
+    if '"type"' in text:
+        return step or f"Try: {EVENT_EXAMPLE}"
+    return f"For another library's file, or a description of a run: privplan check {source}"
 
 
 def names_event(word: str) -> bool:

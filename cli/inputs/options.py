@@ -141,6 +141,12 @@ _REASON_BY_OPTION: Final[Mapping[str, str]] = {
 }
 
 
+_OTHERWISE: Final[Mapping[str, str]] = {
+    "sampling": "privplan explain sampling; of batches drawn with replacement or by weights: "
+    "privplan check --set method=with-replacement",
+}
+"""What to do about a word that is like none of an option's."""
+
 _TOPIC_BY_OPTION: Final[Mapping[str, str]] = {"delta": "delta", "group": "group"}
 """The topic that explains an option, where there is one."""
 
@@ -181,10 +187,11 @@ def word(options: Sequence[str], **field: str) -> str:
     if value in options:
         return value
     close = nearest(value.lower(), options)
+    otherwise = _OTHERWISE.get(name, f"Give --{name} {options[0]}")
     raise InvalidInput(
         f"`{name}` must be one of {', '.join(options)}; it is {value!r}.",
         _REASON_BY_OPTION.get(name, ""),
-        f"Did you mean --{name} {close}?" if close else f"Give --{name} {options[0]}",
+        f"Did you mean --{name} {close}?" if close else otherwise,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
 from .noisy_sum import noisy_sum
-from .sampling import FULL, POISSON, sampled
+from .sampling import FULL, IN_PASSES, POISSON, sampled
 from .schedule import Schedule, from_epochs, steps
 
 if TYPE_CHECKING:
@@ -149,7 +149,17 @@ class PhaseDesign:
             self.weight,
             self.scale,
             views,
+            draws=self.draws,
         )
+
+    @property
+    def draws(self) -> int:
+        """How often noise is drawn in what is repeated: once, or once for each batch of a pass."""
+        if self.event is not None:
+            return 1
+        schedule = self._schedule()
+        passes = schedule.sampling in IN_PASSES and schedule.rate < 1.0
+        return schedule.batches if passes else 1
 
     @property
     def shuffles(self) -> bool:

@@ -91,6 +91,8 @@ def stated_facts(
         ("claim.epsilon", "--claimed", claimed),
         ("claim.delta", "--delta", delta),
     ):
+        if flag == "--delta" and value in ("1/records", "1/batches"):
+            key = "claim.delta_rule"
         if value is not None:
             readings.append(reading_of_names({key: printed_number(value)}, flag))
     return tuple(readings)

@@ -7,6 +7,7 @@ from typing import Final
 
 SUMMARIES: Final[Mapping[str, str]] = {
     "check": "is the number of somebody's run right",
+    "causes": "why a reported number is wrong or in doubt",
     "opacus": "what the state of its accountant says, and what it lacks",
     "dp-sgd": "what a private training step must do",
     "events": "every event, with an example",
@@ -40,6 +41,10 @@ def page(topic: str) -> str:
 
         # Systems and keys come from their declarations, other packages' included.
         text = filled(text)
+    if topic == "causes":
+        from . import causes
+
+        text = causes.filled(text)
     return text.rstrip("\n")
 
 

@@ -8,38 +8,32 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ...accountant.errors import counted
+from ...audit.check.headline import CLAIM_KEYS, headline, protects, taken_for_granted
+from ...audit.reproduction.left_out import left_out
 from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds
-    from ...audit.check.check_result import Cause, CheckResult
+    from ...audit.check.check_result import Cause, CheckResult, MissingFact
     from ...audit.description.fact import Fact
 
+ROUNDED_DOWN: Final = "rounded-down"
 MAX_REPRODUCTIONS_SHOWN: Final = 3
 """Most accountants that are named as giving the claimed number; `--json` holds all."""
-
-WORDS: Final = {
-    "holds": "HOLDS: what was described proves the claim",
-    "holds-not-from-these-settings": (
-        "HOLDS, but the number does not come from these settings: other ones give it"
-    ),
-    "unproven": "UNPROVEN: the claim lies below what is proven, and above what is shown at least",
-    "false": "FALSE: the run that was described has a larger epsilon, by any accounting",
-    "unverifiable": "UNVERIFIABLE: what was described does not decide about the claim",
-}
-"""Each verdict in words."""
 
 
 def text(result: CheckResult) -> str:
     """Return the report for a person."""
     parts = [table(_rows(result))]
-    parts += [_cause(cause) for cause in result.causes]
-    if result.conditions:
-        parts.append(f"it rests on\n{_listed(result.conditions)}")
-    if result.missing:
-        asked = "\n".join(paragraph(f"  {fact.key}  ", fact.asks) for fact in result.missing)
-        parts.append(f"not stated; say it with --set KEY=VALUE, or in a file\n{asked}")
+    parts += [_cause(result, cause) for cause in result.causes]
+    parts += _conditions(result)
+    usual = [fact for fact in result.missing if not fact.deciding]
+    if result.deciding:
+        parts.append(f"the verdict waits for\n{_asked(result.deciding)}")
+    if usual:
+        title = "not stated, and taken to be as usual; say it with --set KEY=VALUE, or in a file"
+        parts.append(f"{title}\n{_asked(usual)}")
     if result.doubts:
         parts.append(f"in doubt\n{_listed(result.doubts)}")
     if result.facts:
@@ -48,39 +42,67 @@ def text(result: CheckResult) -> str:
     return "\n\n".join(parts)
 
 
+def _conditions(result: CheckResult) -> list[str]:
+    parts = []
+    if result.by_sampler:
+        parts.append(f"by sampler\n{_listed(result.by_sampler)}")
+    if result.conditions:
+        parts.append(f"it rests on\n{_listed(result.conditions)}")
+    return parts
+
+
+def _asked(facts: Sequence[MissingFact]) -> str:
+    return "\n".join(paragraph(f"  {fact.key}  ", fact.asks) for fact in facts)
+
+
 def _listed(sentences: Sequence[str]) -> str:
     return "\n".join(paragraph("  -  ", sentence) for sentence in sentences)
 
 
 def brief(result: CheckResult) -> str:
     """Return the verdict, its numbers and conditions, and the causes that are no mere notes."""
-    rows = _rows(result)
-    if result.missing:
-        asked = counted(len(result.missing), "fact")
-        rows.append(("asks", f"for {asked} that nobody stated: leave out --brief to see them"))
-    parts = [table(rows), *map(_cause, grave(result))]
-    if result.conditions:
-        parts.append(f"it rests on\n{_listed(result.conditions)}")
-    return "\n\n".join(parts)
+    listed = "without --brief they are listed"
+    parts = [table([*_rows(result), *_asks_rows(result, listed)]), *_grave_causes(result)]
+    return "\n\n".join([*parts, *_conditions(result)])
+
+
+def _asks_rows(result: CheckResult, listed: str) -> list[tuple[str, str]]:
+    """Return what the verdict waits for, and how many facts are taken to be as usual."""
+    rows = []
+    for number, fact in enumerate(result.deciding):
+        rows += wrapped("" if number else "needs", f"{fact.key}: {fact.asks}")
+    granted = taken_for_granted(result)
+    if granted:
+        said = f"{counted(granted, 'fact')} that nobody stated; {listed}"
+        rows.append(("assumes", said))
+    return rows
 
 
 def beside_a_proof(result: CheckResult) -> str:
     """Return what a verdict adds to a report that says by itself what is proven."""
-    rows = [*_verdict_rows(result), *_reproduction_rows(result)]
-    return "\n\n".join([table(rows), *map(_cause, grave(result))])
+    asked = _asks_rows(result, "--json names them")
+    rows = [*_verdict_rows(result), *_reproduction_rows(result), *asked]
+    by_sampler = [f"by sampler\n{_listed(result.by_sampler)}"] if result.by_sampler else []
+    return "\n\n".join([table(rows), *_grave_causes(result), *by_sampler])
+
+
+def _grave_causes(result: CheckResult) -> list[str]:
+    return [_cause(result, cause) for cause in grave(result)]
 
 
 def grave(result: CheckResult) -> list[Cause]:
-    """Return the causes that are no mere notes."""
-    return [cause for cause in result.causes if cause.severity != "info"]
+    """Return the causes that are no mere notes, and that of a number that only rounding carries."""
+    return [
+        cause for cause in result.causes if cause.severity != "info" or cause.id == ROUNDED_DOWN
+    ]
 
 
 def claim_words(result: CheckResult) -> str:
-    """Return the claimed number, as it is printed, with its delta."""
+    """Return the claimed number, as it is printed, with its currency and delta."""
     if result.claimed is None:
         return "nothing"
-    words = f"epsilon {printed(result.claimed.value, result.claimed.half_unit)}"
-    if result.delta is not None:
+    words = f"{result.currency} {printed(result.claimed.value, result.claimed.half_unit)}"
+    if result.delta is not None and result.currency == "epsilon":
         words += f" at delta {rounding.as_given(result.delta)}"
     return words
 
@@ -96,37 +118,59 @@ def printed(value: float, half_unit: float) -> str:
     return f"{value:.{max(0, round(-math.log10(2.0 * half_unit)))}f}"
 
 
-def bounds_words(bounds: Bounds | None) -> str:
+def proven_words(result: CheckResult) -> str:
     """Return what is proven, and what is shown at least."""
-    if bounds is None:
-        return "nothing: no sound bound is known, or what it needs was not stated"
+    if result.proven is None:
+        needs = ", ".join(fact.key for fact in result.deciding if fact.key not in CLAIM_KEYS)
+        if needs:
+            return f"nothing without {needs}"
+        return f"nothing: {result.lacks or 'no sound bound is known'}"
+    words = bounds_words(result.proven, result.currency)
+    poisson = (result.alternatives or {}).get("poisson")
+    if poisson is not None:
+        words += f", whichever sampler ran; {rounding.up(poisson.upper)} if Poisson"
+    return words
+
+
+def bounds_words(bounds: Bounds, currency: str = "epsilon") -> str:
+    """Return bounds in words: no number below the upper end is proven, none below the lower true.
+
+    >>> from ...accountant.guarantee import Bounds
+    >>> bounds_words(Bounds(1.0, 1.2)), bounds_words(Bounds(0.0, 0.1), "rho")
+    ('epsilon 1.200; at least 1.000, by any accounting', 'rho 0.1000')
+    """
     least = ""
     if bounds.lower > 0.0:
         least = f"at least {rounding.down(bounds.lower)}, by any accounting"
     if math.isinf(bounds.upper):
-        return f"no number; epsilon is {least}" if least else "no number"
-    most = f"epsilon {rounding.up(bounds.upper)}"
+        return f"no number; {currency} is {least}" if least else "no number"
+    most = f"{currency} {rounding.up(bounds.upper)}"
     return f"{most}; {least}" if least else most
 
 
 def _rows(result: CheckResult) -> list[tuple[str, str]]:
-    proven = wrapped("proven", bounds_words(result.proven))
+    proven = wrapped("proven", proven_words(result))
+    if result.proven is not None:
+        proven += wrapped("", f"for {protects(result)}")
     return [*_verdict_rows(result), *proven, *_reproduction_rows(result)]
 
 
 def _verdict_rows(result: CheckResult) -> list[tuple[str, str]]:
-    rows = wrapped("verdict", WORDS[result.verdict])
+    rows = wrapped("verdict", headline(result))
     return [*rows, ("claimed", plain(claim_words(result)))]
 
 
 def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
     """Return who gives the claimed number: for these settings, and for others with what differs."""
     shown = result.reproduced_by[:MAX_REPRODUCTIONS_SHOWN]
-    same = [each.accountant for each in shown if each.change == SAME]
-    said = [f"{'; '.join(same)}, for these settings"] if same else []
+    same = [each for each in shown if each.change == SAME]
+    said = []
+    if same:
+        names = "; ".join(each.accountant for each in same)
+        said = [", ".join([names, "for these settings", *left_out(same[0].settings)])]
     said += [f"{each.accountant}: {each.says}" for each in shown if each.change != SAME]
     more = len(result.reproduced_by) - len(shown)
-    said += [f"and {more} more (--json)"] if more else []
+    said += [f"and {more} more that print it (--json)"] if more else []
     return [
         row
         for number, sentence in enumerate(said)
@@ -134,10 +178,11 @@ def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:
     ]
 
 
-def _cause(cause: Cause) -> str:
+def _cause(result: CheckResult, cause: Cause) -> str:
     lines = [f"{cause.severity} {cause.id}", paragraph("  ", cause.says)]
-    if cause.epsilon is not None:
-        lines.append(paragraph("  then: ", bounds_words(cause.epsilon)))
+    if cause.epsilon is not None and cause.epsilon != result.proven:
+        words = bounds_words(cause.epsilon, result.currency)
+        lines.append(paragraph("  then: ", words))
     if cause.next_step:
         lines.append(paragraph("  next: ", cause.next_step))
     return "\n".join(lines)

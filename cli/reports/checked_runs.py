@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
-from ...accountant.errors import counted
 from ..inputs.run_files import Grouping, runs_in, stated_facts
 from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report
 from ..terminal.text import plain
@@ -25,15 +24,20 @@ if TYPE_CHECKING:
 WORST_FIRST: Final = (CHECK_FAILED, USAGE, NOT_COMPUTABLE, OK)
 """Exit codes of several runs: the first that one of them has."""
 
+NOT_FROM_THESE: Final = "holds-not-from-these-settings"
+
 CONTRADICTION: Final = "contradiction"
 """The id of the cause that names facts that cannot both be true."""
 
-MAX_CAUSES_SHOWN: Final = 3
+HEADS: Final = ("run", "verdict", "epsilon", "delta", "unit", "proven", "why")
+"""What the columns of the table are called."""
+
+MAX_CAUSES_SHOWN: Final = 2
 """Most causes that stand in a row of the table."""
 
 
 @dataclass(frozen=True)
-class CheckedRun:
+class RunRow:
     """The verdict about one run, or the reason why it was not read."""
 
     sources: tuple[str, ...]
@@ -70,15 +74,22 @@ class CheckedRun:
         """Return the run's row of the table."""
         if self.result is None:
             assert self.refusal is not None
-            return (plain(self.name), "not read", "-", "-", plain(self.refusal.what))
+            return (plain(self.name), "not read", *["-"] * 4, plain(self.refusal.what))
         result = self.result
-        claimed = "-"
+        claimed = delta = "-"
         if result.claimed is not None:
             claimed = check_report.printed(result.claimed.value, result.claimed.half_unit)
+            if result.currency != "epsilon":
+                claimed = f"{result.currency} {claimed}"
+        if result.delta is not None and result.currency == "epsilon":
+            delta = rounding.as_given(result.delta)
+        unit = result.facts.get("claim.unit")
         return (
             plain(self.name),
-            result.verdict,
+            _verdict(result),
             claimed,
+            delta,
+            "record" if unit is None else plain(str(unit.value)),
             _interval(result),
             _reasons(result),
         )
@@ -106,8 +117,12 @@ def report_on(
     Raises `InvalidInput` for what cannot be read, where it is one run; of many, that is a row.
     """
     from ...accountant.errors import InvalidInput
+    from ..inputs.run_sources import expanded
 
     said = stated_facts(stated, claimed, delta)
+    given, files = files, expanded(files)
+    if len(files) > len(set(given)) and grouping == "usual":
+        grouping = "each"  # a folder holds runs of their own
     if not files and not said:
         raise InvalidInput(
             "There is nothing to check: neither a FILE nor --set is given.",
@@ -115,8 +130,8 @@ def report_on(
             "privplan explain check",
         )
     read = [_read(file) for file in dict.fromkeys(files)]
-    refused = [item for item in read if isinstance(item, CheckedRun)]
-    readings = [item for item in read if not isinstance(item, CheckedRun)]
+    refused = [item for item in read if isinstance(item, RunRow)]
+    readings = [item for item in read if not isinstance(item, RunRow)]
     groups = runs_in(readings, grouping) if readings or not files else ()
     # Of one run nothing is said unless all its files are read.
     single = len(read) == 1 or grouping == "together" or _is_single(groups, files)
@@ -135,33 +150,33 @@ def _is_single(groups: Sequence[Sequence[Reading]], files: Sequence[str]) -> boo
     return len(groups[0]) > 1 or len({Path(file).suffix for file in files}) > 1
 
 
-def _refusal(run: CheckedRun) -> PrivplanError:
+def _refusal(run: RunRow) -> PrivplanError:
     assert run.refusal is not None
     return run.refusal
 
 
-def _read(file: str) -> Reading | CheckedRun:
+def _read(file: str) -> Reading | RunRow:
     from ...accountant.errors import InvalidInput
     from ..inputs.run_sources import read_source
 
     try:
         return read_source(file)
     except InvalidInput as refusal:
-        return CheckedRun((file,), None, refusal)
+        return RunRow((file,), None, refusal)
 
 
-def _checked(readings: Sequence[Reading], said: Sequence[Reading]) -> CheckedRun:
+def _checked(readings: Sequence[Reading], said: Sequence[Reading]) -> RunRow:
     from ...accountant.errors import InvalidInput
     from ...audit.check.checking import check_readings
 
     sources = tuple(reading.source for reading in readings)
     try:
-        return CheckedRun(sources, check_readings((*readings, *said)))
+        return RunRow(sources, check_readings((*readings, *said)))
     except InvalidInput as refusal:
-        return CheckedRun(sources, None, refusal)
+        return RunRow(sources, None, refusal)
 
 
-def _single(run: CheckedRun, *, brief: bool) -> Report:
+def _single(run: RunRow, *, brief: bool) -> Report:
     from ...audit.check.result_json import result_json
 
     if run.result is None:
@@ -177,7 +192,7 @@ def _single(run: CheckedRun, *, brief: bool) -> Report:
     )
 
 
-def _several(runs: Sequence[CheckedRun], files: Sequence[str]) -> Report:
+def _several(runs: Sequence[RunRow], files: Sequence[str]) -> Report:
     order = {file: number for number, file in enumerate(files)}
     ordered = sorted(
         runs, key=lambda run: min((order.get(name, len(order)) for name in run.sources), default=0)
@@ -186,11 +201,14 @@ def _several(runs: Sequence[CheckedRun], files: Sequence[str]) -> Report:
     worst = next(code for code in WORST_FIRST if code in codes)
     counts = Counter("not read" if run.result is None else run.result.verdict for run in ordered)
     said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
-    rows = [("run", "verdict", "claimed", "proven", "why"), *(run.cells() for run in ordered)]
+    rows = [HEADS, *(run.cells() for run in ordered)]
     return Report(
         result={"runs": [run.json() for run in ordered], "verdicts": dict(counts)},
         text=f"{columns(rows)}\n\n{len(ordered):,} runs: {said}",
-        number="\n".join("not read" if r.result is None else r.result.verdict for r in ordered),
+        number="\n".join(
+            f"{'not read' if run.result is None else run.result.verdict}  {plain(run.name)}"
+            for run in ordered
+        ),
         ok=worst == OK,
         failure=worst or CHECK_FAILED,
     )
@@ -205,12 +223,20 @@ def _interval(result: CheckResult) -> str:
     return f"{least} to {most}" if result.proven.lower > 0.0 else most
 
 
+def _verdict(result: CheckResult) -> str:
+    """Return the verdict in a few letters, with what makes a claim that holds a weak one."""
+    words = "holds, not from these" if result.verdict == NOT_FROM_THESE else str(result.verdict)
+    return f"{words}, rounded" if result.only_rounded else words
+
+
 def _reasons(result: CheckResult) -> str:
-    """Return the causes that are no mere notes, and how many facts are asked for."""
-    names = [cause.id for cause in check_report.grave(result)]
+    """Return the causes that are no mere notes, errors marked; without any, what is waited for."""
+    names = [
+        f"{cause.id}{'!' if cause.severity == 'error' else ''}"
+        for cause in check_report.grave(result)
+    ]
+    names = names or [f"needs {fact.key}" for fact in result.deciding]
     shown = names[:MAX_CAUSES_SHOWN]
     if len(names) > len(shown):
         shown.append(f"{len(names) - len(shown)} more")
-    if result.missing:
-        shown.append(f"asks for {counted(len(result.missing), 'fact')}")
     return ", ".join(shown)

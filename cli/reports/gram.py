@@ -112,6 +112,7 @@ class GramTarget:
             "observer": proven.observer,
             "rounds": 1,
             "rate": 1.0,
+            "sampling": "full",
             "noise_multiplier_by_rdp": None,
             "epsilon_without_amplification": None,
             "release": "gram",

@@ -47,8 +47,9 @@ class Row:
                     "name": phase.name,
                     "noise_multiplier": phase.noise_multiplier,
                     "rounds": phase.rounds,
+                    "draws": phase.rounds * designed.draws,
                 }
-                for phase in plan.phases
+                for phase, designed in zip(plan.phases, design.phases, strict=True)
             ],
             "epsilon": None if plan is None else describe.ends(self.worst.epsilon),
             "observer": None if plan is None else self.worst.observer,
@@ -168,7 +169,12 @@ class Comparison:
             if row.plan is None:
                 rows.append((*label, "-", row.refusal))
                 continue
-            total = sum(phase.rounds for phase in row.plan.phases)
+            # Noise is drawn once in a round, or once for each batch of a pass.
+            designed = row.variation.design.phases
+            total = sum(
+                phase.rounds * design.draws
+                for phase, design in zip(row.plan.phases, designed, strict=True)
+            )
             noise = [rounding.up(noise_multiplier) for noise_multiplier in row.plan.noise.values()]
             # The observer who learns most decides what a design proves.
             ends = (rounding.up(row.worst.epsilon.upper), rounding.up(row.plan.cost))

@@ -153,6 +153,12 @@ def _usage(error: Any) -> tuple[str, str, str]:
         words.insert(0, context.info_name or "")
         context = context.parent
     command = " ".join(["privplan", *words])
+    if words == ["check"] and type(error).__name__ == "NoSuchOption":
+        step = (
+            "Say facts with --set KEY=VALUE, such as --set noise_multiplier=1.1 or "
+            "--set method=shuffled: privplan explain check"
+        )
+        return error.format_message(), "`privplan check` takes facts by their keys.", step
     return error.format_message(), f"`{command}` does not take it so.", f"{command} --help"
 
 

@@ -18,6 +18,7 @@ from privplan.accountant.engines.pld.allocation import (
 )
 from privplan.accountant.engines.pld.maximum import maximum_pair
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS
 from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.pld.scores import score_pair
 from privplan.accountant.engines.rdp.curves import curve
@@ -171,8 +172,9 @@ def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
     ],
 )
 @pytest.mark.parametrize("steps", [1, 2, 3, 37, 5000])
-def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps):
-    law = mean_ratio(noise, steps)
+@pytest.mark.parametrize("points", [MEAN_ZONE_POINTS, COARSE_POINTS])
+def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps, points):
+    law = mean_ratio(noise, steps, points)
     ratios, plain, with_unit = law.ratios_and_masses()
     for mass in (plain.sum(), (plain * ratios).sum(), with_unit.sum()):
         assert mass == pytest.approx(1.0, abs=law.rounding + 1e-12)
@@ -187,6 +189,17 @@ def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps):
         mu, eps = 1.0 / noise.scale, 1.0
         exact = norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
         assert hockey_stick(lower, math.e) <= exact <= hockey_stick(upper, math.e)
+
+
+@pytest.mark.parametrize("noise", [GaussianNoise(0.8), LaplaceNoise(0.4)])
+@pytest.mark.parametrize("steps", [2, 40])
+def test_fewer_points_show_less_and_never_more_than_is_true(noise, steps):
+    fine = mean_ratio(noise, steps)
+    coarse = lower_ratio_pair(mean_ratio(noise, steps, COARSE_POINTS))
+    for order in np.exp(np.linspace(-3.0, 3.0, 13)):
+        shown, bound = hockey_stick(coarse, order), hockey_stick(upper_ratio_pair(fine), order)
+        assert shown <= bound * (1 + 1e-9)
+        assert shown >= 0.98 * hockey_stick(lower_ratio_pair(fine), order) - 1e-6
 
 
 def test_the_sum_of_scores_and_the_largest_sum_are_attained():

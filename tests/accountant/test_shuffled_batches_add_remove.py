@@ -12,7 +12,12 @@ from scipy.stats import norm
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
+from privplan.accountant.engines.pld import batches as batches_module
+from privplan.accountant.engines.pld import last_batch
 from privplan.accountant.engines.pld.batches import batch_warnings
+from privplan.accountant.engines.pld.last_batch import enlarged
+from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.ratio_sums import MEAN_ZONE_POINTS
 from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.shuffled_epochs import replaced_release
 from privplan.accountant.errors import Unsupported
@@ -164,6 +169,51 @@ def test_add_remove_costs_more_than_one_release_on_all_the_data():
     assert by[ADD].upper == pytest.approx(joint, rel=1e-3)
     assert by[ADD].lower == pytest.approx(8.46, abs=0.01)
     assert by["replace-one"].upper < by[ADD].upper
+
+
+def test_epochs_compose_to_known_ends():
+    """What finer lattices and intervals showed: 19.487; a choice by one epoch alone shows 19.39."""
+    found = epsilon(ev.Repeat(5, ev.ShuffledBatches(20, ev.Gaussian(1.0))), 1e-5, ADD)
+    assert found.lower == pytest.approx(19.487, rel=5e-4)
+    assert found.upper == pytest.approx(33.105, rel=1e-4)
+
+
+@pytest.mark.parametrize("release", [ev.Gaussian(1e-3), ev.Gaussian(0.03), ev.Laplace(1e-4)])
+@pytest.mark.parametrize("epochs", [1, 20])
+def test_tiny_noise_has_ends(release, epochs):
+    """No outcome has mass under both then: the lower end is that of a little more noise."""
+    found = epsilon(ev.Repeat(epochs, ev.ShuffledBatches(30, release)), 1e-5, ADD)
+    assert 100.0 < found.lower < found.upper < math.inf
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.1, 0.2])
+@pytest.mark.parametrize("batches", [2, 20])
+def test_a_heavy_outcome_at_the_largest_loss_is_shown(scale, batches):
+    found = epsilon(ev.ShuffledBatches(batches, ev.Laplace(scale)), 1e-5, ADD)
+    assert found.lower > 0.75 * found.upper
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("scale", [0.6, 1.0, 4.0])
+def test_the_lower_end_is_hardly_below_that_of_fine_lattices(relation, scale, monkeypatch):
+    """The costly way: many points, both candidates; epsilon is at most 1 % above what is shown."""
+    event = ev.ShuffledBatches(12, ev.Gaussian(scale))
+    shown = epsilon(ev.Repeat(4, event), 1e-5, relation).lower
+    monkeypatch.setattr(batches_module, "COARSE_POINTS", MEAN_ZONE_POINTS)
+    monkeypatch.setattr(batches_module, "MAXIMUM_IS_ENOUGH", 100.0)
+    monkeypatch.setattr(batches_module, "OTHERS_AT_ZERO", 100.0)
+    monkeypatch.setattr(last_batch, "LAST_BATCH_INTERVALS", 1024)
+    batches_module._lower_pair.cache_clear()
+    fine = epsilon(ev.Repeat(4, event), 1e-5, relation).lower
+    batches_module._lower_pair.cache_clear()
+    assert 0.99 * fine <= shown <= fine * (1 + 1e-3)
+
+
+def test_enlarged_noise_is_never_smaller():
+    for noise in (GaussianNoise(1e-9), LaplaceNoise(1e-9)):
+        assert enlarged(noise).scale > noise.scale
+        assert enlarged(enlarged(noise)) == enlarged(noise)
+        assert enlarged(type(noise)(2.0)) == type(noise)(2.0)
 
 
 @pytest.mark.parametrize("batches", [2, 10, 1000])

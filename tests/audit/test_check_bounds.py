@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from privplan.accountant import events as ev
-from privplan.accountant.account import account
+from privplan.accountant.account import account, bounds_on_epsilon
 from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.with_replacement import most_occurrences, presence
 
@@ -185,3 +185,27 @@ def test_rho_of_laplace_noise_is_not_known() -> None:
         {"claim.rho": 1.0, "noise.family": "laplace"}, without=("claim.epsilon", "claim.delta")
     )
     assert result.verdict == "unproven"
+
+
+@pytest.mark.parametrize("method", ["shuffled", "fixed-size", None])
+def test_a_false_claim_is_held_against_the_weakest_relation(method: str | None) -> None:
+    """Nobody said the relation: the lower end is the least of all samplers and relations."""
+    facts = {"claim.epsilon": Decimal("0.01"), "sampling.method": method}
+    if method is None:
+        del facts["sampling.method"]
+    without = ("claim.neighbours",) if method else ("claim.neighbours", "sampling.method")
+    result = checked(facts, without=without)
+    each = [
+        lower(checked({**facts, "claim.neighbours": relation}, without=without))
+        for relation in ("add-remove", "zero-out")
+    ]
+    assert result.verdict == "false"
+    assert lower(result) == pytest.approx(min(each), rel=1e-9)
+
+
+@pytest.mark.parametrize("event", [ev.ShuffledBatches(5, ev.Gaussian(1.0)), ev.Gaussian(2.0)])
+def test_bounds_without_words_are_those_of_account(event: ev.Event) -> None:
+    for delta in (0.0, 1e-5):
+        assert bounds_on_epsilon(event, delta=delta) == account(event, delta=delta).epsilon
+    search = ev.BestOf("geometric", 10.0, event)
+    assert bounds_on_epsilon(search, delta=1e-5) == account(search, delta=1e-5).epsilon

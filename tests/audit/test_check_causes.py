@@ -6,8 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from privplan.audit.check.causes import CAUSE_RULES
-from privplan.audit.check.library_defects import LIBRARY_DEFECTS, named_library
+from privplan.audit.check.causes import CAUSE_RULES, MEANINGS
+from privplan.audit.check.headline import headline
+from privplan.audit.check.library_defects import LIBRARY_DEFECTS
+from privplan.audit.description.library_name import named_library
 
 from .described import cause, checked, errors, ids
 
@@ -67,8 +69,8 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
     ),
     "microbatches": ({"schedule.microbatches": 4}, "unproven", "warning"),
     "accumulation": ({"schedule.accumulation": 8}, "unproven", "warning"),
-    "delta-too-large": ({"claim.delta": 1e-4}, "holds-not-from-these-settings", "error"),
-    "delta-rule": ({"claim.delta": 1 / 235}, "holds-not-from-these-settings", "error"),
+    "delta-too-large": ({"claim.delta": 1e-4}, "holds-not-from-these-settings", "warning"),
+    "delta-rule": ({"claim.delta": 1 / 235}, "holds-not-from-these-settings", "warning"),
     "sampled-twice": (
         {
             "sampling.clients_rate": 0.1,
@@ -85,6 +87,11 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
         "error",
     ),
     "other-settings": ({"claim.epsilon": Decimal("0.2917")}, "false", "error"),
+    "releases-not-counted": (
+        {"releases": [{"what": "a noisy histogram", "noise_multiplier": 0.5, "count": 2}]},
+        "false",
+        "error",
+    ),
 }
 
 
@@ -260,3 +267,39 @@ def test_libraries_are_read_from_free_text() -> None:
     new = checked({"claim.library": "opacus 1.6", "claim.accountant": "rdp"})
     assert cause(old, "library-defect") is not None
     assert cause(new, "library-defect") is None
+
+
+@pytest.mark.parametrize("claim", ["0.10", "0.2917", "0.50", "0.70", "0.81", "0.85"])
+@pytest.mark.parametrize("method", ["poisson", "fixed-size", "shuffled"])
+def test_a_false_claim_has_a_grave_cause(claim: str, method: str) -> None:
+    result = checked({"claim.epsilon": Decimal(claim), "sampling.method": method})
+    assert result.verdict == "false"
+    assert errors(result)
+
+
+def test_a_claim_that_holds_has_no_error() -> None:
+    """A delta that publishes a record makes a true claim weak, and not false."""
+    result = checked({"claim.delta": 0.001, "claim.epsilon": Decimal("5.17")})
+    assert result.verdict.startswith("holds")
+    assert cause(result, "delta-too-large") is not None
+    assert not errors(result)
+    assert "at a delta that allows to publish one" in headline(result)
+    low = checked({"claim.delta": 0.001, "claim.epsilon": Decimal("0.1")})
+    assert "delta-too-large" in errors(low)
+
+
+def test_under_replace_one_only_the_relation_is_an_error() -> None:
+    """Noise 1.1 gives 1.2794 for removing a record, at the last step as well."""
+    facts = {
+        "claim.neighbours": "replace-one",
+        "claim.epsilon": Decimal("1.28"),
+        "noise.noise_multiplier": 1.1,
+    }
+    result = checked(facts)
+    assert (result.verdict, errors(result)) == ("false", {"neighbour-mismatch"})
+    assert cause(result, "mid-epoch-value") is None
+
+
+def test_every_cause_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(CAUSE_RULES)
+    assert all(says[0].isupper() and says.endswith(".") for says in MEANINGS.values())

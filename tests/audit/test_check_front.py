@@ -12,10 +12,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.check.causes import CAUSE_RULES
-from privplan.audit.check.log_rules import COUNTERPARTS, NOT_APPLICABLE, log_rules
-from privplan.audit.description.keys import KEYS
-from privplan.audit.description.merging import describe
-from privplan.audit.description.tables import reading_of_names
+from privplan.audit.check.log_rules import COUNTERPARTS, NOT_APPLICABLE
+from privplan.audit.check.result_json import result_json
 from privplan.audit.hazards import RULES
 
 from .described import ids
@@ -113,12 +111,52 @@ def test_a_log_has_the_verdict_of_its_audit(folder: Path) -> None:
 
 
 def test_every_rule_of_logs_is_answered_for() -> None:
-    description = describe([reading_of_names({"sampling.method": "poisson"}, "by hand")])
-    rules = {each.id: each for each in log_rules(description)}
-    assert set(rules) == set(RULES)
     assert set(COUNTERPARTS) <= set(RULES)
-    assert {cause for cause, _ in COUNTERPARTS.values()} <= set(CAUSE_RULES)
-    assert {key for _, key in COUNTERPARTS.values()} <= set(KEYS)
-    assert rules["shuffled-as-poisson"].fed
-    assert not rules["private-bound"].fed
-    assert rules["weak-key"].says == NOT_APPLICABLE
+    assert set(COUNTERPARTS.values()) <= set(CAUSE_RULES)
+    result = pp.check(claimed=1.83, delta=1e-5, noise_multiplier=1.0, rate=0.01, steps=1000)
+    rules = result_json(result)["rules"]
+    assert isinstance(rules, dict)
+    assert set(rules) == set(RULES)
+    assert rules["shuffled-as-poisson"] == "shuffled-loader"
+    assert rules["weak-key"] == NOT_APPLICABLE
+
+
+def test_of_a_log_every_rule_stands_for_itself(folder: Path) -> None:
+    rules = result_json(pp.check(folder))["rules"]
+    assert rules == {name: name for name in RULES}
+
+
+STATE = {"history": [(1.1, 1 / 235, 3525)], "mechanism": "rdp"}
+"""What `state_dict()` of an accountant of Opacus returns."""
+
+
+def test_the_state_of_an_accountant_is_taken_as_it_is() -> None:
+    result = pp.check(STATE, claimed=1.28, delta=1e-5, records=60000, method="poisson")
+    assert result.verdict == "holds"
+    assert result.facts["noise.noise_multiplier"].provenance == "read"
+
+
+@pytest.mark.parametrize(
+    ("library", "kept"),
+    [("opacus 1.5", "opacus 1.5"), ("Opacus", "Opacus"), ("opacus", "opacus")],
+)
+def test_a_library_agrees_with_its_own_file(library: str, kept: str) -> None:
+    stated = {"claim": {"epsilon": 1.28, "delta": 1e-5, "library": library}}
+    result = pp.check(STATE, stated, records=60000, method="poisson")
+    assert result.verdict == "holds"
+    assert result.facts["claim.library"].value == kept
+    other = pp.check(STATE, stated | {"claim": {"library": "flower"}}, claimed=1.28, delta=1e-5)
+    assert "contradiction" in ids(other)
+
+
+def test_what_an_event_says_is_among_the_facts_and_in_doubt() -> None:
+    result = pp.check(DP_SGD.to_dp_event(), claimed=2, delta=1e-5)
+    assert result.facts["schedule.steps"].value == 1000
+    assert any("which sampler ran" in doubt for doubt in result.doubts)
+
+
+def test_a_result_prints_as_one_line() -> None:
+    said = str(pp.check(STATE, claimed=1.28, delta=1e-5, records=60000, method="shuffled"))
+    assert said.startswith("FALSE: ")
+    assert "error shuffled-loader" in said
+    assert "\n" not in said

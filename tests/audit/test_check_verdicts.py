@@ -14,6 +14,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.guarantee import Bounds
 from privplan.audit.check.bounds import Proof
+from privplan.audit.check.headline import headline
 from privplan.audit.check.result_json import result_json
 from privplan.audit.check.standing import standing
 from privplan.audit.description.printed_number import PrintedNumber
@@ -69,8 +70,12 @@ def test_without_a_sampler_there_is_no_bare_pass() -> None:
     assert result.missing[0].key == "sampling.method"
     assert result.alternatives is not None
     assert set(result.alternatives) == {"poisson", "shuffled", "fixed-size", "full"}
-    assert any("Poisson" in line and "holds" in line for line in result.conditions)
-    assert any("Without amplification" in line for line in result.conditions)
+    assert any("Poisson" in line and "holds" in line for line in result.by_sampler)
+    assert any("no amplification" in line for line in result.by_sampler)
+    assert "if batches were Poisson samples" in headline(result)
+    assert [each.key for each in result.deciding] == ["sampling.method"]
+    # A missing amplification refutes nothing.
+    assert not any("every step" in line and "false" in line for line in result.by_sampler)
     assert not errors(result)
 
 
@@ -145,7 +150,38 @@ def test_the_json_is_the_contract() -> None:
 def test_a_relation_that_nobody_stated_never_makes_a_claim_false() -> None:
     shuffled = {"sampling.method": "shuffled", "claim.epsilon": Decimal("4.00")}
     assert checked({**shuffled, "claim.neighbours": "add-remove"}).verdict == "false"
-    assert checked(shuffled, without=("claim.neighbours",)).verdict == "unproven"
+    result = checked(shuffled, without=("claim.neighbours",))
+    assert result.verdict == "unverifiable"
+    assert [each.key for each in result.deciding] == ["claim.neighbours"]
+
+
+@pytest.mark.parametrize("neighbours", [(), ("claim.neighbours",)])
+def test_what_is_proven_depends_on_no_claim(neighbours: tuple[str, ...]) -> None:
+    claims = [Decimal("0.10"), Decimal("4.00"), 20, 70]
+    proven = {
+        checked({"sampling.method": "shuffled", "claim.epsilon": claim}, without=neighbours).proven
+        for claim in claims
+    }
+    assert len(proven) == 1
+
+
+@pytest.mark.parametrize(("currency", "true"), [("rho", 3516 / 2 / 1.69), ("mu", 3516**0.5 / 1.3)])
+def test_a_claim_of_another_currency_is_called_by_its_name(currency: str, true: float) -> None:
+    facts = {f"claim.{currency}": true * 1.001, "sampling.method": "full"}
+    left_out = ("claim.epsilon", "claim.delta", "sampling.batch", "schedule.epochs")
+    result = checked({**facts, "schedule.steps": 3516}, without=left_out)
+    assert result.currency == currency
+    assert result_json(result)["currency"] == currency
+    assert result.proven is not None
+    assert result.proven.upper == pytest.approx(true, rel=1e-9)
+
+
+def test_a_number_that_only_its_rounding_carries_is_called_so() -> None:
+    result = checked({"claim.epsilon": Decimal("0.86")})
+    assert result.only_rounded
+    assert headline(result).startswith("HOLDS AS PRINTED, rounded: epsilon is at least 0.86")
+    assert result_json(result)["claimed_rounding"] == 0.005
+    assert not checked({"claim.epsilon": Decimal("0.87")}).only_rounded
 
 
 NOISES = st.floats(0.4, 6.0)
@@ -206,3 +242,36 @@ def test_verdicts_keep_their_laws(**described: Any) -> None:
 @given(**DESCRIBED)
 def test_verdicts_keep_their_laws_widely(**described: Any) -> None:
     laws_hold(**described)
+
+
+@pytest.mark.parametrize(("batches", "epochs"), [(33, 30), (2136, 1), (235, 15), (7, 12), (49, 9)])
+def test_a_rate_of_whole_batches_contradicts_no_epochs(batches: int, epochs: int) -> None:
+    """1 / batches is a rate that a program printed, above or below the fraction."""
+    facts = {
+        "sampling.rate": Decimal(repr(1.0 / batches)),
+        "schedule.steps": batches * epochs,
+        "schedule.epochs": epochs,
+    }
+    result = checked(facts, without=("sampling.batch", "data.records", "claim.epsilon"))
+    assert "contradiction" not in ids(result)
+
+
+def test_pure_noise_is_claimed_at_delta_zero() -> None:
+    facts = {"noise.family": "laplace", "noise.noise_multiplier": 2.0, "claim.epsilon": 0.5}
+    left_out = ("claim.delta", "sampling.batch", "schedule.epochs")
+    result = checked({**facts, "sampling.method": "full", "schedule.steps": 1}, without=left_out)
+    assert (result.verdict, result.delta) == ("holds", 0.0)
+    assert result.facts["claim.delta"].provenance == "assumed"
+    assert "claim.delta" in {each.key for each in result.missing}
+
+
+def test_a_number_that_was_cut_off_is_called_so() -> None:
+    """A PLD value to as many digits as it takes until cutting it off makes it false."""
+    proven = checked().proven
+    assert proven is not None
+    digits = [Decimal(f"{proven.lower:.9f}"[: 2 + count]) for count in range(2, 6)]
+    false = [each for each in digits if PrintedNumber.of(epsilon=each).highest < proven.lower]
+    assert false
+    for cut in false:
+        result = checked({"claim.epsilon": cut})
+        assert (result.verdict, "rounded-down" in errors(result)) == ("false", True), cut

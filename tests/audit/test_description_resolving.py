@@ -348,3 +348,11 @@ def test_allowed_values_resolve_or_are_refused(facts: dict[str, object]) -> None
         assert run.epochs is None or 0.0 < run.epochs < math.inf
         assert run.noise_multiplier is None or math.isfinite(run.noise_multiplier)
         assert run.steps_per_epoch is None or 1 <= run.steps_per_epoch <= 10**18
+
+
+@pytest.mark.parametrize("batches", [33, 49, 107, 235, 1031])
+def test_a_rate_as_a_float_agrees_with_the_steps_of_its_epochs(batches: int) -> None:
+    rate = Decimal(repr(1 / batches))
+    facts = {"rate": rate, "steps": batches * 30, "epochs": 30, "noise_multiplier": 1.0}
+    assert contradictions(**facts) == []
+    assert contradictions(**{**facts, "steps": batches * 30 + 40}) != []

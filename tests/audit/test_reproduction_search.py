@@ -13,6 +13,7 @@ from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.run_description import Phase
 from privplan.audit.description.run_settings import RunSettings
 from privplan.audit.reproduction.accountants import quick_values
+from privplan.audit.reproduction.accounted_phases import once_an_epoch
 from privplan.audit.reproduction.changes import neighbours_of
 from privplan.audit.reproduction.search import neighbourhood, same_settings
 
@@ -172,3 +173,55 @@ def test_a_number_that_has_nothing_to_do_with_the_settings_is_rarely_met(digits:
         )
         met += bool(neighbourhood(settings, claimed)) and not same_settings(settings, claimed)
     assert met <= 19
+
+
+@pytest.mark.parametrize("claimed", [20.7, 0.5])
+def test_a_coarse_lower_end_of_nothing_ends_no_search(claimed: float) -> None:
+    """Rarely sampled for very long, asked on a coarse grid, whose lower end is 0."""
+    rare = RunSettings(
+        noise_multiplier=0.3,
+        method="shuffled",
+        batch=32,
+        records=549_367,
+        rate=1.0 / 17_168,
+        steps=51_504,
+        epochs=3.0,
+        steps_per_epoch=17_168,
+        accumulation=4,
+        delta=1.0 / 17_168,
+    )
+    neighbourhood(rare, PrintedNumber(claimed, 0.05))
+    once = once_an_epoch(rare)
+    assert once is not None
+    neighbourhood(once, PrintedNumber(claimed, 0.05))
+
+
+def test_phases_alone_are_searched() -> None:
+    phases = RunSettings(phases=(Phase(1.0, 0.01, 100), Phase(0.9, 0.01, 200)), delta=1e-5)
+    short = replace(phases, phases=phases.phases[:1])
+    assert "fewer-steps" in changes(phases, printed(opacus(short), 4))
+
+
+def test_the_last_epoch_is_looked_at_under_the_stated_relation() -> None:
+    """Replacing a record is removing one at half the noise, within the last epoch as well."""
+    from privplan.audit.reproduction.last_epoch import within_last_epoch
+    from privplan.audit.reproduction.matching import ChanceBudget, accepted_changed
+
+    replaced = RunSettings(
+        noise_multiplier=2.2,
+        neighbours="replace-one",
+        delta=1e-5,
+        rate=256 / 60000,
+        steps=3516,
+        steps_per_epoch=235,
+    )
+    removed = replace(replaced, noise_multiplier=1.1, neighbours="add-remove")
+    claim = PrintedNumber(1.2700, 0.00005)
+    matches = [
+        within_last_epoch(
+            each, accepted_changed(claim), ChanceBudget(1.28, accepted_changed(claim)), "rdp"
+        )
+        for each in (replaced, removed)
+    ]
+    assert [match.epsilon for match in matches[0]] == [match.epsilon for match in matches[1]]
+    assert matches[0]

@@ -169,6 +169,7 @@ def test_the_shown_loader_of_a_rate_asks_the_data_how_many_they_are(run: Run) ->
         (("--noise-multiplier", "nan", *EPOCHS), "`noise_multiplier`"),
         (("--noise-multiplier", "inf", *EPOCHS), "`noise_multiplier`"),
         ((*RUN, "--sampling", "shufled"), "Did you mean --sampling shuffled"),
+        ((*RUN, "--sampling", "with-replacement"), "privplan check"),
         ((*RUN, "--sampling", "full"), "`sampling` is full"),
         ((*NOISE, "--rate", "0.1", "--rounds", "9", "--sampling", "fixed-size"), "fixed-size"),
         ((*NOISE, "--rate", "0", "--rounds", "9", "--sampling", "shuffled"), "above 0"),
@@ -212,8 +213,9 @@ def test_a_delta_above_one_over_the_records_is_accepted_by_name(run: Run) -> Non
 @pytest.mark.parametrize(
     ("words", "verdict", "code"),
     [
-        (("--claimed", "1.28"), "holds", 0),
-        (("--claimed", "1.13"), "holds", 0),
+        (("--claimed", "1.28"), "unverifiable", 3),
+        (("--claimed", "1.28", "--sampling", "poisson"), "holds", 0),
+        (("--claimed", "1.13", "--sampling", "poisson"), "holds", 0),
         (("--claimed", "1.0"), "false", 1),
         (("--claimed", "1.28", "--sampling", "shuffled"), "false", 1),
         (("--claimed", "1.093", "--sampling", "random-allocation"), "holds", 0),
@@ -238,7 +240,33 @@ def test_a_claim_is_judged(words: tuple[str, ...], verdict: str, code: int, run:
     assert verdict.upper() in shown.out.splitlines()[0]
     bare = run("account", *RUN, "--delta", "1e-5", *words, "-q")
     assert bare.code == code
-    assert float(bare.out) >= result["epsilon"]["upper"]
+    assert bare.out.strip() == verdict
+
+
+def test_a_default_is_no_statement(run: Run) -> None:
+    """Without --sampling the claim holds if batches were Poisson samples, and no further."""
+    result = run("account", *RUN, "--claimed", "1.28", "--json").json["result"]["check"]
+    facts = result["facts"]
+    assert "sampling.method" not in facts
+    assert facts["claim.delta"]["provenance"] == "assumed"
+    assert facts["claim.neighbours"]["provenance"] == "assumed"
+    assert result["deciding"] == ["sampling.method"]
+    typed = ("--delta", "1e-5", "--neighbours", "add-remove", "--sampling", "poisson")
+    said = run("account", *RUN, "--claimed", "1.28", *typed, "--json").json["result"]["check"]
+    for key in ("sampling.method", "claim.delta", "claim.neighbours"):
+        assert said["facts"][key]["provenance"] == "stated"
+
+
+def test_a_verdict_and_the_proof_beside_it_have_one_lower_end(run: Run) -> None:
+    words = ("account", *RUN, "--claimed", "1.28", "--sampling", "shuffled", "--json")
+    result = run(*words).json["result"]
+    assert result["check"]["proven"] == result["epsilon"]
+    checked = run(
+        *("check", "--set", "noise_multiplier=1.1", "--set", "records=60000", "--set", "batch=256"),
+        *("--set", "epochs=15", "--set", "method=shuffled", "--claimed", "1.28"),
+        *("--delta", "1e-5", "--json"),
+    )
+    assert checked.json["result"]["proven"] == result["epsilon"]
 
 
 def test_a_claim_about_an_event(run: Run) -> None:

@@ -7,7 +7,6 @@ import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +16,8 @@ from privplan.audit.check.check_result import Cause, CheckResult, MissingFact
 from privplan.audit.description.fact import Fact
 from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.reading import Reading
+from privplan.audit.description.run_settings import RunSettings
+from privplan.audit.reproduction.reproduction import Reproduction
 from privplan.cli.inputs.run_files import runs_in
 from privplan.cli.reports import check as report
 
@@ -169,7 +170,51 @@ def test_descriptions_are_runs_of_their_own(run: Run, write) -> None:
     table = run("check", *names).out
     assert all(name in table for name in names)
     assert "3 runs" in table
-    assert len(run("check", *names, "-q").out.splitlines()) == 3
+    assert "delta" in table.splitlines()[0]
+    lines = run("check", *names, "-q").out.splitlines()
+    assert [line.split()[1] for line in lines] == names
+
+
+def test_a_folder_stands_for_each_file_in_it(run: Run, write) -> None:
+    for name, claim in {"runs/a.toml": "1.2", "runs/b.toml": "1.0"}.items():
+        write(name, described(claim))
+    write("runs/.hidden", b"\x00")
+    outcome = run("check", "runs", "--json")
+    assert outcome.code == 1
+    rows = outcome.json["result"]["runs"]
+    assert [row["files"] for row in rows] == [["runs/a.toml"], ["runs/b.toml"]]
+    write("runs/opacus.json", opacus())
+    assert len(run("check", "runs", "--json").json["result"]["runs"]) == 3
+
+
+def test_what_is_weak_about_a_claim_that_holds_is_in_every_form(run: Run, write) -> None:
+    rounded, large = write("a.toml", described("1.13")), described("1.2", delta="0.001")
+    outcome = run("check", rounded, "--brief")
+    assert outcome.code == 0
+    assert "HOLDS AS PRINTED, rounded: epsilon is at least 1.133" in " ".join(outcome.out.split())
+    assert "Print 1.14" in outcome.out
+    assert run("check", rounded, "-q").out == "holds\n"
+    weak = run("check", write("b.toml", large), "--brief")
+    assert weak.code == 0
+    assert "at a delta that allows to publish one" in " ".join(weak.out.split())
+    shown = run("check", rounded, "b.toml").out
+    assert "holds, rounded" in shown
+    assert "delta-too-large" in shown
+
+
+def test_a_claim_of_rho_is_called_rho(run: Run) -> None:
+    facts = ("rho=0.1", "noise_multiplier=3", "steps=1", "method=full")
+    words = ("check", *(word for fact in facts for word in ("--set", fact)))
+    shown = run(*words).out
+    assert "claimed   rho 0.1" in shown
+    assert "proven    rho 0.05556" in shown
+    assert "epsilon" not in shown.partition("not stated")[0]
+    assert run(*words, "--json").json["result"]["currency"] == "rho"
+
+
+def test_a_file_that_is_no_event_is_for_a_check(refused: Refused, write) -> None:
+    for command in ("account", "explain"):
+        assert "privplan check" in refused(command, write("opacus.json", opacus()))
 
 
 def test_a_file_that_is_no_run_is_a_row(run: Run, write) -> None:
@@ -305,6 +350,7 @@ def test_bad_files_are_refused_in_three_lines(
 def test_what_is_no_file(refused: Refused) -> None:
     Path("folder").mkdir()
     assert "folder without log.jsonl" in refused("check", "folder")
+    assert "--set" in refused("check", "--noise-multiplier", "1.1")
     assert "missing.pt" in refused("check", "missing.pt")
     refused("check", "x" * 5000)
     refused("check", "nul\0byte")
@@ -324,6 +370,10 @@ def test_a_gigabyte_is_refused_unread(refused: Refused, tmp_path: Path) -> None:
         (("--set", "sampling.method"), "sampling.method"),
         (("--set", "sampling.mehtod=poisson"), "sampling.method"),
         (("--set", "sampling.method=bernoulli"), "sampling.method"),
+        (("--set", "method=random-allocation"), "account --sampling random-allocation"),
+        (("--set", "sampling=poisson"), "sampling.method"),
+        (("--set", "records=60,000"), "60000"),
+        (("--delta", "1/60000"), "delta_rule=1/records"),
         (("--claimed", "about 3"), "about 3"),
         (("--claimed", "nan"), "claim.epsilon"),
         (("--claimed", "-1"), "claim.epsilon"),
@@ -346,11 +396,14 @@ def result(**changed: object) -> CheckResult:
         "claimed": PrintedNumber(2.0, 0.005),
         "delta": 1e-5,
         "reproduced_by": (
-            SimpleNamespace(accountant="an RDP accountant", says="Yes.", change="none"),
-            SimpleNamespace(accountant="PRV", says="For one epoch.", change="one-epoch"),
+            Reproduction("an RDP accountant", 2.0, RunSettings(), "none", "Yes."),
+            Reproduction("PRV", 2.0, RunSettings(), "one-epoch", "For one epoch."),
         ),
         "causes": (Cause("shuffled-loader", "error", "It shuffles.", "Draw.", Bounds(4.0, 5.0)),),
-        "missing": (MissingFact("data.records", "How many records?"),),
+        "missing": (
+            MissingFact("sampling.method", "Which sampler?", deciding=True),
+            MissingFact("data.records", "How many records?"),
+        ),
         "facts": {"data.records": Fact(60000, "stated", "run.toml")},
         "conditions": ("Each record is clipped.",),
         "alternatives": {"poisson": Bounds(1.0, 1.1)},
@@ -366,7 +419,9 @@ def test_the_report_says_the_verdict_first_and_every_part() -> None:
     for part in (
         "claimed    epsilon 2.00 at delta 1e-05",
         "proven     epsilon 4.378; at least 4.307, by any accounting",
+        "for adding or removing one record",
         "given by   an RDP accountant, for these settings\n           PRV: For one epoch.",
+        "the verdict waits for\n  sampling.method  Which sampler?",
         "error shuffled-loader\n  It shuffles.\n  then: epsilon 5.000; at least 4.000",
         "data.records  How many records?",
         "-  Each record is clipped.",
@@ -379,7 +434,8 @@ def test_the_report_says_the_verdict_first_and_every_part() -> None:
 def test_a_brief_report_leaves_facts_out_and_counts_what_is_asked() -> None:
     text = report.brief(result())
     assert text.startswith("verdict    FALSE: ")
-    assert "asks       for 1 fact that nobody stated" in text
+    assert "assumes    1 fact that nobody stated" in text
+    assert "needs      sampling.method: Which sampler?" in text
     assert "error shuffled-loader" in text
     assert "-  Each record is clipped." in text
     assert "data.records" not in text
@@ -389,7 +445,9 @@ def test_a_brief_report_leaves_facts_out_and_counts_what_is_asked() -> None:
 def test_the_report_of_what_is_not_known() -> None:
     text = report.text(result(proven=None, claimed=None, verdict="unverifiable", reproduced_by=()))
     assert "claimed   nothing" in text
-    assert "no sound bound is known" in text
+    assert "nothing without sampling.method" in text
+    unknown = result(proven=None, verdict="unproven", missing=(), lacks="No noise was drawn.")
+    assert "nothing: No noise was drawn." in report.text(unknown)
     assert report.bounds_words(Bounds(0.0, float("inf"))) == "no number"
     assert "at least 2.000" in report.bounds_words(Bounds(2.0, float("inf")))
 

@@ -14,7 +14,7 @@ from .conftest import Refused, Run
 
 def test_every_topic_of_the_help_exists(run: Run) -> None:
     general = {"sampling", "neighbours", "delta", "engines", "group", "shuffle", "plan", "run"}
-    general |= {"attack", "log", "statistics", "check", "opacus", "dp-sgd", "events"}
+    general |= {"attack", "log", "statistics", "check", "causes", "opacus", "dp-sgd", "events"}
     assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
     assert ",".join(topics.TOPICS) in helped
@@ -131,3 +131,12 @@ def test_the_page_of_attacks_says_when_residual_is_taken() -> None:
 def test_whose_number_a_limit_and_a_bare_number_are_is_said(run: Run) -> None:
     said = " ".join(run("audit", "budget", "--help").out.replace("│", " ").split())
     assert "--limit and --quiet are about the epsilon before the observer of the claim" in said
+
+
+def test_every_cause_of_a_check_has_a_page(run: Run) -> None:
+    from privplan.audit.check.causes import MEANINGS
+
+    page = " ".join(run("explain", "causes").out.split())
+    for name, says in MEANINGS.items():
+        assert f"{name} {says}" in page
+    assert MEANINGS["shuffled-loader"] in run("explain", "shuffled-loader").out

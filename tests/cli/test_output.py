@@ -112,7 +112,7 @@ def test_a_reason_inside_an_event_cannot_speak_to_the_terminal(run: Run) -> None
     assert "\\x1b[31mred line" in outcome.out
 
 
-@pytest.mark.parametrize("words", [["foo"], ["account"], ["account", "x", "--nope"]])
+@pytest.mark.parametrize("words", [["foo"], ["account", "x", "y"], ["account", "x", "--nope"]])
 def test_typer_errors_are_usage_errors(words: list[str], refused: Refused) -> None:
     assert "--help" in refused(*words)
 

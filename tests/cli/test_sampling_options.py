@@ -147,3 +147,14 @@ def test_a_phase_that_cannot_be_drawn_so(
 def test_full_states_what_a_phase_of_all_records_is(run: Run) -> None:
     words = ("plan", *TARGET, "--rounds", "4", "-q")
     assert run(*words, "--sampling", "full").out == run(*words).out
+
+
+def test_costs_of_samplers_count_every_draw(run: Run) -> None:
+    """Two epochs of 10 batches are 20 draws, whether or not they are counted in passes."""
+    words = ("plan", "--epsilon", "2", "--delta", "1e-5", "--records", "1000", "--batch", "100")
+    for sampler in ("poisson", "random-allocation"):
+        given = (*words, "--epochs", "2", "--sampling", sampler, "--json")
+        (row,) = run(*given).json["result"]["alternatives"]
+        (phase,) = row["phases"]
+        assert phase["draws"] == 20
+        assert abs(row["cost"] - 20 * phase["noise_multiplier"] ** 2) < 1e-6 * row["cost"]

@@ -153,10 +153,10 @@ def additive_noise(inner: ev.Event) -> AdditiveNoise | None:
     return LaplaceNoise(inner.noise_multiplier) if isinstance(inner, ev.Laplace) else None
 
 
-def ratios_in_range(noise: AdditiveNoise) -> bool:
-    """Return whether the log ratios of one step lie in [MIN_LOG_RATIO, MAX_LOG_RATIO]."""
+def ratios_in_range(noise: AdditiveNoise, most: float = MAX_LOG_RATIO) -> bool:
+    """Return whether the log ratios of one step lie in [MIN_LOG_RATIO, `most`]."""
     largest = float(noise.log_shift_ratio(np.array([1.0 + noise.radius(RATIO_TAIL_MASS)]))[0])
-    return MIN_LOG_RATIO <= largest <= MAX_LOG_RATIO
+    return MIN_LOG_RATIO <= largest <= most
 
 
 def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
@@ -173,12 +173,17 @@ def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
 
 
 @lru_cache(maxsize=64)
-def mean_ratio(noise: AdditiveNoise, steps: int) -> RatioSum:
-    """Return bounds on the distribution of the mean of `steps` ratios noise(1)/noise(0)."""
-    return first_term(noise, steps).times(steps)
+def mean_ratio(noise: AdditiveNoise, steps: int, points: int = MEAN_ZONE_POINTS) -> RatioSum:
+    """Return bounds on the distribution of the mean of `steps` ratios noise(1)/noise(0).
+
+    The fewer `points`, the faster, and the wider apart.
+    """
+    return first_term(noise, steps, points).times(steps)
 
 
-def first_term(noise: AdditiveNoise, total_terms: int) -> RatioSum:
+def first_term(
+    noise: AdditiveNoise, total_terms: int, points_around_mean: int = MEAN_ZONE_POINTS
+) -> RatioSum:
     """Return bounds on the distribution of one ratio noise(1)/noise(0), at a draw of noise(0).
 
     What falls between two points of the lattice is drawn to them such that its mean is kept: with
@@ -188,12 +193,13 @@ def first_term(noise: AdditiveNoise, total_terms: int) -> RatioSum:
     # Ratios in [low, high] leave out a tenth of this term's part of RATIO_TAIL_MASS.
     reach = noise.radius(0.1 * RATIO_TAIL_MASS / total_terms)
     low, high = np.exp(noise.log_shift_ratio(np.array([-reach, 1.0 + reach]))).tolist()
-    h, origin = min(2.0 * (1.0 - low) / MEAN_ZONE_POINTS, low / 64.0), 0.0
+    h, origin = min(2.0 * (1.0 - low) / points_around_mean, low / 64.0), 0.0
     flat = isinstance(noise, LaplaceNoise)
     if flat:
         origin, h = low, math.ldexp(high - low, -math.ceil(math.log2((high - low) / h)))
     offset = origin / h
-    points = lattice((low - origin) / h, (high - origin) / h, 1.0 / h - offset, offset)
+    span = (low - origin) / h, (high - origin) / h
+    points = lattice(*span, 1.0 / h - offset, offset, points_around_mean)
     values = origin + points * h
     with np.errstate(divide="ignore"):
         edges = noise.shift_of(np.log(values))
@@ -211,7 +217,8 @@ def first_term(noise: AdditiveNoise, total_terms: int) -> RatioSum:
     masses = np.zeros((2, points.size))
     masses[:, 1:] += inside * upward
     masses[:, :-1] += inside * (1.0 - upward)
-    ratio_sum = RatioSum((), h, 1, total_terms, origin, rounding=noise.mass_error(1.0 + reach))
+    error = noise.mass_error(1.0 + reach)
+    ratio_sum = RatioSum((), h, 1, total_terms, origin, rounding=error, points=points_around_mean)
     if flat:
         masses[:, 0] += outside[:, 0]
         masses[:, np.searchsorted(points, round((high - origin) / h))] += outside[:, 1]

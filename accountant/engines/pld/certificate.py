@@ -21,6 +21,9 @@ from .questions import EpsilonAt, Question, crossing
 MAX_REMAINING_GAP_SHARE: Final = 0.5
 """What a narrower grid must leave, at most, of the distance between the ends."""
 
+MAX_NARROWING_STEP: Final = 8.0
+"""Most by which one grid is narrower than the last."""
+
 UNCHECKED_REFINEMENT_POINTS: Final = 1e5
 """Points of a grid that is narrowed without asking whether the last one helped."""
 
@@ -182,6 +185,30 @@ def lower_ends(direction: Direction, question: Question, width: float) -> Iterat
         saddle = question.saddle(estimate)
         bound = lower_delta_bound(lower_pairs, width, saddle, question.scale(saddle))
         yield question.lower(bound, saddle)
+
+
+def narrower(width: float, gap: float, target_gap: float) -> float:
+    """Return the width of the next grid: the gap falls with its square; aim below the target."""
+    ratio = gap / target_gap if target_gap > 0.0 else 64.0
+    return width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP)
+
+
+def shown_on_finer_grids(
+    direction: Direction, question: Question, saddle: SaddlePoint, width: float
+) -> float:
+    """Return a lower end from grids narrower than `width`, which showed none; 0 if these do not.
+
+    A grid can miss a heavy outcome at the largest loss.
+    """
+    for finer in (4.0, 16.0, 64.0):
+        if grid_points_needed(direction, saddle, width / finer) > MAX_REFINED_POINTS:
+            break
+        with contextlib.suppress(GridTooFine):
+            fitted = fitting_width(direction.dominating, width / finer)
+            shown = max(lower_ends(direction, question, fitted), default=0.0)
+            if shown > 0.0:
+                return shown
+    return 0.0
 
 
 def upper_on(grid: ChosenGrid) -> tuple[DeltaBound, float]:

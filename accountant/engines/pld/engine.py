@@ -23,6 +23,8 @@ from .certificate import (
     ChosenGrid,
     checked_bounds,
     lower_ends,
+    narrower,
+    shown_on_finer_grids,
     upper_on,
     wide_interval_warnings,
 )
@@ -50,9 +52,6 @@ MAX_REFINEMENT: Final = 40.0
 
 MAX_FIRST_GRID_POINTS: Final = 2e6
 """Most points of the first grid: an enormous epsilon gets a wider one, and fewer digits."""
-
-MAX_NARROWING_STEP: Final = 8.0
-"""Most by which one grid is narrower than the last."""
 
 COARSE_WIDTH_FACTOR: Final = 4.0
 """How much wider the grid is on which a direction is first looked at that may not matter."""
@@ -349,17 +348,13 @@ class PldEngine:
             if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                 break
             gap = upper - lower
-            width = max(_narrower(width, gap, target_gap), min_width_allowed)
+            width = max(narrower(width, gap, target_gap), min_width_allowed)
             points = grid_points_needed(direction, saddle, width)
             if width < min_width or points > MAX_REFINED_POINTS:
                 break
+        if lower == 0.0 and direction.lower_pairs and not direction.is_tight:
+            lower = shown_on_finer_grids(direction, question, saddle, width)
         return checked_bounds(lower, min(upper, question.ceiling)), used_width
-
-
-def _narrower(width: float, gap: float, target_gap: float) -> float:
-    """Return the width of the next grid: the gap falls with its square; aim below the target."""
-    ratio = gap / target_gap if target_gap > 0.0 else 64.0
-    return width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP)
 
 
 @dataclass(frozen=True, eq=False)

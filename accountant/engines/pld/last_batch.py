@@ -17,25 +17,27 @@ the last release x put into intervals, of masses m_0, m_+1, m_-1 under its three
 Outcomes of nearly the same likelihood ratio are then merged.  All of that is post-processing, so
 the pair is attained.
 
-Two other data sets are attained too: all others at +1, where one more record only makes the last
-batch larger, which is the unsampled release, once; and others at 0 (allocation.py).
+Two other data sets show less: all others at +1, where one more record only makes the last batch
+larger, which is the unsampled release, once, and about what the last batch shows here; and others
+at 0, which is random allocation with moves of 1 (allocation.py).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from ...arrays import FloatArray
 from .atoms import AtomPair
-from .noise import UNIT_ROUNDOFF, AdditiveNoise
+from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
 
-LAST_BATCH_INTERVALS: Final = 512
+LAST_BATCH_INTERVALS: Final = 256
 """How many intervals the release of the last batch is put into."""
 
-MERGED_OUTCOMES: Final = 1 << 16
+MERGED_OUTCOMES: Final = 1 << 14
 """How many likelihood ratios are told apart."""
 
 LAST_BATCH_TAIL_MASS: Final = 1e-30
@@ -43,6 +45,19 @@ LAST_BATCH_TAIL_MASS: Final = 1e-30
 
 LEAST_OUTCOME_MASS: Final = 1e-200
 """Outcomes with less mass under P or Q are left out."""
+
+
+LEAST_SCALES: Final = {GaussianNoise: 0.05, LaplaceNoise: 0.005}
+"""Noise below these leaves hardly an outcome that has mass under P and under Q."""
+
+
+def enlarged(noise: AdditiveNoise) -> AdditiveNoise:
+    """Return the noise, at least as large as `LEAST_SCALES` says, for a lower pair.
+
+    More noise is a post-processing of less: of Gaussian noise by adding the rest, of Laplace noise
+    of scale b by adding, with probability 1 - (b/c)^2, Laplace noise of the larger scale c.
+    """
+    return replace(noise, scale=max(noise.scale, LEAST_SCALES[type(noise)]))
 
 
 def with_last_batch(noise: AdditiveNoise, hidden: Pair, batches: int) -> Pair:
@@ -55,15 +70,15 @@ def with_last_batch(noise: AdditiveNoise, hidden: Pair, batches: int) -> Pair:
     both = np.isfinite(known.log_p) & np.isfinite(known.log_q)
     moved, plain = np.exp(known.log_p[both]), np.exp(known.log_q[both])
     reach = 1.0 + noise.radius(LAST_BATCH_TAIL_MASS)
-    edges = np.concatenate(
-        ([-np.inf], np.linspace(-reach, reach, LAST_BATCH_INTERVALS - 1), [np.inf])
-    )
+    # Laplace noise has kinks, which few intervals miss.
+    count = LAST_BATCH_INTERVALS * (2 if isinstance(noise, LaplaceNoise) else 1)
+    edges = np.concatenate(([-np.inf], np.linspace(-reach, reach, count - 1), [np.inf]))
     # Masses of each interval with means 0, +1 and -1, shape (intervals,) each.
     still, more, less = (np.exp(noise.log_interval_masses(edges - c)) for c in (0.0, 1.0, -1.0))
     p, q = _merged(moved, plain, (still, more, less), 1.0 / batches)
     kept = (p > LEAST_OUTCOME_MASS) & (q > LEAST_OUTCOME_MASS)
     # Products of two masses each, and sums of at most so many of them.
-    summed = 8.0 + LAST_BATCH_INTERVALS + moved.size
+    summed = 8.0 + count + moved.size
     rounding = 2.0 * (known.rounding + noise.mass_error(reach + 1.0) + UNIT_ROUNDOFF * summed)
     return Pair.of_outcomes(
         AtomPair(np.log(p[kept]), np.log(q[kept]), has_heavy_atoms=False, rounding=rounding)
@@ -100,11 +115,13 @@ def _log_ratio_range(
 ) -> tuple[float, float]:
     """Return about the least and the largest log likelihood ratio; any two numbers would do."""
     positive = (moved > 0.0) & (plain > 0.0)
-    ratio = moved[positive] / plain[positive]
     still, more, less = np.array(intervals).T
-    ends = [
-        (share * more + (1.0 - share) * less * end) / still for end in (ratio.min(), ratio.max())
-    ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = moved[positive] / plain[positive]
+        ends = [
+            (share * more + (1.0 - share) * less * end) / still
+            for end in (ratio.min(), ratio.max())
+        ]
     found = np.concatenate(ends)
     found = found[(found > 0.0) & np.isfinite(found)]
     return float(np.log(found.min())), float(np.log(found.max())) + 1e-9

@@ -45,8 +45,11 @@ from .noise import UNIT_ROUNDOFF
 MEAN_ZONE_POINTS: Final = 2048
 """How many points the zone around the mean has; those above it have half as many."""
 
-LOW_ZONE_POINTS: Final = 256
-"""How many points a zone below the one around the mean has."""
+LOW_ZONE_SHARE: Final = 8
+"""How many times fewer points a zone below the one around the mean has."""
+
+COARSE_POINTS: Final = 256
+"""Points of the zone around the mean that lose a lower bound about 1e-4, in a tenth of the time."""
 
 RATIO_TAIL_MASS: Final = 1e-34
 """Mass that one step may leave out, on each side, over all terms together."""
@@ -78,7 +81,7 @@ class RatioSum:
     Position x of the lattice stands for the sum n `origin` + x h.  The distribution is meant for a
     sum of `total_terms` terms in the end.  `lost_p` and `lost_q` bound what was left out: its mass
     weighed by the mean of the ratios, and plainly.  `rounding` bounds the relative error of the
-    masses.
+    masses.  The zone around the mean has `points` points, at most `MEAN_ZONE_POINTS`.
     """
 
     zones: tuple[Zone, ...]
@@ -89,6 +92,7 @@ class RatioSum:
     lost_p: float = 0.0
     lost_q: float = 0.0
     rounding: float = 0.0
+    points: int = MEAN_ZONE_POINTS
 
     def plus(self, other: RatioSum) -> RatioSum:
         """Return the distribution of the sum with an independent one; the unit is in any one
@@ -112,6 +116,7 @@ class RatioSum:
             self.rounding
             + other.rounding
             + UNIT_ROUNDOFF * (4.0 * MEAN_ZONE_POINTS + 4.0 * levels + 64.0),
+            self.points,
         ).with_masses(positions, masses)
 
     def times(self, count: int) -> RatioSum:
@@ -142,8 +147,9 @@ class RatioSum:
         ends = np.r_[0:first, last : plain.size]
         offset = self.count * self.origin / self.h
         mean = self.count / self.h - offset
-        levels = zone_levels(float(positions[first]), mean, offset)
-        zones_and_counts = list(_zones(positions[first:last], masses[:, first:last], levels))
+        levels = zone_levels(float(positions[first]), mean, offset, self.points)
+        sizes = _zone_sizes(levels, self.points)
+        zones_and_counts = list(_zones(positions[first:last], masses[:, first:last], sizes))
         max_points = max(max_points for _, max_points in zones_and_counts)
         return replace(
             self,
@@ -163,37 +169,40 @@ class RatioSum:
         return self.origin + positions * (self.h / self.count)
 
 
-def zone_levels(start: float, mean: float, offset: float = 0.0) -> tuple[int, int]:
-    """Return the levels of the first zone and of the one around the mean.
+def zone_levels(
+    start: float, mean: float, offset: float = 0.0, count: int = MEAN_ZONE_POINTS
+) -> tuple[int, int]:
+    """Return the levels of the first zone and of the one around the mean, of `count` points.
 
     A step there is so large that the zone reaches about as far above the mean as the distribution
     begins below it; at the start of the distribution, it is at most a 64th of the sum there, x +
     `offset`.
     """
-    middle = math.floor(math.log2(max(2.0 * (mean - start) / MEAN_ZONE_POINTS, 1.0)))
+    middle = math.floor(math.log2(max(2.0 * (mean - start) / count, 1.0)))
     first = math.floor(math.log2(max((start + offset) / 64.0, 1.0)))
     return min(first, middle), middle
 
 
-def _zone_sizes(levels: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Return level after level, and how many points its zone has."""
+def _zone_sizes(levels: tuple[int, int], count: int) -> Iterator[tuple[int, int]]:
+    """Return level after level, and how many points its zone has: `count` around the mean."""
     first, middle = levels
     for level in itertools.count(first):
-        yield (
-            level,
-            LOW_ZONE_POINTS
-            if level < middle
-            else MEAN_ZONE_POINTS
-            if level == middle
-            else MEAN_ZONE_POINTS // 2,
-        )
+        if level < middle:
+            yield level, count // LOW_ZONE_SHARE
+        else:
+            yield level, count if level == middle else count // 2
 
 
-def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> FloatArray:
-    """Return the points of the zones from `first` to `last`, in units of h."""
-    levels = zone_levels(first, mean, offset)
+def lattice(
+    first: float, last: float, mean: float, offset: float = 0.0, count: int = MEAN_ZONE_POINTS
+) -> FloatArray:
+    """Return the points of the zones from `first` to `last`, in units of h.
+
+    The zone around the mean has `count` of them.
+    """
+    levels = zone_levels(first, mean, offset, count)
     start, points = math.floor(math.ldexp(first, -levels[0])), []
-    for level, size in _zone_sizes(levels):
+    for level, size in _zone_sizes(levels, count):
         if math.ldexp(float(start), level) > last:
             points.append(np.array([math.ldexp(float(start), level)]))
             break
@@ -212,16 +221,19 @@ def _flattened(zones: Iterable[Zone]) -> tuple[FloatArray, FloatArray]:
 
 
 def _zones(
-    positions: FloatArray, masses: FloatArray, levels: tuple[int, int]
+    positions: FloatArray, masses: FloatArray, sizes: Iterator[tuple[int, int]]
 ) -> Iterator[tuple[Zone, int]]:
     """Return zones of ascending positions, and how many of these a point stands for at most.
 
-    Positions that are not on the lattice of their zone are spread.
+    `sizes` are levels and numbers of points.  Positions that are not on the lattice of their zone
+    are spread.
     """
     done = 0
     carried = np.zeros(2)  # spread from the zone below onto the first point of this one
-    start = math.floor(math.ldexp(float(positions[0]), -levels[0]))
-    for level, size in _zone_sizes(levels):
+    start: int | None = None
+    for level, size in sizes:
+        if start is None:
+            start = math.floor(math.ldexp(float(positions[0]), -level))
         if done == positions.size and not carried.any():
             return
         # In units of 2^level; even, so that the next zone begins on its own lattice.

@@ -12,9 +12,16 @@ from . import (
     other_settings,
     samplers,
 )
-from .cause_rule import CAUSE_RULES, CauseFinding, apply_rules, cause_rule
+from .cause_rule import CAUSE_RULES, MEANINGS, CauseFinding, apply_rules, cause_rule
 
-__all__ = ["CAUSE_RULES", "RULE_MODULES", "CauseFinding", "apply_rules", "cause_rule"]
+__all__ = [
+    "CAUSE_RULES",
+    "MEANINGS",
+    "RULE_MODULES",
+    "CauseFinding",
+    "apply_rules",
+    "cause_rule",
+]
 
 RULE_MODULES = (
     *(samplers, counting, clipping, aggregation),

@@ -5,12 +5,20 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
+from ....accountant.guarantee import Bounds
+from ....accountant.rounding import as_given
+from ...description.printed_number import PrintedNumber
+from ...description.run_description import Phase
+from ...reproduction.reproduction import Method
 from ..check_case import CheckCase, between
 from ..check_result import Severity
 from ..library_defects import defects_of
 from .cause_rule import CauseFinding, cause_rule
 
 CLT_WORDS: Final = ("gdp", "clt", "glw", "central")
+BOUNDS: Final[tuple[Method, ...]] = ("rdp", "rdp-classical", "pld", "prv")
+"""Kinds of accountants whose numbers are bounds."""
+
 CLASSICAL_WORDS: Final = ("classical", "textbook", "dwork")
 SWAPPED_NOISE: Final = 0.1
 """Noise below this is hardly ever used for training."""
@@ -18,8 +26,14 @@ SWAPPED_NOISE: Final = 0.1
 SWAPPED_RATE: Final = 0.3
 """A rate above this is a usual noise multiplier, and hardly ever a rate of mini-batches."""
 
+SWAPPED_STEPS: Final = 10
+"""Steps on all the data, with as little noise, are no more than this."""
 
-@cause_rule("neighbour-mismatch")
+
+@cause_rule(
+    "neighbour-mismatch",
+    "The promise is for replacing a unit, and the noise was accounted for removing one.",
+)
 def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
     """Fire where a claim for replacing a unit rests on noise that covers removing one."""
     near = case.near("other-relation")
@@ -44,23 +58,33 @@ def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(case.severity(removed), says, step, case.reference)
 
 
-@cause_rule("clt-approximation")
+@cause_rule(
+    "clt-approximation",
+    "The number comes from a central-limit formula (gdp), which bounds nothing.",
+)
 def clt_approximation(case: CheckCase) -> CauseFinding | None:
     """Fire where the claim comes from a central-limit accountant, which bounds nothing."""
     named = any(word in (case.run.accountant or "").lower() for word in CLT_WORDS)
-    by_limit = case.only_by("clt", "small-rate-approximation")
+    by_limit = case.only_by("clt", "small-rate-approximation", "textbook-gaussian")
+    if by_limit is not None and by_limit.method == "textbook-gaussian":
+        by_limit = None
     if not named and by_limit is None:
         return None
-    source = "The stated accountant" if by_limit is None else by_limit.accountant
-    says = f"{source} is a limit for many small steps, and no bound."
+    source = "the stated accountant" if by_limit is None else by_limit.accountant
+    says = f"The number is that of {source}: a limit for many small steps, and no bound."
     if case.reference is not None:
         says += f" Proven is {between(case.reference)}."
     step = "Account with Renyi or privacy-loss distributions (prv, pld)."
-    severity = case.severity() if case.short else "info"
+    severity: Severity = "info"
+    if case.short:
+        severity = case.severity() if by_limit is None else case.severity_of(by_limit)
     return CauseFinding(severity, says, step, case.reference)
 
 
-@cause_rule("classical-gaussian")
+@cause_rule(
+    "classical-gaussian",
+    "The number comes from the textbook formula for Gaussian noise, proven below epsilon 1 only.",
+)
 def classical_gaussian(case: CheckCase) -> CauseFinding | None:
     """Fire where the textbook formula for Gaussian noise was used above epsilon 1."""
     named = any(word in (case.run.accountant or "").lower() for word in CLASSICAL_WORDS)
@@ -78,7 +102,10 @@ def classical_gaussian(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(severity, says, step, case.reference)
 
 
-@cause_rule("library-defect")
+@cause_rule(
+    "library-defect",
+    "The library has a known defect for such settings, in the version that is named.",
+)
 def library_defect(case: CheckCase) -> CauseFinding | None:
     """Fire where the library that computed the number has a known defect for such settings."""
     defects = defects_of(case.run)
@@ -90,17 +117,39 @@ def library_defect(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(severity, says, worst.next_step)
 
 
-@cause_rule("rounded-down")
+@cause_rule(
+    "rounded-down",
+    "Only the rounding of its last digit carries the claim: the number itself is too small.",
+)
 def rounded_down(case: CheckCase) -> CauseFinding | None:
     """Fire where only the rounding of its last digit carries the claim."""
     claim, bounds = case.claim, case.reference
-    if claim is None or bounds is None or case.short or claim.value >= bounds.upper:
+    if claim is None or bounds is None:
+        return None
+    if case.standing == "false":
+        return _cut_off(case, claim, bounds)
+    if case.short or claim.value >= bounds.upper:
         return None
     says = (
         f"The number was rounded down: proven is {between(bounds)}. "
         f"Print {printed_up(bounds.upper, claim.half_unit)}."
     )
     return CauseFinding("info", says, "Round a guarantee up, never to the nearest.", bounds)
+
+
+def _cut_off(case: CheckCase, claim: PrintedNumber, bounds: Bounds) -> CauseFinding | None:
+    """Return the cause that digits were cut off a bound of these settings, so that it is false."""
+    cut = [each for each in case.recomputation.same if each.method in BOUNDS]
+    last_digit = 2.0 * claim.half_unit
+    if not cut or not last_digit or not bounds.lower < claim.value + last_digit:
+        return None
+    says = (
+        f"The number was cut off: {cut[0].accountant} gives {as_given(cut[0].epsilon)} for these "
+        f"settings, and proven is {between(bounds)}. "
+        f"Print {printed_up(bounds.upper, claim.half_unit)}."
+    )
+    step = "Round a guarantee up, never to the nearest, and never cut it off."
+    return CauseFinding(case.severity(), says, step, bounds)
 
 
 def printed_up(value: float, half_unit: float) -> str:
@@ -113,22 +162,26 @@ def printed_up(value: float, half_unit: float) -> str:
     return str(Decimal(value).quantize(unit, rounding=ROUND_CEILING))
 
 
-@cause_rule("swapped-tuple")
+@cause_rule(
+    "swapped-tuple",
+    "Noise multiplier and sampling rate are so unusual that they may have changed places.",
+)
 def swapped_tuple(case: CheckCase) -> CauseFinding | None:
     """Fire where noise and rate would both be usual if they changed places."""
-    phases = case.settings.phases
-    pairs = [(phase.noise_multiplier, phase.rate) for phase in phases]
-    if not phases and case.settings.noise_multiplier is not None and case.settings.rate is not None:
-        pairs = [(case.settings.noise_multiplier, case.settings.rate)]
-    swapped = [
-        pair for pair in pairs if 0.0 < pair[0] < SWAPPED_NOISE and SWAPPED_RATE <= pair[1] < 1.0
-    ]
+    swapped = [phase for phase in case.phases if _is_swapped(case, phase)]
     if not swapped:
         return None
-    noise, rate = swapped[0]
+    noise, rate = swapped[0].noise_multiplier, swapped[0].rate
     says = (
         f"A noise multiplier of {noise:g} at rate {rate:g} is far from usual; the two may have "
         "changed places."
     )
     step = "Check the order: noise multiplier, rate, steps."
     return CauseFinding("warning", says, step)
+
+
+def _is_swapped(case: CheckCase, phase: Phase) -> bool:
+    if not 0.0 < phase.noise_multiplier < SWAPPED_NOISE or phase.rate < SWAPPED_RATE:
+        return False
+    # All records in every step, as `full` says, go with any noise.
+    return phase.rate < 1.0 or (phase.steps > SWAPPED_STEPS and "sampling.rate" in case.run.stated)

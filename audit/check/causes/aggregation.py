@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..bounds import normaliser_is_harmless, prove
-from ..check_case import CheckCase
+from ..bounds import normaliser_is_harmless
+from ..check_case import CheckCase, reference_of
 from .cause_rule import CauseFinding, cause_rule
 
 
-@cause_rule("unequal-weights")
+@cause_rule("unequal-weights", "Contributions are weighted, and the noise may cover weight 1 only.")
 def unequal_weights(case: CheckCase) -> CauseFinding | None:
     """Fire where contributions are weighted and the noise may cover weight 1 only."""
     if case.run.weights != "unequal":
@@ -22,7 +22,10 @@ def unequal_weights(case: CheckCase) -> CauseFinding | None:
     return CauseFinding("warning", says, step)
 
 
-@cause_rule("realised-normaliser")
+@cause_rule(
+    "realised-normaliser",
+    "Sums are divided by how many came, which changes with one of them and is not hidden.",
+)
 def realised_normaliser(case: CheckCase) -> CauseFinding | None:
     """Fire where sums are divided by a batch size that depends on who is in the data."""
     if case.run.normaliser != "realised" or normaliser_is_harmless(case.run):
@@ -36,14 +39,13 @@ def realised_normaliser(case: CheckCase) -> CauseFinding | None:
     return CauseFinding("error" if poisson else "warning", says, step)
 
 
-@cause_rule("fewer-replies")
+@cause_rule("fewer-replies", "Fewer parties replied than the shares of noise were sized for.")
 def fewer_replies(case: CheckCase) -> CauseFinding | None:
     """Fire where fewer parties replied than the noise was shared among."""
     replies, expected = case.run.replies, case.run.expected_replies
     if replies is None or expected is None or replies >= expected or not case.short:
         return None
-    proof = prove(replace(case.run, replies=expected))
-    all_there = proof.alternatives.get("poisson", proof.bounds)
+    all_there = reference_of(replace(case.run, replies=expected))
     says = (
         f"{replies:,} of {expected:,} expected parties replied; noise that is drawn in shares is "
         f"missing theirs.{case.change_text(all_there)}"

@@ -6,7 +6,10 @@ from ..check_case import CheckCase
 from .cause_rule import CauseFinding, cause_rule
 
 
-@cause_rule("microbatches")
+@cause_rule(
+    "microbatches",
+    "Several records are averaged before they are clipped, so one moves the sum by two norms.",
+)
 def microbatches(case: CheckCase) -> CauseFinding | None:
     """Fire where several records are averaged before they are clipped."""
     size = case.settings.microbatches
@@ -28,7 +31,10 @@ def microbatches(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(case.severity(alone), says, step, case.reference)
 
 
-@cause_rule("accumulation")
+@cause_rule(
+    "accumulation",
+    "Several batches are summed before one draw of noise, and the rate may be that of one.",
+)
 def accumulation(case: CheckCase) -> CauseFinding | None:
     """Fire where several batches come before one draw of noise."""
     batches = case.settings.accumulation

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..bounds import prove
-from ..check_case import CheckCase
+from ..check_case import CheckCase, reference_of
 from .cause_rule import CauseFinding, cause_rule
 
 
-@cause_rule("private-clip")
+@cause_rule("private-clip", "The clipping norm was computed from the data, or nothing was clipped.")
 def private_clip(case: CheckCase) -> CauseFinding | None:
     """Fire where the clipping norm was computed from the data, or nothing was clipped."""
     source = case.run.clip_source
@@ -27,7 +26,10 @@ def private_clip(case: CheckCase) -> CauseFinding | None:
     return None
 
 
-@cause_rule("unpaid-clip-count")
+@cause_rule(
+    "unpaid-clip-count",
+    "The clipping norm adapts to a count of the data that is released and not accounted for.",
+)
 def unpaid_clip_count(case: CheckCase) -> CauseFinding | None:
     """Fire where an adaptive clip follows a count whose noise is not stated, or not paid."""
     if case.run.clip_source != "adaptive":
@@ -47,13 +49,12 @@ def unpaid_clip_count(case: CheckCase) -> CauseFinding | None:
     if not case.short:
         return None
     settings = replace(case.settings, releases=())
-    proof = prove(replace(case.run, settings=settings, clip_source="constant"))
-    without = proof.alternatives.get("poisson", proof.bounds)
+    without = reference_of(replace(case.run, settings=settings, clip_source="constant"))
     says = f"The count that the clipping norm follows is a release.{case.change_text(without)}"
     return CauseFinding(case.severity(without), says, step, case.reference)
 
 
-@cause_rule("release-without-noise")
+@cause_rule("release-without-noise", "Something besides the sums was released, without noise.")
 def release_without_noise(case: CheckCase) -> CauseFinding | None:
     """Fire where something else was released and has no noise."""
     bare = [each.what for each in case.settings.releases if each.noise_multiplier == 0.0]
@@ -61,3 +62,23 @@ def release_without_noise(case: CheckCase) -> CauseFinding | None:
         return None
     says = f"`{bare[0]}` was released without noise, which no epsilon covers."
     return CauseFinding("error", says, "Release it with noise, or do not compute it from the data.")
+
+
+@cause_rule(
+    "releases-not-counted",
+    "Something besides the sums was released, and the number leaves it out.",
+)
+def releases_not_counted(case: CheckCase) -> CauseFinding | None:
+    """Fire where other releases are stated and the claim does not cover them."""
+    paid = [each for each in case.settings.releases if each.noise_multiplier]
+    if not paid or case.run.clip_source == "adaptive" or not case.short:
+        return None
+    without = case.otherwise(releases=())
+    count = sum(each.count for each in paid)
+    says = (
+        f"`{paid[0].what or 'something'}` was released besides"
+        f"{'' if count == 1 else f', {count:,} releases in all'}, and accountants that print such "
+        f"numbers leave it out.{case.change_text(without)}"
+    )
+    step = "Account for every release together: privplan account EVENT."
+    return CauseFinding(case.severity(without), says, step, case.reference)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....accountant.errors import counted
-from ..bounds import prove
-from ..check_case import CheckCase
+from ..check_case import CheckCase, reference_of
 from ..events import periods
 from .cause_rule import CauseFinding, cause_rule
 
 DAYS_OF_A_YEAR = 365
 
 
-@cause_rule("restarted-accountant")
+@cause_rule(
+    "restarted-accountant",
+    "The accountant began anew, or the number is that of one round, epoch or client.",
+)
 def restarted_accountant(case: CheckCase) -> CauseFinding | None:
     """Fire where the accountant began anew, or the claim is that of one round or client."""
     near = case.near("one-round", "one-epoch", "one-client")
     if near is not None:
         step = "Count every release of the whole run with one accountant."
-        return CauseFinding(case.severity(), near.says, step, case.reference)
+        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
     restarts = case.settings.restarts
     if restarts <= 1 or not case.short:
         return None
@@ -32,7 +34,7 @@ def restarted_accountant(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(case.severity(once), says, step, case.reference)
 
 
-@cause_rule("renewing-budget")
+@cause_rule("renewing-budget", "The budget renews, and the number is that of one period.")
 def renewing_budget(case: CheckCase) -> CauseFinding | None:
     """Fire where a budget renews, so that the claim is about one period only."""
     settings = case.settings
@@ -58,14 +60,16 @@ def renewing_budget(case: CheckCase) -> CauseFinding | None:
     return CauseFinding(case.severity(single), says, step, case.reference)
 
 
-@cause_rule("tuning-not-counted")
+@cause_rule(
+    "tuning-not-counted",
+    "The model was chosen from several on the same data, and the number is that of one.",
+)
 def tuning_not_counted(case: CheckCase) -> CauseFinding | None:
     """Fire where the model was chosen from several and the claim is that of one."""
     runs = case.run.tuning_runs
     if runs <= 1 or not case.short:
         return None
-    proof = prove(replace(case.run, tuning_runs=1))
-    single = proof.alternatives.get("poisson", proof.bounds)
+    single = reference_of(replace(case.run, tuning_runs=1))
     says = (
         f"The model was chosen from {counted(runs, 'trained model')} on the same data, and each "
         f"of them was a release.{case.change_text(single)}"
@@ -77,11 +81,11 @@ def tuning_not_counted(case: CheckCase) -> CauseFinding | None:
     return CauseFinding("warning", says, step, case.reference)
 
 
-@cause_rule("mid-epoch-value")
+@cause_rule("mid-epoch-value", "The number is that of fewer steps than were released.")
 def mid_epoch_value(case: CheckCase) -> CauseFinding | None:
     """Fire where the claim is the number of fewer steps than were made."""
     near = case.near("fewer-steps")
     if near is None:
         return None
     step = "Read epsilon after the last step that was released."
-    return CauseFinding(case.severity(), near.says, step, case.reference)
+    return CauseFinding(case.severity_of(near), near.says, step, case.reference)

@@ -17,7 +17,7 @@ RULE_TOLERANCE: Final = 2e-3
 """Relative difference at which a delta still is 1 / batches, as it is printed."""
 
 
-@cause_rule("delta-too-large")
+@cause_rule("delta-too-large", "Delta is so large that publishing one unit satisfies it.")
 def delta_too_large(case: CheckCase) -> CauseFinding | None:
     """Fire where delta allows to publish one unit; a warning where it is 1/n itself."""
     delta, units, unit = case.settings.delta, case.run.units, case.settings.unit
@@ -35,13 +35,16 @@ def delta_too_large(case: CheckCase) -> CauseFinding | None:
     return CauseFinding("warning" if equal else "error", says, NEXT)
 
 
-@cause_rule("delta-rule")
+@cause_rule(
+    "delta-rule",
+    "Delta was set by a rule (1/records, 1/batches), or the number is that of another delta.",
+)
 def delta_rule(case: CheckCase) -> CauseFinding | None:
     """Fire where delta is 1/batches, or the claim is the number of 1/records or 1/batches."""
     near = case.near("delta-one-over-records", "delta-one-over-batches", "other-delta")
     if near is not None:
         step = "State the delta that epsilon was computed for."
-        return CauseFinding(case.severity(), near.says, step, case.reference)
+        return CauseFinding(case.severity_of(near), near.says, step, case.reference)
     delta, batches = case.settings.delta, case.settings.steps_per_epoch
     by_batches = case.run.delta_rule == "1/batches" or (
         delta is not None

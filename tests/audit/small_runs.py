@@ -1,0 +1,59 @@
+"""Small runs described by hand, for tests of what is proven in every reading of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from privplan.accountant import events as ev
+from privplan.accountant.account import account
+from privplan.audit.check.check_result import CheckResult
+from privplan.audit.check.checking import check_readings
+from privplan.audit.check.front import DP_EVENT_FORMAT, event_reading
+from privplan.audit.description.tables import reading_of_names
+
+PLAIN: Mapping[str, object] = {
+    "claim.delta": 1e-5,
+    "claim.unit": "record",
+    "claim.neighbours": "add-remove",
+    "noise.noise_multiplier": 1.0,
+    "noise.clip_source": "constant",
+    "data.records": 10000,
+    "sampling.method": "poisson",
+    "sampling.rate": 0.01,
+    "schedule.steps": 100,
+}
+FULL: Mapping[str, object] = {"sampling.method": "full", "schedule.steps": 1}
+EPOCH: Mapping[str, object] = {"sampling.method": "shuffled", "claim.neighbours": "zero-out"}
+NO_RATE = ("sampling.rate",)
+BY_EPOCHS = ("sampling.rate", "schedule.steps")
+
+
+def run(facts: Mapping[str, object], without: tuple[str, ...] = ()) -> CheckResult:
+    plain = {key: value for key, value in PLAIN.items() if key not in without}
+    return check_readings([reading_of_names({**plain, **facts}, "by hand")])
+
+
+def of_event(event: ev.Event, facts: Mapping[str, object]) -> CheckResult:
+    """Return the verdict about a file that states an event, and no sampler."""
+    claim = {key: PLAIN[key] for key in ("claim.delta", "claim.unit", "claim.neighbours")}
+    said = reading_of_names({**claim, "claim.epsilon": 0.4, **facts}, "by hand")
+    return check_readings([event_reading(event, DP_EVENT_FORMAT), said])
+
+
+def upper(result: CheckResult) -> float:
+    assert result.proven is not None
+    return result.proven.upper
+
+
+def lower(result: CheckResult) -> float:
+    assert result.proven is not None
+    return result.proven.lower
+
+
+def true_epsilon(event: ev.Event, relation: str = "add-remove") -> float:
+    """Return a certified lower end of an event that the run may be."""
+    return account(event, delta=1e-5, neighbours=relation).epsilon.lower
+
+
+def says(result: CheckResult, words: str) -> bool:
+    return any(words in sentence for sentence in result.conditions)
