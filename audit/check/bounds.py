@@ -306,9 +306,13 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
     """
     if "claim.neighbours" in run.known or proof.bounds is None:
         return proof
-    names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
     zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))
-    others = [_lower_of(zeroed, name) for name in names]
+    names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
+    if run.event is None or is_sum_of_draws(run):
+        others = [_lower_of(zeroed, name) for name in names if name != UNKNOWN]
+    else:
+        whole = prove(zeroed).bounds
+        others = [None if whole is None else whole.lower]
     lower = min([proof.bounds.lower, *(each for each in others if each is not None)])
     return replace(proof, bounds=Bounds(lower, proof.bounds.upper))
 

@@ -80,6 +80,9 @@ def _epochs_are_passes(run: CheckedRun) -> bool:
 def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> int:
     by_steps = math.ceil(phase.steps / fewest)
     epochs = stated_epochs(run)
+    if len(run.settings.phases) > 1:
+        # A phase may begin within a pass, and touch one more.
+        by_steps += 1
     if epochs is None:
         return by_steps
     # An epoch of more records than there are goes over them several times.
@@ -102,9 +105,12 @@ def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[Le
         stays = _kept_by_loader(run, dropping)
     epochs = stated_epochs(run)
     steps = phase.steps if run.steps_are_counted or epochs is None else None
-    readings = [LeastPasses(kept, _passes(steps, epochs, kept))]
+    # A phase that begins within a pass completes one fewer.
+    cut = 1 if len(run.settings.phases) > 1 else 0
+    readings = [LeastPasses(kept, max(0, _passes(steps, epochs, kept) - cut))]
     if stays < 1.0:
-        readings.append(LeastPasses(dropping, _passes(steps, epochs, dropping), stays))
+        fewest = max(0, _passes(steps, epochs, dropping) - cut)
+        readings.append(LeastPasses(dropping, fewest, stays))
         # Where steps and epochs are both stated, they can tell which it was.
         told = [each for each in readings if steps == each.batches * (epochs or 0.0)]
         readings = told[:1] or readings

@@ -35,6 +35,8 @@ def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
     claim, settings = run.claim, with_few_phases(run.settings)
     if claim is None or run.currency != "epsilon" or run.event is not None or claim.value == 0.0:
         return Recomputation()
+    if settings is None:  # more different phases than values can be computed from in seconds
+        return Recomputation()
     same = _matches(lambda: same_settings(settings, claim))
     if same:
         return Recomputation(same, (), True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..description.run_settings import RunSettings
-from .accounted_phases import FEW_PHASES, once_an_epoch, phases_of, rate_of
+from .accounted_phases import once_an_epoch, phases_of, rate_of
 from .reproduction import Change
 from .usual_settings import usual_settings
 
@@ -235,8 +235,7 @@ def _noises(settings: RunSettings) -> Iterator[Neighbour]:
 
 def _phases(settings: RunSettings) -> Iterator[Neighbour]:
     phases = settings.phases
-    # As many as that may be phases that were taken together, in another order.
-    if 1 < len(phases) < FEW_PHASES:
+    if len(phases) > 1:
         for kept, words in (
             (phases[:-1], "all phases but the last"),
             (phases[-1:], "the last phase"),

@@ -8,8 +8,9 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.checking import check_readings
-from privplan.audit.check.front import DP_EVENT_FORMAT, event_reading
+from privplan.audit.check.front import DP_EVENT_FORMAT
 from privplan.audit.description.tables import reading_of_names
+from privplan.audit.readers.dp_accounting_events import event_reading
 
 PLAIN: Mapping[str, object] = {
     "claim.delta": 1e-5,
@@ -37,7 +38,7 @@ def of_event(event: ev.Event, facts: Mapping[str, object]) -> CheckResult:
     """Return the verdict about a file that states an event, and no sampler."""
     claim = {key: PLAIN[key] for key in ("claim.delta", "claim.unit", "claim.neighbours")}
     said = reading_of_names({**claim, "claim.epsilon": 0.4, **facts}, "by hand")
-    return check_readings([event_reading(event, DP_EVENT_FORMAT), said])
+    return check_readings([event_reading(event, "an event", DP_EVENT_FORMAT), said])
 
 
 def upper(result: CheckResult) -> float:

@@ -130,3 +130,27 @@ def test_rho_of_poisson_samples_under_replace_one(rate: float) -> None:
     assert result.verdict == "unproven"
     filled = run({**facts, "sampling.method": "fixed-size"})
     assert lower(filled) == pytest.approx(2.0)
+
+
+def test_a_record_that_a_loader_may_drop_is_still_told_from_zeros() -> None:
+    """One pass of 3 batches that keeps 29 of 30 records, by the largest of its three sums.
+
+    Zero-out, others at -1: with the record one sum moves by 2, with zeros by 1, and by nothing
+    where the record is dropped.  The test on large sums shows at least the certified lower end.
+    """
+    noise, batches, kept = 0.8, 3, 29 / 30
+    delta = 1e-5
+    event = ev.ShuffledBatches(batches, ev.Gaussian(noise))
+    whole = account(event, delta=delta / kept, neighbours="zero-out").epsilon.lower
+    lower = whole + math.log(kept)
+    cuts = np.linspace(-2.0, 9.0, 4001)
+
+    def above(shift: float) -> np.ndarray:
+        rest = norm.cdf(cuts / noise) ** (batches - 1)
+        return kept * (1 - norm.cdf((cuts - shift) / noise) * rest) + (1 - kept) * (
+            1 - norm.cdf(cuts / noise) ** batches
+        )
+
+    shown = np.max(above(2.0) - math.exp(lower) * above(1.0))
+    assert shown >= delta
+    assert lower > 2.0

@@ -11,8 +11,24 @@ from scipy.stats import norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
+from privplan.accountant.composition import leaves
+from privplan.audit.check.checked_run import CheckedRun
+from privplan.audit.check.events import run_events
+from privplan.audit.description.merging import describe
+from privplan.audit.description.tables import reading_of_names
 
-from .small_runs import BY_EPOCHS, EPOCH, NO_RATE, lower, of_event, run, says, true_epsilon, upper
+from .small_runs import (
+    BY_EPOCHS,
+    EPOCH,
+    NO_RATE,
+    PLAIN,
+    lower,
+    of_event,
+    run,
+    says,
+    true_epsilon,
+    upper,
+)
 
 LAPLACE = ev.Repeat(100, ev.Poisson(0.01, ev.Laplace(1.0)))
 
@@ -277,3 +293,16 @@ def test_a_presence_bound_is_below_the_exact_delta() -> None:
         "claim.delta": exact,
     }
     assert 0.0 < lower(run(facts, BY_EPOCHS)) <= epsilon
+
+
+def test_a_phase_may_begin_within_a_pass() -> None:
+    """Two phases of 15 and 25 steps over passes of 10 touch 2 + 4 passes, and complete 1 + 1."""
+    phases = [[1.0, 0.1, 15], [2.0, 0.1, 25]]
+    facts = {**PLAIN, **EPOCH, "schedule.phases": phases}
+    left_out = ("noise.noise_multiplier", "sampling.rate", "schedule.steps")
+    plain = {key: value for key, value in facts.items() if key not in left_out}
+    checked = CheckedRun.of(describe([reading_of_names(plain, "by hand")]))
+    (upper_event,) = run_events(checked, "shuffled", 1e-5).upper
+    (lower_event, *_) = run_events(checked, "shuffled", 1e-5).lower[0]
+    assert [leaf.count for leaf in leaves(upper_event.event)] == [3, 4]
+    assert sum(leaf.count for leaf in leaves(lower_event.event)) == 1

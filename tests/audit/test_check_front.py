@@ -156,7 +156,16 @@ def test_what_an_event_says_is_among_the_facts_and_in_doubt() -> None:
 
 
 def test_a_result_prints_as_one_line() -> None:
-    said = str(pp.check(STATE, claimed=1.28, delta=1e-5, records=60000, method="shuffled"))
+    said = str(
+        pp.check(
+            STATE,
+            claimed=1.28,
+            delta=1e-5,
+            records=60000,
+            method="shuffled",
+            neighbours="add-remove",
+        )
+    )
     assert said.startswith("FALSE: ")
     assert "error shuffled-loader" in said
     assert "\n" not in said

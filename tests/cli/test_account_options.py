@@ -257,16 +257,18 @@ def test_a_default_is_no_statement(run: Run) -> None:
         assert said["facts"][key]["provenance"] == "stated"
 
 
-def test_a_verdict_and_the_proof_beside_it_have_one_lower_end(run: Run) -> None:
+def test_a_verdict_and_the_proof_beside_it_agree(run: Run) -> None:
     words = ("account", *RUN, "--claimed", "1.28", "--sampling", "shuffled", "--json")
     result = run(*words).json["result"]
-    assert result["check"]["proven"] == result["epsilon"]
+    # Whether the loader kept its last batch is not said, so less is certain from below.
+    assert result["check"]["proven"]["upper"] == result["epsilon"]["upper"]
+    assert 1.28 < result["check"]["proven"]["lower"] <= result["epsilon"]["lower"]
     checked = run(
         *("check", "--set", "noise_multiplier=1.1", "--set", "records=60000", "--set", "batch=256"),
         *("--set", "epochs=15", "--set", "method=shuffled", "--claimed", "1.28"),
         *("--delta", "1e-5", "--json"),
     )
-    assert checked.json["result"]["proven"] == result["epsilon"]
+    assert checked.json["result"]["proven"] == result["check"]["proven"]
 
 
 def test_a_claim_about_an_event(run: Run) -> None:
