@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from ...accountant import events as ev
+from ...accountant.errors import with_article
 from ...accountant.guarantee import Neighbours
 from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
@@ -261,6 +262,6 @@ def unit_conditions(run: CheckedRun) -> list[str]:
     if unit == "record" or (unit == "user" and run.settings.records_per_user is not None):
         return []
     return [
-        f"A {unit} takes part as a whole, and what it contributes to a step is clipped as a whole, "
-        "in one draw."
+        f"{with_article(unit).capitalize()} takes part as a whole, and what it contributes to a "
+        "step is clipped as a whole, in one draw."
     ]

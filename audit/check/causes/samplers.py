@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....accountant.errors import with_article
 from ....accountant.guarantee import Bounds
 from ..check_case import CheckCase, between
 from .cause_rule import CauseFinding, cause_rule
@@ -45,9 +46,7 @@ def fixed_size_loader(case: CheckCase) -> CauseFinding | None:
     if case.settings.method != "fixed-size" or not case.short:
         return None
     poisson = _as_poisson(case)
-    says = (
-        f"Batches have a fixed size, so a {case.settings.unit} that leaves one is replaced in it."
-    )
+    says = f"Batches have a fixed size, so {with_article(case.settings.unit)} that leaves one is replaced in it."
     says += case.change_text(None)
     if poisson is not None:
         says += f" Poisson sampling would prove {between(poisson)}."
@@ -63,7 +62,7 @@ def with_replacement(case: CheckCase) -> CauseFinding | None:
     if case.settings.method != "with-replacement" or not case.short:
         return None
     says = (
-        f"Batches are drawn with replacement, so a {case.settings.unit} may be in one several "
+        f"Batches are drawn with replacement, so {with_article(case.settings.unit)} may be in one several "
         f"times; only a bound without amplification is known.{case.change_text(None)}"
     )
     return CauseFinding(case.severity(), says, two_ways_out(case), case.reference)
