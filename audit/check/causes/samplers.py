@@ -46,7 +46,8 @@ def fixed_size_loader(case: CheckCase) -> CauseFinding | None:
     if case.settings.method != "fixed-size" or not case.short:
         return None
     poisson = _as_poisson(case)
-    says = f"Batches have a fixed size, so {with_article(case.settings.unit)} that leaves one is replaced in it."
+    unit = with_article(case.settings.unit)
+    says = f"Batches have a fixed size, so {unit} that leaves one is replaced in it."
     says += case.change_text(None)
     if poisson is not None:
         says += f" Poisson sampling would prove {between(poisson)}."
@@ -62,8 +63,8 @@ def with_replacement(case: CheckCase) -> CauseFinding | None:
     if case.settings.method != "with-replacement" or not case.short:
         return None
     says = (
-        f"Batches are drawn with replacement, so {with_article(case.settings.unit)} may be in one several "
-        f"times; only a bound without amplification is known.{case.change_text(None)}"
+        f"Batches are drawn with replacement, so {with_article(case.settings.unit)} may be in one "
+        f"several times; only a bound without amplification is known.{case.change_text(None)}"
     )
     return CauseFinding(case.severity(), says, two_ways_out(case), case.reference)
 
