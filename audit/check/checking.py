@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from ...accountant.rounding import down
 from ..description.merging import describe
@@ -20,6 +21,9 @@ from .missing_facts import missing_facts
 from .second_layer import recompute
 from .standing import Standing, standing
 from .verdict import by_sampler, conditions_of, verdict_of
+
+CONTRADICTED: Final = "what was said of the run contradicts itself"
+"""Why nothing is proven of facts that cannot all be true."""
 
 
 def check_readings(readings: Iterable[Reading]) -> CheckResult:
@@ -43,7 +47,8 @@ def check_description(description: RunDescription) -> CheckResult:
     the relation that the description states or assumes, and depends on nothing claimed but delta.
     """
     run = CheckedRun.of(description)
-    proof = prove(run)
+    # Of facts that contradict each other nothing says which are true: no number is proven.
+    proof = Proof(None, unbounded=CONTRADICTED) if run.contradictions else prove(run)
     stands, by_relation = _standing(run, proof)
     case = CheckCase(run, proof, stands, recompute(run, stands))
     causes = apply_rules(case)

@@ -121,6 +121,8 @@ def printed(value: float, half_unit: float) -> str:
 def proven_words(result: CheckResult) -> str:
     """Return what is proven, and what is shown at least."""
     if result.proven is None:
+        if any(cause.id == "contradiction" for cause in result.causes):
+            return f"nothing: {result.lacks}"
         needs = ", ".join(fact.key for fact in result.deciding if fact.key not in CLAIM_KEYS)
         if needs:
             return f"nothing without {needs}"

@@ -303,3 +303,19 @@ def test_under_replace_one_only_the_relation_is_an_error() -> None:
 def test_every_cause_has_a_meaning() -> None:
     assert set(MEANINGS) == set(CAUSE_RULES)
     assert all(says[0].isupper() and says.endswith(".") for says in MEANINGS.values())
+
+
+def test_a_noised_release_that_is_no_count_pays_for_no_clip() -> None:
+    """A test accuracy with noise is no count that a clipping norm could follow."""
+    other = {"what": "test accuracy", "noise_multiplier": 500.0, "count": 1}
+    result = checked({"noise.clip_source": "adaptive", "releases": [other]})
+    assert "unpaid-clip-count" in ids(result)
+    assert "its noise is not stated" in next(
+        cause.says for cause in result.causes if cause.id == "unpaid-clip-count"
+    )
+
+
+def test_nothing_is_proven_of_facts_that_contradict_each_other() -> None:
+    result = checked({"schedule.steps": 1000, "schedule.epochs": 15})
+    assert (result.verdict, result.proven, result.alternatives) == ("unverifiable", None, None)
+    assert errors(result) == {"contradiction"}

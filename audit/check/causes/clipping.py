@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..check_case import CheckCase, reference_of
+from ..noise_draws import about_clip
 from .cause_rule import CauseFinding, cause_rule
 
 
@@ -39,8 +40,9 @@ def unpaid_clip_count(case: CheckCase) -> CauseFinding | None:
         "the noise multiplier that count and sum have together: (z^-2 + (2 s)^-2)^-1/2."
     )
     releases = case.settings.releases
-    if not any(release.noise_multiplier for release in releases):
-        free = any(release.noise_multiplier == 0.0 for release in releases)
+    counts = [release for release in releases if about_clip(release)]
+    if not any(release.noise_multiplier for release in counts):
+        free = any(release.noise_multiplier == 0.0 for release in counts)
         says = (
             "The clipping norm adapts to how many contributions lie below it; that count is "
             "released as well, and " + ("it has no noise." if free else "its noise is not stated.")
