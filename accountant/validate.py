@@ -44,6 +44,16 @@ def _real(name: str, allowed: str, value: object) -> float:
     return number
 
 
+def finite(**field: object) -> float:
+    """Return a finite number, of any sign."""
+    name, value = _single(field)
+    allowed = "a finite number"
+    number = _real(name, allowed, value)
+    if math.isinf(number):
+        raise _refuse(name, allowed, value)
+    return number
+
+
 def positive(**field: object) -> float:
     """Return a finite number above 0."""
     name, value = _single(field)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import cast
+from typing import Final, cast
 
 from ..decoding import require_fields, suggestion
 from ..errors import InvalidInput, kind_of
-from .definitions import MAX_DEPTH, TYPES, Event
+from .definitions import MAX_DEPTH, PARTICIPATIONS, STRATEGIES, TYPES, Event, TypedValue
 
 
 def from_json(source: object) -> Event:
@@ -62,7 +63,21 @@ def _too_deep() -> InvalidInput:
     )
 
 
+_PARTS: Final[Mapping[str, tuple[str, Mapping[str, type[TypedValue]]]]] = {
+    "event": ("event", TYPES),
+    "strategy": ("strategy", STRATEGIES),
+    "participation": ("participation", PARTICIPATIONS),
+}
+"""Field -> what it holds, and the closed list of that."""
+
+
 def _decode(source: object, path: str, depth: int) -> Event:
+    return cast(Event, _decoded(source, path, depth, *_PARTS["event"]))
+
+
+def _decoded(
+    source: object, path: str, depth: int, noun: str, types: Mapping[str, type[TypedValue]]
+) -> TypedValue:
     if depth > MAX_DEPTH:
         raise _too_deep()
     if not isinstance(source, dict):
@@ -70,25 +85,27 @@ def _decode(source: object, path: str, depth: int) -> Event:
             f"`{path}` must be a JSON object with a `type`; it is {kind_of(source)}."
         )
     name = source.get("type")
-    cls = TYPES.get(name) if isinstance(name, str) else None
+    cls = types.get(name) if isinstance(name, str) else None
     if cls is None:
         raise InvalidInput(
-            f"`{path}.type` is {name!r}, which is not a known event.",
-            next_step=suggestion(name, TYPES, f"Known types: {', '.join(sorted(TYPES))}."),
+            f"`{path}.type` is {name!r}, which is not a known {noun}.",
+            next_step=suggestion(name, types, f"Known types: {', '.join(sorted(types))}."),
         )
     # Closed lists: a field that is not known, or not there, is refused before any is read.
     for key in source:
         if not isinstance(key, str):
             raise InvalidInput(f"`{path}` has a field name that is not text: {key!r}.")
-    expected = sorted(item.name for item in fields(cls))
-    listed = f"The fields of {cls.type}: {', '.join(expected)}."
     names = sorted(source.keys() - {"type"})
+    expected = sorted(
+        item.name for item in fields(cls) if item.name in source or not item.metadata["optional"]
+    )
+    listed = f"The fields of {cls.type}: {', '.join(sorted(item.name for item in fields(cls)))}."
     require_fields(names, expected, path, otherwise=listed, if_missing=listed)
     given: dict[str, object] = {}
     for key in expected:
         value = source[key]
-        if key == "event":
-            value = _decode(value, f"{path}.event", depth + 1)
+        if key in _PARTS:
+            value = _decoded(value, f"{path}.{key}", depth + 1, *_PARTS[key])
         elif key == "events":
             if not isinstance(value, list):
                 raise InvalidInput(f"`{path}.events` must be a list of events.")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.events import definitions
+from privplan.accountant.events import base
 
 EXAMPLES: list[tuple[ev.Event, dict[str, object]]] = [
     (ev.Gaussian(1.5), {"type": "gaussian", "noise_multiplier": 1.5}),
@@ -125,6 +125,126 @@ EXAMPLES: list[tuple[ev.Event, dict[str, object]]] = [
             "distribution": "geometric",
             "mean": 10.0,
             "event": {"type": "gaussian", "noise_multiplier": 1.0},
+        },
+    ),
+    (
+        ev.BestOf("negative-binomial", 10, ev.Gaussian(1.0), 0.5),
+        {
+            "type": "best-of",
+            "distribution": "negative-binomial",
+            "mean": 10.0,
+            "event": {"type": "gaussian", "noise_multiplier": 1.0},
+            "shape": 0.5,
+        },
+    ),
+    (
+        ev.TruncatedDiscreteGaussian(1.0, 2, 30),
+        {
+            "type": "truncated-discrete-gaussian",
+            "noise_multiplier": 1.0,
+            "sensitivity": 2,
+            "bound": 30,
+        },
+    ),
+    (
+        ev.GaussianMixture(1.0, [1.0, 2.0], [0.25, 0.5]),
+        {
+            "type": "gaussian-mixture",
+            "noise_multiplier": 1.0,
+            "contributions": [1.0, 2.0],
+            "probabilities": [0.25, 0.5],
+        },
+    ),
+    (
+        ev.Renyi([2.0, 4.0], [0.5, 1.0]),
+        {"type": "renyi", "orders": [2.0, 4.0], "values": [0.5, 1.0]},
+    ),
+    (
+        ev.WithReplacement(10, 1000, ev.Gaussian(1.0)),
+        {
+            "type": "with-replacement",
+            "batch": 10,
+            "population": 1000,
+            "event": {"type": "gaussian", "noise_multiplier": 1.0},
+        },
+    ),
+    (
+        ev.ClientSampled(0.1, ev.Gaussian(1.0)),
+        {
+            "type": "client-sampled",
+            "clients_rate": 0.1,
+            "event": {"type": "gaussian", "noise_multiplier": 1.0},
+        },
+    ),
+    (
+        ev.TruncatedGeometricSelection(1.0, 1e-5, 3),
+        {
+            "type": "truncated-geometric-selection",
+            "epsilon": 1.0,
+            "delta": 1e-5,
+            "partitions": 3,
+        },
+    ),
+    (
+        ev.ThresholdSelection("laplace", 2.0, 30.0, 3),
+        {
+            "type": "threshold-selection",
+            "noise": "laplace",
+            "noise_scale": 2.0,
+            "threshold": 30.0,
+            "partitions": 3,
+        },
+    ),
+    (
+        ev.MatrixGaussian(2.0, ev.DenseStrategy([[1, 0], [0.5, 1]]), ev.SingleParticipation()),
+        {
+            "type": "matrix-gaussian",
+            "noise_multiplier": 2.0,
+            "strategy": {"type": "dense", "rows": [[1.0, 0.0], [0.5, 1.0]]},
+            "participation": {"type": "single"},
+        },
+    ),
+    (
+        ev.MatrixGaussian(2.0, ev.ToeplitzStrategy(6, [1.0, 0.5]), ev.SeparatedParticipation(2, 3)),
+        {
+            "type": "matrix-gaussian",
+            "noise_multiplier": 2.0,
+            "strategy": {"type": "toeplitz", "steps": 6, "coefficients": [1.0, 0.5]},
+            "participation": {"type": "separated", "most": 2, "separation": 3},
+        },
+    ),
+    (
+        ev.MatrixGaussian(2.0, ev.TreeStrategy(8, 2), ev.BallsInBins(4)),
+        {
+            "type": "matrix-gaussian",
+            "noise_multiplier": 2.0,
+            "strategy": {"type": "tree", "steps": 8, "fan_out": 2},
+            "participation": {"type": "balls-in-bins", "bins": 4},
+        },
+    ),
+    (
+        ev.MatrixGaussian(
+            2.0, ev.BufferedToeplitzStrategy(8, [0.9], [0.1]), ev.EpochParticipation(2)
+        ),
+        {
+            "type": "matrix-gaussian",
+            "noise_multiplier": 2.0,
+            "strategy": {
+                "type": "buffered-toeplitz",
+                "steps": 8,
+                "decays": [0.9],
+                "scales": [0.1],
+            },
+            "participation": {"type": "epochs", "epochs": 2},
+        },
+    ),
+    (
+        ev.MatrixGaussian(2.0, ev.BandedStrategy([[1, 1], [0.5]]), ev.SingleParticipation()),
+        {
+            "type": "matrix-gaussian",
+            "noise_multiplier": 2.0,
+            "strategy": {"type": "banded", "diagonals": [[1.0, 1.0], [0.5]]},
+            "participation": {"type": "single"},
         },
     ),
 ]
@@ -293,14 +413,14 @@ def _shared(levels: int, noise: float = 1.0) -> ev.Event:
 
 def test_a_shared_part_is_hashed_and_compared_once_however_often_it_is_used(monkeypatch):
     looked_at = 0
-    original = definitions._values
+    original = base._values
 
     def counted(event: ev.Event) -> tuple[object, ...]:
         nonlocal looked_at
         looked_at += 1
         return original(event)
 
-    monkeypatch.setattr(definitions, "_values", counted)
+    monkeypatch.setattr(base, "_values", counted)
     one, other, third = _shared(40), _shared(40), _shared(40, noise=2.0)
     assert hash(one) == hash(other)
     assert one == other

@@ -42,7 +42,7 @@ def kinds() -> set[str]:
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
-        if kind.type and kind.__module__ == definitions.__name__:
+        if kind.type and kind.__module__.startswith(definitions.__package__):
             every.add(kind.type)
     return every
 

@@ -1,0 +1,72 @@
+"""Events made of other events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from .. import validate
+from ..errors import InvalidInput
+from .base import Event, checked, event_value, events_value
+
+
+@dataclass(frozen=True, eq=False)
+class Compose(Event):
+    """All of `events`, each of which may depend on what the earlier ones released."""
+
+    type: ClassVar[str] = "compose"
+    events: tuple[Event, ...] = checked(events_value)
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(Event):
+    """`event`, `count` times, each time with fresh randomness.  Range: `count` 1 or above."""
+
+    type: ClassVar[str] = "repeat"
+    count: int = checked(validate.count)
+    event: Event = checked(event_value)
+
+
+@dataclass(frozen=True, eq=False)
+class Group(Event):
+    """`event` seen by a unit that is made of `size` records.  Range: `size` 1 or above."""
+
+    type: ClassVar[str] = "group"
+    size: int = checked(validate.count)
+    event: Event = checked(event_value)
+
+
+NUMBERS_OF_RUNS: Final = ("fixed", "poisson", "geometric", "logarithmic", "negative-binomial")
+"""The distributions that the number of runs of `BestOf` may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class BestOf(Event):
+    """The best of a random number of runs of `event` (hyper-parameter search).
+
+    `distribution` is that of the number of runs (`fixed`, `poisson`, `geometric`, `logarithmic`,
+    or the truncated `negative-binomial` of `shape`, of which geometric is shape 1 and logarithmic
+    shape 0), `mean` its mean.  Range: `mean` above 0; an integer when fixed; `shape` above -1, for
+    negative-binomial only.
+    """
+
+    type: ClassVar[str] = "best-of"
+    distribution: str = checked(validate.choice, NUMBERS_OF_RUNS)
+    mean: float = checked(validate.positive)
+    event: Event = checked(event_value)
+    shape: float | None = checked(validate.finite, optional=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.distribution == "fixed":
+            validate.count(mean=int(self.mean) if self.mean.is_integer() else self.mean)
+        if (self.shape is not None) != (self.distribution == "negative-binomial"):
+            raise InvalidInput(
+                "`shape` belongs to the negative-binomial distribution, which needs it.",
+                next_step="Give `shape` with negative-binomial, and with no other distribution.",
+            )
+        if self.shape is not None and self.shape <= -1.0:
+            raise InvalidInput(
+                f"`shape` must be above -1; it is {self.shape:g}.",
+                next_step="Give a shape such as 0.5.",
+            )

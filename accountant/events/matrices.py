@@ -1,0 +1,200 @@
+"""Correlated noise: the strategy by which rounds share it, and the rounds in which a unit counts.
+
+Of T rounds with contributions x_1, ..., x_T the mechanism releases C x + z, with C the strategy (a
+row for each noised value, a column for each round) and z independent Gaussian noise.  Whatever is
+released as B x + B C^{-1} z, prefix sums or models say, is computed from that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .. import validate
+from ..errors import InvalidInput, kind_of
+from .base import Event, TypedValue, checked, numbers_value
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy(TypedValue):
+    """A matrix C with one column for each round; the base of the closed list of strategies."""
+
+
+@dataclass(frozen=True, eq=False)
+class Participation(TypedValue):
+    """In which rounds one unit may contribute; the base of the closed list of participations."""
+
+
+def _strategy(**given: object) -> Strategy:
+    ((name, value),) = given.items()
+    if not isinstance(value, Strategy):
+        raise InvalidInput(
+            f"`{name}` must be a strategy; it is {kind_of(value)}.",
+            next_step="Give a strategy such as ToeplitzStrategy(10, [1.0, 0.5]).",
+        )
+    return value
+
+
+def _participation(**given: object) -> Participation:
+    ((name, value),) = given.items()
+    if not isinstance(value, Participation):
+        raise InvalidInput(
+            f"`{name}` must be a participation; it is {kind_of(value)}.",
+            next_step="Give a participation such as SingleParticipation().",
+        )
+    return value
+
+
+def _rows(**given: object) -> tuple[tuple[float, ...], ...]:
+    ((name, value),) = given.items()
+    if not isinstance(value, (list, tuple)) or not value:
+        raise InvalidInput(
+            f"`{name}` must be a list of rows, at least one; it is {kind_of(value)}.",
+            next_step="Give a list such as [[1.0, 0.0], [0.5, 1.0]].",
+        )
+    rows = tuple(
+        numbers_value(validate.finite, **{f"{name}[{index}]": row})
+        for index, row in enumerate(value)
+    )
+    for index, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise InvalidInput(
+                f"`{name}[{index}]` must have {len(rows[0])} numbers, as the first row; it has "
+                f"{len(row)}.",
+                next_step="Give every row one number for each round.",
+            )
+    return rows
+
+
+def _diagonals(**given: object) -> tuple[tuple[float, ...], ...]:
+    ((name, value),) = given.items()
+    if not isinstance(value, (list, tuple)) or not value:
+        raise InvalidInput(
+            f"`{name}` must be a list of diagonals, at least one; it is {kind_of(value)}.",
+            next_step="Give a list such as [[1.0, 1.0], [0.5]].",
+        )
+    diagonals = tuple(
+        numbers_value(validate.finite, **{f"{name}[{index}]": diagonal})
+        for index, diagonal in enumerate(value)
+    )
+    for index, diagonal in enumerate(diagonals):
+        if len(diagonal) != len(diagonals[0]) - index:
+            raise InvalidInput(
+                f"`{name}[{index}]` must have {len(diagonals[0]) - index} numbers, {index} fewer "
+                f"than the main one; it has {len(diagonal)}.",
+                next_step="Give each diagonal one number less than the one above it.",
+            )
+    return diagonals
+
+
+@dataclass(frozen=True, eq=False)
+class DenseStrategy(Strategy):
+    """The strategy whose `rows` are given, each with one number for each round."""
+
+    type: ClassVar[str] = "dense"
+    rows: tuple[tuple[float, ...], ...] = checked(_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class BandedStrategy(Strategy):
+    """The lower triangular T x T strategy with these `diagonals`, from the main one down.
+
+    The first has T numbers, the next T - 1, and so on; what is not listed is 0.
+    """
+
+    type: ClassVar[str] = "banded"
+    diagonals: tuple[tuple[float, ...], ...] = checked(_diagonals)
+
+
+@dataclass(frozen=True, eq=False)
+class ToeplitzStrategy(Strategy):
+    """The lower triangular strategy of `steps` rounds with C[i, j] = `coefficients`[i - j].
+
+    Coefficients that are not listed are 0.  Range: at most `steps` of them.
+    """
+
+    type: ClassVar[str] = "toeplitz"
+    steps: int = checked(validate.count)
+    coefficients: tuple[float, ...] = checked(numbers_value, validate.finite)
+
+
+@dataclass(frozen=True, eq=False)
+class BufferedToeplitzStrategy(Strategy):
+    """A buffered linear Toeplitz (BLT) strategy: C[i, i] = 1, and k rounds below the diagonal
+
+    C[i, i - k] = sum over buffers j of `scales`[j] `decays`[j]^(k - 1).
+
+    Range: `decays` in [0, 1], as many as `scales`.
+    """
+
+    type: ClassVar[str] = "buffered-toeplitz"
+    steps: int = checked(validate.count)
+    decays: tuple[float, ...] = checked(numbers_value, validate.probability)
+    scales: tuple[float, ...] = checked(numbers_value, validate.finite)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeStrategy(Strategy):
+    """The complete tree over `steps` rounds in which each node has `fan_out` children.
+
+    Each node, leaves included, is the sum of the rounds below it.  Range: `fan_out` 2 or above.
+    """
+
+    type: ClassVar[str] = "tree"
+    steps: int = checked(validate.count)
+    fan_out: int = checked(validate.count_from, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleParticipation(Participation):
+    """A unit contributes in at most one round, whichever."""
+
+    type: ClassVar[str] = "single"
+
+
+@dataclass(frozen=True, eq=False)
+class SeparatedParticipation(Participation):
+    """A unit contributes in at most `most` rounds, any two of them at least `separation` apart."""
+
+    type: ClassVar[str] = "separated"
+    most: int = checked(validate.count)
+    separation: int = checked(validate.count)
+
+
+@dataclass(frozen=True, eq=False)
+class EpochParticipation(Participation):
+    """A unit contributes once in each of `epochs` passes, always at the same place of the pass.
+
+    Of T rounds those are i, i + T / `epochs`, i + 2 T / `epochs`, and so on, for one i that may be
+    known.  `epochs` must divide T.
+    """
+
+    type: ClassVar[str] = "epochs"
+    epochs: int = checked(validate.count)
+
+
+@dataclass(frozen=True, eq=False)
+class BallsInBins(Participation):
+    """A unit draws one of `bins` rounds of a pass, at random, hidden, and keeps to it in each pass.
+
+    Of T rounds it contributes in i, i + `bins`, i + 2 `bins`, and so on; units draw independently.
+    """
+
+    type: ClassVar[str] = "balls-in-bins"
+    bins: int = checked(validate.count)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixGaussian(Event):
+    """The rounds of a run with correlated noise, all together: C x + z.
+
+    `strategy` is C, x_t the sum of what the units contribute in round t, each at most one
+    contribution bound (L2, vectors), and z independent Gaussian noise of standard deviation
+    `noise_multiplier` x contribution bound in every coordinate.  `participation` says in which
+    rounds one unit may contribute.  Range: `noise_multiplier` is above 0.
+    """
+
+    type: ClassVar[str] = "matrix-gaussian"
+    noise_multiplier: float = checked(validate.positive)
+    strategy: Strategy = checked(_strategy)
+    participation: Participation = checked(_participation)

@@ -1,0 +1,197 @@
+"""Single releases: sums with noise, randomizers, and mechanisms of which only a number is known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .. import validate
+from ..errors import InvalidInput
+from .base import Event, checked, numbers_value, sentence
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Event):
+    """A sum with Gaussian noise of standard deviation `noise_multiplier` x contribution bound (L2).
+
+    Range: `noise_multiplier` is above 0.
+    """
+
+    type: ClassVar[str] = "gaussian"
+    noise_multiplier: float = checked(validate.positive)
+
+
+@dataclass(frozen=True, eq=False)
+class Laplace(Event):
+    """A sum with Laplace noise of scale `noise_multiplier` x contribution bound (L1).
+
+    Range: `noise_multiplier` is above 0.
+    """
+
+    type: ClassVar[str] = "laplace"
+    noise_multiplier: float = checked(validate.positive)
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteGaussian(Event):
+    """An integer sum with discrete Gaussian noise, probability ~ exp(-z^2 / (2 s^2)).
+
+    Here s = `noise_multiplier` x `sensitivity`, and `sensitivity` is the integer bound on one
+    unit's contribution.  Range: both above 0.
+    """
+
+    type: ClassVar[str] = "discrete-gaussian"
+    noise_multiplier: float = checked(validate.positive)
+    sensitivity: int = checked(validate.count)
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedDiscreteGaussian(Event):
+    """An integer sum with discrete Gaussian noise that never leaves [-`bound`, +`bound`].
+
+    The noise z has probability ~ exp(-z^2 / (2 s^2)) for |z| <= `bound`, with s =
+    `noise_multiplier` x `sensitivity`; `sensitivity` is the integer bound on one unit's
+    contribution.  Range: all above 0.
+    """
+
+    type: ClassVar[str] = "truncated-discrete-gaussian"
+    noise_multiplier: float = checked(validate.positive)
+    sensitivity: int = checked(validate.count)
+    bound: int = checked(validate.count)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianMixture(Event):
+    """A sum with Gaussian noise to which one unit contributes a random amount.
+
+    With `probabilities`[i] the unit moves the sum by `contributions`[i] bounds (L2), or by nothing
+    with what is left of 1; the noise has standard deviation `noise_multiplier` x contribution
+    bound.  Range: `noise_multiplier` above 0, contributions 0 or above, probabilities in [0, 1]
+    with a sum of at most 1, one for each contribution.
+    """
+
+    type: ClassVar[str] = "gaussian-mixture"
+    noise_multiplier: float = checked(validate.positive)
+    contributions: tuple[float, ...] = checked(numbers_value, validate.non_negative)
+    probabilities: tuple[float, ...] = checked(numbers_value, validate.probability)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _as_many("probabilities", self.probabilities, "contributions", self.contributions)
+        if math.fsum(self.probabilities) > 1.0 + 1e-12:
+            raise InvalidInput(
+                "`probabilities` must add up to at most 1; they add up to "
+                f"{math.fsum(self.probabilities):.9g}.",
+                next_step="Give the probability of each contribution.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteLaplace(Event):
+    """An integer sum with discrete Laplace noise, probability ~ exp(-|z| / s).
+
+    Here s = `noise_multiplier` x `sensitivity`, and `sensitivity` is the integer bound on one
+    unit's contribution.  Range: both above 0.
+    """
+
+    type: ClassVar[str] = "discrete-laplace"
+    noise_multiplier: float = checked(validate.positive)
+    sensitivity: int = checked(validate.count)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomizedResponse(Event):
+    """One of `categories` values, reported truthfully e^epsilon times as often as any other.
+
+    Range: `epsilon` 0 or above, `categories` 2 or above.
+    """
+
+    type: ClassVar[str] = "randomized-response"
+    epsilon: float = checked(validate.non_negative)
+    categories: int = checked(validate.count_from, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Local(Event):
+    """Any epsilon-locally-private randomizer.  Range: `epsilon` 0 or above."""
+
+    type: ClassVar[str] = "local"
+    epsilon: float = checked(validate.non_negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential(Event):
+    """A selection whose loss has bounded range `epsilon`, such as the exponential mechanism.
+
+    Range: `epsilon` 0 or above.
+    """
+
+    type: ClassVar[str] = "exponential"
+    epsilon: float = checked(validate.non_negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Pure(Event):
+    """Any epsilon-DP mechanism.  Range: `epsilon` 0 or above."""
+
+    type: ClassVar[str] = "pure"
+    epsilon: float = checked(validate.non_negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Approximate(Event):
+    """Any (epsilon, delta)-DP mechanism.  Range: `epsilon` 0 or above, `delta` in [0, 1]."""
+
+    type: ClassVar[str] = "approximate"
+    epsilon: float = checked(validate.non_negative)
+    delta: float = checked(validate.probability)
+
+
+@dataclass(frozen=True, eq=False)
+class ZCDP(Event):
+    """Any rho-zero-concentrated-DP mechanism.  Range: `rho` 0 or above."""
+
+    type: ClassVar[str] = "zcdp"
+    rho: float = checked(validate.non_negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Renyi(Event):
+    """Any mechanism whose Renyi divergences, both ways, are at most `values` at these `orders`.
+
+    Range: `orders` above 1 and ascending, `values` 0 or above, one for each order.
+    """
+
+    type: ClassVar[str] = "renyi"
+    orders: tuple[float, ...] = checked(numbers_value, validate.positive)
+    values: tuple[float, ...] = checked(numbers_value, validate.non_negative)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _as_many("values", self.values, "orders", self.orders)
+        if self.orders[0] <= 1.0 or any(
+            low >= high for low, high in itertools.pairwise(self.orders)
+        ):
+            raise InvalidInput(
+                "`orders` must be above 1 and ascending.",
+                next_step="Sort the orders, and give each of them once.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class NoGuarantee(Event):
+    """A release that is known to protect nobody; `reason` says why."""
+
+    type: ClassVar[str] = "no-guarantee"
+    reason: str = checked(sentence)
+
+
+def _as_many(name: str, values: tuple[float, ...], other: str, others: tuple[float, ...]) -> None:
+    if len(values) != len(others):
+        raise InvalidInput(
+            f"`{name}` must have as many numbers as `{other}` ({len(others)}); it has "
+            f"{len(values)}.",
+            next_step=f"Give one of `{name}` for each of `{other}`.",
+        )

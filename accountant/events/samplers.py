@@ -1,0 +1,121 @@
+"""Releases on a sample of the units, by how the sample is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .. import validate
+from ..errors import InvalidInput
+from .base import Event, checked, event_value
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson(Event):
+    """`event` on a sample that each unit joins independently with probability `rate` in [0, 1]."""
+
+    type: ClassVar[str] = "poisson"
+    rate: float = checked(validate.probability)
+    event: Event = checked(event_value)
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedPoisson(Event):
+    """`event` on a Poisson sample of a `population`, cut at random to at most `batch` units.
+
+    `population` is the size of the larger of two neighbouring data sets, with the unit in it.
+    Range: `rate` in [0, 1], 1 <= `batch` <= `population`.
+    """
+
+    type: ClassVar[str] = "truncated-poisson"
+    rate: float = checked(validate.probability)
+    batch: int = checked(validate.count)
+    population: int = checked(validate.count)
+    event: Event = checked(event_value)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _batch_fits(self.batch, self.population)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSize(Event):
+    """`event` on a uniformly random set of exactly `batch` of `population` units.
+
+    Range: 1 <= `batch` <= `population`.
+    """
+
+    type: ClassVar[str] = "fixed-size"
+    batch: int = checked(validate.count)
+    population: int = checked(validate.count)
+    event: Event = checked(event_value)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _batch_fits(self.batch, self.population)
+
+
+@dataclass(frozen=True, eq=False)
+class WithReplacement(Event):
+    """`event` on a batch of `batch` draws, each uniform among `population` units, with replacement.
+
+    A unit that is drawn j times contributes j bounds.  `population` is the size of the larger of
+    two neighbouring data sets.  Range: both 1 or above.
+    """
+
+    type: ClassVar[str] = "with-replacement"
+    batch: int = checked(validate.count)
+    population: int = checked(validate.count)
+    event: Event = checked(event_value)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientSampled(Event):
+    """`event` inside of one client, which takes part with probability `clients_rate`, visibly.
+
+    The unit is a record of the client.  Whoever sees the release may know whether the client took
+    part, so this is not a Poisson sample of records.  Range: `clients_rate` in [0, 1].
+    """
+
+    type: ClassVar[str] = "client-sampled"
+    clients_rate: float = checked(validate.probability)
+    event: Event = checked(event_value)
+
+
+@dataclass(frozen=True, eq=False)
+class ShuffledBatches(Event):
+    """One epoch: the units in random order, cut into `batches` batches, `event` on each."""
+
+    type: ClassVar[str] = "shuffled-batches"
+    batches: int = checked(validate.count)
+    event: Event = checked(event_value)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAllocation(Event):
+    """`steps` releases of `event`; each unit takes part in exactly `chosen` of them, at random.
+
+    The set of steps is uniform, independent between units, and hidden ("balls in bins" where
+    `chosen` is 1).  Range: 1 <= `chosen` <= `steps`.
+    """
+
+    type: ClassVar[str] = "random-allocation"
+    steps: int = checked(validate.count)
+    chosen: int = checked(validate.count)
+    event: Event = checked(event_value)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.chosen > self.steps:
+            raise InvalidInput(
+                f"`chosen` must be at most `steps` ({self.steps}); it is {self.chosen}.",
+                next_step="Choose fewer steps for each unit.",
+            )
+
+
+def _batch_fits(batch: int, population: int) -> None:
+    if batch > population:
+        raise InvalidInput(
+            f"`batch` must be at most `population` ({population}); it is {batch}.",
+            next_step="Make the batch smaller, or give the size of the whole data set.",
+        )
