@@ -31,8 +31,8 @@ MAX_GRAM_STEPS: Final = 4_096
 MAX_PAIRS: Final = 3e7
 """Most pairs of rounds that are added up, over all patterns that are looked at one by one."""
 
-MAX_REFINED: Final = 48
-"""Most patterns whose worst vectors are looked for."""
+MAX_REFINED: Final = 5_000
+"""Most rounds of patterns, added up, whose worst vectors are looked for."""
 
 EXACT_SHARE: Final = 1e-9
 """Relative width of bounds on a sensitivity that count as a single number."""
@@ -202,17 +202,18 @@ def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[Inde
     """Return bounds over patterns that are looked at one by one, the worst first."""
     magnitudes = np.abs(gram)
     tops = np.array([magnitudes[np.ix_(pattern, pattern)].sum() for pattern in patterns])
-    lower, upper, dimensions = 0.0, 0.0, 1
-    for number, index in enumerate(np.argsort(-tops)):
+    lower, upper, dimensions, refined = 0.0, 0.0, 1, 0
+    for index in np.argsort(-tops):
         pattern = patterns[index]
         margin = 1.0 + rounding_margin(len(matrix), pattern.size)
         most = float(tops[index]) * margin
         # No later pattern can be worse than this one's |C^T C|.
         if most <= upper:
             break
-        if number >= MAX_REFINED:
+        if refined > MAX_REFINED:
             upper = most
             break
+        refined += pattern.size
         columns, part = matrix[:, pattern], gram[np.ix_(pattern, pattern)]
         squares = worst_directions(columns, part, above=lower)
         upper = max(upper, squares.upper)
