@@ -124,7 +124,7 @@ class BandedStrategy(Strategy):
 class ToeplitzStrategy(Strategy):
     """The lower triangular strategy of `steps` rounds with C[i, j] = `coefficients`[i - j].
 
-    Coefficients that are not listed are 0.  Range: at most `steps` of them, the first of them not 0.
+    Coefficients that are not listed are 0.  Range: at most `steps`, the first not 0.
     """
 
     type: ClassVar[str] = "toeplitz"

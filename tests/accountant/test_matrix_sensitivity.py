@@ -244,7 +244,7 @@ def test_bounds_without_enumeration_hold(seed: int, monkeypatch: pytest.MonkeyPa
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.floats(-2, 2), min_size=1, max_size=5),
-    st.integers(5, 12),
+    st.integers(6, 12),
     st.integers(1, 4),
     st.integers(1, 6),
 )
