@@ -8,7 +8,7 @@ Signs are vectors in one dimension, and sum_ij |G_ij| bounds all.  The maximum i
 programme: ascent over one vector at a time comes near it, and every y with diag(y) - G positive
 semidefinite bounds it by sum y.
 Source: Goemans and Williamson 1995, Section 4 (the programme and its dual); Wang, Chang and Kolter
-2018, arXiv 1706.00476v3 (the ascent).
+2018, arXiv 1706.00476 (the ascent).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOKS: Final = (10, 90, 400, 1_500)
 CLOSE: Final = 1e-10
 """Relative width of bounds on a square below which nothing is refined."""
 
-MAX_ROUNDS: Final = 128
+MAX_CLIMBED_ROUNDS: Final = 128
 """Most rounds of a pattern for which vectors are climbed; beyond, signs only."""
 
 MAX_DIRECTIONS: Final = 12
@@ -61,7 +61,7 @@ def worst_directions(columns: FloatArray, gram: FloatArray, above: float) -> Squ
     upper = float(np.abs(gram).sum()) * margin
     signs = _signs(gram)
     lower, dimensions = attained_square(columns, signs[:, None]), 1
-    if upper <= max(above, lower * margin * margin) or len(gram) > MAX_ROUNDS:
+    if upper <= max(above, lower * margin * margin) or len(gram) > MAX_CLIMBED_ROUNDS:
         return Squares(lower, max(lower, upper), dimensions)
     vectors = _start(len(gram))
     for sweeps in LOOKS:

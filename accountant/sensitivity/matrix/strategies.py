@@ -10,10 +10,10 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...errors import InvalidInput, Unsupported
 
-MAX_ENTRIES: Final = 2**24
+MAX_MATRIX_ENTRIES: Final = 2**24
 """Most numbers of a matrix that is written down."""
 
-MAX_STEPS: Final = 2**22
+MAX_STRATEGY_STEPS: Final = 2**22
 """Most rounds of a strategy."""
 
 UNIT_ROUNDOFF: Final = 2.0**-53
@@ -42,7 +42,7 @@ def strategy_matrix(strategy: ev.Strategy) -> FloatArray:
     """Return C as an array of shape (rows, T).
 
     Raises `InvalidInput` for a strategy whose columns are linearly dependent: then B C^{-1} z does
-    not exist, so some round cannot be released at all; `Unsupported` above `MAX_ENTRIES` entries.
+    not exist, so some round cannot be released at all; `Unsupported` above `MAX_MATRIX_ENTRIES` entries.
 
     >>> strategy_matrix(ev.ToeplitzStrategy(3, [1.0, 0.5]))
     array([[1. , 0. , 0. ],
@@ -133,20 +133,20 @@ def _tree(steps: int, fan_out: int) -> FloatArray:
 
 
 def _require_small(entries: int) -> None:
-    if entries > MAX_ENTRIES:
+    if entries > MAX_MATRIX_ENTRIES:
         raise Unsupported(
             f"The strategy would be written down as {entries:.2g} numbers.",
-            f"At most {MAX_ENTRIES:,} are.",
+            f"At most {MAX_MATRIX_ENTRIES:,} are.",
             "Use fewer rounds or bands, or a Toeplitz strategy with non-negative coefficients "
             "that never increase, whose sensitivity has a closed form.",
         )
 
 
 def _require_steps(steps: int) -> None:
-    if steps > MAX_STEPS:
+    if steps > MAX_STRATEGY_STEPS:
         raise Unsupported(
             f"The strategy has {steps:,} rounds.",
-            f"At most {MAX_STEPS:,} are computed with.",
+            f"At most {MAX_STRATEGY_STEPS:,} are computed with.",
             "Use fewer rounds, or begin a new block with fresh noise: a Repeat.",
         )
 
