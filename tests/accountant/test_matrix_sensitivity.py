@@ -6,8 +6,10 @@ Published: tests/matrix_factorization/sensitivity_test.py of google-deepmind/jax
 
 from __future__ import annotations
 
+import doctest
 import math
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,16 +18,14 @@ from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.sensitivity.matrix import (
-    bounds as bounds_module,
-)
-from privplan.accountant.sensitivity.matrix import (
-    column_bands,
-    sensitivity_bounds,
-    strategy_matrix,
-)
+from privplan.accountant.sensitivity.matrix import bounds as bounds_module
+from privplan.accountant.sensitivity.matrix import column_bands, sensitivity_bounds, strategy_matrix
+from privplan.accountant.sensitivity.matrix import directions as directions_module
+from privplan.accountant.sensitivity.matrix import separated as separated_module
+from privplan.accountant.sensitivity.matrix import strategies as strategies_module
+from privplan.accountant.sensitivity.matrix.participations import SeparatedRounds
 
-from .strategies import by_magnitudes, by_ones, by_signs, by_vectors
+from .strategies import by_magnitudes, by_ones, by_signs, by_vectors, patterns
 
 SINGLE = ev.SingleParticipation()
 TIGHT = 1e-9
@@ -216,26 +216,75 @@ def test_the_earliest_rounds_are_the_worst_where_coefficients_never_increase(see
         assert found.bounds.upper == pytest.approx(earliest, rel=1e-9)
 
 
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Count every number of patterns as too many to look at each."""
+    monkeypatch.setattr(bounds_module, "MAX_PATTERNS", 0)
+    sensitivity_bounds.cache_clear()
+    yield monkeypatch
+    sensitivity_bounds.cache_clear()
+
+
+@pytest.mark.usefixtures("searched")
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("seed", range(12))
-def test_bounds_without_enumeration_hold(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where patterns are too many to look at each: sound from above, attained from below."""
-    monkeypatch.setattr(bounds_module, "MAX_PATTERNS", 0)
+def test_windows_give_the_largest_sum_of_magnitudes(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    for _ in range(10):
+        steps, bands = int(generator.integers(4, 9)), int(generator.integers(2, 6))
+        lower = np.tril(generator.standard_normal((steps, steps)).round(2))
+        rows = np.triu(lower, 1 - bands) + 3 * np.eye(steps)
+        participation = separated(int(generator.integers(2, 5)), int(generator.integers(1, 3)))
+        found = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), participation)
+        magnitudes = by_magnitudes(rows, participation)
+        assert found.source == bounds_module.WINDOWS
+        assert magnitudes <= found.bounds.upper <= magnitudes * (1 + TIGHT)
+        assert found.bounds.lower <= magnitudes
+
+
+@pytest.mark.quick(6)
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("steps_allowed", [1e9, 0])
+def test_bounds_by_rows_hold(seed: int, steps_allowed: float, searched: pytest.MonkeyPatch) -> None:
+    """Sound from above and attained from below, by exact and by quicker bounds for each row."""
+    searched.setattr(bounds_module, "MAX_WINDOW_STATES", 0)
+    searched.setattr(separated_module, "MAX_ROW_STEPS", steps_allowed)
     generator = np.random.default_rng(seed)
     widest = 0.0
     for _ in range(10):
         steps = int(generator.integers(3, 8))
         rows = generator.standard_normal((steps, steps)).round(3) + 2 * np.eye(steps)
         participation = separated(int(generator.integers(2, 5)), int(generator.integers(1, 3)))
-        sensitivity_bounds.cache_clear()
         found = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), participation)
-        signs = by_signs(rows, participation)
-        assert signs <= found.bounds.upper * (1 + 1e-12)
-        assert found.bounds.lower <= by_magnitudes(rows, participation) * (1 + 1e-12)
-        widest = max(widest, found.bounds.upper / found.bounds.lower)
-    assert "row" in found.source or "sum" in found.source
+        magnitudes = by_magnitudes(rows, participation)
+        assert found.source == bounds_module.ROW_SUMS
+        assert magnitudes <= found.bounds.upper
+        assert found.bounds.lower <= magnitudes
+        best = max(by_signs(rows, participation), 1e-9)
+        assert found.bounds.lower >= 0.7 * best
+        widest = max(widest, found.bounds.upper / magnitudes)
     assert widest > 1.0
-    sensitivity_bounds.cache_clear()
+
+
+def test_exact_bounds_for_rows_are_the_best_pattern_of_each() -> None:
+    generator = np.random.default_rng(2)
+    magnitudes = np.abs(generator.standard_normal((7, 7)))
+    for most, apart in ((1, 1), (2, 2), (3, 1), (3, 2), (4, 3)):
+        allowed = SeparatedRounds(7, min(most, -(-7 // apart)), apart)
+        held = [
+            max(
+                magnitudes[index, rounds].sum()
+                for rounds in patterns(separated(most, apart), 7)
+                if index in rounds
+            )
+            for index in range(7)
+        ]
+        assert separated_module.row_bounds(magnitudes, allowed) == pytest.approx(held)
+
+
+def test_examples() -> None:
+    for module in (bounds_module, separated_module, directions_module, strategies_module):
+        assert doctest.testmod(module).failed == 0
 
 
 # --- laws -----------------------------------------------------------------------------------------

@@ -22,7 +22,14 @@ from .participations import (
     fixed_stride,
     strided_patterns,
 )
-from .separated import climbed, heaviest_pattern, largest_chain, row_bounds
+from .separated import (
+    MAX_WINDOW_STATES,
+    climbed,
+    heaviest_pattern,
+    largest_sum,
+    row_bounds,
+    window_states,
+)
 from .strategies import (
     UNIT_ROUNDOFF,
     column_bands,
@@ -59,6 +66,10 @@ DECREASING: Final = (
 PATTERNS: Final = (
     "every pattern of rounds by itself: |C^T C| from above, signs and vectors from below, and the "
     "dual of their semidefinite programme"
+)
+WINDOWS: Final = (
+    "from above the largest sum of |C^T C| over patterns, by a dynamic programme over the rounds "
+    "that meet in it; from below a pattern, with signs or vectors, that attains it"
 )
 ROW_SUMS: Final = (
     "from above the largest sum, over patterns, of each round's largest sum of |C^T C|; from below "
@@ -140,7 +151,7 @@ def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -
     elif allowed.count <= MAX_PATTERNS and allowed.count * allowed.most**2 <= MAX_PAIRS:
         patterns = allowed.patterns()
     else:
-        return _result(_by_rows(matrix, gram, allowed), ROW_SUMS)
+        return _by_search(matrix, gram, allowed)
     return _result(_worst_pattern(matrix, gram, patterns), PATTERNS)
 
 
@@ -170,7 +181,7 @@ def _by_bands(bands: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
     weights = (bands * bands).sum(axis=0)
     lags = range(allowed.separation, len(bands)) if allowed.most > 1 else range(0)
     links = {lag: _links(bands, lag) for lag in lags}
-    square = largest_chain(weights, links, allowed)
+    square = largest_sum(weights, links, allowed)
     source = COLUMN_NORM if allowed.most == 1 else CHAIN if links else ORTHOGONAL
     return _result(_chained(square, bands, allowed.most), source)
 
@@ -230,12 +241,17 @@ def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[Inde
     return Squares(lower, max(lower, upper), dimensions)
 
 
-def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -> Squares:
+def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
     """Return bounds under a minimum separation with too many patterns to look at each."""
     magnitudes = np.abs(gram)
     weights = row_bounds(magnitudes, allowed)
     margin = 1.0 + rounding_margin(len(matrix), allowed.most)
-    upper = largest_chain(weights, {}, allowed) * margin
+    upper, source = largest_sum(weights, {}, allowed), ROW_SUMS
+    meeting = [lag for lag in range(len(gram)) if magnitudes.diagonal(lag).any()]
+    if window_states(allowed.separation, meeting[-1] + 1) <= MAX_WINDOW_STATES:
+        links = {lag: 2.0 * magnitudes.diagonal(lag) for lag in meeting if lag}
+        upper, source = largest_sum(magnitudes.diagonal(), links, allowed), WINDOWS
+    upper *= margin
     starts = [
         heaviest_pattern(weights, allowed),
         np.arange(allowed.most, dtype=np.intp) * allowed.separation,
@@ -246,7 +262,7 @@ def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -> 
         found = worst_directions(matrix[:, pattern], gram[np.ix_(pattern, pattern)], above=0.0)
         if found.lower > best.lower:
             best = Squares(found.lower, max(found.lower, upper), found.dimensions)
-    return best
+    return _result(best, source)
 
 
 def _result(squares: Squares, source: str) -> MatrixSensitivity:

@@ -42,7 +42,7 @@ def strategy_matrix(strategy: ev.Strategy) -> FloatArray:
     """Return C as an array of shape (rows, T).
 
     Raises `InvalidInput` for a strategy whose columns are linearly dependent: then B C^{-1} z does
-    not exist, so some round cannot be released at all; `Unsupported` above `MAX_MATRIX_ENTRIES` entries.
+    not exist, so some round cannot be released; `Unsupported` above `MAX_MATRIX_ENTRIES`.
 
     >>> strategy_matrix(ev.ToeplitzStrategy(3, [1.0, 0.5]))
     array([[1. , 0. , 0. ],
