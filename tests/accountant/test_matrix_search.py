@@ -90,7 +90,7 @@ def test_exact_bounds_for_rows_are_the_best_pattern_of_each() -> None:
 
 @pytest.mark.usefixtures("searched")
 def test_windows_of_signs_that_do_not_cancel_are_exact() -> None:
-    """[1, -.5, .3] over 100 rounds, 5 of them: alternating signs in rounds that follow each other."""
+    """Toeplitz [1, -.5, .3], 5 of 100 rounds: signs alternate in rounds that follow each other."""
     strategy = ev.ToeplitzStrategy(100, [1.0, -0.5, 0.3])
     found = sensitivity_bounds(strategy, separated(5, 1))
     assert found.exact

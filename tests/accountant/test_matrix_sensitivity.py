@@ -221,7 +221,7 @@ def test_examples() -> None:
 
 
 def test_one_unit_for_another_moves_twice_as_much_at_most_and_at_worst() -> None:
-    """Replace-one: both contribute in rounds of their own; opposite in the same ones is the worst."""
+    """Replace-one: each in rounds of its own; opposite in the same ones is the worst."""
     generator = np.random.default_rng(11)
     for _ in range(10):
         steps = int(generator.integers(2, 5))
