@@ -25,11 +25,14 @@ class Leaf:
 
     `fully_observed` says whether all that it releases is seen.  Where it is not (the best of
     several runs is), an upper bound still counts it, and a lower bound must leave it out.
+    `worst_of_class` asks, of an event that names a class of mechanisms (`Pure`, say), for the lower
+    end of the worst of them; without it such an event has none.
     """
 
     event: ev.Event
     count: int
     fully_observed: bool = True
+    worst_of_class: bool = False
 
 
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:

@@ -16,7 +16,7 @@ from .. import events as ev
 from .. import validate
 from ..amplification.shuffling.attained import LogPair, lower_delta, lower_epsilon
 from ..amplification.shuffling.profile import Profile, smallest_epsilon
-from ..amplification.shuffling.rounds import round_tests, shuffled, shuffled_profile
+from ..amplification.shuffling.rounds import class_tests, round_tests, shuffled, shuffled_profile
 from ..composition import Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
@@ -86,7 +86,10 @@ def _single_round(leaves: Sequence[Leaf]) -> ev.Event:
 def _tests(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[LogPair, ...]:
     """Return the tests for the lower end; none where not all that is released is seen."""
     (leaf,) = leaves
-    return round_tests(leaf.event, neighbours) if leaf.fully_observed else ()
+    if not leaf.fully_observed:
+        return ()
+    of_class = class_tests(leaf.event, neighbours) if leaf.worst_of_class else ()
+    return (*round_tests(leaf.event, neighbours), *of_class)
 
 
 def _answer(

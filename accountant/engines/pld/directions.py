@@ -101,14 +101,18 @@ def _mechanisms(
 ) -> list[tuple[DominatedMechanism, int]]:
     """Return the mechanism of every leaf, and how often it runs."""
     return [
-        (
-            mechanism
-            if leaf.fully_observed
-            else replace(mechanism, lower_pair=None, second_lower_pair=None),
-            leaf.count,
-        )
+        (_with_lower_pairs(mechanism, leaf), leaf.count)
         for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
     ]
+
+
+def _with_lower_pairs(mechanism: DominatedMechanism, leaf: Leaf) -> DominatedMechanism:
+    """Return the mechanism with the lower pairs that this leaf may use."""
+    if not leaf.fully_observed:
+        return replace(mechanism, lower_pair=None, second_lower_pair=None)
+    if leaf.worst_of_class and mechanism.class_pair is not None:
+        return replace(mechanism, lower_pair=mechanism.class_pair)
+    return mechanism
 
 
 def fitted(
