@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 
 from . import events as ev
 from . import validate
-from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
+from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_leaves
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
@@ -90,7 +90,7 @@ def account(
     known = ev.as_event(event)
     if known is None:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    parts = tuple(replace(leaf, worst_of_class=True) for leaf in leaves(known))
+    parts = worst_leaves(known)
     answer, name = _answer(parts, question, relation, engine)
     if answer.bounds.lower > 0.0 and any(_names_class(leaf.event) for leaf in parts):
         answer = replace(answer, steps=unique_steps((*answer.steps, _OF_CLASS)))

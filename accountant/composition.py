@@ -65,6 +65,11 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     return tuple(Leaf(leaf, count, attained) for (leaf, attained), count in counts.items())
 
 
+def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
+    """Return the leaves, with the lower ends of the worst of each class that an event names."""
+    return tuple(replace(leaf, worst_of_class=True) for leaf in leaves(event))
+
+
 def unit_of(event: ev.Event) -> str:
     """Return what one unit of an event is: a record, or a group of so many records.
 

@@ -110,7 +110,7 @@ def round_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
 
 @lru_cache(maxsize=64)
 def class_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
-    """Return pairs that some randomizer attains which a bare local epsilon allows, as `round_tests`.
+    """Return pairs, as `round_tests`, that some randomizer of a bare local epsilon attains.
 
     Randomized response among a few categories is such a randomizer; none for other events.
     """

@@ -53,7 +53,7 @@ BISECTIONS: Final = 70
 TERM_ERROR: Final = 1e-13
 """Bounds the relative error of each term, of weights, of normal masses and of their sum."""
 
-MAX_GROUP_RECORDS: Final = 10_000
+MAX_REPLACED_RECORDS: Final = 10_000
 """Most records of one unit; above, the rdp engine answers."""
 
 NEGLIGIBLE_WEIGHT: Final = 1e-250
@@ -141,11 +141,11 @@ def replaced_records(size: int, sampled: ev.FixedSize) -> DominatedMechanism:
     Raises `Unsupported` for other noise, and for a unit of more records than there are.
     """
     inner = sampled.event
-    if not isinstance(inner, ev.Gaussian) or size > min(sampled.population, MAX_GROUP_RECORDS):
+    if not isinstance(inner, ev.Gaussian) or size > min(sampled.population, MAX_REPLACED_RECORDS):
         raise Unsupported(
             f"The pld engine has no pair for {size:,} records of {type_of(sampled)}.",
             "It knows Gaussian noise, and units of up to "
-            f"{min(sampled.population, MAX_GROUP_RECORDS):,} records.",
+            f"{min(sampled.population, MAX_REPLACED_RECORDS):,} records.",
             "Leave the choice of the engine to privplan: rdp answers from one record's curve.",
             otherwise="Account for one record, or for a group under Poisson sampling.",
         )
