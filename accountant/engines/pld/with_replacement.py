@@ -12,14 +12,15 @@ a unit at +1 attain it.  That is the pair of a group of B records under Poisson 
 1/n, each of which moves the sum by 2.  The smaller 1/(n+1) of n + 1 units against n is covered.
 
 **Replace-one and zero-out.**  The outputs are sum_j w_j P_j and sum_j w_j P'_j, with P_0 = P'_0 = A
-in both, so they are sum_{j>0} (w_j / q) of (1-q) A + q P_j and of (1-q) A + q P'_j.  Showing j
+in both.  For Gaussian and Laplace noise occurrences.py bounds what tells them apart, order by order.
+In general they are sum_{j>0} (w_j / q) of (1-q) A + q P_j and of (1-q) A + q P'_j, and showing j
 raises no hockey stick above
 
     sum_{j>0} (w_j / q) H((1-q) A + q P_j || (1-q) A + q P'_j),
 
-and each term is a sample of fixed size at rate q in which j units are replaced (fixed_size.py).
+in which each term is a sample of fixed size at rate q in which j units are replaced (fixed_size.py).
 Where n is 1, J is B.  The lower ends are those of fixed data sets: others at -1, the old value at
-+1 and the new one at -1, which is the pair under add-remove; or others at 0, which is the group's.
++1 and the new one at -1 (the pair under add-remove) or at 0; or others at 0 (the group's pair).
 
 The hockey stick of an average is at most the average of hockey sticks, so averages over Y do no
 harm.  Where J has many values, neighbouring ones count as the largest among them, and values beyond
@@ -31,35 +32,23 @@ derived here.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from scipy.stats import binom
 
 from ... import events as ev
-from ...arrays import FloatArray
+from ...amplification.occurrences import OccurrenceCounts, presence
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from .allocation import additive_noise
 from .fixed_size import BARE, INTEGER_SUMS, without_replacement
-from .noise import UNIT_ROUNDOFF
+from .noise import UNIT_ROUNDOFF, AdditiveNoise
+from .occurrences import Occurrences
 from .pair import Pair
-from .pair_algebra import mixture_of_pairs, scaled_measures
+from .pair_algebra import mixture_of_pairs, scaled_measures, two_sided
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
-
-MAX_LISTED_OCCURRENCES: Final = 24
-"""Most numbers of occurrences that are told apart."""
-
-MAX_UNTRUNCATED_BATCH: Final = 24
-"""Batches up to this size keep every number of occurrences."""
-
-TAIL_PROBABILITY: Final = 1e-22
-"""Occurrences that are less likely than this together lay the unit open."""
-
-WEIGHT_ERROR: Final = 1e-9
-"""Every probability is raised by this share: more than the error of a binomial one."""
 
 REACH_TAIL: Final = 1e-40
 """The tail down to which the losses of all parts together reach."""
@@ -80,15 +69,19 @@ def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Domi
         return _always_drawn(event, neighbours)
     if neighbours == "add-remove":
         return _present_or_absent(event)
-    dominated = _replaced(event, neighbours)
+    noise = additive_noise(inner)
+    if noise is None:
+        dominated = _replaced(event, neighbours)
+        how = "at most sum_j>0 w_j/q of fixed-size samples at rate q with j units replaced"
+    else:
+        dominated = _told_apart(noise, batch, population, neighbours)
+        how = "the bound of occurrences.py at every order"
     lower_pair, second = _attained(event, neighbours)
     step = _step(
         event,
-        f"at most sum_j>0 w_j/q of fixed-size samples at rate q with j units replaced, q = "
-        f"{_presence(batch, population):.6g}",
+        f"{how}, q = {presence(batch, population):.6g}",
         neighbours,
-        "lower end: others at -1 or at 0" if neighbours == "replace-one" else "lower end: others "
-        "at 0",
+        "lower end: others at -1 or at 0",
     )
     steps = (*pairs(inner, neighbours).steps, step)
     return DominatedMechanism(dominated, lower_pair, False, steps, second_lower_pair=second)
@@ -129,7 +122,11 @@ def _attained(
     rate = 1.0 / event.population
     hidden = pairs(_drawn_group(event.batch, rate, event.event), neighbours).lower_pair
     if neighbours == "zero-out":
-        return hidden, None
+        noise = additive_noise(event.event)
+        counts = OccurrenceCounts.of(event.batch, event.population)
+        if noise is None or not counts.exact:
+            return hidden, None
+        return Occurrences.of(counts, 2.0, 1.0, noise).attained(), hidden
     (twice,) = leaves(ev.Group(2, event.event))
     return pairs(_drawn_group(event.batch, rate, twice.event), "add-remove").lower_pair, hidden
 
@@ -141,20 +138,39 @@ def _drawn_group(batch: int, rate: float, inner: ev.Event) -> ev.Event:
 
 def _replaced(event: ev.WithReplacement, neighbours: Neighbours) -> Pair:
     """Return the mixture of samples of fixed size, in which it is seen how often a unit is drawn."""
-    presence = _presence(event.batch, event.population)
-    if presence < MIN_SAMPLING_RATE:
-        return pairs(ev.Approximate(0.0, presence), neighbours).pair
-    rate = min(presence * (1.0 + 4.0 * UNIT_ROUNDOFF), 1.0)
-    counts, weights, tail = _occurrences(event.batch, event.population)
+    drawn = presence(event.batch, event.population)
+    if drawn < MIN_SAMPLING_RATE:
+        return pairs(ev.Approximate(0.0, drawn), neighbours).pair
+    rate = min(drawn * (1.0 + 4.0 * UNIT_ROUNDOFF), 1.0)
+    counts = OccurrenceCounts.of(event.batch, event.population)
     parts: list[Pair] = []
-    for count in counts:
-        (grouped,) = leaves(ev.Group(count, event.event))
+    for number in counts.numbers.tolist():
+        (grouped,) = leaves(ev.Group(int(number), event.event))
         parts.append(without_replacement(grouped.event, rate, neighbours).pair)
-    shares = np.minimum(weights / presence * (1.0 + WEIGHT_ERROR), 1.0)
+    shares = np.minimum(counts.weights / drawn, 1.0)
     weighted = list(zip(shares.tolist(), _as_far_as_all(parts), strict=True))
-    if tail > 0.0:
-        weighted.append((min(tail * (1.0 + WEIGHT_ERROR), 1.0), _laid_open(neighbours)))
+    if counts.tail > 0.0:
+        weighted.append((counts.tail, _laid_open(neighbours)))
     return mixture_of_pairs(weighted)
+
+
+def _told_apart(
+    noise: AdditiveNoise, batch: int, population: int, neighbours: Neighbours
+) -> Pair:
+    """Return the pair of the bounds of occurrences.py, orders below 1 by exchanging data sets."""
+    drawn = presence(batch, population)
+    if drawn < MIN_SAMPLING_RATE:
+        return pairs(ev.Approximate(0.0, drawn), neighbours).pair
+    counts = OccurrenceCounts.of(batch, population)
+    kept = 0.0 if neighbours == "replace-one" else 1.0
+    positive = Occurrences.of(counts, 2.0, kept, noise).pair()
+    negative = positive
+    if neighbours == "zero-out":
+        negative = Occurrences.of(counts, 1.0, 0.0, noise).pair()
+    pair = two_sided(negative.reverse(), positive)
+    if counts.tail == 0.0:
+        return pair
+    return mixture_of_pairs([(1.0, pair), (counts.tail, _laid_open(neighbours))])
 
 
 def _laid_open(neighbours: Neighbours) -> Pair:
@@ -179,40 +195,6 @@ def _as_far_as_all(parts: list[Pair]) -> list[Pair]:
         error = ratio**2 * (part.mass_error(REACH_TAIL) + part.edge_error(REACH_TAIL))
         widened.append(scaled_measures(part, 1.0, 1.0, error))
     return widened
-
-
-def _occurrences(batch: int, population: int) -> tuple[list[int], FloatArray, float]:
-    """Return numbers of occurrences, their probabilities, and that of more than the last."""
-    rate = 1.0 / population
-    most = batch
-    if batch > MAX_UNTRUNCATED_BATCH:
-        most = min(batch, int(binom.isf(TAIL_PROBABILITY, batch, rate)) + 1)
-    tail = float(binom.sf(most, batch, rate)) if most < batch else 0.0
-    first = 1
-    while most - first >= MAX_LISTED_OCCURRENCES and (
-        float(binom.cdf(first + 1, batch, rate)) < TAIL_PROBABILITY
-    ):
-        first += 1  # what is that rare counts as the first that is listed
-    edges = np.unique(np.linspace(first, most, MAX_LISTED_OCCURRENCES).round()).astype(int)
-    # The distribution function at each listed number, from P(J = 0) on.
-    below = binom.sf(np.concatenate(([0], edges[:-1])), batch, rate)
-    above = binom.sf(edges, batch, rate)
-    masses = np.array(
-        [
-            float(binom.pmf(np.arange(low + 1, high + 1), batch, rate).sum())
-            for low, high in zip([0, *edges[:-1].tolist()], edges.tolist(), strict=True)
-        ]
-    )
-    masses = np.maximum(masses, below - above)
-    kept = masses > 0.0
-    return edges[kept].tolist(), masses[kept], tail
-
-
-def _presence(batch: int, population: int) -> float:
-    """Return the probability that a unit is drawn at all."""
-    if population == 1:
-        return 1.0
-    return -math.expm1(batch * math.log1p(-1.0 / population))
 
 
 def _step(
