@@ -220,11 +220,12 @@ def _visibly_drawn(
     parts = _counts(inner, results)
     if rate == 0.0 or not parts:
         return
-    if len(parts) == 1 and next(iter(parts.items()))[1] == 1:
-        (leaf, attained), _ = next(iter(parts.items()))
-        yield (ev.ClientSampled(rate, leaf), attained), 1
-    else:
-        yield (ev.ClientSampled(rate, inner), all(attained for _, attained in parts)), 1
+    attained = all(seen for _, seen in parts)
+    if attained and all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
+        inner = _merged_gaussian(inner)
+    elif list(parts.values()) == [1]:
+        ((inner, _),) = parts
+    yield (ev.ClientSampled(rate, inner), attained), 1
 
 
 def _normal(event: ev.Event) -> ev.Event:
