@@ -27,6 +27,9 @@ MAX_CONTRIBUTIONS: Final = 4096
 MAX_ADDED: Final = 4096
 """Most independent contributions that are added up."""
 
+LEAST_SHARE: Final = 1e-300
+"""Less likely amounts are not listed."""
+
 Distribution = dict[float, float]
 """From each amount of 0 or above to its probability above 0, ascending."""
 
@@ -121,13 +124,12 @@ def added(parts: Iterable[Distribution]) -> Distribution:
             for other, weight in part.items():
                 sums.setdefault(amount + other, []).append(share * weight)
         total = {amount: math.fsum(terms) for amount, terms in sorted(sums.items())}
-        # Products below the smallest float vanish; they are counted with the largest amount.
-        largest = max(total)
-        total = {
-            amount: max(share, 1e-300) if amount == largest else share
-            for amount, share in total.items()
-            if share > 1e-300 or amount == largest
-        }
+        # What is less likely than any float can tell counts with the largest amount.
+        rare = [amount for amount, share in total.items() if share < LEAST_SHARE]
+        total[max(total)] += len(rare) * LEAST_SHARE
+        for amount in rare:
+            if amount != max(total):
+                del total[amount]
         if len(total) > MAX_CONTRIBUTIONS:
             raise _too_many("These contributions together")
     return total
