@@ -9,6 +9,7 @@ from typing import Final
 
 from ... import events as ev
 from ...composition import Leaf
+from ...composition import leaves as counted
 from ...guarantee import Neighbours
 from ...schedules import sketched
 from .estimate import SaddlePoint, SaddlePointEstimate
@@ -286,6 +287,10 @@ def _log_spared(event: ev.Event) -> float:
         return _log_rest(event.batch / event.population)
     if isinstance(event, (ev.Poisson, ev.TruncatedPoisson)):
         return _log_rest(event.rate)
+    if isinstance(event, ev.WithReplacement):
+        return event.batch * _log_rest(1.0 / event.population)
+    if isinstance(event, ev.ClientSampled):
+        return _log_rest(event.clients_rate * min(participation(counted(event.event)), 1.0))
     return -math.inf
 
 

@@ -126,6 +126,8 @@ def group_pair(losses: BinomialLoss) -> Pair:
         return Pair(continuous, None)
     # The loss stays above that of nobody being drawn, and small losses crowd there.
     lowest = losses.up.lowest
+    if math.isinf(lowest):
+        return Pair(continuous, None)
     return Pair(continuous, None, grid_atoms=(lowest,), support_end=(lowest, -1.0))
 
 

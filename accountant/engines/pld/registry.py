@@ -52,11 +52,13 @@ pairs: Registry[DominatedMechanism] = Registry(
     "pld",
     {
         ev.Approximate: ".bare",
+        ev.ClientSampled: ".client_sampled",
         ev.DiscreteGaussian: ".integer_sums",
         ev.DiscreteLaplace: ".integer_sums",
         ev.Exponential: ".bare",
         ev.FixedSize: ".fixed_size",
         ev.Gaussian: ".noisy_sums",
+        ev.GaussianMixture: ".gaussian_mixtures",
         ev.Group: ".groups",
         ev.Laplace: ".noisy_sums",
         ev.Local: ".bare",
@@ -69,6 +71,7 @@ pairs: Registry[DominatedMechanism] = Registry(
         ev.Shuffle: ".shuffled",
         ev.ShuffledBatches: ".batches",
         ev.TruncatedPoisson: ".truncated",
+        ev.WithReplacement: ".with_replacement",
     },
     __package__,
 )
