@@ -66,6 +66,12 @@ def test_the_bound_lies_on_or_above_the_mixture_that_is_attained(epsilon):
     assert attained * (1.0 - 1e-9) <= bound <= attained * 1.02
 
 
+def test_one_round_is_known_almost_exactly():
+    event = ev.Group(2, ev.FixedSize(10, 1000, ev.Gaussian(1.0)))
+    found = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
+    assert found.lower <= found.upper <= 1.001 * found.lower
+
+
 def test_more_records_more_draws_and_less_noise_cost_more():
     base = ReplacedGroup.of(3, 20, 1000, 1.0).hockey_stick(1.0)
     assert ReplacedGroup.of(4, 20, 1000, 1.0).hockey_stick(1.0) > base
@@ -79,6 +85,7 @@ def test_account_takes_it_and_it_is_below_the_triangle_of_renyi_curves():
     renyi = pp.account(event, delta=1e-5, neighbours="replace-one", engine="rdp")
     assert found.engine == "pld"
     assert found.epsilon.upper < 0.7 * renyi.epsilon.upper
+    assert 0.85 * found.epsilon.upper < found.epsilon.lower
     one = ev.Repeat(50, ev.FixedSize(10, 1000, ev.Gaussian(1.0)))
     assert found.epsilon.upper > pp.account(one, delta=1e-5, neighbours="replace-one").epsilon.lower
 

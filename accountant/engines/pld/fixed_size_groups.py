@@ -45,7 +45,7 @@ from ...errors import Unsupported
 from ...guarantee import Step
 from .atoms import AtomPair
 from .pair import Pair
-from .registry import DominatedMechanism
+from .registry import DominatedMechanism, pairs
 
 BISECTIONS: Final = 70
 """Halvings of the interval that holds the maximum; the bound holds after any number of them."""
@@ -165,4 +165,11 @@ def replaced_records(size: int, sampled: ev.FixedSize) -> DominatedMechanism:
         ),
     )
     pair = Pair.of_outcomes(AtomPair(log_p, log_q, has_heavy_atoms=False))
-    return DominatedMechanism(pair, None, True, (group_step(size, "replace-one"), step))
+    # What is attained is a mixture of shifts by 2 j bounds, hence half the noise.
+    attained = ev.GaussianMixture(
+        0.5 * inner.noise_multiplier,
+        tuple((0.5 * inner.noise_multiplier * group.distances).tolist()),
+        tuple(group.weights.tolist()),
+    )
+    lower_pair = pairs(attained, "add-remove").lower_pair
+    return DominatedMechanism(pair, lower_pair, False, (group_step(size, "replace-one"), step))
