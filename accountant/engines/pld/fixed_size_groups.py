@@ -82,7 +82,8 @@ class ReplacedGroup:
         weights = hypergeom.pmf(drawn, population, size, batch)
         kept = (weights > NEGLIGIBLE_WEIGHT) & (drawn > 0)
         rest = float(weights[~kept & (drawn > 0)].sum()) + NEGLIGIBLE_WEIGHT
-        return cls(float(weights[0]), weights[kept], 2.0 * drawn[kept] / noise, rest)
+        distances = np.asarray(2.0 * drawn[kept] / noise, dtype=np.float64)
+        return cls(float(weights[0]), weights[kept], distances, rest)
 
     def log_delta(self, epsilon: float) -> float:
         """Return the log of an upper bound on h(e^epsilon), epsilon at least 0."""
