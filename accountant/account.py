@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 
 from . import events as ev
 from . import validate
-from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
+from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_leaves
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
@@ -35,6 +35,20 @@ ENGINES_AT_ZERO: Final = ("pure", "rdp", "gdp", "blanket")
 """Engines that know epsilon at delta 0."""
 
 
+_CLASSES: Final = (ev.Pure, ev.Approximate, ev.Local)
+
+_OF_CLASS: Final = Step(
+    "mechanism",
+    "Lower end: the worst mechanism that the bare numbers allow; a given one may lose less.",
+    "randomized response attains them",
+)
+
+
+def _names_class(event: ev.Event) -> bool:
+    """Return whether an event is known by bare numbers, which a class of mechanisms has."""
+    return isinstance(event.event if isinstance(event, ev.Shuffle) else event, _CLASSES)
+
+
 def engine_named(name: str) -> Engine:
     """Return a new engine of that name; raise `InvalidInput` for a name that is not known."""
     validate.choice(tuple(_ENGINES), engine=name)
@@ -55,7 +69,9 @@ def account(
 
     With `delta` in [0, 1), `guarantee.epsilon.upper` is an epsilon at which the event is
     (epsilon, delta)-DP, and no epsilon below `guarantee.epsilon.lower` is; with `epsilon` 0 or
-    above, `guarantee.delta` is bounded likewise.  `event` may also be an event of dp_accounting, or
+    above, `guarantee.delta` is bounded likewise.  Where an event names a class of mechanisms
+    (`Pure`, `Approximate`, `Local`) the lower end is that of the worst of them, and the derivation
+    says so.  `event` may also be an event of dp_accounting, or
     the named tuple of one, and stands for what that means here.  `neighbours` is the relation:
     `add-remove`, `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp,
     blanket, pure, google, microsoft; the default takes the tightest bounds that hold (largest
@@ -74,7 +90,10 @@ def account(
     known = ev.as_event(event)
     if known is None:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    answer, name = _answer(leaves(known), question, relation, engine)
+    parts = worst_leaves(known)
+    answer, name = _answer(parts, question, relation, engine)
+    if answer.bounds.lower > 0.0 and any(_names_class(leaf.event) for leaf in parts):
+        answer = replace(answer, steps=unique_steps((*answer.steps, _OF_CLASS)))
     answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
     return question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
 

@@ -15,7 +15,7 @@ from . import validate
 from .account import combine, engine_named, tightest, with_scope
 from .certified_search import UNKNOWNS, CertifiedValue, Unknown, find_certified_value
 from .certifiers import Certificate, Certifier, certifiers_for
-from .composition import leaves, observer_of, unit_of
+from .composition import observer_of, unit_of, worst_leaves
 from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
@@ -126,9 +126,9 @@ def _search(
 ) -> CertifiedValue:
     return find_certified_value(
         quantity,
-        certify=lambda value: certifier.certify(leaves(event_at(value))),
-        coarse=lambda value: certifier.coarse_log_excess(leaves(event_at(value))),
-        estimate=lambda value: certifier.estimated_log_excess(leaves(event_at(value))),
+        certify=lambda value: certifier.certify(worst_leaves(event_at(value))),
+        coarse=lambda value: certifier.coarse_log_excess(worst_leaves(event_at(value))),
+        estimate=lambda value: certifier.estimated_log_excess(worst_leaves(event_at(value))),
         delta_excess=certifier.delta_log_excess,
     )
 
@@ -142,7 +142,7 @@ def _guarantee(
     engine: str | None,
 ) -> Guarantee:
     """Return what the certifier, and all engines that `account` asks, prove at a value."""
-    parts = leaves(event)
+    parts = worst_leaves(event)
     certified = Answer(certificate.bounds(), certificate.steps, certificate.warnings)
     if engine is not None:
         answer, name = combine({certifier.name: certified}, forced=True)

@@ -11,6 +11,7 @@ from typing import Final
 from . import events as ev
 from . import validate
 from .errors import InvalidInput, Unsupported
+from .events import contributions
 
 SMALLEST_POSITIVE_RATE: Final = 5e-324
 """The smallest rate above 0."""
@@ -25,11 +26,14 @@ class Leaf:
 
     `fully_observed` says whether all that it releases is seen.  Where it is not (the best of
     several runs is), an upper bound still counts it, and a lower bound must leave it out.
+    `worst_of_class` asks, of an event that names a class of mechanisms (`Pure`, say), for the lower
+    end of the worst of them; without it such an event has none.
     """
 
     event: ev.Event
     count: int
     fully_observed: bool = True
+    worst_of_class: bool = False
 
 
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:
@@ -60,6 +64,11 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
             next_step="Check the counts of its Repeat events.",
         )
     return tuple(Leaf(leaf, count, attained) for (leaf, attained), count in counts.items())
+
+
+def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
+    """Return the leaves, with the lower ends of the worst of each class that an event names."""
+    return tuple(replace(leaf, worst_of_class=True) for leaf in leaves(event))
 
 
 def unit_of(event: ev.Event) -> str:
@@ -194,8 +203,37 @@ def _inside(
             runs = int(mean)
             for (leaf, attained), count in _counts(inner, results).items():
                 yield (leaf, attained and runs == 1), count * runs
+        case ev.ClientSampled():
+            yield from _visibly_drawn(event, results)
         case _:
-            yield (_normal(event), True), 1
+            normal = _normal(event)
+            if isinstance(normal, ev.GaussianMixture):
+                normal = contributions.reduced(normal)
+            if normal != ev.Compose(()):  # nothing moves
+                yield (normal, True), 1
+
+
+def _visibly_drawn(
+    event: ev.ClientSampled, results: dict[int, _Counts]
+) -> Iterator[tuple[tuple[ev.Event, bool], int]]:
+    """Yield the leaves of a sampled client: nested draws are one, and a draw for certain is none."""
+    rate, inner = event.clients_rate, event.event
+    while isinstance(inner, ev.ClientSampled):
+        # Rounded up: rate 0 would say that nothing is seen.
+        least = SMALLEST_POSITIVE_RATE if rate > 0.0 and inner.clients_rate > 0.0 else 0.0
+        rate, inner = max(rate * inner.clients_rate, least), inner.event
+    if rate == 1.0:
+        yield from _counts(inner, results).items()
+        return
+    parts = _counts(inner, results)
+    if rate == 0.0 or not parts:
+        return
+    attained = all(seen for _, seen in parts)
+    if attained and all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
+        inner = _merged_gaussian(inner)
+    elif list(parts.values()) == [1]:
+        ((inner, _),) = parts
+    yield (ev.ClientSampled(rate, inner), attained), 1
 
 
 def _normal(event: ev.Event) -> ev.Event:
@@ -215,6 +253,8 @@ def _normal(event: ev.Event) -> ev.Event:
                 break
     if isinstance(inner, ev.MatrixGaussian) and rate < 1.0:
         raise _sampled_run(inner)
+    if isinstance(inner, ev.GaussianMixture):
+        return contributions.sampled(rate, inner)
     return inner if rate == 1.0 else ev.Poisson(rate, inner)
 
 
@@ -269,6 +309,11 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             return leaf
         case ev.Group(inner_size, inner):
             return ev.Group(size * inner_size, inner)
+        # A client's records are drawn together.
+        case ev.ClientSampled(rate, inner):
+            return ev.ClientSampled(rate, ev.Group(size, inner))
+        case ev.GaussianMixture():
+            return contributions.several(size, leaf)
         case _:
             return ev.Group(size, leaf)
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from .. import events as ev
 from .. import validate
 from ..amplification.shuffling.attained import LogPair, lower_delta, lower_epsilon
+from ..amplification.shuffling.binary_counts import binary_counts
 from ..amplification.shuffling.profile import Profile, smallest_epsilon
-from ..amplification.shuffling.rounds import round_tests, shuffled, shuffled_profile
+from ..amplification.shuffling.rounds import class_tests, round_tests, shuffled, shuffled_profile
 from ..composition import Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
@@ -26,6 +27,12 @@ _TEST: Final = Step(
     "shuffling",
     "Lower end: an exact test on one concrete pair of data sets.",
     "derived in amplification/shuffling/attained.py",
+)
+
+_COUNTED: Final = Step(
+    "shuffling",
+    "The count of ones is all that binary responses show; every crowd of zeros and ones is tried.",
+    "derived in amplification/shuffling/binary_counts.py",
 )
 
 
@@ -52,6 +59,9 @@ class BlanketEngine:
             upper = 0.0
         else:
             upper, tests = smallest_epsilon(profile, delta), _tests(leaves, neighbours)
+        counts = binary_counts(event)
+        if counts is not None and 0.0 < delta < 1.0:
+            upper, profile = counts.epsilon(delta, upper), _with_counts(profile)
         lower = lower_epsilon(tests, delta) if tests else 0.0
         return _answer(lower, upper, profile, tests, f"epsilon {upper:.6g} at delta {delta:.6g}")
 
@@ -68,10 +78,18 @@ class BlanketEngine:
         upper = min(math.exp(min(log_delta, 0.0)) * (1.0 + 1e-13), 1.0)
         if log_delta > -math.inf and upper == 0.0:
             upper = math.nextafter(0.0, 1.0)
+        counts = binary_counts(event)
+        if counts is not None:
+            upper, profile = min(upper, counts.delta(epsilon)), _with_counts(profile)
         tests = _tests(leaves, neighbours)
         # Each test holds for its own order of the two data sets; the best of them counts.
         lower = max((lower_delta(test, epsilon) for test in tests), default=0.0)
         return _answer(lower, upper, profile, tests, f"delta {upper:.6g} at epsilon {epsilon:.6g}")
+
+
+def _with_counts(profile: Profile) -> Profile:
+    """Return the profile with the step that says that counts were looked at, too."""
+    return replace(profile, steps=(*profile.steps, _COUNTED))
 
 
 def _single_round(leaves: Sequence[Leaf]) -> ev.Event:
@@ -86,7 +104,10 @@ def _single_round(leaves: Sequence[Leaf]) -> ev.Event:
 def _tests(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[LogPair, ...]:
     """Return the tests for the lower end; none where not all that is released is seen."""
     (leaf,) = leaves
-    return round_tests(leaf.event, neighbours) if leaf.fully_observed else ()
+    if not leaf.fully_observed:
+        return ()
+    of_class = class_tests(leaf.event, neighbours) if leaf.worst_of_class else ()
+    return (*round_tests(leaf.event, neighbours), *of_class)
 
 
 def _answer(

@@ -16,13 +16,17 @@ and f, b the two largest losses of what is sampled:
                                   under zero-out, for noisy sums, log((1 - q + q e^2t) /
                                   (1 - q + q e^t)) with t = 1 / noise, others at -1
     truncated-poisson             the release itself; two steps of it under add-remove
+    with-replacement              as many records that each join at rate 1/n, two steps each, where a
+                                  unit comes or goes; else `batch` releases
+    client-sampled                all that the client releases
     random-allocation             `chosen` releases, attained where all outputs are extreme at once
     shuffled-batches              one release; under add-remove a replaced and a removed record
                                   (shuffled_epochs.py).  Attained below, for noisy sums, by others
                                   at -1 and a unit at +1
     shuffle                       what one message loses, as a value is replaced
     group                         `size` times that of one record; attained under Poisson sampling
-    gaussian, discrete-gaussian, zcdp, approximate (delta above 0), no-guarantee    unbounded
+    gaussian, discrete-gaussian, gaussian-mixture, zcdp, approximate (delta above 0), no-guarantee
+                                  unbounded
 
 A mixture's ratio is at most the largest ratio of its components, which is the argument for every
 sampler: samples are coupled such that they differ in the unit alone.
@@ -133,8 +137,9 @@ def _bare(event: ev.Pure | ev.Local | ev.Exponential, neighbours: Neighbours) ->
 @largest_losses.register(ev.Gaussian)
 @largest_losses.register(ev.DiscreteGaussian)
 @largest_losses.register(ev.MatrixGaussian)
+@largest_losses.register(ev.GaussianMixture)
 def _gaussian(
-    event: ev.Gaussian | ev.DiscreteGaussian | ev.MatrixGaussian,
+    event: ev.Gaussian | ev.DiscreteGaussian | ev.MatrixGaussian | ev.GaussianMixture,
     neighbours: Neighbours,  # noqa: ARG001
 ) -> LargestLosses:
     unbounded = Range(math.inf, math.inf)
@@ -228,6 +233,41 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> LargestLos
     unbounded = isinstance(inner, (ev.Gaussian, ev.DiscreteGaussian)) and event.rate > 0.0
     loss = Range(math.inf if unbounded else 0.0, base.worse.upper)
     return LargestLosses.alike(loss, f"{base.statement[:-1]}; cut Poisson: {how}.")
+
+
+@largest_losses.register(ev.WithReplacement)
+def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> LargestLosses:
+    inner, batch, population = event.event, event.batch, event.population
+    name = f"{batch:,} draws of {population:,} units, put back"
+    # In every batch at most all draws are the unit.
+    whole = leaves(ev.Group(batch, inner))
+    if len(whole) != 1 or whole[0].count != 1:
+        raise _unknown(f"draws with replacement of `{inner.type}`")
+    if neighbours != "add-remove":
+        base = largest_losses(whole[0].event, neighbours)
+        exact = population == 1 or isinstance(inner, (ev.Gaussian, ev.DiscreteGaussian))
+        base = base if exact and isinstance(inner, _NOISY) else base.upper_only()
+        return replace(base, statement=f"{base.statement[:-1]}; {name}: nothing is gained.")
+    require_both_drawn(1, population, neighbours)
+    twice = _two_steps(inner)
+    drawn = largest_losses(ev.Group(batch, ev.Poisson(1.0 / population, twice)), "add-remove")
+    how = f"{name}: as many records that each join at rate 1 / {population:,}, two steps each."
+    drawn = replace(drawn, statement=f"{drawn.statement[:-1]}; {how}")
+    return drawn if isinstance(inner, _NOISY) else drawn.upper_only()
+
+
+@largest_losses.register(ev.ClientSampled)
+def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> LargestLosses:
+    # Whoever sees the client take part sees all that it releases.
+    inner = [(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves(event.event)]
+    added = removed = Range(0.0, 0.0)
+    for each, leaf in inner:
+        seen = each if leaf.fully_observed else each.upper_only()
+        added, removed = added.plus(seen.added.times(leaf.count)), removed.plus(
+            seen.removed.times(leaf.count)
+        )
+    names = "; ".join(dict.fromkeys(each.statement.rstrip(".") for each, _ in inner))
+    return LargestLosses(added, removed, f"{names}; seen when the client takes part.")
 
 
 # --- epochs ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians with binomial weights: a group of records under Poisson sampling.
+"""Mixtures of Gaussians from their lists: a group of records where the weights are binomial.
 
 Of k records each joins a sample with probability q, so their sum moves by j bounds with probability
 C(k, j) q^j (1-q)^(k-j), and the release is N(j) with that weight, against N(0) without them.
@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from .. import validate
 from ..errors import InvalidInput, kind_of
 from . import definitions as ev
+from .contributions import distribution
 
 MAX_LISTED_RECORDS: Final = 256
 """Most records of a group that is exchanged as a mixture: its weights are listed one by one."""
@@ -36,7 +38,7 @@ def binomial_weights(size: int, rate: float) -> list[float]:
 
 
 def from_mixture(deviation: object, moves: object, weights: object) -> ev.Event | str:
-    """Return the group that a mixture of Gaussians is, or why it is none.
+    """Return the group that a mixture of Gaussians is, or else that mixture, or why it is none.
 
     `deviation` is the standard deviation, `moves` the distances, `weights` their probabilities.
     Raises `InvalidInput` for what are no such lists.
@@ -44,7 +46,7 @@ def from_mixture(deviation: object, moves: object, weights: object) -> ev.Event 
     >>> from_mixture(2.0, [0.0, 1.0, 2.0], [0.5625, 0.375, 0.0625])
     Group(size=2, event=Poisson(rate=0.25, event=Gaussian(noise_multiplier=2.0)))
     >>> from_mixture(2.0, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25])
-    'its weights are not those of records that join a sample by themselves'
+    GaussianMixture(noise_multiplier=2.0, contributions=(1.0, 2.0), probabilities=(0.25, 0.25))
     """
     sigma = validate.positive(standard_deviation=deviation)
     distances = _numbers("sensitivities", moves, validate.non_negative)
@@ -62,16 +64,27 @@ def from_mixture(deviation: object, moves: object, weights: object) -> ev.Event 
     size, longest = len(distances) - 1, distances[-1]
     if size == 0:
         return ev.Gaussian(sigma / longest) if longest > 0.0 else ev.Compose(())
-    if longest == 0.0 or not all(
+    if longest == 0.0:
+        return ev.Compose(())
+    multiples = all(
         math.isclose(move * size, j * longest, rel_tol=WEIGHT_TOLERANCE)
         for j, move in enumerate(distances)
-    ):
-        return "its distances are not 0, 1, 2, ... times one bound"
-    rate = _rate_of(shares)
+    )
+    rate = _rate_of(shares) if multiples else None
     if rate is None:
-        return "its weights are not those of records that join a sample by themselves"
+        return _without_zero(ev.GaussianMixture(sigma, tuple(distances), tuple(shares)))
     sampled = ev.Poisson(rate, ev.Gaussian(sigma * size / longest))
     return sampled if size == 1 else ev.Group(size, sampled)
+
+
+def _without_zero(mixture: ev.GaussianMixture) -> ev.GaussianMixture:
+    """Return the mixture without its first amount, where that is the 0 that is left anyway."""
+    shorter = replace(
+        mixture,
+        contributions=mixture.contributions[1:],
+        probabilities=mixture.probabilities[1:],
+    )
+    return shorter if distribution(shorter) == distribution(mixture) else mixture
 
 
 def _numbers(name: str, values: object, check: Callable[..., float]) -> list[float]:

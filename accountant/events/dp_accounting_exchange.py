@@ -10,10 +10,10 @@ number.  Some change their parameter:
     DiscreteGaussian     their sigma is noise_multiplier * sensitivity, their dimension 1
     Pure, Approximate    their EpsilonDelta, with delta 0 and as it is
     Group                of Poisson samples with Gaussian noise: their MixtureOfGaussians
+    GaussianMixture      their MixtureOfGaussians, with what is left of 1 at sensitivity 0
 
 Several of their classes are newer than the version that is installed may be: whatever is missing
-there is refused, and the refusal says so.  The rest is refused rather than approximated: trees and
-sampling with replacement have no event here.  `reason` of a `NoGuarantee` is lost on the way out.
+there is refused, and the refusal says so.  The rest is refused rather than approximated.  `reason` of a `NoGuarantee` is lost on the way out.
 What their classes mean here: dp_event_converters.py.
 
 Source: dp_accounting 0.6.0 and its main branch of 2026, dp_event.py.
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import InvalidInput, kind_of
 from . import definitions as ev
 from .binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
+from .contributions import distribution
 from .dp_event_converters import SHAPES, Position, converted, no_counterpart, response_epsilon
 
 if TYPE_CHECKING:
@@ -175,6 +176,15 @@ def _fixed_size(event: ev.FixedSize, at: Position) -> Any:
     )
 
 
+@_exports_as(ev.WithReplacement)
+def _with_replacement(event: ev.WithReplacement, at: Position) -> Any:
+    return _dp_events().SampledWithReplacementDpEvent(
+        source_dataset_size=event.population,
+        sample_size=event.batch,
+        event=_export(event.event, at.inner("event")),
+    )
+
+
 @_exports_as(ev.Compose)
 def _compose(event: ev.Compose, at: Position) -> Any:
     if not event.events:
@@ -237,6 +247,18 @@ def _random_allocation(event: ev.RandomAllocation, at: Position) -> Any:
     theirs = _newer("RandomAllocationDpEvent", event, at)
     inner = _export(event.event, at.inner("event"))
     return theirs(event=inner, num_selected=event.chosen, num_steps=event.steps)
+
+
+@_exports_as(ev.GaussianMixture)
+def _gaussian_mixture(event: ev.GaussianMixture, at: Position) -> Any:
+    amounts = distribution(event)
+    if len(amounts) > MAX_LISTED_RECORDS + 1:
+        raise no_counterpart(
+            at, event.type, f"at most {MAX_LISTED_RECORDS + 1} sensitivities are listed"
+        )
+    return _dp_events().MixtureOfGaussiansDpEvent(
+        event.noise_multiplier, list(amounts), list(amounts.values())
+    )
 
 
 @_exports_as(ev.Group)

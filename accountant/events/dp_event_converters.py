@@ -196,6 +196,12 @@ def _from_without_replacement(source: Any, at: Position) -> ev.Event:
     return ev.FixedSize(source.sample_size, source.source_dataset_size, inner)
 
 
+@_converts("SampledWithReplacementDpEvent")
+def _from_with_replacement(source: Any, at: Position) -> ev.Event:
+    inner = converted(source.event, at.inner("event"))
+    return ev.WithReplacement(source.sample_size, source.source_dataset_size, inner)
+
+
 @_converts("ComposedDpEvent")
 def _from_composed(source: Any, at: Position) -> ev.Event:
     if isinstance(source.events, (str, bytes)) or not isinstance(source.events, Iterable):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import privplan as pp
 from privplan import events as ev
+from privplan.accountant.account import account, bounds_on_epsilon
 from privplan.accountant.amplification.shuffling.attained import (
     attained_pairs,
     lower_delta,
@@ -209,12 +211,23 @@ def test_the_variation_ratio_bound_is_contradicted_and_ours_is_not(
 def test_a_bare_local_epsilon_names_no_mechanism() -> None:
     assert attained_pairs(None, 1000) == ()
     assert lower_epsilon((), 1e-6) == 0.0
-    assert (
-        pp.account(
-            ev.Shuffle(1000, ev.Local(1.0)), delta=1e-6, neighbours="replace-one"
-        ).epsilon.lower
-        == 0.0
+
+
+def test_the_worst_randomizer_of_a_local_epsilon_gives_a_lower_end() -> None:
+    """Where an audit asks about one mechanism, nothing is known; of all of them the worst is."""
+    event = ev.Shuffle(1000, ev.Local(1.0))
+    ternary = ev.Shuffle(1000, ev.RandomizedResponse(1.0, 3))
+    ask = partial(pp.account, delta=1e-6, neighbours="replace-one")
+    assert bounds_on_epsilon(event, delta=1e-6, neighbours="replace-one").lower == 0.0
+    assert ask(ternary).epsilon.lower <= ask(event).epsilon.lower <= ask(event).epsilon.upper
+    assert any("may lose less" in step.statement for step in ask(event).derivation)
+    assert not any("may lose less" in step.statement for step in ask(ternary).derivation)
+    ten = ev.Repeat(10, ev.Pure(1.0))
+    response = account(
+        ev.Repeat(10, ev.RandomizedResponse(1.0, 2)), delta=1e-6, neighbours="replace-one"
     )
+    assert account(ten, delta=1e-6).epsilon.lower == pytest.approx(response.epsilon.lower, rel=1e-6)
+    assert bounds_on_epsilon(ten, delta=1e-6).lower == 0.0
 
 
 def test_edges_give_no_false_lower_end() -> None:

@@ -231,7 +231,6 @@ def test_names_in_bytes_are_names() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        ["SampledWithReplacementDpEvent", 10, 2, GAUSSIAN],
         ["UnsupportedDpEvent"],
     ],
 )

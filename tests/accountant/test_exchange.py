@@ -118,6 +118,10 @@ def test_discrete_laplace_costs_its_epsilon_over_there() -> None:
             ev.FixedSize(5, 50, ev.Gaussian(2.0)),
         ),
         (
+            dp.SampledWithReplacementDpEvent(50, 5, dp.GaussianDpEvent(2.0)),
+            ev.WithReplacement(5, 50, ev.Gaussian(2.0)),
+        ),
+        (
             dp.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.5),
             ev.TruncatedPoisson(0.01, 20, 1000, ev.Gaussian(1.5)),
         ),
@@ -179,7 +183,6 @@ def test_truncation_of_other_noise_is_refused() -> None:
     [
         dp.UnsupportedDpEvent(),
         dp.ZCDpEvent(0.5, xi=0.1),
-        dp.SampledWithReplacementDpEvent(10, 2, dp.GaussianDpEvent(1.0)),
         dp.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.5]),
         dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 0.5),
     ],

@@ -16,6 +16,7 @@ from scipy.stats import binom
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import Unsupported
+from privplan.accountant.events.contributions import distribution
 from privplan.accountant.events.binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
 
 NEWER = {
@@ -168,20 +169,37 @@ def test_mixtures_that_are_groups(theirs: dp.DpEvent, ours: ev.Event) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "weights", "why"),
+    ("moves", "weights"),
     [
-        ([0, 1, 2], [0.25, 0.5, 0.24], "add up"),
-        ([0, 1, 3], [0.25, 0.5, 0.25], "distances"),
-        ([1, 2], [0.5, 0.5], "distances"),
-        ([0, 1, 2], [0.3, 0.4, 0.3], "weights are not"),
-        ([0, 1, 2], [0.25 + 1e-9, 0.5 - 2e-9, 0.25 + 1e-9], "weights are not"),
-        ([0, 0], [0.5, 0.5], "distances"),
+        ([0.0, 1.0, 3.0], [0.25, 0.5, 0.25]),
+        ([1.0, 2.0], [0.5, 0.5]),
+        ([0.0, 1.0, 2.0], [0.3, 0.4, 0.3]),
+        ([0.0, 1.0, 2.0], [0.25 + 1e-9, 0.5 - 2e-9, 0.25 + 1e-9]),
     ],
 )
-def test_other_mixtures_are_refused(moves: list[float], weights: list[float], why: str) -> None:
+def test_other_mixtures_stay_mixtures(moves: list[float], weights: list[float]) -> None:
+    ours = ev.from_dp_event(dp.MixtureOfGaussiansDpEvent(1.0, moves, weights))
+    assert isinstance(ours, ev.GaussianMixture)
+    assert distribution(ours) == dict(zip(moves, weights, strict=True))
+    back = ours.to_dp_event()
+    assert (back.sensitivities, back.sampling_probs) == (moves, weights)
+    assert ev.from_dp_event(back) == ours
+
+
+def test_mixtures_of_parts_of_one_are_refused() -> None:
     with pytest.raises(Unsupported) as refused:
-        ev.from_dp_event(dp.MixtureOfGaussiansDpEvent(1.0, moves, weights))
-    assert why in refused.value.why
+        ev.from_dp_event(dp.MixtureOfGaussiansDpEvent(1.0, [0, 1, 2], [0.25, 0.5, 0.24]))
+    assert "add up" in refused.value.why
+    nothing = dp.MixtureOfGaussiansDpEvent(1.0, [0.0, 0.0], [0.5, 0.5])
+    assert ev.from_dp_event(nothing) == ev.Compose(())
+
+
+def test_their_accountant_agrees_about_mixtures() -> None:
+    event = ev.GaussianMixture(1.0, [1.0, 2.5], [0.3, 0.1])
+    theirs = PLDAccountant(value_discretization_interval=5e-3)
+    theirs.compose(event.to_dp_event(), 3)
+    ours = pp.account(ev.Repeat(3, event), delta=1e-6).epsilon
+    assert ours.lower <= theirs.get_epsilon(1e-6) <= 1.02 * ours.upper
 
 
 @pytest.mark.parametrize(("size", "rate", "noise"), [(2, 0.1, 1.0), (5, 0.02, 2.0)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from ... import events as ev
 from ...errors import Unsupported
@@ -14,6 +15,9 @@ from .blanket import blanket_profile
 from .clones import clones_profile
 from .profile import Profile, atoms
 from .randomizers import randomizer_of
+
+CLASS_CATEGORIES: Final = (2, 3, 4)
+"""Categories of the randomized responses that are tried for a bare local epsilon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,3 +106,17 @@ def round_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
     if neighbours != "replace-one" or not isinstance(event, ev.Shuffle):
         return ()
     return attained_pairs(randomizer_of(event.event), event.users)
+
+
+@lru_cache(maxsize=64)
+def class_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
+    """Return pairs, as `round_tests`, that some randomizer of a bare local epsilon attains.
+
+    Randomized response among a few categories is such a randomizer; none for other events.
+    """
+    if not isinstance(event, ev.Shuffle) or not isinstance(event.event, ev.Local):
+        return ()
+    epsilon = event.event.epsilon
+    responses = [ev.RandomizedResponse(epsilon, count) for count in CLASS_CATEGORIES]
+    tests = [round_tests(ev.Shuffle(event.users, each), neighbours) for each in responses]
+    return tuple(pair for pairs in tests for pair in pairs)

@@ -1,11 +1,12 @@
 """Dominating pairs of randomized response, and of events that state only their epsilon.
 
-An event that only states an epsilon names a class of mechanisms: its pair dominates them all, but
-a given one need not attain it, so it gives no lower bound."""
+An event that only states an epsilon names a class of mechanisms: its pair dominates them all, and
+the worst of them attains it.  A given one need not, so of that one it gives no lower bound."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,12 +25,12 @@ def _randomized_response(
 
 @pairs.register(ev.Pure)
 def _pure(event: ev.Pure, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return worst_pair(event.epsilon, 0.0, 1.0)
+    return _whole_class(event.epsilon, 0.0)
 
 
 @pairs.register(ev.Local)
 def _local(event: ev.Local, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return worst_pair(event.epsilon, 0.0, 1.0)
+    return _whole_class(event.epsilon, 0.0)
 
 
 @pairs.register(ev.Exponential)
@@ -39,7 +40,7 @@ def _exponential(event: ev.Exponential, neighbours: Neighbours) -> DominatedMech
 
 @pairs.register(ev.Approximate)
 def _approximate(event: ev.Approximate, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return worst_pair(event.epsilon, event.delta, 1.0)
+    return _whole_class(event.epsilon, event.delta)
 
 
 @pairs.register(ev.NoGuarantee)
@@ -71,6 +72,12 @@ def _response_outcomes(event: ev.RandomizedResponse) -> Outcomes:
     return Outcomes(np.array([other, true, rest])[:keep], np.array([true, other, rest])[:keep])
 
 
+def _whole_class(epsilon: float, delta: float) -> DominatedMechanism:
+    """Return the pair of all (epsilon, delta)-DP mechanisms, which the worst of them attains."""
+    worst = worst_pair(epsilon, delta, 1.0)
+    return replace(worst, class_pair=worst.pair)
+
+
 def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
     """Return the pair that dominates every (epsilon, delta)-DP mechanism, Poisson sampled at
     `rate`.
@@ -95,7 +102,7 @@ def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
         "Kairouz, Oh, Viswanath 2017, arXiv 1311.0776",
         (
             "its parameters hold for the neighbouring relation of this account",
-            "no lower bound: they name a class of mechanisms, some of which lose less",
+            "they name a class of mechanisms, some of which lose less",
         ),
     )
     return DominatedMechanism(pair, None, rate == 1.0, (step,))

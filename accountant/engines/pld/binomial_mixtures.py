@@ -1,4 +1,4 @@
-"""Binomial mixtures of shifted noise: shifted up in P, shifted down or centred in Q."""
+"""Mixtures of shifted noise: shifted up in P by a random number, down or not at all in Q."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ...arrays import FloatArray, IndexArray
-from .binomial import BinomialShifts, Ratio
+from .binomial import Ratio, Shifts
 from .continuous import QUADRATURE_INTERVALS
 from .noise import UNIT_ROUNDOFF, LaplaceNoise
 
@@ -30,12 +30,12 @@ MAX_GAUSSIAN_DEVIATIONS: Final = 40.0
 class BinomialLoss:
     """The loss of noise shifted up by `up` against noise shifted down by `down`, at position x.
 
-    The loss at x is G_up(x) - G_down(-x), with G the logarithm of a `BinomialShifts`; it
+    The loss at x is G_up(x) - G_down(-x), with G the logarithm of a `Shifts`; it
     increases with x.
     """
 
-    up: BinomialShifts
-    down: BinomialShifts | None
+    up: Shifts
+    down: Shifts | None
 
     def at(self, x: FloatArray) -> Ratio:
         """Return the losses at finite positions, their slopes, and the log weights behind them."""
@@ -52,7 +52,8 @@ class BinomialLoss:
     @property
     def reach(self) -> tuple[float, float]:
         """Positions beyond which the loss is constant (Laplace) or the mass 0 (Gaussian)."""
-        lowest, highest = 0.0 if self.down is None else -float(self.down.size), float(self.up.size)
+        lowest = 0.0 if self.down is None else -self.down.farthest
+        highest = self.up.farthest
         noise = self.up.noise
         if isinstance(noise, LaplaceNoise):
             return lowest, highest
@@ -111,7 +112,11 @@ class BinomialLoss:
     def largest_centre(self, x: float) -> float:
         """Return the largest shift, up or down, that matters at positions in [-x, x]."""
         both = (self.up, self.down)
-        return max(float(shifts.window(-x, x)[-1]) for shifts in both if shifts is not None)
+        return max(
+            float(shifts.centres[shifts.window(-x, x)[-1]])
+            for shifts in both
+            if shifts is not None
+        )
 
     def tolerance(self, x: FloatArray, ratio: Ratio) -> FloatArray:
         """Return how far the computed loss at a position may be from the one asked for.
@@ -179,12 +184,12 @@ class _RoundingBounds:
     ratio_error: float
 
     @classmethod
-    def of(cls, shifts: BinomialShifts, low: float, high: float) -> _RoundingBounds:
+    def of(cls, shifts: Shifts, low: float, high: float) -> _RoundingBounds:
         ratio = shifts.at(np.array([low, high]))
         first, last = ratio.log.tolist()
         window = shifts.window(low, high)
         return cls(
-            max(abs(low), abs(high)) + float(window[-1]),
+            max(abs(low), abs(high)) + float(shifts.centres[window[-1]]),
             float(shifts.lipschitz_bound(ratio)[1]),
             max(abs(first), abs(last)),
             float(shifts.log_weight(last, window)),

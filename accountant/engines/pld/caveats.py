@@ -171,6 +171,31 @@ def _correlated(query: AccountQuery) -> tuple[str, ...]:
     return (*dict.fromkeys(rests), why)
 
 
+def _draws(query: AccountQuery) -> tuple[str, ...]:
+    gap_text = query.gap_text()
+    if gap_text is None or ev.WithReplacement not in query.event_types():
+        return ()
+    return (
+        f"{gap_text}: "
+        "draws with replacement have no exact value here. The upper end holds at every order, and "
+        "no data set is known to attain all of them; the lower end is that of one pair of data "
+        "sets.",
+    )
+
+
+def _inside_a_client(query: AccountQuery) -> tuple[str, ...]:
+    gap_text = query.gap_text()
+    if gap_text is None or not any(
+        isinstance(leaf.event, ev.ClientSampled) and sum(p.count for p in leaves(leaf.event.event)) > 1
+        for leaf in query.parts
+    ):
+        return ()
+    return (
+        f"{gap_text}: "
+        "the lower end counts one release of each round of a client, the upper end all of them.",
+    )
+
+
 def _random_search(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
     if gap_text is None or ev.BestOf not in query.event_types():
@@ -201,6 +226,10 @@ CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _allocation,
     _shuffled,
     _correlated,
+
+
+    _draws,
+    _inside_a_client,
     _random_search,
     _cap,
 )

@@ -9,6 +9,7 @@ from typing import Final
 
 from ... import events as ev
 from ...composition import Leaf
+from ...composition import leaves as counted
 from ...guarantee import Neighbours
 from ...schedules import sketched
 from .estimate import SaddlePoint, SaddlePointEstimate
@@ -101,14 +102,18 @@ def _mechanisms(
 ) -> list[tuple[DominatedMechanism, int]]:
     """Return the mechanism of every leaf, and how often it runs."""
     return [
-        (
-            mechanism
-            if leaf.fully_observed
-            else replace(mechanism, lower_pair=None, second_lower_pair=None),
-            leaf.count,
-        )
+        (_with_lower_pairs(mechanism, leaf), leaf.count)
         for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
     ]
+
+
+def _with_lower_pairs(mechanism: DominatedMechanism, leaf: Leaf) -> DominatedMechanism:
+    """Return the mechanism with the lower pairs that this leaf may use."""
+    if not leaf.fully_observed:
+        return replace(mechanism, lower_pair=None, second_lower_pair=None)
+    if leaf.worst_of_class and mechanism.class_pair is not None:
+        return replace(mechanism, lower_pair=mechanism.class_pair)
+    return mechanism
 
 
 def fitted(
@@ -282,6 +287,10 @@ def _log_spared(event: ev.Event) -> float:
         return _log_rest(event.batch / event.population)
     if isinstance(event, (ev.Poisson, ev.TruncatedPoisson)):
         return _log_rest(event.rate)
+    if isinstance(event, ev.WithReplacement):
+        return event.batch * _log_rest(1.0 / event.population)
+    if isinstance(event, ev.ClientSampled):
+        return _log_rest(event.clients_rate * min(participation(counted(event.event)), 1.0))
     return -math.inf
 
 

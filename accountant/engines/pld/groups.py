@@ -65,6 +65,10 @@ MIN_GRID_ATOM_MASS: Final = 1e-9
 @pairs.register(ev.Group)
 def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
     size, sampled = event.size, event.event
+    if isinstance(sampled, ev.FixedSize) and neighbours == "replace-one":
+        from .fixed_size_groups import replaced_records
+
+        return replaced_records(size, sampled)
     if not isinstance(sampled, ev.Poisson) or not isinstance(sampled.event, _NOISE):
         raise Unsupported(
             f"The pld engine has no pair for a group of records of {type_of(sampled)}.",
@@ -122,6 +126,8 @@ def group_pair(losses: BinomialLoss) -> Pair:
         return Pair(continuous, None)
     # The loss stays above that of nobody being drawn, and small losses crowd there.
     lowest = losses.up.lowest
+    if math.isinf(lowest):
+        return Pair(continuous, None)
     return Pair(continuous, None, grid_atoms=(lowest,), support_end=(lowest, -1.0))
 
 

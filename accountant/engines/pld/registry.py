@@ -32,7 +32,8 @@ class DominatedMechanism:
     power and first step take the place of those here.  `second_lower_pair` is the pair of other
     fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
     runs.  `beside`, where there is one, is another pair, with its own power, that is composed with
-    `pair` in each run: the two together dominate the mechanism.
+    `pair` in each run: the two together dominate the mechanism.  `class_pair` is for an event that
+    names a class of mechanisms: the pair that the worst of them attains.
     """
 
     pair: Pair
@@ -44,17 +45,20 @@ class DominatedMechanism:
     fitted: Callable[[float], DominatedMechanism] | None = None
     second_lower_pair: Pair | None = None
     beside: tuple[Pair, int] | None = None
+    class_pair: Pair | None = None
 
 
 pairs: Registry[DominatedMechanism] = Registry(
     "pld",
     {
         ev.Approximate: ".bare",
+        ev.ClientSampled: ".client_sampled",
         ev.DiscreteGaussian: ".integer_sums",
         ev.DiscreteLaplace: ".integer_sums",
         ev.Exponential: ".bare",
         ev.FixedSize: ".fixed_size",
         ev.Gaussian: ".noisy_sums",
+        ev.GaussianMixture: ".gaussian_mixtures",
         ev.Group: ".groups",
         ev.Laplace: ".noisy_sums",
         ev.Local: ".bare",
@@ -68,6 +72,7 @@ pairs: Registry[DominatedMechanism] = Registry(
         ev.Shuffle: ".shuffled",
         ev.ShuffledBatches: ".batches",
         ev.TruncatedPoisson: ".truncated",
+        ev.WithReplacement: ".with_replacement",
     },
     __package__,
 )

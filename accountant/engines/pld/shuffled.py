@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Final
 
 from ... import events as ev
-from ...amplification.shuffling.attained import lower_epsilon
-from ...amplification.shuffling.rounds import round_pair, round_tests
+from ...amplification.shuffling.attained import LogPair, lower_epsilon
+from ...amplification.shuffling.rounds import class_tests, round_pair, round_tests
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .one_sided import one_sided_pair
@@ -32,7 +32,8 @@ def shuffled_round(event: ev.Event, neighbours: Neighbours) -> DominatedMechanis
     """
     known = round_pair(event, neighbours)
     pair = Pair.of_outcomes(AtomPair(*known.outcomes, has_heavy_atoms=False))
-    lower_pair = _lower_pair(event, neighbours)
+    lower_pair = _sharpest(round_tests(event, neighbours))
+    class_pair = _sharpest(class_tests(event, neighbours))
     steps = known.steps
     if lower_pair is not None:
         test = Step(
@@ -41,13 +42,12 @@ def shuffled_round(event: ev.Event, neighbours: Neighbours) -> DominatedMechanis
             "derived in amplification/shuffling/attained.py",
         )
         steps = (*steps, test)
-    return DominatedMechanism(pair, lower_pair, True, steps)
+    return DominatedMechanism(pair, lower_pair, True, steps, class_pair=class_pair)
 
 
-def _lower_pair(event: ev.Event, neighbours: Neighbours) -> Pair | None:
+def _sharpest(tests: tuple[LogPair, ...]) -> Pair | None:
     """Return the pair of the test with the largest lower bound, with its bounds in both
     directions."""
-    tests = round_tests(event, neighbours)
     if not tests:
         return None
     sharpness = [lower_epsilon((test,), TEST_CHOICE_DELTA) for test in tests]

@@ -18,9 +18,11 @@ from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ...schedules import shown, sketched
 from ..base import Answer
 from . import (  # noqa: F401  (they enter their events)
+    draws,
     epochs,
     fixed_size,
     groups,
+    listed_mixture,
     sampled,
     shuffled,
     tuning,

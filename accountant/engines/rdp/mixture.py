@@ -1,4 +1,4 @@
-"""Renyi curves of k records together under Poisson sampling with Gaussian noise, at real orders.
+"""Renyi curves of mixtures of Gaussians: k records under Poisson sampling, at real orders.
 
 With w_i = Bin(k, q)(i), P = sum_i w_i N(i, s^2) and Q = N(0, s^2) (replace-one: P against its
 mirror image), which is the worst case; see `engines/pld/groups.py`, whose argument holds for every
@@ -19,12 +19,14 @@ tends to multiplying by e^(-i^2/(2 s^2)), and the roots follow.  So e^G(x + i t)
 
     cos(v/2)^k e^G(x) <= |e^G(x + i t)| <= e^G(x),
 
-because |1 + r e^(i v)| >= cos(v/2) (1 + r) for r >= 0.
+because |1 + r e^(i v)| >= cos(v/2) (1 + r) for r >= 0.  For weights that are not binomial see
+listed_mixture.py.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -53,14 +55,30 @@ NODES_PER_BLOCK: Final = 256
 _TAIL_DEVIATIONS: Final = 11.0
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """`size` records that each join with probability `rate`, and the noise; see the module."""
+class ShiftMoments(ABC):
+    """Noise moved by c_i bounds with weight w_i, against noise that is not moved, or moved back."""
 
-    size: int
-    rate: float
     noise: float
     replaced: bool
+
+    @property
+    @abstractmethod
+    def centres(self) -> FloatArray:
+        """The moves c_i, ascending from 0 or above; in a unit of about 1 where there are few."""
+
+    @property
+    @abstractmethod
+    def log_weights(self) -> FloatArray:
+        """The logarithms of the weights."""
+
+    @property
+    @abstractmethod
+    def ratio_scale(self) -> float:
+        """What the rounding of a ratio grows with besides its logarithm."""
+
+    @abstractmethod
+    def steps(self, orders: FloatArray, backwards: bool) -> FloatArray:
+        """Return the trapezoid step for each order."""
 
     def at(self, orders: FloatArray) -> FloatArray:
         """Return the larger of the divergences of both directions; infinite where it is not known.
@@ -77,11 +95,11 @@ class Mixture:
         values = np.full_like(orders, np.inf)
         if (
             not MIN_QUADRATURE_NOISE < self.noise < MAX_QUADRATURE_NOISE
-            or self.size > MAX_MIXTURE_RECORDS
+            or self.farthest > MAX_MIXTURE_RECORDS
         ):
             return values
         # Orders whose rule would need too many nodes stay infinite: no bound from here.
-        steps = self._steps(orders, backwards)
+        steps = self.steps(orders, backwards)
         fits = self._length(orders) / steps < MAX_QUADRATURE_NODES
         if fits.any():
             fitting_orders = orders[fits]
@@ -93,24 +111,22 @@ class Mixture:
             values[fits] = renyi(pair, fitting_orders) + missed / (fitting_orders - 1.0)
         return values
 
+    @property
+    def farthest(self) -> float:
+        """The largest move."""
+        return float(self.centres[-1])
+
     def _ratio_error(self, pair: Pair) -> float:
         """Return the relative error of the ratio of densities at the nodes.
 
-        Of three log-gammas (4 units each), and of what is added up in the exponents.  A factor
-        1 + e to every ratio adds a e/(a - 1) to R(a), and as much through E_Q[u], which is 0.
+        Of the weights, and of what is added up in the exponents.  A factor 1 + e to every ratio
+        adds a e/(a - 1) to R(a), and as much through E_Q[u], which is 0.
         """
-        weights = 3.0 * math.lgamma(self.size + 1.0) + 4.0 * float(np.abs(self._log_weights).max())
         largest = float(np.abs(pair.losses).max())
-        return 8.0 * 2.0**-53 * (4.0 + weights + 2.0 * largest)
+        return 8.0 * 2.0**-53 * (4.0 + self.ratio_scale + 2.0 * largest)
 
     def _length(self, orders: FloatArray) -> FloatArray:
-        return self.size * (2.0 * orders + 1.0) + 2.0 * _TAIL_DEVIATIONS * self.noise
-
-    def _steps(self, orders: FloatArray, backwards: bool) -> FloatArray:
-        """Return the trapezoid step for each order: a polynomial of degree k costs k times one."""
-        raised = self.replaced or backwards  # a ratio is raised to 1 - a
-        exponent = self.size * (orders - 1.0) if raised else np.zeros_like(orders)
-        return trapezoid_step(self.noise, exponent, MAX_SHIFT_ANGLE)
+        return self.farthest * (2.0 * orders + 1.0) + 2.0 * _TAIL_DEVIATIONS * self.noise
 
     def _pair(self, order: float, step: float, backwards: bool) -> Pair:
         """Return nodes that hold all but 1e-22 of the integral at orders up to `order`.
@@ -120,10 +136,10 @@ class Mixture:
         times k under replace-one), and beyond the last of them it falls faster than a Gaussian
         does, while inwards it falls no faster.  Both distributions themselves are held, too.
         """
-        lowest = -(order - 1.0) * self.size if backwards else 0.0
-        highest = 1.0 * self.size if backwards else order * self.size
+        lowest = -(order - 1.0) * self.farthest if backwards else 0.0
+        highest = self.farthest if backwards else order * self.farthest
         if self.replaced:
-            lowest, highest = -1.0 * self.size, (2.0 * order - 1.0) * self.size
+            lowest, highest = -self.farthest, (2.0 * order - 1.0) * self.farthest
         low = math.floor((lowest - _TAIL_DEVIATIONS * self.noise) / step)
         high = math.ceil((highest + _TAIL_DEVIATIONS * self.noise) / step)
         x = np.asarray(np.arange(low, high + 1, dtype=np.float64) * step, np.float64)
@@ -151,8 +167,8 @@ class Mixture:
         return result
 
     def _terms(self, x: FloatArray, i: IndexArray) -> FloatArray:
-        shifts = i.astype(np.float64)
-        return np.asarray(self._log_weights[i] + shifts * (x - 0.5 * shifts) / self.noise**2)
+        shifts = self.centres[i]
+        return np.asarray(self.log_weights[i] + shifts * (x - 0.5 * shifts) / self.noise**2)
 
     def _relevant_indices(self, low: float, high: float) -> IndexArray:
         """Return the i that hold all but e^-39 of e^G at every position in [low, high].
@@ -160,18 +176,45 @@ class Mixture:
         Later terms gain on earlier ones as x grows, so those too late at `high` are so everywhere,
         and those too early at `low`.
         """
-        i = np.arange(self.size + 1)
-        least = -QUADRATURE_LOG_ACCURACY - math.log(self.size + 1.0)
+        i = np.arange(self.centres.size)
+        least = -QUADRATURE_LOG_ACCURACY - math.log(self.centres.size)
         at_low, at_high = self._terms(np.array(low), i), self._terms(np.array(high), i)
-        # Terms of at least e^-40/(k+1) of the largest; all others together are below e^-39.
+        # Terms of at least e^-40 of the largest, over their number; all others together are below e^-39.
         first = np.flatnonzero(at_low >= at_low.max() + least)[0]
         last = np.flatnonzero(at_high >= at_high.max() + least)[-1]
         return i[first : last + 1]
 
+
+@dataclass(frozen=True)
+class Mixture(ShiftMoments):
+    """`size` records that each join with probability `rate`, and the noise; see the module."""
+
+    size: int
+    rate: float
+    noise: float
+    replaced: bool
+
     @cached_property
-    def _log_weights(self) -> FloatArray:
-        i = np.arange(self.size + 1.0)
+    def centres(self) -> FloatArray:
+        """The numbers 0, ..., k."""
+        return np.arange(self.size + 1.0)
+
+    @cached_property
+    def log_weights(self) -> FloatArray:
+        """The logarithms of the binomial weights."""
+        i = self.centres
         # log Bin(k, q)(i) = log C(k, i) + i log q + (k - i) log(1 - q).
         log_binomial = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
         log_absent = (self.size - i) * math.log1p(-self.rate)
         return np.asarray(log_binomial + i * math.log(self.rate) + log_absent)
+
+    @property
+    def ratio_scale(self) -> float:
+        """That of three log-gammas (4 units each)."""
+        return 3.0 * math.lgamma(self.size + 1.0) + 4.0 * float(np.abs(self.log_weights).max())
+
+    def steps(self, orders: FloatArray, backwards: bool) -> FloatArray:
+        """Return the trapezoid step for each order: a polynomial of degree k costs k times one."""
+        raised = self.replaced or backwards  # a ratio is raised to 1 - a
+        exponent = self.size * (orders - 1.0) if raised else np.zeros_like(orders)
+        return trapezoid_step(self.noise, exponent, MAX_SHIFT_ANGLE)

@@ -1,0 +1,60 @@
+"""What a unit contributes that has records in several silos, each of which joins at random.
+
+Two readings, by what is seen.
+
+**The sum of all silos is all that is seen** (secure aggregation, one noise): a silo with
+contribution c_s that joins with probability q_s adds a vector of norm at most c_s, so the unit moves
+the sum by at most the sum of c_s over the silos that joined.  The silos join independently, so that
+is a Gaussian mixture with the distribution of that sum: `unit_in_silos`.  With equal contributions c
+and one rate q it is `Group(S, Poisson(q, Gaussian(noise / c)))`.  Norms add up where all silos'
+contributions point the same way, which some data set does, so the bound is attained.
+
+**Each silo's message is seen, and whether there was one**: the silos' releases are independent, so
+they compose, each as a release inside of a client that takes part with a known probability:
+`Compose([ClientSampled(q_s, Gaussian(noise_s / c_s)) for each silo])`.
+
+Neither covers silos that join together (all or none is a Poisson sample at that rate, with the
+contributions added up), nor silos that join because of what they hold.
+
+Source: derived here; engines/pld/gaussian_mixtures.py for the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import events as ev
+from .. import validate
+from ..errors import InvalidInput
+from ..events.contributions import added, as_mixture
+
+
+def unit_in_silos(
+    noise_multiplier: float, contributions: Sequence[float], rates: Sequence[float]
+) -> ev.GaussianMixture:
+    """Return one release of a sum over silos that join independently, as one unit sees it.
+
+    The unit contributes at most `contributions[s]` bounds (L2) through silo s, which joins with
+    probability `rates[s]`; the noise has standard deviation `noise_multiplier` bounds.  Range:
+    `noise_multiplier` above 0, contributions 0 or above, rates in [0, 1], one for each silo.  It
+    holds under every relation: replace-one compares two units in the same silos.  Raises
+    `Unsupported` where the sums take too many different values to list.
+
+    >>> unit_in_silos(2.0, [1.0, 0.5], [0.5, 0.25]).contributions
+    (0.0, 0.5, 1.0, 1.5)
+    """
+    noise = validate.positive(noise_multiplier=noise_multiplier)
+    if len(contributions) != len(rates) or not contributions:
+        raise InvalidInput(
+            f"`rates` ({len(rates)}) must be as many as `contributions` ({len(contributions)}), "
+            "and at least one.",
+            next_step="Give the contribution and the rate of each silo.",
+        )
+    silos = []
+    for index, (amount, rate) in enumerate(zip(contributions, rates, strict=True)):
+        moved = validate.non_negative(**{f"contributions[{index}]": amount})
+        joins = validate.probability(**{f"rates[{index}]": rate})
+        moves = moved > 0.0 and joins > 0.0
+        part = {0.0: 1.0 - joins, moved: joins} if moves else {0.0: 1.0}
+        silos.append({amount: share for amount, share in part.items() if share > 0.0})
+    return as_mixture(noise, added(silos))

@@ -1,0 +1,96 @@
+"""Groups of replaced records in batches of a fixed size: data sets enumerated, and known ends."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import hypergeom, norm
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.engines.pld.fixed_size_groups import ReplacedGroup
+from privplan.accountant.errors import Unsupported
+
+X = np.linspace(-14.0, 14.0, 5601)
+
+
+def output(values, batch, sigma):
+    """Return the density of the noisy sum of a uniform batch, over all batches one by one."""
+    batches = list(itertools.combinations(values, batch))
+    return sum(norm.pdf(X, sum(drawn), sigma) for drawn in batches) / len(batches)
+
+
+def hockey(p, q, epsilon):
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (X[1] - X[0]))
+
+
+@pytest.mark.parametrize(
+    ("size", "batch", "population"), [(1, 2, 4), (2, 2, 4), (2, 1, 4), (2, 3, 4), (3, 2, 4)]
+)
+@pytest.mark.parametrize("sigma", [0.8, 2.0])
+def test_no_small_data_set_is_worse(size, batch, population, sigma):
+    group = ReplacedGroup.of(size, batch, population, sigma)
+    for epsilon in (0.0, 0.5, 1.5):
+        worst = 0.0
+        for others in itertools.combinations_with_replacement((-1, 0, 1), population - size):
+            for old in itertools.combinations_with_replacement((-1, 0, 1), size):
+                p = output((*old, *others), batch, sigma)
+                for new in itertools.combinations_with_replacement((-1, 1), size):
+                    q = output((*new, *others), batch, sigma)
+                    worst = max(worst, hockey(p, q, epsilon))
+        bound = group.hockey_stick(epsilon)
+        assert worst <= bound + 1e-7  # the grid of this oracle is as far off
+        assert bound <= 1.35 * worst + 1e-9  # some data set has most of it
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize(("batch", "noise"), [(10, 1.0), (300, 4.0)])
+def test_one_record_is_the_exact_curve(epsilon, batch, noise):
+    q, u = batch / 1000, np.linspace(-40.0, 12.0, 520_001)
+    exact = norm.cdf(u) * (1.0 - q - math.exp(epsilon)) + q * norm.cdf(u + 2.0 / noise)
+    bound = ReplacedGroup.of(1, batch, 1000, noise).hockey_stick(epsilon)
+    assert bound == pytest.approx(float(exact.max()), rel=1e-7)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0, 6.0])
+def test_the_bound_lies_on_or_above_the_mixture_that_is_attained(epsilon):
+    size, batch, population, noise = 4, 30, 1000, 1.5
+    weights = hypergeom.pmf(np.arange(size + 1), population, size, batch)
+    u = np.linspace(-40.0, 12.0, 200_001)
+    mixture = sum(w * norm.cdf(u + 2.0 * j / noise) for j, w in enumerate(weights))
+    attained = float((mixture - math.exp(epsilon) * norm.cdf(u)).max())
+    bound = ReplacedGroup.of(size, batch, population, noise).hockey_stick(epsilon)
+    assert attained * (1.0 - 1e-9) <= bound <= attained * 1.02
+
+
+def test_one_round_is_known_almost_exactly():
+    event = ev.Group(2, ev.FixedSize(10, 1000, ev.Gaussian(1.0)))
+    found = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
+    assert found.lower <= found.upper <= 1.001 * found.lower
+
+
+def test_more_records_more_draws_and_less_noise_cost_more():
+    base = ReplacedGroup.of(3, 20, 1000, 1.0).hockey_stick(1.0)
+    assert ReplacedGroup.of(4, 20, 1000, 1.0).hockey_stick(1.0) > base
+    assert ReplacedGroup.of(3, 40, 1000, 1.0).hockey_stick(1.0) > base
+    assert ReplacedGroup.of(3, 20, 1000, 0.9).hockey_stick(1.0) > base
+
+
+def test_account_takes_it_and_it_is_below_the_triangle_of_renyi_curves():
+    event = ev.Repeat(50, ev.Group(2, ev.FixedSize(10, 1000, ev.Gaussian(1.0))))
+    found = pp.account(event, delta=1e-5, neighbours="replace-one")
+    renyi = pp.account(event, delta=1e-5, neighbours="replace-one", engine="rdp")
+    assert found.engine == "pld"
+    assert found.epsilon.upper < 0.7 * renyi.epsilon.upper
+    assert 0.85 * found.epsilon.upper < found.epsilon.lower
+    one = ev.Repeat(50, ev.FixedSize(10, 1000, ev.Gaussian(1.0)))
+    assert found.epsilon.upper > pp.account(one, delta=1e-5, neighbours="replace-one").epsilon.lower
+
+
+def test_other_noise_is_left_to_renyi_curves():
+    event = ev.Group(2, ev.FixedSize(10, 1000, ev.Laplace(1.0)))
+    with pytest.raises(Unsupported, match="knows Gaussian noise"):
+        pp.account(event, delta=1e-5, neighbours="replace-one", engine="pld")

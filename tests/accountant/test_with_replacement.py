@@ -1,0 +1,282 @@
+"""Draws with replacement: every data set of few units, vectors, published amplification, and laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import binom, laplace, norm
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.amplification.occurrences import OccurrenceCounts, presence
+from privplan.accountant.arrays import FloatArray
+from privplan.accountant.errors import Unsupported
+
+RELATIONS = ("add-remove", "zero-out", "replace-one")
+X = np.linspace(-14.0, 14.0, 5_601)
+WIDTH = float(X[1] - X[0])
+VALUES = (-1.0, 0.0, 1.0)
+
+Units = tuple[float, ...]
+
+
+def output(units: Units, batch: int, noise: str) -> FloatArray:
+    """Return the density on `X` of the noisy sum of draws, by every sequence of draws."""
+    density = norm.pdf if noise == "gaussian" else laplace.pdf
+    sums: dict[float, int] = {}
+    for drawn in itertools.product(units, repeat=batch):
+        sums[sum(drawn)] = sums.get(sum(drawn), 0) + 1
+    total = len(units) ** batch
+    return np.asarray(sum(count / total * density(X - centre) for centre, count in sums.items()))
+
+
+def neighbouring(others: Units, neighbours: str) -> Iterator[tuple[Units, Units]]:
+    for value in VALUES:
+        with_it = (*others, value)
+        if neighbours == "add-remove":
+            yield with_it, others
+        elif neighbours == "zero-out":
+            yield with_it, (*others, 0.0)
+        else:
+            yield from ((with_it, (*others, other)) for other in VALUES)
+
+
+def worst(batch: int, population: int, neighbours: str, noise: str, epsilon: float) -> float:
+    """Return the largest hockey stick of all data sets with values -1, 0 and 1."""
+    largest = 0.0
+    for others in itertools.combinations_with_replacement(VALUES, population - 1):
+        for one, other in neighbouring(others, neighbours):
+            p, q = output(one, batch, noise), output(other, batch, noise)
+            for a, b in ((p, q), (q, p)):
+                stick = float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) * WIDTH
+                largest = max(largest, stick)
+    return largest
+
+
+def event_of(noise: str, batch: int, population: int, scale: float = 1.0) -> ev.Event:
+    inner = ev.Gaussian(scale) if noise == "gaussian" else ev.Laplace(scale)
+    return ev.WithReplacement(batch, population, inner)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize(("batch", "population"), [(1, 2), (2, 2), (3, 2), (2, 3), (3, 3), (2, 4)])
+def test_no_data_set_exceeds_the_upper_end(
+    batch: int, population: int, noise: str, neighbours: str
+) -> None:
+    for epsilon in (0.0, 0.4, 1.2):
+        truth = worst(batch, population, neighbours, noise, epsilon)
+        event = event_of(noise, batch, population)
+        delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+        assert truth <= delta.upper + 2e-4
+        assert delta.lower <= truth + 2e-4  # that is the rule's error at the edges of Laplace noise
+        if neighbours == "add-remove":
+            assert delta.upper <= truth + 4e-4
+        else:
+            assert delta.upper <= 1.12 * truth + 4e-4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_vectors_exceed_the_upper_end(seed: int) -> None:
+    """Three units in the plane, two draws, replaced or zeroed: on a grid."""
+    random = np.random.default_rng([11, seed])
+    span = np.linspace(-7.0, 7.0, 141)
+    cell = (span[1] - span[0]) ** 2
+    x, y = np.meshgrid(span, span)
+
+    def release(units: list[FloatArray]) -> FloatArray:
+        total = np.zeros_like(x)
+        for one, other in itertools.product(units, repeat=2):
+            centre = one + other
+            squares = (x - centre[0]) ** 2 + (y - centre[1]) ** 2
+            total += np.exp(-squares / 2.0) / (2.0 * math.pi * 9.0)
+        return total
+
+    angles = random.uniform(0.0, 2.0 * math.pi, 4)
+    lengths = random.choice([1.0, 1.0, 0.6], 4)
+    first, second, old, new = (
+        length * np.array([math.cos(a), math.sin(a)])
+        for a, length in zip(angles, lengths, strict=True)
+    )
+    for neighbours, changed in (("replace-one", new), ("zero-out", np.zeros(2))):
+        p, q = release([first, second, old]), release([first, second, changed])
+        for epsilon in (0.0, 0.5, 1.5):
+            seen = max(
+                float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum() * cell)
+                for a, b in ((p, q), (q, p))
+            )
+            event = event_of("gaussian", 2, 3)
+            assert seen <= pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_two_rounds(neighbours: str) -> None:
+    """Two adaptive rounds: the product of the outputs of one pair of data sets at a time."""
+    epsilon, noise = 0.8, "gaussian"
+    coarse = slice(None, None, 8)
+    truth = 0.0
+    for others in itertools.combinations_with_replacement(VALUES, 2):
+        for one, other in neighbouring(others, neighbours):
+            p, q = output(one, 2, noise)[coarse], output(other, 2, noise)[coarse]
+            for a, b in ((p, q), (q, p)):
+                stick = np.maximum(np.outer(a, a) - math.exp(epsilon) * np.outer(b, b), 0.0).sum()
+                truth = max(truth, float(stick) * (8.0 * WIDTH) ** 2)
+    event = ev.Repeat(2, event_of(noise, 2, 3))
+    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+    assert delta.lower <= truth + 1e-5
+    assert truth <= delta.upper + 1e-5
+    assert delta.upper <= 1.1 * truth
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_the_published_bound_is_never_below_ours(epsilon: float) -> None:
+    """Theorem 10 of Balle, Barthe and Gaboardi 2018, with the Gaussian's own group profiles."""
+    batch, population, noise = 20, 100, 2.0
+    drawn = 1.0 - (1.0 - 1.0 / population) ** batch
+    # Their epsilon' for epsilon: log(1 + drawn (e^eps - 1)), so theirs here is larger.
+    inner = math.log1p(math.expm1(epsilon) / drawn)
+
+    def gaussian(moved: float) -> float:
+        mu = moved / noise
+        tail = norm.cdf(mu / 2.0 - inner / mu) - math.exp(inner) * norm.cdf(-mu / 2.0 - inner / mu)
+        return float(tail)
+
+    published = sum(
+        float(binom.pmf(j, batch, 1.0 / population)) * gaussian(2.0 * j)
+        for j in range(1, batch + 1)
+    )
+    event = ev.WithReplacement(batch, population, ev.Gaussian(noise))
+    delta = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
+    assert delta.upper <= published * (1.0 + 1e-9)
+    assert published <= 1.5 * delta.upper
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_renyi_curves_are_never_below_an_attained_pair(neighbours: str) -> None:
+    from privplan.accountant.engines.rdp.curves import curve
+
+    batch, population, noise = 3, 5, 2.0
+    weights = binom.pmf(np.arange(batch + 1), batch, 1.0 / population)
+    x = np.linspace(-60.0, 90.0, 60_001)
+
+    def moved(step: float) -> FloatArray:
+        logs = [
+            math.log(w) + norm.logpdf((x - step * j) / noise) for j, w in enumerate(weights)
+        ]
+        return np.asarray(logsumexp(logs, axis=0) - math.log(noise))
+
+    p, q = moved(2.0), moved(1.0 if neighbours == "zero-out" else 0.0)
+    event = ev.WithReplacement(batch, population, ev.Gaussian(noise))
+    orders = np.array([1.5, 3.0, 8.0])
+    for order, value in zip(orders, curve(event, neighbours).at(orders), strict=True):  # type: ignore[arg-type]
+        truth = max(
+            float(logsumexp(order * a + (1.0 - order) * b) + math.log(x[1] - x[0])) / (order - 1.0)
+            for a, b in ((p, q), (q, p))
+        )
+        assert truth <= value * (1.0 + 1e-6)
+        assert value <= 4.0 * truth
+        if neighbours == "add-remove":
+            assert value <= truth * (1.0 + 1e-4)
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("inner", [ev.Gaussian(2.0), ev.Laplace(3.0), ev.DiscreteGaussian(2.0, 2)])
+def test_one_draw_is_a_fixed_size_of_one(inner: ev.Event, neighbours: str) -> None:
+    ours, fixed = (
+        pp.account(ev.Repeat(3, event), delta=1e-5, neighbours=neighbours).epsilon
+        for event in (ev.WithReplacement(1, 10, inner), ev.FixedSize(1, 10, inner))
+    )
+    assert ours.upper == pytest.approx(fixed.upper, rel=1e-3)
+    assert ours.lower <= fixed.upper
+    assert fixed.lower <= ours.upper
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
+def test_the_only_unit_is_always_drawn(neighbours: str) -> None:
+    event = ev.WithReplacement(4, 1, ev.Gaussian(8.0))
+    ours, group = (
+        pp.account(each, delta=1e-6, neighbours=neighbours).epsilon
+        for each in (event, ev.Group(4, ev.Gaussian(8.0)))
+    )
+    assert ours.upper == pytest.approx(group.upper, rel=1e-3)
+    assert ours.lower == pytest.approx(group.lower, rel=1e-3)
+
+
+def test_nothing_can_be_drawn_without_the_only_unit() -> None:
+    with pytest.raises(Unsupported, match="population of which the only unit"):
+        pp.account(ev.WithReplacement(4, 1, ev.Gaussian(8.0)), delta=1e-6)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_more_draws_of_fewer_units_lose_more(neighbours: str) -> None:
+    def upper(batch: int, population: int) -> float:
+        event = ev.Repeat(10, ev.WithReplacement(batch, population, ev.Gaussian(2.0)))
+        return pp.account(event, delta=1e-6, neighbours=neighbours).epsilon.upper
+
+    assert upper(10, 1000) < upper(20, 1000) < upper(20, 500) < upper(200, 500)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize(
+    "inner", [ev.Gaussian(1.0), ev.Laplace(1.0), ev.DiscreteLaplace(1.0, 3), ev.Pure(0.5)]
+)
+def test_engines_agree(inner: ev.Event, neighbours: str) -> None:
+    event = ev.WithReplacement(5, 200, inner)
+    pld, rdp = (
+        pp.account(event, delta=1e-5, neighbours=neighbours, engine=engine).epsilon
+        for engine in ("pld", "rdp")
+    )
+    assert 0.0 <= pld.lower <= pld.upper <= rdp.upper
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_both_ends_are_close_in_a_usual_run(neighbours: str) -> None:
+    run = ev.Repeat(1000, ev.WithReplacement(256, 60_000, ev.Gaussian(1.1)))
+    bounds = pp.account(run, delta=1e-5, neighbours=neighbours).epsilon
+    assert bounds.lower <= bounds.upper <= 1.06 * bounds.lower
+
+
+def test_at_delta_zero() -> None:
+    event = ev.WithReplacement(3, 10, ev.Laplace(1.0))
+    largest = math.log(sum(binom.pmf(j, 3, 0.1) * math.exp(2.0 * j) for j in range(4)))
+    bounds = pp.account(event, delta=0.0).epsilon
+    assert bounds.lower <= largest * (1.0 + 1e-12)
+    assert largest <= bounds.upper * (1.0 + 1e-12)
+    assert bounds.upper <= largest * (1.0 + 1e-9)
+    for neighbours, released in (("zero-out", 3.0), ("replace-one", 6.0)):
+        assert pp.account(event, delta=0.0, neighbours=neighbours).epsilon.upper == released
+
+
+def test_a_wide_gap_is_explained() -> None:
+    guarantee = pp.account(ev.WithReplacement(3, 10, ev.Pure(1.0)), delta=1e-5)
+    assert any("draws with replacement" in warning for warning in guarantee.warnings)
+
+
+@pytest.mark.parametrize(
+    ("batch", "population"), [(1, 2), (24, 3), (25, 3), (1000, 10**6), (5000, 100), (10**5, 3)]
+)
+def test_numbers_of_occurrences(batch: int, population: int) -> None:
+    counts = OccurrenceCounts.of(batch, population)
+    rate = 1.0 / population
+    assert counts.absent == pytest.approx(float(binom.pmf(0, batch, rate)), rel=1e-9)
+    # Never fewer occurrences: at each listed number the rest is at least as likely as it is.
+    rest = np.append(np.cumsum(counts.weights[::-1])[::-1][1:], 0.0) + counts.tail
+    truth = binom.sf(counts.numbers, batch, rate)
+    assert np.all(rest >= truth * (1.0 - 1e-12) - 1e-22)
+    total = float(counts.weights.sum()) + counts.tail
+    assert presence(batch, population) <= total <= presence(batch, population) * (1.0 + 1e-8)
+    assert counts.numbers.size <= 24
+
+
+def test_draws_of_what_is_sampled_are_refused() -> None:
+    for inner in (ev.Poisson(0.1, ev.Gaussian(1.0)), ev.Shuffle(10, ev.Local(1.0))):
+        with pytest.raises(Unsupported):
+            pp.account(ev.WithReplacement(3, 10, inner), delta=1e-5)
