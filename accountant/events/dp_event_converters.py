@@ -5,6 +5,7 @@ itself, or fields that were read from data (dp_event_tuples.py).  So nothing her
 dp_accounting, and no name that stands in data is ever imported.
 
     class                          here
+    GaussianDpEvent, LaplaceDpEvent  NoGuarantee where their noise multiplier is 0
     EpsilonDeltaDpEvent            Pure where its delta is 0, else Approximate
     DiscreteGaussianDpEvent        DiscreteGaussian where its dimension is 1 and its sensitivity an
                                    integer; else ZCDP with rho = sensitivity^2 / (2 sigma^2), which
@@ -125,13 +126,25 @@ def converted(source: Any, at: Position) -> ev.Event:
         ) from None
 
 
+_WITHOUT_NOISE: Final = ev.NoGuarantee("the noise multiplier is 0")
+
+
+def _is_zero(noise_multiplier: object) -> bool:
+    """Return whether no noise is added: epsilon is infinite then, over there as well."""
+    return not isinstance(noise_multiplier, bool) and noise_multiplier == 0
+
+
 @_converts("GaussianDpEvent")
 def _from_gaussian(source: Any, _at: Position) -> ev.Event:
+    if _is_zero(source.noise_multiplier):
+        return _WITHOUT_NOISE
     return ev.Gaussian(source.noise_multiplier)
 
 
 @_converts("LaplaceDpEvent")
 def _from_laplace(source: Any, _at: Position) -> ev.Event:
+    if _is_zero(source.noise_multiplier):
+        return _WITHOUT_NOISE
     return ev.Laplace(source.noise_multiplier)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ... import events as ev
-from ...composition import Leaf, leaves
+from ...composition import Leaf, group_sizes, leaves
 from ...errors import EnginesDisagree
 from ...guarantee import Bounds, Neighbours, unique_steps
 from ..base import Answer
@@ -175,6 +175,30 @@ def _cap(query: AccountQuery) -> tuple[str, ...]:
     )
 
 
+def _unprotected(query: AccountQuery) -> tuple[str, ...]:
+    reasons = dict.fromkeys(
+        leaf.event.reason.rstrip(".")
+        for leaf in query.parts
+        if isinstance(leaf.event, ev.NoGuarantee)
+    )
+    if not reasons:
+        return ()
+    whole = "epsilon is infinite" if query.epsilon is None else "delta is 1"
+    return (f"A release protects nobody, so {whole}: {'; '.join(list(reasons)[:3])}.",)
+
+
+def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
+    if not any(
+        isinstance(leaf.event, ev.Approximate) and leaf.event.delta >= 1.0 for leaf in query.parts
+    ) or not (sizes := [size for size in group_sizes(query.event) if size > 1]):
+        return ()
+    return (
+        f"The delta of a unit of {max(sizes):,} records is 1, so nothing is promised to it: the "
+        "delta of one record times 1 + e^epsilon + e^(2 epsilon) + ..., a term for each record, "
+        "is more than that. Ask about fewer records, or state the noise of the release.",
+    )
+
+
 CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _claimed_of_batches,
     _shuffled_batches,
@@ -182,5 +206,7 @@ CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _shuffled,
     _random_search,
     _cap,
+    _unprotected,
+    _groups_that_outgrow,
 )
 """All that may be said, each cause by itself."""
