@@ -111,6 +111,10 @@ def test_discrete_laplace_costs_its_epsilon_over_there() -> None:
             ev.FixedSize(5, 50, ev.Gaussian(2.0)),
         ),
         (
+            dp.LaplaceDpEvent(0.0),
+            ev.NoGuarantee("the noise multiplier is 0"),
+        ),
+        (
             dp.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.5),
             ev.TruncatedPoisson(0.01, 20, 1000, ev.Gaussian(1.5)),
         ),
@@ -190,7 +194,8 @@ def test_import_refuses_a_class_that_only_borrows_a_name() -> None:
     ("theirs", "field"),
     [
         (dp.GaussianDpEvent("x"), "noise_multiplier"),  # type: ignore[arg-type]
-        (dp.GaussianDpEvent(0.0), "noise_multiplier"),
+        (dp.GaussianDpEvent(-1.0), "noise_multiplier"),
+        (dp.GaussianDpEvent(False), "noise_multiplier"),
         (dp.LaplaceDpEvent(math.nan), "noise_multiplier"),
         (dp.PoissonSampledDpEvent(1.7, dp.GaussianDpEvent(1.0)), "rate"),
         (dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 0), "count"),

@@ -6,7 +6,7 @@ One function for each cause; each says nothing where it does not apply.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,13 +33,15 @@ class AccountQuery:
 
     def event_types(self) -> set[type[ev.Event]]:
         """Return the types of the leaves and of the events inside them."""
-        types = set()
+        return {type(event) for event in self.events()}
+
+    def events(self) -> Iterator[ev.Event]:
+        """Yield the leaves and the events inside them."""
         for leaf in self.parts:
             inner: ev.Event | None = leaf.event
             while inner is not None:
-                types.add(type(inner))
+                yield inner
                 inner = getattr(inner, "event", None)
-        return types
 
     def gap_text(self) -> str | None:
         """Return the gap between the bounds in words, None where they are close."""
@@ -177,14 +179,12 @@ def _cap(query: AccountQuery) -> tuple[str, ...]:
 
 def _unprotected(query: AccountQuery) -> tuple[str, ...]:
     reasons = dict.fromkeys(
-        leaf.event.reason.rstrip(".")
-        for leaf in query.parts
-        if isinstance(leaf.event, ev.NoGuarantee)
+        inner.reason.rstrip(".") for inner in query.events() if isinstance(inner, ev.NoGuarantee)
     )
-    if not reasons:
+    if not reasons or (query.epsilon is None and math.isfinite(query.bounds.upper)):
         return ()
-    whole = "epsilon is infinite" if query.epsilon is None else "delta is 1"
-    return (f"A release protects nobody, so {whole}: {'; '.join(list(reasons)[:3])}.",)
+    listed = "; ".join(list(reasons)[:3])
+    return (f"A release protects nobody whom it holds, so epsilon is infinite: {listed}.",)
 
 
 def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
