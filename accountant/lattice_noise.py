@@ -25,11 +25,11 @@ from .certifiers import Certifier
 from .composition import leaves
 from .errors import Unsupported
 
-SCANNED_STEP: Final = 1.0 / 128.0
+SCANNED_STEP: Final = 1.0 / 64.0
 """Distance of two points of the scan, in logs of the noise."""
 
-SCANNED_POINTS: Final = 256
-"""How many points are looked at, down to e^-2 of what the search returned."""
+SCANNED_POINTS: Final = 96
+"""How many points are looked at, down to e^-1.5 of what the search returned."""
 
 LEAST_TURNING: Final = 1.0
 """Least t w from which on the noise below is scanned: half of what turns delta around."""

@@ -15,6 +15,7 @@ dp_accounting, and no name that stands in data is ever imported.
                                    exp(epsilon u / (2 sensitivity))), which is what it is here
     PermuteAndFlipDpEvent          Pure: it is epsilon-DP; nothing sharper is claimed
     RandomAllocationDpEvent        RandomAllocation
+    RepeatAndSelectDpEvent         BestOf, of any shape
     MixtureOfGaussiansDpEvent      Group of Poisson of Gaussian, where the weights are binomial
                                    (binomial_mixtures.py)
 
@@ -232,20 +233,16 @@ def _from_repeat_and_select(source: Any, at: Position) -> ev.Event:
         distribution = known.get(float(source.shape))
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"`shape` must be a number; it is {source.shape!r}.") from None
-    if distribution is None:
-        raise no_counterpart(
-            at,
-            "RepeatAndSelectDpEvent",
-            f"shape {source.shape} is a truncated negative binomial number of runs, and here that "
-            "number is Poisson (shape infinity), geometric (1) or logarithmic (0)",
-        )
     mean = validate.positive(mean=source.mean)
     if distribution != "poisson" and mean < 1.0:
         raise InvalidInput(
-            f"`mean` must be 1 or above for a {distribution} number of runs; it is {mean}.",
+            f"`mean` must be 1 or above for this number of runs; it is {mean}.",
             next_step="Give `mean` a value in that range.",
         )
-    return ev.BestOf(distribution, mean, converted(source.event, at.inner("event")))
+    inner = converted(source.event, at.inner("event"))
+    if distribution is None:
+        return ev.BestOf("negative-binomial", mean, inner, source.shape)
+    return ev.BestOf(distribution, mean, inner)
 
 
 @_converts("EpsilonDeltaDpEvent")

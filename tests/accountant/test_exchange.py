@@ -126,6 +126,10 @@ def test_discrete_laplace_costs_its_epsilon_over_there() -> None:
             dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 1),
             ev.BestOf("geometric", 10.0, ev.Gaussian(1.0)),
         ),
+        (
+            dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 0.5),
+            ev.BestOf("negative-binomial", 10.0, ev.Gaussian(1.0), 0.5),
+        ),
         (dp.ZCDpEvent(0.5), ev.ZCDP(0.5)),
     ],
 )
@@ -173,7 +177,6 @@ def test_truncation_of_other_noise_is_refused() -> None:
         dp.SampledWithReplacementDpEvent(10, 2, dp.GaussianDpEvent(1.0)),
         dp.SingleEpochTreeAggregationDpEvent(1.0, 4),
         dp.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.5]),
-        dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 0.5),
     ],
 )
 def test_import_refuses_and_names_the_part(theirs: dp.DpEvent) -> None:
