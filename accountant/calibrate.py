@@ -20,7 +20,7 @@ from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee
-from .lattice_noise import less_lattice_noise
+from .lattice_noise import less_lattice_noise, where_delta_falls
 from .neighbours import Neighbours, as_neighbours
 
 
@@ -129,7 +129,7 @@ def _search(
     quantity: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
 ) -> CertifiedValue:
     return find_certified_value(
-        quantity,
+        where_delta_falls(quantity, certifier, event_at),
         certify=lambda value: certifier.certify(leaves(event_at(value))),
         coarse=lambda value: certifier.coarse_log_excess(leaves(event_at(value))),
         estimate=lambda value: certifier.estimated_log_excess(leaves(event_at(value))),

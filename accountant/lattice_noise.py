@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from . import events as ev
@@ -33,6 +34,12 @@ SCANNED_POINTS: Final = 96
 
 LEAST_TURNING: Final = 1.0
 """Least t w from which on the noise below is scanned: half of what turns delta around."""
+
+BOUND_STEP: Final = 0.2
+"""Distance of two points, in logs, at which delta is looked at for noise with a bound."""
+
+BOUND_POINTS: Final = 40
+"""How many such points there are, from a standard deviation of the bound downwards."""
 
 MAX_CANDIDATES: Final = 8
 """Most points of the scan that are certified, the smallest first."""
@@ -78,6 +85,32 @@ def less_lattice_noise(
         if smaller is not None:
             return _at_the_edge(smaller, certified)
     return best
+
+
+def where_delta_falls(
+    unknown: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
+) -> Unknown:
+    """Return the unknown, searched up to about where delta is least if noise has a bound.
+
+    Beyond, more noise leaves the range more often, and what leaves it tells the data sets apart.
+    """
+    if unknown.name != "noise multiplier":
+        return unknown
+    start = event_at(unknown.start)
+    # Multipliers at which the standard deviation is the bound: delta is least well below.
+    ends = [
+        unknown.start * each.bound / (each.noise_multiplier * each.sensitivity)
+        for each in _lattices(start)
+        if isinstance(each, ev.TruncatedDiscreteGaussian)
+    ]
+    if not ends:
+        return unknown
+    values = [max(ends) * math.exp(-BOUND_STEP * i) for i in range(BOUND_POINTS)]
+    values = [value for value in values if unknown.low < value < unknown.high]
+    excesses = [certifier.coarse_log_excess(leaves(event_at(value))) for value in values]
+    least = min(excesses)
+    best = values[excesses.index(least)]
+    return replace(unknown, start=best, high=best)
 
 
 def _at_the_edge(

@@ -22,7 +22,7 @@ and f, b the two largest losses of what is sampled:
                                   at -1 and a unit at +1
     shuffle                       what one message loses, as a value is replaced
     group                         `size` times that of one record; attained under Poisson sampling
-    gaussian, discrete-gaussian, zcdp, approximate (delta above 0), no-guarantee    unbounded
+    gaussian, (truncated-)discrete-gaussian, zcdp, approximate (delta above 0), no-guarantee    unbounded
 
 A mixture's ratio is at most the largest ratio of its components, which is the argument for every
 sampler: samples are coupled such that they differ in the unit alone.
@@ -132,7 +132,11 @@ def _bare(event: ev.Pure | ev.Local | ev.Exponential, neighbours: Neighbours) ->
 
 @largest_losses.register(ev.Gaussian)
 @largest_losses.register(ev.DiscreteGaussian)
-def _gaussian(event: ev.Gaussian | ev.DiscreteGaussian, neighbours: Neighbours) -> LargestLosses:  # noqa: ARG001
+@largest_losses.register(ev.TruncatedDiscreteGaussian)
+def _gaussian(
+    event: ev.Gaussian | ev.DiscreteGaussian | ev.TruncatedDiscreteGaussian,
+    neighbours: Neighbours,  # noqa: ARG001
+) -> LargestLosses:
     unbounded = Range(math.inf, math.inf)
     return LargestLosses.alike(unbounded, f"The losses of `{event.type}` noise have no bound.")
 

@@ -66,6 +66,7 @@ pairs: Registry[DominatedMechanism] = Registry(
         ev.SampledShuffle: ".sampled_shuffle",
         ev.Shuffle: ".shuffled",
         ev.ShuffledBatches: ".batches",
+        ev.TruncatedDiscreteGaussian: ".integer_sums",
         ev.TruncatedPoisson: ".truncated",
     },
     __package__,

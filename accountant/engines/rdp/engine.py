@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (they enter their events)
     groups,
     sampled,
     shuffled,
+    truncated_noise,
     tuning,
 )
 from .conversion import best_delta, best_epsilon
