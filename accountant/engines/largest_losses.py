@@ -141,6 +141,16 @@ def _gaussian(
     return LargestLosses.alike(unbounded, f"The losses of `{event.type}` noise have no bound.")
 
 
+@largest_losses.register(ev.TruncatedGeometricSelection)
+@largest_losses.register(ev.ThresholdSelection)
+def _selection(
+    event: ev.TruncatedGeometricSelection | ev.ThresholdSelection,
+    neighbours: Neighbours,  # noqa: ARG001
+) -> LargestLosses:
+    unbounded = Range(math.inf, math.inf)
+    return LargestLosses.alike(unbounded, f"`{event.type}` may release a key of one unit alone.")
+
+
 @largest_losses.register(ev.ZCDP)
 @largest_losses.register(ev.Approximate)
 @largest_losses.register(ev.NoGuarantee)

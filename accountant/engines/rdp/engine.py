@@ -22,6 +22,7 @@ from . import (  # noqa: F401  (they enter their events)
     fixed_size,
     groups,
     sampled,
+    selections,
     shuffled,
     truncated_noise,
     tuning,
