@@ -2,10 +2,11 @@
 
 **Truncated geometric**: of all mechanisms whose keys are treated alike and independently, none
 keeps more at a per-key (epsilon', delta').  For k keys, delta' = 1 - (1 - share delta)^(1/k) is set
-aside for new keys, and epsilon' is the largest that the composition of k keys leaves room for.
+aside for new keys, and epsilon' is the largest that the composition of k keys leaves room for; of
+some shares, the one by which fewest units make a key likelier released than not.
 
 **Thresholds**: part of delta is for new keys, and decides the threshold at a given noise; the rest
-decides the noise.  The share is chosen such that the threshold is least.  With Laplace noise
+decides the noise.  Of some shares, the one with the least threshold is chosen.  With Laplace noise
 k / epsilon and all of delta for new keys this is 1 - k log(2 d) / epsilon with
 d = 1 - (1 - delta)^(1/k).
 
@@ -27,8 +28,8 @@ from . import validate
 from .calibrate import Calibration, calibrate
 from .errors import TargetTrivial, TargetUnreachable
 
-SHARES: Final = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.98, 0.999999)
-"""The shares of delta for new keys that are tried."""
+SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 0.999999)
+"""The shares of delta for new keys that are tried: what comes of them differs little between."""
 
 
 def keep_probability(event: ev.TruncatedGeometricSelection, count: int) -> float:
@@ -71,7 +72,15 @@ def truncated_geometric_selection(
 
     # A single key of (epsilon, delta) uses all of delta for new keys and for old ones at once.
     shares = SHARES[-1:] if keys == 1 and neighbours != "replace-one" else SHARES
-    return _best(at_share, epsilon, total, neighbours, shares, lambda found: found.value)
+    return _best(at_share, epsilon, total, neighbours, shares, _count_for_half)
+
+
+def _count_for_half(found: Calibration) -> float:
+    """Return about how many units a key needs to be kept every other time."""
+    event = found.event
+    assert isinstance(event, ev.TruncatedGeometricSelection)
+    growth = math.expm1(event.epsilon)
+    return math.log1p(growth / (event.delta * (growth + 2.0))) / event.epsilon
 
 
 def threshold_selection(
@@ -113,10 +122,10 @@ def least_threshold(noise: str, noise_scale: float, shown: float) -> float:
 
     1 + scale z, z the upper quantile of the noise, rounded up.  Range: `shown` in (0, 0.5].
     """
+    log_shown = math.log(shown)
+    quantile = -log_shown - math.log(2.0)
     if noise == "gaussian":
-        quantile = -float(ndtri_exp(math.log(shown)))
-    else:
-        quantile = -math.log(2.0 * shown)
+        quantile = -float(ndtri_exp(log_shown))
     return 1.0 + noise_scale * max(quantile, 0.0) * (1.0 + 1e-12)
 
 

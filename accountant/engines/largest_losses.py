@@ -22,7 +22,8 @@ and f, b the two largest losses of what is sampled:
                                   at -1 and a unit at +1
     shuffle                       what one message loses, as a value is replaced
     group                         `size` times that of one record; attained under Poisson sampling
-    gaussian, (truncated-)discrete-gaussian, zcdp, approximate (delta above 0), no-guarantee    unbounded
+    gaussian, discrete-gaussian, truncated-discrete-gaussian, zcdp, approximate (delta above 0),
+    no-guarantee, truncated-geometric-selection, threshold-selection    unbounded
 
 A mixture's ratio is at most the largest ratio of its components, which is the argument for every
 sampler: samples are coupled such that they differ in the unit alone.

@@ -1,7 +1,7 @@
 """The truncated negative binomial number of runs: its mean, and the law that has a given mean.
 
-With shape eta above -1 and success probability g in (0, 1], and l = log(1/g), P(K = k) for k = 1, 2,
-... is proportional to (1 - g)^k Gamma(k + eta) / k!.  Shape 1 is geometric, and 0 logarithmic.  With
+With shape eta above -1, success probability g in (0, 1] and l = log(1/g), P(K = k) is proportional
+to (1 - g)^k Gamma(k + eta) / k! for k = 1, 2, ...  Shape 1 is geometric, and 0 logarithmic.  With
 G(x) = log((e^x - 1) / x), which is 0 at 0 and rises,
 
     E[K] = eta (1 - g) / (g (1 - g^eta))   (shape 0: (1/g - 1) / log(1/g)),

@@ -22,7 +22,7 @@ def keep_probabilities(epsilon: float, delta: float, most: int = 400) -> list[fl
         kept.append(
             min(math.exp(epsilon) * last + delta, 1 - math.exp(-epsilon) * (1 - last - delta), 1.0)
         )
-    return kept + [1.0]
+    return [*kept, 1.0]
 
 
 def hockey_stick(ps, qs, epsilon: float) -> float:
@@ -52,7 +52,8 @@ def test_one_key_is_exact_over_all_counts(eps, delta):
     for epsilon in EPSILONS:
         exact = largest_delta(kept, 1, epsilon)
         answer = account(event, epsilon=epsilon).delta
-        assert answer.lower <= exact * (1 + 1e-9) and exact <= answer.upper * (1 + 1e-9)
+        assert answer.lower <= exact * (1 + 1e-9)
+        assert exact <= answer.upper * (1 + 1e-9)
         assert answer.upper <= exact * 1.001 + 1e-12
     assert account(event, epsilon=eps).delta.upper == pytest.approx(delta, rel=1e-4)
 
@@ -75,7 +76,8 @@ def test_a_new_key_is_all_that_tells_at_a_large_epsilon():
     event = ev.TruncatedGeometricSelection(1.0, 1e-4, 3)
     answer = account(event, epsilon=50.0).delta
     exact = -math.expm1(3 * math.log1p(-1e-4))
-    assert answer.lower <= exact * (1 + 1e-9) and exact <= answer.upper * (1 + 1e-9)
+    assert answer.lower <= exact * (1 + 1e-9)
+    assert exact <= answer.upper * (1 + 1e-9)
     assert answer.gap <= 1e-6 * exact
     assert account(event, delta=1e-4).epsilon.upper == math.inf
 
@@ -157,12 +159,10 @@ def test_thresholds_under_replacement_and_in_rdp():
     for relation in ("add-remove", "replace-one"):
         own = account(event, delta=1e-5, neighbours=relation).epsilon
         by_rdp = account(event, delta=1e-5, neighbours=relation, engine="rdp").epsilon
-        assert own.lower <= by_rdp.upper and own.upper <= by_rdp.upper
+        assert own.lower <= own.upper <= by_rdp.upper
     assert account(event, delta=0.0).epsilon.upper == math.inf
 
 
 def test_a_low_threshold_hides_no_new_key():
     event = ev.ThresholdSelection("laplace", 1.0, 0.5, 1)
-    assert account(event, epsilon=5.0).delta.lower == pytest.approx(
-        laplace.sf(-0.5), rel=1e-6
-    )
+    assert account(event, epsilon=5.0).delta.lower == pytest.approx(laplace.sf(-0.5), rel=1e-6)

@@ -17,9 +17,7 @@ SETTINGS = [(2.0, 1, 12), (1.0, 3, 20), (0.7, 4, 9), (5.0, 1, 4)]
 
 def pmf(event: ev.TruncatedDiscreteGaussian) -> dict[int, float]:
     sigma = event.noise_multiplier * event.sensitivity
-    weights = {
-        z: math.exp(-0.5 * (z / sigma) ** 2) for z in range(-event.bound, event.bound + 1)
-    }
+    weights = {z: math.exp(-0.5 * (z / sigma) ** 2) for z in range(-event.bound, event.bound + 1)}
     total = math.fsum(weights.values())
     return {z: weight / total for z, weight in weights.items()}
 
@@ -43,7 +41,8 @@ def test_both_ends_hold_the_enumerated_delta(setting, relation, moved, epsilon):
     event = ev.TruncatedDiscreteGaussian(*setting)
     exact = exact_delta(event, epsilon, moved * event.sensitivity)
     answer = account(event, epsilon=epsilon, neighbours=relation).delta
-    assert answer.lower <= exact * (1 + 1e-12) and exact <= answer.upper * (1 + 1e-12)
+    assert answer.lower <= exact * (1 + 1e-12)
+    assert exact <= answer.upper * (1 + 1e-12)
     assert answer.gap <= 1e-3 * exact + 1e-12
     by_rdp = account(event, epsilon=epsilon, neighbours=relation, engine="rdp").delta
     assert by_rdp.upper >= exact * (1 - 1e-12)
@@ -53,9 +52,7 @@ def test_both_ends_hold_the_enumerated_delta(setting, relation, moved, epsilon):
 def test_a_poisson_sample_is_enumerated(rate):
     event = ev.TruncatedDiscreteGaussian(1.0, 2, 6)
     noise = pmf(event)
-    mixed = {
-        z: (1 - rate) * noise.get(z, 0.0) + rate * noise.get(z - 2, 0.0) for z in range(-6, 9)
-    }
+    mixed = {z: (1 - rate) * noise.get(z, 0.0) + rate * noise.get(z - 2, 0.0) for z in range(-6, 9)}
     for epsilon in (0.2, 1.0):
         order = math.exp(epsilon)
         exact = max(
@@ -108,7 +105,9 @@ def test_a_bound_far_away_changes_nothing():
     cut, whole = ev.TruncatedDiscreteGaussian(2.0, 1, 60), ev.DiscreteGaussian(2.0, 1)
     for event in (lambda e: e, lambda e: ev.Repeat(20, e), lambda e: ev.Group(2, e)):
         near = account(event(cut), delta=1e-6).epsilon
-        assert near.upper == pytest.approx(account(event(whole), delta=1e-6).epsilon.upper, rel=1e-4)
+        assert near.upper == pytest.approx(
+            account(event(whole), delta=1e-6).epsilon.upper, rel=1e-4
+        )
 
 
 def test_a_group_moves_the_sum_farther():
@@ -150,6 +149,10 @@ def test_noise_with_a_bound_is_calibrated_though_more_noise_fails():
         return ev.TruncatedDiscreteGaussian(s, 1, 20)
 
     result = calibrate(cut, epsilon=1.0, delta=1e-3)
-    assert exact_delta(cut(result.value), 1.0, 1) <= 1e-3 < exact_delta(cut(result.value * 0.99), 1.0, 1)
+    assert (
+        exact_delta(cut(result.value), 1.0, 1)
+        <= 1e-3
+        < exact_delta(cut(result.value * 0.99), 1.0, 1)
+    )
     assert exact_delta(cut(50.0), 1.0, 1) > 1e-3
     assert Fraction(result.value) > 0

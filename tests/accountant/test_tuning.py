@@ -16,8 +16,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.rdp.curves import curve
-from privplan.accountant.events.run_counts import log_inverse_success
 from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.events.run_counts import log_inverse_success
 
 RUN = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
 ONCE = ev.Gaussian(5.0)

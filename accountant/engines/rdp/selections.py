@@ -32,9 +32,7 @@ def threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Curve:
     return _of_counts(single, shown, event.partitions, neighbours, "noisy counts of keys")
 
 
-def _of_counts(
-    single: Curve, alone: float, keys: int, neighbours: Neighbours, what: str
-) -> Curve:
+def _of_counts(single: Curve, alone: float, keys: int, neighbours: Neighbours, what: str) -> Curve:
     """Return the curve of all counts that a unit moves, `alone` set aside for each of its keys."""
     counts = 2 * keys if neighbours == "replace-one" else keys
     # 1 - (1 - d)^counts, rounded up: replaced, either data set may show a key of its own.

@@ -53,6 +53,4 @@ def truncated_discrete_gaussian(
         "derived in engines/rdp/truncated_noise.py",
         ("both noise centres are integers",),
     )
-    return Curve(
-        capped(of_pair(Pair(weights, moved - around)), limit), limit, (step,), slack=slack
-    )
+    return Curve(capped(of_pair(Pair(weights, moved - around)), limit), limit, (step,), slack=slack)
