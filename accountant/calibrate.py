@@ -57,11 +57,11 @@ def calibrate(
     relative 1e-4 of what is true where a two-sided engine is at work (`gap` says so); its
     certificate is never above the target.  A bound that counts whole messages, as those of padded
     shuffling do, jumps as noise grows; where it jumps over the target the result is the edge of the
-    jump, to a relative 1e-4, and epsilon may lie well below the target.  Discrete
-    Gaussian noise may meet a target, miss it with a little more noise, and meet it again: the
-    smallest that a scan certifies is returned, and more noise than that need not do.  Range:
-    `epsilon` above 0, `delta` in [0, 1).  `engine` forces one engine; the default is led by the engine that is
-    expected to be tightest, and checked by the others that `account` asks (see `engine_order`).
+    jump, to a relative 1e-4, and epsilon may lie well below the target.  Discrete Gaussian noise
+    may meet a target, miss it with a little more noise, and meet it again: the smallest that a scan
+    certifies is returned, and more noise than that need not do.  Range: `epsilon` above 0, `delta`
+    in [0, 1).  `engine` forces one engine; the default is led by the engine that is expected to be
+    tightest, and checked by the others that `account` asks (see `engine_order`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.

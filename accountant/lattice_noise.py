@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Final
 
 from . import events as ev
-from .certified_search import SEARCH_PRECISION, CertifiedValue, Unknown
+from .certified_search import COARSE_LOG_EXCESS, SEARCH_PRECISION, CertifiedValue, Unknown
 from .certifiers import Certifier
 from .composition import leaves
 from .errors import Unsupported
@@ -41,11 +41,8 @@ BOUND_STEP: Final = 0.2
 BOUND_POINTS: Final = 40
 """How many such points there are, from a standard deviation of the bound downwards."""
 
-MAX_CANDIDATES: Final = 8
+MAX_SCAN_CERTIFICATES: Final = 8
 """Most points of the scan that are certified, the smallest first."""
-
-COARSE_LOG_EXCESS: Final = 0.05
-"""Log excess of a coarse certificate up to which a point is certified."""
 
 
 def less_lattice_noise(
@@ -80,7 +77,7 @@ def less_lattice_noise(
             break
         if excess <= COARSE_LOG_EXCESS:
             hopeful.append(value)
-    for value in sorted(hopeful)[:MAX_CANDIDATES]:
+    for value in sorted(hopeful)[:MAX_SCAN_CERTIFICATES]:
         smaller = certified(value)
         if smaller is not None:
             return _at_the_edge(smaller, certified)

@@ -55,7 +55,7 @@ TESTS_BELOW_ANSWER: Final = 96
 Q_PIECES: Final = 64
 """Into how many pieces the range of q is cut."""
 
-LARGEST_LOG_INVERSE: Final = 300.0
+MAX_LAW_LOG_INVERSE: Final = 300.0
 """Largest log(1/g) of a number of runs: the odds of the other runs are a float."""
 
 MAX_SEARCH_GRIDS: Final = 8
@@ -132,7 +132,7 @@ class RunCount:
 
         A(x) = h(log(1 + d x)) / h(l), for eta = 0 with h(y) = y.
         """
-        if log_inverse > LARGEST_LOG_INVERSE:
+        if log_inverse > MAX_LAW_LOG_INVERSE:
             raise Unsupported("A success probability this small leaves no digits of its law.")
         odds = math.expm1(log_inverse)
 
