@@ -124,10 +124,18 @@ def _answer(
         return Answer(Bounds.exactly(0.0), (step,)), engine or "gdp"
     if chosen is not None:
         return question.ask(chosen, parts, relation), chosen.name
-    return tightest(
-        engines_for(parts, question.delta),
-        lambda name: question.ask(engine_named(name), parts, relation),
-    )
+    names = engines_for(parts, question.delta)
+    if question.epsilon is not None and _exceeds_all_losses(question.epsilon, parts, relation):
+        names = ("pure", *names)
+    return tightest(names, lambda name: question.ask(engine_named(name), parts, relation))
+
+
+def _exceeds_all_losses(epsilon: float, parts: Sequence[Leaf], relation: Neighbours) -> bool:
+    """Return whether no loss is above epsilon, so that delta is 0 there and not just tiny."""
+    with contextlib.suppress(Unsupported), guarded("pure"):
+        engine_named("pure").delta(parts, epsilon, relation)
+        return True
+    return False
 
 
 def refuse_at_zero(engine: str) -> None:
@@ -284,6 +292,8 @@ class _Question:
         if math.isinf(epsilon.upper):
             at = "delta 0" if self.delta == 0.0 else "this delta"
             warnings = (*warnings, f"No epsilon is proven at {at}.")
+        if delta.lower < delta.upper == 1.0:
+            warnings = (*warnings, "No delta below 1 is proven at this epsilon.")
         return Guarantee(
             epsilon,
             delta,

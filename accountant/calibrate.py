@@ -20,6 +20,7 @@ from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee
+from .lattice_noise import less_lattice_noise, where_delta_falls
 from .neighbours import Neighbours, as_neighbours
 
 
@@ -56,9 +57,11 @@ def calibrate(
     relative 1e-4 of what is true where a two-sided engine is at work (`gap` says so); its
     certificate is never above the target.  A bound that counts whole messages, as those of padded
     shuffling do, jumps as noise grows; where it jumps over the target the result is the edge of the
-    jump, to a relative 1e-4, and epsilon may lie well below the target.  Range: `epsilon` above 0,
-    `delta` in [0, 1).  `engine` forces one engine; the default is led by the engine that is
-    expected to be tightest, and checked by the others that `account` asks (see `engine_order`).
+    jump, to a relative 1e-4, and epsilon may lie well below the target.  Discrete Gaussian noise
+    may meet a target, miss it with a little more noise, and meet it again: the smallest that a scan
+    certifies is returned, and more noise than that need not do.  Range: `epsilon` above 0, `delta`
+    in [0, 1).  `engine` forces one engine; the default is led by the engine that is expected to be
+    tightest, and checked by the others that `account` asks (see `engine_order`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.
@@ -102,6 +105,7 @@ def calibrate(
                 if engine is None and isinstance(refusal, Unsupported):
                     raise refusal.unforced() from None
                 raise
+    best = less_lattice_noise(quantity, best, certifier, event_at)
     guarantee = _guarantee(
         event_at(best.value), best.certificate, at_delta, relation, certifier, engine
     )
@@ -125,7 +129,7 @@ def _search(
     quantity: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
 ) -> CertifiedValue:
     return find_certified_value(
-        quantity,
+        where_delta_falls(quantity, certifier, event_at),
         certify=lambda value: certifier.certify(worst_leaves(event_at(value))),
         coarse=lambda value: certifier.coarse_log_excess(worst_leaves(event_at(value))),
         estimate=lambda value: certifier.estimated_log_excess(worst_leaves(event_at(value))),

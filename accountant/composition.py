@@ -295,6 +295,8 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             return ev.Laplace(math.nextafter(noise / size, 0.0))
         case ev.DiscreteGaussian(noise, sensitivity):
             return ev.DiscreteGaussian(math.nextafter(noise / size, 0.0), sensitivity * size)
+        case ev.TruncatedDiscreteGaussian(noise, sensitivity, bound):
+            return ev.TruncatedDiscreteGaussian(noise / size, sensitivity * size, bound)
         case ev.DiscreteLaplace(noise, sensitivity):
             return ev.DiscreteLaplace(math.nextafter(noise / size, 0.0), sensitivity * size)
         case ev.Pure(epsilon) | ev.Local(epsilon) | ev.RandomizedResponse(epsilon):

@@ -25,8 +25,8 @@ and f, b the two largest losses of what is sampled:
                                   at -1 and a unit at +1
     shuffle                       what one message loses, as a value is replaced
     group                         `size` times that of one record; attained under Poisson sampling
-    gaussian, discrete-gaussian, gaussian-mixture, zcdp, approximate (delta above 0), no-guarantee
-                                  unbounded
+    gaussian, discrete-gaussian, truncated-discrete-gaussian, gaussian-mixture, zcdp, approximate
+    (delta above 0), no-guarantee, truncated-geometric-selection, threshold-selection    unbounded
 
 A mixture's ratio is at most the largest ratio of its components, which is the argument for every
 sampler: samples are coupled such that they differ in the unit alone.
@@ -138,12 +138,23 @@ def _bare(event: ev.Pure | ev.Local | ev.Exponential, neighbours: Neighbours) ->
 @largest_losses.register(ev.DiscreteGaussian)
 @largest_losses.register(ev.MatrixGaussian)
 @largest_losses.register(ev.GaussianMixture)
+@largest_losses.register(ev.TruncatedDiscreteGaussian)
 def _gaussian(
-    event: ev.Gaussian | ev.DiscreteGaussian | ev.MatrixGaussian | ev.GaussianMixture,
+    event: ev.Event,
     neighbours: Neighbours,  # noqa: ARG001
 ) -> LargestLosses:
     unbounded = Range(math.inf, math.inf)
     return LargestLosses.alike(unbounded, f"The losses of `{event.type}` noise have no bound.")
+
+
+@largest_losses.register(ev.TruncatedGeometricSelection)
+@largest_losses.register(ev.ThresholdSelection)
+def _selection(
+    event: ev.TruncatedGeometricSelection | ev.ThresholdSelection,
+    neighbours: Neighbours,  # noqa: ARG001
+) -> LargestLosses:
+    unbounded = Range(math.inf, math.inf)
+    return LargestLosses.alike(unbounded, f"`{event.type}` may release a key of one unit alone.")
 
 
 @largest_losses.register(ev.ZCDP)
@@ -263,8 +274,9 @@ def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> LargestL
     added = removed = Range(0.0, 0.0)
     for each, leaf in inner:
         seen = each if leaf.fully_observed else each.upper_only()
-        added, removed = added.plus(seen.added.times(leaf.count)), removed.plus(
-            seen.removed.times(leaf.count)
+        added, removed = (
+            added.plus(seen.added.times(leaf.count)),
+            removed.plus(seen.removed.times(leaf.count)),
         )
     names = "; ".join(dict.fromkeys(each.statement.rstrip(".") for each, _ in inner))
     return LargestLosses(added, removed, f"{names}; seen when the client takes part.")

@@ -58,6 +58,7 @@ from .definitions import (
 from .dp_accounting_exchange import from_dp_event, to_dp_event
 from .dp_event_tuples import EventLike, as_event, from_named_tuple
 from .json_decoding import from_json
+from .run_counts import negative_binomial_mean
 
 __all__ = [
     "MAX_DEPTH",
@@ -112,6 +113,7 @@ __all__ = [
     "from_dp_event",
     "from_json",
     "from_named_tuple",
+    "negative_binomial_mean",
     "to_dp_event",
     "to_json",
 ]

@@ -6,7 +6,8 @@ number.  Some change their parameter:
 
     DiscreteLaplace      their a in exp(-a |z|) is 1 / (noise_multiplier * sensitivity)
     RandomizedResponse   their p, the chance of a uniform answer, is k / (k - 1 + e^epsilon)
-    BestOf               their shape: infinity is Poisson, 1 geometric, 0 logarithmic
+    BestOf               their shape: infinity is Poisson, 1 geometric, 0 logarithmic, else
+                         truncated negative binomial
     DiscreteGaussian     their sigma is noise_multiplier * sensitivity, their dimension 1
     Pure, Approximate    their EpsilonDelta, with delta 0 and as it is
     Group                of Poisson samples with Gaussian noise: their MixtureOfGaussians
@@ -202,7 +203,7 @@ def _repeat(event: ev.Repeat, at: Position) -> Any:
 
 @_exports_as(ev.BestOf)
 def _best_of(event: ev.BestOf, at: Position) -> Any:
-    shape = SHAPES.get(event.distribution)
+    shape = SHAPES.get(event.distribution, event.shape)
     if shape is None:
         raise no_counterpart(
             at, event.type, "dp_accounting selects from a random number of runs, never a fixed one"

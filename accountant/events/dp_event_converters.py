@@ -5,6 +5,7 @@ itself, or fields that were read from data (dp_event_tuples.py).  So nothing her
 dp_accounting, and no name that stands in data is ever imported.
 
     class                          here
+    GaussianDpEvent, LaplaceDpEvent  NoGuarantee where their noise multiplier is 0
     EpsilonDeltaDpEvent            Pure where its delta is 0, else Approximate
     DiscreteGaussianDpEvent        DiscreteGaussian where its dimension is 1 and its sensitivity an
                                    integer; else ZCDP with rho = sensitivity^2 / (2 sigma^2), which
@@ -14,6 +15,7 @@ dp_accounting, and no name that stands in data is ever imported.
                                    exp(epsilon u / (2 sensitivity))), which is what it is here
     PermuteAndFlipDpEvent          Pure: it is epsilon-DP; nothing sharper is claimed
     RandomAllocationDpEvent        RandomAllocation
+    RepeatAndSelectDpEvent         BestOf, of any shape
     MixtureOfGaussiansDpEvent      Group of Poisson of Gaussian, where the weights are binomial
                                    (binomial_mixtures.py)
 
@@ -125,13 +127,25 @@ def converted(source: Any, at: Position) -> ev.Event:
         ) from None
 
 
+_WITHOUT_NOISE: Final = ev.NoGuarantee("the noise multiplier is 0")
+
+
+def _is_zero(noise_multiplier: object) -> bool:
+    """Return whether no noise is added: epsilon is infinite then, over there as well."""
+    return not isinstance(noise_multiplier, bool) and noise_multiplier == 0
+
+
 @_converts("GaussianDpEvent")
 def _from_gaussian(source: Any, _at: Position) -> ev.Event:
+    if _is_zero(source.noise_multiplier):
+        return _WITHOUT_NOISE
     return ev.Gaussian(source.noise_multiplier)
 
 
 @_converts("LaplaceDpEvent")
 def _from_laplace(source: Any, _at: Position) -> ev.Event:
+    if _is_zero(source.noise_multiplier):
+        return _WITHOUT_NOISE
     return ev.Laplace(source.noise_multiplier)
 
 
@@ -225,20 +239,16 @@ def _from_repeat_and_select(source: Any, at: Position) -> ev.Event:
         distribution = known.get(float(source.shape))
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"`shape` must be a number; it is {source.shape!r}.") from None
-    if distribution is None:
-        raise no_counterpart(
-            at,
-            "RepeatAndSelectDpEvent",
-            f"shape {source.shape} is a truncated negative binomial number of runs, and here that "
-            "number is Poisson (shape infinity), geometric (1) or logarithmic (0)",
-        )
     mean = validate.positive(mean=source.mean)
     if distribution != "poisson" and mean < 1.0:
         raise InvalidInput(
-            f"`mean` must be 1 or above for a {distribution} number of runs; it is {mean}.",
+            f"`mean` must be 1 or above for this number of runs; it is {mean}.",
             next_step="Give `mean` a value in that range.",
         )
-    return ev.BestOf(distribution, mean, converted(source.event, at.inner("event")))
+    inner = converted(source.event, at.inner("event"))
+    if distribution is None:
+        return ev.BestOf("negative-binomial", mean, inner, source.shape)
+    return ev.BestOf(distribution, mean, inner)
 
 
 @_converts("EpsilonDeltaDpEvent")

@@ -12,6 +12,20 @@ from ..errors import InvalidInput
 from .base import Event, checked, numbers_value, sentence
 
 
+def _noise(**given: object) -> float:
+    """Return a noise multiplier, above 0; of no noise say that it is stated as `NoGuarantee`."""
+    try:
+        return validate.positive(**given)
+    except InvalidInput as refusal:
+        if list(given.values()) == [0]:
+            raise InvalidInput(
+                refusal.what,
+                "Without noise nobody is protected, and epsilon is infinite.",
+                'Give noise above 0, or NoGuarantee("no noise is added").',
+            ) from None
+        raise
+
+
 @dataclass(frozen=True, eq=False)
 class Gaussian(Event):
     """A sum with Gaussian noise of standard deviation `noise_multiplier` x contribution bound (L2).
@@ -20,7 +34,7 @@ class Gaussian(Event):
     """
 
     type: ClassVar[str] = "gaussian"
-    noise_multiplier: float = checked(validate.positive)
+    noise_multiplier: float = checked(_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +45,7 @@ class Laplace(Event):
     """
 
     type: ClassVar[str] = "laplace"
-    noise_multiplier: float = checked(validate.positive)
+    noise_multiplier: float = checked(_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +57,7 @@ class DiscreteGaussian(Event):
     """
 
     type: ClassVar[str] = "discrete-gaussian"
-    noise_multiplier: float = checked(validate.positive)
+    noise_multiplier: float = checked(_noise)
     sensitivity: int = checked(validate.count)
 
 
@@ -57,7 +71,7 @@ class TruncatedDiscreteGaussian(Event):
     """
 
     type: ClassVar[str] = "truncated-discrete-gaussian"
-    noise_multiplier: float = checked(validate.positive)
+    noise_multiplier: float = checked(_noise)
     sensitivity: int = checked(validate.count)
     bound: int = checked(validate.count)
 
@@ -73,7 +87,7 @@ class GaussianMixture(Event):
     """
 
     type: ClassVar[str] = "gaussian-mixture"
-    noise_multiplier: float = checked(validate.positive)
+    noise_multiplier: float = checked(_noise)
     contributions: tuple[float, ...] = checked(numbers_value, validate.non_negative)
     probabilities: tuple[float, ...] = checked(numbers_value, validate.probability)
 
@@ -97,7 +111,7 @@ class DiscreteLaplace(Event):
     """
 
     type: ClassVar[str] = "discrete-laplace"
-    noise_multiplier: float = checked(validate.positive)
+    noise_multiplier: float = checked(_noise)
     sensitivity: int = checked(validate.count)
 
 

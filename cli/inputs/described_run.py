@@ -79,7 +79,7 @@ def described(
         rounds=values["rounds"],
         word=values["sampling"],
     )
-    multiplier = options.checked(validate.positive, noise_multiplier=noise)
+    multiplier = options.checked(validate.non_negative, noise_multiplier=noise)
     return DescribedRun(multiplier, mechanism, schedule, kind)
 
 

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 
 def noisy_sum(mechanism: str | None, noise_multiplier: float) -> Event:
-    """Return the event of one noisy sum; `mechanism` is gaussian or laplace."""
+    """Return the event of one sum; `mechanism` is gaussian or laplace.  Noise 0 protects nobody."""
     from ...accountant import events as ev
 
+    if noise_multiplier == 0.0:
+        return ev.NoGuarantee("no noise is added")
     return ev.Laplace(noise_multiplier) if mechanism == "laplace" else ev.Gaussian(noise_multiplier)

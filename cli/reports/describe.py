@@ -359,8 +359,9 @@ def _phrase(event: Event) -> str:
             return f"correlated Gaussian noise {noise:g} over all rounds ({rounds})"
         case ev.Shuffle(users, inner):
             return f"{_phrase(inner)} by each of {users:,} users, shuffled"
-        case ev.BestOf(distribution, mean, inner):
-            return f"the best of {mean:g} ({distribution}) runs of {_phrase(inner)}"
+        case ev.BestOf(distribution, mean, inner, shape):
+            law = distribution if shape is None else f"{distribution}, shape {shape:g}"
+            return f"the best of {mean:g} ({law}) runs of {_phrase(inner)}"
         case ev.Compose(()):
             return "nothing"
         case ev.Compose(parts):

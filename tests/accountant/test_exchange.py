@@ -122,6 +122,10 @@ def test_discrete_laplace_costs_its_epsilon_over_there() -> None:
             ev.WithReplacement(5, 50, ev.Gaussian(2.0)),
         ),
         (
+            dp.LaplaceDpEvent(0.0),
+            ev.NoGuarantee("the noise multiplier is 0"),
+        ),
+        (
             dp.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 20, 1.5),
             ev.TruncatedPoisson(0.01, 20, 1000, ev.Gaussian(1.5)),
         ),
@@ -132,6 +136,10 @@ def test_discrete_laplace_costs_its_epsilon_over_there() -> None:
         (
             dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 1),
             ev.BestOf("geometric", 10.0, ev.Gaussian(1.0)),
+        ),
+        (
+            dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 0.5),
+            ev.BestOf("negative-binomial", 10.0, ev.Gaussian(1.0), 0.5),
         ),
         (dp.ZCDpEvent(0.5), ev.ZCDP(0.5)),
         (
@@ -184,7 +192,6 @@ def test_truncation_of_other_noise_is_refused() -> None:
         dp.UnsupportedDpEvent(),
         dp.ZCDpEvent(0.5, xi=0.1),
         dp.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.5]),
-        dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 0.5),
     ],
 )
 def test_import_refuses_and_names_the_part(theirs: dp.DpEvent) -> None:
@@ -205,7 +212,8 @@ def test_import_refuses_a_class_that_only_borrows_a_name() -> None:
     ("theirs", "field"),
     [
         (dp.GaussianDpEvent("x"), "noise_multiplier"),  # type: ignore[arg-type]
-        (dp.GaussianDpEvent(0.0), "noise_multiplier"),
+        (dp.GaussianDpEvent(-1.0), "noise_multiplier"),
+        (dp.GaussianDpEvent(False), "noise_multiplier"),
         (dp.LaplaceDpEvent(math.nan), "noise_multiplier"),
         (dp.PoissonSampledDpEvent(1.7, dp.GaussianDpEvent(1.0)), "rate"),
         (dp.SelfComposedDpEvent(dp.GaussianDpEvent(1.0), 0), "count"),

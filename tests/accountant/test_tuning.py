@@ -16,8 +16,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.rdp.curves import curve
-from privplan.accountant.engines.rdp.tuning import _logarithmic
 from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.events.run_counts import log_inverse_success
 
 RUN = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
 ONCE = ev.Gaussian(5.0)
@@ -32,7 +32,7 @@ def generating(kind, mean):
     if kind == "geometric":
         g = 1.0 / mean
         return lambda x: g * x / (1.0 - (1.0 - g) * x)
-    g = math.exp(-_logarithmic(mean)) if mean > 1.0 else 1.0 - 1e-12
+    g = math.exp(-log_inverse_success(0.0, mean)) if mean > 1.0 else 1.0 - 1e-12
     return lambda x: np.log1p(-(1.0 - g) * x) / math.log(g)
 
 
@@ -40,7 +40,7 @@ def log_derivative(kind, mean, above):
     """The logarithm of the derivative of E[x^K] at x = 1 - `above`."""
     if kind == "poisson":
         return math.log(mean) - mean * above
-    g = 1.0 / mean if kind == "geometric" else math.exp(-_logarithmic(mean))
+    g = 1.0 / mean if kind == "geometric" else math.exp(-log_inverse_success(0.0, mean))
     eta = 1.0 if kind == "geometric" else 0.0
     return math.log(mean) + (eta + 1.0) * (math.log(g) - np.log(g + (1.0 - g) * above))
 
@@ -53,7 +53,7 @@ def renyi(p, q, order):
 
 @pytest.mark.parametrize("mean", [1.0, 1.5, 40.0, 1e6])
 def test_the_mean_of_the_logarithmic_law_is_the_mean_of_the_event(mean):
-    log_inverse = _logarithmic(mean)
+    log_inverse = log_inverse_success(0.0, mean)
     if log_inverse:
         assert math.expm1(log_inverse) / log_inverse == pytest.approx(mean, rel=1e-9)
         assert math.expm1(log_inverse) / log_inverse >= mean * (1 - 1e-13)

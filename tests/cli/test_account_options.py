@@ -165,7 +165,7 @@ def test_the_shown_loader_of_a_rate_asks_the_data_how_many_they_are(run: Run) ->
         ((*RUN, "--rate", "0.1"), "The schedule is given twice"),
         ((*NOISE, "--records", "100", "--epochs", "3"), "`batch` is missing"),
         ((*NOISE, "--rounds", "3"), "`rate` is missing"),
-        (("--noise-multiplier", "0", *EPOCHS), "`noise_multiplier`"),
+        (("--noise-multiplier", "-1", *EPOCHS), "`noise_multiplier`"),
         (("--noise-multiplier", "nan", *EPOCHS), "`noise_multiplier`"),
         (("--noise-multiplier", "inf", *EPOCHS), "`noise_multiplier`"),
         ((*RUN, "--sampling", "shufled"), "Did you mean --sampling shuffled"),

@@ -35,8 +35,8 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...composition import Leaf, leaves
 from ...errors import Unsupported
+from ...events.run_counts import log_inverse_success
 from ...guarantee import Neighbours, Step
-from ...rootfinding import enclose, narrow
 from .delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
 from .directions import Direction, composition_directions, initial_width
 from .engine import PldEngine
@@ -54,6 +54,9 @@ TESTS_BELOW_ANSWER: Final = 96
 
 Q_PIECES: Final = 64
 """Into how many pieces the range of q is cut."""
+
+MAX_LAW_LOG_INVERSE: Final = 300.0
+"""Largest log(1/g) of a number of runs: the odds of the other runs are a float."""
 
 MAX_SEARCH_GRIDS: Final = 8
 """Most grids that are tried."""
@@ -119,29 +122,31 @@ class RunCount:
             )
         if mean <= 1.0:
             return cls(lambda x: x, lambda x: 1.0 - x)
-        if search.distribution == "geometric":
-            least, rest = 1.0 / mean, 1.0 - 1.0 / mean
-            return cls(
-                lambda x: x / (least + rest * x), lambda x: least * (1.0 - x) / (least + rest * x)
-            )
-        # P(K = k) is proportional to (1 - g)^k / k, and log(1/g) solves (e^l - 1) / l = mean.
-        inverse = _logarithmic(mean)
-        # 1 - g = odds / (1 + odds), so A(x) = log(1 + odds x) / log(1/g).
-        odds = math.expm1(inverse)
-        return cls(
-            lambda x: np.log1p(odds * x) / inverse,
-            lambda x: np.log1p(odds * (1.0 - x) / (1.0 + odds * x)) / inverse,
-        )
+        shape = {"geometric": 1.0, "logarithmic": 0.0}.get(search.distribution, search.shape)
+        assert shape is not None
+        return cls._negative_binomial(shape, log_inverse_success(shape, mean))
 
+    @classmethod
+    def _negative_binomial(cls, shape: float, log_inverse: float) -> RunCount:
+        """Return the law with log(1/g) = l, d = e^l - 1 and h(y) = (1 - e^(-eta y)) / eta:
 
-def _logarithmic(mean: float) -> float:
-    def excess(inverse: float) -> float:
-        return math.log(mean) - (inverse + math.log(-math.expm1(-inverse)) - math.log(inverse))
+        A(x) = h(log(1 + d x)) / h(l), for eta = 0 with h(y) = y.
+        """
+        if log_inverse > MAX_LAW_LOG_INVERSE:
+            raise Unsupported("A success probability this small leaves no digits of its law.")
+        odds = math.expm1(log_inverse)
 
-    bracket = enclose(excess, 2.0 * math.log(mean) + 1e-6, 1.0, 1e-9, 2000.0)
-    if bracket is None:
-        raise Unsupported("The mean number of runs is too near to 1, or too large.")
-    return narrow(excess, bracket, relative=1e-13).high
+        def h(y: FloatArray) -> FloatArray:
+            return y if shape == 0.0 else np.asarray(-np.expm1(-shape * y) / shape)
+
+        whole = float(h(np.array(log_inverse)))
+
+        def miss(x: FloatArray) -> FloatArray:
+            # h(l) - h(y) = e^(-eta y) h(l - y), without cancelling.
+            y, left = np.log1p(odds * x), np.log1p(odds * (1.0 - x) / (1.0 + odds * x))
+            return np.asarray(np.exp(-shape * y) * h(left) / whole)
+
+        return cls(lambda x: np.asarray(h(np.log1p(odds * x)) / whole), miss)
 
 
 # --- an order that says nothing -------------------------------------------------------------------

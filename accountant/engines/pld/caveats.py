@@ -6,12 +6,12 @@ One function for each cause; each says nothing where it does not apply.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ... import events as ev
-from ...composition import Leaf, leaves
+from ...composition import Leaf, group_sizes, leaves
 from ...errors import EnginesDisagree
 from ...guarantee import Bounds, Neighbours, unique_steps
 from ...sensitivity.matrix import sensitivity_bounds
@@ -35,13 +35,15 @@ class AccountQuery:
 
     def event_types(self) -> set[type[ev.Event]]:
         """Return the types of the leaves and of the events inside them."""
-        types = set()
+        return {type(event) for event in self.events()}
+
+    def events(self) -> Iterator[ev.Event]:
+        """Yield the leaves and the events inside them."""
         for leaf in self.parts:
             inner: ev.Event | None = leaf.event
             while inner is not None:
-                types.add(type(inner))
+                yield inner
                 inner = getattr(inner, "event", None)
-        return types
 
     def gap_text(self) -> str | None:
         """Return the gap between the bounds in words, None where they are close."""
@@ -186,7 +188,8 @@ def _draws(query: AccountQuery) -> tuple[str, ...]:
 def _inside_a_client(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
     if gap_text is None or not any(
-        isinstance(leaf.event, ev.ClientSampled) and sum(p.count for p in leaves(leaf.event.event)) > 1
+        isinstance(leaf.event, ev.ClientSampled)
+        and sum(p.count for p in leaves(leaf.event.event)) > 1
         for leaf in query.parts
     ):
         return ()
@@ -220,17 +223,39 @@ def _cap(query: AccountQuery) -> tuple[str, ...]:
     )
 
 
+def _unprotected(query: AccountQuery) -> tuple[str, ...]:
+    reasons = dict.fromkeys(
+        inner.reason.rstrip(".") for inner in query.events() if isinstance(inner, ev.NoGuarantee)
+    )
+    if not reasons or (query.epsilon is None and math.isfinite(query.bounds.upper)):
+        return ()
+    listed = "; ".join(list(reasons)[:3])
+    return (f"A release protects nobody whom it holds, so epsilon is infinite: {listed}.",)
+
+
+def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
+    if not any(
+        isinstance(leaf.event, ev.Approximate) and leaf.event.delta >= 1.0 for leaf in query.parts
+    ) or not (sizes := [size for size in group_sizes(query.event) if size > 1]):
+        return ()
+    return (
+        f"The delta of a unit of {max(sizes):,} records is 1, so nothing is promised to it: the "
+        "delta of one record times 1 + e^epsilon + e^(2 epsilon) + ..., a term for each record, "
+        "is more than that. Ask about fewer records, or state the noise of the release.",
+    )
+
+
 CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _claimed_of_batches,
     _shuffled_batches,
     _allocation,
     _shuffled,
     _correlated,
-
-
     _draws,
     _inside_a_client,
     _random_search,
     _cap,
+    _unprotected,
+    _groups_that_outgrow,
 )
 """All that may be said, each cause by itself."""

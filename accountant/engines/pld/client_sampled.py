@@ -31,7 +31,6 @@ from .pair_algebra import mixture_of_pairs, two_sided
 from .profiles import pair_of_profile
 from .registry import DominatedMechanism, pairs
 
-
 MAX_CURVE_POINTS: Final = 8_000
 """Most points at which the composition inside of a client is read off."""
 

@@ -34,7 +34,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> DominatedMechanism:
         return noisy_sum(GaussianNoise(inner.noise_multiplier), rate, neighbours, inner)
     if isinstance(inner, ev.Laplace):
         return noisy_sum(LaplaceNoise(inner.noise_multiplier), rate, neighbours, inner)
-    if isinstance(inner, (ev.DiscreteGaussian, ev.DiscreteLaplace)):
+    if isinstance(inner, (ev.DiscreteGaussian, ev.DiscreteLaplace, ev.TruncatedDiscreteGaussian)):
         return integer_sum(inner, rate, neighbours)
     return _sampled_bare(inner, rate, neighbours)
 

@@ -113,9 +113,7 @@ def _present_or_absent(event: ev.WithReplacement) -> DominatedMechanism:
     return replace(drawn, steps=(_step(event, how, "add-remove", met),))
 
 
-def _attained(
-    event: ev.WithReplacement, neighbours: Neighbours
-) -> tuple[Pair | None, Pair | None]:
+def _attained(event: ev.WithReplacement, neighbours: Neighbours) -> tuple[Pair | None, Pair | None]:
     """Return the pairs of others at -1, and of others at 0."""
     if not isinstance(event.event, NOISY):
         return None, None
@@ -154,9 +152,7 @@ def _replaced(event: ev.WithReplacement, neighbours: Neighbours) -> Pair:
     return mixture_of_pairs(weighted)
 
 
-def _told_apart(
-    noise: AdditiveNoise, batch: int, population: int, neighbours: Neighbours
-) -> Pair:
+def _told_apart(noise: AdditiveNoise, batch: int, population: int, neighbours: Neighbours) -> Pair:
     """Return the pair of the bounds of occurrences.py, orders below 1 by exchanging data sets."""
     drawn = presence(batch, population)
     if drawn < MIN_SAMPLING_RATE:
@@ -197,9 +193,7 @@ def _as_far_as_all(parts: list[Pair]) -> list[Pair]:
     return widened
 
 
-def _step(
-    event: ev.WithReplacement, how: str, neighbours: Neighbours, *conditions: str
-) -> Step:
+def _step(event: ev.WithReplacement, how: str, neighbours: Neighbours, *conditions: str) -> Step:
     return Step(
         "sampling",
         f"{event.batch:,} draws of {event.population:,} units, with replacement: {how}.",

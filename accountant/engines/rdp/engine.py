@@ -24,7 +24,9 @@ from . import (  # noqa: F401  (they enter their events)
     groups,
     listed_mixture,
     sampled,
+    selections,
     shuffled,
+    truncated_noise,
     tuning,
 )
 from .conversion import best_delta, best_epsilon

@@ -40,8 +40,8 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import InvalidInput, Unsupported
+from ...events.run_counts import log_inverse_success
 from ...guarantee import Neighbours, Step, unique_steps
-from ...rootfinding import enclose, narrow
 from .curves import Curve, curve
 from .moments import RENYI_OUTWARD_FACTOR
 
@@ -49,6 +49,7 @@ TUNING_ORDERS: Final = 1.0 + np.exp(np.linspace(-6.0, 9.0, 360))
 """The orders among which a second one is chosen; any would do."""
 
 _TUNING_ROUNDING_RELATIVE: Final = 1e-13
+_SHAPES: Final = {"geometric": 1.0, "logarithmic": 0.0}
 _PAPERNOT_STEINKE: Final = (
     "Papernot and Steinke 2021, Theorem {}, arXiv 2110.03620v2; re-derived here"
 )
@@ -73,7 +74,7 @@ class _Run:
 def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
     """The curve of the best of a random number of runs, for any relation of the runs' own curves.
 
-    Raises `InvalidInput` for a geometric or logarithmic number of runs with a mean below 1, and
+    Raises `InvalidInput` for a number of runs of at least 1 with a mean below 1, and
     `Unsupported` for runs whose guarantee sets a delta aside.
     """
     run = _run(event.event, neighbours)
@@ -91,7 +92,7 @@ def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
             "At least one run is made.",
             "Give a mean of 1 or above, or a poisson number of runs, which may be 0.",
         )
-    return _negative_binomial(run, event.distribution, event.mean)
+    return _negative_binomial(run, event, _SHAPES.get(event.distribution, event.shape))
 
 
 def _run(event: ev.Event, neighbours: Neighbours) -> _Run:
@@ -116,10 +117,12 @@ def _run(event: ev.Event, neighbours: Neighbours) -> _Run:
     return _Run(at, limit, unique_steps([step for part, _ in parts for step in part.steps]))
 
 
-def _negative_binomial(run: _Run, distribution: str, mean: float) -> Curve:
-    eta = 1.0 if distribution == "geometric" else 0.0
-    log_inverse = math.log(mean) if eta else _logarithmic(mean)
-    log_inverse *= 1.0 + _TUNING_ROUNDING_RELATIVE
+def _negative_binomial(run: _Run, event: ev.BestOf, eta: float | None) -> Curve:
+    assert eta is not None
+    mean, distribution = event.mean, event.distribution
+    if event.shape is not None:
+        distribution = f"truncated negative binomial (shape {eta:g})"
+    log_inverse = log_inverse_success(eta, mean) * (1.0 + _TUNING_ROUNDING_RELATIVE)
 
     def second_order_cost(orders: FloatArray) -> FloatArray:
         return np.asarray((1.0 - 1.0 / orders) * run.values(orders) + log_inverse / orders)
@@ -147,28 +150,6 @@ def _negative_binomial(run: _Run, distribution: str, mean: float) -> Curve:
     return _monotone_curve(
         run, at, (2.0 + eta) * run.limit * RENYI_OUTWARD_FACTOR, how, _PAPERNOT_STEINKE.format(2)
     )
-
-
-def _logarithmic(mean: float) -> float:
-    """Return log(1/g), rounded up, where (1/g - 1) / log(1/g) is the mean."""
-    if mean == 1.0:
-        return 0.0
-
-    def excess(log_inverse: float) -> float:
-        size = max(log_inverse, 1e-300)
-        return math.log(mean) - _log_expm1_over(size)
-
-    bracket = enclose(excess, 2.0 * math.log(mean) + 1.0, 1.0, 0.0, 2000.0)
-    if bracket is None:
-        return 2.0 * math.log(mean)  # more than enough: (e^x - 1) / x >= e^(x/2)
-    return narrow(excess, bracket, relative=1e-12).high
-
-
-def _log_expm1_over(x: float) -> float:
-    """Return log((e^x - 1) / x)."""
-    if x < 1e-5:
-        return x / 2.0
-    return x + math.log(-math.expm1(-x)) - math.log(x)
 
 
 def _poisson(run: _Run, mean: float) -> Curve:

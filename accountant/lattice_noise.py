@@ -1,0 +1,151 @@
+"""Less noise than the search returned, where delta does not fall all the way as noise grows.
+
+The losses of an integer sum with discrete Gaussian noise lie on a lattice, and delta counts the
+points of it above epsilon.  As noise grows, points pass epsilon, and in between delta may rise: the
+noise that meets a target is then a union of intervals, and a search for one crossing ends at any of
+their lower ends.  So the noise below it is scanned, on a grid that is fine in relative terms.
+
+**Where that can be.**  With t the slope of log delta over epsilon and w = 1 / (m^2 D) the distance
+of two losses (multiplier m, sensitivity D), the part of delta that comes and goes with the lattice
+is about (t w)^2 / 12 of it, and moves fast enough to turn delta around only if t w is above 2.
+Noise that is cut off at a bound has a delta that rises with the noise in the end, whatever t w.
+
+Every value that is returned is certified; that none was missed between two points is not proven.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from . import events as ev
+from .certified_search import COARSE_LOG_EXCESS, SEARCH_PRECISION, CertifiedValue, Unknown
+from .certifiers import Certifier
+from .composition import leaves
+from .errors import Unsupported
+
+SCANNED_STEP: Final = 1.0 / 64.0
+"""Distance of two points of the scan, in logs of the noise."""
+
+SCANNED_POINTS: Final = 96
+"""How many points are looked at, down to e^-1.5 of what the search returned."""
+
+LEAST_TURNING: Final = 1.0
+"""Least t w from which on the noise below is scanned: half of what turns delta around."""
+
+BOUND_STEP: Final = 0.2
+"""Distance of two points, in logs, at which delta is looked at for noise with a bound."""
+
+BOUND_POINTS: Final = 40
+"""How many such points there are, from a standard deviation of the bound downwards."""
+
+MAX_SCAN_CERTIFICATES: Final = 8
+"""Most points of the scan that are certified, the smallest first."""
+
+
+def less_lattice_noise(
+    unknown: Unknown,
+    best: CertifiedValue,
+    certifier: Certifier,
+    event_at: Callable[[float], ev.Event],
+) -> CertifiedValue:
+    """Return the smallest certified noise on a grid below `best`, brought down to its edge.
+
+    `best` itself where that has none, and for events whose delta falls as noise grows.
+    """
+    if unknown.name != "noise multiplier" or best.value <= unknown.low:
+        return best
+    if not _may_turn(best, certifier, event_at):
+        return best
+
+    def certified(value: float) -> CertifiedValue | None:
+        certificate = certifier.certify(leaves(event_at(value)))
+        meets = certificate.log_excess <= 0.0 and certificate.epsilon_upper <= certificate.epsilon
+        if not meets or certifier.delta_log_excess(certificate) > 0.0:
+            return None
+        return CertifiedValue(value, certificate)
+
+    points = [best.value * math.exp(-SCANNED_STEP * i) for i in range(1, SCANNED_POINTS + 1)]
+    points = [value for value in points if value >= unknown.low]
+    hopeful = []
+    for value in points:
+        try:
+            excess = certifier.coarse_log_excess(leaves(event_at(value)))
+        except Unsupported:
+            break
+        if excess <= COARSE_LOG_EXCESS:
+            hopeful.append(value)
+    for value in sorted(hopeful)[:MAX_SCAN_CERTIFICATES]:
+        smaller = certified(value)
+        if smaller is not None:
+            return _at_the_edge(smaller, certified)
+    return best
+
+
+def where_delta_falls(
+    unknown: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
+) -> Unknown:
+    """Return the unknown, searched up to about where delta is least if noise has a bound.
+
+    Beyond, more noise leaves the range more often, and what leaves it tells the data sets apart.
+    """
+    if unknown.name != "noise multiplier":
+        return unknown
+    start = event_at(unknown.start)
+    # Multipliers at which the standard deviation is the bound: delta is least well below.
+    ends = [
+        unknown.start * each.bound / (each.noise_multiplier * each.sensitivity)
+        for each in _lattices(start)
+        if isinstance(each, ev.TruncatedDiscreteGaussian)
+    ]
+    if not ends:
+        return unknown
+    values = [max(ends) * math.exp(-BOUND_STEP * i) for i in range(BOUND_POINTS)]
+    values = [value for value in values if unknown.low < value < unknown.high]
+    excesses = [certifier.coarse_log_excess(leaves(event_at(value))) for value in values]
+    least = min(excesses)
+    best = values[excesses.index(least)]
+    return replace(unknown, start=best, high=best)
+
+
+def _at_the_edge(
+    best: CertifiedValue, certified: Callable[[float], CertifiedValue | None]
+) -> CertifiedValue:
+    """Return the least certified value between `best` and the next point of the scan, by halves."""
+    failed = best.value * math.exp(-SCANNED_STEP)
+    while math.log(best.value / failed) > SEARCH_PRECISION:
+        middle = math.sqrt(best.value * failed)
+        smaller = certified(middle)
+        if smaller is None:
+            failed = middle
+        else:
+            best = smaller
+    return best
+
+
+def _may_turn(
+    best: CertifiedValue, certifier: Certifier, event_at: Callable[[float], ev.Event]
+) -> bool:
+    """Return whether delta may rise with the noise somewhere below `best`."""
+    lattices = list(_lattices(event_at(best.value)))
+    if not lattices:
+        return False
+    if any(isinstance(each, ev.TruncatedDiscreteGaussian) for each in lattices):
+        return True
+    # log delta over log noise has slope -2 t epsilon, about: losses go with 1 / noise^2.
+    near, off = best.value, best.value * 1.02
+    low, high = (certifier.coarse_log_excess(leaves(event_at(value))) for value in (near, off))
+    tilt = abs(high - low) / math.log(off / near) / (2.0 * best.certificate.epsilon)
+    widest = max(1.0 / (each.noise_multiplier**2 * each.sensitivity) for each in lattices)
+    return not tilt * widest < LEAST_TURNING
+
+
+def _lattices(event: ev.Event) -> Iterator[ev.DiscreteGaussian | ev.TruncatedDiscreteGaussian]:
+    for leaf in leaves(event):
+        inner: ev.Event | None = leaf.event
+        while inner is not None:
+            if isinstance(inner, (ev.DiscreteGaussian, ev.TruncatedDiscreteGaussian)):
+                yield inner
+            inner = getattr(inner, "event", None)

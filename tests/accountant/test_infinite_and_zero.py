@@ -1,0 +1,85 @@
+"""Answers at the ends: a delta of exactly 0, an epsilon that is infinite, and what they say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from privplan import account, calibrate
+from privplan import events as ev
+from privplan.accountant.errors import InvalidInput, TargetUnreachable
+
+
+@pytest.mark.parametrize(
+    ("event", "largest"),
+    [
+        (ev.Repeat(3, ev.Laplace(1.0)), 3.0),
+        (ev.Repeat(3, ev.Pure(1.0)), 3.0),
+        (ev.Compose([ev.DiscreteLaplace(0.5, 2), ev.RandomizedResponse(1.5, 4)]), 3.5),
+        (ev.Group(4, ev.Laplace(2.0)), 2.0),
+    ],
+)
+def test_delta_is_exactly_zero_from_the_largest_loss_on(event: ev.Event, largest: float) -> None:
+    for epsilon in (largest * (1.0 + 1e-15), largest + 1e-6, 2.0 * largest):
+        assert account(event, epsilon=epsilon).delta == 0.0
+    assert account(event, epsilon=0.9 * largest).delta.upper > 0.0
+    assert account(event, delta=0.0).epsilon.upper == pytest.approx(largest, rel=1e-14)
+
+
+def test_delta_is_zero_at_the_epsilon_of_delta_zero() -> None:
+    event = ev.Repeat(10, ev.Laplace(3.0))
+    assert account(event, epsilon=account(event, delta=0.0).epsilon.upper).delta == 0.0
+
+
+def test_just_below_the_largest_loss_delta_is_that_of_one_outcome() -> None:
+    # Three Laplace releases lose 3 in all where each lies beyond its centre: probability 1/8.
+    below = account(ev.Repeat(3, ev.Laplace(1.0)), epsilon=3.0 - 1e-3).delta
+    assert -math.expm1(-1e-3) / 8.0 * (1 - 1e-6) <= below.upper <= -math.expm1(-1e-3) / 8.0 * 1.01
+
+
+def test_a_group_whose_delta_outgrows_1_says_so() -> None:
+    answer = account(ev.Group(3, ev.Approximate(8.0, 1e-6)), epsilon=24.0)
+    assert answer.delta.upper == 1.0
+    assert any("unit of 3 records is 1" in text for text in answer.warnings)
+    assert any("No delta below 1" in text for text in answer.warnings)
+    smaller = account(ev.Group(3, ev.Approximate(1.0, 1e-6)), epsilon=3.0)
+    assert smaller.delta.upper == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=1e-6)
+    assert smaller.warnings == ()
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_no_guarantee_is_an_infinite_epsilon_with_its_reason(rounds: int) -> None:
+    event = ev.Repeat(rounds, ev.NoGuarantee("the update is sent in the clear"))
+    at_delta = account(event, delta=1e-5)
+    assert at_delta.epsilon.upper == math.inf
+    assert account(event, epsilon=50.0).delta.upper == 1.0
+    for answer in (at_delta, account(event, epsilon=50.0), account(event, delta=0.0)):
+        assert any("sent in the clear" in text for text in answer.warnings)
+
+
+def test_no_guarantee_in_a_sample_costs_who_is_drawn() -> None:
+    event = ev.Poisson(0.01, ev.NoGuarantee("no noise is added"))
+    assert account(event, epsilon=1.0).delta.upper == pytest.approx(0.01, rel=1e-6)
+    assert account(event, delta=0.001).epsilon.upper == math.inf
+    drawn_seldom = account(event, delta=0.02)
+    assert drawn_seldom.epsilon.upper == 0.0
+    assert drawn_seldom.warnings == ()
+
+
+def test_no_noise_is_refused_with_the_event_that_means_it() -> None:
+    for make in (ev.Gaussian, ev.Laplace):
+        with pytest.raises(InvalidInput, match="NoGuarantee"):
+            make(0.0)
+        with pytest.raises(InvalidInput) as caught:
+            make(-1.0)
+        assert "NoGuarantee" not in str(caught.value)
+
+
+def test_no_noise_calibrates_what_protects_nobody() -> None:
+    with pytest.raises(TargetUnreachable):
+        calibrate(
+            lambda s: ev.Compose([ev.Gaussian(s), ev.NoGuarantee("sent in the clear")]),
+            epsilon=1.0,
+            delta=1e-5,
+        )

@@ -1,0 +1,158 @@
+"""Discrete Gaussian noise with a bound: enumeration, dp_accounting, and its limits."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+
+from privplan import account, calibrate
+from privplan import events as ev
+
+SETTINGS = [(2.0, 1, 12), (1.0, 3, 20), (0.7, 4, 9), (5.0, 1, 4)]
+
+
+def pmf(event: ev.TruncatedDiscreteGaussian) -> dict[int, float]:
+    sigma = event.noise_multiplier * event.sensitivity
+    weights = {z: math.exp(-0.5 * (z / sigma) ** 2) for z in range(-event.bound, event.bound + 1)}
+    total = math.fsum(weights.values())
+    return {z: weight / total for z, weight in weights.items()}
+
+
+def exact_delta(event: ev.TruncatedDiscreteGaussian, epsilon: float, most: int) -> float:
+    """The largest hockey stick over all shifts of up to `most`, by enumeration."""
+    noise = pmf(event)
+    return max(
+        math.fsum(
+            max(mass - math.exp(epsilon) * noise.get(z + shift, 0.0), 0.0)
+            for z, mass in noise.items()
+        )
+        for shift in range(-most, most + 1)
+    )
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(("relation", "moved"), [("add-remove", 1), ("replace-one", 2)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 4.0])
+def test_both_ends_hold_the_enumerated_delta(setting, relation, moved, epsilon):
+    event = ev.TruncatedDiscreteGaussian(*setting)
+    exact = exact_delta(event, epsilon, moved * event.sensitivity)
+    answer = account(event, epsilon=epsilon, neighbours=relation).delta
+    assert answer.lower <= exact * (1 + 1e-12)
+    assert exact <= answer.upper * (1 + 1e-12)
+    assert answer.gap <= 1e-3 * exact + 1e-12
+    by_rdp = account(event, epsilon=epsilon, neighbours=relation, engine="rdp").delta
+    assert by_rdp.upper >= exact * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.3])
+def test_a_poisson_sample_is_enumerated(rate):
+    event = ev.TruncatedDiscreteGaussian(1.0, 2, 6)
+    noise = pmf(event)
+    mixed = {z: (1 - rate) * noise.get(z, 0.0) + rate * noise.get(z - 2, 0.0) for z in range(-6, 9)}
+    for epsilon in (0.2, 1.0):
+        order = math.exp(epsilon)
+        exact = max(
+            math.fsum(max(mixed[z] - order * noise.get(z, 0.0), 0.0) for z in mixed),
+            math.fsum(max(noise.get(z, 0.0) - order * mixed[z], 0.0) for z in mixed),
+        )
+        answer = account(ev.Poisson(rate, event), epsilon=epsilon).delta
+        assert answer.lower <= exact <= answer.upper <= exact * 1.001 + 1e-12
+
+
+def test_three_rounds_are_enumerated():
+    event = ev.TruncatedDiscreteGaussian(2.0, 1, 5)
+    noise = pmf(event)
+    p = np.array([noise.get(z, 0.0) for z in range(-5, 7)])
+    q = np.array([noise.get(z - 1, 0.0) for z in range(-5, 7)])
+    ps = np.multiply.outer(np.multiply.outer(p, p), p)
+    qs = np.multiply.outer(np.multiply.outer(q, q), q)
+    for epsilon in (0.5, 2.0):
+        exact = float(np.maximum(ps - math.exp(epsilon) * qs, 0.0).sum())
+        answer = account(ev.Repeat(3, event), epsilon=epsilon).delta
+        assert answer.lower <= exact <= answer.upper <= exact * 1.001
+
+
+@pytest.mark.parametrize("setting", [(2.0, 1, 12), (1.0, 3, 20)])
+def test_dp_accounting_says_the_same(setting):
+    event = ev.TruncatedDiscreteGaussian(*setting)
+    theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(
+        event.noise_multiplier * event.sensitivity,
+        sensitivity=event.sensitivity,
+        truncation_bound=event.bound,
+        value_discretization_interval=1e-5,
+    )
+    for epsilon in (0.3, 1.0):
+        answer = account(event, epsilon=epsilon).delta
+        assert theirs.get_delta_for_epsilon(epsilon) == pytest.approx(answer.upper, rel=1e-3)
+
+
+def test_what_only_one_data_set_can_release_is_never_hidden():
+    event = ev.TruncatedDiscreteGaussian(2.0, 1, 12)
+    edge = pmf(event)[12]
+    assert account(event, epsilon=80.0).delta.upper == pytest.approx(edge, rel=1e-6)
+    assert account(event, delta=0.99 * edge).epsilon.upper == math.inf
+    assert account(event, delta=0.0).epsilon.upper == math.inf
+    apart = ev.TruncatedDiscreteGaussian(1.0, 5, 2)  # supports that do not meet
+    for engine in ("pld", "rdp"):
+        assert account(apart, epsilon=9.0, engine=engine).delta.upper == 1.0
+
+
+def test_a_bound_far_away_changes_nothing():
+    cut, whole = ev.TruncatedDiscreteGaussian(2.0, 1, 60), ev.DiscreteGaussian(2.0, 1)
+    for event in (lambda e: e, lambda e: ev.Repeat(20, e), lambda e: ev.Group(2, e)):
+        near = account(event(cut), delta=1e-6).epsilon
+        assert near.upper == pytest.approx(
+            account(event(whole), delta=1e-6).epsilon.upper, rel=1e-4
+        )
+
+
+def test_a_group_moves_the_sum_farther():
+    event = ev.TruncatedDiscreteGaussian(1.0, 2, 8)
+    answer = account(ev.Group(3, event), epsilon=1.0).delta
+    exact = exact_delta(event, 1.0, 6)
+    assert answer.lower <= exact * (1 + 1e-9) <= answer.upper * (1 + 2e-9)
+    assert answer.upper <= exact * 1.001
+
+
+# --- the least noise, where delta turns -----------------------------------------------------------
+
+
+def discrete_gaussian_delta(sigma: float, epsilon: float) -> float:
+    """Delta of a discrete Gaussian on integers against itself shifted by 1, by enumeration."""
+    z = np.arange(-60, 61)
+    weights = np.exp(-0.5 * (z / sigma) ** 2)
+    noise = weights / weights.sum()
+    return float(np.maximum(noise[1:] - math.exp(epsilon) * noise[:-1], 0.0).sum() + noise[0])
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(3.0, 0.1), (5.0, 1e-2), (2.0, 1e-2)])
+def test_calibration_returns_the_least_noise_of_all_that_serve(epsilon, delta):
+    result = calibrate(lambda s: ev.DiscreteGaussian(s, 1), epsilon=epsilon, delta=delta)
+    assert discrete_gaussian_delta(result.value, epsilon) <= delta
+    below = np.exp(np.linspace(-1.2, -1e-3, 4000)) * result.value
+    assert min(discrete_gaussian_delta(sigma, epsilon) for sigma in below) > delta
+    assert result.guarantee.epsilon.upper <= epsilon
+
+
+def test_more_noise_than_the_least_may_fail():
+    result = calibrate(lambda s: ev.DiscreteGaussian(s, 1), epsilon=3.0, delta=0.1)
+    assert result.value == pytest.approx(0.4039, abs=1e-4)
+    assert discrete_gaussian_delta(0.55, 3.0) > 0.1 > discrete_gaussian_delta(0.64, 3.0)
+
+
+def test_noise_with_a_bound_is_calibrated_though_more_noise_fails():
+    def cut(s):
+        return ev.TruncatedDiscreteGaussian(s, 1, 20)
+
+    result = calibrate(cut, epsilon=1.0, delta=1e-3)
+    assert (
+        exact_delta(cut(result.value), 1.0, 1)
+        <= 1e-3
+        < exact_delta(cut(result.value * 0.99), 1.0, 1)
+    )
+    assert exact_delta(cut(50.0), 1.0, 1) > 1e-3
+    assert Fraction(result.value) > 0
