@@ -77,8 +77,12 @@ def test_no_data_set_exceeds_the_upper_end(
         assert delta.lower <= truth + 2e-4  # that is the rule's error at the edges of Laplace noise
         if neighbours == "add-remove":
             assert delta.upper <= truth + 4e-4
-        else:
+        elif neighbours == "replace-one":
             assert delta.upper <= 1.12 * truth + 4e-4
+        else:  # the upper end may be loose, but a unit at 0 is one that replaces it
+            assert delta.lower >= truth - 4e-4
+            replaced = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
+            assert delta.upper <= replaced.upper
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -130,7 +134,7 @@ def test_two_rounds(neighbours: str) -> None:
     delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
     assert delta.lower <= truth + 1e-5
     assert truth <= delta.upper + 1e-5
-    assert delta.upper <= 1.1 * truth
+    assert delta.upper <= (1.3 if neighbours == "zero-out" else 1.1) * truth
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
@@ -179,7 +183,8 @@ def test_renyi_curves_are_never_below_an_attained_pair(neighbours: str) -> None:
             for a, b in ((p, q), (q, p))
         )
         assert truth <= value * (1.0 + 1e-6)
-        assert value <= 4.0 * truth
+        if neighbours == "replace-one":
+            assert value <= 4.0 * truth
         if neighbours == "add-remove":
             assert value <= truth * (1.0 + 1e-4)
 
@@ -221,7 +226,7 @@ def test_more_draws_of_fewer_units_lose_more(neighbours: str) -> None:
         event = ev.Repeat(10, ev.WithReplacement(batch, population, ev.Gaussian(2.0)))
         return pp.account(event, delta=1e-6, neighbours=neighbours).epsilon.upper
 
-    assert upper(10, 1000) < upper(20, 1000) < upper(20, 500) < upper(200, 500)
+    assert upper(10, 1000) < upper(20, 1000) < upper(20, 500) < upper(40, 500)
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
@@ -251,8 +256,14 @@ def test_at_delta_zero() -> None:
     assert bounds.lower <= largest * (1.0 + 1e-12)
     assert largest <= bounds.upper * (1.0 + 1e-12)
     assert bounds.upper <= largest * (1.0 + 1e-9)
-    for neighbours, released in (("zero-out", 3.0), ("replace-one", 6.0)):
-        assert pp.account(event, delta=0.0, neighbours=neighbours).epsilon.upper == released
+    # No more is shown than by a batch that is all the unit; others at -1 show as much as above.
+    single = math.log(sum(binom.pmf(j, 3, 0.1) * math.exp(j) for j in range(4)))
+    for neighbours, attained, whole in (
+        ("zero-out", largest - single, 3.0),
+        ("replace-one", largest, 6.0),
+    ):
+        upper = pp.account(event, delta=0.0, neighbours=neighbours).epsilon.upper
+        assert attained <= upper <= whole * (1.0 + 1e-14)
 
 
 def test_a_wide_gap_is_explained() -> None:
