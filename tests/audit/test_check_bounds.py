@@ -11,8 +11,9 @@ from scipy import stats
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account, bounds_on_epsilon
+from privplan.accountant.amplification.occurrences import presence
 from privplan.audit.check.check_result import CheckResult
-from privplan.audit.check.with_replacement import most_occurrences, presence
+from privplan.audit.check.with_replacement import most_occurrences
 
 from .described import checked, errors
 
