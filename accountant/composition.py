@@ -208,7 +208,7 @@ def _inside(
 def _visibly_drawn(
     event: ev.ClientSampled, results: dict[int, _Counts]
 ) -> Iterator[tuple[tuple[ev.Event, bool], int]]:
-    """Yield the leaves of a sampled client: nested draws are one, and a draw for certain is none."""
+    """Yield the leaves of a sampled client: nested draws are one, a certain draw is none."""
     rate, inner = event.clients_rate, event.event
     while isinstance(inner, ev.ClientSampled):
         # Rounded up: rate 0 would say that nothing is seen.

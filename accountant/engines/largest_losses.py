@@ -16,7 +16,8 @@ and f, b the two largest losses of what is sampled:
                                   under zero-out, for noisy sums, log((1 - q + q e^2t) /
                                   (1 - q + q e^t)) with t = 1 / noise, others at -1
     truncated-poisson             the release itself; two steps of it under add-remove
-    with-replacement              as many records that each join at rate 1/n, two steps each, where a
+    with-replacement              as many records that each join at rate 1/n, two steps each, where
+    a
                                   unit comes or goes; else `batch` releases
     client-sampled                all that the client releases
     random-allocation             `chosen` releases, attained where all outputs are extreme at once
@@ -262,8 +263,9 @@ def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> LargestL
     added = removed = Range(0.0, 0.0)
     for each, leaf in inner:
         seen = each if leaf.fully_observed else each.upper_only()
-        added, removed = added.plus(seen.added.times(leaf.count)), removed.plus(
-            seen.removed.times(leaf.count)
+        added, removed = (
+            added.plus(seen.added.times(leaf.count)),
+            removed.plus(seen.removed.times(leaf.count)),
         )
     names = "; ".join(dict.fromkeys(each.statement.rstrip(".") for each, _ in inner))
     return LargestLosses(added, removed, f"{names}; seen when the client takes part.")

@@ -260,8 +260,8 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         (BoundingEvent(upper, _upper_relation(run)),),
         (least,),
         (
-            "Batches are drawn with replacement: a record may be in one several times, each time in "
-            "another's stead.",
+            "Batches are drawn with replacement: a record may be in one several times, each time "
+            "in another's stead.",
         ),
     )
 

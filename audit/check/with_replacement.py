@@ -24,4 +24,3 @@ def most_occurrences(batch: int, records: int, steps: int, delta: float) -> tupl
         if tail <= TAIL_SHARE * delta:
             return most, tail
     return batch, 0.0
-

@@ -1,4 +1,4 @@
-"""Releases inside of a sampled client: closed forms, enumeration, and what Poisson would have said."""
+"""Releases inside of a sampled client: closed forms, enumeration, and what Poisson would say."""
 
 from __future__ import annotations
 

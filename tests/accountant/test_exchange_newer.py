@@ -16,8 +16,8 @@ from scipy.stats import binom
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import Unsupported
-from privplan.accountant.events.contributions import distribution
 from privplan.accountant.events.binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
+from privplan.accountant.events.contributions import distribution
 
 NEWER = {
     # Fields as dp_accounting's main branch has them.

@@ -1,4 +1,4 @@
-"""Random contributions: against direct integration, on the line and in the plane, and their laws."""
+"""Random contributions: integrated directly, on the line and in the plane, and their laws."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ CASES = [
 
 def log_ratio(amounts: Amounts, noise: float, x: FloatArray | float) -> FloatArray:
     """Return log sum_i w_i N(c_i)(x) / N(0)(x)."""
-    terms = [
-        math.log(w) + c * (np.asarray(x) - c / 2.0) / noise**2 for c, w in amounts.items()
-    ]
+    terms = [math.log(w) + c * (np.asarray(x) - c / 2.0) / noise**2 for c, w in amounts.items()]
     return np.asarray(logsumexp(terms, axis=0))
 
 

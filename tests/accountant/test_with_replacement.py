@@ -1,4 +1,4 @@
-"""Draws with replacement: every data set of few units, vectors, published amplification, and laws."""
+"""Draws with replacement: every data set of few units, vectors, a published bound, and laws."""
 
 from __future__ import annotations
 
@@ -169,9 +169,7 @@ def test_renyi_curves_are_never_below_an_attained_pair(neighbours: str) -> None:
     x = np.linspace(-60.0, 90.0, 60_001)
 
     def moved(step: float) -> FloatArray:
-        logs = [
-            math.log(w) + norm.logpdf((x - step * j) / noise) for j, w in enumerate(weights)
-        ]
+        logs = [math.log(w) + norm.logpdf((x - step * j) / noise) for j, w in enumerate(weights)]
         return np.asarray(logsumexp(logs, axis=0) - math.log(noise))
 
     p, q = moved(2.0), moved(1.0 if neighbours == "zero-out" else 0.0)

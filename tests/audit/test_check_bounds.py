@@ -121,6 +121,14 @@ def test_draws_with_replacement() -> None:
     assert presence(3, 1) == 1.0
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+def test_a_run_that_draws_with_replacement_proves_its_event(neighbours: str) -> None:
+    result = checked({"sampling.method": "with-replacement", "claim.neighbours": neighbours})
+    event = ev.Repeat(3516, ev.WithReplacement(256, 60000, ev.Gaussian(1.3)))
+    truth = account(event, delta=1e-5, neighbours=neighbours).epsilon
+    assert (lower(result), upper(result)) == pytest.approx((truth.lower, truth.upper), rel=1e-6)
+
+
 def test_more_occurrences_only_move_the_sum_farther() -> None:
     """One batch of 4 from 3 records with replacement: its exact delta lies within both events."""
     noise, batch, records, epsilon = 1.0, 4, 3, 0.5

@@ -113,9 +113,7 @@ class BinomialLoss:
         """Return the largest shift, up or down, that matters at positions in [-x, x]."""
         both = (self.up, self.down)
         return max(
-            float(shifts.centres[shifts.window(-x, x)[-1]])
-            for shifts in both
-            if shifts is not None
+            float(shifts.centres[shifts.window(-x, x)[-1]]) for shifts in both if shifts is not None
         )
 
     def tolerance(self, x: FloatArray, ratio: Ratio) -> FloatArray:

@@ -166,7 +166,8 @@ def _draws(query: AccountQuery) -> tuple[str, ...]:
 def _inside_a_client(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
     if gap_text is None or not any(
-        isinstance(leaf.event, ev.ClientSampled) and sum(p.count for p in leaves(leaf.event.event)) > 1
+        isinstance(leaf.event, ev.ClientSampled)
+        and sum(p.count for p in leaves(leaf.event.event)) > 1
         for leaf in query.parts
     ):
         return ()
