@@ -288,6 +288,9 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             return ev.ClientSampled(rate, ev.Group(size, inner))
         case ev.GaussianMixture():
             return contributions.several(size, leaf)
+        # Each draw is of the unit with probability size / population.
+        case ev.WithReplacement(batch, population, inner) if population % size == 0:
+            return ev.WithReplacement(batch, population // size, inner)
         case _:
             return ev.Group(size, leaf)
 

@@ -68,7 +68,7 @@ _SAMPLED: Final[Mapping[str, str]] = {
         "holds; who takes part may be seen. The {unit} is in one client."
     ),
     "gaussian-mixture": (
-        "How much a {unit} contributes is drawn afresh in each release as stated, independently of "
+        "How much each {unit} contributes is drawn afresh in each release as stated, independently of "
         "the others, and not revealed."
     ),
     "random-allocation": (

@@ -15,6 +15,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.amplification.occurrences import OccurrenceCounts, presence
 from privplan.accountant.arrays import FloatArray
+from privplan.accountant.composition import leaves
+from privplan.accountant.engines.pld.directions import participation
 from privplan.accountant.errors import Unsupported
 
 RELATIONS = ("add-remove", "zero-out", "replace-one")
@@ -213,8 +215,48 @@ def test_the_only_unit_is_always_drawn(neighbours: str) -> None:
     assert ours.lower == pytest.approx(group.lower, rel=1e-3)
 
 
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_two_of_four_records_are_one_of_two_units(neighbours: str) -> None:
+    """By every data set of four, two of which come, go to 0, or are replaced together."""
+    group = ev.Group(2, ev.WithReplacement(2, 4, ev.Gaussian(1.0)))
+    for epsilon in (0.0, 0.8):
+        truth = 0.0
+        for others in itertools.combinations_with_replacement(VALUES, 2):
+            for old in itertools.combinations_with_replacement(VALUES, 2):
+                changed: list[Units] = [(*others, 0.0, 0.0)]
+                if neighbours == "add-remove":
+                    changed = [others]
+                elif neighbours == "replace-one":
+                    changed = [
+                        (*others, *new)
+                        for new in itertools.combinations_with_replacement(VALUES, 2)
+                    ]
+                p = output((*others, *old), 2, "gaussian")
+                for other in changed:
+                    q = output(other, 2, "gaussian")
+                    for a, b in ((p, q), (q, p)):
+                        stick = float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) * WIDTH
+                        truth = max(truth, stick)
+        delta = pp.account(group, epsilon=epsilon, neighbours=neighbours).delta
+        assert delta.lower <= truth + 1e-6
+        assert truth <= delta.upper + 1e-6
+        assert delta.upper <= 1.2 * truth
+
+
+def test_a_group_that_does_not_divide_the_population() -> None:
+    def group(population: int) -> ev.Event:
+        return ev.Group(3, ev.WithReplacement(2, population, ev.Gaussian(4.0)))
+
+    for neighbours in RELATIONS:
+        upper = pp.account(group(10), delta=1e-5, neighbours=neighbours).epsilon.upper
+        assert upper >= pp.account(group(12), delta=1e-5, neighbours=neighbours).epsilon.lower
+    assert participation(leaves(group(10))) >= 1.0 - 0.7**2
+    with pytest.raises(Unsupported, match="cannot be made"):
+        pp.account(group(3), delta=1e-5)
+
+
 def test_nothing_can_be_drawn_without_the_only_unit() -> None:
-    with pytest.raises(Unsupported, match="population of which the only unit"):
+    with pytest.raises(Unsupported, match="cannot be made"):
         pp.account(ev.WithReplacement(4, 1, ev.Gaussian(8.0)), delta=1e-6)
 
 
