@@ -216,7 +216,7 @@ def _inside(
 def _visibly_drawn(
     event: ev.ClientSampled, results: dict[int, _Counts]
 ) -> Iterator[tuple[tuple[ev.Event, bool], int]]:
-    """Yield the leaves of a sampled client: nested draws are one, and a draw for certain is none."""
+    """Yield the leaves of a sampled client: nested draws are one, a certain draw is none."""
     rate, inner = event.clients_rate, event.event
     while isinstance(inner, ev.ClientSampled):
         # Rounded up: rate 0 would say that nothing is seen.
@@ -316,6 +316,9 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             return ev.ClientSampled(rate, ev.Group(size, inner))
         case ev.GaussianMixture():
             return contributions.several(size, leaf)
+        # Each draw is of the unit with probability size / population.
+        case ev.WithReplacement(batch, population, inner) if population % size == 0:
+            return ev.WithReplacement(batch, population // size, inner)
         case _:
             return ev.Group(size, leaf)
 

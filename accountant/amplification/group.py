@@ -95,6 +95,16 @@ def along_chain(event: ev.Event, size: int, neighbours: Neighbours) -> ev.Event:
                 )
             smallest = population - size + 1
             return ev.FixedSize(batch, smallest, along_chain(inner, size, neighbours))
+        case ev.WithReplacement(batch, population, inner):
+            if size >= population:
+                raise Unsupported(
+                    f"{batch:,} draws cannot be made from {population:,} records without a unit of "
+                    f"{size:,}.",
+                    "Both data sets must hold a record to draw.",
+                    "Ask under replace-one.",
+                )
+            smallest = population - size + 1
+            return ev.WithReplacement(batch, smallest, along_chain(inner, size, neighbours))
         case ev.TruncatedPoisson():
             raise Unsupported(
                 "A truncated Poisson sample is not converted to groups under add-remove.",

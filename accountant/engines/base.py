@@ -105,6 +105,7 @@ def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
 
 SIZED_RELEASES: Final = (
     ev.FixedSize,
+    ev.WithReplacement,
     ev.TruncatedPoisson,
     ev.ShuffledBatches,
     ev.Shuffle,

@@ -16,8 +16,8 @@ and f, b the two largest losses of what is sampled:
                                   under zero-out, for noisy sums, log((1 - q + q e^2t) /
                                   (1 - q + q e^t)) with t = 1 / noise, others at -1
     truncated-poisson             the release itself; two steps of it under add-remove
-    with-replacement              as many records that each join at rate 1/n, two steps each, where a
-                                  unit comes or goes; else `batch` releases
+    with-replacement              as many records that each join at rate 1/n, two steps each, where
+                                  a unit comes or goes; else `batch` releases
     client-sampled                all that the client releases
     random-allocation             `chosen` releases, attained where all outputs are extreme at once
     shuffled-batches              one release; under add-remove a replaced and a removed record

@@ -18,7 +18,7 @@ from .compositions import Compose
 from .mechanisms import Gaussian, GaussianMixture
 from .samplers import Poisson
 
-WHOLE_TOLERANCE: Final = 1e-12
+TOTAL_TOLERANCE: Final = 1e-12
 """Probabilities whose sum is this close to 1 count as all there is: nothing is left for 0."""
 
 MAX_CONTRIBUTIONS: Final = 4096
@@ -27,7 +27,7 @@ MAX_CONTRIBUTIONS: Final = 4096
 MAX_ADDED: Final = 4096
 """Most independent contributions that are added up."""
 
-LEAST_SHARE: Final = 1e-300
+LEAST_LISTED_SHARE: Final = 1e-300
 """Less likely amounts are not listed."""
 
 Distribution = dict[float, float]
@@ -46,7 +46,7 @@ def distribution(mixture: GaussianMixture) -> Distribution:
         if share > 0.0:
             summed[amount] = summed.get(amount, Fraction(0)) + Fraction(share)
     total = sum(summed.values(), Fraction(0))
-    if total < 1 - WHOLE_TOLERANCE:
+    if total < 1 - TOTAL_TOLERANCE:
         summed[0.0] = summed.get(0.0, Fraction(0)) + (1 - total)
         total = Fraction(1)
     return {amount: float(share / total) for amount, share in sorted(summed.items())}
@@ -125,8 +125,8 @@ def added(parts: Iterable[Distribution]) -> Distribution:
                 sums.setdefault(amount + other, []).append(share * weight)
         total = {amount: math.fsum(terms) for amount, terms in sorted(sums.items())}
         # What is less likely than any float can tell counts with the largest amount.
-        rare = [amount for amount, share in total.items() if share < LEAST_SHARE]
-        total[max(total)] += len(rare) * LEAST_SHARE
+        rare = [amount for amount, share in total.items() if share < LEAST_LISTED_SHARE]
+        total[max(total)] += len(rare) * LEAST_LISTED_SHARE
         for amount in rare:
             if amount != max(total):
                 del total[amount]

@@ -14,8 +14,8 @@ number.  Some change their parameter:
     GaussianMixture      their MixtureOfGaussians, with what is left of 1 at sensitivity 0
 
 Several of their classes are newer than the version that is installed may be: whatever is missing
-there is refused, and the refusal says so.  The rest is refused rather than approximated.  `reason` of a `NoGuarantee` is lost on the way out.
-What their classes mean here: dp_event_converters.py.
+there is refused, and the refusal says so.  The rest is refused rather than approximated.  `reason`
+of a `NoGuarantee` is lost on the way out. What their classes mean here: dp_event_converters.py.
 
 Source: dp_accounting 0.6.0 and its main branch of 2026, dp_event.py.
 """

@@ -83,7 +83,8 @@ class GaussianMixture(Event):
     With `probabilities`[i] the unit moves the sum by `contributions`[i] bounds (L2), or by nothing
     with what is left of 1; the noise has standard deviation `noise_multiplier` x contribution
     bound.  Range: `noise_multiplier` above 0, contributions 0 or above, probabilities in [0, 1]
-    with a sum of at most 1, one for each contribution.
+    with a sum of at most 1, one for each contribution; a sum within 1e-12 of 1 is 1, and leaves
+    nothing.
     """
 
     type: ClassVar[str] = "gaussian-mixture"

@@ -73,8 +73,10 @@ class WithReplacement(Event):
 class ClientSampled(Event):
     """`event` inside of one client, which takes part with probability `clients_rate`, visibly.
 
-    The unit is a record of the client.  Whoever sees the release may know whether the client took
-    part, so this is not a Poisson sample of records.  Range: `clients_rate` in [0, 1].
+    The unit is a record of the client, or a group of its records: they are drawn together.  For
+    the whole client as unit the group needs the number of its records.  Whoever sees the release
+    may know whether the client took part, so this is not a Poisson sample of records.  `event` is
+    all that the client releases in one round.  Range: `clients_rate` in [0, 1].
     """
 
     type: ClassVar[str] = "client-sampled"

@@ -3,11 +3,12 @@
 Two readings, by what is seen.
 
 **The sum of all silos is all that is seen** (secure aggregation, one noise): a silo with
-contribution c_s that joins with probability q_s adds a vector of norm at most c_s, so the unit moves
-the sum by at most the sum of c_s over the silos that joined.  The silos join independently, so that
-is a Gaussian mixture with the distribution of that sum: `unit_in_silos`.  With equal contributions c
-and one rate q it is `Group(S, Poisson(q, Gaussian(noise / c)))`.  Norms add up where all silos'
-contributions point the same way, which some data set does, so the bound is attained.
+contribution c_s that joins with probability q_s adds a vector of norm at most c_s, so the unit
+moves the sum by at most the sum of c_s over the silos that joined.  The silos join independently,
+so that is a Gaussian mixture with the distribution of that sum: `unit_in_silos`.  With equal
+contributions c and one rate q it is `Group(S, Poisson(q, Gaussian(noise / c)))`.  Norms add up
+where all silos' contributions point the same way, which some data set does, so the bound is
+attained.
 
 **Each silo's message is seen, and whether there was one**: the silos' releases are independent, so
 they compose, each as a release inside of a client that takes part with a known probability:

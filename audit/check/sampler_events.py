@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import Final
 
 from ...accountant import events as ev
+from ...accountant.amplification.occurrences import presence
 from ...accountant.errors import Unsupported
 from ...accountant.guarantee import Neighbours, as_neighbours
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .loader_passes import ROUNDING, LeastPasses, passes_of
 from .noise_draws import LackingFacts, farther
-from .with_replacement import most_occurrences, presence
+from .with_replacement import most_occurrences
 
 Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 
@@ -236,6 +237,39 @@ def batch_of(size: int, rate: float) -> int:
 
 
 def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+    """Return batches that are drawn with replacement, of units; rounded outward.
+
+    Where a unit has several records, and for what is no single release, a batch counts as moved by
+    as many bounds as the unit was drawn into it.
+    """
+    if run.units is None:
+        raise LackingFacts("data.records")
+    if not (run.settings.records_per_user is None and isinstance(draws.upper, _SINGLE_RELEASES)):
+        return _not_amplified(run, draws, run.units)
+    steps, relation = draws.phase.steps, _relation(run)
+    # All batches of a draw together are one longer batch.
+    most = max(1, math.ceil(draws.phase.rate * draws.batches * run.units * (1.0 - ROUNDING)))
+    upper = ev.Repeat(steps, ev.WithReplacement(most, run.units, draws.upper))
+    hidden = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
+    least: LowerEnd = (hidden,)
+    fewest = math.floor(draws.lower_rate * run.units * (1.0 + ROUNDING))
+    if fewest > 0 and run.settings.accumulation == 1 and draws.batches == 1:
+        drawn = ev.Repeat(steps, ev.WithReplacement(fewest, run.units, draws.lower))
+        least = (BoundingEvent(drawn, relation), hidden)
+    return RunEvents(
+        (BoundingEvent(upper, _upper_relation(run)),),
+        (least,),
+        (
+            "Batches are drawn with replacement: a record may be in one several times, each time "
+            "in another's stead.",
+        ),
+    )
+
+
+_SINGLE_RELEASES: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
+
+
+def _not_amplified(run: CheckedRun, draws: PhaseDraws, units: int) -> RunEvents:
     """Return sums that a record moves as often as it was drawn, without amplification.
 
     Draws of the record are exchanged for draws of others, which moves each by two norms (by one
@@ -243,19 +277,17 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     so Poisson sampling at the rate of one or more of them is never above.
     """
     steps = draws.phase.steps
-    if run.units is None:
-        raise LackingFacts("data.records")
-    # All batches of a draw together are one longer batch.
-    drawn = max(1, math.ceil(draws.phase.rate * draws.batches * run.units * (1.0 - ROUNDING)))
-    most, tail = most_occurrences(drawn, run.units, steps, draws.delta)
+    drawn = max(1, math.ceil(draws.phase.rate * draws.batches * units * (1.0 - ROUNDING)))
+    most, tail = most_occurrences(drawn, units, steps, draws.delta)
     moved = most if run.settings.neighbours == "zero-out" else 2 * most
     upper = ev.Repeat(steps, farther(draws.upper, moved))
     return RunEvents(
         (BoundingEvent(upper, "add-remove", tail),),
         ((BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove"),),),
         (
-            f"A record is drawn at most {most} times into a batch, except with probability "
-            f"{tail:.1e}, which is taken from delta; nothing is counted as amplified.",
+            f"Batches are drawn with replacement. A record is drawn at most {most} times into a "
+            f"batch, except with probability {tail:.1e}, which is taken from delta; nothing is "
+            "counted as amplified.",
         ),
     )
 

@@ -15,6 +15,7 @@ SAMPLERS: Final = {
     ev.Poisson: "poisson",
     ev.TruncatedPoisson: "poisson",
     ev.FixedSize: "fixed-size",
+    ev.WithReplacement: "with-replacement",
     ev.ShuffledBatches: "shuffled",
     ev.RandomAllocation: "random-allocation",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 TAIL_SHARE: Final = 0.1
@@ -25,14 +24,3 @@ def most_occurrences(batch: int, records: int, steps: int, delta: float) -> tupl
         if tail <= TAIL_SHARE * delta:
             return most, tail
     return batch, 0.0
-
-
-def presence(batch: int, records: int) -> float:
-    """Return the probability that a record is in a batch at all, 1 - (1 - 1/records)^batch.
-
-    >>> round(presence(256, 60000), 6)
-    0.004258
-    """
-    if records == 1:
-        return 1.0
-    return -math.expm1(batch * math.log1p(-1.0 / records))

@@ -59,6 +59,18 @@ _SAMPLED: Final[Mapping[str, str]] = {
         "Each sample is a uniformly random set of exactly the stated size, drawn afresh for each "
         "step, and not revealed."
     ),
+    "with-replacement": (
+        "Each draw of a batch is uniform among all records, fresh, and not revealed, and a record "
+        "counts as often as it was drawn."
+    ),
+    "client-sampled": (
+        "A client takes part in a round with the stated probability, drawn afresh and whatever it "
+        "holds; who takes part may be seen. The {unit} is in one client."
+    ),
+    "gaussian-mixture": (
+        "How much each {unit} contributes is drawn afresh in each release as stated, independently of "
+        "the others, and not revealed."
+    ),
     "random-allocation": (
         "Each {unit} takes part in exactly the stated number of steps, a uniformly random set that "
         "is independent of all others and not revealed."
@@ -350,6 +362,12 @@ def _phrase(event: Event) -> str:
             return f"a unit of {size:,} records in {_phrase(inner)}"
         case ev.FixedSize(batch, population, inner):
             return f"{_phrase(inner)}, {batch:,} of {population:,} records drawn"
+        case ev.WithReplacement(batch, population, inner):
+            return f"{_phrase(inner)}, {batch:,} draws of {population:,} records, put back"
+        case ev.ClientSampled(rate, inner):
+            return f"{_phrase(inner)}, in a client that takes part at rate {rate:.3g}"
+        case ev.GaussianMixture(noise, contributions, _):
+            return f"Gaussian noise {noise:g} on contributions of up to {max(contributions):g}"
         case ev.ShuffledBatches(batches, inner):
             return f"{_phrase(inner)}, an epoch of {batches:,} shuffled batches"
         case ev.RandomAllocation(steps, chosen, inner):

@@ -1,4 +1,4 @@
-"""Random contributions: against direct integration, on the line and in the plane, and their laws."""
+"""Random contributions: integrated directly, on the line and in the plane, and their laws."""
 
 from __future__ import annotations
 

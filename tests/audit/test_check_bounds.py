@@ -11,8 +11,9 @@ from scipy import stats
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account, bounds_on_epsilon
+from privplan.accountant.amplification.occurrences import presence
 from privplan.audit.check.check_result import CheckResult
-from privplan.audit.check.with_replacement import most_occurrences, presence
+from privplan.audit.check.with_replacement import most_occurrences
 
 from .described import checked, errors
 
@@ -118,6 +119,14 @@ def test_draws_with_replacement() -> None:
     assert tail == pytest.approx(3516 * stats.binom.sf(3, 256, 1 / 60000))
     assert presence(256, 60000) == pytest.approx(1 - (1 - 1 / 60000) ** 256)
     assert presence(3, 1) == 1.0
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+def test_a_run_that_draws_with_replacement_proves_its_event(neighbours: str) -> None:
+    result = checked({"sampling.method": "with-replacement", "claim.neighbours": neighbours})
+    event = ev.Repeat(3516, ev.WithReplacement(256, 60000, ev.Gaussian(1.3)))
+    truth = account(event, delta=1e-5, neighbours=neighbours).epsilon
+    assert (lower(result), upper(result)) == pytest.approx((truth.lower, truth.upper), rel=1e-6)
 
 
 def test_more_occurrences_only_move_the_sum_farther() -> None:

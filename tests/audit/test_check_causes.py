@@ -45,7 +45,7 @@ STEPS_BEFORE_LAST_EPOCH = Decimal("0.9227")
 CASES: dict[str, tuple[dict[str, object], str, str]] = {
     "shuffled-loader": ({"sampling.method": "shuffled"}, "false", "error"),
     "fixed-size-loader": ({"sampling.method": "fixed-size"}, "false", "error"),
-    "with-replacement": ({"sampling.method": "with-replacement"}, "unproven", "warning"),
+    "with-replacement": ({"sampling.method": "with-replacement"}, "false", "error"),
     "weighted-sampler": ({"sampling.method": "weighted"}, "unproven", "error"),
     "restarted-accountant": (
         {"schedule.restarts": 10, "schedule.steps": 3516},

@@ -70,7 +70,19 @@ def test_the_python_of_the_events_is_the_same() -> None:
 def test_the_table_of_samplers() -> None:
     page = topics.page("sampling")
     relations = ("add-remove", "zero-out", "replace-one")
+    noise, steps = ev.Gaussian(1.1), SCHEDULE.rounds
+    drawn = {
+        "with-replacement": ev.Repeat(steps, ev.WithReplacement(256, 60_000, noise)),
+        "client-sampled": ev.Repeat(steps, ev.ClientSampled(256 / 60_000, noise)),
+    }
     rows = {
+        **{
+            name: [
+                rounding.up(pp.account(event, delta=DELTA, neighbours=relation).epsilon.upper)
+                for relation in relations
+            ]
+            for name, event in drawn.items()
+        },
         **{
             sampler: [rounding.up(epsilon(sampler, name).upper) for name in relations]
             for sampler in ("poisson", "random-allocation", "fixed-size")
@@ -82,6 +94,17 @@ def test_the_table_of_samplers() -> None:
         (line,) = re.findall(rf"^  {name} +(\d.*)$", page, re.MULTILINE)
         assert line.split() == numbers, name
     assert all(sampler in page for sampler in options.SAMPLERS if sampler != "full")
+
+
+def test_the_numbers_of_a_sampled_client() -> None:
+    page = " ".join(topics.page("sampling").split())
+    said = {
+        "Poisson sampling of records says": ev.Poisson(0.1, ev.Gaussian(1.0)),
+        "and": ev.ClientSampled(0.1, ev.Gaussian(1.0)),
+    }
+    for words, event in said.items():
+        number = rounding.up(pp.account(event, delta=DELTA).epsilon.upper)
+        assert f"{words} {number}" in page
 
 
 def test_the_numbers_of_dp_sgd() -> None:

@@ -74,6 +74,7 @@ for P and Q, and rounded logarithms."""
 
 FIXED_COUNT_EVENTS: Final = (
     ev.FixedSize,
+    ev.WithReplacement,
     ev.TruncatedPoisson,
     ev.Shuffle,
     ev.SampledShuffle,

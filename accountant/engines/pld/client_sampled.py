@@ -5,8 +5,8 @@ whoever sees nothing knows that nothing came.  So the two outputs are mixtures w
 visible, (1-q) nothing + q P against (1-q) nothing + q Q, and each hockey stick is q times that of P
 against Q.  At most that is seen where the client's absence is hidden by others.
 
-Several releases of one round hang on the same draw of the client, so they are composed first: chords
-of certified bounds on their delta make a pair, of which again q counts.
+Several releases of one round hang on the same draw of the client, so they are composed first:
+chords of certified bounds on their delta make a pair, of which again q counts.
 
 The records of a client are drawn together, so several of them make the same mixture of their
 group's release.  Source: by definition.
@@ -31,7 +31,7 @@ from .pair_algebra import mixture_of_pairs, two_sided
 from .profiles import pair_of_profile
 from .registry import DominatedMechanism, pairs
 
-MAX_CURVE_POINTS: Final = 8_000
+MAX_CHORDS: Final = 8_000
 """Most points at which the composition inside of a client is read off."""
 
 
@@ -91,7 +91,7 @@ def _composition(inner: Sequence[Leaf], neighbours: Neighbours) -> DominatedMech
 
 def _pair_above(curve: DeltaCurve, distance: float) -> Pair:
     chosen = curve.epsilons[(curve.epsilons > 0.0) & (curve.epsilons < LARGEST_EXPONENT)]
-    every = -(-chosen.size // MAX_CURVE_POINTS)
+    every = -(-chosen.size // MAX_CHORDS)
     losses = np.concatenate(([0.0], chosen[:: max(every, 1)], chosen[-1:]))
     losses = np.unique(losses)
     deltas = curve.at(losses)

@@ -282,6 +282,8 @@ def _log_spared(event: ev.Event) -> float:
         if isinstance(inner, ev.FixedSize):  # one by one, from what is left of the population
             left = max(inner.population - event.size + 1, inner.batch)
             return event.size * _log_rest(inner.batch / left)
+        if isinstance(inner, ev.WithReplacement):
+            return inner.batch * _log_rest(min(event.size / inner.population, 1.0))
         return event.size * _log_spared(inner)
     if isinstance(event, ev.FixedSize):
         return _log_rest(event.batch / event.population)

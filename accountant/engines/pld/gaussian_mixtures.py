@@ -2,12 +2,12 @@
 
 With probability w_i the unit moves the sum by a vector of norm at most c_i, whatever it depends on
 besides, and independently of what the others contribute.  Write B for the release without the unit,
-given the others' amounts, and G_i(b) for the largest mass that a Gaussian moved by c_i can have on a
-test with B-mass b.  The argument of groups.py holds for any weights:
+given the others' amounts, and G_i(b) for the largest mass that a Gaussian moved by c_i can have on
+a test with B-mass b.  The argument of groups.py holds for any weights:
 
-**Add-remove and zero-out.**  P(test) lies between sum of w_i (1 - G_i(1 - b)) and sum of w_i G_i(b),
-which one half line attains at once where all amounts point the same way.  So sum_i w_i N(c_i)
-against N(0) is the worst pair at every order, in both directions, vectors included.
+**Add-remove and zero-out.**  P(test) lies between sum of w_i (1 - G_i(1 - b)) and sum of w_i
+G_i(b), which one half line attains at once where all amounts point the same way.  So sum_i w_i
+N(c_i) against N(0) is the worst pair at every order, in both directions, vectors included.
 
 **Replace-one**, where the old and the new unit both contribute by this distribution: likewise
 sum_i w_i N(c_i) against sum_i w_i N(-c_i), its own mirror image.

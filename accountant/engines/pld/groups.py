@@ -148,7 +148,7 @@ def _with_flat_ends(continuous: BinomialMixturePair, losses: BinomialLoss) -> Pa
 def _on_integers(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, losses: BinomialLoss) -> Pair:
     """Return the pair of an integer sum; a record moves it by up to `sensitivity`."""
     bound = inner.sensitivity
-    highest = losses.up.size * bound
+    highest = round(losses.up.farthest) * bound
     lowest = 0 if losses.down is None else -highest
     if isinstance(inner, ev.DiscreteGaussian):
         # Beyond 37 standard deviations the mass is below 1e-290; it is counted as unseen.

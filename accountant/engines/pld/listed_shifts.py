@@ -52,7 +52,7 @@ class ListedGaussianShifts(ShiftedGaussian):
     @cached_property
     def log_weights(self) -> FloatArray:
         """The logarithms of the weights."""
-        return np.log(np.asarray(self.weights))
+        return np.asarray(np.log(np.asarray(self.weights)))
 
     @property
     def lowest(self) -> float:

@@ -48,7 +48,7 @@ POSITIONS_PER_SCALE: Final = 100.0
 MAX_POSITIONS: Final = 8_000
 """How finely orders are chosen, by the position of the release, and at most how many."""
 
-HALVINGS: Final = 70
+POSITION_HALVINGS: Final = 70
 """Steps of the search for the position at which V is largest."""
 
 VALUE_ERROR: Final = 1e-13
@@ -159,7 +159,7 @@ class Occurrences:
             log_level = np.log(np.expm1(losses)) + math.log(
                 max(self.counts.absent * (1.0 - WEIGHT_ERROR), LEAST_WEIGHT)
             )
-        for _ in range(HALVINGS):
+        for _ in range(POSITION_HALVINGS):
             middle = 0.5 * (low + high)
             rising = self._log_gain(middle, losses) < log_level
             low, high = np.where(rising, middle, low), np.where(rising, high, middle)

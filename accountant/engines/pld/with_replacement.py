@@ -12,15 +12,16 @@ a unit at +1 attain it.  That is the pair of a group of B records under Poisson 
 1/n, each of which moves the sum by 2.  The smaller 1/(n+1) of n + 1 units against n is covered.
 
 **Replace-one and zero-out.**  The outputs are sum_j w_j P_j and sum_j w_j P'_j, with P_0 = P'_0 = A
-in both.  For Gaussian and Laplace noise occurrences.py bounds what tells them apart, order by order.
-In general they are sum_{j>0} (w_j / q) of (1-q) A + q P_j and of (1-q) A + q P'_j, and showing j
-raises no hockey stick above
+in both.  For Gaussian and Laplace noise occurrences.py bounds what tells them apart, order by
+order. In general they are sum_{j>0} (w_j / q) of (1-q) A + q P_j and of (1-q) A + q P'_j, and
+showing j raises no hockey stick above
 
     sum_{j>0} (w_j / q) H((1-q) A + q P_j || (1-q) A + q P'_j),
 
-in which each term is a sample of fixed size at rate q in which j units are replaced (fixed_size.py).
-Where n is 1, J is B.  The lower ends are those of fixed data sets: others at -1, the old value at
-+1 and the new one at -1 (the pair under add-remove) or at 0; or others at 0 (the group's pair).
+in which each term is a sample of fixed size at rate q in which j units are replaced
+(fixed_size.py). Where n is 1, J is B.  The lower ends are those of fixed data sets: others at -1,
+the old value at +1 and the new one at -1 (the pair under add-remove) or at 0; or others at 0 (the
+group's pair).
 
 The hockey stick of an average is at most the average of hockey sticks, so averages over Y do no
 harm.  Where J has many values, neighbouring ones count as the largest among them, and values beyond
@@ -135,7 +136,7 @@ def _drawn_group(batch: int, rate: float, inner: ev.Event) -> ev.Event:
 
 
 def _replaced(event: ev.WithReplacement, neighbours: Neighbours) -> Pair:
-    """Return the mixture of samples of fixed size, in which it is seen how often a unit is drawn."""
+    """Return the mixture of samples of fixed size in which the number of draws is seen."""
     drawn = presence(event.batch, event.population)
     if drawn < MIN_SAMPLING_RATE:
         return pairs(ev.Approximate(0.0, drawn), neighbours).pair

@@ -102,7 +102,8 @@ def _mixed(
 
     def at(orders: FloatArray) -> FloatArray:
         beta = orders - 1.0
-        logs = np.array([log + beta * each(orders) for log, each in zip(log_weights, curves)])
+        parts = zip(log_weights, curves, strict=True)
+        logs = np.array([log + beta * each(orders) for log, each in parts])
         moments = np.maximum(np.logaddexp.reduce(logs, axis=0), 0.0)
         return np.asarray(moments / beta * RENYI_OUTWARD_FACTOR)
 

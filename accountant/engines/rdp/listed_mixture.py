@@ -15,9 +15,9 @@ angles of all terms lie in [0, v], so for v < pi/2
 
     cos(v) e^G(x) <= |e^G(x + i t)| <= e^G(x),
 
-and e^G has no zero there.  For v <= 1, cos(v) >= cos(v/2)^5: at v = 1 the logarithms are in the ratio
-4.72, and it falls to 4 as v does.  So a ratio that is raised to 1 - a counts like an exponent of
-5 (a - 1) in the rule for binomial weights.
+and e^G has no zero there.  For v <= 1, cos(v) >= cos(v/2)^5: at v = 1 the logarithms are in the
+ratio 4.72, and it falls to 4 as v does.  So a ratio that is raised to 1 - a counts like an exponent
+of 5 (a - 1) in the rule for binomial weights.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ListedMixture(ShiftMoments):
     @cached_property
     def log_weights(self) -> FloatArray:
         """The logarithms of the weights."""
-        return np.log(np.asarray(self.weights))
+        return np.asarray(np.log(np.asarray(self.weights)))
 
     @property
     def ratio_scale(self) -> float:

@@ -179,7 +179,8 @@ class ShiftMoments(ABC):
         i = np.arange(self.centres.size)
         least = -QUADRATURE_LOG_ACCURACY - math.log(self.centres.size)
         at_low, at_high = self._terms(np.array(low), i), self._terms(np.array(high), i)
-        # Terms of at least e^-40 of the largest, over their number; all others together are below e^-39.
+        # Terms of at least e^-40 of the largest, over their number; all others together are below
+        # e^-39.
         first = np.flatnonzero(at_low >= at_low.max() + least)[0]
         last = np.flatnonzero(at_high >= at_high.max() + least)[-1]
         return i[first : last + 1]

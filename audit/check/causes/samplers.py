@@ -64,7 +64,7 @@ def with_replacement(case: CheckCase) -> CauseFinding | None:
         return None
     says = (
         f"Batches are drawn with replacement, so {with_article(case.settings.unit)} may be in one "
-        f"several times; only a bound without amplification is known.{case.change_text(None)}"
+        f"several times, each time in another's stead.{case.change_text(None)}"
     )
     return CauseFinding(case.severity(), says, two_ways_out(case), case.reference)
 
