@@ -32,7 +32,8 @@ class DominatedMechanism:
     power and first step take the place of those here.  `second_lower_pair` is the pair of other
     fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
     runs.  `beside`, where there is one, is another pair, with its own power, that is composed with
-    `pair` in each run: the two together dominate the mechanism.
+    `pair` in each run: the two together dominate the mechanism.  `lower_beside` is attained
+    together with each `lower_pair`.
     """
 
     pair: Pair
@@ -44,6 +45,7 @@ class DominatedMechanism:
     fitted: Callable[[float], DominatedMechanism] | None = None
     second_lower_pair: Pair | None = None
     beside: tuple[Pair, int] | None = None
+    lower_beside: Pair | None = None
 
 
 pairs: Registry[DominatedMechanism] = Registry(

@@ -1,0 +1,202 @@
+"""Balls in bins with correlated noise: mixtures of Gaussians, compared through their Gram matrices.
+
+A unit in bin i moves C x + z in the rounds i, i + b, ...; with m_i the sum of those columns of |C|
+(entry by entry) and noise of variance 1, the pair is
+
+    P = (1/b) sum_i N(m_i, I)  against  Q = N(0, I),   P/Q = L = (1/b) sum_i exp(<m_i, y> - |m_i|^2/2).
+
+**It dominates.**  Order the rows of C by the last round that each holds; contributions v_t, vectors
+of norm at most 1, may depend on the rows before.  Let each row's y arrive as a Brownian motion.
+Under Q the weights w_i of the true ratio (1/b) sum_i w_i satisfy dw_i = w_i <u_i, dy>, where in
+row r u_i = sum over t in bin i of C[r, t] v_t, so <u_i, u_k> is at most the product of |C|'s sums,
+which P has.  For convex f take V(w) = E f((1/b) sum_i w_i G_i), G_i the rest of P's factors.  Its
+second derivatives are E f''(.) G_i G_k / b^2 >= 0, so V drifts by
+
+    1/2 sum_ik V_ik w_i w_k (<u_i, u_k> - the same for P) <= 0:
+
+a supermartingale that begins at E f(L) and ends at f of the true ratio.  With f = (x - a)+ and
+(1 - a x)+ that is domination in both directions.  What the other units add is known from earlier
+rows, once their bins are revealed.
+
+**Kahane's inequality.**  The same argument says that E f(L) never falls when an entry of the Gram
+matrix H_ik = <m_i, m_k> is raised.  So any mixture with a larger Gram matrix dominates, and where
+C >= 0, one with a smaller Gram matrix is no more than what is attained, by contributions of +1
+along one direction and 0 of all others.  With signs in C the attained Gram matrix is that of the
+plain sums of columns.
+
+**Replace-one.**  f(x, y) = (x - a y)+ of both ratios has non-negative second derivatives but for
+the mixed one, which is at most 0, and <u_i, u'_k> is at least minus P's: so (1/b) sum N(m_i) against
+(1/b) sum N(-m_i) dominates, and the same comparison holds.
+
+**Some bins at a time.**  The bins r, r + b/n, r + 2 b/n, ... (rounded down, modulo b) at a uniform r
+are a uniform bin, so revealing r leaves n bins that are at least floor(b/n) apart, which overlap
+less.  If their Gram matrix is at most h on the diagonal and c elsewhere, they are dominated by
+m_i = (sqrt(c), sqrt(h - c) e_i): a Gaussian of sensitivity sqrt(c), which hides nothing, beside
+random allocation, 1 of n, of one of sensitivity sqrt(h - c).
+
+**From below** blocks of g bins, with H at least h' inside a block and c' >= 0 anywhere, attain a
+Gaussian of sensitivity sqrt(c') beside 1 of b/g of one of sensitivity sqrt(h' - c').
+
+Source: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266 (the pair); Kahane
+1986, "Une inegalite du type de Slepian et Gordon sur les processus gaussiens" (the inequality); the
+adaptive case and the comparisons are derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from scipy import sparse
+
+from .. import events as ev
+from ..arrays import FloatArray
+from ..errors import Unsupported
+from ..sensitivity.matrix import sensitivity_bounds, strategy_matrix
+
+UNIT_ROUNDOFF: Final = 2.0**-53
+
+MAX_GRAM_PRODUCTS: Final = 4e10
+"""Most multiplications of dense columns that are done to know how bins overlap."""
+
+SPARSE_SHARE: Final = 0.02
+"""Column sums with a smaller share of non-zero entries are multiplied as sparse matrices."""
+
+SPACINGS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 512)
+"""How far apart the bins are that are looked at together."""
+
+
+@dataclass(frozen=True)
+class HiddenBins:
+    """A Gaussian whose mean moves by sqrt(`shared`) whatever the bin is, beside 1 of `bins`
+    Gaussians that is moved by sqrt(`hidden`); both in squared standard deviations of the noise."""
+
+    bins: int
+    shared: float
+    hidden: float
+
+    @property
+    def mechanism(self) -> ev.RandomAllocation | None:
+        """The part in which the bin hides; None where nothing does."""
+        if self.bins == 1 or self.hidden == 0.0:
+            return None
+        return ev.RandomAllocation(self.bins, 1, ev.Gaussian(1.0 / math.sqrt(self.hidden)))
+
+
+@dataclass(frozen=True)
+class BinComparisons:
+    """`above` each dominate the run; `below` are each attained by fixed data sets."""
+
+    above: tuple[HiddenBins, ...]
+    below: tuple[HiddenBins, ...]
+
+
+@lru_cache(maxsize=16)
+def bin_comparisons(event: ev.MatrixGaussian) -> BinComparisons:
+    """Return what balls in bins are compared with, from both sides.
+
+    The first of `above` counts the bin as known.  Raises `Unsupported` for a strategy that is too
+    large, or another participation.
+    """
+    participation = event.participation
+    if not isinstance(participation, ev.BallsInBins):
+        raise Unsupported(f"The participation `{participation.type}` has no bins.")
+    bins, noise = participation.bins, event.noise_multiplier
+    known = sensitivity_bounds(event.strategy, participation).bounds.upper / noise
+    revealed = HiddenBins(1, _up(known * known), 0.0)
+    matrix = strategy_matrix(event.strategy)
+    if bins == 1 or not _is_feasible(matrix, bins):
+        return BinComparisons((revealed,), ())
+    upper, lower = _grams(matrix, bins, noise)
+    return BinComparisons((revealed, *_above(upper)), tuple(_below(lower)))
+
+
+def _up(value: float) -> float:
+    return value * (1.0 + 8.0 * UNIT_ROUNDOFF)
+
+
+def _is_feasible(matrix: FloatArray, bins: int) -> bool:
+    return matrix.shape[0] * float(bins) ** 2 <= MAX_GRAM_PRODUCTS
+
+
+def bin_columns(matrix: FloatArray, bins: int) -> FloatArray:
+    """Return m_i as columns: for each bin the sum of its rounds' columns of a matrix.
+
+    >>> bin_columns(np.array([[1.0, 2.0, 3.0]]), 2)
+    array([[4., 2.]])
+    """
+    rows, steps = matrix.shape
+    passes = -(-steps // bins)
+    padded = np.zeros((rows, passes * bins))
+    padded[:, :steps] = matrix
+    return np.asarray(padded.reshape(rows, passes, bins).sum(axis=1))
+
+
+def _grams(matrix: FloatArray, bins: int, noise: float) -> tuple[FloatArray, FloatArray]:
+    """Return the Gram matrix of |C|, rounded up, and that of C, rounded down."""
+    passes = -(-matrix.shape[1] // bins)
+    # Entries are sums of rows x (passes)^2 products of non-negative numbers.
+    margin = (matrix.shape[0] + 2.0 * passes + 16.0) * UNIT_ROUNDOFF
+    above = _gram(bin_columns(np.abs(matrix), bins)) / (noise * noise)
+    plain = above if (matrix >= 0.0).all() else _gram(bin_columns(matrix, bins)) / (noise * noise)
+    return above * (1.0 + margin), plain - above * margin
+
+
+def _gram(columns: FloatArray) -> FloatArray:
+    if np.count_nonzero(columns) < SPARSE_SHARE * columns.size:
+        compressed = sparse.csc_array(columns)
+        return np.asarray((compressed.T @ compressed).toarray())
+    return np.asarray(columns.T @ columns)
+
+
+def cyclic_profile(gram: FloatArray) -> FloatArray:
+    """Return the largest entry of a Gram matrix at each distance of bins on their circle.
+
+    >>> cyclic_profile(np.array([[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
+    [3.0, 1.0, 1.0]
+    """
+    bins = len(gram)
+    # Row i begins with its diagonal entry once it is turned by i places.
+    turned = (np.arange(bins)[:, None] + np.arange(bins)) % bins
+    profile = np.take_along_axis(gram, turned, axis=1).max(axis=0)
+    profile[1:] = np.maximum(profile[1:], profile[:0:-1])
+    return profile
+
+
+def _above(gram: FloatArray) -> list[HiddenBins]:
+    profile, bins = cyclic_profile(gram), len(gram)
+    counts = sorted({bins // spacing for spacing in SPACINGS if bins // spacing > 1})
+    result = []
+    for count in counts:
+        shared = _overlap(profile, count)
+        result.append(HiddenBins(count, shared, _up(max(float(profile[0]) - shared, 0.0))))
+    return result
+
+
+def _overlap(profile: FloatArray, count: int) -> float:
+    """Return the largest overlap of `count` bins that are evenly spread over the circle."""
+    bins = profile.size
+    steps = np.arange(1, count) * bins
+    # Two positions floor(l b / n) differ by m b / n, rounded down or up.
+    return float(np.maximum(profile[steps // count], profile[-(-steps // count) % bins]).max())
+
+
+def _below(gram: FloatArray) -> list[HiddenBins]:
+    shared, bins = float(gram.min()), len(gram)
+    if shared < 0.0:
+        return []
+    result = [HiddenBins(1, shared * (1.0 - 8.0 * UNIT_ROUNDOFF), 0.0)] if shared > 0.0 else []
+    # Nearest first: `inside` is the least entry of bins fewer than g apart.
+    inside = math.inf
+    for distance in range(bins // 2):
+        inside = min(inside, float(np.diagonal(gram, distance).min()))
+        block = distance + 1
+        hidden = (inside - shared) * (1.0 - 8.0 * UNIT_ROUNDOFF)
+        if hidden <= 0.0:
+            break
+        if bins % block == 0:
+            result.append(HiddenBins(bins // block, shared, hidden))
+    return result
