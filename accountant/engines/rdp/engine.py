@@ -21,6 +21,7 @@ from . import (  # noqa: F401  (they enter their events)
     epochs,
     fixed_size,
     groups,
+    matrix_bins,
     sampled,
     shuffled,
     tuning,
