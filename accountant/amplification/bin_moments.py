@@ -22,11 +22,15 @@ import numpy as np
 from scipy.special import gammaln, ndtr
 
 from ..arrays import FloatArray
+from .bins import HiddenBins
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
 MAX_POWER: Final = 128
 """Largest power whose moment is computed term by term."""
+
+SCOUTED_POWER: Final = 48
+"""Largest power that a scout looks at."""
 
 NORMAL_CELLS: Final = 640
 """How many cells the normal variable of one ratio is cut into, up to `NORMAL_REACH` either way."""
@@ -42,7 +46,7 @@ TAIL_POWERS: Final = 2.0 ** np.arange(1.0, 11.0)
 """Moments by which what lies beyond the last u is bounded."""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def log_power_moments(bins: int, hidden: float, most: int = MAX_POWER) -> FloatArray:
     """Return upper bounds on log E M^a for a = 0, ..., `most`.
 
@@ -154,13 +158,23 @@ def _normal_masses(edges: FloatArray) -> FloatArray:
     return mass
 
 
-def scouted_epsilon(bins: int, shared: float, hidden: float, delta: float) -> float:
-    """Return about the epsilon at `delta` of such bins beside a Gaussian; nothing rests on it."""
-    orders = np.arange(2.0, MAX_POWER + 1.0)
-    moments = log_power_moments(bins, hidden)[2:] if bins > 1 else 0.5 * orders * (
-        orders - 1.0
-    ) * hidden
-    beta = orders - 1.0
-    curve = 0.5 * orders * shared + moments / beta
+def scouted_epsilon(compared: HiddenBins, reach: float, delta: float) -> float:
+    """Return about the epsilon at `delta` of such bins, moved `reach` times; nothing rests on it."""
+    powers = np.arange(SCOUTED_POWER + 1.0)
+    moments = log_power_moments(compared.bins, reach**2 * compared.hidden, SCOUTED_POWER)
+    if compared.share < 1.0:
+        # E (1 - q + q M)^a = sum over k of Bin(a, q)(k) E M^k.
+        drawn, orders = powers, powers[:, None]
+        terms = (
+            gammaln(orders + 1.0)
+            - gammaln(drawn + 1.0)
+            - gammaln(np.maximum(orders - drawn, 0.0) + 1.0)
+            + drawn * np.log(compared.share)
+            + (orders - drawn) * np.log1p(-compared.share)
+            + moments
+        )
+        moments = np.logaddexp.reduce(np.where(drawn <= orders, terms, -np.inf), axis=1)
+    orders, beta = powers[2:], powers[2:] - 1.0
+    curve = 0.5 * orders * reach**2 * compared.shared + moments[2:] / beta
     epsilons = curve + (np.log1p(-1.0 / orders) * orders - np.log(delta * beta)) / beta
     return float(max(epsilons.min(), 0.0))

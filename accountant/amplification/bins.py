@@ -34,8 +34,11 @@ less.  If their Gram matrix is at most h on the diagonal and c elsewhere, they a
 m_i = (sqrt(c), sqrt(h - c) e_i): a Gaussian of sensitivity sqrt(c), which hides nothing, beside
 random allocation, 1 of n, of one of sensitivity sqrt(h - c).
 
-**From below** blocks of g bins, with H at least h' inside a block and c' >= 0 anywhere, attain a
-Gaussian of sensitivity sqrt(c') beside 1 of b/g of one of sensitivity sqrt(h' - c').
+**From below**, where all H_ik >= 0: blocks of g bins, with H at least h' inside a block and c'
+anywhere, attain a Gaussian of sensitivity sqrt(c') beside 1 of b/g of one of sensitivity
+sqrt(h' - c').  Bins may be set to m_i = 0 besides: then k blocks attain, with the probability k g/b
+of a bin in them, 1 of k of sensitivity sqrt(h').  And y along sum_i m_i, which is what shows most of
+every bin, attains the average of N(u_i, 1) against N(0, 1), u_i = sum_k H_ik / sqrt(sum_jk H_jk).
 
 Source: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266 (the pair); Kahane
 1986, "Une inegalite du type de Slepian et Gordon sur les processus gaussiens" (the inequality); the
@@ -65,6 +68,12 @@ MAX_GRAM_PRODUCTS: Final = 4e10
 SPARSE_SHARE: Final = 0.02
 """Column sums with a smaller share of non-zero entries are multiplied as sparse matrices."""
 
+KEPT_PARTS: Final = (1.0, 0.98, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1)
+"""The parts of all blocks, those that move most, that are looked at from below."""
+
+MAX_SHIFTS: Final = 128
+"""Most different shifts along the sum of all means."""
+
 SPACINGS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 512)
 """How far apart the bins are that are looked at together."""
 
@@ -72,11 +81,15 @@ SPACINGS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128,
 @dataclass(frozen=True)
 class HiddenBins:
     """A Gaussian whose mean moves by sqrt(`shared`) whatever the bin is, beside 1 of `bins`
-    Gaussians that is moved by sqrt(`hidden`); both in squared standard deviations of the noise."""
+    Gaussians that is moved by sqrt(`hidden`); both in squared standard deviations of the noise.
+
+    With probability 1 - `share` none is moved at all; `shared` is 0 where that can be.
+    """
 
     bins: int
     shared: float
     hidden: float
+    share: float = 1.0
 
     @property
     def mechanism(self) -> ev.RandomAllocation | None:
@@ -88,10 +101,14 @@ class HiddenBins:
 
 @dataclass(frozen=True)
 class BinComparisons:
-    """`above` each dominate the run; `below` are each attained by fixed data sets."""
+    """`above` each dominate the run; `below` are each attained by fixed data sets.
+
+    So is the average of N(u, 1) over the `shifts` u against N(0, 1).
+    """
 
     above: tuple[HiddenBins, ...]
     below: tuple[HiddenBins, ...]
+    shifts: tuple[float, ...] = ()
 
 
 @lru_cache(maxsize=16)
@@ -111,7 +128,10 @@ def bin_comparisons(event: ev.MatrixGaussian) -> BinComparisons:
     if bins == 1 or not _is_feasible(matrix, bins):
         return BinComparisons((revealed,), ())
     upper, lower = _grams(matrix, bins, noise)
-    return BinComparisons((revealed, *_above(upper)), tuple(_below(lower)))
+    below = tuple(_below(lower))
+    return BinComparisons(
+        (revealed, *_above(upper)), below, tuple(_shifts(upper, lower)) if below else ()
+    )
 
 
 def _up(value: float) -> float:
@@ -185,18 +205,39 @@ def _overlap(profile: FloatArray, count: int) -> float:
 
 
 def _below(gram: FloatArray) -> list[HiddenBins]:
-    shared, bins = float(gram.min()), len(gram)
-    if shared < 0.0:
+    shared, bins = max(float(gram.min()), 0.0), len(gram)
+    if gram.min() < 0.0:
         return []
-    result = [HiddenBins(1, shared * (1.0 - 8.0 * UNIT_ROUNDOFF), 0.0)] if shared > 0.0 else []
-    # Nearest first: `inside` is the least entry of bins fewer than g apart.
-    inside = math.inf
-    for distance in range(bins // 2):
-        inside = min(inside, float(np.diagonal(gram, distance).min()))
-        block = distance + 1
-        hidden = (inside - shared) * (1.0 - 8.0 * UNIT_ROUNDOFF)
-        if hidden <= 0.0:
-            break
-        if bins % block == 0:
-            result.append(HiddenBins(bins // block, shared, hidden))
+    result = []
+    # The least entry of the g bins from each one on, first of g = 1.
+    inside = np.diagonal(gram).copy()
+    for block in range(1, bins // 2 + 1):
+        if block > 1:
+            # The block from i on is that of one bin less from i on and from i + 1 on, and a corner.
+            corner = np.diagonal(gram, block - 1)
+            inside = np.minimum(np.minimum(inside[:-1], inside[1:]), corner)
+        if block not in SPACINGS:
+            continue
+        least = np.sort(inside[::block][: bins // block])[::-1]
+        if bins % block == 0 and least[-1] > shared:
+            result.append(HiddenBins(least.size, shared, _down(float(least[-1]) - shared)))
+        for kept in sorted({math.ceil(part * least.size) for part in KEPT_PARTS}):
+            hidden = float(least[kept - 1])
+            if kept * block < bins and hidden > 0.0:
+                share = _down(kept * block / bins)
+                result.append(HiddenBins(kept, 0.0, _down(hidden), share))
     return result
+
+
+def _down(value: float) -> float:
+    return value * (1.0 - 8.0 * UNIT_ROUNDOFF)
+
+
+def _shifts(upper: FloatArray, lower: FloatArray) -> FloatArray:
+    """Return by how much each bin moves y along the sum of all means, rounded down."""
+    size = math.sqrt(float(upper.sum()))
+    rounding = 1.0 - UNIT_ROUNDOFF * (2.0 * upper.size + 32.0)
+    moved = np.asarray(np.sort(lower.sum(axis=1)) / size * rounding)
+    # A few hundred values stand for all: each for itself and those above it, up to the next.
+    places = np.unique(np.linspace(0, moved.size, MAX_SHIFTS, endpoint=False).astype(np.intp))
+    return np.repeat(moved[places], np.diff(np.append(places, moved.size)))

@@ -201,7 +201,7 @@ def _lower_pairs(
             lower_pairs.append((dominating_pair, copies))
         else:
             lower_pairs.append((pair.reverse() if reverse else pair, copies))
-        if mechanism.lower_beside is not None:
+        if mechanism.lower_beside is not None and pair is mechanism.lower_pair:
             attained = mechanism.lower_beside
             lower_pairs.append((attained.reverse() if reverse else attained, copies))
     return lower_pairs

@@ -8,20 +8,30 @@ below.  Whichever are taken, both ends hold.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
+
+import numpy as np
 
 from ... import events as ev
 from ...amplification.bin_moments import scouted_epsilon
 from ...amplification.bins import HiddenBins, bin_comparisons
 from ...guarantee import Neighbours, Step
 from ..base import contribution
+from .atoms import AtomPair
+from .noise import GaussianNoise
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
 
 SCOUTED_DELTA: Final = 1e-6
 """The delta that comparisons are chosen for where none is named."""
+
+CELLS: Final = 4096
+"""Into how many cells a value on a line is put."""
+
+CELL_TAIL_MASS: Final = 1e-30
 
 SOURCE: Final = (
     "Choquette-Choo et al. 2024, arXiv 2410.06266 (the pair); Kahane's inequality, derived with "
@@ -43,23 +53,30 @@ def _fitted_to(
     event: ev.MatrixGaussian, neighbours: Neighbours, delta: float
 ) -> DominatedMechanism:
     compared = bin_comparisons(event)
-    reach = contribution(neighbours) ** 2
-
-    def scouted(hidden: HiddenBins) -> float:
-        return scouted_epsilon(hidden.bins, reach * hidden.shared, reach * hidden.hidden, delta)
+    scouted = partial(scouted_epsilon, reach=float(contribution(neighbours)), delta=delta)
 
     above = min(compared.above, key=scouted)
     first, *rest = _pairs_of(above, neighbours)
-    attained: list[Pair] = []
-    if compared.below:
-        attained = _attained_pairs(max(compared.below, key=scouted), neighbours)
-    return DominatedMechanism(
+    mechanism = DominatedMechanism(
         first,
-        attained[0] if attained else None,
+        None,
         neighbours == "replace-one",  # whatever it is fitted to
         (_step(event, above, neighbours),),
         beside=(rest[0], 1) if rest else None,
+    )
+    # What is set to 0 with some probability is not known under replace-one.
+    below = [each for each in compared.below if each.share == 1.0 or neighbours != "replace-one"]
+    if not compared.shifts:
+        return mechanism
+    along = _shifted_pair(compared.shifts, neighbours)
+    attained = _attained_pairs(max(below, key=scouted), neighbours) if below else []
+    if not attained:
+        return replace(mechanism, lower_pair=along)
+    return replace(
+        mechanism,
+        lower_pair=attained[0],
         lower_beside=attained[1] if len(attained) > 1 else None,
+        second_lower_pair=along,
     )
 
 
@@ -76,12 +93,44 @@ def _attained_pairs(compared: HiddenBins, neighbours: Neighbours) -> list[Pair]:
     """Return the pairs that are attained together, at most one of each kind."""
     mechanism = compared.mechanism
     attained = None if mechanism is None else pairs(mechanism, neighbours).lower_pair
+    if attained is not None and compared.share < 1.0:
+        attained = _thinned(attained, compared.share)
     result = [] if attained is None else [attained]
     if compared.shared > 0.0:
         gaussian = pairs(_gaussian(compared.shared), neighbours).lower_pair
         assert gaussian is not None
         result.append(gaussian)
     return result
+
+
+def _thinned(pair: Pair, share: float) -> Pair:
+    """Return (1 - q) Q + q P against Q, on the outcomes of a pair."""
+    atoms = pair.atoms
+    assert atoms is not None and pair.continuous is None
+    log_p = np.logaddexp(math.log(share) + atoms.log_p, math.log1p(-share) + atoms.log_q)
+    return Pair.of_outcomes(replace(atoms, log_p=log_p, rounding=2.0 * atoms.rounding + 1e-14))
+
+
+def _shifted_pair(shifts: Sequence[float], neighbours: Neighbours) -> Pair:
+    """Return the average of N(u, 1) against N(0, 1), or N(-u, 1), by the cells a value falls in."""
+    noise = GaussianNoise(1.0)
+    values, counts = np.unique(np.array(shifts), return_counts=True)
+    reach = noise.radius(CELL_TAIL_MASS)
+    replaced = neighbours == "replace-one"
+    low = -reach - (float(values[-1]) if replaced else 0.0)
+    edges = np.linspace(low, float(values[-1]) + reach, CELLS)
+    ends = np.concatenate(([-math.inf], edges, [math.inf]))
+    log_p, log_q = (
+        np.logaddexp.reduce(
+            [
+                noise.log_interval_masses(ends - sign * value) + math.log(count / len(shifts))
+                for value, count in zip(values.tolist(), counts.tolist(), strict=True)
+            ]
+        )
+        for sign in (1.0, -1.0 if replaced else 0.0)
+    )
+    error = 1e-12 + 8.0 * noise.mass_error(reach + 2.0 * float(values[-1]) + 1.0)
+    return Pair.of_outcomes(AtomPair(log_p, log_q, has_heavy_atoms=False, rounding=error))
 
 
 def _gaussian(shared: float) -> ev.Gaussian:

@@ -33,7 +33,7 @@ class DominatedMechanism:
     fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
     runs.  `beside`, where there is one, is another pair, with its own power, that is composed with
     `pair` in each run: the two together dominate the mechanism.  `lower_beside` is attained
-    together with each `lower_pair`.
+    together with each `lower_pair`, not with `second_lower_pair`.
     """
 
     pair: Pair
