@@ -5,6 +5,11 @@ M = (1/n) sum_i W_i with W_i = exp(sqrt(d) g_i - d/2), g_i independent standard 
 **Integer powers.**  E M^a = n^-a a! [x^a] (sum_k e^(k (k-1) d / 2) x^k / k!)^n: all terms are
 positive, and the power is taken by doubling, in logarithms.
 
+**Neighbours that overlap.**  On a circle of n bins with <m_i, m_i> = d and <m_i, m_k> = e for
+neighbours, bins drawn k_1, ..., k_n times weigh a! prod_i e^(k_i (k_i - 1) d/2 + k_i k_{i+1} e) /
+k_i!.  Turn the circle so that one of the a draws is in bin 0: bins are then added one by one, by how
+often bin 0 and the last were drawn, and how many draws there are so far.
+
 **Negative powers.**  For s > 0, E M^-s = (1/Gamma(s)) integral of u^(s-1) phi(u/n)^n du, with phi
 the Laplace transform of W, and d(u^s)/s = u^(s-1) du.  phi^n falls and is convex in u, so chords
 between points of a grid lie above it; beyond the grid phi^n is at most its last value times what
@@ -28,6 +33,12 @@ UNIT_ROUNDOFF: Final = 2.0**-53
 
 MAX_POWER: Final = 128
 """Largest power whose moment is computed term by term."""
+
+MAX_RING_POWER: Final = 24
+"""Largest power whose moment is computed for bins on a circle whose neighbours overlap."""
+
+MAX_EXPONENT: Final = 600.0
+"""Exponents up to this, and sums of a few of them, are far from overflow."""
 
 SCOUTED_POWER: Final = 48
 """Largest power that a scout looks at."""
@@ -71,6 +82,47 @@ def log_power_moments(bins: int, hidden: float, most: int = MAX_POWER) -> FloatA
     rounding = UNIT_ROUNDOFF * (16.0 * size * (2.0 + np.log2(bins)) + 4.0 * bins * (most + 16.0))
     moments = np.maximum(moments, 0.0) + rounding
     moments[:2] = 0.0
+    return moments
+
+
+@lru_cache(maxsize=64)
+def log_ring_moments(bins: int, hidden: float, near: float) -> FloatArray:
+    """Return upper bounds on log E L^a of a circle of bins, for a = 0, 1, ..., as far as computed.
+
+    `near` is at most `hidden`, and there are at least 4 bins.
+
+    >>> moment = (np.exp(1.0) + 2.0 * np.exp(0.5) + 1.0) / 4.0
+    >>> bool(abs(log_ring_moments(4, 1.0, 0.5)[2] - np.log(moment)) < 1e-9)
+    True
+    """
+    # So far that no weight of a single step leaves the range of floats.
+    most = max(min(MAX_RING_POWER, int(np.sqrt(4.0 * MAX_EXPONENT / hidden))), 1)
+    draws = np.arange(most + 1, dtype=np.float64)
+    log_factorials = gammaln(draws + 1.0)
+    # With m draws so far, n of them in the last bin, weights are kept over e^(m (m - 1) d / 2); k
+    # more draws then have the factor e^(n k e - m k d) / k!.  Shape (m, n, k), n at most m.
+    total, last = draws[:, None, None], draws[:, None]
+    exponents = np.minimum(last, total) * draws * near - total * draws * hidden
+    factors = np.exp(exponents - log_factorials)
+    # Shape (m, draws in bin 0, draws in the last bin); at first bin 0 is the last.
+    weights = np.zeros((most + 1, most + 1, most + 1))
+    inside = np.arange(1, most + 1)
+    weights[inside, inside, inside] = draws[1:] * np.exp(-log_factorials[1:])
+    for _ in range(bins - 1):
+        added = weights @ factors
+        weights = np.zeros_like(weights)
+        for count in range(most + 1):
+            weights[count:, :, count] = added[: most + 1 - count, :, count]
+    # The last bin is bin 0's neighbour as well; draws in both are at most m.
+    closing = np.exp(np.minimum(np.multiply.outer(draws, draws) * near, MAX_EXPONENT))
+    sums = (weights * closing).sum(axis=(1, 2))[1:]
+    powers = draws[1:]
+    logs = np.log(sums) + 0.5 * powers * (powers - 1.0) * hidden
+    logs += log_factorials[1:] - np.log(powers) - (powers - 1.0) * np.log(bins)
+    size = 16.0 + np.abs(logs) + powers * powers * hidden + powers * np.log(bins)
+    rounding = UNIT_ROUNDOFF * (32.0 * size + 8.0 * bins * (most + 16.0))
+    moments = np.concatenate(([0.0], np.maximum(logs, 0.0) + rounding))
+    moments[1] = 0.0
     return moments
 
 

@@ -71,6 +71,11 @@ SPARSE_SHARE: Final = 0.02
 KEPT_PARTS: Final = (1.0, 0.98, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1)
 """The parts of all blocks, those that move most, that are looked at from below."""
 
+MIN_RING_BINS: Final = 4
+
+MAX_RINGS: Final = 3
+"""Most circles of bins whose moments are computed."""
+
 MAX_SHIFTS: Final = 128
 """Most different shifts along the sum of all means."""
 
@@ -100,8 +105,19 @@ class HiddenBins:
 
 
 @dataclass(frozen=True)
+class BinRing:
+    """`bins` means on a circle, beside a Gaussian moved by sqrt(`shared`): their Gram matrix is
+    `hidden` on the diagonal, `near` between neighbours, 0 elsewhere, in variances of the noise."""
+
+    bins: int
+    shared: float
+    hidden: float
+    near: float
+
+
+@dataclass(frozen=True)
 class BinComparisons:
-    """`above` each dominate the run; `below` are each attained by fixed data sets.
+    """`above` and `rings` each dominate the run; `below` are each attained by fixed data sets.
 
     So is the average of N(u, 1) over the `shifts` u against N(0, 1).
     """
@@ -109,6 +125,7 @@ class BinComparisons:
     above: tuple[HiddenBins, ...]
     below: tuple[HiddenBins, ...]
     shifts: tuple[float, ...] = ()
+    rings: tuple[BinRing, ...] = ()
 
 
 @lru_cache(maxsize=16)
@@ -128,10 +145,9 @@ def bin_comparisons(event: ev.MatrixGaussian) -> BinComparisons:
     if bins == 1 or not _is_feasible(matrix, bins):
         return BinComparisons((revealed,), ())
     upper, lower = _grams(matrix, bins, noise)
-    below = tuple(_below(lower))
-    return BinComparisons(
-        (revealed, *_above(upper)), below, tuple(_shifts(upper, lower)) if below else ()
-    )
+    below, profile = tuple(_below(lower)), cyclic_profile(upper)
+    shifts = tuple(_shifts(upper, lower).tolist()) if below else ()
+    return BinComparisons((revealed, *_above(profile)), below, shifts, _rings(profile))
 
 
 def _up(value: float) -> float:
@@ -186,22 +202,44 @@ def cyclic_profile(gram: FloatArray) -> FloatArray:
     return profile
 
 
-def _above(gram: FloatArray) -> list[HiddenBins]:
-    profile, bins = cyclic_profile(gram), len(gram)
-    counts = sorted({bins // spacing for spacing in SPACINGS if bins // spacing > 1})
+def _above(profile: FloatArray) -> list[HiddenBins]:
     result = []
-    for count in counts:
-        shared = _overlap(profile, count)
+    for count in _counts(profile.size):
+        shared = float(_overlaps(profile, count).max())
         result.append(HiddenBins(count, shared, _up(max(float(profile[0]) - shared, 0.0))))
     return result
 
 
-def _overlap(profile: FloatArray, count: int) -> float:
-    """Return the largest overlap of `count` bins that are evenly spread over the circle."""
+def _rings(profile: FloatArray) -> tuple[BinRing, ...]:
+    """Return the rings with the least second moments, where neighbours overlap more than others."""
+    result = []
+    for count in _counts(profile.size):
+        if count < MIN_RING_BINS:
+            continue
+        overlaps = _overlaps(profile, count)
+        shared, near = float(overlaps[1:-1].max()), float(max(overlaps[0], overlaps[-1]))
+        if near > shared and profile[0] > shared:
+            excess = (_up(float(profile[0]) - shared), _up(near - shared))
+            result.append(BinRing(count, shared, *excess))
+    return tuple(sorted(result, key=_log_second_moment)[:MAX_RINGS])
+
+
+def _log_second_moment(ring: BinRing) -> float:
+    terms = (ring.hidden, math.log(2.0) + ring.near, math.log(ring.bins - 3))
+    return ring.shared + float(np.logaddexp.reduce(terms)) - math.log(ring.bins)
+
+
+def _counts(bins: int) -> list[int]:
+    return sorted({bins // spacing for spacing in SPACINGS if bins // spacing > 1})
+
+
+def _overlaps(profile: FloatArray, count: int) -> FloatArray:
+    """Return the largest overlap, m = 1, 2, ... places apart, of `count` bins that are evenly
+    spread over the circle."""
     bins = profile.size
     steps = np.arange(1, count) * bins
     # Two positions floor(l b / n) differ by m b / n, rounded down or up.
-    return float(np.maximum(profile[steps // count], profile[-(-steps // count) % bins]).max())
+    return np.maximum(profile[steps // count], profile[-(-steps // count) % bins])
 
 
 def _below(gram: FloatArray) -> list[HiddenBins]:

@@ -15,6 +15,11 @@ from scipy.stats import norm
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.amplification.bin_moments import (
+    log_negative_moments,
+    log_power_moments,
+    log_ring_moments,
+)
 from privplan.accountant.amplification.bins import bin_columns, bin_comparisons
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.sensitivity.matrix import strategy_matrix
@@ -220,10 +225,68 @@ def test_comparisons_bound_the_gram_matrix_entry_by_entry():
             part = gram[np.ix_(chosen, chosen)]
             assert (part <= each.shared + each.hidden * np.eye(each.bins)).all()
     assert compared.below
+    assert {each.share == 1.0 for each in compared.below} == {True, False}
     for each in compared.below:
-        block = np.arange(bins) // (bins // each.bins)
-        least = each.shared + each.hidden * (block[:, None] == block)
-        assert (least <= gram).all()
+        size = round(each.share * bins / each.bins)
+        blocks = [np.arange(start, start + size) for start in range(0, bins - size + 1, size)]
+        heavy = [b for b in blocks if (gram[np.ix_(b, b)] >= each.shared + each.hidden).all()]
+        assert len(heavy) >= each.bins
+        assert each.share <= each.bins * size / bins
+        assert each.shared <= gram.min()
+        assert each.shared == 0.0 or each.share == 1.0
+
+
+@pytest.mark.parametrize(("bins", "near"), [(4, 0.3), (5, 0.6), (6, 0.1)])
+def test_moments_of_a_circle_are_sums_over_all_tuples_of_its_bins(bins, near):
+    distance = np.abs(np.arange(bins)[:, None] - np.arange(bins))
+    gram = 0.9 * (distance == 0) + near * ((distance == 1) | (distance == bins - 1))
+    found = log_ring_moments(bins, 0.9, near)
+    for order in (2, 3, 4, 5):
+        moment = sum(
+            math.exp(sum(gram[i, k] for i, k in itertools.combinations(chosen, 2)))
+            for chosen in itertools.product(range(bins), repeat=order)
+        )
+        exact = math.log(moment / bins**order)
+        assert exact <= found[order] <= exact + 1e-9
+
+
+@pytest.mark.parametrize(("bins", "hidden"), [(1, 0.5), (2, 1.0), (3, 0.7), (40, 2.0)])
+def test_moments_of_a_mean_are_what_sums_and_quadrature_say(bins, hidden):
+    orders = np.arange(2.0, 6.0)
+    found = log_power_moments(bins, hidden)[2:6]
+    for order, moment in zip(orders, found, strict=True):
+        # By how often the draws meet: partitions of the draws into bins.
+        exact = 0.0
+        for blocks in set_partitions(int(order)):
+            ways = math.perm(bins, len(blocks)) / float(bins) ** order
+            exact += ways * math.exp(sum(math.comb(size, 2) for size in blocks) * hidden)
+        assert math.log(exact) <= moment <= math.log(exact) + 1e-8
+    powers = np.array([0.3, 1.0, 3.5])
+    backward = log_negative_moments(bins, hidden, powers)
+    assert (backward <= 0.5 * powers * (powers + 1.0) * hidden + 1e-9).all()
+    assert (backward >= 0.5 * powers * (powers + 1.0) * hidden / bins * 0.2).all()
+    if bins <= 3:
+        edges = np.linspace(-8.0, 8.0, 1601 if bins < 3 else 241)
+        ratio = np.exp(math.sqrt(hidden) * 0.5 * (edges[1:] + edges[:-1]) - hidden / 2)
+        grids = np.meshgrid(*[ratio] * bins, indexing="ij")
+        mass = np.diff(norm.cdf(edges))
+        masses = math.prod(np.meshgrid(*[mass] * bins, indexing="ij"))
+        for power, bound in zip(powers, backward, strict=True):
+            exact = math.log(float((masses * (sum(grids) / bins) ** -power).sum()))
+            assert exact * (1.0 - 2e-3) <= bound <= exact * 1.01 + 1e-4
+
+
+def set_partitions(size):
+    """Return the block sizes of every partition of a set."""
+    partitions = [[]]
+    for _ in range(size):
+        grown = []
+        for blocks in partitions:
+            grown.append([*blocks, 1])
+            for index in range(len(blocks)):
+                grown.append([*blocks[:index], blocks[index] + 1, *blocks[index + 1 :]])
+        partitions = grown
+    return partitions
 
 
 def test_samples_of_fifty_bins_lie_between_the_ends():
@@ -255,7 +318,8 @@ def test_groups_of_units_in_bins_gain_nothing():
 
 
 def test_the_derivation_names_the_pair_and_what_it_rests_on():
-    found = pp.account(run(ev.ToeplitzStrategy(40, [1.0, 0.5]), 20, 2.0), delta=1e-6)
+    event = run(ev.ToeplitzStrategy(40, [1.0, 0.5]), 20, 2.0)
+    found = pp.account(event, delta=1e-6, engine="pld")
     step = found.derivation[0]
     assert "1 of 20 bins" in step.statement
     assert "2410.06266" in step.source

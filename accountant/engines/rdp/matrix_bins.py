@@ -6,20 +6,24 @@ of amplification/bin_moments.py
 
     (a-1) R(P, Q) <= a (a-1) c / 2 + log E M^a,   (a-1) R(Q, P) <= a (a-1) c / 2 + log E M^-(a-1),
 
-and the larger counts.  Every comparison gives a curve; their least at each order holds.  Under
+and the larger counts.  For R(P, Q) neighbours on a circle of bins may overlap besides.  Every comparison gives a curve; their least at each order holds.  Under
 replace-one the bin is counted as known.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from ... import events as ev
-from ...amplification.bin_moments import MAX_POWER, log_negative_moments, log_power_moments
-from ...amplification.bins import HiddenBins, bin_comparisons
+from ...amplification.bin_moments import (
+    log_negative_moments,
+    log_power_moments,
+    log_ring_moments,
+)
+from ...amplification.bins import BinComparisons, HiddenBins, bin_comparisons
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
 from .curves import Curve, curve, interpolated, matrix_gaussian
@@ -37,7 +41,8 @@ def correlated(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
 def bins_curve(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
     """Return the least curve of all comparisons; under replace-one that of a known bin."""
     known = matrix_gaussian(event, neighbours)
-    hidden = [each for each in bin_comparisons(event).above if each.bins > 1]
+    compared = bin_comparisons(event)
+    hidden = [each for each in compared.above if each.bins > 1]
     if neighbours == "replace-one" or not hidden:
         return known
     step = Step(
@@ -52,30 +57,42 @@ def bins_curve(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
         ),
     )
 
+    forward_curves = _forward(compared)
+
     def at(orders: FloatArray) -> FloatArray:
-        return np.minimum(known.at(orders), _forward_and_backward(hidden, orders))
+        # For each direction the least of all comparisons, then the larger of both.
+        forward = np.min([each(orders) for each in forward_curves], axis=0)
+        backward = np.min([_backward(each, orders) for each in hidden], axis=0)
+        both = np.maximum(forward, backward) * RENYI_OUTWARD_FACTOR
+        return np.asarray(np.minimum(known.at(orders), both))
 
     return Curve(at, math.inf, (*known.steps, step))
 
 
-def _forward_and_backward(hidden: Sequence[HiddenBins], orders: FloatArray) -> FloatArray:
-    # A finite bound for each direction at each order, the least of all comparisons.
-    forward = np.min([_forward(each, orders) for each in hidden], axis=0)
-    backward = np.min([_backward(each, orders) for each in hidden], axis=0)
-    return np.asarray(np.maximum(forward, backward) * RENYI_OUTWARD_FACTOR)
+def _forward(compared: BinComparisons) -> list[Callable[[FloatArray], FloatArray]]:
+    """Return a curve of R(P, Q) for each comparison."""
+    curves = []
+    for each in compared.above:
+        if each.bins > 1:
+            moments = log_power_moments(each.bins, each.hidden)
+            curves.append(_curve_of_moments(moments, each.shared, each.hidden))
+    for ring in compared.rings:
+        moments = log_ring_moments(ring.bins, ring.hidden, ring.near)
+        curves.append(_curve_of_moments(moments, ring.shared, ring.hidden))
+    return curves
 
 
-def _forward(compared: HiddenBins, orders: FloatArray) -> FloatArray:
-    moments = log_power_moments(compared.bins, compared.hidden)
-
+def _curve_of_moments(
+    moments: FloatArray, shared: float, hidden: float
+) -> Callable[[FloatArray], FloatArray]:
     def at_integers(integers: FloatArray) -> FloatArray:
-        few = np.minimum(integers, float(MAX_POWER)).astype(np.intp)
-        hiding = np.where(integers <= MAX_POWER, moments[few], np.inf)
-        # Beyond, E M^a is at most E W^a.
-        hiding = np.minimum(hiding, 0.5 * integers * (integers - 1.0) * compared.hidden)
-        return np.asarray(0.5 * integers * compared.shared + hiding / (integers - 1.0))
+        known = np.minimum(integers, moments.size - 1.0)
+        hiding = np.where(integers == known, moments[known.astype(np.intp)], np.inf)
+        # Beyond, E L^a is at most that of a single bin.
+        hiding = np.minimum(hiding, 0.5 * integers * (integers - 1.0) * hidden)
+        return np.asarray(0.5 * integers * shared + hiding / (integers - 1.0))
 
-    return interpolated(at_integers)(orders)
+    return interpolated(at_integers)
 
 
 def _backward(compared: HiddenBins, orders: FloatArray) -> FloatArray:
