@@ -7,8 +7,8 @@ positive, and the power is taken by doubling, in logarithms.
 
 **Neighbours that overlap.**  On a circle of n bins with <m_i, m_i> = d and <m_i, m_k> = e for
 neighbours, bins drawn k_1, ..., k_n times weigh a! prod_i e^(k_i (k_i - 1) d/2 + k_i k_{i+1} e) /
-k_i!.  Turn the circle so that one of the a draws is in bin 0: bins are then added one by one, by how
-often bin 0 and the last were drawn, and how many draws there are so far.
+k_i!.  Turn the circle so that one of the a draws is in bin 0: bins are then added one by one, by
+how often bin 0 and the last were drawn, and how many draws there are so far.
 
 **Negative powers.**  For s > 0, E M^-s = (1/Gamma(s)) integral of u^(s-1) phi(u/n)^n du, with phi
 the Laplace transform of W, and d(u^s)/s = u^(s-1) du.  phi^n falls and is convex in u, so chords
@@ -39,6 +39,9 @@ MAX_RING_POWER: Final = 24
 
 MAX_EXPONENT: Final = 600.0
 """Exponents up to this, and sums of a few of them, are far from overflow."""
+
+MAX_HIDDEN: Final = 50.0
+"""Above this no ratio is near 1, and negative powers are bounded in closed form."""
 
 SCOUTED_POWER: Final = 48
 """Largest power that a scout looks at."""
@@ -80,7 +83,7 @@ def log_power_moments(bins: int, hidden: float, most: int = MAX_POWER) -> FloatA
     # Each logarithm of the n factors is off by a few roundings of its size, and sums add `most`.
     size = 1.0 + np.abs(result) + gammaln(powers + 1.0) + powers * np.log(bins)
     rounding = UNIT_ROUNDOFF * (16.0 * size * (2.0 + np.log2(bins)) + 4.0 * bins * (most + 16.0))
-    moments = np.maximum(moments, 0.0) + rounding
+    moments = np.asarray(np.maximum(moments, 0.0) + rounding)
     moments[:2] = 0.0
     return moments
 
@@ -147,8 +150,8 @@ def log_negative_moments(bins: int, hidden: float, powers: FloatArray) -> FloatA
     geometric = _log_geometric(bins, hidden, powers)
     single = 0.5 * powers * (powers + 1.0) * hidden
     limits = np.minimum(geometric, single) * (1.0 + 1e-14)
-    if bins == 1:
-        return limits
+    if bins == 1 or hidden > MAX_HIDDEN:
+        return np.asarray(limits)
     log_transform = _log_transform(bins, hidden)
     s, log_u = powers[:, None], _log_points()
     # On a cell [a, a e^h] the chord of F = phi^n is integrated with the weights
@@ -167,8 +170,10 @@ def log_negative_moments(bins: int, hidden: float, powers: FloatArray) -> FloatA
     raised = powers[:, None] + TAIL_POWERS
     beyond = gammaln(raised) - TAIL_POWERS * log_u[-1] + _log_geometric(bins, hidden, raised)
     total = np.logaddexp(np.logaddexp(inside, start), beyond.min(axis=1)) - gammaln(powers)
-    rounding = 1e-11 + 4e-13 * bins + 64.0 * UNIT_ROUNDOFF * (
-        np.abs(gammaln(powers)) + powers * LAPLACE_REACH
+    rounding = (
+        1e-11
+        + 4e-13 * bins
+        + 64.0 * UNIT_ROUNDOFF * (np.abs(gammaln(powers)) + powers * LAPLACE_REACH)
     )
     result: FloatArray = np.minimum(np.maximum(total, 0.0) + rounding, limits)
     return result
@@ -211,7 +216,7 @@ def _normal_masses(edges: FloatArray) -> FloatArray:
 
 
 def scouted_epsilon(compared: HiddenBins, reach: float, delta: float) -> float:
-    """Return about the epsilon at `delta` of such bins, moved `reach` times; nothing rests on it."""
+    """Return about the epsilon at `delta` of bins moved `reach` times; nothing rests on it."""
     powers = np.arange(SCOUTED_POWER + 1.0)
     moments = log_power_moments(compared.bins, reach**2 * compared.hidden, SCOUTED_POWER)
     if compared.share < 1.0:

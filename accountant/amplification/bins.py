@@ -3,7 +3,8 @@
 A unit in bin i moves C x + z in the rounds i, i + b, ...; with m_i the sum of those columns of |C|
 (entry by entry) and noise of variance 1, the pair is
 
-    P = (1/b) sum_i N(m_i, I)  against  Q = N(0, I),   P/Q = L = (1/b) sum_i exp(<m_i, y> - |m_i|^2/2).
+    P = (1/b) sum_i N(m_i, I)  against  Q = N(0, I),
+    P/Q = L = (1/b) sum_i exp(<m_i, y> - |m_i|^2 / 2).
 
 **It dominates.**  Order the rows of C by the last round that each holds; contributions v_t, vectors
 of norm at most 1, may depend on the rows before.  Let each row's y arrive as a Brownian motion.
@@ -25,24 +26,25 @@ along one direction and 0 of all others.  With signs in C the attained Gram matr
 plain sums of columns.
 
 **Replace-one.**  f(x, y) = (x - a y)+ of both ratios has non-negative second derivatives but for
-the mixed one, which is at most 0, and <u_i, u'_k> is at least minus P's: so (1/b) sum N(m_i) against
-(1/b) sum N(-m_i) dominates, and the same comparison holds.
+the mixed one, which is at most 0, and <u_i, u'_k> is at least minus P's: so (1/b) sum N(m_i)
+against (1/b) sum N(-m_i) dominates, and the same comparison holds.
 
-**Some bins at a time.**  The bins r, r + b/n, r + 2 b/n, ... (rounded down, modulo b) at a uniform r
-are a uniform bin, so revealing r leaves n bins that are at least floor(b/n) apart, which overlap
-less.  If their Gram matrix is at most h on the diagonal and c elsewhere, they are dominated by
+**Some bins at a time.**  One of the bins r, r + b/n, r + 2 b/n, ... (rounded down, modulo b), at a
+uniform r, is a uniform bin, so revealing r leaves n bins that are at least floor(b/n) apart, which
+overlap less.  If their Gram matrix is at most h on the diagonal and c elsewhere, they are dominated by
 m_i = (sqrt(c), sqrt(h - c) e_i): a Gaussian of sensitivity sqrt(c), which hides nothing, beside
 random allocation, 1 of n, of one of sensitivity sqrt(h - c).
 
 **From below**, where all H_ik >= 0: blocks of g bins, with H at least h' inside a block and c'
 anywhere, attain a Gaussian of sensitivity sqrt(c') beside 1 of b/g of one of sensitivity
-sqrt(h' - c').  Bins may be set to m_i = 0 besides: then k blocks attain, with the probability k g/b
-of a bin in them, 1 of k of sensitivity sqrt(h').  And y along sum_i m_i, which is what shows most of
-every bin, attains the average of N(u_i, 1) against N(0, 1), u_i = sum_k H_ik / sqrt(sum_jk H_jk).
+sqrt(h' - c').  Bins may be set to m_i = 0 besides: then k blocks attain, with the probability
+k g / b of a bin in them, 1 of k of sensitivity sqrt(h').  And y along sum_i m_i, which is what shows
+most of every bin, attains the average of N(u_i, 1) against N(0, 1), with
+u_i = sum_k H_ik / sqrt(sum_jk H_jk).
 
 Source: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266 (the pair); Kahane
-1986, "Une inegalite du type de Slepian et Gordon sur les processus gaussiens" (the inequality); the
-adaptive case and the comparisons are derived here.
+1985, "Sur le chaos multiplicatif" (the inequality); the adaptive case and the comparisons are
+derived here.
 """
 
 from __future__ import annotations
@@ -155,7 +157,7 @@ def _up(value: float) -> float:
 
 
 def _is_feasible(matrix: FloatArray, bins: int) -> bool:
-    return matrix.shape[0] * float(bins) ** 2 <= MAX_GRAM_PRODUCTS
+    return float(matrix.shape[0]) * bins * bins <= MAX_GRAM_PRODUCTS
 
 
 def bin_columns(matrix: FloatArray, bins: int) -> FloatArray:
@@ -197,7 +199,7 @@ def cyclic_profile(gram: FloatArray) -> FloatArray:
     bins = len(gram)
     # Row i begins with its diagonal entry once it is turned by i places.
     turned = (np.arange(bins)[:, None] + np.arange(bins)) % bins
-    profile = np.take_along_axis(gram, turned, axis=1).max(axis=0)
+    profile: FloatArray = np.take_along_axis(gram, turned, axis=1).max(axis=0)
     profile[1:] = np.maximum(profile[1:], profile[:0:-1])
     return profile
 

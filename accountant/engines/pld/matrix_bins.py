@@ -106,7 +106,8 @@ def _attained_pairs(compared: HiddenBins, neighbours: Neighbours) -> list[Pair]:
 def _thinned(pair: Pair, share: float) -> Pair:
     """Return (1 - q) Q + q P against Q, on the outcomes of a pair."""
     atoms = pair.atoms
-    assert atoms is not None and pair.continuous is None
+    assert atoms is not None
+    assert pair.continuous is None
     log_p = np.logaddexp(math.log(share) + atoms.log_p, math.log1p(-share) + atoms.log_q)
     return Pair.of_outcomes(replace(atoms, log_p=log_p, rounding=2.0 * atoms.rounding + 1e-14))
 

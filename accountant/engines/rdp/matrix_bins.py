@@ -6,8 +6,9 @@ of amplification/bin_moments.py
 
     (a-1) R(P, Q) <= a (a-1) c / 2 + log E M^a,   (a-1) R(Q, P) <= a (a-1) c / 2 + log E M^-(a-1),
 
-and the larger counts.  For R(P, Q) neighbours on a circle of bins may overlap besides.  Every comparison gives a curve; their least at each order holds.  Under
-replace-one the bin is counted as known.
+and the larger counts.  For R(P, Q) neighbours on a circle of bins may overlap besides.  Every
+comparison gives a curve; their least at each order holds.  Under replace-one the bin is counted as
+known.
 """
 
 from __future__ import annotations
