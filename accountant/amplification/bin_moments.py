@@ -37,7 +37,7 @@ MAX_POWER: Final = 128
 MAX_RING_POWER: Final = 24
 """Largest power whose moment is computed for bins on a circle whose neighbours overlap."""
 
-MAX_EXPONENT: Final = 600.0
+MAX_LOG_WEIGHT: Final = 600.0
 """Exponents up to this, and sums of a few of them, are far from overflow."""
 
 MAX_HIDDEN: Final = 50.0
@@ -99,7 +99,7 @@ def log_ring_moments(bins: int, hidden: float, near: float) -> FloatArray:
     True
     """
     # So far that no weight of a single step leaves the range of floats.
-    most = max(min(MAX_RING_POWER, int(np.sqrt(4.0 * MAX_EXPONENT / hidden))), 1)
+    most = max(min(MAX_RING_POWER, int(np.sqrt(4.0 * MAX_LOG_WEIGHT / hidden))), 1)
     draws = np.arange(most + 1, dtype=np.float64)
     log_factorials = gammaln(draws + 1.0)
     # With m draws so far, n of them in the last bin, weights are kept over e^(m (m - 1) d / 2); k
@@ -117,7 +117,7 @@ def log_ring_moments(bins: int, hidden: float, near: float) -> FloatArray:
         for count in range(most + 1):
             weights[count:, :, count] = added[: most + 1 - count, :, count]
     # The last bin is bin 0's neighbour as well; draws in both are at most m.
-    closing = np.exp(np.minimum(np.multiply.outer(draws, draws) * near, MAX_EXPONENT))
+    closing = np.exp(np.minimum(np.multiply.outer(draws, draws) * near, MAX_LOG_WEIGHT))
     sums = (weights * closing).sum(axis=(1, 2))[1:]
     powers = draws[1:]
     logs = np.log(sums) + 0.5 * powers * (powers - 1.0) * hidden

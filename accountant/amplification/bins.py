@@ -31,15 +31,15 @@ against (1/b) sum N(-m_i) dominates, and the same comparison holds.
 
 **Some bins at a time.**  One of the bins r, r + b/n, r + 2 b/n, ... (rounded down, modulo b), at a
 uniform r, is a uniform bin, so revealing r leaves n bins that are at least floor(b/n) apart, which
-overlap less.  If their Gram matrix is at most h on the diagonal and c elsewhere, they are dominated by
-m_i = (sqrt(c), sqrt(h - c) e_i): a Gaussian of sensitivity sqrt(c), which hides nothing, beside
+overlap less.  If their Gram matrix is at most h on the diagonal and c elsewhere, they are dominated
+by m_i = (sqrt(c), sqrt(h - c) e_i): a Gaussian of sensitivity sqrt(c), which hides nothing, beside
 random allocation, 1 of n, of one of sensitivity sqrt(h - c).
 
 **From below**, where all H_ik >= 0: blocks of g bins, with H at least h' inside a block and c'
 anywhere, attain a Gaussian of sensitivity sqrt(c') beside 1 of b/g of one of sensitivity
 sqrt(h' - c').  Bins may be set to m_i = 0 besides: then k blocks attain, with the probability
-k g / b of a bin in them, 1 of k of sensitivity sqrt(h').  And y along sum_i m_i, which is what shows
-most of every bin, attains the average of N(u_i, 1) against N(0, 1), with
+k g / b of a bin in them, 1 of k of sensitivity sqrt(h').  And y along sum_i m_i, which is what
+shows most of every bin, attains the average of N(u_i, 1) against N(0, 1), with
 u_i = sum_k H_ik / sqrt(sum_jk H_jk).
 
 Source: Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266 (the pair); Kahane
