@@ -36,6 +36,7 @@ def main() -> None:
     import gram
     import grouping
     import log
+    import matrix
     import membership
     import noise_removal
     import peers
@@ -65,6 +66,7 @@ def main() -> None:
         *bounds.show(console, quick),
         *grouping.show(console, quick),
         *schedules.show(console, quick),
+        *matrix.show(console),
         *shuffling.show(console),
         *runs.show(console),
         *log.show(console, quick),

@@ -144,7 +144,7 @@ def matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
 
     matrix_bins.py enters it, beside what hides under balls in bins.
 
-    Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312v3, and as for `Gaussian`.
+    Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312, and as for `Gaussian`.
     """
     correlated = correlated_noise(event, neighbours)
     whole = gaussian(correlated.dominating, neighbours)
