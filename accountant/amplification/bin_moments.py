@@ -51,7 +51,7 @@ NORMAL_CELLS: Final = 640
 
 NORMAL_REACH: Final = 12.0
 
-LAPLACE_STEP: Final = 5e-3
+LAPLACE_STEP: Final = 1e-2
 """The step of log u; the transform is computed for log u up to `LAPLACE_REACH` either way."""
 
 LAPLACE_REACH: Final = 18.0

@@ -155,9 +155,9 @@ def test_more_noise_and_more_bins_cost_less(engine, relation):
         event = run(ev.ToeplitzStrategy(24, [1.0, 0.5]), bins, noise)
         return pp.account(event, delta=1e-5, engine=engine, neighbours=relation).epsilon.upper
 
-    by_noise = [epsilon(noise, 12) for noise in (1.0, 1.5, 3.0)]
+    by_noise = [epsilon(noise, 12) for noise in (1.0, 3.0)]
     assert by_noise == sorted(by_noise, reverse=True)
-    by_bins = [epsilon(2.0, bins) for bins in (1, 4, 12, 24)]
+    by_bins = [epsilon(2.0, bins) for bins in (1, 4, 24)]
     assert by_bins == sorted(by_bins, reverse=True)
 
 
@@ -266,7 +266,7 @@ def test_moments_of_a_mean_are_what_sums_and_quadrature_say(bins, hidden):
     assert (backward <= 0.5 * powers * (powers + 1.0) * hidden + 1e-9).all()
     assert (backward >= 0.5 * powers * (powers + 1.0) * hidden / bins * 0.2).all()
     if bins <= 3:
-        edges = np.linspace(-8.0, 8.0, 1601 if bins < 3 else 241)
+        edges = np.linspace(-8.0, 8.0, 1201 if bins < 3 else 151)
         ratio = np.exp(math.sqrt(hidden) * 0.5 * (edges[1:] + edges[:-1]) - hidden / 2)
         grids = np.meshgrid(*[ratio] * bins, indexing="ij")
         mass = np.diff(norm.cdf(edges))
@@ -289,13 +289,13 @@ def set_partitions(size):
     return partitions
 
 
-def test_samples_of_fifty_bins_lie_between_the_ends():
+def test_samples_of_thirty_bins_lie_between_the_ends():
     """Hoeffding: each of four means of 40,000 terms in [0, 1] is off by .015 less than 4e-8 of
     the time, so a false alarm has a probability below 2e-7."""
-    strategy, bins, noise = ev.ToeplitzStrategy(100, [1.0, 0.5]), 50, 1.0
+    strategy, bins, noise = ev.ToeplitzStrategy(60, [1.0, 0.5]), 30, 1.0
     means = plain_columns(strategy, bins)
     generator = np.random.default_rng(7)
-    samples = generator.standard_normal((2, 40_000, 100))
+    samples = generator.standard_normal((2, 40_000, 60))
     samples[0] += means.T[generator.integers(bins, size=40_000)]
     with_unit, without = (log_ratio(means, noise, each) for each in samples)
     for epsilon in (0.1, 0.5):
@@ -310,10 +310,10 @@ def test_samples_of_fifty_bins_lie_between_the_ends():
 
 def test_groups_of_units_in_bins_gain_nothing():
     """Records of one unit draw bins of their own: no comparison is known for them."""
-    strategy = ev.ToeplitzStrategy(20, [1.0, 0.5])
-    single = pp.account(run(strategy, 10, 2.0), delta=1e-6).epsilon.upper
-    group = pp.account(ev.Group(2, run(strategy, 10, 2.0)), delta=1e-6).epsilon
-    assert group.upper > single
+    single = run(ev.ToeplitzStrategy(8, [1.0, 0.5]), 4, 2.0)
+    alone = pp.account(single, delta=1e-6, engine="rdp").epsilon
+    group = pp.account(ev.Group(2, single), delta=1e-6, engine="rdp").epsilon
+    assert group.upper > 2.0 * alone.upper
     assert group.lower == 0.0
 
 

@@ -14,7 +14,9 @@ known.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -24,11 +26,17 @@ from ...amplification.bin_moments import (
     log_power_moments,
     log_ring_moments,
 )
-from ...amplification.bins import BinComparisons, HiddenBins, bin_comparisons
+from ...amplification.bins import BinRing, HiddenBins, bin_comparisons
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
 from .curves import Curve, curve, interpolated, matrix_gaussian
 from .moments import RENYI_OUTWARD_FACTOR
+
+SCOUTED_POWERS: Final = (2.0, 8.0, 32.0)
+"""The powers whose moments say which comparisons are computed."""
+
+MOST_PROMISING: Final = 2
+"""How many are for each of them."""
 
 
 @curve.register(ev.MatrixGaussian)
@@ -41,16 +49,17 @@ def correlated(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
 
 def bins_curve(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
     """Return the least curve of all comparisons; under replace-one that of a known bin."""
+    assert isinstance(event.participation, ev.BallsInBins)
     known = matrix_gaussian(event, neighbours)
     compared = bin_comparisons(event)
-    hidden = [each for each in compared.above if each.bins > 1]
+    hidden = _promising([each for each in compared.above if each.bins > 1])
     if neighbours == "replace-one" or not hidden:
         return known
     step = Step(
         "sampling",
-        "The bin is hidden: moments of means of independent log-normal ratios, of 1 of "
-        f"{hidden[0].bins:,} up to {hidden[-1].bins:,} bins at a time, beside what shows of every "
-        "bin; the least at each order, and the larger of both directions.",
+        "The bin is hidden: moments of means of independent log-normal ratios, for 1 of "
+        f"{event.participation.bins:,} bins, some at a time, beside what shows of every bin; the "
+        "least at each order, and the larger of both directions.",
         "derived in amplification/bins.py and amplification/bin_moments.py",
         (
             "each unit's bin is uniform, the same in every pass, independent and secret",
@@ -58,7 +67,7 @@ def bins_curve(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
         ),
     )
 
-    forward_curves = _forward(compared)
+    forward_curves = _forward(hidden, compared.rings)
 
     def at(orders: FloatArray) -> FloatArray:
         # For each direction the least of all comparisons, then the larger of both.
@@ -70,14 +79,33 @@ def bins_curve(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
     return Curve(at, math.inf, (*known.steps, step))
 
 
-def _forward(compared: BinComparisons) -> list[Callable[[FloatArray], FloatArray]]:
+def _promising(hidden: Sequence[HiddenBins]) -> list[HiddenBins]:
+    """Return those with the least moments at a small and at a large power, about."""
+
+    def log_moment(each: HiddenBins, power: float) -> float:
+        growth = 0.5 * power * (power - 1.0)
+        most = growth * each.hidden - (power - 1.0) * math.log(each.bins)
+        return (
+            growth * each.shared + math.log1p(math.exp(min(most, 600.0))) + max(most - 600.0, 0.0)
+        )
+
+    chosen = {
+        each
+        for power in SCOUTED_POWERS
+        for each in sorted(hidden, key=partial(log_moment, power=power))[:MOST_PROMISING]
+    }
+    return sorted(chosen, key=lambda each: each.bins)
+
+
+def _forward(
+    hidden: Sequence[HiddenBins], rings: Sequence[BinRing]
+) -> list[Callable[[FloatArray], FloatArray]]:
     """Return a curve of R(P, Q) for each comparison."""
     curves = []
-    for each in compared.above:
-        if each.bins > 1:
-            moments = log_power_moments(each.bins, each.hidden)
-            curves.append(_curve_of_moments(moments, each.shared, each.hidden))
-    for ring in compared.rings:
+    for each in hidden:
+        moments = log_power_moments(each.bins, each.hidden)
+        curves.append(_curve_of_moments(moments, each.shared, each.hidden))
+    for ring in rings:
         moments = log_ring_moments(ring.bins, ring.hidden, ring.near)
         curves.append(_curve_of_moments(moments, ring.shared, ring.hidden))
     return curves
