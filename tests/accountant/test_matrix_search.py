@@ -13,7 +13,7 @@ from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 from privplan.accountant.sensitivity.matrix import separated as separated_module
 from privplan.accountant.sensitivity.matrix.participations import SeparatedRounds
 
-from .strategies import by_magnitudes, by_signs, patterns
+from .strategies import by_magnitudes, by_signs, by_vectors, patterns
 
 TIGHT = 1e-9
 
@@ -24,8 +24,9 @@ def separated(most: int, separation: int) -> ev.SeparatedParticipation:
 
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Count every number of patterns as too many to look at each."""
+    """Count every number of patterns as too many to look at each, and leave eigenvalues out."""
     monkeypatch.setattr(bounds_module, "MAX_PATTERNS", 0)
+    monkeypatch.setattr(bounds_module, "MAX_SPECTRUM_STEPS", 0)
     sensitivity_bounds.cache_clear()
     yield monkeypatch
     sensitivity_bounds.cache_clear()
@@ -37,7 +38,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 def test_windows_give_the_largest_sum_of_magnitudes(seed: int) -> None:
     generator = np.random.default_rng(seed)
     for _ in range(10):
-        steps, bands = int(generator.integers(4, 9)), int(generator.integers(2, 6))
+        steps, bands = int(generator.integers(5, 9)), int(generator.integers(2, 6))
         lower = np.tril(generator.standard_normal((steps, steps)).round(2))
         rows = np.triu(lower, 1 - bands) + 3 * np.eye(steps)
         participation = separated(int(generator.integers(2, 5)), int(generator.integers(1, 3)))
@@ -58,7 +59,7 @@ def test_bounds_by_rows_hold(seed: int, steps_allowed: float, searched: pytest.M
     generator = np.random.default_rng(seed)
     widest = 0.0
     for _ in range(10):
-        steps = int(generator.integers(3, 8))
+        steps = int(generator.integers(5, 9))
         rows = generator.standard_normal((steps, steps)).round(3) + 2 * np.eye(steps)
         participation = separated(int(generator.integers(2, 5)), int(generator.integers(1, 3)))
         found = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), participation)
@@ -98,3 +99,23 @@ def test_windows_of_signs_that_do_not_cancel_are_exact() -> None:
     signs = [1.0, -1.0, 1.0, -1.0, 1.0]
     moved = float(np.linalg.norm(np.convolve(whole, signs)))
     assert found.bounds.lower <= moved <= found.bounds.upper
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("seed", range(10))
+def test_eigenvalues_bound_every_pattern(seed: int, searched: pytest.MonkeyPatch) -> None:
+    searched.setattr(bounds_module, "MAX_SPECTRUM_STEPS", 100)
+    generator = np.random.default_rng(seed)
+    taken = 0
+    for _ in range(10):
+        steps = int(generator.integers(6, 9))
+        turned, _ = np.linalg.qr(generator.standard_normal((steps, steps)))
+        rows = turned * generator.uniform(0.8, 1.2, (steps, 1))
+        participation = separated(int(generator.integers(3, 6)), 1)
+        found = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), participation)
+        taken += found.source == bounds_module.SPECTRUM
+        assert by_signs(rows, participation) <= found.bounds.upper
+        vectors = by_vectors(rows, participation, generator, 3, 50)
+        assert vectors <= found.bounds.upper
+        assert found.bounds.upper <= by_magnitudes(rows, participation) * (1 + TIGHT)
+    assert taken > 0

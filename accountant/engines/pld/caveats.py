@@ -172,8 +172,8 @@ def _correlated(query: AccountQuery) -> tuple[str, ...]:
     if gap_text is None or known:
         return tuple(dict.fromkeys(rests))
     why = (
-        f"{gap_text}: by how much a unit moves C x is only known between bounds here.  The upper "
-        "end counts all of |C^T C|; the lower end is that of vectors in fixed rounds."
+        f"{gap_text}: by how much a unit moves C x is only known between bounds here.  The lower "
+        "end is that of vectors in fixed rounds; whether others are worse is not known."
     )
     return (*dict.fromkeys(rests), why)
 

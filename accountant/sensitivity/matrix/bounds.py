@@ -41,6 +41,9 @@ from .strategies import (
 MAX_GRAM_STEPS: Final = 4_096
 """Most rounds for which all of C^T C is computed."""
 
+MAX_SPECTRUM_STEPS: Final = 1_024
+"""Most rounds for which eigenvalues of C^T C are computed."""
+
 MAX_PAIRS: Final = 3e7
 """Most pairs of rounds that are added up, over all patterns that are looked at one by one."""
 
@@ -70,6 +73,10 @@ PATTERNS: Final = (
 WINDOWS: Final = (
     "from above the largest sum of |C^T C| over patterns, by a dynamic programme over the rounds "
     "that meet in it; from below a pattern, with signs or vectors, that attains it"
+)
+SPECTRUM: Final = (
+    "from above the largest eigenvalue of C^T C, times the rounds of a pattern; from below a "
+    "pattern, with signs or vectors, that attains it"
 )
 ROW_SUMS: Final = (
     "from above the largest sum, over patterns, of each round's largest sum of |C^T C|; from below "
@@ -146,6 +153,9 @@ def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -
             "coefficients are non-negative and never increase.",
         )
     gram = matrix.T @ matrix
+    _require_range(float(gram.diagonal().max()))
+    if allowed is not None and allowed.most == steps:
+        allowed, stride = None, 1  # all rounds: any other pattern is a part of that
     if allowed is None:
         patterns = strided_patterns(stride, steps)
     elif allowed.count <= MAX_PATTERNS and allowed.count * allowed.most**2 <= MAX_PAIRS:
@@ -252,6 +262,9 @@ def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -
         links = {lag: 2.0 * magnitudes.diagonal(lag) for lag in meeting if lag}
         upper, source = largest_sum(magnitudes.diagonal(), links, allowed), WINDOWS
     upper *= margin
+    spectral = allowed.most * _largest_eigenvalue(gram, len(matrix))
+    if spectral < upper:
+        upper, source = spectral, SPECTRUM
     starts = [
         heaviest_pattern(weights, allowed),
         np.arange(allowed.most, dtype=np.intp) * allowed.separation,
@@ -265,13 +278,28 @@ def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -
     return _result(best, source)
 
 
-def _result(squares: Squares, source: str) -> MatrixSensitivity:
-    if not 0.0 < squares.upper < math.inf:
+def _largest_eigenvalue(gram: FloatArray, rows: int) -> float:
+    """Return it, rounded up; infinite for more rounds than it is computed for."""
+    steps = len(gram)
+    if steps > MAX_SPECTRUM_STEPS:
+        return math.inf
+    # The eigenvalue may be off by a multiple of u times the trace, and so may the entries.
+    off = UNIT_ROUNDOFF * (64.0 * steps + 4.0 * (rows + 8)) * float(gram.trace())
+    return float(np.linalg.eigvalsh(gram)[-1]) + off
+
+
+def _require_range(square: float) -> None:
+    # Beyond, squares overflow, or lose digits.
+    if not 1e-280 < square < 1e280:
         raise Unsupported(
             "The entries of the strategy are too extreme to compute with.",
-            f"The square of its sensitivity is {squares.upper:g}.",
+            f"A square of them is {square:g}; between 1e-280 and 1e280 it can be.",
             "Scale the strategy, and the noise with it.",
         )
+
+
+def _result(squares: Squares, source: str) -> MatrixSensitivity:
+    _require_range(squares.upper)
     lower = math.sqrt(max(squares.lower, 0.0)) * (1.0 - 4.0 * UNIT_ROUNDOFF)
     upper = math.sqrt(squares.upper) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     exact = upper - lower <= EXACT_SHARE * upper

@@ -13,7 +13,7 @@ from .participations import SeparatedRounds
 MAX_WINDOW_STATES: Final = 256
 """Most ways the last gaps of a pattern can be, in an exact dynamic programme."""
 
-MAX_ROW_STEPS: Final = 5e8
+MAX_ROW_STEPS: Final = 5e7
 """Most steps of exact dynamic programmes in all rows; beyond, quicker bounds are taken."""
 
 
@@ -149,16 +149,18 @@ def climbed(magnitudes: FloatArray, pattern: IndexArray, allowed: SeparatedRound
     """Return a pattern that no move of a single round improves, in the sum of |G| over pairs."""
     rounds = list(pattern)
     steps, apart = len(magnitudes), allowed.separation
+    pulls = magnitudes[:, pattern].sum(axis=1)
     for _ in range(20):
         moved = False
         for index in range(len(rounds)):
-            others = rounds[:index] + rounds[index + 1 :]
             low = rounds[index - 1] + apart if index else 0
             high = rounds[index + 1] - apart if index + 1 < len(rounds) else steps - 1
             span = slice(low, high + 1)
-            gains = magnitudes.diagonal()[span] + 2.0 * magnitudes[span, others].sum(axis=1)
+            here = magnitudes[:, rounds[index]]
+            gains = magnitudes.diagonal()[span] + 2.0 * (pulls[span] - here[span])
             at = low + int(np.argmax(gains))
-            if gains[at - low] > gains[rounds[index] - low] * (1.0 + 1e-12):
+            if gains[at - low] > gains[rounds[index] - low] * (1.0 + 1e-9):
+                pulls += magnitudes[:, at] - here
                 rounds[index], moved = at, True
         if not moved:
             break
