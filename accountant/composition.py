@@ -288,7 +288,9 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
     match leaf:
         case ev.Gaussian(noise):
             return ev.Gaussian(math.nextafter(noise / size, 0.0))
-        case ev.MatrixGaussian(noise, strategy, participation):
+        case ev.MatrixGaussian(noise, strategy, participation) if not isinstance(
+            participation, ev.BallsInBins
+        ):
             # Records that contribute alike, in the same rounds, attain it.
             return ev.MatrixGaussian(math.nextafter(noise / size, 0.0), strategy, participation)
         case ev.Laplace(noise):

@@ -88,3 +88,13 @@ def test_a_person_is_told_what_the_number_rests_on(run: Run, tmp_path: Path) -> 
     explained = " ".join(run("explain", str(event), "--delta", "1e-5").out.split())
     assert "Kalinin and Lampert 2024" in explained
     assert "at most 10 rounds, any two at least 10 apart" in explained
+
+
+def test_balls_in_bins() -> None:
+    def run(participation: ev.Participation) -> ev.Event:
+        return ev.MatrixGaussian(2.0, STRATEGIES["toeplitz [1, 0.5]"], participation)
+
+    hidden = pp.account(run(ev.BallsInBins(50)), delta=1e-5).epsilon
+    known = pp.account(run(ev.EpochParticipation(2)), delta=1e-5).epsilon
+    low, high = rounding.down(hidden.lower, 4), rounding.up(hidden.upper, 4)
+    assert f"epsilon between {low} and {high}, and {rounding.up(known.upper, 4)}" in PAGE

@@ -163,6 +163,13 @@ def _correlated(query: AccountQuery) -> tuple[str, ...]:
         for run in runs
     )
     gap_text = query.gap_text()
+    if gap_text is not None and any(isinstance(r.participation, ev.BallsInBins) for r in runs):
+        why = (
+            f"{gap_text}: what a hidden bin hides has no exact value here.  The upper end looks at "
+            "bins that overlap little, some at a time, and is believed loose; the lower end is "
+            "that of contributions of +1 in every round of the bin, where C has no negative entry."
+        )
+        return (*dict.fromkeys(rests), why)
     known = all(sensitivity_bounds(run.strategy, run.participation).exact for run in runs)
     if gap_text is None or known:
         return tuple(dict.fromkeys(rests))

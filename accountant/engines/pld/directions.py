@@ -130,7 +130,9 @@ def fitted(
         if mechanism.fitted is not None:
             other = mechanism.fitted(delta / rounds)
             steps = (other.steps[0], *mechanism.steps[1:])
-            mechanism = replace(mechanism, pair=other.pair, power=other.power, steps=steps)
+            mechanism = replace(
+                mechanism, pair=other.pair, power=other.power, beside=other.beside, steps=steps
+            )
         mechanisms.append(mechanism)
     return mechanisms
 
@@ -204,6 +206,9 @@ def _lower_pairs(
             lower_pairs.append((dominating_pair, copies))
         else:
             lower_pairs.append((pair.reverse() if reverse else pair, copies))
+        if mechanism.lower_beside is not None and pair is mechanism.lower_pair:
+            attained = mechanism.lower_beside
+            lower_pairs.append((attained.reverse() if reverse else attained, copies))
     return lower_pairs
 
 

@@ -35,6 +35,7 @@ from ..base import contribution
 from ..correlated_noise import correlated_noise
 from .atoms import AtomPair
 from .loss_maps import LossMap, OppositeGaussians, OppositeLaplaces, SampledShift
+from .matrix_bins import bins_mechanism
 from .mixtures import MixturePair
 from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
@@ -48,6 +49,8 @@ def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> DominatedMechanism:
 
 @pairs.register(ev.MatrixGaussian)
 def _matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> DominatedMechanism:
+    if isinstance(event.participation, ev.BallsInBins):
+        return bins_mechanism(event, neighbours)
     correlated = correlated_noise(event, neighbours)
     whole = _gaussian(correlated.dominating, neighbours)
     attained = None

@@ -32,8 +32,9 @@ class DominatedMechanism:
     power and first step take the place of those here.  `second_lower_pair` is the pair of other
     fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
     runs.  `beside`, where there is one, is another pair, with its own power, that is composed with
-    `pair` in each run: the two together dominate the mechanism.  `class_pair` is for an event that
-    names a class of mechanisms: the pair that the worst of them attains.
+    `pair` in each run: the two together dominate the mechanism.  `lower_beside` is attained
+    together with each `lower_pair`, not with `second_lower_pair`.  `class_pair` is for an event
+    that names a class of mechanisms: the pair that the worst of them attains.
     """
 
     pair: Pair
@@ -46,6 +47,7 @@ class DominatedMechanism:
     second_lower_pair: Pair | None = None
     beside: tuple[Pair, int] | None = None
     class_pair: Pair | None = None
+    lower_beside: Pair | None = None
 
 
 pairs: Registry[DominatedMechanism] = Registry(

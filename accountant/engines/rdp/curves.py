@@ -139,9 +139,10 @@ def _rho(noise: float, c: int) -> float:
     return ratio * ratio / 2.0
 
 
-@curve.register(ev.MatrixGaussian)
 def matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
     """R(a) = a c^2 / (2 s^2), with s the noise over the largest sensitivity of C.
+
+    matrix_bins.py enters it, beside what hides under balls in bins.
 
     Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312, and as for `Gaussian`.
     """

@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (they enter their events)
     fixed_size,
     groups,
     listed_mixture,
+    matrix_bins,
     sampled,
     selections,
     shuffled,
