@@ -16,37 +16,26 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol, overload
+from typing import Final, overload
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
-from ...accountant import events as ev
-from ...accountant import validate
-from ...accountant.account import account, guarded
-from ...accountant.arrays import FloatArray, IndexArray
-from ...accountant.composition import Leaf, leaves
-from ...accountant.engines.base import contribution
-from ...accountant.engines.pld.curve import DeltaCurve, delta_curves
-from ...accountant.errors import InvalidInput, Unsupported, kind_of
-from ...accountant.guarantee import Neighbours, as_neighbours
+from .. import events as ev
+from .. import validate
+from ..account import account, guarded
+from ..arrays import FloatArray
+from ..composition import Leaf, leaves
+from ..engines.base import contribution
+from ..engines.pld.curve import DeltaCurve, delta_curves
+from ..errors import InvalidInput, Unsupported, kind_of
+from ..guarantee import Neighbours, as_neighbours
+from .shapes import GaussianShape, Lines, TradeOffShape
 
-ULP: Final = 2.0**-52
 MAX_LINE_EPSILON: Final = 700.0
 """Beyond, e^epsilon is no number; leaving such lines out only lowers f."""
 
 FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
 """Epsilons at which other engines than pld are asked."""
-
-
-class TradeOffShape(Protocol):
-    """A trade-off function that is its own inverse, as a formula."""
-
-    def at(self, alpha: float) -> float:
-        """Return the smallest miss rate at one false alarm rate in [0, 1]."""
-
-    def at_each(self, alphas: FloatArray) -> FloatArray:
-        """Return the smallest miss rates at false alarm rates in [0, 1]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,70 +65,6 @@ class TradeOff:
         half = np.geomspace(1e-6, 0.5, max(validate.count(points=points) // 2, 2))
         alphas = np.concatenate(([0.0], half, 1.0 - half[-2::-1], [1.0]))
         return tuple(zip(alphas.tolist(), self(alphas).tolist(), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """The maximum of 0 and of lines `heights` - `slopes` x alpha, slopes falling."""
-
-    heights: FloatArray
-    slopes: FloatArray
-
-    @classmethod
-    def of(cls, epsilons: FloatArray, forth: FloatArray, back: FloatArray) -> Lines:
-        """Return 1 - forth - e^epsilon alpha and e^-epsilon (1 - back - alpha), rounded down."""
-        # Slopes are rounded up and heights down, so that every line lies below the exact one.
-        grown = np.exp(epsilons) * (1.0 + 4.0 * ULP * (1.0 + epsilons))
-        shrunk = np.exp(-epsilons)
-        rounding = 4.0 * ULP * (1.0 + epsilons)
-        steep = 1.0 - forth - 2.0 * ULP
-        flat = shrunk * (1.0 - rounding) * np.maximum(1.0 - back - 2.0 * ULP, 0.0)
-        heights = np.concatenate((steep[::-1], flat))
-        slopes = np.concatenate((grown[::-1], shrunk * (1.0 + rounding)))
-        return cls(heights, slopes)
-
-    def at(self, alpha: float) -> float:
-        """Return the maximum at one alpha, as `at_each` does."""
-        # Coarse pass over every `step`-th line, then all lines around the best of them.
-        step = self._step
-        first = step * int((self.heights[::step] - self.slopes[::step] * alpha).argmax())
-        near = slice(max(first - step, 0), first + step + 1)
-        best = float((self.heights[near] - self.slopes[near] * alpha).max())
-        return max(best - 2.0 * ULP, 0.0)
-
-    def at_each(self, alphas: FloatArray) -> FloatArray:
-        """Return the maximum at each alpha: among every so many lines first, then around the best.
-
-        For one alpha the values are concave in the slope, so the best of all is near that one.
-        """
-        # (alphas, lines / step), then (alphas, 2 step + 1): the full table is never held.
-        count, step = self.heights.size, self._step
-        first = step * np.argmax(self._values(np.arange(0, count, step), alphas), axis=1)
-        near = np.clip(first[:, None] + np.arange(-step, step + 1), 0, count - 1)
-        best = self._values(near, alphas).max(axis=1)
-        return np.asarray(np.maximum(best - 2.0 * ULP, 0.0))
-
-    @property
-    def _step(self) -> int:
-        return max(math.isqrt(self.heights.size) // 2, 1)
-
-    def _values(self, lines: IndexArray, alphas: FloatArray) -> FloatArray:
-        return np.asarray(self.heights[lines] - self.slopes[lines] * alphas[:, None])
-
-
-@dataclass(frozen=True)
-class GaussianShape:
-    """N(0, 1) against N(mu, 1): Phi(Phi^-1(1 - alpha) - mu), rounded down."""
-
-    mu: float
-
-    def at(self, alpha: float) -> float:
-        """Return the smallest miss rate at one alpha."""
-        return float(ndtr(-ndtri(alpha) - self.mu)) * (1.0 - 1e-11)
-
-    def at_each(self, alphas: FloatArray) -> FloatArray:
-        """Return the smallest miss rates."""
-        return np.asarray(ndtr(-ndtri(alphas) - self.mu)) * (1.0 - 1e-11)
 
 
 def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
