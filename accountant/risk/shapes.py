@@ -10,8 +10,18 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..arrays import FloatArray, IndexArray
+from ..engines.pld.attained_curve import AttainedCurve
 
 ULP: Final = 2.0**-52
+MAX_LINE_EPSILON: Final = 700.0
+"""Beyond, e^epsilon is no number."""
+
+
+class MissShape(Protocol):
+    """A bound on the miss rate of the best test."""
+
+    def at(self, alpha: float) -> float:
+        """Return the bound at one false alarm rate in [0, 1]."""
 
 
 class TradeOffShape(Protocol):
@@ -58,12 +68,20 @@ class Lines:
 
         For one alpha the values are concave in the slope, so the best of all is near that one.
         """
+        return np.asarray(np.maximum(self.on(self.best(alphas), alphas) - 2.0 * ULP, 0.0))
+
+    def best(self, alphas: FloatArray) -> IndexArray:
+        """Return the line that is highest at each alpha, or next to highest by rounding."""
         # (alphas, lines / step), then (alphas, 2 step + 1): the full table is never held.
         count, step = self.heights.size, self._step
         first = step * np.argmax(self._values(np.arange(0, count, step), alphas), axis=1)
         near = np.clip(first[:, None] + np.arange(-step, step + 1), 0, count - 1)
-        best = self._values(near, alphas).max(axis=1)
-        return np.asarray(np.maximum(best - 2.0 * ULP, 0.0))
+        within = np.argmax(self._values(near, alphas), axis=1)
+        return np.asarray(near[np.arange(alphas.size), within])
+
+    def on(self, lines: IndexArray, alphas: FloatArray) -> FloatArray:
+        """Return the value of one line for each alpha."""
+        return np.asarray(self.heights[lines] - self.slopes[lines] * alphas)
 
     @property
     def _step(self) -> int:
@@ -86,3 +104,54 @@ class GaussianShape:
     def at_each(self, alphas: FloatArray) -> FloatArray:
         """Return the smallest miss rates."""
         return np.asarray(ndtr(-ndtri(alphas) - self.mu)) * (1.0 - 1e-11)
+
+
+@dataclass(frozen=True, eq=False)
+class MissCeiling:
+    """The maximum of lines `heights` - `slopes` x alpha: no less than what one known test misses.
+
+    All lines count: leaving one out would lower the maximum below the truth.
+    """
+
+    heights: FloatArray
+    slopes: FloatArray
+
+    @classmethod
+    def of(cls, curve: AttainedCurve) -> MissCeiling:
+        """Return 1 - delta - e^epsilon alpha over the nodes of a curve, rounded up."""
+        kept = curve.epsilons <= MAX_LINE_EPSILON
+        epsilons = curve.epsilons[kept]
+        grown = np.exp(epsilons) * (1.0 - 4.0 * ULP * (1.0 + np.abs(epsilons)))
+        # Below the first node the hockey stick is a chord from (0, total); beyond the last that is
+        # kept it is at least `beyond`.
+        steepest = float(grown[-1]) if grown.size else 0.0
+        deltas = np.concatenate(([curve.total], curve.deltas[kept], [curve.beyond]))
+        return cls(1.0 - deltas + ULP, np.concatenate(([0.0], grown, [steepest])))
+
+    def at(self, alpha: float) -> float:
+        """Return a miss rate at one alpha that some test does not exceed."""
+        best = float((self.heights - self.slopes * alpha).max()) + 2.0 * ULP
+        return min(max(best, 0.0), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleTests:
+    """What follows from delta at single epsilons, attained each by two data sets, maybe others.
+
+    With lambda = e^epsilon some test has TPR >= delta + lambda FPR, at an unknown FPR of at most
+    (1 - delta) / lambda.  The best tests of that pair have a concave curve from (0, 0) or above to
+    (1, 1), so at alpha they reach min{lambda alpha / (1 - delta), delta + (1 - delta) alpha}: the
+    least over where that test may be.
+    """
+
+    epsilons: FloatArray
+    deltas: FloatArray
+
+    def at(self, alpha: float) -> float:
+        """Return a miss rate at one alpha that some test does not exceed."""
+        missed = 1.0 - self.deltas
+        with np.errstate(divide="ignore", over="ignore"):
+            steep = np.exp(np.minimum(self.epsilons, MAX_LINE_EPSILON)) * alpha / missed
+        reached = np.minimum(steep, self.deltas + missed * alpha)
+        best = float(reached.max(initial=0.0)) * (1.0 - 1e-12)
+        return min(max(1.0 - best + ULP, 0.0), 1.0)

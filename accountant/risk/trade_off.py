@@ -28,11 +28,8 @@ from ..composition import Leaf, leaves
 from ..engines.base import contribution
 from ..engines.pld.curve import DeltaCurve, delta_curves
 from ..errors import InvalidInput, Unsupported, kind_of
-from ..guarantee import Neighbours, as_neighbours
-from .shapes import GaussianShape, Lines, TradeOffShape
-
-MAX_LINE_EPSILON: Final = 700.0
-"""Beyond, e^epsilon is no number; leaving such lines out only lowers f."""
+from ..guarantee import Bounds, Neighbours, as_neighbours
+from .shapes import MAX_LINE_EPSILON, GaussianShape, Lines, TradeOffShape
 
 FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
 """Epsilons at which other engines than pld are asked."""
@@ -84,12 +81,12 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
 @lru_cache(maxsize=64)
 def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
     parts = leaves(event)
-    mu = _gaussian_mu(parts, neighbours)
+    mu = gaussian_mu(parts, neighbours)
     if mu is not None:
         return TradeOff(GaussianShape(mu))
     # The larger delta of both directions at each node: one function that bounds either test.
-    curves = _curves(event, neighbours)
-    epsilons = _common_nodes(curves)
+    curves = upper_curves(event, neighbours)
+    epsilons = common_nodes(curves)
     deltas = np.max([curve.at(epsilons) for curve in curves], axis=0)
     return TradeOff(Lines.of(epsilons, deltas, deltas))
 
@@ -103,17 +100,21 @@ def attained_trade_off(
     or on it.  For choosing a threshold: no bound rests on it.
     """
     relation = as_neighbours(neighbours)
-    mu = _gaussian_mu(leaves(event), relation)
+    mu = gaussian_mu(leaves(event), relation)
     if mu is not None:
         return GaussianShape(mu).at_each
-    forth, *back = _curves(event, relation)
-    epsilons = _common_nodes((forth, *back))
+    forth, *back = upper_curves(event, relation)
+    epsilons = common_nodes((forth, *back))
     other = back[0] if back else forth
     return Lines.of(epsilons, forth.at(epsilons), other.at(epsilons)).at_each
 
 
 @lru_cache(maxsize=64)
-def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
+def upper_curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
+    """Return upper bounds on delta by epsilon: (with, without), and the reverse where it differs.
+
+    Those of `account`, for both orders at once, where the pld engine has no mathematics.
+    """
     try:
         with guarded("pld"):
             return delta_curves(leaves(event), neighbours)
@@ -121,13 +122,16 @@ def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
         return (_account_curve(event, neighbours),)
 
 
-def _common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
-    """Return the epsilons, 0 or above, at which any of the curves has a node."""
+def common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
+    """Return the epsilons, 0 or above, at which any of the curves has a node.
+
+    Beyond `MAX_LINE_EPSILON` there are none: leaving lines out only lowers f.
+    """
     nodes = np.unique(np.concatenate([np.zeros(1), *(curve.epsilons for curve in curves)]))
     return nodes[(nodes >= 0.0) & (nodes <= MAX_LINE_EPSILON)]
 
 
-def _gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
+def gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
     """Return mu, rounded up, if all is Gaussian noise without sampling."""
     total = 0.0
     for part in parts:
@@ -143,9 +147,15 @@ def _gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | Non
 
 
 def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
-    deltas = [
-        account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
-        for epsilon in FALLBACK_EPSILONS
-    ]
+    deltas = [bounds.upper for bounds in account_deltas(event, neighbours)]
     # delta falls with epsilon; the running minimum of upper bounds is one, too.
     return DeltaCurve(np.array(FALLBACK_EPSILONS), np.minimum.accumulate(np.array(deltas)))
+
+
+@lru_cache(maxsize=64)
+def account_deltas(event: ev.Event, neighbours: Neighbours) -> tuple[Bounds, ...]:
+    """Return what `account` says of delta at each of `FALLBACK_EPSILONS`."""
+    return tuple(
+        account(event, epsilon=epsilon, neighbours=neighbours).delta
+        for epsilon in FALLBACK_EPSILONS
+    )
