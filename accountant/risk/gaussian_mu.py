@@ -51,7 +51,7 @@ def gaussian_mu_from(power: AttackPower, from_fpr: float) -> Bounds:
     """
     if power.mu is not None:
         return power.mu
-    meeting = power.meeting()
+    meeting = power.meeting
     upper = max(
         _largest_on(floor, from_fpr, max(meeting.upper, from_fpr)) for floor in power.floors
     )
@@ -65,11 +65,13 @@ def gaussian_mu_everywhere(
     """Return bounds on the least mu at every FPR, infinite where none is proven."""
     if power.mu is not None:
         return power.mu
-    meeting = power.meeting()
+    meeting = power.meeting
     shifts = [_leaf_mu(leaf, neighbours) for leaf in parts]
     upper = math.hypot(*(shift.upper for shift in shifts)) * (1.0 + ROUNDING)
     upper = min(upper, _below_largest_loss(power, meeting.upper))
     lower = math.hypot(*(shift.lower for shift in shifts)) * (1.0 - ROUNDING)
+    if lower >= upper * (1.0 - 4.0 * ROUNDING):
+        return Bounds(lower, upper)
     lower = max(lower, _attained_on(power, LEAST_FPR, max(meeting.lower, LEAST_FPR)))
     # What shows the unit for certain, with some probability, does so at FPR 0.
     if power.miss(0.0).upper < 1.0:
