@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from .. import events as ev
-from ..account import guarded
+from ..account import account, guarded
 from ..composition import leaves
 from ..engines.pld.attained_curve import attained_curves
 from ..errors import Unsupported
@@ -153,9 +153,11 @@ def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
 def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[Attained, ...]:
     try:
         with guarded("pld"):
-            return tuple(
-                MissCeiling.of(curve) for curve in attained_curves(leaves(event), neighbours)
-            )
+            attained = attained_curves(leaves(event), neighbours)
     except Unsupported:
         lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
         return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)
+    if not attained:
+        lower = account(event, epsilon=0.0, neighbours=neighbours).delta.lower
+        return (SingleTests(np.zeros(1), np.array([lower])),)
+    return tuple(MissCeiling.of(curve) for curve in attained)

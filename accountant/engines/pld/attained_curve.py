@@ -89,6 +89,8 @@ def _curve(
             return _on_grid(pairs, fitting_width(pairs, width), estimate)
         except GridTooFine:
             width *= 2.0
+        except FloatingPointError:  # losses beyond all numbers; another order may be shown
+            break
     return None
 
 

@@ -90,14 +90,12 @@ def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
     # All rounds together move at most 1e-7 of CURVE_TAIL_DELTA to infinity.
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
     ranges = [pair.loss_range(tail) for pair, _ in direction.dominating]
-    width = max(
-        width,
-        *((high - max(low, -direction.largest_loss)) / MAX_ROUND_POINTS for low, high in ranges),
-    )
+    largest = direction.largest_loss  # of every pair, so it is asked for once
+    width = max(width, *((high - max(low, -largest)) / MAX_ROUND_POINTS for low, high in ranges))
     for _ in range(40):
         try:
-            curve = _on_grid(direction, fitting_width(direction.dominating, width), drawn)
-            return _ended(curve, direction.largest_loss)
+            fitted = fitting_width(direction.dominating, width)
+            return _ended(_on_grid(direction, largest, fitted, drawn), largest)
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")
@@ -115,9 +113,9 @@ def _ended(curve: DeltaCurve, largest_loss: float) -> DeltaCurve:
     return DeltaCurve(np.append(curve.epsilons[before], end), np.append(curve.deltas[before], 0.0))
 
 
-def _on_grid(direction: Direction, width: float, drawn: float) -> DeltaCurve:
+def _on_grid(direction: Direction, largest: float, width: float, drawn: float) -> DeltaCurve:
     def clipped(pair: Pair, grid: Grid, tail: float) -> LossPmf:
-        return _clipped_below(upper_pmf(pair, grid, tail), -max(direction.largest_loss, 0.0))
+        return _clipped_below(upper_pmf(pair, grid, tail), -max(largest, 0.0))
 
     untilted = replace(direction.estimate.epsilon(CURVE_CENTRE_DELTA), tilt=0.0)
     rounds = discretized_rounds(
