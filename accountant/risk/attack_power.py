@@ -28,7 +28,7 @@ from ..composition import leaves
 from ..engines.pld.attained_curve import attained_curves
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours
-from .shapes import Attained, Lines, MissCeiling, SingleTests
+from .shapes import AttainedMiss, Lines, MissCeiling, SingleTests
 from .trade_off import (
     FALLBACK_EPSILONS,
     account_deltas,
@@ -53,7 +53,7 @@ class AttackPower:
     """
 
     floors: tuple[Lines, ...]
-    ceilings: tuple[Attained, ...]
+    ceilings: tuple[AttainedMiss, ...]
     largest_loss: float = math.inf
     mu: Bounds | None = None
 
@@ -150,7 +150,7 @@ def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     return AttackPower(floors, _ceilings(event, neighbours), largest)
 
 
-def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[Attained, ...]:
+def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ...]:
     try:
         with guarded("pld"):
             attained = attained_curves(leaves(event), neighbours)

@@ -17,7 +17,7 @@ MAX_LINE_EPSILON: Final = 700.0
 """Beyond, e^epsilon is no number."""
 
 
-class Attained(Protocol):
+class AttainedMiss(Protocol):
     """What tests of known data sets attain, at least."""
 
     def at(self, alpha: float) -> float:
