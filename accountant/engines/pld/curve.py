@@ -24,12 +24,13 @@ from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Neighbours
 from .compose import WINDOW_TAIL_MASS, ComposedLoss, compose
-from .delta_bounds import fitting_width
+from .delta_bounds import discretized_rounds, fitting_width
 from .directions import Direction, composition_directions, initial_width, participation
 from .grid import Grid, GridTooFine, LossPmf
 from .loss_pmfs import upper_pmf
 from .noise import UNIT_ROUNDOFF
-from .rounds import RepeatedPmf, Rounds
+from .pair import Pair
+from .pmf_rows import upper_pmf_rows
 
 CURVE_TAIL_DELTA: Final = 1e-7
 """The delta that a mechanism which adapts to one is fitted to, and the grid's tails."""
@@ -89,35 +90,46 @@ def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
     # All rounds together move at most 1e-7 of CURVE_TAIL_DELTA to infinity.
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
     ranges = [pair.loss_range(tail) for pair, _ in direction.dominating]
-    width = max(
-        width,
-        *((high - max(low, -direction.largest_loss)) / MAX_ROUND_POINTS for low, high in ranges),
-    )
+    largest = direction.largest_loss  # of every pair, so it is asked for once
+    width = max(width, *((high - max(low, -largest)) / MAX_ROUND_POINTS for low, high in ranges))
     for _ in range(40):
         try:
-            return _on_grid(direction, fitting_width(direction.dominating, width), tail, drawn)
+            fitted = fitting_width(direction.dominating, width)
+            return _ended(_on_grid(direction, largest, fitted, drawn), largest)
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")
 
 
-def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
-    pmfs = (
-        _clipped_below(
-            upper_pmf(pair, Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0), tail),
-            -max(direction.largest_loss, 0.0),
-        )
-        for pair, _ in direction.dominating
+def _ended(curve: DeltaCurve, largest_loss: float) -> DeltaCurve:
+    """Return the curve with delta 0 from a bound on the sum of all losses on, where there is one.
+
+    What the transform gets wrong is then not counted where nothing is left.
+    """
+    if math.isinf(largest_loss):
+        return curve
+    end = max(math.nextafter(largest_loss * (1.0 + 8.0 * UNIT_ROUNDOFF), math.inf), 0.0)
+    before = curve.epsilons < end
+    return DeltaCurve(np.append(curve.epsilons[before], end), np.append(curve.deltas[before], 0.0))
+
+
+def _on_grid(direction: Direction, largest: float, width: float, drawn: float) -> DeltaCurve:
+    def clipped(pair: Pair, grid: Grid, tail: float) -> LossPmf:
+        return _clipped_below(upper_pmf(pair, grid, tail), -max(largest, 0.0))
+
+    untilted = replace(direction.estimate.epsilon(CURVE_CENTRE_DELTA), tilt=0.0)
+    rounds = discretized_rounds(
+        direction.dominating, width, untilted, CURVE_TAIL_DELTA, upper_pmf_rows, clipped
     )
-    counts = (count for _, count in direction.dominating)
-    rounds = Rounds(tuple(map(RepeatedPmf, pmfs, counts)))
     if rounds.is_empty():
         return DeltaCurve(np.zeros(1), np.full(1, min(rounds.infinite_mass, drawn)))
     composed = compose(rounds, 0.0)
     finite = _deltas(composed, width)
-    deltas = np.clip((finite + rounds.infinite_mass) * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0, drawn)
     # A loss may be off by the slack: what is true of the grid holds a slack further up.
     epsilons = np.nextafter(composed.losses + composed.slack, math.inf)
+    # Below 0, delta(eps) = 1 - e^eps + e^eps delta'(-eps), delta' of the other order.
+    most = 1.0 - (1.0 - drawn) * np.exp(np.minimum(epsilons, 0.0)) + 8.0 * UNIT_ROUNDOFF
+    deltas = np.clip((finite + rounds.infinite_mass) * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0, most)
     deltas = np.minimum.accumulate(deltas)
     # The last of nodes that rounding makes one; and of those below 0, the nearest.
     distinct = np.append(epsilons[1:] > np.maximum(epsilons[:-1], 0.0), True)
@@ -140,6 +152,14 @@ def _clipped_below(pmf: LossPmf, least: float) -> LossPmf:
 
 def _deltas(composed: ComposedLoss, width: float) -> FloatArray:
     """Return upper bounds on the finite part of delta at each loss of the window."""
+    sums, errors = delta_sums(composed, width)
+    total = np.maximum(sums, 0.0) + errors
+    return np.asarray(total * math.exp(composed.cumulant + composed.relative_error))
+
+
+def delta_sums(composed: ComposedLoss, width: float) -> tuple[FloatArray, FloatArray]:
+    """Return the finite part of delta at each loss of a window composed without a tilt, and bounds
+    on its absolute errors; both are to be scaled by e^cumulant."""
     size = composed.losses.size
     # T_j = sum over i > j of the masses, then its weighted sums by doubling.
     beyond = np.zeros(size)
@@ -152,5 +172,4 @@ def _deltas(composed: ComposedLoss, width: float) -> FloatArray:
     # The weights are at most 1, so their 2-norm is at most the root of their number.
     noise = composed.error_norm * np.sqrt(np.arange(size, 0.0, -1.0))
     rounding = 8.0 * size * UNIT_ROUNDOFF
-    total = np.maximum(sums, 0.0) + noise + 2.0 * WINDOW_TAIL_MASS + rounding
-    return np.asarray(total * math.exp(composed.cumulant + composed.relative_error))
+    return sums, noise + 2.0 * WINDOW_TAIL_MASS + rounding

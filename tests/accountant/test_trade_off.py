@@ -17,8 +17,8 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld.curve import delta_curves
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
+from privplan.accountant.risk.trade_off import attained_trade_off
 from privplan.audit.statistics import TradeOff, scaled, trade_off
-from privplan.audit.statistics.tradeoff import attained_trade_off
 
 from ..sweeps import sweep
 
@@ -76,6 +76,13 @@ def test_a_release_about_nobody_and_one_about_everybody() -> None:
     assert nothing.at(np.zeros(1))[0] <= 1e-11
     (everything,) = delta_curves(leaves(ev.NoGuarantee("shown")), "add-remove")
     assert everything.at(np.array([0.0, 50.0])).tolist() == [1.0, 1.0]
+
+
+def test_below_epsilon_0_a_unit_that_is_not_drawn_is_no_bound() -> None:
+    # Drawn with probability .1 and then shown: 1 - .9 x against e^epsilon = x, and 0 beyond 1 / .9.
+    _, back = delta_curves(leaves(ev.Poisson(0.1, ev.NoGuarantee("shown"))), "add-remove")
+    x = np.linspace(0.5, 1.2, 50)
+    assert (back.at(np.log(x)) >= np.maximum(1.0 - 0.9 * x, 0.0) - 1e-12).all()
 
 
 # --- trade-off functions against what is known ------------------------------------------------

@@ -1,0 +1,163 @@
+"""The power of the best test between two neighbouring data sets, from both sides.
+
+Upper ends come from deltas that are certified for every pair of neighbouring data sets.  With
+h(lambda) = sup of TPR - lambda FPR, one order of the data sets knows h at lambda >= 1 from the
+deltas of that order, and at lambda < 1 from those of the other, by
+h(lambda) = 1 - lambda + lambda h'(1 / lambda).  Lower ends come from the hockey sticks of two fixed
+data sets, by the same duality.  Either data set may be the innocent one, so the larger power of
+both orders counts.
+Source: Dong, Roth and Su 2022, arXiv 1905.02383v3, Proposition 2.12; Zhu, Dong and Wang 2022,
+arXiv 2106.08567, for the two orders.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from .. import events as ev
+from ..account import account, guarded
+from ..composition import leaves
+from ..engines.pld.attained_curve import attained_curves
+from ..errors import Unsupported
+from ..guarantee import Bounds, Neighbours
+from .shapes import AttainedMiss, Lines, MissCeiling, SingleTests
+from .trade_off import (
+    FALLBACK_EPSILONS,
+    account_deltas,
+    common_nodes,
+    gaussian_mu,
+    upper_curves,
+)
+
+NORMAL_ROUNDING: Final = 1e-11
+"""Bound on the relative rounding of Phi and its inverse together."""
+
+BISECTIONS: Final = 40
+"""Steps to where miss rate and FPR meet; ends hold after any number."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttackPower:
+    """Bounds on what the best test misses: `floors`, one for each order, and `ceilings`.
+
+    Where the event is Gaussian noise without sampling, `mu` says all.  `largest_loss` bounds the
+    privacy loss, infinite where nothing does.
+    """
+
+    floors: tuple[Lines, ...]
+    ceilings: tuple[AttainedMiss, ...]
+    largest_loss: float = math.inf
+    mu: Bounds | None = None
+
+    def miss(self, fpr: float) -> Bounds:
+        """Return bounds on the smallest miss rate at a false positive rate in [0, 1]."""
+        if self.mu == 0.0:
+            return Bounds(math.nextafter(1.0 - fpr, 0.0), math.nextafter(1.0 - fpr, 2.0))
+        if self.mu is not None:
+            cut = -float(ndtri(fpr))
+            low = float(ndtr(cut - self.mu.upper)) * (1.0 - NORMAL_ROUNDING)
+            high = float(ndtr(cut - self.mu.lower)) * (1.0 + NORMAL_ROUNDING)
+            # Where Phi underflows something is missed all the same.
+            return Bounds(low, min(max(high, sys.float_info.min), 1.0))
+        low = self._floor(fpr)
+        return Bounds(low, max(self._ceiling(fpr), low))
+
+    def _floor(self, fpr: float) -> float:
+        return min(floor.at(fpr) for floor in self.floors)
+
+    def _ceiling(self, fpr: float) -> float:
+        # Accusing at random misses 1 - FPR.
+        guessing = math.nextafter(1.0 - fpr, 2.0)
+        return min(guessing, *(ceiling.at(fpr) for ceiling in self.ceilings), 1.0)
+
+    def tpr(self, fpr: float) -> Bounds:
+        """Return bounds on the largest true positive rate at a false positive rate in (0, 1)."""
+        if self.mu == 0.0:
+            return Bounds.exactly(fpr)
+        miss = self.miss(fpr)
+        upper = min(math.nextafter(1.0 - miss.lower, 2.0), 1.0)
+        lower = math.nextafter(1.0 - miss.upper, 0.0)
+        # Near 0 the difference from 1 has few digits left, and a formula has all of them.
+        if self.mu is not None:
+            at = float(ndtri(fpr))
+            upper = min(float(ndtr(at + self.mu.upper)) * (1.0 + NORMAL_ROUNDING), upper)
+            lower = max(float(ndtr(at + self.mu.lower)) * (1.0 - NORMAL_ROUNDING), lower)
+            lower = min(lower, math.nextafter(1.0, 0.0))
+        elif self.largest_loss < 700.0:
+            grown = math.exp(self.largest_loss) * (1.0 + 1e-12) * fpr
+            upper = min(upper, max(grown, fpr))
+        return Bounds(min(max(lower, fpr), upper), max(upper, fpr))
+
+    def attained_delta(self, epsilon: float) -> float:
+        """Return a lower bound on delta at one epsilon, 0 or above, by tests that are known."""
+        if self.mu is not None:
+            # Only noise that is next to none needs it: delta has a closed form else.
+            rate = sys.float_info.min
+            spent = math.exp(min(epsilon, 700.0)) * rate * (1.0 + 1e-12)
+            return max(math.nextafter(self.tpr(rate).lower - spent, 0.0), 0.0)
+        return max((ceiling.delta(epsilon) for ceiling in self.ceilings), default=0.0)
+
+    @cached_property
+    def meeting(self) -> Bounds:
+        """Bounds on the FPR at which it equals the miss rate of the best test."""
+        lower, _ = _crossing(self._floor)
+        _, upper = _crossing(self._ceiling)
+        return Bounds(lower, max(lower, upper))
+
+
+def _crossing(miss: Callable[[float], float]) -> tuple[float, float]:
+    """Return FPRs at which a falling miss rate is above (or 0) and not above the FPR (or 1/2)."""
+    low, high = 0.0, 0.5
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        if miss(middle) > middle:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+@lru_cache(maxsize=64)
+def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
+    """Return bounds on the power of the best test of an event.
+
+    Lower ends are those of guessing where no pair of data sets is known to attain more.  Raises
+    `Unsupported` where no engine has an answer.
+    """
+    try:
+        mu = gaussian_mu(leaves(event), neighbours)
+    except Unsupported:  # noise so small that mu is no number
+        return AttackPower((), (), mu=Bounds(sys.float_info.max, math.inf))
+    if mu is not None:
+        return AttackPower((), (), mu=Bounds(mu * (1.0 - 3e-12), mu))
+    curves = upper_curves(event, neighbours)
+    nodes = common_nodes(curves)
+    deltas = [curve.at(nodes) for curve in curves]
+    floors = tuple(
+        Lines.of(nodes, forth, back) for forth, back in zip(deltas, deltas[::-1], strict=True)
+    )
+    largest = max(
+        float(curve.epsilons[-1]) if curve.deltas[-1] == 0.0 else math.inf for curve in curves
+    )
+    return AttackPower(floors, _ceilings(event, neighbours), largest)
+
+
+def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ...]:
+    try:
+        with guarded("pld"):
+            attained = attained_curves(leaves(event), neighbours)
+    except Unsupported:
+        lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
+        return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)
+    if not attained:
+        lower = account(event, epsilon=0.0, neighbours=neighbours).delta.lower
+        return (SingleTests(np.zeros(1), np.array([lower])),)
+    return tuple(MissCeiling.of(curve) for curve in attained)
