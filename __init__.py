@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from .accountant.account import account
     from .accountant.account_release import account_release
     from .accountant.calibrate import Calibration, calibrate
+    from .accountant.curves import (
+        GdpGuarantee,
+        PrivacyProfile,
+        RenyiCurve,
+        ZcdpGuarantee,
+        from_rdp,
+        gdp,
+        noise_for_rho,
+        privacy_profile,
+        rdp,
+        zcdp,
+    )
     from .accountant.guarantee import Bounds, Guarantee, Step
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
@@ -33,47 +45,67 @@ __version__ = "0.1.0"
 __all__ = [
     "Bounds",
     "Calibration",
+    "GdpGuarantee",
     "Guarantee",
     "Odometer",
     "Phase",
     "Plan",
+    "PrivacyProfile",
     "PrivateLogistic",
     "PrivatePCA",
     "PrivateRidge",
     "PrivateStatistics",
+    "RenyiCurve",
     "Step",
+    "ZcdpGuarantee",
     "account",
     "account_release",
     "calibrate",
     "check",
     "errors",
     "events",
+    "from_rdp",
+    "gdp",
+    "noise_for_rho",
     "plan",
     "plan_run",
+    "privacy_profile",
+    "rdp",
     "resume",
     "run",
+    "zcdp",
 ]
 
 _HOME = {
     "Bounds": "accountant.guarantee",
     "Calibration": "accountant.calibrate",
+    "GdpGuarantee": "accountant.curves",
     "Guarantee": "accountant.guarantee",
     "Odometer": "accountant.odometer",
     "Phase": "accountant.plan",
     "Plan": "accountant.plan",
+    "PrivacyProfile": "accountant.curves",
     "PrivateLogistic": "fl.statistics.estimators",
     "PrivatePCA": "fl.statistics.estimators",
     "PrivateRidge": "fl.statistics.estimators",
     "PrivateStatistics": "fl.statistics.private_statistics",
+    "RenyiCurve": "accountant.curves",
     "Step": "accountant.guarantee",
+    "ZcdpGuarantee": "accountant.curves",
     "account": "accountant.account",
     "account_release": "accountant.account_release",
     "calibrate": "accountant.calibrate",
     "check": "audit.check.front",
+    "from_rdp": "accountant.curves",
+    "gdp": "accountant.curves",
+    "noise_for_rho": "accountant.curves",
     "plan": "accountant.plan",
     "plan_run": "fl.running",
+    "privacy_profile": "accountant.curves",
+    "rdp": "accountant.curves",
     "resume": "fl.running",
     "run": "fl.running",
+    "zcdp": "accountant.curves",
 }
 
 

@@ -46,6 +46,7 @@ import numpy as np
 from .. import events as ev
 from ..arrays import FloatArray
 from ..composition import Leaf
+from ..curves.least_rho import least_rho
 from ..engines.base import contribution
 from ..engines.gdp import GdpEngine
 from ..engines.rdp import RdpEngine
@@ -53,7 +54,6 @@ from ..engines.rdp.curves import curve
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours
 from ..rootfinding import bisect
-from .zcdp_rho import least_rho
 
 CurrencyName = Literal["zcdp", "gdp", "rdp"]
 

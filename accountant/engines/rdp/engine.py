@@ -239,9 +239,7 @@ class _ComposedCurve:
         if size > 1 and self.slack > 0.0:
             return 1.0, self._step("Nothing is known below the largest loss.", _BY_DEFINITION)
         slack = self.slack
-        best = best_delta(
-            self.divergence, epsilon, size=size, scout=self.scout, listed=self.listed
-        )
+        best = best_delta(self.divergence, epsilon, size=size, scout=self.scout, listed=self.listed)
         total = best.value
         if slack > 0.0:
             total = math.nextafter(slack + (1.0 - slack) * best.value, 2.0)

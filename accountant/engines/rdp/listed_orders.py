@@ -82,9 +82,7 @@ def _slope(left: tuple[float, float], right: tuple[float, float]) -> float:
     return (right[1] - left[1]) / (right[0] - left[0])
 
 
-def hull_values(
-    hull: tuple[FloatArray, FloatArray], last: float, orders: FloatArray
-) -> FloatArray:
+def hull_values(hull: tuple[FloatArray, FloatArray], last: float, orders: FloatArray) -> FloatArray:
     """Return bounds on R at `orders` above 1, from a hull that ends at order `last`."""
     corners, moments = hull
     b = orders - 1.0
