@@ -172,12 +172,18 @@ def _closed_form(event: ev.Event, relation: Neighbours) -> Fraction | None:
 
 def _lower(curves: Sequence[tuple[Curve, Leaf]], relation: Neighbours) -> float:
     """Return what R(a)/a exceeds or tends to: the largest at some orders, and the limit."""
-    at_orders = lower_divergence(curves, _SEARCHED_ORDERS) / _SEARCHED_ORDERS
+    ratios = lower_divergence(curves, _SEARCHED_ORDERS) / _SEARCHED_ORDERS
+    # Once more around the largest; a poor search costs tightness alone.
+    near = int(ratios.argmax())
+    last = _SEARCHED_ORDERS.size - 1
+    ends = _SEARCHED_ORDERS[max(near - 1, 0)], _SEARCHED_ORDERS[min(near + 1, last)]
+    closer = np.geomspace(*ends, 64)
+    largest = max(ratios.max(), (lower_divergence(curves, closer) / closer).max())
     at_infinity = sum(
         (leaf.count * _limit(leaf.event, relation) for _, leaf in curves if leaf.fully_observed),
         Fraction(0),
     )
-    return max(float(at_orders.max()) * (1.0 - 1e-15), _rounded_down(at_infinity))
+    return max(float(largest) * (1.0 - 1e-15), _rounded_down(at_infinity))
 
 
 def _limit(event: ev.Event, relation: Neighbours) -> Fraction:
