@@ -14,10 +14,14 @@ from ..composition import Leaf
 from ..engines import rdp as _rdp  # noqa: F401  (it enters the curves of all events)
 from ..engines.rdp.curves import Curve, curve
 from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR
+from ..errors import EnginesDisagree
 from ..neighbours import Neighbours
 
 _ORDERS_AT_ONCE: Final = 128
 """Orders that are evaluated together: curves given as points take memory for each of them."""
+
+_UNDERFLOW: Final = 1e-300
+"""More than a divergence can lose, or gain, by underflow."""
 
 
 def counted_curves(leaves: Sequence[Leaf], neighbours: Neighbours) -> list[tuple[Curve, Leaf]]:
@@ -35,7 +39,7 @@ def upper_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
         if part.slack > 0.0:
             return np.full_like(orders, math.inf)
         if part.limit > 0.0:
-            total += leaf.count * _at(part.at, orders, math.inf)
+            total += leaf.count * (_at(part.at, orders, math.inf) + _UNDERFLOW)
     return np.asarray(
         total if len(parts) == 1 == parts[0][1].count else total * RENYI_OUTWARD_FACTOR
     )
@@ -49,8 +53,19 @@ def lower_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
     total = np.zeros_like(orders)
     for part, leaf in parts:
         if part.lower is not None and leaf.fully_observed:
-            total += leaf.count * _at(part.lower, orders, 0.0)
+            total += leaf.count * np.maximum(_at(part.lower, orders, 0.0) - _UNDERFLOW, 0.0)
     return np.asarray(total * (2.0 - RENYI_OUTWARD_FACTOR))
+
+
+def checked_ends(lower: FloatArray, upper: FloatArray, quantity: str) -> None:
+    """Raise `EnginesDisagree` where a lower end lies above an upper end."""
+    crossed = np.flatnonzero(lower > upper)
+    if crossed.size:
+        raise EnginesDisagree(
+            f"{quantity} is at least {lower[crossed[0]]:.9g} and at most {upper[crossed[0]]:.9g}.",
+            "Both cannot be true, so one of them is wrong and no number is given.",
+            "Please report this event to the authors of privplan.",
+        )
 
 
 def _at(values: Divergence, orders: FloatArray, unknown: float) -> FloatArray:

@@ -27,12 +27,13 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
+from ..account import guarded
 from ..composition import Leaf, leaves
 from ..engines.base import contribution
 from ..engines.rdp.curves import Curve
 from ..guarantee import Bounds, Step, unique_steps
 from ..neighbours import Neighbours, as_neighbours
-from .composed import counted_curves, lower_divergence, upper_divergence
+from .composed import checked_ends, counted_curves, lower_divergence, upper_divergence
 from .least_rho import least_rho
 from .renyi_curve import known_event
 
@@ -75,9 +76,11 @@ def zcdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> ZcdpGuarante
     """
     relation = as_neighbours(neighbours)
     parts = leaves(known_event(event))
-    curves = counted_curves(parts, relation)
-    upper, unbounded = _upper(curves, relation)
-    lower = min(_lower(curves, relation), upper)
+    with guarded("rdp"):
+        curves = counted_curves(parts, relation)
+        upper, unbounded = _upper(curves, relation)
+        lower = _lower(curves, relation)
+    checked_ends(np.array([lower]), np.array([upper]), "Rho")
     step = Step("conversion", f"R(a) <= {upper:.6g} a at every order a > 1.", _BY_DEFINITION)
     sampled = tuple(
         Step(
@@ -203,10 +206,17 @@ def _reason(part: Curve) -> str:
 
 
 def _rounded_up(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    near = _nearest(value)
+    return near if near == math.inf or Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def _rounded_down(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, 0.0)
+    near = _nearest(value)
+    return near if near < math.inf and Fraction(near) <= value else math.nextafter(near, 0.0)
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -11,6 +11,9 @@ least q times that of P' at t/q, and log of that falls like -(eps + log 1/q)^2 /
 epsilon no smaller mu is enough, however small q is, over any number of releases.  Under
 replace-one the unit is in one sample with one value: that shows the mu of one bound, from below.
 
+**Batches of a fixed size** of Gaussian noise reveal no more than a release of which one unit is
+replaced, whatever else is drawn: two bounds, under each relation.
+
 **Bounded losses.**  An eps-DP release is a post-processing of binary randomized response, whose
 trade-off function has one corner, at equal error rates 1/(1 + e^eps).  The convex curve of N(mu, 1)
 lies below it where it does at that corner:
@@ -39,7 +42,7 @@ from scipy.special import erfinv, ndtri_exp
 from .. import events as ev
 from ..account import bounds_on_delta
 from ..composition import Leaf, leaves
-from ..engines.base import contribution
+from ..engines.base import contribution, require_both_drawn
 from ..engines.gdp import gaussian_delta
 from ..engines.largest_losses import largest_losses
 from ..errors import Unsupported
@@ -73,8 +76,8 @@ class GdpGuarantee:
 def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     """Return bounds on the least mu with which an event is mu-GDP at every false positive rate.
 
-    For Gaussian noise, with or without Poisson sampling (which gains nothing here), for what has
-    a largest loss, and for compositions and groups of these.  Infinite for an event with a delta
+    For Gaussian noise, with or without sampling (which gains nothing here), for what has a largest
+    loss, and for compositions of these.  Infinite for an event with a delta
     of its own.
 
     Raises `InvalidInput` for values out of range, `Unsupported` for other events.
@@ -126,6 +129,9 @@ def _mu(event: ev.Event, relation: Neighbours) -> Bounds:
             return Bounds.exactly(contribution(relation) / noise)
         case ev.Poisson(rate, ev.Gaussian(noise)) if rate > 0.0:
             return Bounds(1.0 / noise, contribution(relation) / noise)
+        case ev.FixedSize(batch, population, ev.Gaussian(noise)):
+            require_both_drawn(batch, population, relation)
+            return Bounds(0.0, contribution("replace-one") / noise)
         case ev.Approximate(_, delta) if delta > 0.0:
             return Bounds(0.0, math.inf)
         case ev.NoGuarantee():
@@ -137,8 +143,8 @@ def _mu(event: ev.Event, relation: Neighbours) -> Bounds:
     if losses is None or math.isinf(losses):
         raise Unsupported(
             f"No mu is known for `{event.type}`.",
-            "It is known for Gaussian noise, with or without Poisson sampling, and for what has a "
-            "largest loss.",
+            "It is known for Gaussian noise, with or without sampling, and for what has a largest "
+            "loss.",
             "Ask for delta by epsilon (privacy_profile), or for the Renyi curve (rdp).",
         )
     return Bounds(0.0, mu_of_pure(losses) * (1.0 + _FUNCTION_ERROR))

@@ -10,13 +10,14 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
+from ..account import guarded
 from ..arrays import FloatArray
 from ..composition import leaves
 from ..errors import InvalidInput, kind_of
 from ..guarantee import Step, unique_steps
 from ..neighbours import Neighbours, as_neighbours
 from ..schedules import shown
-from .composed import counted_curves, lower_divergence, upper_divergence
+from .composed import checked_ends, counted_curves, lower_divergence, upper_divergence
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +75,11 @@ def rdp(
     at = checked_orders(orders)
     known = known_event(event)
     parts = leaves(known)
-    curves = counted_curves(parts, relation)
-    upper = upper_divergence(curves, at)
-    lower = np.minimum(lower_divergence(curves, at), upper)
+    with guarded("rdp"):
+        curves = counted_curves(parts, relation)
+        upper = upper_divergence(curves, at)
+        lower = lower_divergence(curves, at)
+    checked_ends(lower, upper, "The Renyi divergence")
     listed, summaries = shown(parts)
     kept = {id(leaf) for leaf in listed}
     steps = [step for part, leaf in curves if id(leaf) in kept for step in part.steps]

@@ -156,7 +156,7 @@ class Zcdp:
         if math.isinf(rho):
             raise Unsupported(
                 f"No finite rho is known for `{event.type}` events with this noise.",
-                "Sampled Gaussian noise has none: R(a) grows faster than any multiple of a.",
+                "Sampled Gaussian noise has that of the noise alone, so a sample gains nothing.",
                 "Fix an order beforehand: Odometer(..., currency='rdp', like=event).",
             )
         return Cost((Fraction(rho),), renyi.slack)

@@ -77,6 +77,7 @@ def test_a_sample_needs_the_whole_mu(rate: float, share: float, epsilon: float) 
         ev.Compose([ev.Laplace(2.0), ev.Gaussian(3.0)]),
         ev.Repeat(4, ev.Poisson(0.2, ev.Gaussian(1.5))),
         ev.Group(2, ev.Poisson(0.2, ev.Gaussian(1.5))),
+        ev.Repeat(3, ev.FixedSize(10, 40, ev.Gaussian(1.5))),
         ev.Compose([ev.RandomizedResponse(1.0, 2), ev.Gaussian(2.0)]),
     ],
 )
