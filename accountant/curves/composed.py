@@ -53,8 +53,11 @@ def lower_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
     total = np.zeros_like(orders)
     for part, leaf in parts:
         if part.lower is not None and leaf.fully_observed:
-            total += leaf.count * np.maximum(_at(part.lower, orders, 0.0) - _UNDERFLOW, 0.0)
-    return np.asarray(total * (2.0 - RENYI_OUTWARD_FACTOR))
+            values = _at(part.lower, orders, 0.0)
+            # What overflowed may be any number: nothing is known of it from below.
+            values[np.isinf(values)] = 0.0
+            total += leaf.count * np.maximum(values - _UNDERFLOW, 0.0)
+    return np.asarray(np.minimum(total, np.finfo(np.float64).max) * (2.0 - RENYI_OUTWARD_FACTOR))
 
 
 def checked_ends(lower: FloatArray, upper: FloatArray, quantity: str) -> None:

@@ -112,6 +112,64 @@ def test_discrete_gaussian_lies_between_its_ends(noise: float, order: float) -> 
         assert curve.lower[0] >= curve.upper[0] * (1.0 - 1e-10)
 
 
+def enumerated(p: list[mp.mpf], q: list[mp.mpf], order: float) -> mp.mpf:
+    """Return R(a) of two distributions on a few outcomes, the larger of both directions."""
+    a = mp.mpf(order)
+    return max(
+        mp.log(sum(x**a * y ** (1 - a) for x, y in zip(first, second, strict=True))) / (a - 1)
+        for first, second in ((p, q), (q, p))
+    )
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.3, 0.9])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
+def test_sampled_binary_response_equals_its_enumeration(rate: float, epsilon: float) -> None:
+    curve = pp.rdp(ev.Poisson(rate, ev.Pure(epsilon)), ORDERS)
+    with mp.workdps(40):
+        truthful = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+        absent = [1 - truthful, truthful]
+        present = [mp.mpf(rate) * truthful + (1 - mp.mpf(rate)) * absent[0]]
+        present.append(1 - present[0])
+        for order, lower, upper in zip(ORDERS, curve.lower, curve.upper, strict=True):
+            assert lower <= enumerated(present, absent, order) <= upper
+    np.testing.assert_allclose(curve.lower, curve.upper, rtol=1e-9)
+
+
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+def test_discrete_laplace_equals_its_enumeration(neighbours: Neighbours) -> None:
+    curve = pp.rdp(ev.DiscreteLaplace(1.5, 2), ORDERS, neighbours=neighbours)
+    shift = 4 if neighbours == REPLACE else 2
+    with mp.workdps(40):
+        weights = range(-300, 301)
+        p = [mp.exp(-abs(mp.mpf(x)) / 3) for x in weights]
+        total = sum(p)
+        p, q = ([mp.exp(-abs(mp.mpf(x - c)) / 3) / total for x in weights] for c in (0, shift))
+        for order, lower, upper in zip(ORDERS, curve.lower, curve.upper, strict=True):
+            assert lower <= enumerated(p, q, order) <= upper
+    np.testing.assert_allclose(curve.lower, curve.upper, rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1.3, 4.0])
+def test_laplace_equals_an_integral_over_the_line(order: float) -> None:
+    curve = pp.rdp(ev.Laplace(0.8), [order])
+    with mp.workdps(25):
+        a, b = mp.mpf(order), mp.mpf(0.8)
+
+        def integrand(x: mp.mpf) -> mp.mpf:
+            return mp.exp(-(a * abs(x - 1) + (1 - a) * abs(x)) / b) / (2 * b)
+
+        truth = mp.log(mp.quad(integrand, [-mp.inf, 0, 1, mp.inf])) / (a - 1)
+        assert curve.lower[0] <= truth <= curve.upper[0]
+
+
+def test_what_overflows_is_infinite_above_and_nothing_below() -> None:
+    curve = pp.rdp(ev.Gaussian(1e-200), [2.0])
+    assert curve.upper.tolist() == [math.inf]
+    assert curve.lower.tolist() == [0.0]
+    tiny = pp.rdp(ev.Gaussian(1e200), [2.0])
+    assert tiny.lower[0] == 0.0 < tiny.upper[0] < 1e-290
+
+
 def test_whole_orders_are_those_of_dp_accounting() -> None:
     """Where it is exact; what it adds at fractional orders is not."""
     orders = [2, 3, 8, 32, 64]
