@@ -164,9 +164,9 @@ def _closed_form(event: ev.Event, relation: Neighbours) -> Fraction | None:
             return Fraction(rho)
         case ev.Poisson(_, ev.Gaussian() | ev.DiscreteGaussian() as inner):
             return _closed_form(inner, relation)
-        # A batch reveals no more than a release of which one unit is replaced.
+        # A batch reveals no more than a release of which one unit is replaced, or set to zero.
         case ev.FixedSize(_, _, ev.Gaussian() | ev.DiscreteGaussian() as inner):
-            return _closed_form(inner, "replace-one")
+            return _closed_form(inner, "zero-out" if relation == "zero-out" else "replace-one")
         case ev.Group(size, inner):
             one_record = _closed_form(inner, relation)
             return None if one_record is None else size * size * one_record

@@ -12,7 +12,8 @@ epsilon no smaller mu is enough, however small q is, over any number of releases
 replace-one the unit is in one sample with one value: that shows the mu of one bound, from below.
 
 **Batches of a fixed size** of Gaussian noise reveal no more than a release of which one unit is
-replaced, whatever else is drawn: two bounds, under each relation.
+replaced, whatever else is drawn: two bounds, also where a unit goes and another is drawn for it.
+Under zero-out the batch is the same on both sides, and moves by one bound.
 
 **Bounded losses.**  An eps-DP release is a post-processing of binary randomized response, whose
 trade-off function has one corner, at equal error rates 1/(1 + e^eps).  The convex curve of N(mu, 1)
@@ -131,7 +132,7 @@ def _mu(event: ev.Event, relation: Neighbours) -> Bounds:
             return Bounds(1.0 / noise, contribution(relation) / noise)
         case ev.FixedSize(batch, population, ev.Gaussian(noise)):
             require_both_drawn(batch, population, relation)
-            return Bounds(0.0, contribution("replace-one") / noise)
+            return Bounds(0.0, (1.0 if relation == "zero-out" else 2.0) / noise)
         case ev.Approximate(_, delta) if delta > 0.0:
             return Bounds(0.0, math.inf)
         case ev.NoGuarantee():

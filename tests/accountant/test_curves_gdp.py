@@ -90,6 +90,22 @@ def test_no_delta_exceeds_that_of_mu(event: ev.Event, neighbours: str) -> None:
         assert delta.lower <= pp.account(ev.Gaussian(1 / mu.upper), epsilon=epsilon).delta.upper
 
 
+def test_batches_of_a_fixed_size() -> None:
+    """No delta that is attained needs more, and a unit that is set to zero moves one bound."""
+    event = ev.FixedSize(10, 40, ev.Gaussian(1.5))
+    uppers = {}
+    for neighbours in (ADD, REPLACE, "zero-out"):
+        mu = pp.gdp(event, neighbours=neighbours).mu
+        uppers[neighbours] = mu.upper
+        for epsilon in (0.0, 1.0, 3.0):
+            delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.lower
+            assert delta <= pp.account(ev.Gaussian(1 / mu.upper), epsilon=epsilon).delta.upper
+    assert uppers["zero-out"] == pytest.approx(1 / 1.5)
+    assert uppers[REPLACE] == uppers[ADD] == pytest.approx(2 / 1.5)
+    with pytest.raises(Unsupported):
+        pp.gdp(ev.FixedSize(40, 40, ev.Gaussian(1.5)))
+
+
 def test_the_least_mu_of_laplace_noise_lies_between_its_ends() -> None:
     """Its trade-off function meets the diagonal at e^(-t/2)/2, where mu must be as large."""
     t = 1.0
