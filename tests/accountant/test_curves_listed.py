@@ -180,3 +180,34 @@ def test_the_hull_starts_at_order_1() -> None:
     corners, moments = lower_hull([2.0, 3.0], [2.0, 0.5])
     assert corners.tolist() == [0.0, 2.0]
     assert moments.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE, "zero-out"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda inner: ev.BestOf("poisson", 5.0, inner),
+        lambda inner: ev.BestOf("geometric", 5.0, inner),
+        lambda inner: ev.BestOf("logarithmic", 5.0, inner),
+        lambda inner: ev.BestOf("fixed", 5.0, inner),
+        lambda inner: ev.RandomAllocation(6, 2, inner),
+        lambda inner: ev.ShuffledBatches(6, inner),
+        lambda inner: ev.Group(2, inner),
+        lambda inner: ev.Repeat(4, inner),
+    ],
+)
+def test_whatever_holds_it_proves_no_more_than_with_the_release_itself(around, neighbours) -> None:
+    """A curve that is known at a few orders says less than the release that it is of."""
+    release = ev.Laplace(2.0)
+    orders = (1.2, 2.0, 4.0, 9.0, 30.0)
+    values = pp.rdp(release, orders, neighbours=neighbours).upper
+    known = ev.Renyi(orders, tuple(values))
+    for question in ({"delta": 1e-4}, {"epsilon": 1.0}):
+        whole = pp.account(around(release), neighbours=neighbours, engine="rdp", **question)
+        part = pp.account(around(known), neighbours=neighbours, engine="rdp", **question)
+        assert part.epsilon.upper >= whole.epsilon.upper * (1.0 - 1e-3)
+        assert part.delta.upper >= whole.delta.upper * (1.0 - 1e-2)
+        # And it is no lower than what is attained.
+        tight = pp.account(around(release), neighbours=neighbours, **question)
+        assert part.epsilon.upper >= tight.epsilon.lower
+        assert part.delta.upper >= tight.delta.lower
