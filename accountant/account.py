@@ -113,6 +113,21 @@ def bounds_on_epsilon(event: ev.Event, *, delta: float, neighbours: str = "add-r
     return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
 
 
+def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-remove") -> Bounds:
+    """Return the bounds on delta that `account` gives at `epsilon`, without words and warnings.
+
+    Raises as `account` does.
+
+    >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
+    0.3829
+    """
+    parts = leaves(event)
+    if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
+        return account(event, epsilon=epsilon, neighbours=neighbours).delta
+    question = _Question(None, epsilon)
+    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+
+
 def _answer(
     parts: Sequence[Leaf], question: _Question, relation: Neighbours, engine: str | None
 ) -> tuple[Answer, str]:

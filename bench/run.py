@@ -26,6 +26,7 @@ def main() -> None:
     import calibration
     import canaries
     import check
+    import curves
     import disco_accuracy
     import disco_sums
     import disco_timing
@@ -64,6 +65,7 @@ def main() -> None:
     verdicts = [
         *calibration.show(console, quick),
         *bounds.show(console, quick),
+        *curves.show(console, quick),
         *grouping.show(console, quick),
         *schedules.show(console, quick),
         *matrix.show(console),

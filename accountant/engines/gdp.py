@@ -178,6 +178,14 @@ def _mills(x: float) -> float:
     return math.sqrt(math.pi / 2.0) * float(erfcx(-x / math.sqrt(2.0)))
 
 
+def gaussian_delta(mu: float, epsilon: float) -> Bounds:
+    """Return bounds on delta at `epsilon` of N(0, 1) against N(mu, 1).
+
+    Range: both 0 or above.
+    """
+    return Bounds(*_delta(mu, epsilon))
+
+
 def _delta(mu: float, epsilon: float) -> tuple[float, float]:
     if mu == 0.0:
         return 0.0, 0.0

@@ -55,6 +55,7 @@ _BARE: Final = (
     ev.Exponential,
     ev.Approximate,
     ev.ZCDP,
+    ev.Renyi,
     ev.NoGuarantee,
 )
 """Events whose number holds for the relation that is asked about, here add-remove."""

@@ -46,6 +46,7 @@ import numpy as np
 from .. import events as ev
 from ..arrays import FloatArray
 from ..composition import Leaf
+from ..curves.least_rho import least_rho
 from ..engines.base import contribution
 from ..engines.correlated_noise import correlated_noise
 from ..engines.gdp import GdpEngine
@@ -54,7 +55,6 @@ from ..engines.rdp.curves import curve
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours
 from ..rootfinding import bisect
-from .zcdp_rho import least_rho
 
 CurrencyName = Literal["zcdp", "gdp", "rdp"]
 
@@ -158,7 +158,7 @@ class Zcdp:
         if math.isinf(rho):
             raise Unsupported(
                 f"No finite rho is known for `{event.type}` events with this noise.",
-                "Sampled Gaussian noise has none: R(a) grows faster than any multiple of a.",
+                "Sampled Gaussian noise has that of the noise alone, so a sample gains nothing.",
                 "Fix an order beforehand: Odometer(..., currency='rdp', like=event).",
             )
         return Cost((Fraction(rho),), renyi.slack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,6 +50,15 @@ Claimed = Annotated[
 Routes = Annotated[
     bool, typer.Option("--routes", help="List every way to the number, also those that lose.")
 ]
+Curve = Annotated[
+    Path | None,
+    typer.Option(
+        "--curve",
+        metavar="FILE.csv",
+        help="Write delta by epsilon, and the Renyi divergence by order, into a CSV file.",
+        show_default=False,
+    ),
+]
 
 
 def account(
@@ -70,13 +80,15 @@ def account(
     units: Units = None,
     accept_delta: options.AcceptDelta = False,
     claimed: Claimed = None,
+    curve: Curve = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Say what a known mechanism proves, from both sides.
 
-    The mechanism is an EVENT, or noisy sums: --noise-multiplier with --records, --batch and
-    --epochs, or with --rate and --rounds, drawn as --sampling says.
+    The mechanism is an EVENT (JSON, or a Renyi curve in a .csv file), or noisy sums:
+    --noise-multiplier with --records, --batch and --epochs, or with --rate and --rounds, drawn as
+    --sampling says.
 
     It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
@@ -86,6 +98,7 @@ def account(
     end, and the verdict where there is a claim.
     """
     from ..inputs.claimed_run import TypedFacts, reading_of_claim
+    from ..inputs.curve_file import names_curve, read_curve, require_replaceable
     from ..inputs.described_run import described
     from ..inputs.event_file import read_event
     from ..inputs.schedule import protected
@@ -110,9 +123,11 @@ def account(
         question.check_routes()
     if claimed is not None:
         question.check_claim()
+    if curve is not None:
+        require_replaceable(curve)  # before anything is computed
     if run is None:
         assert event is not None
-        released = read_event(event)
+        released = read_curve(event, neighbours) if names_curve(event) else read_event(event)
         report = question.answer_of(released, routes=routes).report()
     else:
         released = run.event
@@ -125,6 +140,8 @@ def account(
         )
         reading = reading_of_claim(claimed, question.given, neighbours, run, released, typed)
         report = with_verdict(report, reading)
+    if curve is not None:
+        report = with_curve(report, released, neighbours, curve)
     show(report, as_json=as_json, quiet=quiet)
 
 
@@ -326,6 +343,20 @@ def report_of(run: DescribedRun, question: Question, *, routes: bool = False) ->
         text += "\n" + table([*advice.rows(), ("over", run.schedule.text())])
         text += "\n\n" + advice.text()
     return replace(report, result={**report.result, **added}, text=text.rstrip())
+
+
+def with_curve(report: Report, event: Event, neighbours: str, path: Path) -> Report:
+    """Return the report with what was written of the event's curves."""
+    from ..reports.curve import write_curve
+
+    written = write_curve(event, neighbours, path)
+    refused = (written.refused,) if written.refused else ()
+    return replace(
+        report,
+        result={**report.result, "curve": written.json()},
+        text=f"{report.text}\n{table([written.row()])}",
+        warnings=(*report.warnings, *refused),
+    )
 
 
 def with_verdict(report: Report, reading: Reading) -> Report:

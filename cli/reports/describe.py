@@ -111,7 +111,7 @@ _NOISY: Final = (
 )
 _STATED: Final = (
     *("randomized-response", "local", "exponential"),
-    *("pure", "approximate", "zcdp"),
+    *("pure", "approximate", "zcdp", "renyi"),
 )
 
 
@@ -354,6 +354,8 @@ def _phrase(event: Event) -> str:
             return f"Gaussian noise {noise:g}"
         case ev.Laplace(noise):
             return f"Laplace noise {noise:g}"
+        case ev.Renyi(orders, _):
+            return f"a Renyi curve at {len(orders)} orders up to {orders[-1]:g}"
         case ev.Poisson(rate, inner):
             return f"{_phrase(inner)}, Poisson sampling at rate {rate:.3g}"
         case ev.Repeat(count, inner):

@@ -11,12 +11,12 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.curves.least_rho import least_rho
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.odometer.budget_currencies import Gdp, Rdp, Target, Zcdp
 from privplan.accountant.odometer.unit_balances import BUDGET_UNITS, EXHAUSTED, price
-from privplan.accountant.odometer.zcdp_rho import least_rho
 
 from .odometers import SAMPLED, budget_at
 

@@ -5,6 +5,7 @@ One function for each cause; each says nothing where it does not apply.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -252,6 +253,35 @@ def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
     )
 
 
+def _renyi_values(query: AccountQuery) -> tuple[str, ...]:
+    if ev.Renyi not in query.event_types():
+        return ()
+    values = [event.values for event in _renyi_events(query.parts)]
+    warnings = []
+    if any(low > high for each in values for low, high in itertools.pairwise(each)):
+        warnings.append(
+            "The values of a `renyi` event fall as its orders rise, which no Renyi divergence "
+            "does: the smaller value counts at the lower orders, too."
+        )
+    if any(0.0 in each for each in values):
+        warnings.append(
+            "A value of a `renyi` event is 0, which says that its output does not depend on the "
+            "data at all; check that it is no divergence that was rounded down."
+        )
+    return tuple(warnings)
+
+
+def _renyi_events(parts: Sequence[Leaf]) -> list[ev.Renyi]:
+    """Return the events of that type, bare or inside a leaf."""
+    inside: list[ev.Renyi] = []
+    for leaf in parts:
+        event: ev.Event | None = leaf.event
+        while event is not None and not isinstance(event, ev.Renyi):
+            event = getattr(event, "event", None)
+        inside += [] if event is None else [event]
+    return inside
+
+
 CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _claimed_of_batches,
     _shuffled_batches,
@@ -264,5 +294,6 @@ CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _cap,
     _unprotected,
     _groups_that_outgrow,
+    _renyi_values,
 )
 """All that may be said, each cause by itself."""

@@ -25,6 +25,7 @@ what the order needs.  All of it is in logarithms: delta of one record may be fa
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,11 +63,13 @@ def best_epsilon(
     size: int = 1,
     above: float = 1.0,
     scout: Divergence | None = None,
+    listed: Sequence[float] = (),
 ) -> Conversion:
     """Return the smallest epsilon at `delta` in (0, 1), from orders larger than `above`.
 
     With `size` k it is that of a group of k records by the lemma, from the curve of one record.
     `scout` is a divergence like this one that costs less: it says where to look, and nothing else.
+    `listed` are orders that are tried in any case.
     """
     # Total variation bounds delta at every epsilon, so epsilon 0 holds below it.
     if size * _variation(divergence) <= delta:
@@ -74,17 +77,30 @@ def best_epsilon(
     log_delta = math.log(delta)
 
     def objective(orders: FloatArray, values: FloatArray) -> FloatArray:
-        b = orders - 1.0
-        ratio, target = -np.log1p(1.0 / b), (log_delta + np.log(orders)) / b
-        rounding = _CONVERSION_ROUNDING * (
-            values + np.abs(ratio) + (np.log(orders) - log_delta) / b
-        )
-        single = values + ratio - target + rounding
-        return np.asarray(single if size == 1 else _group_epsilon(single, b, size))
+        single = epsilon_at_orders(orders, values, log_delta)
+        return single if size == 1 else np.asarray(_group_epsilon(single, orders - 1.0, size))
 
     # By the lemma an order of `size` or below says nothing of a group.
-    epsilon, order = minimum_over_orders(objective, divergence, scout, max(above, float(size)))
+    epsilon, order = minimum_over_orders(
+        objective, divergence, scout, max(above, float(size)), listed
+    )
     return Conversion(max(0.0, epsilon), order)
+
+
+def epsilon_at_orders(orders: FloatArray, values: FloatArray, log_delta: float) -> FloatArray:
+    """Return the epsilon that each order gives, of any sign, rounded up; see the module."""
+    b = orders - 1.0
+    ratio, target = -np.log1p(1.0 / b), (log_delta + np.log(orders)) / b
+    rounding = _CONVERSION_ROUNDING * (values + np.abs(ratio) + (np.log(orders) - log_delta) / b)
+    return np.asarray(values + ratio - target + rounding)
+
+
+def log_delta_at_orders(orders: FloatArray, values: FloatArray, epsilon: float) -> FloatArray:
+    """Return the log delta that each order gives, rounded up, possibly above 0; see the module."""
+    b = orders - 1.0
+    ratio = -np.log1p(1.0 / b)  # log(b / a), to its last digits at any order
+    rounding = _CONVERSION_ROUNDING * (b * (values + epsilon - ratio) + np.log(orders))
+    return np.asarray(b * (values - epsilon + ratio) - np.log(orders) + rounding)
 
 
 def _group_epsilon(single: FloatArray, b: FloatArray, size: int) -> FloatArray:
@@ -116,9 +132,10 @@ def best_delta(
     size: int = 1,
     above: float = 1.0,
     scout: Divergence | None = None,
+    listed: Sequence[float] = (),
 ) -> Conversion:
     """Return the smallest delta at `epsilon`; of a group of `size` records by the lemma."""
-    best = best_log_delta(divergence, epsilon, size=size, above=above, scout=scout)
+    best = best_log_delta(divergence, epsilon, size=size, above=above, scout=scout, listed=listed)
     delta = math.nextafter(math.exp(min(0.0, best.value)), 1.0)
     variation = size * _variation(divergence)
     if variation < delta:
@@ -133,6 +150,7 @@ def best_log_delta(
     size: int = 1,
     above: float = 1.0,
     scout: Divergence | None = None,
+    listed: Sequence[float] = (),
 ) -> Conversion:
     """Return the logarithm of the smallest delta at `epsilon` that an order gives.
 
@@ -143,16 +161,10 @@ def best_log_delta(
     growth = 0.0 if size == 1 else float(log_growth(np.array([record_epsilon]), size)[0])
 
     def objective(orders: FloatArray, values: FloatArray) -> FloatArray:
-        b = orders - 1.0
-        ratio = -np.log1p(1.0 / b)  # log(b / a), to its last digits at any order
-        rounding = _CONVERSION_ROUNDING * (
-            b * (values + record_epsilon - ratio) + np.log(orders) + 4.0 * growth
-        )
-        return np.asarray(
-            b * (values - record_epsilon + ratio) - np.log(orders) + growth + rounding
-        )
+        single = log_delta_at_orders(orders, values, record_epsilon)
+        return np.asarray(single + growth * (1.0 + 4.0 * _CONVERSION_ROUNDING))
 
-    log_delta, order = minimum_over_orders(objective, divergence, scout, above)
+    log_delta, order = minimum_over_orders(objective, divergence, scout, above, listed)
     return Conversion(log_delta, order)
 
 

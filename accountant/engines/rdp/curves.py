@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
@@ -25,12 +26,19 @@ class Curve:
     epsilon; infinite where there is none).  `slack` is the probability of an event outside of
     which the curve holds: neighbouring outputs are (1-slack) P' + slack P'' and
     (1-slack) Q' + slack Q'', and the curve bounds both divergences of P' and Q'.
+
+    `lower`, where it is known, bounds R(a) from below: it is the divergence of the outputs with
+    the unit from those without it (replace-one: with one value from those with another), on data
+    sets that are the same at every order and may be the same for other releases.  `listed` are
+    orders at which the curve has a corner, so that a search for the best order tries them.
     """
 
     at: Callable[[FloatArray], FloatArray]
     limit: float
     steps: tuple[Step, ...]
     slack: float = 0.0
+    lower: Callable[[FloatArray], FloatArray] | None = None
+    listed: tuple[float, ...] = ()
 
 
 curve: Registry[Curve] = Registry("rdp")
@@ -97,11 +105,18 @@ def capped(
 
 
 def _pure_curve(epsilon: float, statement: str, source: str) -> Curve:
+    at = capped(of_pair(pure_pair(epsilon)), epsilon) if epsilon else np.zeros_like
     return Curve(
-        at=capped(of_pair(pure_pair(epsilon)), epsilon) if epsilon else np.zeros_like,
+        at=at,
         limit=epsilon,
+        lower=lowered(at),
         steps=(Step("mechanism", statement, source),),
     )
+
+
+def lowered(at: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], FloatArray]:
+    """Return the lower end of a curve that is exact but for the rounding outward."""
+    return lambda orders: np.maximum(at(orders) * (2.0 - RENYI_OUTWARD_FACTOR**4), 0.0)
 
 
 @curve.register(ev.Gaussian)
@@ -111,9 +126,11 @@ def gaussian(event: ev.Gaussian, neighbours: Neighbours) -> Curve:
     Source: Mironov 2017, Proposition 7, arXiv 1702.07476v3.
     """
     c = contribution(neighbours)
+    at = quadratic(_rho(event.noise_multiplier, c))
     return Curve(
-        at=quadratic(_rho(event.noise_multiplier, c)),
+        at=at,
         limit=math.inf,
+        lower=lowered(at),
         steps=(
             Step(
                 "mechanism",
@@ -161,9 +178,11 @@ def discrete_gaussian(event: ev.DiscreteGaussian, neighbours: Neighbours) -> Cur
     Source: Canonne, Kamath and Steinke 2020, Theorem 4, arXiv 2004.00010v5.
     """
     c = contribution(neighbours)
+    rho = _rho(event.noise_multiplier, c)
     return Curve(
-        at=quadratic(_rho(event.noise_multiplier, c)),
+        at=quadratic(rho),
         limit=math.inf,
+        lower=lambda orders: _between_integers(rho, orders),
         steps=(
             Step(
                 "mechanism",
@@ -174,6 +193,23 @@ def discrete_gaussian(event: ev.DiscreteGaussian, neighbours: Neighbours) -> Cur
             ),
         ),
     )
+
+
+def _between_integers(rho: float, orders: FloatArray) -> FloatArray:
+    """Return what R(a) is at least, where it is rho a at integers n >= 2.
+
+    (a-1) R(a) = f(a) is convex with f(n) = rho n (n-1), so beyond two integers it lies above the
+    line through them: that through n - 1 and n, or that through n + 1 and n + 2, n the integer at
+    or below a.
+    """
+    n = np.floor(orders)
+    share = orders - n
+    from_below = (n - 1.0) * (n + 2.0 * share)
+    from_above = (n + 1.0) * (n - 2.0 * (1.0 - share))
+    lines = np.where(share > 0.0, np.maximum(from_below, from_above), n * (n - 1.0))
+    # A few units of the larger terms are more than what they lose.
+    rounded = lines * (2.0 - RENYI_OUTWARD_FACTOR) - 1e-14 * orders**2 * (share > 0.0)
+    return np.asarray(rho * np.maximum(rounded, 0.0) / (orders - 1.0) * (1.0 - 1e-14))
 
 
 @curve.register(ev.Laplace)
@@ -192,8 +228,10 @@ def laplace(event: ev.Laplace, neighbours: Neighbours) -> Curve:
         "Mironov 2017, Proposition 6, arXiv 1702.07476v3",
     )
     if t < 1e-5:  # the closed form would cancel; the bound below is as good to a factor 1 + t
-        return replace(_pure_curve(t, "", ""), steps=(shown,))
-    return Curve(at=capped(lambda orders: _laplace(orders, t), t), limit=t, steps=(shown,))
+        return replace(_pure_curve(t, "", ""), steps=(shown,), lower=None)
+    at = capped(lambda orders: _laplace(orders, t), t)
+    # Attained by a contribution in one coordinate; the closed form is rounded up by 1e-10.
+    return Curve(at=at, limit=t, steps=(shown,), lower=lambda orders: at(orders) * (1.0 - 4e-10))
 
 
 def _laplace(orders: FloatArray, t: float) -> FloatArray:
@@ -216,9 +254,11 @@ def discrete_laplace(event: ev.DiscreteLaplace, neighbours: Neighbours) -> Curve
     """
     c = contribution(neighbours)
     t = shift_ratio(c, event.noise_multiplier)
+    at = capped(of_pair(laplace_pair(t, c * event.sensitivity)), t)
     return Curve(
-        at=capped(of_pair(laplace_pair(t, c * event.sensitivity)), t),
+        at=at,
         limit=t,
+        lower=lowered(at) if c * event.sensitivity <= MAX_LAPLACE_POINTS else None,
         steps=(
             Step(
                 "mechanism",
@@ -231,7 +271,11 @@ def discrete_laplace(event: ev.DiscreteLaplace, neighbours: Neighbours) -> Curve
     )
 
 
-def laplace_pair(t: float, steps: int | None, most: int = 1024) -> Pair:
+MAX_LAPLACE_POINTS: Final = 1024
+"""Most steps between two points of discrete Laplace noise that are not joined."""
+
+
+def laplace_pair(t: float, steps: int | None, most: int = MAX_LAPLACE_POINTS) -> Pair:
     """Return points that stand for discrete Laplace noise with `steps` integers per shift t.
 
     With x_0 = 0 < ... < x_n = t the multiples of t/steps, the loss at x_j is 2 x_j - t and its
@@ -268,12 +312,14 @@ def randomized_response(event: ev.RandomizedResponse, neighbours: Neighbours) ->
     """
     epsilon, k = event.epsilon, event.categories
     if neighbours != "replace-one":
-        return pure(ev.Pure(epsilon), neighbours)
+        return replace(pure(ev.Pure(epsilon), neighbours), lower=None)
     if epsilon == 0.0:
         return NOTHING
+    at = capped(of_pair(response_pair(epsilon, k)), epsilon)
     return Curve(
-        at=capped(of_pair(response_pair(epsilon, k)), epsilon),
+        at=at,
         limit=epsilon,
+        lower=lowered(at),
         steps=(
             Step(
                 "mechanism",
@@ -359,9 +405,11 @@ def zcdp(event: ev.ZCDP, neighbours: Neighbours) -> Curve:  # noqa: ARG001
     """R(a) = rho a.  Source: Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1."""
     if event.rho == 0.0:
         return NOTHING
+    at = quadratic(event.rho)
     return Curve(
-        at=quadratic(event.rho),
+        at=at,
         limit=math.inf,
+        lower=lowered(at),  # attained by Gaussian noise
         steps=(
             Step(
                 "mechanism",
@@ -384,6 +432,7 @@ def approximate(event: ev.Approximate, neighbours: Neighbours) -> Curve:
     return replace(
         inner,
         slack=event.delta,
+        lower=None if event.delta > 0.0 else inner.lower,
         steps=(
             Step(
                 "mechanism",

@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (they enter their events)
     fixed_size,
     groups,
     listed_mixture,
+    listed_orders,
     matrix_bins,
     sampled,
     selections,
@@ -170,6 +171,11 @@ class _ComposedCurve:
             return None
         return replace(self, parts=self.sketch, sketch=()).divergence
 
+    @property
+    def listed(self) -> tuple[float, ...]:
+        """The orders at which a part has a corner."""
+        return tuple(sorted({order for part, _ in self.parts for order in part.listed}))
+
     def divergence(self, orders: FloatArray) -> FloatArray:
         """Return the sum of the curves at these orders, rounded outward."""
         # Sum over releases of count R(a): at one order, divergences of a sequence add up.
@@ -219,7 +225,9 @@ class _ComposedCurve:
         # Outside the exceptional events (delta - slack)/(1 - slack) is left; rounded down.
         left = (delta - slack) / (1.0 - slack) * (1.0 - 4e-16)
         if left > 0.0 and pure > 0.0 and (size == 1 or slack == 0.0):
-            best = best_epsilon(self.divergence, left, size=size, scout=self.scout)
+            best = best_epsilon(
+                self.divergence, left, size=size, scout=self.scout, listed=self.listed
+            )
             if best.value < pure:
                 how = f"Order {best.order:.6g} gives epsilon {best.value:.6g} at delta {delta:.6g}."
                 return best.value, self._step(how, best.source)
@@ -236,7 +244,7 @@ class _ComposedCurve:
         if size > 1 and self.slack > 0.0:
             return 1.0, self._step("Nothing is known below the largest loss.", _BY_DEFINITION)
         slack = self.slack
-        best = best_delta(self.divergence, epsilon, size=size, scout=self.scout)
+        best = best_delta(self.divergence, epsilon, size=size, scout=self.scout, listed=self.listed)
         total = best.value
         if slack > 0.0:
             total = math.nextafter(slack + (1.0 - slack) * best.value, 2.0)

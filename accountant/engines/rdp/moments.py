@@ -61,6 +61,18 @@ def renyi(pair: Pair, orders: FloatArray) -> FloatArray:
     return np.maximum(moments, 0.0) / beta[:, 0] * RENYI_OUTWARD_FACTOR
 
 
+def renyi_from_below(pair: Pair, orders: FloatArray, missed: float) -> FloatArray:
+    """Return what R(a) is at least, where each sum over the points errs by at most `missed`.
+
+    `missed` is the share by which sums of Q-mass, of P-mass and of Q (P/Q)^a may be too large;
+    E_Q[(1+u)^a - 1 - a u] is made of these, a + 1 times the first two.
+    """
+    # log(M - e) >= log M - e/(M - e), e at most missed (M + 2 a + 1), and M at least 1.
+    above = missed * (2.0 * orders + 2.0) * (1.0 + 1e-6)
+    moments = renyi(pair, orders) * (orders - 1.0) * (2.0 - RENYI_OUTWARD_FACTOR**4)
+    return np.asarray(np.maximum(moments - above, 0.0) / (orders - 1.0) * (1.0 - 1e-14))
+
+
 def _excess(pair: Pair, beta: FloatArray, exponents: FloatArray) -> FloatArray:
     """Return E_Q[(1+u)^a - 1 - a u] = E_Q[(1+u)((1+u)^b - 1) - b u], with b = a - 1."""
     q = np.exp(pair.log_weights)

@@ -7,7 +7,7 @@ and is then refined around it.  Any order gives a sound bound: a poor search cos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -32,8 +32,30 @@ def minimum_over_orders(
     divergence: Divergence,
     scout: Divergence | None,
     above: float,
+    listed: Sequence[float] = (),
 ) -> tuple[float, float]:
-    """Return the minimum over orders of an objective of the order and its divergence, and where."""
+    """Return the minimum over orders of an objective of the order and its divergence, and where.
+
+    `listed` are orders that are tried besides, where the divergence may have a corner.
+    """
+    value, order = _searched_minimum(objective, divergence, scout, above)
+    corners = np.array([corner for corner in listed if corner > above])
+    if not corners.size:
+        return value, order
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = objective(corners, divergence(corners))
+    values = np.where(np.isnan(values), np.inf, values)
+    best = int(values.argmin())
+    return (float(values[best]), float(corners[best])) if values[best] < value else (value, order)
+
+
+def _searched_minimum(
+    objective: Callable[[FloatArray, FloatArray], FloatArray],
+    divergence: Divergence,
+    scout: Divergence | None,
+    above: float,
+) -> tuple[float, float]:
+    """Return the minimum around the order that the scout names, or over a grid."""
 
     def by(curve: Divergence) -> Callable[[FloatArray], FloatArray]:
         return lambda orders: objective(orders, curve(orders))

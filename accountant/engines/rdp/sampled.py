@@ -47,12 +47,13 @@ from .curves import (
     gaussian,
     interpolated,
     laplace_pair,
+    lowered,
     no_guarantee,
     of_pair,
     pure_pair,
     shift_ratio,
 )
-from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi
+from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi, renyi_from_below
 from .quadrature import (
     MAX_QUADRATURE_NODES,
     MAX_QUADRATURE_NOISE,
@@ -152,9 +153,19 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
                 values[fits] = np.minimum(values[fits], sampled)
             return values
 
-        return Curve(
-            at, math.inf, (*unsampled.steps, _step_of(rate, statement, source, conditions))
-        )
+        def lower(orders: FloatArray) -> FloatArray:
+            # The same nodes, with all that the rule may have added taken off.
+            values = np.zeros_like(orders)
+            steps = _step(sigma, orders, replaced)
+            fits = _reach(sigma, orders, replaced) / steps < MAX_QUADRATURE_NODES
+            if MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE and fits.any():
+                largest = float(orders[fits].max())
+                pair = _gaussian_pair(rate, sigma, largest, float(steps[fits].min()), replaced)
+                values[fits] = renyi_from_below(pair, orders[fits], QUADRATURE_MISSED_MASS)
+            return values
+
+        steps = (*unsampled.steps, _step_of(rate, statement, source, conditions))
+        return Curve(at, math.inf, steps, lower=lower)
 
     return sampler
 
@@ -296,18 +307,22 @@ def _of_three(
     return sampler
 
 
-def _of_symmetric(unsampled: Curve, pair: Pair) -> Sampler:
-    """Return the sampler of a pair (P, Q) that an involution swaps."""
+def _of_symmetric(unsampled: Curve, pair: Pair, attained: bool = False) -> Sampler:
+    """Return the sampler of a pair (P, Q) that an involution swaps.
+
+    `attained` says whether it is that of two data sets, and not only a bound.
+    """
 
     def sampler(rate: float) -> Curve:
         if unsampled.limit == 0.0:
             return NOTHING
         limit = float(mixed(rate, np.array([unsampled.limit]))[0]) * RENYI_OUTWARD_FACTOR
-        values = of_pair(Pair(pair.log_weights, mixed(rate, pair.losses)))
+        values = capped(of_pair(Pair(pair.log_weights, mixed(rate, pair.losses))), limit)
         return Curve(
-            capped(values, limit),
+            values,
             limit,
-            (
+            lower=lowered(values) if attained else None,
+            steps=(
                 *unsampled.steps,
                 _step_of(
                     rate,
@@ -333,7 +348,8 @@ def _bare_epsilon(inner: Any, neighbours: Neighbours) -> Sampler:
     """
     _refuse_bare(inner, neighbours)
     unsampled = curve(ev.Pure(inner.epsilon), neighbours)
-    return _of_symmetric(unsampled, pure_pair(inner.epsilon))
+    attained = isinstance(inner, (ev.Pure, ev.Local))
+    return _of_symmetric(unsampled, pure_pair(inner.epsilon), attained)
 
 
 @_under_poisson.register(ev.Approximate)

@@ -1,0 +1,222 @@
+"""`zcdp`: the least rho of an event, and the noise that a rho allows.
+
+An event is rho-zCDP where R(a) <= rho a at every order a > 1, so its least rho is the supremum of
+R(a)/a.  Releases add up: rho of a sequence is at most the sum.
+
+**Poisson samples of Gaussian noise gain nothing.**  With P = (1-q) Q + q P', E_Q[(P/Q)^a] is at
+least q^a E_Q[(P'/Q)^a], so R(a) >= R'(a) + a log(q)/(a-1), and R(a)/a has the limit of R'(a)/a as a
+grows.  For Gaussian noise R'(a)/a is rho at every order, so any sampling rate above 0 has that
+rho.  Under replace-one the same holds of the part of the line where Q is below N(0): the limit is
+then the rho of one bound, and that of two bounds is still an upper end.
+
+**Groups.**  k records together have at most k^2 rho, along any chain of data sets.
+
+Source: Bun and Steinke 2016, Definition 1, Lemma 2.3 (composition) and Proposition 1.9 (groups),
+arXiv 1605.02065v1; the limits are derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from .. import events as ev
+from .. import validate
+from ..account import guarded
+from ..composition import Leaf, leaves
+from ..engines.base import contribution
+from ..engines.rdp.curves import Curve
+from ..guarantee import Bounds, Step, unique_steps
+from ..neighbours import Neighbours, as_neighbours
+from .composed import checked_ends, counted_curves, lower_divergence, upper_divergence
+from .least_rho import least_rho
+from .renyi_curve import known_event
+
+_SUMS: Final = (ev.Gaussian, ev.DiscreteGaussian)
+_SEARCHED_ORDERS: Final = 1.0 + np.geomspace(1e-4, 1e6, 96)
+"""Where R(a)/a is looked at for the lower end."""
+
+_BY_DEFINITION: Final = "Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1"
+
+
+@dataclass(frozen=True)
+class ZcdpGuarantee:
+    """The least `rho` with R(a) <= rho a at every order, between bounds; the upper end is proven.
+
+    It is infinite where no rho is known; `warnings` say why.
+    """
+
+    rho: Bounds
+    neighbours: Neighbours
+    derivation: tuple[Step, ...] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = field(default=(), repr=False)
+
+
+def zcdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> ZcdpGuarantee:
+    """Return bounds on the least rho at which an event is rho-zCDP.
+
+        rho = sup over a > 1 of R(a)/a
+
+    Poisson sampling of Gaussian noise has the rho of the noise alone: R(a)/a tends to it as a
+    grows.  An event with a delta of its own, or known at a few orders only, has none (infinite).
+
+    Raises `InvalidInput` for values out of range, `Unsupported` for a release or relation whose
+    Renyi divergence is not known here.
+    Source: Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1.
+
+    >>> zcdp(ev.Repeat(50, ev.Gaussian(5.0))).rho.upper
+    1.0
+    >>> zcdp(ev.Poisson(0.01, ev.Gaussian(5.0))).rho == zcdp(ev.Gaussian(5.0)).rho
+    True
+    """
+    relation = as_neighbours(neighbours)
+    parts = leaves(known_event(event))
+    with guarded("rdp"):
+        curves = counted_curves(parts, relation)
+        upper, unbounded = _upper(curves, relation)
+        lower = _lower(curves, relation)
+    checked_ends(np.array([lower]), np.array([upper]), "Rho")
+    step = Step("conversion", f"R(a) <= {upper:.6g} a at every order a > 1.", _BY_DEFINITION)
+    sampled = tuple(
+        Step(
+            "sampling",
+            "Poisson sampling of Gaussian noise has the rho of the noise alone, the limit of "
+            "R(a)/a as a grows.",
+            "derived in accountant/curves/concentrated.py",
+        )
+        for leaf in parts
+        if isinstance(leaf.event, ev.Poisson) and isinstance(leaf.event.event, _SUMS)
+    )
+    steps = (step for part, _ in curves[:16] for step in part.steps)
+    warnings = tuple(
+        f"No finite rho is known for `{leaf.event.type}`: {_reason(part)}"
+        for part, leaf in unbounded[:1]
+    )
+    derivation = unique_steps((*steps, *sampled[:1], step))
+    return ZcdpGuarantee(Bounds(lower, upper), relation, derivation, warnings)
+
+
+def noise_for_rho(rho: float, *, rounds: int = 1, neighbours: str = "add-remove") -> float:
+    """Return the smallest noise multiplier of Gaussian noise with which `rounds` sums are rho-zCDP.
+
+        noise = c sqrt(rounds / (2 rho)),   c = 2 under replace-one, else 1
+
+    rounded up, so that rounds c^2 / (2 noise^2) <= rho holds exactly.  Range: `rho` above 0,
+    `rounds` 1 or above.  Raises `InvalidInput` for values out of range.
+    Source: Bun and Steinke 2016, Proposition 1.6, arXiv 1605.02065v1.
+
+    >>> noise_for_rho(0.5), noise_for_rho(0.5, rounds=4, neighbours="replace-one")
+    (1.0, 4.0)
+    """
+    budget = Fraction(validate.positive(rho=rho))
+    count = validate.count(rounds=rounds)
+    c = contribution(as_neighbours(neighbours))
+    noise = c * math.sqrt(count / 2.0) / math.sqrt(rho)
+    # The float below may do as well: first down, then up to the least that does.
+    noise = math.nextafter(math.nextafter(noise, 0.0), 0.0)
+    while Fraction(noise) ** 2 * 2 * budget < count * c * c:
+        noise = math.nextafter(noise, math.inf)
+    return noise
+
+
+def _upper(
+    curves: Sequence[tuple[Curve, Leaf]], relation: Neighbours
+) -> tuple[float, list[tuple[Curve, Leaf]]]:
+    """Return the sum of the rhos, rounded up, and the leaves that have none."""
+    bounded = [(part, leaf) for part, leaf in curves if _is_bounded(part)]
+    others = [(part, leaf) for part, leaf in curves if not _is_bounded(part)]
+    closed = [_closed_form(leaf.event, relation) for _, leaf in others]
+    if any(rho is None for rho in closed):
+        without = [each for each, rho in zip(others, closed, strict=True) if rho is None]
+        return math.inf, without
+    total = sum(
+        (
+            rho * leaf.count
+            for rho, (_, leaf) in zip(closed, others, strict=True)
+            if rho is not None
+        ),
+        Fraction(0),
+    )
+    # Bounded losses: the supremum of their summed curves, at most the sum of the suprema.
+    if bounded:
+        limit = math.fsum(leaf.count * part.limit for part, leaf in bounded) * (1.0 + 1e-15)
+        summed = Curve(lambda orders: upper_divergence(bounded, orders), limit, ())
+        total += Fraction(least_rho(summed))
+    return _rounded_up(total), []
+
+
+def _is_bounded(part: Curve) -> bool:
+    return math.isfinite(part.limit) and part.slack == 0.0
+
+
+def _closed_form(event: ev.Event, relation: Neighbours) -> Fraction | None:
+    """Return a rho of one release without a largest loss; None where none is known."""
+    match event:
+        case ev.Gaussian() | ev.DiscreteGaussian():
+            shift = Fraction(contribution(relation)) / Fraction(event.noise_multiplier)
+            return shift * shift / 2
+        case ev.ZCDP(rho):
+            return Fraction(rho)
+        case ev.Poisson(_, ev.Gaussian() | ev.DiscreteGaussian() as inner):
+            return _closed_form(inner, relation)
+        # A batch reveals no more than a release of which one unit is replaced, or set to zero.
+        case ev.FixedSize(_, _, ev.Gaussian() | ev.DiscreteGaussian() as inner):
+            return _closed_form(inner, "zero-out" if relation == "zero-out" else "replace-one")
+        case ev.Group(size, inner):
+            one_record = _closed_form(inner, relation)
+            return None if one_record is None else size * size * one_record
+    return None
+
+
+def _lower(curves: Sequence[tuple[Curve, Leaf]], relation: Neighbours) -> float:
+    """Return what R(a)/a exceeds or tends to: the largest at some orders, and the limit."""
+    ratios = lower_divergence(curves, _SEARCHED_ORDERS) / _SEARCHED_ORDERS
+    # Once more around the largest; a poor search costs tightness alone.
+    near = int(ratios.argmax())
+    last = _SEARCHED_ORDERS.size - 1
+    ends = _SEARCHED_ORDERS[max(near - 1, 0)], _SEARCHED_ORDERS[min(near + 1, last)]
+    closer = np.geomspace(*ends, 64)
+    largest = max(ratios.max(), (lower_divergence(curves, closer) / closer).max())
+    at_infinity = sum(
+        (leaf.count * _limit(leaf.event, relation) for _, leaf in curves if leaf.fully_observed),
+        Fraction(0),
+    )
+    return max(float(largest) * (1.0 - 1e-15), _rounded_down(at_infinity))
+
+
+def _limit(event: ev.Event, relation: Neighbours) -> Fraction:
+    """Return what R(a)/a tends to at least, as a grows."""
+    match event:
+        case ev.Poisson(rate, ev.Gaussian() as inner) if rate > 0.0:
+            return 1 / Fraction(inner.noise_multiplier) ** 2 / 2
+        case ev.Gaussian() | ev.DiscreteGaussian() | ev.ZCDP():
+            return _closed_form(event, relation) or Fraction(0)
+    return Fraction(0)
+
+
+def _reason(part: Curve) -> str:
+    if part.slack > 0.0:
+        return "it may reveal everything with a small probability."
+    return "its Renyi divergence is not known to grow in proportion to the order."
+
+
+def _rounded_up(value: Fraction) -> float:
+    near = _nearest(value)
+    return near if near == math.inf or Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _rounded_down(value: Fraction) -> float:
+    near = _nearest(value)
+    return near if near < math.inf and Fraction(near) <= value else math.nextafter(near, 0.0)
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,151 @@
+"""`rdp`: the Renyi divergences of an event at given orders, from both sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .. import events as ev
+from .. import validate
+from ..account import guarded
+from ..arrays import FloatArray
+from ..composition import leaves
+from ..errors import InvalidInput, kind_of
+from ..guarantee import Step, unique_steps
+from ..neighbours import Neighbours, as_neighbours
+from ..schedules import shown
+from .composed import checked_ends, counted_curves, lower_divergence, upper_divergence
+
+
+@dataclass(frozen=True, eq=False)
+class RenyiCurve:
+    """Bounds on the Renyi divergence R(a) of neighbouring outputs, the larger of both directions.
+
+    `orders`, `lower` and `upper` are float64 arrays of one length, R in nats.  The upper end is
+    infinite where no bound is known, the lower end 0 where no pair of data sets is known that
+    attains more.
+    """
+
+    orders: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    neighbours: Neighbours
+    derivation: tuple[Step, ...] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = field(default=(), repr=False)
+
+    def event(self) -> ev.Renyi:
+        """Return the event that says no more than the upper ends at these orders.
+
+        Raises `InvalidInput` where no upper end is finite.
+        """
+        finite = np.isfinite(self.upper)
+        if not finite.any():
+            raise InvalidInput(
+                "No upper end of this curve is finite.",
+                "An event of the type `renyi` needs a bound at one order at least.",
+                "Ask for smaller orders.",
+            )
+        ascending = np.argsort(self.orders[finite])
+        orders, first = np.unique(self.orders[finite][ascending], return_index=True)
+        values = self.upper[finite][ascending][first]
+        return ev.Renyi(tuple(orders.tolist()), tuple(values.tolist()))
+
+
+def rdp(
+    event: ev.EventLike, orders: Iterable[float], *, neighbours: str = "add-remove"
+) -> RenyiCurve:
+    """Return bounds on the Renyi divergence of an event at each of `orders`.
+
+        R(a) = sup over neighbouring outputs (P, Q) of 1/(a-1) log E_Q[(P/Q)^a]
+
+    Range: orders above 1, in any sequence.  `neighbours` is `add-remove`, `replace-one` or
+    `zero-out` of one record.  Releases add up at each order; the plan is fixed beforehand.
+
+    Raises `InvalidInput` for values out of range, `Unsupported` for a release or relation whose
+    Renyi divergence is not known here.
+    Source: Mironov 2017, Definition 4 and Proposition 1, arXiv 1702.07476v3.
+
+    >>> rdp(ev.Repeat(10, ev.Gaussian(2.0)), [2.0, 8.0]).upper.round(6).tolist()
+    [2.5, 10.0]
+    """
+    relation = as_neighbours(neighbours)
+    at = checked_orders(orders)
+    known = known_event(event)
+    parts = leaves(known)
+    with guarded("rdp"):
+        curves = counted_curves(parts, relation)
+        upper = upper_divergence(curves, at)
+        lower = lower_divergence(curves, at)
+    checked_ends(lower, upper, "The Renyi divergence")
+    listed, summaries = shown(parts)
+    kept = {id(leaf) for leaf in listed}
+    steps = [step for part, leaf in curves if id(leaf) in kept for step in part.steps]
+    composition = Step(
+        "composition",
+        f"The curves of {sum(leaf.count for leaf in parts):,} releases add up at each order.",
+        "Mironov 2017, Proposition 1, arXiv 1702.07476v3",
+        ("the plan is fixed before the first release",),
+    )
+    warnings = []
+    aside = [leaf.event.type for part, leaf in curves if part.slack > 0.0]
+    if aside:
+        warnings.append(
+            f"`{aside[0]}` may reveal everything with a small probability, so no divergence is "
+            "finite; ask for delta by epsilon (privacy_profile)."
+        )
+    elif not np.isfinite(upper).all():
+        warnings.append(
+            f"No bound is known at order {at[~np.isfinite(upper)].min():g} and, maybe, others."
+        )
+    return RenyiCurve(
+        at, lower, upper, relation, unique_steps((*steps, *summaries, composition)), tuple(warnings)
+    )
+
+
+def known_event(event: ev.EventLike) -> ev.Event:
+    """Return the event that a value stands for; raise `InvalidInput` where it is none."""
+    known = ev.as_event(event)
+    if known is None:
+        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
+    return known
+
+
+def checked_orders(orders: Iterable[float]) -> FloatArray:
+    """Return the orders as an array; raise `InvalidInput` unless all are finite and above 1."""
+    numbers = checked_numbers(orders=orders)
+    for index, order in enumerate(numbers.tolist()):
+        if not 1.0 < order < math.inf:
+            raise InvalidInput(
+                f"`orders[{index}]` must be a finite number above 1; it is {order:g}.",
+                "Order 1 is the Kullback-Leibler divergence, which says nothing of (epsilon, "
+                "delta) by itself.",
+                "Give orders such as 2, 4 and 8.",
+            )
+    return numbers
+
+
+def checked_numbers(**given: object) -> FloatArray:
+    """Return a list of numbers as an array of float64; raise `InvalidInput` where it is none."""
+    ((name, values),) = given.items()
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidInput(
+            f"`{name}` must be a list of numbers; it is {kind_of(values)}.",
+            next_step="Give a list such as [2.0, 4.0, 8.0].",
+        )
+    numbers = [_number(f"{name}[{index}]", value) for index, value in enumerate(values)]
+    if not numbers:
+        raise InvalidInput(
+            f"`{name}` must be a list of numbers, at least one; it is empty.",
+            next_step="Give a list such as [2.0, 4.0, 8.0].",
+        )
+    return np.array(numbers, np.float64)
+
+
+def _number(name: str, value: object) -> float:
+    # Infinite values are left to the caller, who knows what they mean.
+    if isinstance(value, (float, np.floating)) and math.isinf(value):
+        return float(value)
+    return validate.finite(**{name: value})

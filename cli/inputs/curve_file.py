@@ -1,0 +1,149 @@
+"""Files of curves: bounds on delta by epsilon and on R by order, and Renyi curves as events.
+
+A curve that `privplan account --curve` wrote has the header `kind,x,lower,upper,neighbours`, one
+row for each point: `privacy-profile` (x is epsilon, the bounds are on delta) or `renyi` (x is an
+order, the bounds are on R, in nats).  A Renyi curve from elsewhere has the header `order,value`.
+Either is read as an event of the type `renyi`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...accountant.decoding import first_bytes
+from ...accountant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from ...accountant.events import Event
+
+CURVE_HEADER: Final = ("kind", "x", "lower", "upper", "neighbours")
+LISTED_HEADER: Final = ("order", "value")
+PROFILE_KIND: Final = "privacy-profile"
+RENYI_KIND: Final = "renyi"
+
+MAX_CURVE_BYTES: Final = 8 * 1024 * 1024
+"""Most bytes that are read as a curve."""
+
+CURVE_EXAMPLE: Final = "privplan account EVENT.json --delta 1e-5 --curve curve.csv"
+
+
+def names_curve(source: str) -> bool:
+    """Return whether a source of an event is a file of a curve, by its name."""
+    return source.lower().endswith(".csv")
+
+
+def read_curve(source: str, neighbours: str) -> Event:
+    """Return the Renyi curve in the file `source` as an event, for the relation it holds for.
+
+    Raises `InvalidInput` for what cannot be read, is no curve, or is one of another relation.
+    """
+    from ...accountant.events import Renyi
+
+    rows = _rows(source)
+    header = tuple(field.strip().lower() for field in rows[0])
+    if header == CURVE_HEADER:
+        points = _written_points(source, rows[1:], neighbours)
+    elif header == LISTED_HEADER:
+        points = [
+            (_number(source, number, row, 0), _number(source, number, row, 1))
+            for number, row in enumerate(rows[1:], 2)
+        ]
+    else:
+        raise _refusal(
+            source,
+            f"its first line is {','.join(rows[0])[:60]!r}",
+            f"A curve begins with {','.join(LISTED_HEADER)!r} or {','.join(CURVE_HEADER)!r}.",
+        )
+    finite = [(order, value) for order, value in points if value < math.inf]
+    if not finite:
+        raise _refusal(source, "no order has a finite value", "Nothing would be known of it.")
+    try:
+        return Renyi(tuple(order for order, _ in finite), tuple(value for _, value in finite))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"The file {source!r}: {error.what}", error.why, error.next_step
+        ) from None
+
+
+def require_replaceable(path: Path) -> bool:
+    """Return whether an earlier curve is in the way; raise `InvalidInput` for anything else."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InvalidInput(
+            f"{path} cannot be written: it is a folder, or its folder does not exist.",
+            "A curve is one file.",
+            CURVE_EXAMPLE,
+        )
+    if not (path.exists() or path.is_symlink()):
+        return False
+    first = ",".join(CURVE_HEADER).encode()
+    if (
+        path.is_file()
+        and not path.is_symlink()
+        and first_bytes(str(path), len(first)).startswith(first)
+    ):
+        return True
+    raise InvalidInput(
+        f"{path} is there, and is no curve.",
+        "It is not written over: what is in it would be lost.",
+        "Give another file.",
+    )
+
+
+def _rows(source: str) -> list[list[str]]:
+    try:
+        content = first_bytes(source, MAX_CURVE_BYTES)
+        text = content.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise _refusal(source, f"it cannot be read: {reason}", "A curve is a CSV file.") from None
+    if len(content) > MAX_CURVE_BYTES:
+        raise _refusal(source, f"it is larger than {MAX_CURVE_BYTES // 1024**2} MiB", "")
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
+    except csv.Error as error:
+        raise _refusal(source, f"it is no CSV file ({error})", "") from None
+    if len(rows) < 2:
+        raise _refusal(source, "it has no rows", "A curve has one row for each order.")
+    return rows
+
+
+def _written_points(
+    source: str, rows: Sequence[Sequence[str]], neighbours: str
+) -> list[tuple[float, float]]:
+    points = []
+    for number, row in enumerate(rows, 2):
+        if row[0] != RENYI_KIND:
+            continue
+        points.append((_number(source, number, row, 1), _number(source, number, row, 3)))
+        if len(row) < len(CURVE_HEADER) or row[4] != neighbours:
+            held = row[4] if len(row) >= len(CURVE_HEADER) else "nothing"
+            raise _refusal(
+                source,
+                f"line {number} holds for {held}, and {neighbours} was asked",
+                "A divergence between other neighbours may be larger.",
+                f"Ask with --neighbours {held}.",
+            )
+    return points
+
+
+def _number(source: str, line: int, row: Sequence[str], column: int) -> float:
+    try:
+        number = float(row[column])
+    except (IndexError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise _refusal(source, f"line {line}, column {column + 1} is no number", "")
+    return number
+
+
+def _refusal(source: str, reason: str, why: str, step: str = "") -> InvalidInput:
+    return InvalidInput(
+        f"The file {source!r} is no Renyi curve: {reason}.",
+        why or "A Renyi curve has an order and a value, 0 or above, in each row.",
+        step or f"Write one with: {CURVE_EXAMPLE}",
+    )

@@ -1,0 +1,149 @@
+"""`from_rdp`: both conversions against their formulas, dp_accounting and the truth."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting.rdp import rdp_privacy_accountant as theirs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.errors import InvalidInput
+
+ORDERS = (1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 256.0)
+
+
+def improved(order: float, value: float, delta: float) -> mp.mpf:
+    """Proposition 12, solved for epsilon, with 40 digits."""
+    a, r, d = mp.mpf(order), mp.mpf(value), mp.mpf(delta)
+    return r + mp.log1p(-1 / a) - mp.log(d * a) / (a - 1)
+
+
+def improved_delta(order: float, value: float, epsilon: float) -> mp.mpf:
+    """Proposition 12 as it is printed."""
+    a, r, e = mp.mpf(order), mp.mpf(value), mp.mpf(epsilon)
+    return mp.exp((a - 1) * (r - e)) / (a - 1) * (1 - 1 / a) ** a
+
+
+def classical(order: float, value: float, delta: float) -> mp.mpf:
+    """Proposition 3 as it is printed."""
+    return mp.mpf(value) + mp.log(1 / mp.mpf(delta)) / (mp.mpf(order) - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1.01, 500.0), st.floats(0.0, 50.0), st.floats(1e-200, 0.99))
+def test_each_conversion_is_its_formula_rounded_up(order: float, value: float, delta: float):
+    with mp.workdps(40):
+        for name, formula in (("improved", improved), ("classical", classical)):
+            truth = max(formula(order, value, delta), mp.mpf(0))
+            ours = pp.from_rdp([order], [value], delta=delta, conversion=name).epsilon.upper
+            assert truth <= ours <= truth + 1e-12 * (1 + value + abs(math.log(delta)) / (order - 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1.01, 100.0), st.floats(0.0, 5.0), st.floats(0.0, 10.0))
+def test_delta_is_its_formula_rounded_up(order: float, value: float, epsilon: float) -> None:
+    with mp.workdps(40):
+        first = min(improved_delta(order, value, epsilon), mp.mpf(1))
+        second = min(mp.exp((mp.mpf(order) - 1) * (mp.mpf(value) - mp.mpf(epsilon))), mp.mpf(1))
+        for name, truth in (("improved", first), ("classical", second)):
+            ours = pp.from_rdp([order], [value], epsilon=epsilon, conversion=name).delta.upper
+            assert truth <= ours <= truth * (1.0 + 1e-10)
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5, 1e-12, 1e-300])
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))),
+        ev.Repeat(5, ev.Laplace(3.0)),
+        ev.Gaussian(20.0),
+    ],
+)
+def test_improved_lies_between_the_truth_and_classical(event: ev.Event, delta: float) -> None:
+    curve = pp.rdp(event, ORDERS)
+    new = pp.from_rdp(curve.orders, curve.upper, delta=delta)
+    old = pp.from_rdp(curve.orders, curve.upper, delta=delta, conversion="classical")
+    truth = pp.account(event, delta=delta).epsilon.lower if delta > 1e-250 else 0.0
+    assert truth <= new.epsilon.upper <= old.epsilon.upper
+    assert new.epsilon.lower == 0.0
+    assert new.derivation[0].source != old.derivation[0].source
+
+
+def test_improved_is_what_dp_accounting_prints() -> None:
+    event = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
+    orders = np.arange(2, 64)
+    curve = pp.rdp(event, orders)
+    printed, order = theirs.compute_epsilon(orders, curve.upper, 1e-5)
+    ours = pp.from_rdp(orders, curve.upper, delta=1e-5)
+    assert ours.epsilon.upper == pytest.approx(printed, rel=1e-12)
+    assert f"Order {order:g}," in ours.derivation[0].statement
+    small, _ = theirs.compute_delta(orders, curve.upper, 2.5)
+    assert pp.from_rdp(orders, curve.upper, epsilon=2.5).delta.upper == pytest.approx(small)
+
+
+def test_the_published_example_of_the_classical_conversion() -> None:
+    """Gaussian noise, rho = 1/2: the best real order gives rho + 2 sqrt(rho log(1/delta))."""
+    orders = np.linspace(1.01, 20.0, 5000)
+    curve = pp.rdp(ev.Gaussian(1.0), orders)
+    ours = pp.from_rdp(orders, curve.upper, delta=1e-5, conversion="classical").epsilon.upper
+    best = 0.5 + 2 * math.sqrt(0.5 * math.log(1e5))
+    assert best <= ours <= best * (1.0 + 1e-5)
+
+
+def test_infinite_values_say_nothing() -> None:
+    some = pp.from_rdp([2.0, 4.0, 8.0], [1.0, 2.0, math.inf], delta=1e-5)
+    assert some.epsilon.upper == pp.from_rdp([2.0, 4.0], [1.0, 2.0], delta=1e-5).epsilon.upper
+    nothing = pp.from_rdp([2.0], [math.inf], delta=1e-5)
+    assert nothing.epsilon.upper == math.inf
+    assert pp.from_rdp([2.0], [math.inf], epsilon=1.0).delta.upper == 1.0
+    assert "nothing is proven" in nothing.warnings[0]
+
+
+def test_an_order_at_an_end_is_said() -> None:
+    last = pp.from_rdp([2.0, 3.0], [0.001, 0.0015], delta=1e-6)
+    first = pp.from_rdp([5.0, 30.0], [2.5, 15.0], delta=0.1)
+    middle = pp.from_rdp([1.1, 5.0, 100.0], [0.55, 2.5, 50.0], delta=1e-5)
+    assert "larger orders" in last.warnings[0]
+    assert "smaller orders" in first.warnings[0]
+    assert middle.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("orders", "values", "field"),
+    [
+        ([3.0, 2.0], [1.0, 1.0], "orders"),
+        ([2.0, 2.0], [1.0, 1.0], "orders"),
+        ([1.0], [1.0], r"orders\[0\]"),
+        ([2.0], [-1e-9], r"values\[0\]"),
+        ([2.0], [-math.inf], r"values\[0\]"),
+        ([2.0, 3.0], [1.0], "values"),
+        ([2.0], [math.nan], r"values\[0\]"),
+        ([2.0], ["1"], r"values\[0\]"),
+    ],
+)
+def test_what_is_no_curve_is_refused(orders, values, field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"`{field}`"):
+        pp.from_rdp(orders, values, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({}, "delta"),
+        ({"delta": 1e-5, "epsilon": 1.0}, "delta"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"delta": 1e-5, "conversion": "new"}, "conversion"),
+        ({"delta": 1e-5, "neighbours": "none"}, "neighbours"),
+    ],
+)
+def test_the_question_is_checked(given, field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"`{field}`"):
+        pp.from_rdp([2.0], [1.0], **given)

@@ -1,0 +1,147 @@
+"""`gdp`: the least mu against closed forms, and delta by delta."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.curves.gaussian_dp import mu_of_pure
+from privplan.accountant.errors import InvalidInput, Unsupported
+
+from .rdp_answers import ADD, REPLACE
+
+
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE, "zero-out"])
+def test_gaussian_noise_is_exact(neighbours: str) -> None:
+    c = 2.0 if neighbours == REPLACE else 1.0
+    event = ev.Compose([ev.Repeat(9, ev.Gaussian(2.0)), ev.Gaussian(0.5)])
+    mu = pp.gdp(event, neighbours=neighbours).mu
+    truth = c * math.sqrt(9 / 4 + 4)
+    assert mu.lower <= truth <= mu.upper
+    assert mu.gap <= 1e-14 * truth
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.01, 0.999, 1.0, 4.0, 30.0])
+def test_one_corner_decides_for_binary_response(epsilon: float) -> None:
+    with mp.workdps(50):
+        corner = 1 / (1 + mp.exp(mp.mpf(epsilon)))
+        # At the corner the false negative rate of N(mu, 1) equals the false positive rate.
+        truth = mp.findroot(
+            lambda mu: mp.ncdf(-mu / 2) - corner, mp.mpf(mu_of_pure(epsilon)), tol=1e-60
+        )
+        mu = pp.gdp(ev.Pure(epsilon)).mu
+        assert mu.lower <= truth <= mu.upper
+        assert mu.upper <= truth * (1 + 1e-11)
+
+
+def trade_off(mu: float, rates: np.ndarray) -> np.ndarray:
+    return np.array([float(mp.ncdf(-mp.sqrt(2) * mp.erfinv(2 * r - 1) - mu)) for r in rates])
+
+
+def test_the_curve_of_mu_lies_below_that_of_the_response() -> None:
+    """And no smaller mu does: at every false positive rate, by the definition."""
+    rates = np.linspace(0.001, 0.999, 500)
+    for epsilon in (0.3, 1.0, 3.0):
+        response = np.maximum.reduce(
+            [1 - math.exp(epsilon) * rates, math.exp(-epsilon) * (1 - rates), 0 * rates]
+        )
+        mu = pp.gdp(ev.Pure(epsilon)).mu
+        assert (trade_off(mu.upper, rates) <= response + 1e-12).all()
+        corner = np.array([1 / (1 + math.exp(epsilon))])
+        assert trade_off(0.999 * mu.lower, corner)[0] > corner[0]
+
+
+@pytest.mark.parametrize(("rate", "share", "epsilon"), [(0.01, 0.5, 12.0), (0.5, 0.8, 8.0)])
+def test_a_sample_needs_the_whole_mu(rate: float, share: float, epsilon: float) -> None:
+    event = ev.Poisson(rate, ev.Gaussian(1.0))
+    mu = pp.gdp(event).mu
+    assert mu.lower == pytest.approx(1.0, rel=1e-14)
+    assert mu.upper == pytest.approx(1.0, rel=1e-14)
+    # Far out any smaller mu promises less than what is attained; the nearer, the farther out.
+    attained = pp.account(event, epsilon=epsilon).delta.lower
+    assert attained > pp.account(ev.Gaussian(1.0 / share), epsilon=epsilon).delta.upper
+    assert attained < pp.account(ev.Gaussian(1.0), epsilon=epsilon).delta.upper
+
+
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.Laplace(1.0),
+        ev.Repeat(5, ev.Laplace(2.0)),
+        ev.Compose([ev.Laplace(2.0), ev.Gaussian(3.0)]),
+        ev.Repeat(4, ev.Poisson(0.2, ev.Gaussian(1.5))),
+        ev.Group(2, ev.Poisson(0.2, ev.Gaussian(1.5))),
+        ev.Repeat(3, ev.FixedSize(10, 40, ev.Gaussian(1.5))),
+        ev.Compose([ev.RandomizedResponse(1.0, 2), ev.Gaussian(2.0)]),
+    ],
+)
+def test_no_delta_exceeds_that_of_mu(event: ev.Event, neighbours: str) -> None:
+    """Duality: mu-GDP is delta(eps) <= delta_mu(eps) at every epsilon."""
+    mu = pp.gdp(event, neighbours=neighbours).mu
+    assert 0.0 < mu.lower <= mu.upper
+    for epsilon in (0.0, 0.5, 2.0):
+        delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+        assert delta.lower <= pp.account(ev.Gaussian(1 / mu.upper), epsilon=epsilon).delta.upper
+
+
+def test_batches_of_a_fixed_size() -> None:
+    """No delta that is attained needs more, and a unit that is set to zero moves one bound."""
+    event = ev.FixedSize(10, 40, ev.Gaussian(1.5))
+    uppers = {}
+    for neighbours in (ADD, REPLACE, "zero-out"):
+        mu = pp.gdp(event, neighbours=neighbours).mu
+        uppers[neighbours] = mu.upper
+        for epsilon in (0.0, 1.0, 3.0):
+            delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.lower
+            assert delta <= pp.account(ev.Gaussian(1 / mu.upper), epsilon=epsilon).delta.upper
+    assert uppers["zero-out"] == pytest.approx(1 / 1.5)
+    assert uppers[REPLACE] == uppers[ADD] == pytest.approx(2 / 1.5)
+    with pytest.raises(Unsupported):
+        pp.gdp(ev.FixedSize(40, 40, ev.Gaussian(1.5)))
+
+
+def test_the_least_mu_of_laplace_noise_lies_between_its_ends() -> None:
+    """Its trade-off function meets the diagonal at e^(-t/2)/2, where mu must be as large."""
+    t = 1.0
+    rate = mp.exp(-mp.mpf(t) / 2) / 2
+    needed = float(2 * mp.sqrt(2) * mp.erfinv(1 - 2 * rate))
+    mu = pp.gdp(ev.Laplace(1.0 / t)).mu
+    assert mu.lower <= needed * (1 + 1e-9)
+    assert needed <= mu.upper
+    assert mu.lower >= 0.99 * needed
+
+
+def test_composition_takes_the_smaller_of_two_sums() -> None:
+    many = pp.gdp(ev.Repeat(30, ev.Pure(1.0))).mu.upper
+    assert many == pytest.approx(math.sqrt(30) * mu_of_pure(1.0))
+    # Few large epsilons: one large epsilon is less than the root of the sum of squares.
+    few = pp.gdp(ev.Repeat(2, ev.Pure(0.1))).mu.upper
+    assert few <= mu_of_pure(0.2) * (1 + 1e-9)
+    assert pp.gdp(ev.Compose([])).mu.upper == 0.0
+
+
+def test_a_delta_leaves_no_mu() -> None:
+    for event in (ev.Approximate(1.0, 1e-9), ev.NoGuarantee("clear text")):
+        answer = pp.gdp(ev.Compose([event, ev.Gaussian(1.0)]))
+        assert answer.mu.upper == math.inf
+        assert answer.warnings
+    assert pp.gdp(ev.Approximate(1.0, 0.0)).mu.upper < 1.3
+
+
+@pytest.mark.parametrize(
+    "event", [ev.ZCDP(0.1), ev.DiscreteGaussian(1.0, 1), ev.Renyi([2.0], [1.0])]
+)
+def test_what_is_not_known_is_refused(event: ev.Event) -> None:
+    with pytest.raises(Unsupported, match="No mu is known"):
+        pp.gdp(event)
+
+
+def test_the_event_is_checked() -> None:
+    with pytest.raises(InvalidInput, match="`event`"):
+        pp.gdp(1.0)  # type: ignore[arg-type]
