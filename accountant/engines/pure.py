@@ -43,10 +43,7 @@ class PureEngine:
                 next_step="Leave the choice of the engine to privplan.",
             )
         losses = [(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves]
-        added = _sum([(each.added, leaf) for each, leaf in losses])
-        removed = _sum([(each.removed, leaf) for each, leaf in losses])
-        bounds = Bounds(max(added.lower, removed.lower), max(added.upper, removed.upper))
-        return Answer(bounds, _steps(leaves, neighbours), _warnings(losses))
+        return Answer(_worse_sum(losses), _steps(leaves, neighbours), _warnings(losses))
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return delta 0 at an epsilon that the largest losses do not exceed.
@@ -62,6 +59,20 @@ class PureEngine:
                 "Leave the choice of the engine to privplan.",
             )
         return Answer(Bounds.exactly(0.0), answer.steps, answer.warnings)
+
+
+def largest_sum(leaves: Sequence[Leaf], neighbours: Neighbours) -> Bounds:
+    """Return bounds on the largest loss of all leaves together: from there on delta is 0.
+
+    Raises `Unsupported` for a leaf whose largest loss is not known.
+    """
+    return _worse_sum([(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves])
+
+
+def _worse_sum(losses: Sequence[tuple[LargestLosses, Leaf]]) -> Bounds:
+    added = _sum([(each.added, leaf) for each, leaf in losses])
+    removed = _sum([(each.removed, leaf) for each, leaf in losses])
+    return Bounds(max(added.lower, removed.lower), max(added.upper, removed.upper))
 
 
 def _sum(ranges: Sequence[tuple[Range, Leaf]]) -> Range:
