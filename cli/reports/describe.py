@@ -68,8 +68,8 @@ _SAMPLED: Final[Mapping[str, str]] = {
         "holds; who takes part may be seen. The {unit} is in one client."
     ),
     "gaussian-mixture": (
-        "How much each {unit} contributes is drawn afresh in each release as stated, independently of "
-        "the others, and not revealed."
+        "How much each {unit} contributes is drawn afresh in each release as stated, independently "
+        "of the others, and not revealed."
     ),
     "random-allocation": (
         "Each {unit} takes part in exactly the stated number of steps, a uniformly random set that "
