@@ -56,7 +56,7 @@ class Promise:
         """
         phases = self.plan.phases
         scheduled = any(phase.counted is not None for phase in phases)
-        counted = sum(phase.rounds_of_a_unit for phase in phases) if scheduled else None
+        counted = sum(phase.events_of_a_unit for phase in phases) if scheduled else None
         events = {who: self.plan.seen_by(who) for who in self.plan.guarantees}
         return Planned(self.rounds, events, counted)
 
