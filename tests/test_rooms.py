@@ -25,6 +25,7 @@ ROOMS: Final[dict[str, str]] = {
     "accountant/plan": "the noise of every phase of a run, from one target",
     "accountant/records": "the closed vocabulary of what a run writes down",
     "accountant/sensitivity": "by how much one unit moves what is released",
+    "accountant/sensitivity/matrix": "by how much one unit moves C x, under correlated noise",
     "audit": "what runs leave behind, read and judged",
     "audit/attack": "the attack on a run, tier by tier",
     "audit/attack_methods": "attacks on transcripts, seeds and models",

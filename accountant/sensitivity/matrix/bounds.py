@@ -1,0 +1,245 @@
+"""The sensitivity of a strategy under a participation, between bounds, and exactly where known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from ... import events as ev
+from ...arrays import FloatArray, IndexArray
+from ...errors import Unsupported
+from ...guarantee import Bounds
+from .directions import Squares, attained_square, rounding_margin, worst_directions
+from .participations import MAX_PATTERNS, Separated, as_separated, fixed_stride, strided_patterns
+from .separated import climbed, heaviest_pattern, largest_chain, row_bounds
+from .strategies import (
+    UNIT_ROUNDOFF,
+    column_bands,
+    strategy_matrix,
+    strategy_steps,
+    toeplitz_coefficients,
+)
+
+MAX_GRAM_STEPS: Final = 4_096
+"""Most rounds for which all of C^T C is computed."""
+
+MAX_PAIRS: Final = 3e7
+"""Most pairs of rounds that are added up, over all patterns that are looked at one by one."""
+
+MAX_REFINED: Final = 48
+"""Most patterns whose worst vectors are looked for."""
+
+EXACT_SHARE: Final = 1e-9
+"""Relative width of bounds on a sensitivity that count as a single number."""
+
+COLUMN_NORM: Final = "one round: the largest column norm of C"
+CHAIN: Final = (
+    "bands of C at most twice the separation: only rounds that follow each other on a pattern "
+    "meet in C^T C, so signs attain every |C^T C|; the worst pattern by a dynamic programme"
+)
+ORTHOGONAL: Final = (
+    "bands of C at most the separation: the columns of a pattern are orthogonal, so norms add in "
+    "squares, whatever the signs; the worst pattern by a dynamic programme"
+)
+DECREASING: Final = (
+    "Kalinin and Lampert 2024, Theorem 2, arXiv 2405.13763v2: coefficients that are non-negative "
+    "and never increase, so the earliest rounds are the worst, with equal contributions"
+)
+PATTERNS: Final = (
+    "every pattern of rounds by itself: |C^T C| from above, signs and vectors from below, and the "
+    "dual of their semidefinite programme"
+)
+ROW_SUMS: Final = (
+    "from above the largest sum, over patterns, of each round's largest sum of |C^T C|; from below "
+    "a pattern, with signs or vectors, that attains it"
+)
+
+
+@dataclass(frozen=True)
+class MatrixSensitivity:
+    """By how many contribution bounds one unit moves C x, in L2: between `bounds`.
+
+    `exact` says that the two ends agree but for rounding.  `source` is how they were found, and
+    the lower end is attained by contributions of so many `dimensions`, each of norm 1, in fixed
+    rounds.
+    """
+
+    bounds: Bounds
+    exact: bool
+    source: str
+    dimensions: int = 1
+
+
+@lru_cache(maxsize=64)
+def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -> MatrixSensitivity:
+    """Return bounds on the largest L2 norm of C d, over what one unit may contribute.
+
+    max sqrt(sum_{i, j in pattern} (C^T C)_ij <d_i, d_j>)   over patterns and vectors |d_i| <= 1.
+
+    In contribution bounds, for a unit that is absent (add-remove) or contributes zeros (zero-out)
+    in one of the two data sets.  Under replace-one both ends double: the two contributions differ
+    by at most the sum of their norms, and a unit that is replaced by its opposite in the same
+    rounds attains it.  Balls in bins count as if the bin was known.
+
+    Raises `InvalidInput` for a singular strategy and a participation that does not fit it,
+    `Unsupported` for matrices that are too large.
+    Source: Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312v3 (why
+    inputs that depend on earlier outputs cost no more); Choquette-Choo et al. 2023, Theorem 2 and
+    Corollary 3, arXiv 2211.06530v2 (vectors and |C^T C|).
+
+    >>> steps = ev.DenseStrategy([[1.0, 0.0], [-1.0, 1.0]])
+    >>> twice = sensitivity_bounds(steps, ev.EpochParticipation(2))
+    >>> round(twice.bounds.lower, 6), round(twice.bounds.upper, 6), twice.exact
+    (2.236068, 2.236068, True)
+    """
+    steps = strategy_steps(strategy)
+    allowed = as_separated(participation, steps)
+    stride = 0 if allowed is not None else fixed_stride(participation, steps)
+    coefficients = toeplitz_coefficients(strategy)
+    if stride == steps:
+        allowed, stride = Separated(steps, 1, steps), 0
+    if coefficients is not None and _never_increases(coefficients):
+        # Of all rounds so far apart the earliest are the worst, and a pass may hold those.
+        return _decreasing(coefficients, allowed or Separated(steps, -(-steps // stride), stride))
+    bands = column_bands(strategy)
+    if bands is not None:
+        if allowed is not None and (allowed.most == 1 or len(bands) <= 2 * allowed.separation):
+            return _by_bands(bands, allowed)
+        if stride and len(bands) <= 2 * stride:
+            return _by_passes(bands, stride)
+    matrix = strategy_matrix(strategy)
+    if allowed is not None and allowed.most == 1:
+        squares = np.einsum("ij,ij->j", matrix, matrix)
+        return _result(_exactly(float(squares.max()), len(matrix), 1), COLUMN_NORM)
+    if steps > MAX_GRAM_STEPS:
+        raise Unsupported(
+            f"The sensitivity of a strategy over {steps:,} rounds is not computed here.",
+            f"C^T C is written down for at most {MAX_GRAM_STEPS:,} rounds.",
+            "Use bands of at most twice the minimum separation, or a Toeplitz strategy whose "
+            "coefficients are non-negative and never increase.",
+        )
+    gram = matrix.T @ matrix
+    if allowed is None:
+        patterns = strided_patterns(stride, steps)
+    elif allowed.count <= MAX_PATTERNS and allowed.count * allowed.most**2 <= MAX_PAIRS:
+        patterns = allowed.patterns()
+    else:
+        return _result(_by_rows(matrix, gram, allowed), ROW_SUMS)
+    return _result(_worst_pattern(matrix, gram, patterns), PATTERNS)
+
+
+def _never_increases(coefficients: FloatArray) -> bool:
+    return bool(coefficients[-1] >= 0.0 and (np.diff(coefficients) <= 0.0).all())
+
+
+def _decreasing(coefficients: FloatArray, allowed: Separated) -> MatrixSensitivity:
+    """Return the norm of the sum of the columns 0, b, 2b, ...: no sign cancels there."""
+    steps, apart = allowed.steps, allowed.separation
+    column = np.zeros(steps)
+    for start in range(0, allowed.most * apart, apart):
+        length = min(coefficients.size, steps - start)
+        column[start : start + length] += coefficients[:length]
+    square = math.fsum(column * column)
+    source = COLUMN_NORM if allowed.most == 1 else DECREASING
+    return _result(_exactly(square, 1, allowed.most), source)
+
+
+def _by_bands(bands: FloatArray, allowed: Separated) -> MatrixSensitivity:
+    """Return it where only rounds that follow each other on a pattern meet in C^T C."""
+    weights = (bands * bands).sum(axis=0)
+    lags = range(allowed.separation, len(bands)) if allowed.most > 1 else range(0)
+    links = {lag: _links(bands, lag) for lag in lags}
+    square = largest_chain(weights, links, allowed)
+    source = COLUMN_NORM if allowed.most == 1 else CHAIN if links else ORTHOGONAL
+    return _result(_chained(square, bands, allowed.most), source)
+
+
+def _by_passes(bands: FloatArray, stride: int) -> MatrixSensitivity:
+    """Return it where rounds are `stride` apart, and only those that follow each other meet."""
+    weights = (bands * bands).sum(axis=0)
+    if len(bands) > stride:
+        links = _links(bands, stride)
+        weights[: links.size] += links
+    passes = -(-weights.size // stride)
+    padded = np.zeros(passes * stride)
+    padded[: weights.size] = weights
+    square = float(padded.reshape(passes, stride).sum(axis=0).max())
+    source = CHAIN if len(bands) > stride else ORTHOGONAL
+    return _result(_chained(square, bands, passes), source)
+
+
+def _links(bands: FloatArray, lag: int) -> FloatArray:
+    """Return 2 |C^T C| of all rounds and those `lag` later."""
+    steps = bands.shape[1]
+    products = bands[lag:, : steps - lag] * bands[: len(bands) - lag, lag:]
+    return np.asarray(2.0 * np.abs(products.sum(axis=0)))
+
+
+def _chained(square: float, bands: FloatArray, rounds: int) -> Squares:
+    # A round is linked to two others at most, so entries are off by 3 of the weights in all.
+    return _exactly(square, 3 * len(bands) + 2 * rounds, 1)
+
+
+def _exactly(square: float, operations: int, rounds: int) -> Squares:
+    margin = rounding_margin(operations, rounds)
+    return Squares(square * (1.0 - margin), square * (1.0 + margin))
+
+
+def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[IndexArray]) -> Squares:
+    """Return bounds over patterns that are looked at one by one, the worst first."""
+    magnitudes = np.abs(gram)
+    tops = np.array([magnitudes[np.ix_(pattern, pattern)].sum() for pattern in patterns])
+    lower, upper, dimensions = 0.0, 0.0, 1
+    for number, index in enumerate(np.argsort(-tops)):
+        pattern = patterns[index]
+        margin = 1.0 + rounding_margin(len(matrix), pattern.size)
+        most = float(tops[index]) * margin
+        # No later pattern can be worse than this one's |C^T C|.
+        if most <= upper:
+            break
+        if number >= MAX_REFINED:
+            upper = most
+            break
+        columns, part = matrix[:, pattern], gram[np.ix_(pattern, pattern)]
+        squares = worst_directions(columns, part, above=lower)
+        upper = max(upper, squares.upper)
+        if squares.lower > lower:
+            lower, dimensions = squares.lower, squares.dimensions
+    return Squares(min(lower, upper), upper, dimensions)
+
+
+def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: Separated) -> Squares:
+    """Return bounds under a minimum separation with too many patterns to look at each."""
+    magnitudes = np.abs(gram)
+    weights = row_bounds(magnitudes, allowed)
+    margin = 1.0 + rounding_margin(len(matrix), allowed.most)
+    upper = largest_chain(weights, {}, allowed) * margin
+    starts = [
+        heaviest_pattern(weights, allowed),
+        np.arange(allowed.most, dtype=np.intp) * allowed.separation,
+    ]
+    best = Squares(0.0, upper)
+    for start in starts:
+        pattern = climbed(magnitudes, start, allowed)
+        found = worst_directions(matrix[:, pattern], gram[np.ix_(pattern, pattern)], above=0.0)
+        if found.lower > best.lower:
+            best = Squares(min(found.lower, upper), upper, found.dimensions)
+    return best
+
+
+def _result(squares: Squares, source: str) -> MatrixSensitivity:
+    if not 0.0 < squares.upper < math.inf:
+        raise Unsupported(
+            "The entries of the strategy are too extreme to compute with.",
+            f"The square of its sensitivity is {squares.upper:g}.",
+            "Scale the strategy, and the noise with it.",
+        )
+    lower = math.sqrt(max(squares.lower, 0.0)) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+    upper = math.sqrt(squares.upper) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+    exact = upper - lower <= EXACT_SHARE * upper
+    return MatrixSensitivity(Bounds(lower, upper), exact, source, squares.dimensions)

@@ -1,0 +1,137 @@
+"""The worst vectors of one unit in given rounds: a Grothendieck problem, bounded from both sides.
+
+With G = C^T C restricted to the rounds, one unit moves C x by the square root of
+
+    max sum_ij G_ij <v_i, v_j>   over vectors of norm at most 1.
+
+Signs are vectors in one dimension; |G| bounds all.  The maximum is a semidefinite programme: ascent
+over one vector at a time comes near it, and every y with diag(y) - G positive semidefinite bounds it
+by sum y.
+Source: Goemans and Williamson 1995 (the programme and its dual); Wang, Chang and Kolter 2018, arXiv
+1706.00476v3 (the ascent).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ...arrays import FloatArray
+from .strategies import UNIT_ROUNDOFF
+
+MAX_SWEEPS: Final = 2_000
+"""Most rounds of the ascent."""
+
+MAX_ROUNDS: Final = 128
+"""Most rounds of a pattern for which vectors are climbed; beyond, signs only."""
+
+MAX_DIRECTIONS: Final = 12
+"""Most dimensions of the vectors that are climbed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Bounds on the square of a sensitivity; the lower end is attained in so many `dimensions`."""
+
+    lower: float
+    upper: float
+    dimensions: int = 1
+
+
+def rounding_margin(rows: int, rounds: int) -> float:
+    """Return by how much, relatively, a sum of |C^T C| over pairs of rounds may be off.
+
+    Each entry is off by (rows) u |C|^T |C|, whose sum over pairs of k rounds is at most k times
+    that of the squared column norms; the sum itself adds k^2 u.
+    """
+    return 4.0 * UNIT_ROUNDOFF * rounds * (rows + rounds + 8)
+
+
+def worst_directions(columns: FloatArray, gram: FloatArray, above: float) -> Squares:
+    """Return bounds on the largest squared norm of sum_j columns[:, j] v_j^T, |v_j| <= 1.
+
+    `gram` is C^T C of the columns.  Nothing is refined once the upper end is at most `above`.
+    """
+    margin = 1.0 + rounding_margin(*columns.shape)
+    upper = float(np.abs(gram).sum()) * margin
+    signs = _signs(gram)
+    lower, dimensions = attained_square(columns, signs[:, None]), 1
+    if upper <= max(above, lower * margin * margin) or len(gram) > MAX_ROUNDS:
+        return Squares(min(lower, upper), upper, dimensions)
+    vectors = _climbed(gram)
+    upper = min(upper, _dual(gram, vectors, rounding_margin(*columns.shape)))
+    by_vectors = attained_square(columns, vectors)
+    if by_vectors > lower * (1.0 + 1e-9):
+        lower, dimensions = by_vectors, vectors.shape[1]
+    return Squares(min(lower, upper), upper, dimensions)
+
+
+def attained_square(columns: FloatArray, vectors: FloatArray) -> float:
+    """Return the squared norm of sum_j columns[:, j] v_j^T, rounded down; vectors are shrunk to 1.
+
+    >>> attained_square(np.array([[1.0, 0.0], [-1.0, 1.0]]), np.array([[1.0], [-1.0]]))  # 5
+    4.9999...
+    """
+    norms = np.maximum(np.sqrt((vectors * vectors).sum(axis=1)) * (1.0 + 1e-15), 1.0)
+    if vectors.shape[1] > 1:
+        vectors = vectors / (norms * (1.0 + 1e-15))[:, None]
+    total = columns @ vectors
+    # Each entry of the product is off by at most (rounds) u |C| |V|.
+    off = 2.0 * UNIT_ROUNDOFF * (columns.shape[1] + 2) * (np.abs(columns) @ np.abs(vectors))
+    least = np.maximum(np.abs(total) - off, 0.0)
+    return float((least * least).sum()) * (1.0 - 2.0 * UNIT_ROUNDOFF * (least.size + 8))
+
+
+def _signs(gram: FloatArray) -> FloatArray:
+    """Return signs that no single flip improves: of several starts the best."""
+    starts = [np.ones(len(gram)), np.where(gram[np.abs(gram).sum(axis=1).argmax()] < 0, -1.0, 1.0)]
+    starts.append(np.where(np.arange(len(gram)) % 2 == 0, 1.0, -1.0))
+    best, value = starts[0], -np.inf
+    for signs in starts:
+        for _ in range(20 * len(gram)):
+            # Flipping i changes the sum by -4 s_i sum_{j != i} G_ij s_j.
+            pulls = signs * (gram @ signs) - gram.diagonal()
+            worst = int(np.argmin(pulls))
+            if pulls[worst] >= 0.0:
+                break
+            signs[worst] = -signs[worst]
+        reached = float(signs @ gram @ signs)
+        if reached > value * (1.0 + 1e-12):
+            best, value = signs, reached
+    return best
+
+
+def _climbed(gram: FloatArray) -> FloatArray:
+    """Return unit vectors, each along what the others pull it to."""
+    size = len(gram)
+    dimensions = min(size, int(np.sqrt(2.0 * size)) + 1, MAX_DIRECTIONS)
+    vectors = np.random.default_rng(0).standard_normal((size, dimensions))
+    vectors /= np.sqrt((vectors * vectors).sum(axis=1))[:, None]
+    off_diagonal = gram - np.diag(gram.diagonal())
+    last = -np.inf
+    for _ in range(MAX_SWEEPS):
+        total = 0.0
+        for index in range(size):
+            pull = off_diagonal[index] @ vectors
+            norm = float(np.sqrt(pull @ pull))
+            if norm > 0.0:
+                vectors[index] = pull / norm
+            total += norm
+        if total <= last * (1.0 + 1e-14):
+            break
+        last = total
+    return np.asarray(vectors)
+
+
+def _dual(gram: FloatArray, vectors: FloatArray, margin: float) -> float:
+    """Return an upper bound on the square: sum y, with diag(y) - G positive semidefinite."""
+    y = ((gram @ vectors) * vectors).sum(axis=1)
+    slack = np.diag(y) - gram
+    size = len(gram)
+    # The least eigenvalue may be off by a multiple of u times the norm, and G by its rounding.
+    scale = float(np.abs(slack).sum(axis=1).max() + gram.trace())
+    off = (64.0 * size * UNIT_ROUNDOFF + margin) * scale
+    least = float(np.linalg.eigvalsh(slack)[0]) - off
+    return float(np.abs(y).sum() * (1.0 + 1e-12) + size * max(-least, 0.0) * (1.0 + 1e-12))

@@ -1,0 +1,105 @@
+"""In which rounds one unit may contribute together: patterns, and how many there are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from ... import events as ev
+from ...arrays import IndexArray
+from ...errors import InvalidInput, Unsupported
+
+MAX_PATTERNS: Final = 20_000
+"""Most patterns that are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Separated:
+    """At most `most` of `steps` rounds, any two of them at least `separation` apart.
+
+    `most` is no more than fit: with `separation` b at most ceil(T / b) do.
+    """
+
+    steps: int
+    most: int
+    separation: int
+
+    @property
+    def count(self) -> int:
+        """How many patterns there are, those that are parts of others too."""
+        return sum(math.comb(self._squeezed(size), size) for size in range(1, self.most + 1))
+
+    def patterns(self) -> list[IndexArray]:
+        """Return all patterns.
+
+        A pattern of fewer than `most` rounds need not be a part of a larger one: of three rounds
+        with separation 2, round 1 stands alone.
+        """
+        result: list[IndexArray] = []
+        for size in range(1, self.most + 1):
+            stretch = np.arange(size) * (self.separation - 1)
+            chosen = combinations(range(self._squeezed(size)), size)
+            result += [np.array(rounds, np.intp) + stretch for rounds in chosen]
+        return result
+
+    def _squeezed(self, size: int) -> int:
+        # With the gaps that must be there taken out, any `size` of the rounds left are a pattern.
+        return self.steps - (size - 1) * (self.separation - 1)
+
+
+def as_separated(participation: ev.Participation, steps: int) -> Separated | None:
+    """Return a participation as a separated one, or None where its patterns are few and fixed."""
+    match participation:
+        case ev.SingleParticipation():
+            return Separated(steps, 1, steps)
+        case ev.SeparatedParticipation(most, separation):
+            fitting = -(-steps // separation)
+            return Separated(steps, min(most, fitting), min(separation, steps))
+        case _:
+            return None
+
+
+def fixed_stride(participation: ev.Participation, steps: int) -> int:
+    """Return how far apart a unit's rounds are, in a participation that has one in each pass.
+
+    Raises `InvalidInput` for one that does not fit `steps` rounds.
+    """
+    match participation:
+        case ev.EpochParticipation(epochs):
+            _require_epochs(epochs, steps)
+            return steps // epochs
+        case ev.BallsInBins(bins):
+            _require_bins(bins, steps)
+            return bins
+        case _:
+            raise Unsupported(f"The participation `{participation.type}` is not known here.")
+
+
+def strided_patterns(stride: int, steps: int) -> list[IndexArray]:
+    """Return the patterns i, i + stride, i + 2 stride, ... of `steps` rounds."""
+    return [np.arange(first, steps, stride) for first in range(stride)]
+
+
+def _require_epochs(epochs: int, steps: int) -> None:
+    if steps % epochs:
+        near = max(part for part in range(1, min(epochs, steps) + 1) if steps % part == 0)
+        raise InvalidInput(
+            f"`participation.epochs` must divide the {steps:,} rounds of the strategy; it is "
+            f"{epochs:,}.",
+            "A unit takes part once in each pass, and all passes are equally long.",
+            f"Give {near:,} epochs, or a minimum separation.",
+        )
+
+
+def _require_bins(bins: int, steps: int) -> None:
+    if bins > steps:
+        raise InvalidInput(
+            f"`participation.bins` must be at most the {steps:,} rounds of the strategy; it is "
+            f"{bins:,}.",
+            "A bin is a round of a pass, and the strategy ends before the first pass does.",
+            f"Give at most {steps:,} bins.",
+        )

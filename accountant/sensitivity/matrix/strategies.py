@@ -1,0 +1,185 @@
+"""From a strategy to its matrix C: a row for each noised value, a column for each round."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ... import events as ev
+from ...arrays import FloatArray
+from ...errors import InvalidInput, Unsupported
+
+MAX_ENTRIES: Final = 2**24
+"""Most numbers of a matrix that is written down."""
+
+MAX_STEPS: Final = 2**22
+"""Most rounds of a strategy."""
+
+UNIT_ROUNDOFF: Final = 2.0**-53
+
+
+def strategy_steps(strategy: ev.Strategy) -> int:
+    """Return T, the rounds of a strategy.
+
+    >>> strategy_steps(ev.DenseStrategy([[1.0, 0.0], [0.5, 1.0]]))
+    2
+    """
+    match strategy:
+        case ev.DenseStrategy(rows):
+            return len(rows[0])
+        case ev.BandedStrategy(diagonals):
+            return len(diagonals[0])
+        case (
+            ev.ToeplitzStrategy(steps) | ev.BufferedToeplitzStrategy(steps) | ev.TreeStrategy(steps)
+        ):
+            return steps
+        case _:
+            raise Unsupported(f"The strategy `{strategy.type}` has no matrix here.")
+
+
+def strategy_matrix(strategy: ev.Strategy) -> FloatArray:
+    """Return C as an array of shape (rows, T).
+
+    Raises `InvalidInput` for a strategy whose columns are linearly dependent: then B C^{-1} z does
+    not exist, so some round cannot be released at all; `Unsupported` above `MAX_ENTRIES` entries.
+
+    >>> strategy_matrix(ev.ToeplitzStrategy(3, [1.0, 0.5]))
+    array([[1. , 0. , 0. ],
+           [0.5, 1. , 0. ],
+           [0. , 0.5, 1. ]])
+    """
+    match strategy:
+        case ev.DenseStrategy(rows):
+            _require_small(len(rows) * len(rows[0]))
+            matrix = np.array(rows, np.float64)
+            _require_independent_columns(matrix)
+            return matrix
+        case ev.TreeStrategy(steps, fan_out):
+            return _tree(steps, fan_out)
+    bands = column_bands(strategy)
+    assert bands is not None
+    steps = bands.shape[1]
+    _require_small(steps * steps)
+    matrix = np.zeros((steps, steps))
+    for lag, band in enumerate(bands):
+        rounds = np.arange(steps - lag)
+        matrix[rounds + lag, rounds] = band[: steps - lag]
+    return matrix
+
+
+def toeplitz_coefficients(strategy: ev.Strategy) -> FloatArray | None:
+    """Return c with C[i, j] = c[i - j], without zeros at its end, or None for another strategy."""
+    match strategy:
+        case ev.ToeplitzStrategy(steps, coefficients):
+            _require_steps(steps)
+            return _trimmed(np.array(coefficients[:steps], np.float64))
+        case ev.BufferedToeplitzStrategy(steps, decays, scales):
+            _require_steps(steps)
+            return _trimmed(_buffered(steps, decays, scales))
+        case _:
+            return None
+
+
+def column_bands(strategy: ev.Strategy) -> FloatArray | None:
+    """Return an array with C[j + m, j] at [m, j], for a lower triangular strategy by its diagonals.
+
+    Bands that hold only zeros at the end are left out.  None for a dense strategy and a tree.
+    Raises `InvalidInput` for a 0 on the main diagonal: that round would have no inverse.
+    """
+    if isinstance(strategy, ev.BandedStrategy):
+        steps = len(strategy.diagonals[0])
+        _require_small(steps * len(strategy.diagonals))
+        bands = np.zeros((len(strategy.diagonals), steps))
+        for lag, diagonal in enumerate(strategy.diagonals):
+            bands[lag, : len(diagonal)] = diagonal
+        _require_diagonal(bands[0], "strategy.diagonals[0]")
+        used = np.flatnonzero(bands.any(axis=1))
+        return np.asarray(bands[: used[-1] + 1])
+    coefficients = toeplitz_coefficients(strategy)
+    if coefficients is None:
+        return None
+    steps = strategy_steps(strategy)
+    _require_small(steps * coefficients.size)
+    _require_diagonal(coefficients[:1], "strategy.coefficients")
+    rounds, lags = np.arange(steps), np.arange(coefficients.size)[:, None]
+    return np.where(rounds + lags < steps, coefficients[:, None], 0.0)
+
+
+def _buffered(steps: int, decays: tuple[float, ...], scales: tuple[float, ...]) -> FloatArray:
+    coefficients = np.zeros(steps)
+    coefficients[0] = 1.0
+    powers = np.arange(steps - 1, dtype=np.float64)
+    for decay, scale in zip(decays, scales, strict=True):
+        coefficients[1:] += scale * decay**powers
+    return coefficients
+
+
+def _trimmed(coefficients: FloatArray) -> FloatArray:
+    used = np.flatnonzero(coefficients)
+    return coefficients[: used[-1] + 1] if used.size else coefficients[:1]
+
+
+def _tree(steps: int, fan_out: int) -> FloatArray:
+    """Return a row for every node all of whose rounds are among the first `steps`."""
+    _require_steps(steps)
+    _require_small(steps * steps)
+    levels = []
+    width = 1
+    while width <= steps:
+        node_of = np.arange(steps) // width
+        levels.append((np.arange(steps // width)[:, None] == node_of).astype(np.float64))
+        width *= fan_out
+    matrix = np.concatenate(levels)
+    _require_small(matrix.size)
+    return matrix
+
+
+def _require_small(entries: int) -> None:
+    if entries > MAX_ENTRIES:
+        raise Unsupported(
+            f"The strategy would be written down as {entries:.2g} numbers.",
+            f"At most {MAX_ENTRIES:,} are.",
+            "Use fewer rounds or bands, or a Toeplitz strategy with non-negative coefficients "
+            "that never increase, whose sensitivity has a closed form.",
+        )
+
+
+def _require_steps(steps: int) -> None:
+    if steps > MAX_STEPS:
+        raise Unsupported(
+            f"The strategy has {steps:,} rounds.",
+            f"At most {MAX_STEPS:,} are computed with.",
+            "Use fewer rounds, or begin a new block with fresh noise: a Repeat.",
+        )
+
+
+def _require_diagonal(diagonal: FloatArray, field: str) -> None:
+    zeros = np.flatnonzero(diagonal == 0.0)
+    if zeros.size:
+        raise InvalidInput(
+            f"`{field}[{zeros[0]}]` must not be 0.",
+            "The strategy is singular: C^-1 does not exist, and what is released is B x + B C^-1 z.",
+            "Give every round a noised value with it in it.",
+        )
+
+
+def _require_independent_columns(matrix: FloatArray) -> None:
+    empty = np.flatnonzero(~matrix.any(axis=0))
+    if empty.size:
+        raise InvalidInput(
+            f"`strategy.rows` must not have a column of zeros; column {empty[0]} is one.",
+            "The strategy is singular: no noised value holds that round, so none can release it.",
+            "Give every round a noised value with it in it.",
+        )
+    rows, steps = matrix.shape
+    if np.array_equal(matrix, np.tril(matrix)) and rows == steps and matrix.diagonal().all():
+        return
+    rank = int(np.linalg.matrix_rank(matrix))
+    if rank < steps:
+        raise InvalidInput(
+            f"`strategy.rows` must have {steps} linearly independent columns; their rank is "
+            f"{rank}.",
+            "The strategy is singular: some round cannot be computed from its noised values.",
+            "Add rows, or account for the values that are released as Gaussian events.",
+        )
