@@ -1,7 +1,7 @@
 """Gaussian noise that is correlated from round to round: integers on a grid, drawn exactly.
 
-The rounds of a block have terms x_1, x_2, ... and coefficients c_0 = 1, c_1, ..., c_(b-1), the bands
-of a Toeplitz matrix C.  In round t each silo s sends
+The rounds of a block have terms x_1, x_2, ... and coefficients c_0 = 1, c_1, ..., c_(b-1), which
+are the bands of a Toeplitz matrix C.  In round t each silo s sends
 
     u_st  =  c_0 x_st + c_1 x_s(t-1) + ... + c_(b-1) x_s(t-b+1)  +  z_st          its row of C x + z
 
@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -205,7 +206,7 @@ def require_coefficients(coefficients: Sequence[float]) -> None:
     """
     steps = [value * _STEPS for value in coefficients]
     whole = all(0.0 <= step <= _STEPS and step == int(step) for step in steps)
-    falling = all(after <= before for before, after in zip(steps, steps[1:], strict=False))
+    falling = all(after <= before for before, after in pairwise(steps))
     if whole and falling and steps and steps[0] == _STEPS:
         return
     raise InvalidInput(

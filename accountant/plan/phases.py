@@ -30,8 +30,8 @@ class Phase:
     as in a pass of several batches: a cost counts every draw.  `blocks` is for correlated noise:
     the event is that of a whole block of rounds, of which there are so many; None: of one round.
 
-    Range: `rounds` and `draws` 1 or above, `rounds` a multiple of `blocks`, `counted` from 1 to `rounds`, `weight` and `scale` above
-    0.  Raises `InvalidInput`.
+    Range: `rounds` and `draws` 1 or above, `rounds` a multiple of `blocks`, `counted` from 1 to
+    `rounds`, `weight` and `scale` above 0.  Raises `InvalidInput`.
     """
 
     name: str
