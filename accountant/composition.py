@@ -213,7 +213,22 @@ def _normal(event: ev.Event) -> ev.Event:
             inner = _merged_gaussian(inner)
             if isinstance(inner, ev.Group):
                 break
+    if isinstance(inner, ev.MatrixGaussian) and rate < 1.0:
+        raise _sampled_run(inner)
     return inner if rate == 1.0 else ev.Poisson(rate, inner)
+
+
+def _sampled_run(inner: ev.MatrixGaussian) -> Unsupported:
+    """Return the refusal of a Poisson sample around all rounds of a run with correlated noise."""
+    return Unsupported(
+        f"Poisson sampling around `{inner.type}` is not supported.",
+        "One draw for the whole run is not what such runs do, and noise that rounds share is not "
+        "hidden by draws of single rounds.",
+        "For a strategy of b bands under cyclic Poisson sampling, where a unit belongs to one of b "
+        "parts and a round draws from its part at rate q b, ask for Repeat(ceil(T / b), "
+        "Poisson(q b, Gaussian)), with the noise over the largest column norm; otherwise account "
+        "for the run without sampling, as a sample reveals no more than that.",
+    )
 
 
 def _grouped(size: int, leaf: ev.Event) -> ev.Event:
@@ -233,6 +248,9 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
     match leaf:
         case ev.Gaussian(noise):
             return ev.Gaussian(math.nextafter(noise / size, 0.0))
+        case ev.MatrixGaussian(noise, strategy, participation):
+            # Records that contribute alike, in the same rounds, attain it.
+            return ev.MatrixGaussian(math.nextafter(noise / size, 0.0), strategy, participation)
         case ev.Laplace(noise):
             return ev.Laplace(math.nextafter(noise / size, 0.0))
         case ev.DiscreteGaussian(noise, sensitivity):

@@ -51,9 +51,14 @@ def engines_for(parts: Sequence[Leaf], delta: float | None = None) -> tuple[str,
 
 def _only_gaussians(parts: Sequence[Leaf]) -> bool:
     # The best of several runs is no sum: not all that they release is seen.
-    return bool(parts) and all(
-        isinstance(leaf.event, ev.Gaussian) and leaf.fully_observed for leaf in parts
-    )
+    return bool(parts) and all(_is_gaussian(leaf.event) and leaf.fully_observed for leaf in parts)
+
+
+def _is_gaussian(event: ev.Event) -> bool:
+    if isinstance(event, ev.MatrixGaussian):
+        # Rounds that are drawn and hidden leave less than a Gaussian.
+        return not isinstance(event.participation, ev.BallsInBins)
+    return isinstance(event, ev.Gaussian)
 
 
 def _one_shuffled_round(parts: Sequence[Leaf]) -> bool:

@@ -26,6 +26,7 @@ from ..composition import Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step
 from .base import Answer, contribution, refuse_unattained
+from .correlated_noise import correlated_noise
 
 _GAUSSIAN_SOURCE: Final = (
     "Balle and Wang 2018, Theorem 8, arXiv 1805.06530v2; Dong, Roth and Su 2022, Corollaries 2.13 "
@@ -40,6 +41,9 @@ _LOG_SQRT_TAU: Final = 0.5 * math.log(2.0 * math.pi)
 @dataclass(frozen=True)
 class GdpEngine:
     """Exact answers for compositions of unsampled Gaussian releases, as a few-ulp interval.
+
+    Runs with correlated noise are such releases, with a mu between bounds where the sensitivity
+    of their strategy is.
 
     Both ends hold for all three neighbouring relations (`replace-one` doubles mu): the worst pair
     of data sets is the same in every round, so the bound is attained.
@@ -56,7 +60,7 @@ class GdpEngine:
         """
         delta = validate.probability(delta=delta)
         mu, steps = _mu(leaves, neighbours)
-        lower, upper = _epsilon(mu, delta)
+        lower, upper = _epsilon(mu.lower, delta)[0], _epsilon(mu.upper, delta)[1]
         how = f"Epsilon {upper:.6g} at delta {delta:.6g}, by inverting the closed form."
         return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _GAUSSIAN_SOURCE)))
 
@@ -68,38 +72,47 @@ class GdpEngine:
         """
         epsilon = validate.non_negative(epsilon=epsilon)
         mu, steps = _mu(leaves, neighbours)
-        lower, upper = _delta(mu, epsilon)
+        lower, upper = _delta(mu.lower, epsilon)[0], _delta(mu.upper, epsilon)[1]
         how = f"Delta {upper:.6g} at epsilon {epsilon:.6g}, by the closed form."
         return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _GAUSSIAN_SOURCE)))
 
 
-def _mu(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[float, tuple[Step, ...]]:
-    """Return mu, and the step that says so."""
+def _mu(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Bounds, tuple[Step, ...]]:
+    """Return bounds on mu, and the steps that say so."""
     refuse_unattained(leaves, "gdp")
-    parts = []
+    steps: list[Step] = []
+    attained, dominating = [], []
     for leaf in leaves:
-        if not isinstance(leaf.event, ev.Gaussian):
+        if isinstance(leaf.event, ev.MatrixGaussian):
+            correlated = correlated_noise(leaf.event, neighbours)
+            below, above = correlated.attained, correlated.dominating
+            steps.append(correlated.step)
+        elif isinstance(leaf.event, ev.Gaussian):
+            below = above = leaf.event
+        else:
             raise Unsupported(
                 f"The gdp engine has no mathematics for `{leaf.event.type}`.",
                 "Its closed form is for Gaussian noise without sampling.",
                 "Leave the choice of the engine to privplan, or use pld or rdp.",
             )
-        parts.append(_root_of(leaf.count) / leaf.event.noise_multiplier)
+        root = _root_of(leaf.count)
+        attained.append(root / below.noise_multiplier if below is not None else 0.0)
+        dominating.append(root / above.noise_multiplier)
     c = contribution(neighbours)
-    mu = c * math.hypot(*parts)
-    if math.isinf(mu) or (parts and mu == 0.0):
+    mu = Bounds(c * math.hypot(*attained), c * math.hypot(*dominating))
+    if math.isinf(mu.upper) or (dominating and mu.upper == 0.0):
         raise Unsupported(
             "The noise is outside of the range that the gdp engine can compute with.",
-            f"It gives mu = {mu}.",
+            f"It gives mu = {mu.upper}.",
             "Use a noise multiplier between 1e-150 and 1e150.",
         )
     step = Step(
         "mechanism",
-        f"Gaussian noise, neighbours {c} apart: N(0, 1) against N(mu, 1), mu = {mu:.6g}.",
+        f"Gaussian noise, neighbours {c} apart: N(0, 1) against N(mu, 1), mu = {mu.upper:.6g}.",
         _GAUSSIAN_SOURCE,
         ("no sampling",),
     )
-    return mu, (step,)
+    return mu, (*steps, step)
 
 
 def _root_of(count: int) -> float:

@@ -132,7 +132,11 @@ def _bare(event: ev.Pure | ev.Local | ev.Exponential, neighbours: Neighbours) ->
 
 @largest_losses.register(ev.Gaussian)
 @largest_losses.register(ev.DiscreteGaussian)
-def _gaussian(event: ev.Gaussian | ev.DiscreteGaussian, neighbours: Neighbours) -> LargestLosses:  # noqa: ARG001
+@largest_losses.register(ev.MatrixGaussian)
+def _gaussian(
+    event: ev.Gaussian | ev.DiscreteGaussian | ev.MatrixGaussian,
+    neighbours: Neighbours,  # noqa: ARG001
+) -> LargestLosses:
     unbounded = Range(math.inf, math.inf)
     return LargestLosses.alike(unbounded, f"The losses of `{event.type}` noise have no bound.")
 

@@ -47,6 +47,7 @@ from .. import events as ev
 from ..arrays import FloatArray
 from ..composition import Leaf
 from ..engines.base import contribution
+from ..engines.correlated_noise import correlated_noise
 from ..engines.gdp import GdpEngine
 from ..engines.rdp import RdpEngine
 from ..engines.rdp.curves import curve
@@ -145,6 +146,7 @@ class Zcdp:
         """Return the least rho: in closed form, or by a search over the orders."""
         if isinstance(event, ev.NoGuarantee):
             return Cost((math.inf,))
+        event = _whole_run(event, relation)
         if isinstance(event, (ev.Gaussian, ev.DiscreteGaussian)):
             # rho = (distance of neighbours / noise)^2 / 2, exactly, as a fraction.
             shift = Fraction(contribution(relation)) / Fraction(event.noise_multiplier)
@@ -197,6 +199,7 @@ class Gdp:
         """Return mu^2, exactly."""
         if isinstance(event, ev.NoGuarantee):
             return Cost((math.inf,))
+        event = _whole_run(event, relation)
         if not isinstance(event, ev.Gaussian):
             raise Unsupported(
                 f"A budget in mu^2 cannot pay for `{event.type}` events.",
@@ -224,6 +227,13 @@ class Gdp:
     def _epsilon_of(self, noise: float) -> float:
         leaf = Leaf(ev.Gaussian(noise), 1)
         return GdpEngine().epsilon((leaf,), self.target.conversion_delta, "add-remove").bounds.upper
+
+
+def _whole_run(event: ev.Event, relation: Neighbours) -> ev.Event:
+    """Return the Gaussian release that tells as much as a run with correlated noise, or more."""
+    if isinstance(event, ev.MatrixGaussian):
+        return correlated_noise(event, relation).dominating
+    return event
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from ... import events as ev
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import contribution
+from ..correlated_noise import correlated_noise
 from .atoms import AtomPair
 from .loss_maps import LossMap, OppositeGaussians, OppositeLaplaces, SampledShift
 from .mixtures import MixturePair
@@ -43,6 +44,16 @@ from .registry import MIN_NOISE_MULTIPLIER, DominatedMechanism, pairs
 @pairs.register(ev.Gaussian)
 def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> DominatedMechanism:
     return noisy_sum(GaussianNoise(event.noise_multiplier), 1.0, neighbours, event)
+
+
+@pairs.register(ev.MatrixGaussian)
+def _matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> DominatedMechanism:
+    correlated = correlated_noise(event, neighbours)
+    whole = _gaussian(correlated.dominating, neighbours)
+    attained = None
+    if correlated.attained is not None:
+        attained = _gaussian(correlated.attained, neighbours).lower_pair
+    return replace(whole, lower_pair=attained, steps=(correlated.step, *whole.steps))
 
 
 @pairs.register(ev.Laplace)

@@ -58,6 +58,7 @@ pairs: Registry[DominatedMechanism] = Registry(
         ev.Group: ".groups",
         ev.Laplace: ".noisy_sums",
         ev.Local: ".bare",
+        ev.MatrixGaussian: ".noisy_sums",
         ev.NoGuarantee: ".bare",
         ev.Poisson: ".poisson_dispatch",
         ev.Pure: ".bare",

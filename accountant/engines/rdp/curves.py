@@ -13,6 +13,7 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution
+from ..correlated_noise import correlated_noise
 from .moments import RENYI_OUTWARD_FACTOR, Pair, renyi
 
 
@@ -136,6 +137,17 @@ def shift_ratio(c: int, noise: float) -> float:
 def _rho(noise: float, c: int) -> float:
     ratio = c / noise
     return ratio * ratio / 2.0
+
+
+@curve.register(ev.MatrixGaussian)
+def matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
+    """R(a) = a c^2 / (2 s^2), with s the noise over the largest sensitivity of C.
+
+    Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312v3, and as for `Gaussian`.
+    """
+    correlated = correlated_noise(event, neighbours)
+    whole = gaussian(correlated.dominating, neighbours)
+    return replace(whole, steps=(correlated.step, *whole.steps))
 
 
 @curve.register(ev.DiscreteGaussian)

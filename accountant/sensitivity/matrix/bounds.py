@@ -14,7 +14,7 @@ from ... import events as ev
 from ...arrays import FloatArray, IndexArray
 from ...errors import Unsupported
 from ...guarantee import Bounds
-from .directions import Squares, attained_square, rounding_margin, worst_directions
+from .directions import Squares, rounding_margin, worst_directions
 from .participations import MAX_PATTERNS, Separated, as_separated, fixed_stride, strided_patterns
 from .separated import climbed, heaviest_pattern, largest_chain, row_bounds
 from .strategies import (
@@ -103,6 +103,9 @@ def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -
     coefficients = toeplitz_coefficients(strategy)
     if stride == steps:
         allowed, stride = Separated(steps, 1, steps), 0
+    if coefficients is not None and allowed is not None and allowed.most == 1:
+        # The first column holds all that the others do.
+        return _decreasing(coefficients, allowed)
     if coefficients is not None and _never_increases(coefficients):
         # Of all rounds so far apart the earliest are the worst, and a pass may hold those.
         return _decreasing(coefficients, allowed or Separated(steps, -(-steps // stride), stride))
@@ -138,7 +141,12 @@ def _never_increases(coefficients: FloatArray) -> bool:
 
 
 def _decreasing(coefficients: FloatArray, allowed: Separated) -> MatrixSensitivity:
-    """Return the norm of the sum of the columns 0, b, 2b, ...: no sign cancels there."""
+    """Return the norm of the sum of the columns 0, b, 2b, ...
+
+    (C^T C)_ij with i < j is the sum of c_l c_{l + j - i} over l < T - j: it never grows with j, nor
+    with j - i.  The n-th round of any pattern is at least n b, and two of them as far apart as
+    there, so that no pair of another pattern counts for more.
+    """
     steps, apart = allowed.steps, allowed.separation
     column = np.zeros(steps)
     for start in range(0, allowed.most * apart, apart):
@@ -210,7 +218,7 @@ def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[Inde
         upper = max(upper, squares.upper)
         if squares.lower > lower:
             lower, dimensions = squares.lower, squares.dimensions
-    return Squares(min(lower, upper), upper, dimensions)
+    return Squares(lower, max(lower, upper), dimensions)
 
 
 def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: Separated) -> Squares:
@@ -228,7 +236,7 @@ def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: Separated) -> Square
         pattern = climbed(magnitudes, start, allowed)
         found = worst_directions(matrix[:, pattern], gram[np.ix_(pattern, pattern)], above=0.0)
         if found.lower > best.lower:
-            best = Squares(min(found.lower, upper), upper, found.dimensions)
+            best = Squares(found.lower, max(found.lower, upper), found.dimensions)
     return best
 
 

@@ -4,11 +4,11 @@ With G = C^T C restricted to the rounds, one unit moves C x by the square root o
 
     max sum_ij G_ij <v_i, v_j>   over vectors of norm at most 1.
 
-Signs are vectors in one dimension; |G| bounds all.  The maximum is a semidefinite programme: ascent
-over one vector at a time comes near it, and every y with diag(y) - G positive semidefinite bounds it
-by sum y.
-Source: Goemans and Williamson 1995 (the programme and its dual); Wang, Chang and Kolter 2018, arXiv
-1706.00476v3 (the ascent).
+Signs are vectors in one dimension, and sum_ij |G_ij| bounds all.  The maximum is a semidefinite
+programme: ascent over one vector at a time comes near it, and every y with diag(y) - G positive
+semidefinite bounds it by sum y.
+Source: Goemans and Williamson 1995, Section 4 (the programme and its dual); Wang, Chang and Kolter
+2018, arXiv 1706.00476v3 (the ascent).
 """
 
 from __future__ import annotations
@@ -59,20 +59,21 @@ def worst_directions(columns: FloatArray, gram: FloatArray, above: float) -> Squ
     signs = _signs(gram)
     lower, dimensions = attained_square(columns, signs[:, None]), 1
     if upper <= max(above, lower * margin * margin) or len(gram) > MAX_ROUNDS:
-        return Squares(min(lower, upper), upper, dimensions)
+        return Squares(lower, max(lower, upper), dimensions)
     vectors = _climbed(gram)
     upper = min(upper, _dual(gram, vectors, rounding_margin(*columns.shape)))
     by_vectors = attained_square(columns, vectors)
     if by_vectors > lower * (1.0 + 1e-9):
         lower, dimensions = by_vectors, vectors.shape[1]
-    return Squares(min(lower, upper), upper, dimensions)
+    return Squares(lower, max(lower, upper), dimensions)
 
 
 def attained_square(columns: FloatArray, vectors: FloatArray) -> float:
     """Return the squared norm of sum_j columns[:, j] v_j^T, rounded down; vectors are shrunk to 1.
 
-    >>> attained_square(np.array([[1.0, 0.0], [-1.0, 1.0]]), np.array([[1.0], [-1.0]]))  # 5
-    4.9999...
+    >>> columns, signs = np.array([[1.0, 0.0], [-1.0, 1.0]]), np.array([[1.0], [-1.0]])
+    >>> round(attained_square(columns, signs), 9)
+    5.0
     """
     norms = np.maximum(np.sqrt((vectors * vectors).sum(axis=1)) * (1.0 + 1e-15), 1.0)
     if vectors.shape[1] > 1:
@@ -81,7 +82,8 @@ def attained_square(columns: FloatArray, vectors: FloatArray) -> float:
     # Each entry of the product is off by at most (rounds) u |C| |V|.
     off = 2.0 * UNIT_ROUNDOFF * (columns.shape[1] + 2) * (np.abs(columns) @ np.abs(vectors))
     least = np.maximum(np.abs(total) - off, 0.0)
-    return float((least * least).sum()) * (1.0 - 2.0 * UNIT_ROUNDOFF * (least.size + 8))
+    square = float((least * least).sum())
+    return square * (1.0 - 2.0 * UNIT_ROUNDOFF * float(least.size + 8))
 
 
 def _signs(gram: FloatArray) -> FloatArray:

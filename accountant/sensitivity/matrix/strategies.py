@@ -159,7 +159,7 @@ def _require_diagonal(diagonal: FloatArray, field: str) -> None:
     if zeros.size:
         raise InvalidInput(
             f"`{field}[{zeros[0]}]` must not be 0.",
-            "The strategy is singular: C^-1 does not exist, and what is released is B x + B C^-1 z.",
+            "The strategy is singular, so that B x + B C^-1 z cannot be released.",
             "Give every round a noised value with it in it.",
         )
 
