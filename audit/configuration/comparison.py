@@ -193,7 +193,14 @@ class _LogComparison:
         begins = intent.round <= 1
         facts = (*(getattr(intent, name) for name in _COMPARED_FACTS), values)
         reaches = frozenset((intent.reaches or {}).items())
-        key: tuple[object, ...] = (intent.phase, begins, *facts, intent.event, reaches, intent.block)
+        key: tuple[object, ...] = (
+            intent.phase,
+            begins,
+            *facts,
+            intent.event,
+            reaches,
+            intent.block,
+        )
         if self._scheduled:
             key = (*key, intent.silos, intent.round)  # each round has silos of its own
         if key in self._seen:

@@ -45,8 +45,8 @@ class UldpAvgKnownWeights(UldpAvg):
 
     state = State()
 
-    def __init__(self, setup: Setup, *, step: str) -> None:
-        super().__init__(setup, step=step)
+    def __init__(self, setup: Setup, *, step: str, schedule: Schedule | None = None) -> None:
+        super().__init__(setup, step=step, schedule=schedule)
         rule = setup.training.weighting
         # Sums over silos are at most 1 in exact arithmetic, which the sensitivity C relies on.
         self.weights = checked_weights(user_weights(rule, setup.federation.counts))
@@ -98,9 +98,7 @@ class UldpAvgKnownWeights(UldpAvg):
         # are taken of these rows are white.
         rows = self.block.rows(mechanism, totals)
         monitor = self.residuals.monitor(ticket.intent.noise)
-        arrived = noisy_sum(
-            self.aggregator, number, mechanism, ticket, list(rows), monitor=monitor
-        )
+        arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(rows), monitor=monitor)
         return RoundSum(
             self.block.solved(mechanism, mechanism.units(arrived.total)),
             len(arrived.silos),
@@ -163,7 +161,11 @@ def hooked(
     parts = setup(settings, federation, local)
     schedule = _schedule(settings)
     if parts.aggregation != "private-weighting":
-        return _with_hooks(hooks, UldpAvgKnownWeights)(parts, step=step, schedule=schedule)
+        system = _with_hooks(hooks, UldpAvgKnownWeights)
+        # Hooks of other packages may have a constructor that knows of no schedule.
+        if schedule is None:
+            return system(parts, step=step)
+        return system(parts, step=step, schedule=schedule)
     if schedule is not None:
         raise InvalidInput(
             "Correlated noise is not for private weighting.",
