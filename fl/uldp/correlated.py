@@ -27,6 +27,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import BandedGaussian, Gaussian
 from ...accountant.mechanisms.clip import MAX_SUM
 from ...accountant.plan.banded_strategy import banded_coefficients
+from ..aggregation.clip_check import ClipCheck
 from ..declarations.declaration import Read
 
 BANDED: Final = "banded"
@@ -123,6 +124,8 @@ def require_room(mechanism: BandedGaussian, users: int) -> None:
 class RunningBlock:
     """The block under way: the silos' last sums without noise, and the public sums so far.
 
+    With the sums are the checks of them, which hold the same in floats, for the sealed sidecar.
+
     It lives in memory, and is never saved.  `begin` starts another one.
     """
 
@@ -131,6 +134,7 @@ class RunningBlock:
         self._block: records.Block | None = None
         self._terms: list[IntArray] = []
         self._solved: list[FloatArray] = []
+        self._checks: list[ClipCheck] = []
 
     def at(self, number: int) -> records.Block:
         """Return the block of a round: the one under way, or a new one that begins with it."""
@@ -138,7 +142,7 @@ class RunningBlock:
         made = 0 if block is None else block.first + len(self._solved)
         if block is None or number > block.last or number != made:
             block = self._schedule.block(number)
-            self._block, self._terms, self._solved = block, [], []
+            self._block, self._terms, self._solved, self._checks = block, [], [], []
         return block
 
     def rows(self, mechanism: BandedGaussian, totals: IntArray) -> IntArray:
@@ -147,6 +151,12 @@ class RunningBlock:
         row = mechanism.row(last)
         self._terms = last[: len(mechanism.block.coefficients) - 1]
         return row
+
+    def checked(self, check: ClipCheck, rows: IntArray, unit: float) -> dict[str, object]:
+        """Return what is sealed of the rows, made again in floats by the block of the intent."""
+        items = check.items_of_rows(rows, unit, self._checks)
+        self._checks = [check, *self._checks][: self._schedule.bands - 1]
+        return items
 
     def solved(self, mechanism: BandedGaussian, received: FloatArray) -> FloatArray:
         """Return the noisy sum of the round, (D,), from what was released of it."""

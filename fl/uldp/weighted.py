@@ -16,6 +16,7 @@ import numpy as np
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
+from ...accountant.mechanisms.banded_gaussian import COEFFICIENT_BITS
 from ..aggregation.clip_check import ClipCheck
 from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import norms_of
@@ -103,7 +104,11 @@ class UldpAvgKnownWeights(UldpAvg):
             self.block.solved(mechanism, mechanism.units(arrived.total)),
             len(arrived.silos),
             norms,
-            {"joined": int(joining.sum()), **monitor.items(), **again.items(totals)},
+            {
+                "joined": int(joining.sum()),
+                **monitor.items(),
+                **self.block.checked(again, rows, 1.0 / 2**COEFFICIENT_BITS),
+            },
         )
 
     def _totals(
