@@ -36,6 +36,7 @@ from ..aggregation.term_norms import about_norms
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data.federation import Indices
 from ..frame.model import Parameters, Round, require_model
+from ..frame.note import Note
 from ..frame.private_system import PrivateSystem
 from ..frame.requirements import require_user_unit
 from ..frame.rounds import Draft, NoisySum
@@ -146,6 +147,11 @@ class UldpAvg(PrivateSystem):
             colluders=setup.security.colluders,
         )
         return of_round if self.schedule is None else self.schedule.views(of_round)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return what is gained by correlated noise, where there is any."""
+        return () if self.schedule is None else (self.schedule.note,)
 
     @property
     def blocks(self) -> int | None:

@@ -23,12 +23,13 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, counted
 from ...accountant.mechanisms import BandedGaussian, Gaussian
 from ...accountant.mechanisms.clip import MAX_SUM
-from ...accountant.plan.banded_strategy import banded_coefficients
+from ...accountant.plan.banded_strategy import banded_coefficients, error_ratio
 from ..aggregation.clip_check import ClipCheck
 from ..declarations.declaration import Read
+from ..frame.note import Note
 
 BANDED: Final = "banded"
 
@@ -85,6 +86,30 @@ class Schedule:
     def joining(self, number: int, users: int) -> BoolArray:
         """Return which of the users take part in a round: (users,)."""
         return np.asarray(np.arange(users) % self.cohorts == (number - 1) % self.cohorts)
+
+    @property
+    def note(self) -> Note:
+        """What is gained by correlated noise, beside the guarantees."""
+        ratio = error_ratio(self.block_rounds, self.bands, self.cohorts)
+        gained = (
+            f"At this epsilon, what rounds add up to has {ratio:.2g} times the noise that "
+            "independent rounds of the same cohorts give it, in the root mean square."
+            if ratio < 1.0
+            else "Nothing is gained: what rounds add up to has no less noise than with independent "
+            "rounds."
+        )
+        return Note(
+            "banded noise",
+            (
+                f"Users take part in {self.cohorts:,} cohorts, in turns; "
+                f"{counted(self.blocks, 'block')} of {self.block_rounds:,} rounds "
+                f"{'is' if self.blocks == 1 else 'are'} paid for, each in its first round.",
+                gained,
+                "Where everybody can take part in every round, independent noise leaves the sum of "
+                "all rounds no noisier than any correlated noise does.",
+            ),
+            {"error_ratio": ratio},
+        )
 
     def views(self, views: Mapping[str, ev.Event]) -> dict[str, ev.Event]:
         """Return the event of a block for each observer, from those of a single round."""
