@@ -5,7 +5,7 @@ every entry.  So outputs are as hard to tell apart as N(0, noise^2) and N(s, noi
 Frobenius norm of C d: at most the sensitivity, and as much as the vectors d that are known to
 attain its lower end.  Contributions may depend on what was released before: C may be turned by a
 rotation into one whose values depend on earlier rounds only, and the noise stays as it is.
-Source: Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312v3.
+Source: Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..sensitivity.matrix import MatrixSensitivity, sensitivity_bounds, strategy
 from .base import contribution
 
 SOURCE: Final = (
-    "Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312v3; the "
+    "Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312; the "
     "sensitivity: {}"
 )
 

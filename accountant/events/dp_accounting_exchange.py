@@ -90,6 +90,20 @@ def _gaussian(event: ev.Gaussian, _at: Position) -> Any:
     return _dp_events().GaussianDpEvent(event.noise_multiplier)
 
 
+@_exports_as(ev.MatrixGaussian)
+def _matrix_gaussian(event: ev.MatrixGaussian, at: Position) -> Any:
+    strategy = event.strategy
+    binary = isinstance(strategy, ev.TreeStrategy) and strategy.fan_out == 2
+    if not (binary and isinstance(event.participation, ev.SingleParticipation)):
+        raise no_counterpart(
+            at,
+            event.type,
+            "dp_accounting knows correlated noise as a binary tree of which a unit is in one round",
+        )
+    assert isinstance(strategy, ev.TreeStrategy)
+    return _dp_events().SingleEpochTreeAggregationDpEvent(event.noise_multiplier, strategy.steps)
+
+
 @_exports_as(ev.Laplace)
 def _laplace(event: ev.Laplace, _at: Position) -> Any:
     return _dp_events().LaplaceDpEvent(event.noise_multiplier)

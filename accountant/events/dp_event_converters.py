@@ -278,6 +278,18 @@ def _from_random_allocation(source: Any, at: Position) -> ev.Event:
     return ev.RandomAllocation(steps, chosen, converted(source.event, at.inner("event")))
 
 
+@_converts("SingleEpochTreeAggregationDpEvent")
+def _from_tree(source: Any, _at: Position) -> ev.Event:
+    """Of several trees a record is in one only, so the tallest of them says what it can move."""
+    counts = source.step_counts
+    listed = isinstance(counts, Iterable) and not isinstance(counts, (str, bytes))
+    steps = [validate.count(step_counts=each) for each in (counts if listed else [counts])]
+    if not steps:
+        raise InvalidInput("`step_counts` must hold at least one tree; it is empty.")
+    tree = ev.TreeStrategy(max(steps), 2)
+    return ev.MatrixGaussian(source.noise_multiplier, tree, ev.SingleParticipation())
+
+
 @_converts("MixtureOfGaussiansDpEvent")
 def _from_mixture(source: Any, at: Position) -> ev.Event:
     found = from_mixture(source.standard_deviation, source.sensitivities, source.sampling_probs)

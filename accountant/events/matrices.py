@@ -87,6 +87,16 @@ def _diagonals(**given: object) -> tuple[tuple[float, ...], ...]:
     return diagonals
 
 
+def _require_invertible(field: str, diagonal: tuple[float, ...]) -> None:
+    for index, entry in enumerate(diagonal):
+        if entry == 0.0:
+            raise InvalidInput(
+                f"`{field}[{index}]` must not be 0.",
+                "The strategy would be singular, so that B x + B C^-1 z cannot be released.",
+                "Give every round a noised value with it in it.",
+            )
+
+
 @dataclass(frozen=True, eq=False)
 class DenseStrategy(Strategy):
     """The strategy whose `rows` are given, each with one number for each round."""
@@ -99,23 +109,37 @@ class DenseStrategy(Strategy):
 class BandedStrategy(Strategy):
     """The lower triangular T x T strategy with these `diagonals`, from the main one down.
 
-    The first has T numbers, the next T - 1, and so on; what is not listed is 0.
+    The first has T numbers, none of them 0, the next T - 1, and so on; what is not listed is 0.
     """
 
     type: ClassVar[str] = "banded"
     diagonals: tuple[tuple[float, ...], ...] = checked(_diagonals)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_invertible("diagonals[0]", self.diagonals[0])
 
 
 @dataclass(frozen=True, eq=False)
 class ToeplitzStrategy(Strategy):
     """The lower triangular strategy of `steps` rounds with C[i, j] = `coefficients`[i - j].
 
-    Coefficients that are not listed are 0.  Range: at most `steps` of them.
+    Coefficients that are not listed are 0.  Range: at most `steps`, the first not 0.
     """
 
     type: ClassVar[str] = "toeplitz"
     steps: int = checked(validate.count)
     coefficients: tuple[float, ...] = checked(numbers_value, validate.finite)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_invertible("coefficients", self.coefficients[:1])
+        if len(self.coefficients) > self.steps:
+            raise InvalidInput(
+                f"`coefficients` must be at most {self.steps:,}, one for each of `steps`; they "
+                f"are {len(self.coefficients):,}.",
+                next_step="Leave out the last ones, or give more steps.",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +155,15 @@ class BufferedToeplitzStrategy(Strategy):
     steps: int = checked(validate.count)
     decays: tuple[float, ...] = checked(numbers_value, validate.probability)
     scales: tuple[float, ...] = checked(numbers_value, validate.finite)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.scales) != len(self.decays):
+            raise InvalidInput(
+                f"`scales` must be as many as `decays`, {len(self.decays):,}; they are "
+                f"{len(self.scales):,}.",
+                next_step="Give each buffer one decay and one scale.",
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "engines": "the ways from an event to a number",
     "group": "from one record to a person with many",
     "shuffle": "hiding in the crowd",
+    "matrix": "rounds that share their noise: DP-FTRL, BandMF, BLT, trees",
     "plan": "one budget, several phases",
     "run": "what a run is told, and what it leaves",
     "attack": "what was demonstrably lost, in tiers",

@@ -232,7 +232,6 @@ def test_names_in_bytes_are_names() -> None:
     "fields",
     [
         ["SampledWithReplacementDpEvent", 10, 2, GAUSSIAN],
-        ["SingleEpochTreeAggregationDpEvent", 1.0, [3, 4]],
         ["UnsupportedDpEvent"],
     ],
 )

@@ -23,6 +23,13 @@ simple = st.one_of(
     st.builds(ev.Laplace, noises),
     st.builds(ev.ZCDP, st.floats(0.0, 100.0)),
     st.builds(
+        lambda noise, steps: ev.MatrixGaussian(
+            noise, ev.TreeStrategy(steps, 2), ev.SingleParticipation()
+        ),
+        noises,
+        counts,
+    ),
+    st.builds(
         lambda rate, size, noise: ev.TruncatedPoisson(rate, *size, ev.Gaussian(noise)),
         rates,
         sizes,
@@ -123,6 +130,10 @@ def test_discrete_laplace_costs_its_epsilon_over_there() -> None:
             ev.BestOf("geometric", 10.0, ev.Gaussian(1.0)),
         ),
         (dp.ZCDpEvent(0.5), ev.ZCDP(0.5)),
+        (
+            dp.SingleEpochTreeAggregationDpEvent(2.0, [4, 9, 1]),
+            ev.MatrixGaussian(2.0, ev.TreeStrategy(9, 2), ev.SingleParticipation()),
+        ),
     ],
 )
 def test_import(theirs: dp.DpEvent, ours: ev.Event) -> None:
@@ -143,6 +154,8 @@ def test_no_guarantee() -> None:
         ev.Exponential(1.0),
         ev.DiscreteGaussian(1.0, 3),
         ev.Group(2, ev.Gaussian(1.0)),
+        ev.MatrixGaussian(1.0, ev.TreeStrategy(8, 3), ev.SingleParticipation()),
+        ev.MatrixGaussian(1.0, ev.TreeStrategy(8, 2), ev.EpochParticipation(2)),
         ev.Shuffle(100, ev.Laplace(1.0)),
         ev.ShuffledBatches(10, ev.Gaussian(1.0)),
         ev.BestOf("fixed", 10, ev.Gaussian(1.0)),
@@ -167,7 +180,6 @@ def test_truncation_of_other_noise_is_refused() -> None:
         dp.UnsupportedDpEvent(),
         dp.ZCDpEvent(0.5, xi=0.1),
         dp.SampledWithReplacementDpEvent(10, 2, dp.GaussianDpEvent(1.0)),
-        dp.SingleEpochTreeAggregationDpEvent(1.0, 4),
         dp.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.5]),
         dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(1.0), 10, 0.5),
     ],

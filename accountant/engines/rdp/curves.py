@@ -143,7 +143,7 @@ def _rho(noise: float, c: int) -> float:
 def matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
     """R(a) = a c^2 / (2 s^2), with s the noise over the largest sensitivity of C.
 
-    Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312v3, and as for `Gaussian`.
+    Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312, and as for `Gaussian`.
     """
     correlated = correlated_noise(event, neighbours)
     whole = gaussian(correlated.dominating, neighbours)

@@ -15,7 +15,13 @@ from ...arrays import FloatArray, IndexArray
 from ...errors import Unsupported
 from ...guarantee import Bounds
 from .directions import Squares, rounding_margin, worst_directions
-from .participations import MAX_PATTERNS, Separated, as_separated, fixed_stride, strided_patterns
+from .participations import (
+    MAX_PATTERNS,
+    SeparatedRounds,
+    as_separated,
+    fixed_stride,
+    strided_patterns,
+)
 from .separated import climbed, heaviest_pattern, largest_chain, row_bounds
 from .strategies import (
     UNIT_ROUNDOFF,
@@ -31,8 +37,8 @@ MAX_GRAM_STEPS: Final = 4_096
 MAX_PAIRS: Final = 3e7
 """Most pairs of rounds that are added up, over all patterns that are looked at one by one."""
 
-MAX_REFINED: Final = 48
-"""Most patterns whose worst vectors are looked for."""
+MAX_REFINED: Final = 5_000
+"""Most rounds of patterns, added up, whose worst vectors are looked for."""
 
 EXACT_SHARE: Final = 1e-9
 """Relative width of bounds on a sensitivity that count as a single number."""
@@ -47,7 +53,7 @@ ORTHOGONAL: Final = (
     "squares, whatever the signs; the worst pattern by a dynamic programme"
 )
 DECREASING: Final = (
-    "Kalinin and Lampert 2024, Theorem 2, arXiv 2405.13763v2: coefficients that are non-negative "
+    "Kalinin and Lampert 2024, Theorem 2, arXiv 2405.13763: coefficients that are non-negative "
     "and never increase, so the earliest rounds are the worst, with equal contributions"
 )
 PATTERNS: Final = (
@@ -88,9 +94,9 @@ def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -
 
     Raises `InvalidInput` for a singular strategy and a participation that does not fit it,
     `Unsupported` for matrices that are too large.
-    Source: Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312v3 (why
-    inputs that depend on earlier outputs cost no more); Choquette-Choo et al. 2023, Theorem 2 and
-    Corollary 3, arXiv 2211.06530v2 (vectors and |C^T C|).
+    Source: Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312 (why
+    inputs that depend on earlier outputs cost no more); Choquette-Choo et al. 2023, Section
+    2, arXiv 2211.06530 (vectors), and equation 5 of arXiv 2306.08153 (|C^T C|).
 
     >>> steps = ev.DenseStrategy([[1.0, 0.0], [-1.0, 1.0]])
     >>> twice = sensitivity_bounds(steps, ev.EpochParticipation(2))
@@ -102,13 +108,15 @@ def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -
     stride = 0 if allowed is not None else fixed_stride(participation, steps)
     coefficients = toeplitz_coefficients(strategy)
     if stride == steps:
-        allowed, stride = Separated(steps, 1, steps), 0
+        allowed, stride = SeparatedRounds(steps, 1, steps), 0
     if coefficients is not None and allowed is not None and allowed.most == 1:
         # The first column holds all that the others do.
         return _decreasing(coefficients, allowed)
     if coefficients is not None and _never_increases(coefficients):
         # Of all rounds so far apart the earliest are the worst, and a pass may hold those.
-        return _decreasing(coefficients, allowed or Separated(steps, -(-steps // stride), stride))
+        return _decreasing(
+            coefficients, allowed or SeparatedRounds(steps, -(-steps // stride), stride)
+        )
     bands = column_bands(strategy)
     if bands is not None:
         if allowed is not None and (allowed.most == 1 or len(bands) <= 2 * allowed.separation):
@@ -140,7 +148,7 @@ def _never_increases(coefficients: FloatArray) -> bool:
     return bool(coefficients[-1] >= 0.0 and (np.diff(coefficients) <= 0.0).all())
 
 
-def _decreasing(coefficients: FloatArray, allowed: Separated) -> MatrixSensitivity:
+def _decreasing(coefficients: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
     """Return the norm of the sum of the columns 0, b, 2b, ...
 
     (C^T C)_ij with i < j is the sum of c_l c_{l + j - i} over l < T - j: it never grows with j, nor
@@ -157,7 +165,7 @@ def _decreasing(coefficients: FloatArray, allowed: Separated) -> MatrixSensitivi
     return _result(_exactly(square, 1, allowed.most), source)
 
 
-def _by_bands(bands: FloatArray, allowed: Separated) -> MatrixSensitivity:
+def _by_bands(bands: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
     """Return it where only rounds that follow each other on a pattern meet in C^T C."""
     weights = (bands * bands).sum(axis=0)
     lags = range(allowed.separation, len(bands)) if allowed.most > 1 else range(0)
@@ -202,17 +210,18 @@ def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[Inde
     """Return bounds over patterns that are looked at one by one, the worst first."""
     magnitudes = np.abs(gram)
     tops = np.array([magnitudes[np.ix_(pattern, pattern)].sum() for pattern in patterns])
-    lower, upper, dimensions = 0.0, 0.0, 1
-    for number, index in enumerate(np.argsort(-tops)):
+    lower, upper, dimensions, refined = 0.0, 0.0, 1, 0
+    for index in np.argsort(-tops):
         pattern = patterns[index]
         margin = 1.0 + rounding_margin(len(matrix), pattern.size)
         most = float(tops[index]) * margin
         # No later pattern can be worse than this one's |C^T C|.
         if most <= upper:
             break
-        if number >= MAX_REFINED:
+        if refined > MAX_REFINED:
             upper = most
             break
+        refined += pattern.size
         columns, part = matrix[:, pattern], gram[np.ix_(pattern, pattern)]
         squares = worst_directions(columns, part, above=lower)
         upper = max(upper, squares.upper)
@@ -221,7 +230,7 @@ def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[Inde
     return Squares(lower, max(lower, upper), dimensions)
 
 
-def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: Separated) -> Squares:
+def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -> Squares:
     """Return bounds under a minimum separation with too many patterns to look at each."""
     magnitudes = np.abs(gram)
     weights = row_bounds(magnitudes, allowed)

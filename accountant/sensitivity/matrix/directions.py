@@ -8,7 +8,7 @@ Signs are vectors in one dimension, and sum_ij |G_ij| bounds all.  The maximum i
 programme: ascent over one vector at a time comes near it, and every y with diag(y) - G positive
 semidefinite bounds it by sum y.
 Source: Goemans and Williamson 1995, Section 4 (the programme and its dual); Wang, Chang and Kolter
-2018, arXiv 1706.00476v3 (the ascent).
+2018, arXiv 1706.00476 (the ascent).
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ import numpy as np
 from ...arrays import FloatArray
 from .strategies import UNIT_ROUNDOFF
 
-MAX_SWEEPS: Final = 2_000
-"""Most rounds of the ascent."""
+LOOKS: Final = (10, 90, 400, 1_500)
+"""After so many more rounds of the ascent its bounds are looked at."""
 
-MAX_ROUNDS: Final = 128
+CLOSE: Final = 1e-10
+"""Relative width of bounds on a square below which nothing is refined."""
+
+MAX_CLIMBED_ROUNDS: Final = 128
 """Most rounds of a pattern for which vectors are climbed; beyond, signs only."""
 
 MAX_DIRECTIONS: Final = 12
@@ -50,7 +53,7 @@ def rounding_margin(rows: int, rounds: int) -> float:
 
 
 def worst_directions(columns: FloatArray, gram: FloatArray, above: float) -> Squares:
-    """Return bounds on the largest squared norm of sum_j columns[:, j] v_j^T, |v_j| <= 1.
+    """Return bounds on the largest squared norm of sum_j columns[:, j] v_j^T, with |v_j| <= 1.
 
     `gram` is C^T C of the columns.  Nothing is refined once the upper end is at most `above`.
     """
@@ -58,13 +61,17 @@ def worst_directions(columns: FloatArray, gram: FloatArray, above: float) -> Squ
     upper = float(np.abs(gram).sum()) * margin
     signs = _signs(gram)
     lower, dimensions = attained_square(columns, signs[:, None]), 1
-    if upper <= max(above, lower * margin * margin) or len(gram) > MAX_ROUNDS:
+    if upper <= max(above, lower * margin * margin) or len(gram) > MAX_CLIMBED_ROUNDS:
         return Squares(lower, max(lower, upper), dimensions)
-    vectors = _climbed(gram)
-    upper = min(upper, _dual(gram, vectors, rounding_margin(*columns.shape)))
-    by_vectors = attained_square(columns, vectors)
-    if by_vectors > lower * (1.0 + 1e-9):
-        lower, dimensions = by_vectors, vectors.shape[1]
+    vectors = _start(len(gram))
+    for sweeps in LOOKS:
+        vectors = _climbed(gram, vectors, sweeps)
+        upper = min(upper, _dual(gram, vectors, rounding_margin(*columns.shape)))
+        by_vectors = attained_square(columns, vectors)
+        if by_vectors > lower * (1.0 + 1e-9):
+            lower, dimensions = by_vectors, vectors.shape[1]
+        if upper <= max(above, lower * (1.0 + CLOSE)):
+            break
     return Squares(lower, max(lower, upper), dimensions)
 
 
@@ -105,26 +112,28 @@ def _signs(gram: FloatArray) -> FloatArray:
     return best
 
 
-def _climbed(gram: FloatArray) -> FloatArray:
-    """Return unit vectors, each along what the others pull it to."""
-    size = len(gram)
+def _start(size: int) -> FloatArray:
     dimensions = min(size, int(np.sqrt(2.0 * size)) + 1, MAX_DIRECTIONS)
     vectors = np.random.default_rng(0).standard_normal((size, dimensions))
-    vectors /= np.sqrt((vectors * vectors).sum(axis=1))[:, None]
+    return np.asarray(vectors / np.sqrt((vectors * vectors).sum(axis=1))[:, None])
+
+
+def _climbed(gram: FloatArray, vectors: FloatArray, sweeps: int) -> FloatArray:
+    """Return unit vectors, each turned to where the others pull it, so many times."""
+    vectors = vectors.copy()
     off_diagonal = gram - np.diag(gram.diagonal())
-    last = -np.inf
-    for _ in range(MAX_SWEEPS):
-        total = 0.0
-        for index in range(size):
+    scale = float(np.abs(gram).sum())
+    for _ in range(sweeps):
+        gain = 0.0
+        for index in range(len(gram)):
             pull = off_diagonal[index] @ vectors
             norm = float(np.sqrt(pull @ pull))
+            gain += norm - float(pull @ vectors[index])
             if norm > 0.0:
                 vectors[index] = pull / norm
-            total += norm
-        if total <= last * (1.0 + 1e-14):
+        if gain <= 1e-16 * scale:
             break
-        last = total
-    return np.asarray(vectors)
+    return vectors
 
 
 def _dual(gram: FloatArray, vectors: FloatArray, margin: float) -> float:

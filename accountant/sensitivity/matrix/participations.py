@@ -18,7 +18,7 @@ MAX_PATTERNS: Final = 20_000
 
 
 @dataclass(frozen=True)
-class Separated:
+class SeparatedRounds:
     """At most `most` of `steps` rounds, any two of them at least `separation` apart.
 
     `most` is no more than fit: with `separation` b at most ceil(T / b) do.
@@ -51,14 +51,14 @@ class Separated:
         return self.steps - (size - 1) * (self.separation - 1)
 
 
-def as_separated(participation: ev.Participation, steps: int) -> Separated | None:
+def as_separated(participation: ev.Participation, steps: int) -> SeparatedRounds | None:
     """Return a participation as a separated one, or None where its patterns are few and fixed."""
     match participation:
         case ev.SingleParticipation():
-            return Separated(steps, 1, steps)
+            return SeparatedRounds(steps, 1, steps)
         case ev.SeparatedParticipation(most, separation):
             fitting = -(-steps // separation)
-            return Separated(steps, min(most, fitting), min(separation, steps))
+            return SeparatedRounds(steps, min(most, fitting), min(separation, steps))
         case _:
             return None
 

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...arrays import FloatArray, IndexArray
-from .participations import Separated
+from .participations import SeparatedRounds
 
 
 def largest_chain(
-    weights: FloatArray, links: Mapping[int, FloatArray], allowed: Separated
+    weights: FloatArray, links: Mapping[int, FloatArray], allowed: SeparatedRounds
 ) -> float:
     """Return the largest sum over patterns of what rounds weigh, and neighbours on the pattern.
 
     A pattern p_1 < p_2 < ... weighs sum_i `weights`[p_i] + sum_i `links`[p_{i+1} - p_i][p_i],
     where a lag without links adds 0.  All weights and links are 0 or above.
 
-    >>> allowed = Separated(4, 2, 2)
+    >>> allowed = SeparatedRounds(4, 2, 2)
     >>> largest_chain(np.array([1.0, 3.0, 1.0, 1.0]), {2: np.array([5.0, 0.0])}, allowed)
     7.0
     """
@@ -39,7 +39,7 @@ def largest_chain(
     return best
 
 
-def heaviest_pattern(weights: FloatArray, allowed: Separated) -> IndexArray:
+def heaviest_pattern(weights: FloatArray, allowed: SeparatedRounds) -> IndexArray:
     """Return a pattern with the largest sum of `weights`, which are 0 or above."""
     steps, apart, most = weights.size, allowed.separation, allowed.most
     # best[m, t]: the largest sum of at most m of the first t rounds.
@@ -59,7 +59,7 @@ def heaviest_pattern(weights: FloatArray, allowed: Separated) -> IndexArray:
     return np.array(chosen[::-1], np.intp)
 
 
-def row_bounds(magnitudes: FloatArray, allowed: Separated) -> FloatArray:
+def row_bounds(magnitudes: FloatArray, allowed: SeparatedRounds) -> FloatArray:
     """Return, for each round i, a bound on sum_j |G_ij| over patterns that hold i.
 
     Beyond i the rounds fall into stretches of `separation`, on either side, each of which holds at
@@ -79,7 +79,7 @@ def row_bounds(magnitudes: FloatArray, allowed: Separated) -> FloatArray:
     return bounds
 
 
-def climbed(magnitudes: FloatArray, pattern: IndexArray, allowed: Separated) -> IndexArray:
+def climbed(magnitudes: FloatArray, pattern: IndexArray, allowed: SeparatedRounds) -> IndexArray:
     """Return a pattern that no move of a single round improves, in the sum of |G| over pairs."""
     rounds = list(pattern)
     steps, apart = len(magnitudes), allowed.separation

@@ -10,10 +10,10 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...errors import InvalidInput, Unsupported
 
-MAX_ENTRIES: Final = 2**24
+MAX_MATRIX_ENTRIES: Final = 2**24
 """Most numbers of a matrix that is written down."""
 
-MAX_STEPS: Final = 2**22
+MAX_STRATEGY_STEPS: Final = 2**22
 """Most rounds of a strategy."""
 
 UNIT_ROUNDOFF: Final = 2.0**-53
@@ -42,7 +42,7 @@ def strategy_matrix(strategy: ev.Strategy) -> FloatArray:
     """Return C as an array of shape (rows, T).
 
     Raises `InvalidInput` for a strategy whose columns are linearly dependent: then B C^{-1} z does
-    not exist, so some round cannot be released at all; `Unsupported` above `MAX_ENTRIES` entries.
+    not exist, so some round cannot be released at all; `Unsupported` above `MAX_MATRIX_ENTRIES` entries.
 
     >>> strategy_matrix(ev.ToeplitzStrategy(3, [1.0, 0.5]))
     array([[1. , 0. , 0. ],
@@ -73,7 +73,7 @@ def toeplitz_coefficients(strategy: ev.Strategy) -> FloatArray | None:
     match strategy:
         case ev.ToeplitzStrategy(steps, coefficients):
             _require_steps(steps)
-            return _trimmed(np.array(coefficients[:steps], np.float64))
+            return _trimmed(np.array(coefficients, np.float64))
         case ev.BufferedToeplitzStrategy(steps, decays, scales):
             _require_steps(steps)
             return _trimmed(_buffered(steps, decays, scales))
@@ -85,7 +85,6 @@ def column_bands(strategy: ev.Strategy) -> FloatArray | None:
     """Return an array with C[j + m, j] at [m, j], for a lower triangular strategy by its diagonals.
 
     Bands that hold only zeros at the end are left out.  None for a dense strategy and a tree.
-    Raises `InvalidInput` for a 0 on the main diagonal: that round would have no inverse.
     """
     if isinstance(strategy, ev.BandedStrategy):
         steps = len(strategy.diagonals[0])
@@ -93,7 +92,6 @@ def column_bands(strategy: ev.Strategy) -> FloatArray | None:
         bands = np.zeros((len(strategy.diagonals), steps))
         for lag, diagonal in enumerate(strategy.diagonals):
             bands[lag, : len(diagonal)] = diagonal
-        _require_diagonal(bands[0], "strategy.diagonals[0]")
         used = np.flatnonzero(bands.any(axis=1))
         return np.asarray(bands[: used[-1] + 1])
     coefficients = toeplitz_coefficients(strategy)
@@ -101,7 +99,6 @@ def column_bands(strategy: ev.Strategy) -> FloatArray | None:
         return None
     steps = strategy_steps(strategy)
     _require_small(steps * coefficients.size)
-    _require_diagonal(coefficients[:1], "strategy.coefficients")
     rounds, lags = np.arange(steps), np.arange(coefficients.size)[:, None]
     return np.where(rounds + lags < steps, coefficients[:, None], 0.0)
 
@@ -117,7 +114,7 @@ def _buffered(steps: int, decays: tuple[float, ...], scales: tuple[float, ...]) 
 
 def _trimmed(coefficients: FloatArray) -> FloatArray:
     used = np.flatnonzero(coefficients)
-    return coefficients[: used[-1] + 1] if used.size else coefficients[:1]
+    return coefficients[: used[-1] + 1]
 
 
 def _tree(steps: int, fan_out: int) -> FloatArray:
@@ -136,31 +133,21 @@ def _tree(steps: int, fan_out: int) -> FloatArray:
 
 
 def _require_small(entries: int) -> None:
-    if entries > MAX_ENTRIES:
+    if entries > MAX_MATRIX_ENTRIES:
         raise Unsupported(
             f"The strategy would be written down as {entries:.2g} numbers.",
-            f"At most {MAX_ENTRIES:,} are.",
+            f"At most {MAX_MATRIX_ENTRIES:,} are.",
             "Use fewer rounds or bands, or a Toeplitz strategy with non-negative coefficients "
             "that never increase, whose sensitivity has a closed form.",
         )
 
 
 def _require_steps(steps: int) -> None:
-    if steps > MAX_STEPS:
+    if steps > MAX_STRATEGY_STEPS:
         raise Unsupported(
             f"The strategy has {steps:,} rounds.",
-            f"At most {MAX_STEPS:,} are computed with.",
+            f"At most {MAX_STRATEGY_STEPS:,} are computed with.",
             "Use fewer rounds, or begin a new block with fresh noise: a Repeat.",
-        )
-
-
-def _require_diagonal(diagonal: FloatArray, field: str) -> None:
-    zeros = np.flatnonzero(diagonal == 0.0)
-    if zeros.size:
-        raise InvalidInput(
-            f"`{field}[{zeros[0]}]` must not be 0.",
-            "The strategy is singular, so that B x + B C^-1 z cannot be released.",
-            "Give every round a noised value with it in it.",
         )
 
 
