@@ -181,6 +181,7 @@ class BandedGaussian(Gaussian):
                 "A row that lacks some of its terms is not what is accounted.",
                 "Begin a new block where the last sums are lost.",
             )
+        # Every factor is an integer of 2^-8, so the row is exact.
         steps = [int(value * _STEPS) for value in self.block.coefficients[:lags]]
         largest = sum(
             Fraction(factor) * int(np.abs(total).max(initial=0))
@@ -194,6 +195,7 @@ class BandedGaussian(Gaussian):
     def solved(self, received: FloatArray, earlier: Sequence[FloatArray]) -> FloatArray:
         """Return y_t from the released u_t, (D,), and y_(t-1), y_(t-2), ...; post-processing."""
         solved = received.copy()
+        # In floats: rounding here changes a model, and no promise.
         for coefficient, past in zip(self.block.coefficients[1:], earlier, strict=False):
             solved -= coefficient * past
         return solved

@@ -77,10 +77,10 @@ class Gate:
         with self._lock:
             self.check()
             if intent.is_covered:
-                self._block.take(intent)
+                self._block.take(intent)  # the first round of its block was paid for all
             else:
+                self._block.require_whole(intent)
                 self._spend(intent)
-            if intent.block is not None and not intent.is_covered:
                 self._block.paid(intent)
             return Ticket(self, self.append(intent), intent)
 

@@ -28,7 +28,7 @@ from ..arrays import FloatArray
 from ..errors import InvalidInput
 from ..mechanisms.banded_gaussian import COEFFICIENT_BITS
 
-MAX_STEPS: Final = 10_000
+MAX_BLOCK_ROUNDS: Final = 10_000
 """Most rounds of one block for which errors are computed."""
 
 
@@ -44,6 +44,7 @@ def banded_coefficients(bands: int) -> tuple[float, ...]:
     exact, coefficients = 1.0, [1.0]
     for lag in range(1, validate.count(bands=bands)):
         exact *= (2 * lag - 1) / (2 * lag)
+        # Rounded down, so that coefficients fall, and the sensitivity is known exactly.
         coefficients.append(math.floor(exact * steps) / steps)
         if not coefficients[-1]:
             raise InvalidInput(
@@ -68,9 +69,9 @@ def error_ratio(rounds: int, bands: int, cohorts: int) -> float:
     (0.47, True)
     """
     steps = validate.count(rounds=rounds)
-    if steps > MAX_STEPS or validate.count(bands=bands) > steps:
+    if steps > MAX_BLOCK_ROUNDS or validate.count(bands=bands) > steps:
         raise InvalidInput(
-            f"`bands` must be at most `rounds`, and those at most {MAX_STEPS:,}; they are "
+            f"`bands` must be at most `rounds`, and those at most {MAX_BLOCK_ROUNDS:,}; they are "
             f"{bands:,} and {steps:,}.",
             next_step="Give fewer of them.",
         )

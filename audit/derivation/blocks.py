@@ -32,22 +32,24 @@ def unpaid_rounds(spent: Iterable[SpentIntent], recoveries: Iterable[Recovery]) 
     starts = sorted(recovery.number for recovery in recoveries)
     unpaid: dict[int, str] = {}
     first: SpentIntent | None = None
-    made = 0
+    last_round = 0
     for each in spent:
         intent = each.intent
         if intent.block is None:
             continue
         if not intent.is_covered:
-            first, made = each, intent.round
+            # Whatever came of it, and whatever it states, all of its block is counted here.
+            first, last_round = each, intent.round
             continue
         follows = (
             first is not None
             and _is_alike(first.intent, intent)
-            and intent.round == made + 1 <= intent.block.last
+            and intent.round == last_round + 1 <= intent.block.last
+            # A start of the process in between: the sums of the rounds before are lost.
             and not any(first.number < start < each.number for start in starts)
         )
         if follows:
-            made = intent.round
+            last_round = intent.round
         else:
             unpaid[each.seq] = UNPAID
     return unpaid
@@ -64,6 +66,7 @@ def unfit_block(intent: RoundIntent) -> list[str]:
         return []
     reasons = []
     try:
+        # Off the grid C x is no integer, and noise on integers does not cover it.
         require_coefficients(block.coefficients)
     except InvalidInput:
         reasons.append("its coefficients are off the grid that its noise covers, or grow")
@@ -84,4 +87,5 @@ def event_in_block(event: ev.Event, facts: RoundFacts) -> ev.Event:
         return event
     if not isinstance(event, ev.Gaussian):
         raise NoProof("correlated noise is accounted for where a round by itself is Gaussian")
+    # A round behind the first shows a row of what was paid there.
     return ev.Compose(()) if facts.covered else facts.block.event(event.noise_multiplier)

@@ -164,14 +164,16 @@ class RunningBlock:
     def at(self, number: int) -> records.Block:
         """Return the block of a round: the one under way, or a new one that begins with it."""
         block = self._block
-        made = 0 if block is None else block.first + len(self._solved)
-        if block is None or number > block.last or number != made:
+        next_round = 0 if block is None else block.first + len(self._solved)
+        # Also where a round is left out: its terms are missing from the rows that follow.
+        if block is None or number > block.last or number != next_round:
             block = self._schedule.block(number)
             self._block, self._terms, self._solved, self._checks = block, [], [], []
         return block
 
     def rows(self, mechanism: BandedGaussian, totals: IntArray) -> IntArray:
         """Return what each silo adds noise to, (silos, D), and keep its terms, (silos, D)."""
+        # Before the first b - 1 rounds are made there are fewer terms, and C has fewer entries.
         last = [totals, *self._terms][: len(mechanism.block.coefficients)]
         row = mechanism.row(last)
         self._terms = last[: len(mechanism.block.coefficients) - 1]

@@ -248,3 +248,20 @@ def test_a_ticket_of_another_round_draws_nothing() -> None:
     plain = Gaussian(bound=1.0, std=4.0, shares=2)
     with pytest.raises(Unsupported, match="another mechanism"):
         plain.noisy(ticket, [np.zeros(3, np.int64)] * 2, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.Gaussian(4.0),
+        ev.Compose(()),
+        replace(BLOCK, coefficients=(1.0, 0.25)).event(4.0),
+        replace(BLOCK, separation=7).event(4.0),
+    ],
+)
+def test_a_first_round_states_the_event_of_its_whole_block(event: ev.Event) -> None:
+    gate, recorder, _ = gate_of()
+    for change in ({"event": event}, {"views": {"server": event}}):
+        with pytest.raises(Unsupported, match="the event of all"):
+            gate.open(replace(intent_of(1), **change))  # type: ignore[arg-type]
+    assert not recorder.lines
