@@ -88,6 +88,8 @@ def supported(
         return event_in_block(_of_round(facts, setting, observer, sampled=sampled), facts)
     except NoProof as error:
         return ev.NoGuarantee(str(error))
+    except PrivplanError as error:  # a block that no event can hold
+        return ev.NoGuarantee(error.what)
 
 
 def _of_round(facts: RoundFacts, setting: RunSetting, observer: str, *, sampled: bool) -> ev.Event:
