@@ -37,6 +37,7 @@ def main() -> None:
     import gram
     import grouping
     import log
+    import matrix
     import membership
     import noise_removal
     import peers
@@ -66,6 +67,7 @@ def main() -> None:
         *bounds.show(console, quick),
         *grouping.show(console, quick),
         *schedules.show(console, quick),
+        *matrix.show(console),
         *shuffling.show(console),
         *runs.show(console),
         *log.show(console, quick),

@@ -63,6 +63,11 @@ _SAMPLED: Final[Mapping[str, str]] = {
         "Each {unit} takes part in exactly the stated number of steps, a uniformly random set that "
         "is independent of all others and not revealed."
     ),
+    "matrix-gaussian": (
+        "No {unit} contributes in more rounds, or in rounds closer together, than the event says; "
+        "each contribution is a vector that is clipped, and all rounds share noise that is drawn "
+        "as the strategy says and used once."
+    ),
     "shuffled-batches": (
         "Each {unit} stands in exactly one batch of an epoch, and the order does not depend on "
         "the data; it need not be secret."
@@ -88,7 +93,10 @@ _PROVEN_ELSEWHERE: Final = (
     "The parameter of {type} was proven elsewhere, for the neighbouring relation that "
     "is named here."
 )
-_NOISY: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
+_NOISY: Final = (
+    *("gaussian", "laplace", "discrete-gaussian", "discrete-laplace"),
+    "matrix-gaussian",
+)
 _STATED: Final = (
     *("randomized-response", "local", "exponential"),
     *("pure", "approximate", "zcdp"),
@@ -346,6 +354,9 @@ def _phrase(event: Event) -> str:
             return f"{_phrase(inner)}, an epoch of {batches:,} shuffled batches"
         case ev.RandomAllocation(steps, chosen, inner):
             return f"{_phrase(inner)}, in {chosen:,} of {steps:,} steps"
+        case ev.MatrixGaussian(noise, strategy, participation):
+            rounds = f"{strategy.type} strategy, {participation.type} participation"
+            return f"correlated Gaussian noise {noise:g} over all rounds ({rounds})"
         case ev.Shuffle(users, inner):
             return f"{_phrase(inner)} by each of {users:,} users, shuffled"
         case ev.BestOf(distribution, mean, inner):

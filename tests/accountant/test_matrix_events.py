@@ -106,9 +106,10 @@ def test_between_bounds_where_the_sensitivity_is() -> None:
         assert gaussian_delta(bound / 50.0, end) == pytest.approx(1e-5, rel=1e-6)
     first = found.derivation[0]
     assert "at least" in first.statement
-    assert (
-        "every unit contributes in at most 6 rounds, any two at least 5 apart" in first.conditions
-    )
+    rounds = "every unit contributes in at most 6 rounds, any two at least 5 apart"
+    assert rounds in first.conditions
+    assert any(rounds in warning for warning in found.warnings)
+    assert any("only known between bounds" in warning for warning in found.warnings)
 
 
 def test_hidden_bins_have_no_lower_end_from_a_fixed_one() -> None:

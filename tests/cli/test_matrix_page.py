@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from privplan.accountant import events as ev
 from privplan.accountant import rounding
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds, strategy_matrix
 from privplan.cli.pages import topics
+
+from .conftest import Run
 
 PAGE = topics.page("matrix")
 OFTEN = ev.SeparatedParticipation(10, 10)
@@ -73,3 +76,15 @@ def test_the_event_of_the_page_is_read() -> None:
     text = PAGE[PAGE.index('  {"type": "matrix-gaussian"') :].split("`privplan")[0]
     run = ev.from_json(json.loads(text))
     assert run == ev.MatrixGaussian(20.0, STRATEGIES["blt, decay 0.9, scale 0.3"], OFTEN)
+
+
+def test_a_person_is_told_what_the_number_rests_on(run: Run, tmp_path: Path) -> None:
+    text = PAGE[PAGE.index('  {"type": "matrix-gaussian"') :].split("`privplan")[0]
+    event = tmp_path / "run.json"
+    event.write_text(text, encoding="utf-8")
+    account = " ".join(run("account", str(event), "--delta", "1e-5").out.split())
+    assert "0.8612" in account
+    assert "correlated Gaussian noise 20 over all rounds" in account
+    explained = " ".join(run("explain", str(event), "--delta", "1e-5").out.split())
+    assert "Kalinin and Lampert 2024" in explained
+    assert "at most 10 rounds, any two at least 10 apart" in explained

@@ -14,7 +14,9 @@ from ... import events as ev
 from ...composition import Leaf, leaves
 from ...errors import EnginesDisagree
 from ...guarantee import Bounds, Neighbours, unique_steps
+from ...sensitivity.matrix import sensitivity_bounds
 from ..base import Answer
+from ..correlated_noise import rests_on
 from .batches import batch_warnings
 from .best_of_runs import best_of_lower
 from .cap import WIDE_INTERVAL_RATIO, cap_warnings
@@ -151,6 +153,24 @@ def _shuffled(query: AccountQuery) -> tuple[str, ...]:
     )
 
 
+def _correlated(query: AccountQuery) -> tuple[str, ...]:
+    """Return whose care the number rests on, and why its ends are apart where they are."""
+    runs = [leaf.event for leaf in query.parts if isinstance(leaf.event, ev.MatrixGaussian)]
+    rests = tuple(
+        f"It rests on this: {rests_on(run.participation)}.  Whoever runs it has to see to that."
+        for run in runs
+    )
+    gap_text = query.gap_text()
+    known = all(sensitivity_bounds(run.strategy, run.participation).exact for run in runs)
+    if gap_text is None or known:
+        return tuple(dict.fromkeys(rests))
+    why = (
+        f"{gap_text}: by how much a unit moves C x is only known between bounds here.  The lower "
+        "end is that of vectors in fixed rounds; whether others are worse is not known."
+    )
+    return (*dict.fromkeys(rests), why)
+
+
 def _random_search(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
     if gap_text is None or ev.BestOf not in query.event_types():
@@ -180,6 +200,7 @@ CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _shuffled_batches,
     _allocation,
     _shuffled,
+    _correlated,
     _random_search,
     _cap,
 )

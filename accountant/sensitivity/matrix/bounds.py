@@ -22,7 +22,14 @@ from .participations import (
     fixed_stride,
     strided_patterns,
 )
-from .separated import climbed, heaviest_pattern, largest_chain, row_bounds
+from .separated import (
+    MAX_WINDOW_STATES,
+    climbed,
+    heaviest_pattern,
+    largest_sum,
+    row_bounds,
+    window_states,
+)
 from .strategies import (
     UNIT_ROUNDOFF,
     column_bands,
@@ -33,6 +40,9 @@ from .strategies import (
 
 MAX_GRAM_STEPS: Final = 4_096
 """Most rounds for which all of C^T C is computed."""
+
+MAX_SPECTRUM_STEPS: Final = 1_024
+"""Most rounds for which eigenvalues of C^T C are computed."""
 
 MAX_PAIRS: Final = 3e7
 """Most pairs of rounds that are added up, over all patterns that are looked at one by one."""
@@ -59,6 +69,14 @@ DECREASING: Final = (
 PATTERNS: Final = (
     "every pattern of rounds by itself: |C^T C| from above, signs and vectors from below, and the "
     "dual of their semidefinite programme"
+)
+WINDOWS: Final = (
+    "from above the largest sum of |C^T C| over patterns, by a dynamic programme over the rounds "
+    "that meet in it; from below a pattern, with signs or vectors, that attains it"
+)
+SPECTRUM: Final = (
+    "from above the largest eigenvalue of C^T C, times the rounds of a pattern; from below a "
+    "pattern, with signs or vectors, that attains it"
 )
 ROW_SUMS: Final = (
     "from above the largest sum, over patterns, of each round's largest sum of |C^T C|; from below "
@@ -135,12 +153,15 @@ def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -
             "coefficients are non-negative and never increase.",
         )
     gram = matrix.T @ matrix
+    _require_range(float(gram.diagonal().max()))
+    if allowed is not None and allowed.most == steps:
+        allowed, stride = None, 1  # all rounds: any other pattern is a part of that
     if allowed is None:
         patterns = strided_patterns(stride, steps)
     elif allowed.count <= MAX_PATTERNS and allowed.count * allowed.most**2 <= MAX_PAIRS:
         patterns = allowed.patterns()
     else:
-        return _result(_by_rows(matrix, gram, allowed), ROW_SUMS)
+        return _by_search(matrix, gram, allowed)
     return _result(_worst_pattern(matrix, gram, patterns), PATTERNS)
 
 
@@ -170,7 +191,7 @@ def _by_bands(bands: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
     weights = (bands * bands).sum(axis=0)
     lags = range(allowed.separation, len(bands)) if allowed.most > 1 else range(0)
     links = {lag: _links(bands, lag) for lag in lags}
-    square = largest_chain(weights, links, allowed)
+    square = largest_sum(weights, links, allowed)
     source = COLUMN_NORM if allowed.most == 1 else CHAIN if links else ORTHOGONAL
     return _result(_chained(square, bands, allowed.most), source)
 
@@ -230,12 +251,20 @@ def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[Inde
     return Squares(lower, max(lower, upper), dimensions)
 
 
-def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -> Squares:
+def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
     """Return bounds under a minimum separation with too many patterns to look at each."""
     magnitudes = np.abs(gram)
     weights = row_bounds(magnitudes, allowed)
     margin = 1.0 + rounding_margin(len(matrix), allowed.most)
-    upper = largest_chain(weights, {}, allowed) * margin
+    upper, source = largest_sum(weights, {}, allowed), ROW_SUMS
+    meeting = [lag for lag in range(len(gram)) if magnitudes.diagonal(lag).any()]
+    if window_states(allowed.separation, meeting[-1] + 1) <= MAX_WINDOW_STATES:
+        links = {lag: 2.0 * magnitudes.diagonal(lag) for lag in meeting if lag}
+        upper, source = largest_sum(magnitudes.diagonal(), links, allowed), WINDOWS
+    upper *= margin
+    spectral = allowed.most * _largest_eigenvalue(gram, len(matrix))
+    if spectral < upper:
+        upper, source = spectral, SPECTRUM
     starts = [
         heaviest_pattern(weights, allowed),
         np.arange(allowed.most, dtype=np.intp) * allowed.separation,
@@ -246,16 +275,31 @@ def _by_rows(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -> 
         found = worst_directions(matrix[:, pattern], gram[np.ix_(pattern, pattern)], above=0.0)
         if found.lower > best.lower:
             best = Squares(found.lower, max(found.lower, upper), found.dimensions)
-    return best
+    return _result(best, source)
+
+
+def _largest_eigenvalue(gram: FloatArray, rows: int) -> float:
+    """Return it, rounded up; infinite for more rounds than it is computed for."""
+    steps = len(gram)
+    if steps > MAX_SPECTRUM_STEPS:
+        return math.inf
+    # The eigenvalue may be off by a multiple of u times the trace, and so may the entries.
+    off = UNIT_ROUNDOFF * (64.0 * steps + 4.0 * (rows + 8)) * float(gram.trace())
+    return float(np.linalg.eigvalsh(gram)[-1]) + off
+
+
+def _require_range(square: float) -> None:
+    # Beyond, squares overflow, or lose digits.
+    if not 1e-280 < square < 1e280:
+        raise Unsupported(
+            "The entries of the strategy are too extreme to compute with.",
+            f"A square of them is {square:g}; between 1e-280 and 1e280 it can be.",
+            "Scale the strategy, and the noise with it.",
+        )
 
 
 def _result(squares: Squares, source: str) -> MatrixSensitivity:
-    if not 0.0 < squares.upper < math.inf:
-        raise Unsupported(
-            "The entries of the strategy are too extreme to compute with.",
-            f"The square of its sensitivity is {squares.upper:g}.",
-            "Scale the strategy, and the noise with it.",
-        )
+    _require_range(squares.upper)
     lower = math.sqrt(max(squares.lower, 0.0)) * (1.0 - 4.0 * UNIT_ROUNDOFF)
     upper = math.sqrt(squares.upper) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     exact = upper - lower <= EXACT_SHARE * upper

@@ -30,8 +30,13 @@ class SeparatedRounds:
 
     @property
     def count(self) -> int:
-        """How many patterns there are, those that are parts of others too."""
-        return sum(math.comb(self._squeezed(size), size) for size in range(1, self.most + 1))
+        """How many patterns there are, those that are parts of others too, or too many."""
+        total = 0
+        for size in range(1, self.most + 1):
+            total += math.comb(self._squeezed(size), size)
+            if total > MAX_PATTERNS:
+                break
+        return total
 
     def patterns(self) -> list[IndexArray]:
         """Return all patterns.

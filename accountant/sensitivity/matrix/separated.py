@@ -3,39 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
 from ...arrays import FloatArray, IndexArray
 from .participations import SeparatedRounds
 
+MAX_WINDOW_STATES: Final = 256
+"""Most ways the last gaps of a pattern can be, in an exact dynamic programme."""
 
-def largest_chain(
+MAX_ROW_STEPS: Final = 5e7
+"""Most steps of exact dynamic programmes in all rows; beyond, quicker bounds are taken."""
+
+
+def window_states(separation: int, reach: int) -> int:
+    """Return how many ways the gaps before a round can be, as far as rounds `reach` later know.
+
+    Two rounds meet in C^T C if they are less than `reach` apart.
+
+    >>> window_states(3, 6), window_states(2, 6), window_states(1, 5)
+    (1, 3, 8)
+    """
+    ways = [1] + [0] * max(reach, 1)
+    for total in range(separation, reach - separation):
+        ways[total] = sum(ways[: total - separation + 1])
+        if ways[total] > MAX_WINDOW_STATES:
+            break
+    return sum(ways)
+
+
+def largest_sum(
     weights: FloatArray, links: Mapping[int, FloatArray], allowed: SeparatedRounds
 ) -> float:
-    """Return the largest sum over patterns of what rounds weigh, and neighbours on the pattern.
+    """Return the largest sum, over patterns, of what rounds weigh and what links each two of them.
 
-    A pattern p_1 < p_2 < ... weighs sum_i `weights`[p_i] + sum_i `links`[p_{i+1} - p_i][p_i],
-    where a lag without links adds 0.  All weights and links are 0 or above.
+    A pattern weighs sum_p `weights`[p] + sum_{p < q} `links`[q - p][p], where a lag without links
+    adds 0.  All weights and links are 0 or above.
 
     >>> allowed = SeparatedRounds(4, 2, 2)
-    >>> largest_chain(np.array([1.0, 3.0, 1.0, 1.0]), {2: np.array([5.0, 0.0])}, allowed)
+    >>> largest_sum(np.array([1.0, 3.0, 1.0, 1.0]), {2: np.array([5.0, 0.0])}, allowed)
     7.0
     """
     steps, apart = weights.size, allowed.separation
-    lags = sorted(lag for lag in links if apart <= lag < steps)
-    ended = weights.copy()  # the best pattern of so many rounds that ends in each round
-    best = float(ended.max())
+    reach = min(max(links, default=0) + 1, steps)
+    # For each way the last gaps can be: the best pattern so far that ends in each round.
+    states: dict[tuple[int, ...], FloatArray] = {(): weights}
+    best = float(weights.max())
     for _ in range(allowed.most - 1):
-        before = np.maximum.accumulate(ended)
-        grown = np.full(steps, -np.inf)
-        grown[apart:] = before[: steps - apart]
-        for lag in lags:
-            np.maximum(grown[lag:], ended[: steps - lag] + links[lag], out=grown[lag:])
-        ended = grown + weights
-        if np.isneginf(ended).all():
+        before = np.maximum.accumulate(np.max(list(states.values()), axis=0))
+        far = np.full(steps, -np.inf)
+        # Rounds that are nearer count for less here than below, where their links are added.
+        far[apart:] = before[: steps - apart] + weights[apart:]
+        grown: dict[tuple[int, ...], FloatArray] = {(): far}
+        for gaps, ended in states.items():
+            for gap in range(apart, reach):
+                value = np.full(steps, -np.inf)
+                value[gap:] = ended[: steps - gap] + weights[gap:]
+                kept, distance = [], 0
+                for each in (gap, *gaps):
+                    distance += each
+                    if distance in links:
+                        value[distance:] += links[distance]
+                    if distance + apart < reach:
+                        kept.append(each)
+                known = grown.get(tuple(kept))
+                grown[tuple(kept)] = value if known is None else np.maximum(known, value)
+        states = {gaps: ended for gaps, ended in grown.items() if np.isfinite(ended).any()}
+        if not states:
             break
-        best = max(best, float(ended.max()))
+        best = max(best, *(float(ended.max()) for ended in states.values()))
     return best
 
 
@@ -60,10 +97,39 @@ def heaviest_pattern(weights: FloatArray, allowed: SeparatedRounds) -> IndexArra
 
 
 def row_bounds(magnitudes: FloatArray, allowed: SeparatedRounds) -> FloatArray:
-    """Return, for each round i, a bound on sum_j |G_ij| over patterns that hold i.
+    """Return, for each round i, the largest sum_j |G_ij| over patterns that hold i, or more."""
+    others = allowed.most - 1
+    if others * magnitudes.size > MAX_ROW_STEPS:
+        return _by_stretches(magnitudes, allowed)
+    before = _largest_before(magnitudes, allowed)
+    after = _largest_before(magnitudes[::-1, ::-1], allowed)[:, ::-1]
+    pairs = [before[count] + after[others - count] for count in range(allowed.most)]
+    return np.asarray(magnitudes.diagonal() + np.max(pairs, axis=0))
 
-    Beyond i the rounds fall into stretches of `separation`, on either side, each of which holds at
-    most one round of the pattern: the largest of the stretches' maxima count.
+
+def _largest_before(magnitudes: FloatArray, allowed: SeparatedRounds) -> FloatArray:
+    """Return, for each count and round i, the largest sum in row i over so many rounds before it.
+
+    They are at least `separation` before i, and from one another, and at most `count` of them.
+    """
+    steps, apart = len(magnitudes), allowed.separation
+    rounds = np.arange(steps)
+    first = np.maximum(rounds - apart + 1, 0)
+    result = np.zeros((allowed.most, steps))
+    # best[i, t]: the largest sum in row i over the first t rounds.
+    best = np.zeros((steps, steps + 1))
+    for count in range(1, allowed.most):
+        shorter = np.zeros((steps, steps))
+        shorter[:, apart - 1 :] = best[:, : steps - apart + 1]
+        best[:, 1:] = np.maximum.accumulate(shorter + magnitudes, axis=1)
+        result[count] = best[rounds, first]
+    return result
+
+
+def _by_stretches(magnitudes: FloatArray, allowed: SeparatedRounds) -> FloatArray:
+    """Return quicker bounds: beyond i, stretches of `separation` hold one round of a pattern each.
+
+    The largest of the stretches' maxima count, on both sides together.
     """
     steps, apart, others = len(magnitudes), allowed.separation, allowed.most - 1
     bounds = np.empty(steps)
@@ -83,16 +149,18 @@ def climbed(magnitudes: FloatArray, pattern: IndexArray, allowed: SeparatedRound
     """Return a pattern that no move of a single round improves, in the sum of |G| over pairs."""
     rounds = list(pattern)
     steps, apart = len(magnitudes), allowed.separation
+    pulls = magnitudes[:, pattern].sum(axis=1)
     for _ in range(20):
         moved = False
         for index in range(len(rounds)):
-            others = rounds[:index] + rounds[index + 1 :]
             low = rounds[index - 1] + apart if index else 0
             high = rounds[index + 1] - apart if index + 1 < len(rounds) else steps - 1
             span = slice(low, high + 1)
-            gains = magnitudes.diagonal()[span] + 2.0 * magnitudes[span, others].sum(axis=1)
+            here = magnitudes[:, rounds[index]]
+            gains = magnitudes.diagonal()[span] + 2.0 * (pulls[span] - here[span])
             at = low + int(np.argmax(gains))
-            if gains[at - low] > gains[rounds[index] - low] * (1.0 + 1e-12):
+            if gains[at - low] > gains[rounds[index] - low] * (1.0 + 1e-9):
+                pulls += magnitudes[:, at] - here
                 rounds[index], moved = at, True
         if not moved:
             break

@@ -42,7 +42,7 @@ def strategy_matrix(strategy: ev.Strategy) -> FloatArray:
     """Return C as an array of shape (rows, T).
 
     Raises `InvalidInput` for a strategy whose columns are linearly dependent: then B C^{-1} z does
-    not exist, so some round cannot be released at all; `Unsupported` above `MAX_MATRIX_ENTRIES` entries.
+    not exist, so some round cannot be released; `Unsupported` above `MAX_MATRIX_ENTRIES`.
 
     >>> strategy_matrix(ev.ToeplitzStrategy(3, [1.0, 0.5]))
     array([[1. , 0. , 0. ],
@@ -162,11 +162,20 @@ def _require_independent_columns(matrix: FloatArray) -> None:
     rows, steps = matrix.shape
     if np.array_equal(matrix, np.tril(matrix)) and rows == steps and matrix.diagonal().all():
         return
-    rank = int(np.linalg.matrix_rank(matrix))
-    if rank < steps:
+    dependent = 0 if rows < steps else _first_dependent(matrix / np.abs(matrix).max(axis=0))
+    if dependent is not None:
+        which = f"{rows} rows are fewer" if rows < steps else f"column {dependent} is not"
         raise InvalidInput(
-            f"`strategy.rows` must have {steps} linearly independent columns; their rank is "
-            f"{rank}.",
+            f"`strategy.rows` must have {steps} linearly independent columns; {which}.",
             "The strategy is singular: some round cannot be computed from its noised values.",
             "Add rows, or account for the values that are released as Gaussian events.",
         )
+
+
+def _first_dependent(matrix: FloatArray) -> int | None:
+    """Return the first column that is a combination of those before it, up to rounding."""
+    triangular: FloatArray = np.asarray(np.linalg.qr(matrix, mode="r"))
+    left = np.abs(triangular.diagonal())
+    lengths = np.sqrt((matrix * matrix).sum(axis=0))
+    dependent = np.flatnonzero(left <= 16.0 * UNIT_ROUNDOFF * len(matrix) * lengths)
+    return int(dependent[0]) if dependent.size else None
