@@ -329,3 +329,15 @@ def test_less_noise_in_the_facts_is_what_counts(honest: Path, tmp_path: Path) ->
     expected = account(ev.Repeat(2, half), delta=1e-5).epsilon.upper
     assert report.total.upper == pytest.approx(expected, rel=1e-6)
     assert not report.ok
+
+
+@pytest.mark.parametrize("rounds", [10**7, 2**62])
+def test_a_block_of_absurdly_many_rounds_proves_nothing(
+    honest: Path, tmp_path: Path, rounds: int
+) -> None:
+    def vast(line: Line) -> None:
+        line["block"]["rounds"] = rounds
+
+    report = audit_budget(forging.forged(honest, tmp_path / "forged", intents(vast)))
+    assert math.isinf(report.total.upper)
+    assert not report.ok
