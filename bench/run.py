@@ -22,6 +22,7 @@ def main() -> None:
 
     person = dict(os.environ)  # whole processes run in the environment of whoever started this
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one thread for all parties
+    import banded
     import bounds
     import calibration
     import canaries
@@ -83,6 +84,7 @@ def main() -> None:
         *noise_removal.show(console, quick),
         *gram.show(console),
         *canaries.show(console, quick),
+        *banded.show(console, quick),
         *membership.show(console),
         *statistics_accuracy.show(console, quick),
         *statistics_ridge.show(console, quick=True),

@@ -1,5 +1,6 @@
 """Mechanisms: they state the event, and draw its noise through the gate, exactly."""
 
+from .banded_gaussian import BandedGaussian
 from .fine_grid_gaussian import FineGaussian
 from .gaussian import Gaussian
 from .gram_grid import grid_bits, require_bits
@@ -19,6 +20,7 @@ from .unblanketed_responses import UnblanketedResponses
 from .wishart_gram import WishartGram, wishart_bits
 
 __all__ = [
+    "BandedGaussian",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",

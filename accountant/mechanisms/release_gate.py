@@ -19,6 +19,7 @@ from .. import records
 from ..errors import InvalidInput, PrivplanError, Unsupported, kind_of
 from ..odometer import Odometer
 from ..randomness import Stream, Streams
+from .paid_block import PaidBlock
 from .round_ticket import Ticket, reason_of
 
 
@@ -39,6 +40,9 @@ class Gate:
     with streams of its own; an odometer of a plan whose round is a `Compose` takes them in its
     order.  What is computed from one of them is a release once its ticket is closed, and not
     before.
+
+    Of rounds with correlated noise (`records.Block`) the first is paid for all of them, and this
+    gate admits the others in their order.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Gate:
         self._lock = threading.RLock()
         self._broken = False
         self._lent: set[str] = set()
+        self._block = PaidBlock()
         self.run_id = ""
         self.releases = 0
         self.model: tuple[int, str] | None = None
@@ -71,7 +76,12 @@ class Gate:
         _check(intent)
         with self._lock:
             self.check()
-            self._spend(intent)
+            if intent.is_covered:
+                self._block.take(intent)  # the first round of its block was paid for all
+            else:
+                self._block.require_whole(intent)
+                self._spend(intent)
+                self._block.paid(intent)
             return Ticket(self, self.append(intent), intent)
 
     @contextmanager

@@ -33,7 +33,7 @@ _PLANNED_NOTE: Final = (
 
 
 class ReleasePhase(Protocol):
-    """One phase of a plan: the same release, so many times."""
+    """One phase of a plan: the same event, so many times."""
 
     @property
     def name(self) -> str:
@@ -41,11 +41,11 @@ class ReleasePhase(Protocol):
 
     @property
     def event(self) -> ev.Event:
-        """One round."""
+        """One round, or one block of rounds."""
 
     @property
-    def rounds(self) -> int:
-        """How many rounds."""
+    def events(self) -> int:
+        """How many rounds, or blocks of rounds that are paid together."""
 
     @property
     def counted(self) -> int | None:
@@ -158,7 +158,7 @@ class PlanLedger:
         released = self._plan.seen_by(whole.observer, counted)
         so_far = account(released, delta=whole.delta.upper, neighbours=whole.neighbours)
         # Stopped here by plan, it would have proven this; never more than the whole plan.
-        share = sum(self._done) / sum(phase.rounds for phase in self._plan.phases)
+        share = sum(self._done) / sum(phase.events for phase in self._plan.phases)
         epsilon = min(so_far.epsilon.upper, whole.epsilon.upper)
         return BudgetReading(epsilon, whole.delta.upper, share, _PLANNED_NOTE)
 
@@ -171,7 +171,7 @@ class PlanLedger:
         )
 
     def _rounds_left(self, phase_index: int) -> int:
-        return self._plan.phases[phase_index].rounds - self._done[phase_index]
+        return self._plan.phases[phase_index].events - self._done[phase_index]
 
     def _continues(self, event: ev.Event) -> bool:
         """Return whether `event` is what the round under way has next."""

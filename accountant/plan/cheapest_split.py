@@ -142,7 +142,7 @@ def _table(phase: Phase, observer: str, relation: Neighbours, group: int) -> Flo
     # log R(a), (noises, orders), of all rounds of the phase as this observer sees them.
     rows = [
         _divergence(
-            grouped([ev.Repeat(phase.rounds_of_a_unit, phase.event_at(make_event, noise))], group),
+            grouped([ev.Repeat(phase.events_of_a_unit, phase.event_at(make_event, noise))], group),
             relation,
         )
         for noise in np.exp(_LOG_NOISES).tolist()

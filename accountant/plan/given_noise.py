@@ -16,6 +16,7 @@ from .phases import (
     PlannedPhase,
     grouped,
     refuse_twice,
+    require_blocks,
     require_counted,
     require_single_units,
 )
@@ -86,6 +87,7 @@ def _known(phase: Phase | PlannedPhase) -> PlannedPhase:
     if isinstance(phase, PlannedPhase):
         validate.count(rounds=phase.rounds)
         require_counted(phase.name, phase.rounds, phase.counted)
+        require_blocks(phase.name, phase.rounds, phase.counted, phase.blocks)
         # A guarantee is about views: an event that nobody sees would be proven nothing about.
         if phase.event not in phase.views.values():
             raise InvalidInput(

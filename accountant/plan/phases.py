@@ -27,10 +27,11 @@ class Phase:
     `scale` turns a noise multiplier into the noise that a cost counts (a clip norm, say).
     `counted` is how many of the rounds are of one unit at most, by a public schedule that is fixed
     before the first release; None: all of them.  `draws` is how often noise is drawn in one round,
-    as in a pass of several batches: a cost counts every draw.
+    as in a pass of several batches: a cost counts every draw.  `blocks` is for correlated noise:
+    the event is that of a whole block of rounds, of which there are so many; None: of one round.
 
-    Range: `rounds` and `draws` 1 or above, `counted` from 1 to `rounds`, `weight` and `scale` above
-    0.  Raises `InvalidInput`.
+    Range: `rounds` and `draws` 1 or above, `rounds` a multiple of `blocks`, `counted` from 1 to
+    `rounds`, `weight` and `scale` above 0.  Raises `InvalidInput`.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Phase:
     views: Mapping[str, MakeEvent] = field(default_factory=dict)
     counted: int | None = None
     draws: int = 1
+    blocks: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -49,6 +51,7 @@ class Phase:
         validate.count(rounds=self.rounds)
         validate.count(draws=self.draws)
         require_counted(self.name, self.rounds, self.counted)
+        require_blocks(self.name, self.rounds, self.counted, self.blocks)
         validate.positive(weight=self.weight)
         validate.positive(scale=self.scale)
         observers = (self.observer,) if isinstance(self.observer, str) else self.observer
@@ -98,12 +101,12 @@ class Phase:
         event = self.event_at(self.make_event, noise)
         # A fixed event has no noise multiplier to show.
         shown = None if self.fixed else noise
-        return PlannedPhase(self.name, shown, event, self.rounds, views, self.counted)
+        return PlannedPhase(self.name, shown, event, self.rounds, views, self.counted, self.blocks)
 
     @property
-    def rounds_of_a_unit(self) -> int:
-        """How many of its rounds are of one unit at most."""
-        return self.rounds if self.counted is None else self.counted
+    def events_of_a_unit(self) -> int:
+        """How many of its events are of one unit at most."""
+        return events_of_a_unit(self.rounds, self.counted, self.blocks)
 
     def event_at(self, make_event: MakeEvent, noise: float) -> ev.Event:
         """Return the event at this noise; raise `InvalidInput` if it is none."""
@@ -125,7 +128,8 @@ class PlannedPhase:
     """A phase with its noise: `event` is one round, `views` one round as each observer sees it.
 
     `noise_multiplier` is None where the event was fixed.  Of its `rounds`, at most `counted` are of
-    one unit, and so many it pays for; None: all of them.
+    one unit, and so many it pays for; None: all of them.  With `blocks` the event is that of a
+    whole block of rounds (`Phase`).
     """
 
     name: str
@@ -134,11 +138,17 @@ class PlannedPhase:
     rounds: int
     views: Mapping[str, ev.Event]
     counted: int | None = None
+    blocks: int | None = None
 
     @property
-    def rounds_of_a_unit(self) -> int:
-        """How many of its rounds are of one unit at most."""
-        return self.rounds if self.counted is None else self.counted
+    def events(self) -> int:
+        """How many events it consists of: one for each round, or for each block of rounds."""
+        return self.rounds if self.blocks is None else self.blocks
+
+    @property
+    def events_of_a_unit(self) -> int:
+        """How many of its events are of one unit at most."""
+        return events_of_a_unit(self.rounds, self.counted, self.blocks)
 
     @property
     def observers(self) -> tuple[str, ...]:
@@ -146,11 +156,11 @@ class PlannedPhase:
         return tuple(self.views)
 
     def seen_by(self, observer: str, rounds: int | None = None) -> ev.Event | None:
-        """Return what an observer sees of so many rounds; None if nothing.
+        """Return what an observer sees of so many rounds, or blocks of them; None if nothing.
 
-        Without a number: of all rounds that are of one unit.
+        Without a number: of all that are of one unit.
         """
-        count = self.rounds_of_a_unit if rounds is None else rounds
+        count = self.events_of_a_unit if rounds is None else rounds
         view = self.views.get(observer)
         return None if view is None or count == 0 else ev.Repeat(count, view)
 
@@ -181,6 +191,26 @@ def require_counted(name: str, rounds: int, counted: int | None) -> None:
             "It is how many of the rounds are of one unit at most.",
             "Leave it out where every round is of every unit.",
         )
+
+
+def require_blocks(name: str, rounds: int, counted: int | None, blocks: int | None) -> None:
+    """Raise `InvalidInput` where rounds are not whole blocks, or are counted by silo as well."""
+    if blocks is None:
+        return
+    if rounds % validate.count(blocks=blocks) or counted is not None:
+        raise InvalidInput(
+            f"The {rounds:,} rounds of phase {name!r} must be {blocks:,} blocks of equal length, "
+            "of which every unit counts all.",
+            "One event is paid for each block.",
+            "Give a number of rounds that is a multiple of `blocks`, and no `counted`.",
+        )
+
+
+def events_of_a_unit(rounds: int, counted: int | None, blocks: int | None) -> int:
+    """Return how many events are of one unit at most: of its rounds, or of blocks of rounds."""
+    if blocks is not None:
+        return blocks
+    return rounds if counted is None else counted
 
 
 def require_single_units(phases: Sequence[Phase | PlannedPhase], group: int) -> None:

@@ -57,7 +57,7 @@ class Plan:
 
         Of each phase as many rounds as are of one unit.
         """
-        parts = [ev.Repeat(phase.rounds_of_a_unit, phase.event) for phase in self.phases]
+        parts = [ev.Repeat(phase.events_of_a_unit, phase.event) for phase in self.phases]
         return grouped(parts, self.group)
 
     def seen_by(self, observer: str, rounds: Sequence[int] | None = None) -> ev.Event:
@@ -260,6 +260,7 @@ def _phase_json(phase: PlannedPhase) -> dict[str, object]:
         "noise_multiplier": phase.noise_multiplier,
         "rounds": phase.rounds,
         **({} if phase.counted is None else {"counted": phase.counted}),
+        **({} if phase.blocks is None else {"blocks": phase.blocks}),
         "event": phase.event.to_json(),
         "observers": list(phase.observers),
         "views": {name: view.to_json() for name, view in others.items()},

@@ -6,6 +6,7 @@ except as a commitment.
 """
 
 from .facts import (
+    Block,
     Claim,
     Contribution,
     Fact,
@@ -47,6 +48,7 @@ __all__ = [
     "KINDS",
     "SCHEMA",
     "AuditResult",
+    "Block",
     "Claim",
     "Contribution",
     "Evaluation",

@@ -6,6 +6,7 @@ own JSON objects, everything else as JSON has it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
@@ -344,6 +345,54 @@ class Noise(Fact):
     draws: int = 1
     grid: float = 0.0
     freedom: int | None = field(default=None, metadata=LATER)
+
+
+@dataclass(frozen=True)
+class Block(Fact):
+    """The rounds that share correlated noise, which are paid together in the first of them.
+
+    In each of the `rounds` from the round `first` on, what is noised is the sum of the last terms,
+    c_0 x_t + c_1 x_(t-1) + ..., within the block, c being the `coefficients`; the noise of each
+    round is fresh.  One unit contributes in rounds that are at least `separation` apart, by a
+    public schedule that depends on no data.
+
+    Range: at most `rounds` coefficients, all finite, the first of them not 0.  Raises
+    `InvalidInput`.
+    """
+
+    first: int
+    rounds: int
+    coefficients: tuple[float, ...]
+    separation: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = all(math.isfinite(value) for value in self.coefficients)
+        fits = 1 <= len(self.coefficients) <= self.rounds and self.separation >= 1
+        if not known or not fits or self.coefficients[0] == 0.0:
+            raise InvalidInput(
+                "`Block` needs one or more rounds, at most as many finite coefficients, the first "
+                "of them not 0, and a separation of 1 or above.",
+                "They say which rounds a noise covers, and how far one unit moves them together.",
+                "Give Block(1, 10, (1.0, 0.5), 2), for example.",
+            )
+
+    @property
+    def last(self) -> int:
+        """The number of its last round."""
+        return self.first + self.rounds - 1
+
+    def event(self, noise_multiplier: float) -> ev.MatrixGaussian:
+        """Return all rounds of the block together, at this noise multiplier of a single round.
+
+        >>> Block(1, 4, (1.0, 0.5), 2).event(2.0).participation
+        SeparatedParticipation(most=2, separation=2)
+        """
+        return ev.MatrixGaussian(
+            noise_multiplier,
+            ev.ToeplitzStrategy(self.rounds, self.coefficients),
+            ev.SeparatedParticipation(-(-self.rounds // self.separation), self.separation),
+        )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Literal
 
 from .. import events as ev
 from .facts import (
+    Block,
     Claim,
     Contribution,
     Fact,
@@ -92,6 +93,10 @@ class RoundIntent(Record):
     all do.  What is released then depends on the data of no other silo, but for what was released
     before.
 
+    `block` says which rounds share correlated noise with this one.  The first of them states the
+    event of all, and the others `Compose(())`: what they show is a part of that.  None where the
+    noise of the round is its own.
+
     Range: `silos` counted from 0, strictly increasing, at least one.  Raises `InvalidInput`.
     """
 
@@ -110,6 +115,12 @@ class RoundIntent(Record):
     model_in: str | None = None
     reaches: Mapping[str, Reach] | None = field(default=None, metadata=LATER)
     silos: tuple[int, ...] | None = field(default=None, metadata=LATER)
+    block: Block | None = field(default=None, metadata=LATER)
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether an earlier round of its block states its event; whether one does, others say."""
+        return self.block is not None and self.round != self.block.first
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,19 @@ def _of_products(evidence: Evidence) -> list[str]:
     return sentences
 
 
+def _of_blocks(evidence: Evidence) -> list[str]:
+    """Return what must be true of rounds that share correlated noise."""
+    separations = dict.fromkeys(
+        kind.facts.block.separation for kind in evidence.kinds if kind.facts.block is not None
+    )
+    return [
+        f"Within a block of rounds each {evidence.setting.unit} takes part in every "
+        f"{separation:,}th round at most, by a public schedule that no data decide; and each silo "
+        "adds its last terms as the coefficients say."
+        for separation in separations
+    ]
+
+
 def _of_test_data(ledger: Ledger) -> list[str]:
     """Return whose word it is that the data of evaluations are public."""
     declared = [
@@ -123,6 +136,7 @@ def assumptions_of(evidence: Evidence) -> tuple[str, ...]:
     sentences += _of_protocol(evidence)
     sentences += _of_grams(evidence)
     sentences += _of_products(evidence)
+    sentences += _of_blocks(evidence)
     if any(kind.facts.noise.std == 0.0 and not kind.facts.voids for kind in evidence.kinds):
         sentences.append(
             "The epsilon of local randomizers stands in their event, and was not checked."

@@ -193,7 +193,14 @@ class _LogComparison:
         begins = intent.round <= 1
         facts = (*(getattr(intent, name) for name in _COMPARED_FACTS), values)
         reaches = frozenset((intent.reaches or {}).items())
-        key: tuple[object, ...] = (intent.phase, begins, *facts, intent.event, reaches)
+        key: tuple[object, ...] = (
+            intent.phase,
+            begins,
+            *facts,
+            intent.event,
+            reaches,
+            intent.block,
+        )
         if self._scheduled:
             key = (*key, intent.silos, intent.round)  # each round has silos of its own
         if key in self._seen:
@@ -211,6 +218,7 @@ class _LogComparison:
                 )
             for name in _COMPARED_FACTS:
                 self._parts(name, getattr(phase, name), getattr(intent, name), spent.number)
+            self._parts("block", phase.block, intent.block, spent.number)
             if phase.event is not None:
                 self._differs("event", phase.event, intent.event, spent.number)
             if phase.reaches is not None:

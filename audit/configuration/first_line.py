@@ -14,7 +14,7 @@ from ...accountant.errors import PrivplanError
 from ...accountant.records import RunOpen
 from ...accountant.toml_source import toml_tables
 from ...fl.declarations.registry import exactly_named
-from ...fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
+from ...fl.declarations.toml_keys import UNLOGGED_KEYS, may_be_unlogged
 from ...fl.settings.file import content_of, parse
 from ...fl.settings.logged_tables import tables_in
 
@@ -86,7 +86,7 @@ def missing_from_first_line(opened: RunOpen) -> tuple[Difference, ...]:
         keys = [
             item.name
             for item in fields(cls)
-            if item.name not in (*UNLOGGED_KEYS, *KEYS_LOGGED_IF_TRUE)
+            if item.name not in UNLOGGED_KEYS and not may_be_unlogged(name, item.name)
         ]
         if isinstance(source, Mapping):
             taken_out += [_taken(f"[{name}] {key}") for key in keys if key not in source]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import RunOpen
-from ...fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
+from ...fl.declarations.toml_keys import UNLOGGED_KEYS, may_be_unlogged
 from ...fl.frame import expected_log, expected_opening
 from ...fl.frame.expected_log import NotStated
 from ...fl.settings.logged_tables import idle_tables, tables_in
@@ -98,7 +98,7 @@ class LoggedConfiguration:
         for key, item in known.items():
             if key in source:
                 self._key(name, key, source[key], hints[key])
-            elif key in KEYS_LOGGED_IF_TRUE:
+            elif may_be_unlogged(name, key):
                 self._values[name, key] = item.default
             elif (name, key) not in ADDED_KEYS and not is_current(self._opened):
                 self.not_stated.append(f"[{name}] {key}")

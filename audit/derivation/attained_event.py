@@ -36,7 +36,8 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
     Only what was surely released, and is seen, counts: one sum with Gaussian noise in each round,
     of units' own clipped terms whose weights reach 1 by their rule.  The clip's margin and the grid
     are given away.  Of several sums in a round, or one in each silo, a model shows only what they
-    come to together.  Of products nothing is known to be attained (`ledger.product_facts`).
+    come to together.  Of rounds with correlated noise, and of products, nothing is known to be
+    attained (`ledger.product_facts`).
     """
     rate = min(facts.sampling.rate, transfer_rate(facts, setting) or 1.0)
     facts, setting = reliable_facts(facts, setting)
@@ -46,7 +47,12 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
         and contribution.norm == "l2"
         and noise.family == "gaussian"
     )
-    if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
+    if (
+        not plain
+        or facts.voids
+        or facts.block is not None
+        or facts.weights.largest_sum < 1.0 - 1e-9
+    ):
         return None
     shown = noise.draws == 1 <= facts.certain_draws and (
         setting.silos <= 1 or not is_alone(facts, setting)

@@ -9,6 +9,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.errors import with_article
 from ...accountant.records import (
+    Block,
     Contribution,
     Noise,
     Reach,
@@ -41,7 +42,8 @@ class RoundFacts:
     states nothing; `missing` are observers of whom only other rounds do.  `width` is how many
     values were released, where this one released nothing by the other rounds of its phase; None
     where none did, or no reach is stated.  `roster` is how many silos take part by a public
-    schedule; None where none is stated, and all do.
+    schedule; None where none is stated, and all do.  `block` says which rounds share correlated
+    noise with this one, and `covered` that it is not the first of them, which is paid for all.
     """
 
     contribution: Contribution
@@ -61,6 +63,8 @@ class RoundFacts:
     missing: tuple[str, ...] = ()
     width: int | None = None
     roster: int | None = None
+    block: Block | None = None
+    covered: bool = False
 
     @classmethod
     def of(
@@ -114,6 +118,8 @@ class RoundFacts:
             if intent.reaches is None
             else max((release.values for release in releases), default=width),
             None if intent.silos is None else len(intent.silos),
+            intent.block,
+            intent.is_covered,
         )
 
     def reach_to(self, observer: str) -> Reach | None:

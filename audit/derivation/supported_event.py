@@ -35,6 +35,7 @@ from ...fl.observers.names import MODEL, Coalition
 from ...fl.observers.sample_knowledge import knows_sample
 from ..ledger.matrix_facts import is_matrix
 from .believed_reach import believed_reach
+from .blocks import event_in_block
 from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_messages_of_units
 from .event_order import weakest
 from .matrix_views import MATRIX_VIEWS
@@ -80,8 +81,19 @@ def supported(
 
     `NoGuarantee`, with the reason, where they support none.  The event is valid for the relation
     of the promise, and for one record where the promise is for a group of them.  Without `sampled`
-    no sample hides anybody, whatever the facts say of one.
+    no sample hides anybody, whatever the facts say of one.  The first round of a block with
+    correlated noise is all of it, and the others are nothing beside it.
     """
+    try:
+        return event_in_block(_of_round(facts, setting, observer, sampled=sampled), facts)
+    except NoProof as error:
+        return ev.NoGuarantee(str(error))
+    except PrivplanError as error:  # a block that no event can hold
+        return ev.NoGuarantee(error.what)
+
+
+def _of_round(facts: RoundFacts, setting: RunSetting, observer: str, *, sampled: bool) -> ev.Event:
+    """Return the event of one round as if its noise were its own."""
     try:
         case = RoundCase.of(facts, setting, sampled=sampled)
         if case.facts.voids:

@@ -8,6 +8,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.records import Gram, Product
+from ..derivation.blocks import unfit_block, unpaid_rounds
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import NORMALISING, rounds_by_release
 
@@ -39,6 +40,7 @@ class Doubts:
         """Return the doubts about a log."""
         reused, moved, divided = _reused(ledger), _moved(ledger), _divided(ledger)
         voids: dict[int, tuple[str, ...]] = {}
+        unpaid = unpaid_rounds(ledger.spent, ledger.recoveries)
         for spent in ledger.spent:
             reasons = []
             if any(number in reused for number, _ in spent.releases):
@@ -50,6 +52,9 @@ class Doubts:
             silos = spent.intent.silos
             if silos is not None and silos[-1] >= ledger.opened.population.silos:
                 reasons.append("its schedule names a silo that the run does not have")
+            if spent.seq in unpaid:
+                reasons.append(unpaid[spent.seq])
+            reasons += unfit_block(spent.intent)
             if reasons:
                 voids[spent.seq] = tuple(reasons)
         return cls(

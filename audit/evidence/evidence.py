@@ -182,7 +182,9 @@ class Evidence(Rounds):
             counts = self._counts(unit, observer, ignoring, times, stated=stated)
             extra = self._left(unit, observer, stated=stated) if whole else {}
             if more:
-                newest = max(self.kinds, key=lambda kind: max(kind.lines))
+                # A round that a block covers costs nothing more, and the next block costs it all.
+                paying = [kind for kind in self.kinds if not kind.facts.covered]
+                newest = max(paying or self.kinds, key=lambda kind: max(kind.lines))
                 extra[self._counted(newest, observer, stated=stated)] = more
             for event, count in extra.items():
                 wrapped = self.grouped(event)

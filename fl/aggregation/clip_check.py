@@ -12,10 +12,11 @@ say how near to a limit something came, the largest of a round.
 from __future__ import annotations
 
 import itertools
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import records
 from ...accountant.arrays import FloatArray, IntArray
@@ -39,6 +40,7 @@ class ClipCheck:
         self, intent: records.RoundIntent, mechanism: Gaussian, silos: int, width: int
     ) -> None:
         self._bound, self._mechanism = intent.contribution.bound, mechanism
+        self._intent = intent
         self._sums = np.zeros((silos, width))
         self._silo: list[IntArray] = [np.empty(0, np.int64)]
         self._weights: list[FloatArray] = [np.empty(0)]
@@ -86,19 +88,44 @@ class ClipCheck:
         itself; `weight_largest` the largest sum of one user's weights.  The first two of a sound
         run are at most 1, the last what the intent states.
         """
+        return self._items(np.asarray(totals), self._sums, self._allowed())
+
+    def items_of_rows(
+        self, rows: ArrayLike, unit: float, earlier: Sequence[ClipCheck]
+    ) -> dict[str, object]:
+        """Return the item for rows that hold the last sums too, by the block of the intent.
+
+        `rows` (silos, width) are in steps of `unit` of the mechanism's grid, and `earlier` are the
+        checks of the rounds before this one in its block, the last first.
+        """
+        block = self._intent.block
+        assert block is not None
+        checks = zip(block.coefficients, [self, *earlier], strict=False)
+        sums, allowed = np.zeros_like(self._sums), np.zeros(len(self._sums))
+        for coefficient, check in checks:
+            sums += coefficient * check._sums
+            allowed += coefficient * check._allowed()
+        return self._items(np.asarray(rows) * unit, sums, allowed)
+
+    def _allowed(self) -> FloatArray:
+        """Return what each silo's sum may differ by, in steps of the grid: (silos,)."""
         silo, weights = np.concatenate(self._silo), np.concatenate(self._weights)
-        users = np.concatenate(self._users)
         silos, width = self._sums.shape
         terms = np.bincount(silo, minlength=silos)
-        grid = self._mechanism.grid
         # What may differ, in steps of the grid: two for each truncated term, and the rounding of
         # float sums over `width` and `terms` numbers.  It errs wide: an honest run stays below 1.
-        norms = np.bincount(silo, weights, minlength=silos) * (self._bound / grid)
-        allowed = 1.0 + 2.0 * terms + norms * (width + terms + 64.0) * 2.0**-50
-        off = np.abs(np.asarray(totals) - self._sums / grid).max(axis=1, initial=0.0) / allowed
+        norms = np.bincount(silo, weights, minlength=silos) * (self._bound / self._mechanism.grid)
+        return np.asarray(1.0 + 2.0 * terms + norms * (width + terms + 64.0) * 2.0**-50)
+
+    def _items(
+        self, totals: NDArray[Any], sums: FloatArray, allowed: FloatArray
+    ) -> dict[str, object]:
+        """Return the sealed item, for `totals` that should be `sums`, up to `allowed` steps."""
+        weights, users = np.concatenate(self._weights), np.concatenate(self._users)
+        off = np.abs(totals - sums / self._mechanism.grid).max(axis=1, initial=0.0) / allowed
         return {
             ITEM: {
-                "terms": len(silo),
+                "terms": len(weights),
                 "sum_off": float(off.max(initial=0.0)),
                 "term_largest": self._largest_term(),
                 "weight_largest": float(np.bincount(users, weights).max()) if len(users) else None,

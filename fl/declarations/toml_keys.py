@@ -115,6 +115,37 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             "1",
             "It is the probability with which a user joins one round.",
         ),
+        word(
+            "noise",
+            ("independent", "banded"),
+            "independent from round to round; or banded: later rounds take off what earlier ones "
+            "had too much, for users who take part in turns",
+            "independent",
+            "Correlated noise is paid for a block of rounds at once.",
+        ),
+        Key(
+            "cohorts",
+            at_least(2),
+            'for noise = "banded": groups of users that take part in turns, one in each round',
+            "required there",
+            "Where everybody takes part in every round, correlated noise gains nothing: the sum of "
+            "all rounds has as much noise as with independent rounds.",
+        ),
+        Key(
+            "bands",
+            validate.count,
+            'for noise = "banded": how many rounds of a silo one noise covers, at most `cohorts`',
+            "10, or as many as there are cohorts or rounds of a block",
+            "A user must not come twice within them.",
+        ),
+        Key(
+            "blocks",
+            validate.count,
+            'for noise = "banded": blocks that the rounds are cut into and paid for; a run that is '
+            "cut off loses the rest of its block, and goes on with the next",
+            "1",
+            "What silos remember within a block is stored nowhere.",
+        ),
         Key(
             "observer",
             observer_name,
@@ -270,10 +301,14 @@ RATING_KEYS: Final = (
 RATING_USES: Final = tuple(f"data.{key}" for key in RATING_KEYS)
 """The same as a system that reads ratings has them in its `uses`."""
 
+CORRELATED_KEYS: Final = ("noise", "cohorts", "bands", "blocks")
+"""Keys of [privacy] that say how noise is correlated."""
+
 OPTIONAL_KEYS: Final = (
     *(("data", key) for key in RATING_KEYS),
     ("privacy", "normalisation_noise"),
     ("privacy", "sampling_rate"),
+    *(("privacy", key) for key in CORRELATED_KEYS),
     ("training", "weighting"),
     ("training", "clip"),
     ("training", "local_rate"),
@@ -298,5 +333,14 @@ KEYS_LOGGED_IF_TRUE: Final = (
     "accept_delta",
     *(key for key in RATING_KEYS if key not in UNLOGGED_KEYS),
     *STUDY_KEYS,
+    *CORRELATED_KEYS,
 )
 """Keys that earlier versions lack: they reach the log where they are true or given."""
+
+
+def may_be_unlogged(table: str, key: str) -> bool:
+    """Return whether a log of this version may lack a key: where it is not true, or not given."""
+    # Other tables have keys of these names, which they always log.
+    if key in CORRELATED_KEYS and table != "privacy":
+        return False
+    return key in KEYS_LOGGED_IF_TRUE

@@ -55,6 +55,16 @@ def require_schedule(privacy: PrivacyTarget, counted: int | None) -> None:
         )
 
 
+def require_blocks(privacy: PrivacyTarget, blocks: int | None) -> None:
+    """Raise `InvalidInput` where a limit would cut off rounds that share correlated noise."""
+    if blocks is not None and privacy.noise_multiplier is not None and privacy.epsilon is not None:
+        raise InvalidInput(
+            "Noise and epsilon are both given, and rounds share correlated noise.",
+            "They are paid for in blocks, so a limit does not cut single rounds off.",
+            "Give `noise_multiplier` or `epsilon`, and not both.",
+        )
+
+
 def noise_within_budget(
     views: Views,
     privacy: PrivacyTarget,
@@ -62,11 +72,13 @@ def noise_within_budget(
     earlier: Sequence[PlannedPhase],
     phase: str,
     counted: int | None = None,
+    blocks: int | None = None,
 ) -> float:
     """Return the noise multiplier: the given one, or the least that keeps `privacy.epsilon`.
 
     `views` gives one round of `phase`, of which there are `rounds`, made after the phases
-    `earlier`; `counted` of them are of one unit at most (None: all).  Raises `InvalidInput` without
+    `earlier`; `counted` of them are of one unit at most (None: all); with `blocks` the views are of
+    a block, of which there are so many.  Raises `InvalidInput` without
     noise and budget, `BudgetExceeded` where the earlier phases alone spend the budget, and as
     `plan`.
     """
@@ -85,7 +97,14 @@ def noise_within_budget(
     calibrated = plan(
         [
             *(Phase(done.name, done.views[observer], done.rounds, observer) for done in earlier),
-            Phase(phase, lambda noise: views(noise)[observer], rounds, observer, counted=counted),
+            Phase(
+                phase,
+                lambda noise: views(noise)[observer],
+                rounds,
+                observer,
+                counted=counted,
+                blocks=blocks,
+            ),
         ],
         epsilon=privacy.epsilon,
         delta=privacy.delta,

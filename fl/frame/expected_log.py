@@ -21,6 +21,7 @@ from ...accountant import events as ev
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.mechanisms import FineGaussian, Gaussian
 from ...accountant.records import (
+    Block,
     Contribution,
     Noise,
     Normaliser,
@@ -53,7 +54,7 @@ class ExpectedPhase:
     `normaliser` and `clip_enforced` are stated by the releases.  `event` and `reaches` are None
     where the configuration does not fix them; `reaches` say nothing of what they rest on.  `silos`
     are those that take part in the round of the intent; None: all of them, so a log that states
-    others is not of this configuration.
+    others is not of this configuration.  `block` is that of rounds with correlated noise.
     """
 
     contribution: Contribution
@@ -66,6 +67,7 @@ class ExpectedPhase:
     silos: tuple[int, ...] | None = None
     event: ev.Event | None = None
     reaches: Mapping[str, Reach] | None = None
+    block: Block | None = None
 
 
 @dataclass(frozen=True)

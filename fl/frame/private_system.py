@@ -118,7 +118,13 @@ class PrivateSystem:
         setup = self.setup
         earlier = () if setup.normalisation is None else (setup.normalisation.phase,)
         return promise(
-            self.all_views, setup.privacy, setup.rounds, earlier, self.phase, self.counted_rounds
+            self.all_views,
+            setup.privacy,
+            setup.rounds,
+            earlier,
+            self.phase,
+            self.counted_rounds,
+            self.blocks,
         )
 
     @property
@@ -126,6 +132,15 @@ class PrivateSystem:
         """How many rounds one silo takes part in at most, by a public schedule; None: all.
 
         The rounds of such a system state their `silos` (`make_round`).
+        """
+        return None
+
+    @property
+    def blocks(self) -> int | None:
+        """How many blocks its rounds are cut into that share correlated noise; None: they do not.
+
+        `views` are then those of one block, and the rounds of such a system state their block
+        (`mechanisms.BandedGaussian`).
         """
         return None
 

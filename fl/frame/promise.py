@@ -21,6 +21,7 @@ from .budget import (
     Views,
     event_seen_by,
     noise_within_budget,
+    require_blocks,
     require_observer,
     require_schedule,
     rounds_within_budget,
@@ -56,7 +57,7 @@ class Promise:
         """
         phases = self.plan.phases
         scheduled = any(phase.counted is not None for phase in phases)
-        counted = sum(phase.rounds_of_a_unit for phase in phases) if scheduled else None
+        counted = sum(phase.events_of_a_unit for phase in phases) if scheduled else None
         events = {who: self.plan.seen_by(who) for who in self.plan.guarantees}
         return Planned(self.rounds, events, counted)
 
@@ -79,6 +80,7 @@ def promise(
     earlier: Sequence[PlannedPhase] = (),
     phase: str = TRAINING_PHASE,
     counted: int | None = None,
+    blocks: int | None = None,
 ) -> Promise:
     """Return the promise of a run: at most `rounds` rounds of `phase`, after the phases `earlier`.
 
@@ -89,19 +91,23 @@ def promise(
     `views` gives the event of one round for each observer.  The phases `earlier` have noise that is
     given, and every observer sees them; noise, rounds and claim are for all phases together.
     `counted` is how many rounds of `phase` one silo takes part in at most, by a public schedule;
-    None: all.
+    None: all.  With `blocks` the views are those of a block, of which there are so many.
 
     The claim is for `privacy.observer`; where no epsilon was asked for, the proven one is rounded
     up.  Raises `InvalidInput` without noise and budget, or for an observer that the run does not
     have; `BudgetExceeded` where the budget does not allow one round; and as `plan`.
     """
     require_schedule(privacy, counted)
-    noise = noise_within_budget(views, privacy, rounds, earlier, phase, counted)
+    require_blocks(privacy, blocks)
+    noise = noise_within_budget(views, privacy, rounds, earlier, phase, counted, blocks)
     at_noise = views(noise)
     event = event_seen_by(privacy.observer, at_noise)
     allowed = rounds_within_budget(event, noise, privacy, rounds, earlier)
     plan = plan_given_noise(
-        [*earlier, PlannedPhase(phase, noise, at_noise["model"], allowed, at_noise, counted)],
+        [
+            *earlier,
+            PlannedPhase(phase, noise, at_noise["model"], allowed, at_noise, counted, blocks),
+        ],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit="record" if privacy.group > 1 else privacy.unit,

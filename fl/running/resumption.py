@@ -61,6 +61,7 @@ def require_resumable(prepared: PreparedRun, folder: Path, progress: Progress) -
     require_same_package(progress.opened, prepared.settings.system.package)
     require_same_plan(prepared, progress.opened)
     require_state_stated(prepared, progress)
+    require_block_left(prepared, progress)
     for phase in phases:
         assert phase.once is not None
         _require_released(phase.name, phase.once.what, progress)
@@ -244,6 +245,39 @@ def _states_beside(prepared: PreparedRun, model: str, progress: Progress) -> set
         still = progress.intents[last.intent].model_in == model
         return states_out if still else {last.state_out}
     return states_out
+
+
+def last_payable_round(prepared: PreparedRun, progress: Progress) -> int | None:
+    """Return the last round that a run may make which goes on; None where no blocks limit it.
+
+    Of a block that was cut off nothing is left: the silos' last sums were in memory.  Another block
+    begins with the next round, as long as the plan pays for one.
+    """
+    planned = prepared.plan.phases[-1]
+    if planned.blocks is None:
+        return None
+    begun = [
+        intent
+        for intent in progress.intents.values()
+        if intent.block is not None and not intent.is_covered
+    ]
+    left = planned.blocks - len(begun)
+    return progress.last_round + left * (planned.rounds // planned.blocks)
+
+
+def require_block_left(prepared: PreparedRun, progress: Progress) -> None:
+    """Raise `InvalidInput` where a run was cut off within the last block that its plan pays for."""
+    if last_payable_round(prepared, progress) != progress.last_round:
+        return
+    blocks = (intent.block for intent in progress.intents.values())
+    if progress.last_round < max((block.last for block in blocks if block is not None), default=0):
+        raise InvalidInput(
+            "The run was cut off in the last block of rounds that its plan pays for.",
+            "What silos remember within a block is stored nowhere, so the rest of it is spent and "
+            "lost.",
+            "Start a new run in another folder, with more `blocks` in [privacy]; what this one has "
+            "spent counts beside it.",
+        )
 
 
 def released_models(progress: Progress) -> list[RoundRelease]:

@@ -67,7 +67,12 @@ from .measuring import measure
 from .metrics_file import METRICS_FILE, write_metrics
 from .preparation import one_thread, prepare, require_small_delta
 from .prepared_run import PreparedRun
-from .resumption import prepare_resumption, released_models, require_resumable
+from .resumption import (
+    last_payable_round,
+    prepare_resumption,
+    released_models,
+    require_resumable,
+)
 from .run_records import close_record, metrics_header, open_record
 
 Report = Callable[[RoundMeasurement, int], None]
@@ -143,6 +148,7 @@ class _Execution:
 
     `spent` is the number of the last round that was begun, `released` how many rounds released a
     model; `earlier` counts the releases, of which a round may have several, from before this start.
+    `last` is the last round that blocks of correlated noise are left for; None: all are.
     """
 
     prepared: PreparedRun
@@ -152,6 +158,7 @@ class _Execution:
     spent: int = 0
     released: int = 0
     earlier: int = 0
+    last: int | None = None
     checkpoint: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
@@ -190,11 +197,12 @@ class _Execution:
             self.prepared = replace(prepared, test=DECLARED_BY_EARLIER_VERSION)
         # Every intent was spent, also one whose noise may never have been drawn.
         for _, intent in sorted(progress.intents.items()):
-            if self.odometer is not None:
+            if self.odometer is not None and not intent.is_covered:
                 self.odometer.spend(intent.event, silos=intent.silos)
         # By their numbers: a round may have opened several intents, or lost its release.
         self.spent, self.earlier = progress.last_round, len(progress.releases)
         self.released = len({each.round for each in released_models(progress)})
+        self.last = last_payable_round(prepared, progress)
 
     def make_rounds(self) -> None:
         """Make every round of the plan that is left."""
@@ -269,7 +277,8 @@ class _Execution:
         """Make the rounds of a phase that are left."""
         if phase.first <= self.checkpoint.round <= phase.last and self._due(self.checkpoint.round):
             self._measure()  # a run that was cut off before it measured what it had kept
-        for number in range(max(phase.first, self.spent + 1), phase.last + 1):
+        last = phase.last if self.last is None else min(phase.last, self.last)
+        for number in range(max(phase.first, self.spent + 1), last + 1):
             earlier, before = self.gate.releases, self.checkpoint.parameters
             try:
                 if phase.make_kept is None:

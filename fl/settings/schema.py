@@ -82,6 +82,9 @@ class PrivacySettings:
     `normalisation_noise` the noise multiplier of the moments that features are normalised by.
     Noise and claim are made for `observer`; `observers` are those whose numbers a verdict is about.
     `accept_delta` says that a delta of 1 / units or more is meant.
+
+    `noise` is `banded` where rounds share correlated noise: users take part in `cohorts`, one in
+    each round, the noise has so many `bands`, and so many `blocks` of rounds are paid for.
     """
 
     unit: Unit | None = "user"
@@ -95,6 +98,10 @@ class PrivacySettings:
     observer: str = MODEL
     observers: tuple[str, ...] = DEFAULT_OBSERVERS
     accept_delta: bool = False
+    noise: Literal["independent", "banded"] | None = None
+    bands: int | None = None
+    cohorts: int | None = None
+    blocks: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

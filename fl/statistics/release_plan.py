@@ -33,7 +33,7 @@ class _PlannedRelease:
 
     event: ev.Event
     name: str = PHASE
-    rounds: int = 1
+    events: int = 1
     counted: int | None = None
 
 

@@ -28,7 +28,7 @@ from ...accountant import events as ev
 from ...accountant import records, validate
 from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
-from ...accountant.mechanisms import Gate, Gaussian, Ticket
+from ...accountant.mechanisms import BandedGaussian, Gate, Gaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
 from ..aggregation.residuals import Residuals
@@ -36,12 +36,14 @@ from ..aggregation.term_norms import about_norms
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data.federation import Indices
 from ..frame.model import Parameters, Round, require_model
+from ..frame.note import Note
 from ..frame.private_system import PrivateSystem
 from ..frame.requirements import require_user_unit
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup
 from ..frame.state import Arrays
 from ..training.local_training import ProximalTraining, Rows, UpdateBlock
+from .correlated import RunningBlock, Schedule, require_room
 
 UserUpdates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[UpdateBlock]]
 """From a model, the users of each silo and a round number, to one update per user and silo."""
@@ -72,7 +74,8 @@ class UldpAvg(PrivateSystem):
 
     `start`, `proximal` and `server_step` are hooks.  They are given public values alone, so
     they are post-processing; updates are clipped after the first two have had their effect.  A
-    subclass defines `mechanism` and `summed`, which depend on who knows the weights.
+    subclass defines `mechanism` and `summed`, which depend on who knows the weights.  With a
+    `schedule` users take part in turns, and rounds share correlated noise (`correlated`).
 
     Raises `InvalidInput` for a unit or a relation that is not protected.
     """
@@ -88,8 +91,10 @@ class UldpAvg(PrivateSystem):
     hides_weights: ClassVar[bool] = False
     """Whether updates are summed under weights that nobody sees."""
 
-    def __init__(self, setup: Setup, *, step: str) -> None:
+    def __init__(self, setup: Setup, *, step: str, schedule: Schedule | None = None) -> None:
         super().__init__(setup)
+        self.schedule = schedule
+        self.block = None if schedule is None else RunningBlock(schedule)
         require_user_unit(setup)
         if (setup.aggregation == "private-weighting") != self.hides_weights:
             raise Unsupported(
@@ -108,6 +113,8 @@ class UldpAvg(PrivateSystem):
                 "Private weighting hides weights by records; uniform weights are public.",
                 next_step="Give weighting = 'records', or aggregation = 'masked'.",
             )
+        if schedule is not None:
+            _require_no_more(setup)
         if setup.aggregation == "shares" and setup.training.weighting != "uniform":
             raise InvalidInput(
                 f"{setup.name} among peers has uniform weights; they are by records.",
@@ -122,9 +129,12 @@ class UldpAvg(PrivateSystem):
         self.residuals = Residuals()
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return the event of one round for the model, the server, a silo, and coalitions."""
+        """Return the event of one round for the model, the server, a silo, and coalitions.
+
+        With a schedule: of one block of rounds.
+        """
         setup = self.setup
-        return weighted_views(
+        of_round = weighted_views(
             noise_multiplier,
             silos=setup.silos,
             rule=setup.training.weighting,
@@ -136,6 +146,17 @@ class UldpAvg(PrivateSystem):
             coalitions=setup.coalitions,
             colluders=setup.security.colluders,
         )
+        return of_round if self.schedule is None else self.schedule.views(of_round)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Return what is gained by correlated noise, where there is any."""
+        return () if self.schedule is None else (self.schedule.note,)
+
+    @property
+    def blocks(self) -> int | None:
+        """How many blocks of rounds share correlated noise; None where rounds share none."""
+        return None if self.schedule is None else self.schedule.blocks
 
     def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
         """Return the model (D,) that silos train from in round `number`; here the last one.
@@ -166,6 +187,8 @@ class UldpAvg(PrivateSystem):
         setup = self.setup
         last_state = self.initial_state() if state is None else state
         constant = self.rate * setup.users * setup.silos
+        if self.schedule is not None:
+            constant /= self.schedule.cohorts
 
         def work(ticket: Ticket) -> Draft:
             # Hooks are checked too: a model of another shape would not be caught by the clip.
@@ -184,7 +207,23 @@ class UldpAvg(PrivateSystem):
                 shares=noisy_sum.shares,
             )
 
-        return self.make_round(number, parameters, gate, work, sampling=self._sampling())
+        return self.make_round(
+            number,
+            parameters,
+            gate,
+            work,
+            sampling=self._sampling(),
+            mechanism=None if self.schedule is None else self.banded_mechanism(number),
+        )
+
+    def banded_mechanism(self, number: int) -> BandedGaussian:
+        """Return the noise of a round of the block under way, or of a new one that it begins."""
+        assert self.schedule is not None
+        assert self.block is not None
+        alone = self.sum_mechanism(self.promise.noise_multiplier)
+        mechanism = self.schedule.noise(alone, self.block.at(number), number)
+        require_room(mechanism, self.setup.users)
+        return mechanism
 
     def sum_mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the Gaussian of one round: std sigma C on the sum of all silos, in |S| shares."""
@@ -222,6 +261,23 @@ class UldpAvg(PrivateSystem):
         if self.rate == 1.0:
             return records.Sampling()
         return records.Sampling("poisson", "user", self.rate, self.drawn_by)
+
+
+def _require_no_more(setup: Setup) -> None:
+    """Raise `Unsupported` for what correlated noise does not go together with."""
+    if setup.aggregation not in ("plain", "masked") or setup.security.dropouts:
+        raise Unsupported(
+            f"Correlated noise is not for aggregation {setup.aggregation!r} with "
+            f"{setup.security.dropouts} silos that may be missing.",
+            "What silos send holds their last rounds too, and each of them is needed.",
+            "Give aggregation = 'masked' or 'plain', and no `dropouts`.",
+        )
+    if setup.privacy.sampling_rate != 1.0:
+        raise Unsupported(
+            "Correlated noise is for users who take part by a public schedule.",
+            "Of a sample it is not known how far apart the rounds of one user are.",
+            "Leave `sampling_rate` out.",
+        )
 
 
 def _local_deltas(setup: Setup) -> UserUpdates:

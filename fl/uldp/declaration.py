@@ -7,7 +7,8 @@ from typing import Final
 
 from ..declarations.declaration import Declaration
 from ..declarations.example import Example
-from . import clip_defaults, sealed_items, settings_rules
+from ..declarations.toml_keys import CORRELATED_KEYS
+from . import clip_defaults, correlated_rules, sealed_items, settings_rules
 from .settings import TABLE
 
 _LOCAL_STEP_KEYS: Final = (
@@ -24,6 +25,8 @@ _WEIGHTED_KEYS: Final = (
     "training.weighting",
     "training.clip",
 )
+
+_CORRELATED_KEYS: Final = tuple(f"privacy.{key}" for key in CORRELATED_KEYS)
 
 _SUM_AGGREGATIONS: Final = ("plain", "masked", "shares")
 
@@ -62,8 +65,14 @@ _ULDP_AVG: Final = Declaration(
     make=f"{__package__}.weighted:average",
     table=TABLE,
     ignores=_GROUP_KEYS,
-    uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS),
-    rules=(settings_rules.no_moments, settings_rules.published_protocol, settings_rules.no_target),
+    uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS, *_CORRELATED_KEYS),
+    rules=(
+        settings_rules.no_moments,
+        settings_rules.published_protocol,
+        settings_rules.no_target,
+        correlated_rules.keys_together,
+        correlated_rules.fits_the_run,
+    ),
     adjust=clip_defaults.average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
     determines=f"{__package__}.expected_log:WEIGHTED",

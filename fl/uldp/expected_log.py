@@ -26,6 +26,7 @@ from ..frame.expected_log import (
     expected_phase,
     noise_multiplier_of,
 )
+from .correlated import BANDED, Schedule
 from .record_flags import FLAGS_CHOSEN_BY
 
 # --- ULDP-NAIVE -----------------------------------------------------------------------------------
@@ -108,6 +109,13 @@ def _weighted(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPh
         elif read("security", "aggregation") == "shares":
             sampling = replace(sampling, drawn_by="shared-secret")
     users, silos = read("data", "users"), read("data", "silos")
+    if read("run", "system") == "uldp-avg" and read("privacy", "noise") == BANDED:
+        schedule = Schedule.of(read)
+        constant = Normaliser("constant", rate * users * silos / schedule.cohorts)
+        alone = expected_phase(mechanism, read("privacy", "neighbours"), 1, sampling, constant)
+        # A block begins with whichever round is next after a run was cut off.
+        first = intent.round if intent.block is None else intent.block.first
+        return replace(alone, block=schedule.block(first))
     constant = Normaliser("constant", rate * users * silos)
     return expected_phase(mechanism, read("privacy", "neighbours"), 1, sampling, constant)
 

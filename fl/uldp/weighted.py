@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import numpy as np
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
+from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
+from ...accountant.mechanisms.banded_gaussian import COEFFICIENT_BITS
 from ..aggregation.clip_check import ClipCheck
 from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import norms_of
@@ -26,6 +28,7 @@ from ..frame.setup import Setup, setup
 from ..frame.state import State
 from ..training.local_training import LocalTraining
 from .averaging import RoundSum, UldpAvg
+from .correlated import BANDED, Schedule
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -43,19 +46,27 @@ class UldpAvgKnownWeights(UldpAvg):
 
     state = State()
 
-    def __init__(self, setup: Setup, *, step: str) -> None:
-        super().__init__(setup, step=step)
+    def __init__(self, setup: Setup, *, step: str, schedule: Schedule | None = None) -> None:
+        super().__init__(setup, step=step, schedule=schedule)
         rule = setup.training.weighting
         # Sums over silos are at most 1 in exact arithmetic, which the sensitivity C relies on.
         self.weights = checked_weights(user_weights(rule, setup.federation.counts))
         self._present = [np.flatnonzero(column > 0.0) for column in self.weights.T]
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round, on the grid on which updates are summed."""
-        return self.sum_mechanism(noise_multiplier)
+        """Return the noise of one round, on the grid on which updates are summed.
+
+        With a schedule: of the first round.
+        """
+        alone = self.sum_mechanism(noise_multiplier)
+        if self.schedule is None:
+            return alone
+        return self.schedule.noise(alone, self.schedule.block(1), 1)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> RoundSum:
         """Return the noisy sum of one round, as the aggregator adds it up."""
+        if self.schedule is not None:
+            return self._summed_in_block(self.schedule, ticket, number, parameters)
         mechanism = self.mechanism(self.promise.noise_multiplier)
         # One draw for all silos: a user is in the whole round or in none of it.
         joining = self.joining(ticket)
@@ -71,6 +82,33 @@ class UldpAvgKnownWeights(UldpAvg):
             len(arrived.silos),
             norms,
             {"joined": int(joining.sum()), **monitor.items(), **again.items(totals)},
+        )
+
+    def _summed_in_block(
+        self, schedule: Schedule, ticket: Ticket, number: int, parameters: Parameters
+    ) -> RoundSum:
+        """Return the noisy sum of a round that shares correlated noise with others."""
+        assert self.block is not None
+        mechanism = self.banded_mechanism(number)
+        joining = schedule.joining(number, self.setup.users)
+        # Terms are clipped on a coarser grid than the noise's, so that C x stands on that.
+        terms = mechanism.terms_alone
+        again = ClipCheck(ticket.intent, terms, self.setup.silos, parameters.size)
+        totals, norms = self._totals(joining, parameters, number, terms, again)
+        # What a silo sends holds its last sums too; the noise on it is fresh, so residuals that
+        # are taken of these rows are white.
+        rows = self.block.rows(mechanism, totals)
+        monitor = self.residuals.monitor(ticket.intent.noise)
+        arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(rows), monitor=monitor)
+        return RoundSum(
+            self.block.solved(mechanism, mechanism.units(arrived.total)),
+            len(arrived.silos),
+            norms,
+            {
+                "joined": int(joining.sum()),
+                **monitor.items(),
+                **self.block.checked(again, rows, 1.0 / 2**COEFFICIENT_BITS),
+            },
         )
 
     def _totals(
@@ -126,8 +164,19 @@ def hooked(
     with the class that sums updates as the settings' aggregation demands.
     """
     parts = setup(settings, federation, local)
+    schedule = _schedule(settings)
     if parts.aggregation != "private-weighting":
-        return _with_hooks(hooks, UldpAvgKnownWeights)(parts, step=step)
+        system = _with_hooks(hooks, UldpAvgKnownWeights)
+        # Hooks of other packages may have a constructor that knows of no schedule.
+        if schedule is None:
+            return system(parts, step=step)
+        return system(parts, step=step, schedule=schedule)
+    if schedule is not None:
+        raise InvalidInput(
+            "Correlated noise is not for private weighting.",
+            "What silos send would hold their last rounds too, under weights that nobody knows.",
+            'Write aggregation = "masked", or leave `noise` out.',
+        )
     # Refused before any module is imported that needs the missing packages.
     dependencies.require(dependencies.WEIGHTING)
     if settings.as_published:
@@ -137,6 +186,14 @@ def hooked(
     from .hidden_weights import UldpAvgHiddenWeights  # brings cryptography with it
 
     return _with_hooks(hooks, UldpAvgHiddenWeights)(parts, step=step, streams=streams)
+
+
+def _schedule(settings: Settings) -> Schedule | None:
+    """Return the schedule of correlated noise; None where rounds have noise of their own."""
+    if settings.privacy.noise != BANDED:
+        return None
+    tables = settings.tables()
+    return Schedule.of(lambda table, key: getattr(tables[table], key))
 
 
 def _with_hooks(hooks: type[UldpAvg], system: type[SystemClass]) -> type[SystemClass]:

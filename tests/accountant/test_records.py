@@ -81,6 +81,23 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     return facts_of(hint)
 
 
+def blocks() -> st.SearchStrategy[records.Block]:
+    """Return blocks of rounds, which have fewer coefficients than rounds, the first not 0."""
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    some = st.lists(finite, max_size=3)
+    whole = st.integers(4, 2**63 - 1)
+    return st.builds(
+        lambda first, rounds, leading, rest, separation: records.Block(
+            first, rounds, (leading, *rest), separation
+        ),
+        first=st.integers(0, 2**63 - 1),
+        rounds=whole,
+        leading=finite.filter(bool),
+        rest=some,
+        separation=whole,
+    )
+
+
 def facts_of(cls: type[facts.Fact]) -> st.SearchStrategy[facts.Fact]:
     """Return records or parts of this kind."""
     hints = get_type_hints(cls)
@@ -88,6 +105,8 @@ def facts_of(cls: type[facts.Fact]) -> st.SearchStrategy[facts.Fact]:
     if "silos" in parts and cls is records.RoundIntent:
         some = st.sets(st.integers(0, 2**63 - 1), min_size=1, max_size=3)
         parts["silos"] = st.none() | some.map(lambda silos: tuple(sorted(silos)))
+    if cls is records.Block:
+        return blocks()
     if cls is not records.Planned:
         return st.builds(cls, **parts)
     return st.builds(

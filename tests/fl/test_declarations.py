@@ -64,6 +64,10 @@ VALUES = {
     ("data", "largest_rating"): "10.0",
     ("privacy", "sampling_rate"): "0.5",
     ("privacy", "normalisation_noise"): "5.0",
+    ("privacy", "noise"): '"independent"',
+    ("privacy", "cohorts"): "3",
+    ("privacy", "bands"): "2",
+    ("privacy", "blocks"): "1",
     ("training", "weighting"): '"uniform"',
     ("training", "clip"): "0.5",
     ("training", "local_rate"): "0.5",
@@ -84,6 +88,8 @@ def test_a_key_is_taken_where_it_is_declared_and_nowhere_else(
     if key == "normalisation_noise":
         tables["data"] = {"name": '"digits"', "normalisation": '"private"'}
     if SYSTEMS[name].has_use_for(table, key):
+        if key in ("cohorts", "bands", "blocks"):
+            tables["privacy"] |= {"noise": '"banded"', "cohorts": "3"}
         if table == "data":
             tables["data"] |= {"name": '"ratings"', "path": '"u.data"', "users": "9"}
             how = ("columns",) if key == "columns" else ("selection", "selection_source")

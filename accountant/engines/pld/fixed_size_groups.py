@@ -47,7 +47,7 @@ from .atoms import AtomPair
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
 
-BISECTIONS: Final = 70
+SLOPE_HALVINGS: Final = 70
 """Halvings of the interval that holds the maximum; the bound holds after any number of them."""
 
 TERM_ERROR: Final = 1e-13
@@ -103,7 +103,7 @@ class ReplacedGroup:
 
     def _last(self, start: float, stop: float, epsilon: float, sign: float) -> float:
         """Return nearly the last u from `start` on at which the slope surely has this sign."""
-        for _ in range(BISECTIONS):
+        for _ in range(SLOPE_HALVINGS):
             middle = 0.5 * (start + stop)
             slope, error = self._slope(middle, epsilon)
             start, stop = (middle, stop) if sign * slope > error else (start, middle)

@@ -1,0 +1,99 @@
+"""Which correlated noise a schedule of cohorts allows, and what is gained by it.
+
+The strategy is the Toeplitz matrix C whose coefficients are those of (1 - x)^(-1/2), cut off after
+b bands and rounded down to multiples of 2^-8:
+
+    c_0 = 1,   c_k = c_(k-1) (2k - 1) / (2k)
+
+Its square, without the cut, is the matrix of prefix sums; what a model adds up are prefix sums of
+the noisy rounds, so both factors of their noise, the sensitivity of C and the norm of A C^-1, are
+then small (A of ones on and below the diagonal).  `error_ratio` says how the prefix sums' noise
+compares with that of independent rounds at the same epsilon:
+
+    sens(C) |A C^-1|_F  /  (sens(I) |A|_F)
+
+Sources: Fichtenberger, Henzinger and Upadhyay 2023, arXiv 2202.11205 (the square root);
+Choquette-Choo and others 2023, arXiv 2306.08153 (bands at most the separation).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from .. import validate
+from ..arrays import FloatArray
+from ..errors import InvalidInput
+from ..mechanisms.banded_gaussian import COEFFICIENT_BITS
+
+MAX_BLOCK_ROUNDS: Final = 10_000
+"""Most rounds of one block for which errors are computed."""
+
+
+def banded_coefficients(bands: int) -> tuple[float, ...]:
+    """Return the coefficients of `bands` bands: multiples of 2^-8, falling from 1.
+
+    Range: `bands` 1 or above.  Raises `InvalidInput` where further ones would be 0.
+
+    >>> banded_coefficients(4)
+    (1.0, 0.5, 0.375, 0.3125)
+    """
+    steps = 2**COEFFICIENT_BITS
+    exact, coefficients = 1.0, [1.0]
+    for lag in range(1, validate.count(bands=bands)):
+        exact *= (2 * lag - 1) / (2 * lag)
+        # Rounded down, so that coefficients fall, and the sensitivity is known exactly.
+        coefficients.append(math.floor(exact * steps) / steps)
+        if not coefficients[-1]:
+            raise InvalidInput(
+                f"`bands` must be at most {lag:,}; it is {bands:,}.",
+                "Coefficients of more bands are below 2^-8, and would be 0.",
+                "Give fewer bands.",
+            )
+    return tuple(coefficients)
+
+
+def error_ratio(rounds: int, bands: int, cohorts: int) -> float:
+    """Return the error of prefix sums under banded noise over that of independent noise.
+
+    Root mean squares over `rounds` rounds at the same epsilon, where every unit takes part in each
+    `cohorts`-th round.  Below 1 something is gained.  With one cohort everybody takes part in every
+    round; then sums over rounds meet in every row, and the sensitivity is the norm of C 1.
+
+    Range: all 1 or above, `bands` at most `rounds`, which are at most 10,000.  An estimate in
+    floats that nothing is proven by.  Raises `InvalidInput`.
+
+    >>> round(error_ratio(50, 10, 10), 3), error_ratio(50, 10, 1) >= 1.0
+    (0.47, True)
+    """
+    steps = validate.count(rounds=rounds)
+    if steps > MAX_BLOCK_ROUNDS or validate.count(bands=bands) > steps:
+        raise InvalidInput(
+            f"`bands` must be at most `rounds`, and those at most {MAX_BLOCK_ROUNDS:,}; they are "
+            f"{bands:,} and {steps:,}.",
+            next_step="Give fewer of them.",
+        )
+    coefficients = np.zeros(steps)
+    coefficients[:bands] = banded_coefficients(bands)
+    separation = validate.count(cohorts=cohorts)
+    # A unit of the first cohort, whose contributions all point the same way, moves C x most where
+    # coefficients are not negative.
+    taking_part = np.zeros(steps)
+    taking_part[::separation] = 1.0
+    moved = np.convolve(coefficients, taking_part)[:steps]
+    banded = math.sqrt(float(moved @ moved)) * _prefix_error(coefficients)
+    independent = math.sqrt(float(taking_part.sum())) * _prefix_error(np.eye(1, steps)[0])
+    return banded / independent
+
+
+def _prefix_error(coefficients: FloatArray) -> float:
+    """Return |A C^-1|_F of a Toeplitz C given by its first column, (rounds,)."""
+    inverse = np.zeros(len(coefficients))
+    inverse[0] = 1.0 / coefficients[0]
+    for row in range(1, len(coefficients)):
+        inverse[row] = -float(coefficients[1 : row + 1] @ inverse[:row][::-1]) / coefficients[0]
+    summed = np.cumsum(inverse)  # the first column of A C^-1, which is Toeplitz
+    times = np.arange(len(summed), 0, -1)
+    return math.sqrt(float(times @ summed**2))

@@ -1,0 +1,192 @@
+"""Correlated noise of ULDP-AVG: which users take part in which round, and what silos remember.
+
+    round t     the users u with  u mod cohorts = (t - 1) mod cohorts,  by a public schedule
+    block       `rounds / blocks` rounds, paid together: C x + z  (`mechanisms.banded_gaussian`)
+
+A user contributes once in every `cohorts` rounds, so terms of one user are so far apart that bands
+of C, of which there are no more, never hold two of them.  The schedule depends on the users'
+numbers alone, which are public.
+
+A silo keeps the clipped sums of its last rounds in memory, without noise, and nowhere else: a run
+that was cut off has lost them, and begins another block with fresh noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
+from ...accountant.errors import InvalidInput, counted
+from ...accountant.mechanisms import BandedGaussian, Gaussian
+from ...accountant.mechanisms.clip import MAX_SUM
+from ...accountant.plan.banded_strategy import banded_coefficients, error_ratio
+from ..aggregation.clip_check import ClipCheck
+from ..declarations.declaration import Read
+from ..frame.note import Note
+
+BANDED: Final = "banded"
+
+DEFAULT_BANDS: Final = 10
+"""Bands where a configuration gives none, and its cohorts are as many."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The blocks of a run with correlated noise, and its cohorts of users; all public.
+
+    Range: `rounds` a multiple of `blocks`, and `bands` at most `cohorts` and at most the rounds of
+    a block.  Raises `InvalidInput`.
+    """
+
+    rounds: int
+    bands: int
+    cohorts: int
+    blocks: int
+
+    def __post_init__(self) -> None:
+        if self.rounds % self.blocks:
+            raise InvalidInput(
+                f"{self.rounds:,} rounds are not {self.blocks:,} blocks of equal length.",
+                "One event is paid for each block.",
+                "Write `blocks` in [privacy] so that it divides `rounds` in [run].",
+            )
+        if self.bands > min(self.cohorts, self.block_rounds):
+            raise InvalidInput(
+                f"{self.bands:,} bands are more than {self.cohorts:,} cohorts, or than the "
+                f"{self.block_rounds:,} rounds of a block.",
+                "Terms of one user would meet in one row of what is noised.",
+                "Write fewer `bands`, or more `cohorts`, in [privacy].",
+            )
+
+    @classmethod
+    def of(cls, read: Read) -> Schedule:
+        """Return the schedule that a configuration with correlated noise makes."""
+        cohorts, blocks = read("privacy", "cohorts"), read("privacy", "blocks") or 1
+        rounds = read("run", "rounds")
+        usual = min(DEFAULT_BANDS, cohorts, max(1, rounds // blocks))
+        return cls(rounds, read("privacy", "bands") or usual, cohorts, blocks)
+
+    @property
+    def block_rounds(self) -> int:
+        """How many rounds a block has."""
+        return self.rounds // self.blocks
+
+    def block(self, first: int) -> records.Block:
+        """Return the block that begins with a round."""
+        coefficients = banded_coefficients(self.bands)
+        return records.Block(first, self.block_rounds, coefficients, self.cohorts)
+
+    def joining(self, number: int, users: int) -> BoolArray:
+        """Return which of the users take part in a round: (users,)."""
+        return np.asarray(np.arange(users) % self.cohorts == (number - 1) % self.cohorts)
+
+    @property
+    def note(self) -> Note:
+        """What is gained by correlated noise, beside the guarantees."""
+        ratio = error_ratio(self.block_rounds, self.bands, self.cohorts)
+        gained = (
+            f"At this epsilon, what rounds add up to has {ratio:.2g} times the noise that "
+            "independent rounds of the same cohorts give it, in the root mean square."
+            if ratio < 1.0
+            else "Nothing is gained: what rounds add up to has no less noise than with independent "
+            "rounds."
+        )
+        return Note(
+            "banded noise",
+            (
+                f"Users take part in {self.cohorts:,} cohorts, in turns; "
+                f"{counted(self.blocks, 'block')} of {self.block_rounds:,} rounds "
+                f"{'is' if self.blocks == 1 else 'are'} paid for, each in its first round.",
+                gained,
+                "Where everybody can take part in every round, independent noise leaves the sum of "
+                "all rounds no noisier than any correlated noise does.",
+            ),
+            {"error_ratio": ratio},
+        )
+
+    def views(self, views: Mapping[str, ev.Event]) -> dict[str, ev.Event]:
+        """Return the event of a block for each observer, from those of a single round."""
+        block = self.block(1)
+        return {
+            who: block.event(event.noise_multiplier) if isinstance(event, ev.Gaussian) else event
+            for who, event in views.items()
+        }
+
+    def noise(self, alone: Gaussian, block: records.Block, number: int) -> BandedGaussian:
+        """Return the noise of a round, given that of a round by itself."""
+        return BandedGaussian(
+            alone.bound,
+            alone.std,
+            alone.shares,
+            alone.terms,
+            alone.weights,
+            alone.unit,
+            alone.source,
+            alone.tolerated_dropouts,
+            block=block,
+            number=number,
+        )
+
+
+def require_room(mechanism: BandedGaussian, users: int) -> None:
+    """Raise `InvalidInput` where the sum over so many users could overflow, over all silos."""
+    largest = users * sum(Fraction(value) for value in mechanism.block.coefficients)
+    if largest * Fraction(mechanism.bound) / Fraction(mechanism.grid) > MAX_SUM:
+        raise InvalidInput(
+            "The clip is too many steps of the noise's grid for so many users.",
+            "A sum that overflows would wrap around, and no noise covers that.",
+            "Give more noise.",
+        )
+
+
+class RunningBlock:
+    """The block under way: the silos' last sums without noise, and the public sums so far.
+
+    With the sums are the checks of them, which hold the same in floats, for the sealed sidecar.
+
+    It lives in memory, and is never saved.  `begin` starts another one.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._block: records.Block | None = None
+        self._terms: list[IntArray] = []
+        self._solved: list[FloatArray] = []
+        self._checks: list[ClipCheck] = []
+
+    def at(self, number: int) -> records.Block:
+        """Return the block of a round: the one under way, or a new one that begins with it."""
+        block = self._block
+        next_round = 0 if block is None else block.first + len(self._solved)
+        # Also where a round is left out: its terms are missing from the rows that follow.
+        if block is None or number > block.last or number != next_round:
+            block = self._schedule.block(number)
+            self._block, self._terms, self._solved, self._checks = block, [], [], []
+        return block
+
+    def rows(self, mechanism: BandedGaussian, totals: IntArray) -> IntArray:
+        """Return what each silo adds noise to, (silos, D), and keep its terms, (silos, D)."""
+        # Before the first b - 1 rounds are made there are fewer terms, and C has fewer entries.
+        last = [totals, *self._terms][: len(mechanism.block.coefficients)]
+        row = mechanism.row(last)
+        self._terms = last[: len(mechanism.block.coefficients) - 1]
+        return row
+
+    def checked(self, check: ClipCheck, rows: IntArray, unit: float) -> dict[str, object]:
+        """Return what is sealed of the rows, made again in floats by the block of the intent."""
+        items = check.items_of_rows(rows, unit, self._checks)
+        self._checks = [check, *self._checks][: self._schedule.bands - 1]
+        return items
+
+    def solved(self, mechanism: BandedGaussian, received: FloatArray) -> FloatArray:
+        """Return the noisy sum of the round, (D,), from what was released of it."""
+        solved = mechanism.solved(received, self._solved[::-1])
+        self._solved.append(solved)
+        return solved
