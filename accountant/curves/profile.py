@@ -40,7 +40,7 @@ from ..guarantee import Bounds, Step
 from ..neighbours import Neighbours, as_neighbours
 from .renyi_curve import checked_numbers, known_event
 
-_PROFILE_ROUNDING: Final = 4e-16
+_SIGNED_DELTA_ROUNDING: Final = 4e-16
 """Relative error of an exponential, a product and a sum."""
 
 
@@ -100,8 +100,8 @@ def privacy_profile(
     lower = np.maximum.accumulate([bounds.lower for bounds in answers][::-1])[::-1]
     return PrivacyProfile(
         at,
-        _signed(at, lower[where], 1.0 - _PROFILE_ROUNDING),
-        _signed(at, upper[where], 1.0 + _PROFILE_ROUNDING),
+        _signed(at, lower[where], 1.0 - _SIGNED_DELTA_ROUNDING),
+        _signed(at, upper[where], 1.0 + _SIGNED_DELTA_ROUNDING),
         relation,
         (*first.derivation, *_mirror_step(at)),
         first.warnings,
