@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .accountant.guarantee import Bounds, Guarantee, Step
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
+    from .accountant.risk import Risk, risk
     from .audit.check.front import check
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
@@ -41,6 +42,7 @@ __all__ = [
     "PrivatePCA",
     "PrivateRidge",
     "PrivateStatistics",
+    "Risk",
     "Step",
     "account",
     "account_release",
@@ -51,6 +53,7 @@ __all__ = [
     "plan",
     "plan_run",
     "resume",
+    "risk",
     "run",
 ]
 
@@ -65,6 +68,7 @@ _HOME = {
     "PrivatePCA": "fl.statistics.estimators",
     "PrivateRidge": "fl.statistics.estimators",
     "PrivateStatistics": "fl.statistics.private_statistics",
+    "Risk": "accountant.risk",
     "Step": "accountant.guarantee",
     "account": "accountant.account",
     "account_release": "accountant.account_release",
@@ -73,6 +77,7 @@ _HOME = {
     "plan": "accountant.plan",
     "plan_run": "fl.running",
     "resume": "fl.running",
+    "risk": "accountant.risk",
     "run": "fl.running",
 }
 

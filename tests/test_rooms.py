@@ -24,6 +24,7 @@ ROOMS: Final[dict[str, str]] = {
     "accountant/odometer": "budgets that are spent as results come in",
     "accountant/plan": "the noise of every phase of a run, from one target",
     "accountant/records": "the closed vocabulary of what a run writes down",
+    "accountant/risk": "what an attacker can do at best: trade-off functions and risks",
     "accountant/sensitivity": "by how much one unit moves what is released",
     "audit": "what runs leave behind, read and judged",
     "audit/attack": "the attack on a run, tier by tier",

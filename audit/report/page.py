@@ -16,12 +16,12 @@ from typing import Final, TypeAlias
 
 from ...accountant.errors import MissingExtra, PrivplanError
 from ...accountant.neighbours import UNIT_WORDS
+from ...accountant.risk.trade_off import trade_off
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
 from ...fl.observers.names import holds_part
 from ...fl.observers.words import phrase, population_words, unit_before
 from ..levels import one_in, unusual
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
-from ..statistics.tradeoff import trade_off
 from . import figures
 from .run_facts import RunFacts, contradicts
 

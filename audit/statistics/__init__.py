@@ -5,6 +5,7 @@ of a claim and of the family around it (`family_test`, `mahloujifar`, `mu_lower`
 Thresholds, ranks and numbers of guesses are fixed before the scores are seen, or on other units.
 """
 
+from ...accountant.risk.trade_off import TradeOff, trade_off
 from .binomial import Counts, counts_at, epsilon_lower, lower_rate, upper_rate
 from .family import FamilyResult, claim_rejected, family_test
 from .gaussian import gdp_epsilon, mu_lower
@@ -12,7 +13,6 @@ from .one_run import mahloujifar, mahloujifar_rejects, steinke, steinke_p_value
 from .roc import Roc, roc
 from .scaling import scaled
 from .thresholds import claim_only, claim_rank, counts_at_rank
-from .tradeoff import TradeOff, trade_off
 
 __all__ = [
     "Counts",

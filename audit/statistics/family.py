@@ -25,10 +25,10 @@ from ...accountant.account import account
 from ...accountant.composition import leaves
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import as_neighbours
+from ...accountant.risk.trade_off import TradeOff, trade_off
 from ...accountant.rootfinding import bisect
 from .binomial import Counts, epsilon_of_rates, level_of
 from .scaling import scaled
-from .tradeoff import TradeOff, trade_off
 
 MIN_NOISE_FACTOR: Final = 2.0**-14
 MAX_NOISE_FACTOR: Final = 2.0**10

@@ -37,9 +37,9 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
+from ...accountant.risk.trade_off import TradeOff, trade_off
 from ...accountant.rootfinding import bisect, mean
 from .family import FamilyResult, family_result, smallest_rejected
-from .tradeoff import TradeOff, trade_off
 
 SUM_ROUNDING_RELATIVE: Final = 1e-9
 """Relative allowance for rounding in sums of up to a million terms."""

@@ -11,6 +11,8 @@ from scipy.stats import binom
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.risk.shapes import Lines
+from privplan.accountant.risk.trade_off import TradeOff
 from privplan.audit.statistics import (
     Counts,
     counts_at,
@@ -22,7 +24,6 @@ from privplan.audit.statistics import (
     trade_off,
     upper_rate,
 )
-from privplan.audit.statistics.tradeoff import Lines, TradeOff
 
 # --- the family of discrete Gaussian noise ----------------------------------------------------
 

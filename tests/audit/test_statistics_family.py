@@ -17,6 +17,7 @@ from scipy.stats import binom
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.risk.trade_off import attained_trade_off
 from privplan.audit.statistics import (
     Counts,
     claim_only,
@@ -32,7 +33,6 @@ from privplan.audit.statistics import (
     upper_rate,
 )
 from privplan.audit.statistics.family import FACTOR_PRECISION_RELATIVE
-from privplan.audit.statistics.tradeoff import attained_trade_off
 
 SURE = 1.0 - 1e-6
 DELTA = 1e-5

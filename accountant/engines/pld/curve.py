@@ -95,10 +95,23 @@ def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
     )
     for _ in range(40):
         try:
-            return _on_grid(direction, fitting_width(direction.dominating, width), tail, drawn)
+            curve = _on_grid(direction, fitting_width(direction.dominating, width), tail, drawn)
+            return _ended(curve, direction.largest_loss)
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")
+
+
+def _ended(curve: DeltaCurve, largest_loss: float) -> DeltaCurve:
+    """Return the curve with delta 0 from a bound on the sum of all losses on, where there is one.
+
+    What the transform gets wrong is then not counted where nothing is left.
+    """
+    if math.isinf(largest_loss):
+        return curve
+    end = max(math.nextafter(largest_loss * (1.0 + 8.0 * UNIT_ROUNDOFF), math.inf), 0.0)
+    before = curve.epsilons < end
+    return DeltaCurve(np.append(curve.epsilons[before], end), np.append(curve.deltas[before], 0.0))
 
 
 def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
@@ -140,6 +153,14 @@ def _clipped_below(pmf: LossPmf, least: float) -> LossPmf:
 
 def _deltas(composed: ComposedLoss, width: float) -> FloatArray:
     """Return upper bounds on the finite part of delta at each loss of the window."""
+    sums, errors = delta_sums(composed, width)
+    total = np.maximum(sums, 0.0) + errors
+    return np.asarray(total * math.exp(composed.cumulant + composed.relative_error))
+
+
+def delta_sums(composed: ComposedLoss, width: float) -> tuple[FloatArray, FloatArray]:
+    """Return the finite part of delta at each loss of a window composed without a tilt, and bounds
+    on its absolute errors; both are to be scaled by e^cumulant."""
     size = composed.losses.size
     # T_j = sum over i > j of the masses, then its weighted sums by doubling.
     beyond = np.zeros(size)
@@ -152,5 +173,4 @@ def _deltas(composed: ComposedLoss, width: float) -> FloatArray:
     # The weights are at most 1, so their 2-norm is at most the root of their number.
     noise = composed.error_norm * np.sqrt(np.arange(size, 0.0, -1.0))
     rounding = 8.0 * size * UNIT_ROUNDOFF
-    total = np.maximum(sums, 0.0) + noise + 2.0 * WINDOW_TAIL_MASS + rounding
-    return np.asarray(total * math.exp(composed.cumulant + composed.relative_error))
+    return sums, noise + 2.0 * WINDOW_TAIL_MASS + rounding

@@ -32,7 +32,7 @@ def upper_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return an upper bound on log delta, tight around the saddle point's epsilon and `delta`."""
-    rounds = _discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
+    rounds = discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -50,9 +50,7 @@ def lower_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return a lower bound on log delta, tight around the saddle point's epsilon and `delta`."""
-    rounds = _discretized_rounds(
-        pairs, width, saddle, delta, lower_pmf_rows, _informative_lower_pmf
-    )
+    rounds = discretized_rounds(pairs, width, saddle, delta, lower_pmf_rows, informative_lower_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -73,7 +71,7 @@ def _log_add(log_finite: float, infinite: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
-def _discretized_rounds(
+def discretized_rounds(
     pairs: Sequence[CountedPair],
     width: float,
     saddle: SaddlePoint,
@@ -101,7 +99,7 @@ def _discretized_rounds(
     return Rounds(tuple(parts))
 
 
-def _informative_lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
+def informative_lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a lower pmf; on a grid too wide for one, all mass at loss 0.
 
     Every pair dominates two equal distributions.

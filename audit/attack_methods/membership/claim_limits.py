@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ....accountant import events as ev
-from ...statistics.tradeoff import trade_off
+from ....accountant.risk.trade_off import trade_off
 
 AUC_STEPS: Final = 2000
 

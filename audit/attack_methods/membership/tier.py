@@ -20,11 +20,11 @@ from ....accountant import events as ev
 from ....accountant import validate
 from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported
+from ....accountant.risk.trade_off import trade_off
 from ....fl.data.federation import Federation
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
 from ...shadows.replicas import without_cryptography
-from ...statistics.tradeoff import trade_off
 from . import lira
 from .evidence import (
     Evidence,

@@ -17,7 +17,7 @@ from privplan.accountant.account import account
 from privplan.accountant.calibrate import calibrate
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld import pmf_rows
-from privplan.accountant.engines.pld.delta_bounds import _informative_lower_pmf
+from privplan.accountant.engines.pld.delta_bounds import informative_lower_pmf
 from privplan.accountant.engines.pld.families import MIN_FAMILY_PAIRS, families
 from privplan.accountant.engines.pld.grid import Grid
 from privplan.accountant.engines.pld.pmf_rows import (
@@ -192,7 +192,7 @@ def test_the_second_opinion_on_a_schedule_is_as_good_as_with_every_order(monkeyp
 def test_a_grid_that_is_too_wide_says_nothing_and_not_everything():
     """One coarse leaf costs its own share of the lower end, not all of it."""
     pair = pairs(ev.Poisson(1e-6, ev.Gaussian(5.0)), "add-remove").pair
-    pmf = _informative_lower_pmf(pair, Grid(0.2, pair.grid_atoms[0]), TAIL)
+    pmf = informative_lower_pmf(pair, Grid(0.2, pair.grid_atoms[0]), TAIL)
     assert pmf.masses.sum() <= 1.0
     assert _hockey_of_one(pmf, -0.3) <= 1.0 - math.exp(-0.3)
     assert _hockey_of_one(pmf, 0.0) <= 1e-6

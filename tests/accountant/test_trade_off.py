@@ -17,8 +17,8 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld.curve import delta_curves
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
+from privplan.accountant.risk.trade_off import attained_trade_off
 from privplan.audit.statistics import TradeOff, scaled, trade_off
-from privplan.audit.statistics.tradeoff import attained_trade_off
 
 from ..sweeps import sweep
 

@@ -16,37 +16,23 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol, overload
+from typing import Final, overload
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
-from ...accountant import events as ev
-from ...accountant import validate
-from ...accountant.account import account, guarded
-from ...accountant.arrays import FloatArray, IndexArray
-from ...accountant.composition import Leaf, leaves
-from ...accountant.engines.base import contribution
-from ...accountant.engines.pld.curve import DeltaCurve, delta_curves
-from ...accountant.errors import InvalidInput, Unsupported, kind_of
-from ...accountant.guarantee import Neighbours, as_neighbours
-
-ULP: Final = 2.0**-52
-MAX_LINE_EPSILON: Final = 700.0
-"""Beyond, e^epsilon is no number; leaving such lines out only lowers f."""
+from .. import events as ev
+from .. import validate
+from ..account import account, guarded
+from ..arrays import FloatArray
+from ..composition import Leaf, leaves
+from ..engines.base import contribution
+from ..engines.pld.curve import DeltaCurve, delta_curves
+from ..errors import InvalidInput, Unsupported, kind_of
+from ..guarantee import Bounds, Neighbours, as_neighbours
+from .shapes import MAX_LINE_EPSILON, GaussianShape, Lines, TradeOffShape
 
 FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
 """Epsilons at which other engines than pld are asked."""
-
-
-class TradeOffShape(Protocol):
-    """A trade-off function that is its own inverse, as a formula."""
-
-    def at(self, alpha: float) -> float:
-        """Return the smallest miss rate at one false alarm rate in [0, 1]."""
-
-    def at_each(self, alphas: FloatArray) -> FloatArray:
-        """Return the smallest miss rates at false alarm rates in [0, 1]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,70 +64,6 @@ class TradeOff:
         return tuple(zip(alphas.tolist(), self(alphas).tolist(), strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """The maximum of 0 and of lines `heights` - `slopes` x alpha, slopes falling."""
-
-    heights: FloatArray
-    slopes: FloatArray
-
-    @classmethod
-    def of(cls, epsilons: FloatArray, forth: FloatArray, back: FloatArray) -> Lines:
-        """Return 1 - forth - e^epsilon alpha and e^-epsilon (1 - back - alpha), rounded down."""
-        # Slopes are rounded up and heights down, so that every line lies below the exact one.
-        grown = np.exp(epsilons) * (1.0 + 4.0 * ULP * (1.0 + epsilons))
-        shrunk = np.exp(-epsilons)
-        rounding = 4.0 * ULP * (1.0 + epsilons)
-        steep = 1.0 - forth - 2.0 * ULP
-        flat = shrunk * (1.0 - rounding) * np.maximum(1.0 - back - 2.0 * ULP, 0.0)
-        heights = np.concatenate((steep[::-1], flat))
-        slopes = np.concatenate((grown[::-1], shrunk * (1.0 + rounding)))
-        return cls(heights, slopes)
-
-    def at(self, alpha: float) -> float:
-        """Return the maximum at one alpha, as `at_each` does."""
-        # Coarse pass over every `step`-th line, then all lines around the best of them.
-        step = self._step
-        first = step * int((self.heights[::step] - self.slopes[::step] * alpha).argmax())
-        near = slice(max(first - step, 0), first + step + 1)
-        best = float((self.heights[near] - self.slopes[near] * alpha).max())
-        return max(best - 2.0 * ULP, 0.0)
-
-    def at_each(self, alphas: FloatArray) -> FloatArray:
-        """Return the maximum at each alpha: among every so many lines first, then around the best.
-
-        For one alpha the values are concave in the slope, so the best of all is near that one.
-        """
-        # (alphas, lines / step), then (alphas, 2 step + 1): the full table is never held.
-        count, step = self.heights.size, self._step
-        first = step * np.argmax(self._values(np.arange(0, count, step), alphas), axis=1)
-        near = np.clip(first[:, None] + np.arange(-step, step + 1), 0, count - 1)
-        best = self._values(near, alphas).max(axis=1)
-        return np.asarray(np.maximum(best - 2.0 * ULP, 0.0))
-
-    @property
-    def _step(self) -> int:
-        return max(math.isqrt(self.heights.size) // 2, 1)
-
-    def _values(self, lines: IndexArray, alphas: FloatArray) -> FloatArray:
-        return np.asarray(self.heights[lines] - self.slopes[lines] * alphas[:, None])
-
-
-@dataclass(frozen=True)
-class GaussianShape:
-    """N(0, 1) against N(mu, 1): Phi(Phi^-1(1 - alpha) - mu), rounded down."""
-
-    mu: float
-
-    def at(self, alpha: float) -> float:
-        """Return the smallest miss rate at one alpha."""
-        return float(ndtr(-ndtri(alpha) - self.mu)) * (1.0 - 1e-11)
-
-    def at_each(self, alphas: FloatArray) -> FloatArray:
-        """Return the smallest miss rates."""
-        return np.asarray(ndtr(-ndtri(alphas) - self.mu)) * (1.0 - 1e-11)
-
-
 def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
     """Return a trade-off function that no test of this event beats, for both directions.
 
@@ -159,12 +81,12 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
 @lru_cache(maxsize=64)
 def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
     parts = leaves(event)
-    mu = _gaussian_mu(parts, neighbours)
+    mu = gaussian_mu(parts, neighbours)
     if mu is not None:
         return TradeOff(GaussianShape(mu))
     # The larger delta of both directions at each node: one function that bounds either test.
-    curves = _curves(event, neighbours)
-    epsilons = _common_nodes(curves)
+    curves = upper_curves(event, neighbours)
+    epsilons = common_nodes(curves)
     deltas = np.max([curve.at(epsilons) for curve in curves], axis=0)
     return TradeOff(Lines.of(epsilons, deltas, deltas))
 
@@ -178,17 +100,21 @@ def attained_trade_off(
     or on it.  For choosing a threshold: no bound rests on it.
     """
     relation = as_neighbours(neighbours)
-    mu = _gaussian_mu(leaves(event), relation)
+    mu = gaussian_mu(leaves(event), relation)
     if mu is not None:
         return GaussianShape(mu).at_each
-    forth, *back = _curves(event, relation)
-    epsilons = _common_nodes((forth, *back))
+    forth, *back = upper_curves(event, relation)
+    epsilons = common_nodes((forth, *back))
     other = back[0] if back else forth
     return Lines.of(epsilons, forth.at(epsilons), other.at(epsilons)).at_each
 
 
 @lru_cache(maxsize=64)
-def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
+def upper_curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
+    """Return upper bounds on delta by epsilon: (with, without), and the reverse where it differs.
+
+    Those of `account`, for both orders at once, where the pld engine has no mathematics.
+    """
     try:
         with guarded("pld"):
             return delta_curves(leaves(event), neighbours)
@@ -196,13 +122,16 @@ def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
         return (_account_curve(event, neighbours),)
 
 
-def _common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
-    """Return the epsilons, 0 or above, at which any of the curves has a node."""
+def common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
+    """Return the epsilons, 0 or above, at which any of the curves has a node.
+
+    Beyond `MAX_LINE_EPSILON` there are none: leaving lines out only lowers f.
+    """
     nodes = np.unique(np.concatenate([np.zeros(1), *(curve.epsilons for curve in curves)]))
     return nodes[(nodes >= 0.0) & (nodes <= MAX_LINE_EPSILON)]
 
 
-def _gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
+def gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
     """Return mu, rounded up, if all is Gaussian noise without sampling."""
     total = 0.0
     for part in parts:
@@ -218,9 +147,15 @@ def _gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | Non
 
 
 def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
-    deltas = [
-        account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
-        for epsilon in FALLBACK_EPSILONS
-    ]
+    deltas = [bounds.upper for bounds in account_deltas(event, neighbours)]
     # delta falls with epsilon; the running minimum of upper bounds is one, too.
     return DeltaCurve(np.array(FALLBACK_EPSILONS), np.minimum.accumulate(np.array(deltas)))
+
+
+@lru_cache(maxsize=64)
+def account_deltas(event: ev.Event, neighbours: Neighbours) -> tuple[Bounds, ...]:
+    """Return what `account` says of delta at each of `FALLBACK_EPSILONS`."""
+    return tuple(
+        account(event, epsilon=epsilon, neighbours=neighbours).delta
+        for epsilon in FALLBACK_EPSILONS
+    )

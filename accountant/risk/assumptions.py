@@ -1,0 +1,50 @@
+"""What each number of attack risk assumes of the attacker, a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ..guarantee import Neighbours
+from ..rounding import as_given
+
+DATA_SETS: Final[Mapping[Neighbours, str]] = MappingProxyType(
+    {
+        "add-remove": "two data sets, of which one lacks the {unit} and is otherwise the same",
+        "replace-one": "two data sets that differ in one {unit}, with either value of it",
+        "zero-out": "two data sets, in one of which the {unit} counts as zero",
+    }
+)
+"""The two data sets that an attacker tells apart, by relation."""
+
+
+def assumptions(
+    unit: str,
+    neighbours: Neighbours,
+    *,
+    fpr: float,
+    prior: float,
+    guesses: int,
+    from_fpr: float,
+) -> Mapping[str, str]:
+    """Return, for each number of a `Risk`, what the attacker is assumed to know."""
+    data_sets = DATA_SETS[neighbours].format(unit=unit)
+    knows = f"The attacker knows {data_sets}, sees all that is released and no random draw, and"
+    return MappingProxyType(
+        {
+            "advantage": f"{knows} says which of them was used, to reach the largest difference "
+            "between the rates of true and of false accusations.",
+            "tpr": f"{knows} accuses wrongly, where either of the two may be the innocent one, in "
+            f"at most a share {as_given(fpr)} of all cases.",
+            "bayes_risk": f"{knows} believes beforehand with probability {as_given(prior)} that it "
+            "was a certain one of them, whichever of the two lets the attack err less.",
+            "reconstruction": f"The attacker knows all data but the {unit}, and {guesses:,} "
+            "candidates for it that are equally likely beforehand, sees all that is released and "
+            "no random draw, and names one of them.",
+            "mu": f"{knows} may use any test whose false positive rate is {as_given(from_fpr)} or "
+            "above, up to where both rates of error are the same and the two data sets change "
+            "sides.",
+            "mu_everywhere": f"{knows} may use any test, however rarely it accuses.",
+        }
+    )

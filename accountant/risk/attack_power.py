@@ -1,0 +1,132 @@
+"""The power of the best test between two neighbouring data sets, from both sides.
+
+Upper ends come from deltas that are certified for every pair of neighbouring data sets.  With
+h(lambda) = sup of TPR - lambda FPR, one order of the data sets knows h at lambda >= 1 from the
+deltas of that order, and at lambda < 1 from those of the other, by
+h(lambda) = 1 - lambda + lambda h'(1 / lambda).  Lower ends come from the hockey sticks of two fixed
+data sets, by the same duality.  Either data set may be the innocent one, so the larger power of
+both orders counts.
+Source: Dong, Roth and Su 2022, arXiv 1905.02383v3, Proposition 2.12; Zhu, Dong and Wang 2022,
+arXiv 2106.08567, for the two orders.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from .. import events as ev
+from ..account import guarded
+from ..composition import leaves
+from ..engines.pld.attained_curve import attained_curves
+from ..errors import Unsupported
+from ..guarantee import Bounds, Neighbours
+from .shapes import Lines, MissCeiling, MissShape, SingleTests
+from .trade_off import (
+    FALLBACK_EPSILONS,
+    account_deltas,
+    common_nodes,
+    gaussian_mu,
+    upper_curves,
+)
+
+NORMAL_ROUNDING: Final = 1e-11
+"""Bound on the relative rounding of Phi and its inverse together."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttackPower:
+    """Bounds on what the best test misses: `floors`, one for each order, and `ceilings`.
+
+    Where the event is Gaussian noise without sampling, `mu` says all.  `largest_loss` bounds the
+    privacy loss, infinite where nothing does.
+    """
+
+    floors: tuple[Lines, ...]
+    ceilings: tuple[MissShape, ...]
+    largest_loss: float = math.inf
+    mu: Bounds | None = None
+
+    def miss(self, fpr: float) -> Bounds:
+        """Return bounds on the smallest miss rate at a false positive rate in [0, 1]."""
+        if self.mu is not None:
+            cut = -float(ndtri(fpr))
+            low = float(ndtr(cut - self.mu.upper)) * (1.0 - NORMAL_ROUNDING)
+            high = float(ndtr(cut - self.mu.lower)) * (1.0 + NORMAL_ROUNDING)
+            # Where Phi underflows something is missed all the same.
+            return Bounds(low, min(max(high, sys.float_info.min), 1.0))
+        low = min(floor.at(fpr) for floor in self.floors)
+        # Accusing at random misses 1 - FPR.
+        high = min((ceiling.at(fpr) for ceiling in self.ceilings), default=1.0)
+        return Bounds(low, max(min(high, math.nextafter(1.0 - fpr, 2.0)), low))
+
+    def tpr(self, fpr: float) -> Bounds:
+        """Return bounds on the largest true positive rate at a false positive rate in (0, 1)."""
+        miss = self.miss(fpr)
+        upper = min(math.nextafter(1.0 - miss.lower, 2.0), 1.0)
+        lower = math.nextafter(1.0 - miss.upper, 0.0)
+        # Near 0 the difference from 1 has few digits left, and a formula has all of them.
+        if self.mu is not None:
+            at = float(ndtri(fpr))
+            upper = min(float(ndtr(at + self.mu.upper)) * (1.0 + NORMAL_ROUNDING), upper)
+            lower = max(float(ndtr(at + self.mu.lower)) * (1.0 - NORMAL_ROUNDING), lower)
+            lower = min(lower, math.nextafter(1.0, 0.0))
+        elif self.largest_loss < 700.0:
+            grown = math.exp(self.largest_loss) * (1.0 + 1e-12) * fpr
+            upper = min(upper, max(grown, fpr))
+        return Bounds(min(max(lower, fpr), upper), max(upper, fpr))
+
+    def meeting(self) -> Bounds:
+        """Return bounds on the FPR at which it equals the miss rate of the best test."""
+        # miss(FPR) falls, so where it lies above FPR the two meet later.
+        ends = [[0.0, 0.5], [0.0, 0.5]]
+        for _ in range(45):
+            for index, (low, high) in enumerate(ends):
+                middle = 0.5 * (low + high)
+                miss = self.miss(middle)
+                is_later = (miss.lower, miss.upper)[index] > middle
+                ends[index] = [middle, high] if is_later else [low, middle]
+        # The floor is above FPR until the first end; the ceiling is not from the second end on.
+        return Bounds(ends[0][0], max(ends[1][1], ends[0][0]))
+
+
+@lru_cache(maxsize=64)
+def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
+    """Return bounds on the power of the best test of an event.
+
+    Lower ends are those of guessing where no pair of data sets is known to attain more.  Raises
+    `Unsupported` where no engine has an answer.
+    """
+    try:
+        mu = gaussian_mu(leaves(event), neighbours)
+    except Unsupported:  # noise so small that mu is no number
+        return AttackPower((), (), mu=Bounds(sys.float_info.max, math.inf))
+    if mu is not None:
+        return AttackPower((), (), mu=Bounds(mu * (1.0 - 3e-12), mu))
+    curves = upper_curves(event, neighbours)
+    nodes = common_nodes(curves)
+    deltas = [curve.at(nodes) for curve in curves]
+    floors = tuple(
+        Lines.of(nodes, forth, back) for forth, back in zip(deltas, deltas[::-1], strict=True)
+    )
+    largest = max(
+        float(curve.epsilons[-1]) if curve.deltas[-1] == 0.0 else math.inf for curve in curves
+    )
+    return AttackPower(floors, _ceilings(event, neighbours), largest)
+
+
+def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[MissShape, ...]:
+    try:
+        with guarded("pld"):
+            return tuple(
+                MissCeiling.of(curve) for curve in attained_curves(leaves(event), neighbours)
+            )
+    except Unsupported:
+        lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
+        return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)

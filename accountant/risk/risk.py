@@ -1,0 +1,192 @@
+"""What an attacker of a release can do at best, each answer between two ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from .. import events as ev
+from .. import validate
+from ..account import account
+from ..composition import leaves, unit_of
+from ..errors import InvalidInput, kind_of
+from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
+from .assumptions import assumptions
+from .attack_power import AttackPower, attack_power
+from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
+from .reconstruction import reconstruction
+from .trade_off import trade_off
+
+SINGLE_TEST_FPRS: Final = (1e-300, 1e-3, 0.1)
+"""False positive rates of the tests that are looked at where delta has no lower end."""
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What the best attack on a release reaches, each number between two ends.
+
+    `advantage` is the largest TPR - FPR of a test; `tpr` the largest true positive rate at false
+    positive rate `fpr`; `bayes_risk` the least probability of error where the unit is suspected
+    with probability `prior` (its lower end is the guarantee); `reconstruction` the largest
+    probability to name the right one of `guesses` equally likely candidates; `mu` the least mu of a
+    Gaussian that dominates at every FPR from `from_fpr` on, and `mu_everywhere` at every FPR.  An
+    upper end (of `bayes_risk` the lower) holds for all neighbouring data sets and all tests; the
+    other end is attained by two of them.  `assumes` says of each, in a sentence, what the attacker
+    knows.
+    """
+
+    advantage: Bounds
+    fpr: float
+    tpr: Bounds
+    prior: float
+    bayes_risk: Bounds
+    guesses: int
+    reconstruction: Bounds
+    from_fpr: float
+    mu: Bounds
+    mu_everywhere: Bounds
+    assumes: Mapping[str, str] = field(repr=False)
+    neighbours: Neighbours
+    derivation: tuple[Step, ...] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = field(default=(), repr=False)
+
+
+def risk(
+    event: ev.EventLike,
+    *,
+    fpr: float = 0.01,
+    prior: float = 0.5,
+    guesses: int = 10,
+    from_fpr: float = 1e-5,
+    neighbours: str = "add-remove",
+) -> Risk:
+    """Return what the best attack on a release reaches, each number between two ends.
+
+    With delta(epsilon) of `account` and the trade-off function f (smallest miss rate at an FPR) of
+    both orders of two data sets:
+
+        advantage = delta(0),  TPR = 1 - f(fpr),
+        Bayes risk = min{prior, 1 - prior} (1 - delta(|log((1 - prior) / prior)|)),
+        reconstruction <= 1 - f(1 / guesses),
+        mu = largest Phi^-1(1 - f(alpha)) - Phi^-1(alpha) for alpha from `from_fpr` to alpha = f.
+
+    `fpr`, `prior` and `from_fpr` lie strictly between 0 and 1 (`from_fpr` at most 1/2), `guesses`
+    is 2 or more.  `neighbours` is `add-remove`, `replace-one` or `zero-out` of one unit.  An
+    infinite mu says that no Gaussian is proven to dominate.  Raises `InvalidInput` for values out
+    of range, `Unsupported` where no engine has an answer.
+    Source: Dong, Roth and Su 2022, arXiv 1905.02383v3; Kulynych, Gomez, Kaissis, Calmon and
+    Troncoso 2024, arXiv 2407.02191; Kaissis, Hayes, Ziller and Rueckert 2023, arXiv 2307.03928.
+
+    >>> found = risk(ev.Gaussian(1.0), fpr=0.01)
+    >>> round(found.advantage.upper, 4), round(found.tpr.upper, 4), round(found.mu.upper, 4)
+    (0.3829, 0.0924, 1.0)
+    """
+    fpr = validate.open_probability(fpr=fpr)
+    prior = validate.open_probability(prior=prior)
+    guesses = validate.count_from(2, guesses=guesses)
+    from_fpr = validate.open_probability(from_fpr=from_fpr)
+    if from_fpr > 0.5:
+        raise InvalidInput(
+            f"`from_fpr` must be at most 0.5; it is {from_fpr!r}.",
+            "Beyond, the miss rate is the smaller one, and the two data sets change sides.",
+            "Give a false positive rate from which on the Gaussian is to dominate, such as 1e-5.",
+        )
+    relation = as_neighbours(neighbours)
+    known = ev.as_event(event)
+    if known is None:
+        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
+    at_zero = account(known, epsilon=0.0, neighbours=relation)
+    power = attack_power(known, relation)
+    mu, everywhere = _gaussians(power, known, relation, from_fpr)
+    steps = unique_steps((*at_zero.derivation, *_steps(fpr, prior, guesses, from_fpr)))
+    return Risk(
+        advantage=_advantage(at_zero.delta, power),
+        fpr=fpr,
+        tpr=power.tpr(fpr),
+        prior=prior,
+        bayes_risk=_bayes_risk(known, prior, relation, at_zero.delta, power),
+        guesses=guesses,
+        reconstruction=reconstruction(_convex_floor(known, power, relation), guesses, relation),
+        from_fpr=from_fpr,
+        mu=mu,
+        mu_everywhere=everywhere,
+        assumes=assumptions(
+            unit_of(known), relation, fpr=fpr, prior=prior, guesses=guesses, from_fpr=from_fpr
+        ),
+        neighbours=relation,
+        derivation=steps,
+        warnings=at_zero.warnings,
+    )
+
+
+def _gaussians(
+    power: AttackPower, event: ev.Event, relation: Neighbours, from_fpr: float
+) -> tuple[Bounds, Bounds]:
+    """Return bounds on mu from an FPR on and everywhere; what holds everywhere holds from there."""
+    mu = gaussian_mu_from(power, from_fpr)
+    everywhere = gaussian_mu_everywhere(power, leaves(event), relation)
+    upper = min(mu.upper, everywhere.upper)
+    mu = Bounds(min(mu.lower, upper), upper)
+    return mu, Bounds(max(everywhere.lower, mu.lower), everywhere.upper)
+
+
+def _advantage(delta: Bounds, power: AttackPower) -> Bounds:
+    """Return delta at epsilon 0; where its lower end is 0, a single test may show more."""
+    if delta.lower > 0.0:
+        return delta
+    shown = max(math.nextafter(power.tpr(rate).lower - rate, 0.0) for rate in SINGLE_TEST_FPRS)
+    return Bounds(min(max(shown, 0.0), delta.upper), delta.upper)
+
+
+def _bayes_risk(
+    event: ev.Event, prior: float, relation: Neighbours, at_zero: Bounds, power: AttackPower
+) -> Bounds:
+    """Return the smaller prior times 1 - delta at the log odds of the prior, rounded outwards."""
+    log_odds = abs(math.log((1.0 - prior) / prior))
+    # delta falls, by at most 1 for each 1 of epsilon: it is asked a rounding below the log odds.
+    rounding = 1e-14 * (1.0 + log_odds) if log_odds > 0.0 else 0.0
+    delta = at_zero
+    if log_odds > rounding:
+        delta = account(event, epsilon=log_odds - rounding, neighbours=relation).delta
+    rarer = min(prior, 1.0 - prior)
+    error = 1.0 - max(delta.lower - rounding, 0.0)
+    upper = min(math.nextafter(rarer * math.nextafter(error, 2.0), 1.0), rarer)
+    shown = min(rarer * power.miss(rate).upper + (1.0 - rarer) * rate for rate in SINGLE_TEST_FPRS)
+    lower = math.nextafter(rarer * math.nextafter(1.0 - delta.upper, 0.0), 0.0)
+    return Bounds(lower, max(min(upper, math.nextafter(shown, 1.0)), lower))
+
+
+def _convex_floor(
+    event: ev.Event, power: AttackPower, relation: Neighbours
+) -> Callable[[float], float]:
+    """Return a convex trade-off function of every two neighbours in either order."""
+    if power.mu is not None:
+        return lambda alpha: power.miss(alpha).lower
+    return trade_off(event, relation)
+
+
+def _steps(fpr: float, prior: float, guesses: int, from_fpr: float) -> tuple[Step, ...]:
+    """Return how each number follows from deltas."""
+    return (
+        Step(
+            "conversion",
+            "The advantage is delta at epsilon 0; Bayes risk at prior "
+            f"{prior:g} is the smaller prior times 1 - delta at epsilon |log((1 - p) / p)|.",
+            "Dong, Roth and Su 2022, arXiv 1905.02383v3, Proposition 2.12",
+        ),
+        Step(
+            "conversion",
+            f"TPR at FPR {fpr:g} and mu from FPR {from_fpr:g} on: the trade-off function of both "
+            "orders of the data sets, as lines with delta at every epsilon.",
+            "Dong, Roth and Su 2022, arXiv 1905.02383v3, Proposition 2.12 and Definition 2.6",
+        ),
+        Step(
+            "conversion",
+            f"The right one of {guesses:,} candidates is named with probability at most "
+            f"1 - f(1/{guesses}), f the trade-off function.",
+            "Kaissis, Hayes, Ziller and Rueckert 2023, arXiv 2307.03928",
+            ("all candidates are equally likely beforehand",),
+        ),
+    )
