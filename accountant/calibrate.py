@@ -23,6 +23,7 @@ from .engines.base import Answer
 from .errors import InvalidInput, TargetTrivial, TargetUnreachable, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee
 from .neighbours import Neighbours, as_neighbours
+from .risk.attack_power import attack_power
 from .targets import RiskTarget, TprTarget, kind_of_target, risk_target
 
 MAX_TANGENTS: Final = 8
@@ -139,9 +140,7 @@ def calibrate(
     if engine is None and guarantee.engine != lead:
         # Another engine proves more here than the one that led the search: search again by it.
         with contextlib.suppress(Unsupported):
-            better = aim.search(
-                replace(quantity, start=best.value), guarantee.engine, event_at
-            )
+            better = aim.search(replace(quantity, start=best.value), guarantee.engine, event_at)
             if quantity.coordinate(better.value) < quantity.coordinate(best.value):
                 guarantee = aim.guarantee(event_at(better.value), better, guarantee.engine)
                 best = better
@@ -310,9 +309,7 @@ class _RiskAim:
                 quantity = replace(quantity, start=found.value)
             largest = target.admissible(math.inf)
             parts = leaves(event_at(at))
-            nearer = target.admissible(
-                certifier.tangent_epsilon(parts, target.line_slope, largest)
-            )
+            nearer = target.admissible(certifier.tangent_epsilon(parts, target.line_slope, largest))
             if gain <= TANGENT_GAIN or abs(nearer - epsilon) <= 1e-6 * epsilon:
                 break
             epsilon = nearer
@@ -327,6 +324,10 @@ class _RiskAim:
     def calibration(self, value: float, event: ev.Event, guarantee: Guarantee) -> Calibration:
         target = self.target
         risk = target.reached(guarantee.epsilon.upper, guarantee.delta)
+        if isinstance(target, TprTarget):
+            # What an attack attains at that FPR: no single delta says it.
+            attained = attack_power(event, self.relation).tpr(target.fpr).lower
+            risk = Bounds(min(max(attained, risk.lower), risk.upper), risk.upper)
         return Calibration(
             value, guarantee, target.gap(risk), target.value, event, risk, target.measure
         )

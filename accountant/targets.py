@@ -66,7 +66,14 @@ class RiskTarget(Protocol):
         """Return the risk that a bound on delta at this epsilon leaves, rounded outwards."""
 
     def gap(self, risk: Bounds) -> float:
-        """Return how far beyond the target the truth can be, at most, on the safe side of it."""
+        """Return how far the truth can lie from the target, at most, on the safe side of it."""
+
+    def through_epsilon(self, delta: float) -> float | None:
+        """Return the epsilon that implies the target at this delta, whatever the mechanism.
+
+        None where none does.  Calibrating to it costs more noise: it assumes the worst mechanism
+        with that (epsilon, delta).
+        """
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,9 @@ class AdvantageTarget:
 
     def gap(self, risk: Bounds) -> float:
         return self.value - risk.lower
+
+    def through_epsilon(self, delta: float) -> float | None:
+        return _through(1.0, self.value, delta)
 
 
 @dataclass(frozen=True)
@@ -135,6 +145,10 @@ class BayesTarget:
 
     def gap(self, risk: Bounds) -> float:
         return risk.upper - self.value
+
+    def through_epsilon(self, delta: float) -> float | None:
+        odds = (1.0 - self.blind) / self.blind
+        return _through(odds, self.delta(0.0), delta)
 
 
 @dataclass(frozen=True)
@@ -192,6 +206,19 @@ class TprTarget:
 
     def gap(self, risk: Bounds) -> float:
         return self.value - risk.lower
+
+    def through_epsilon(self, delta: float) -> float | None:
+        false, true = self._rates
+        return math.log((true - delta) / false) if true - delta > false else None
+
+
+def _through(odds: float, most: float, delta: float) -> float | None:
+    """Return the epsilon at which no (epsilon, delta)-DP test has TPR - odds x FPR above `most`.
+
+    The worst trade-off function has its corner where both errors are (1 - delta) / (1 + e^eps).
+    """
+    grown = (1.0 + odds) * (1.0 - delta) / (1.0 - most) - 1.0
+    return math.log(grown) if delta < most and grown > 1.0 else None
 
 
 def _grown(rate: float, epsilon: float) -> float:
