@@ -109,7 +109,7 @@ def calibrate(
     (37.31, True)
     >>> found = calibrate(lambda s: ev.Repeat(100, ev.Gaussian(s)), tpr=0.07, fpr=0.01)
     >>> round(found.value, 2), found.risk.upper <= 0.07
-    (11.75, True)
+    (11.76, True)
     """
     given = {
         "epsilon": epsilon,
