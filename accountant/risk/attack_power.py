@@ -27,7 +27,7 @@ from ..composition import leaves
 from ..engines.pld.attained_curve import attained_curves
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours
-from .shapes import Lines, MissCeiling, MissShape, SingleTests
+from .shapes import Attained, Lines, MissCeiling, SingleTests
 from .trade_off import (
     FALLBACK_EPSILONS,
     account_deltas,
@@ -49,12 +49,14 @@ class AttackPower:
     """
 
     floors: tuple[Lines, ...]
-    ceilings: tuple[MissShape, ...]
+    ceilings: tuple[Attained, ...]
     largest_loss: float = math.inf
     mu: Bounds | None = None
 
     def miss(self, fpr: float) -> Bounds:
         """Return bounds on the smallest miss rate at a false positive rate in [0, 1]."""
+        if self.mu == 0.0:
+            return Bounds(math.nextafter(1.0 - fpr, 0.0), math.nextafter(1.0 - fpr, 2.0))
         if self.mu is not None:
             cut = -float(ndtri(fpr))
             low = float(ndtr(cut - self.mu.upper)) * (1.0 - NORMAL_ROUNDING)
@@ -68,6 +70,8 @@ class AttackPower:
 
     def tpr(self, fpr: float) -> Bounds:
         """Return bounds on the largest true positive rate at a false positive rate in (0, 1)."""
+        if self.mu == 0.0:
+            return Bounds.exactly(fpr)
         miss = self.miss(fpr)
         upper = min(math.nextafter(1.0 - miss.lower, 2.0), 1.0)
         lower = math.nextafter(1.0 - miss.upper, 0.0)
@@ -81,6 +85,15 @@ class AttackPower:
             grown = math.exp(self.largest_loss) * (1.0 + 1e-12) * fpr
             upper = min(upper, max(grown, fpr))
         return Bounds(min(max(lower, fpr), upper), max(upper, fpr))
+
+    def attained_delta(self, epsilon: float) -> float:
+        """Return a lower bound on delta at one epsilon, 0 or above, by tests that are known."""
+        if self.mu is not None:
+            # Only noise that is next to none needs it: delta has a closed form else.
+            rate = sys.float_info.min
+            spent = math.exp(min(epsilon, 700.0)) * rate * (1.0 + 1e-12)
+            return max(math.nextafter(self.tpr(rate).lower - spent, 0.0), 0.0)
+        return max((ceiling.delta(epsilon) for ceiling in self.ceilings), default=0.0)
 
     def meeting(self) -> Bounds:
         """Return bounds on the FPR at which it equals the miss rate of the best test."""
@@ -121,7 +134,7 @@ def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     return AttackPower(floors, _ceilings(event, neighbours), largest)
 
 
-def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[MissShape, ...]:
+def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[Attained, ...]:
     try:
         with guarded("pld"):
             return tuple(

@@ -159,8 +159,10 @@ def _noise_shift(event: ev.Event, neighbours: Neighbours) -> Bounds | None:
         case ev.Poisson(rate=rate, event=ev.Gaussian() as inner):
             # Of the two records under replace-one, the other one is drawn less than always.
             return _sampled_shift(rate, inner, across)
-        case ev.FixedSize(event=ev.Gaussian() as inner) if neighbours != "add-remove":
-            return _sampled_shift(event.batch / event.population, inner, across)
+        case ev.FixedSize(event=ev.Gaussian() as inner):
+            # One unit takes another's turn: all others at -1, and it at +1.
+            apart = 1 if neighbours == "zero-out" else 2
+            return Bounds.exactly(apart / inner.noise_multiplier)
         case ev.Group(size=size, event=ev.Poisson(rate=rate, event=ev.Gaussian() as inner)):
             shift = _sampled_shift(rate, inner, across)
             return Bounds(size * shift.lower, size * shift.upper)

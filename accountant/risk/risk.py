@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from .. import events as ev
 from .. import validate
 from ..account import account
 from ..composition import leaves, unit_of
+from ..engines.pld.directions import participation
 from ..errors import InvalidInput, kind_of
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
 from .assumptions import assumptions
@@ -18,9 +18,6 @@ from .attack_power import AttackPower, attack_power
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .reconstruction import reconstruction
 from .trade_off import trade_off
-
-SINGLE_TEST_FPRS: Final = (1e-300, 1e-3, 0.1)
-"""False positive rates of the tests that are looked at where delta has no lower end."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +94,17 @@ def risk(
     known = ev.as_event(event)
     if known is None:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    at_zero = account(known, epsilon=0.0, neighbours=relation)
     power = attack_power(known, relation)
+    at_zero = account(known, epsilon=0.0, neighbours=relation)
+    advantage = _nearer(at_zero.delta, 0.0, known, power)
     mu, everywhere = _gaussians(power, known, relation, from_fpr)
     steps = unique_steps((*at_zero.derivation, *_steps(fpr, prior, guesses, from_fpr)))
     return Risk(
-        advantage=_advantage(at_zero.delta, power),
+        advantage=advantage,
         fpr=fpr,
         tpr=power.tpr(fpr),
         prior=prior,
-        bayes_risk=_bayes_risk(known, prior, relation, at_zero.delta, power),
+        bayes_risk=_bayes_risk(known, prior, relation, advantage, power),
         guesses=guesses,
         reconstruction=reconstruction(_convex_floor(known, power, relation), guesses, relation),
         from_fpr=from_fpr,
@@ -132,30 +130,32 @@ def _gaussians(
     return mu, Bounds(max(everywhere.lower, mu.lower), everywhere.upper)
 
 
-def _advantage(delta: Bounds, power: AttackPower) -> Bounds:
-    """Return delta at epsilon 0; where its lower end is 0, a single test may show more."""
-    if delta.lower > 0.0:
-        return delta
-    shown = max(math.nextafter(power.tpr(rate).lower - rate, 0.0) for rate in SINGLE_TEST_FPRS)
-    return Bounds(min(max(shown, 0.0), delta.upper), delta.upper)
+def _delta(event: ev.Event, epsilon: float, relation: Neighbours, power: AttackPower) -> Bounds:
+    """Return bounds on delta at an epsilon: those of `account`, or a known test's where better."""
+    return _nearer(
+        account(event, epsilon=epsilon, neighbours=relation).delta, epsilon, event, power
+    )
+
+
+def _nearer(delta: Bounds, epsilon: float, event: ev.Event, power: AttackPower) -> Bounds:
+    upper = min(delta.upper, participation(leaves(event)))
+    return Bounds(min(max(delta.lower, power.attained_delta(epsilon)), upper), upper)
 
 
 def _bayes_risk(
-    event: ev.Event, prior: float, relation: Neighbours, at_zero: Bounds, power: AttackPower
+    event: ev.Event, prior: float, relation: Neighbours, advantage: Bounds, power: AttackPower
 ) -> Bounds:
     """Return the smaller prior times 1 - delta at the log odds of the prior, rounded outwards."""
     log_odds = abs(math.log((1.0 - prior) / prior))
     # delta falls, by at most 1 for each 1 of epsilon: it is asked a rounding below the log odds.
     rounding = 1e-14 * (1.0 + log_odds) if log_odds > 0.0 else 0.0
-    delta = at_zero
+    delta = advantage
     if log_odds > rounding:
-        delta = account(event, epsilon=log_odds - rounding, neighbours=relation).delta
+        delta = _delta(event, log_odds - rounding, relation, power)
     rarer = min(prior, 1.0 - prior)
-    error = 1.0 - max(delta.lower - rounding, 0.0)
-    upper = min(math.nextafter(rarer * math.nextafter(error, 2.0), 1.0), rarer)
-    shown = min(rarer * power.miss(rate).upper + (1.0 - rarer) * rate for rate in SINGLE_TEST_FPRS)
     lower = math.nextafter(rarer * math.nextafter(1.0 - delta.upper, 0.0), 0.0)
-    return Bounds(lower, max(min(upper, math.nextafter(shown, 1.0)), lower))
+    least_wrong = math.nextafter(1.0 - max(delta.lower - rounding, 0.0), 2.0)
+    return Bounds(lower, min(math.nextafter(rarer * least_wrong, 1.0), rarer))
 
 
 def _convex_floor(

@@ -17,11 +17,14 @@ MAX_LINE_EPSILON: Final = 700.0
 """Beyond, e^epsilon is no number."""
 
 
-class MissShape(Protocol):
-    """A bound on the miss rate of the best test."""
+class Attained(Protocol):
+    """What tests of known data sets attain, at least."""
 
     def at(self, alpha: float) -> float:
-        """Return the bound at one false alarm rate in [0, 1]."""
+        """Return a miss rate at one false alarm rate in [0, 1] that some test does not exceed."""
+
+    def delta(self, epsilon: float) -> float:
+        """Return a lower bound on delta at one epsilon, 0 or above."""
 
 
 class TradeOffShape(Protocol):
@@ -115,6 +118,7 @@ class MissCeiling:
 
     heights: FloatArray
     slopes: FloatArray
+    curve: AttainedCurve
 
     @classmethod
     def of(cls, curve: AttainedCurve) -> MissCeiling:
@@ -126,12 +130,18 @@ class MissCeiling:
         # kept it is at least `beyond`.
         steepest = float(grown[-1]) if grown.size else 0.0
         deltas = np.concatenate(([curve.total], curve.deltas[kept], [curve.beyond]))
-        return cls(1.0 - deltas + ULP, np.concatenate(([0.0], grown, [steepest])))
+        return cls(1.0 - deltas + ULP, np.concatenate(([0.0], grown, [steepest])), curve)
 
     def at(self, alpha: float) -> float:
         """Return a miss rate at one alpha that some test does not exceed."""
         best = float((self.heights - self.slopes * alpha).max()) + 2.0 * ULP
         return min(max(best, 0.0), 1.0)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the delta of the first node from `epsilon` on, since delta falls."""
+        node = int(np.searchsorted(self.curve.epsilons, epsilon))
+        deltas = self.curve.deltas
+        return float(deltas[node]) if node < deltas.size else self.curve.beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,3 +165,7 @@ class SingleTests:
         reached = np.minimum(steep, self.deltas + missed * alpha)
         best = float(reached.max(initial=0.0)) * (1.0 - 1e-12)
         return min(max(1.0 - best + ULP, 0.0), 1.0)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the largest delta that is attained at this epsilon or above."""
+        return float(self.deltas[self.epsilons >= epsilon].max(initial=0.0))

@@ -27,6 +27,7 @@ from ..arrays import FloatArray
 from ..composition import Leaf, leaves
 from ..engines.base import contribution
 from ..engines.pld.curve import DeltaCurve, delta_curves
+from ..engines.pld.directions import participation
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..guarantee import Bounds, Neighbours, as_neighbours
 from .shapes import MAX_LINE_EPSILON, GaussianShape, Lines, TradeOffShape
@@ -149,7 +150,8 @@ def gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None
 def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
     deltas = [bounds.upper for bounds in account_deltas(event, neighbours)]
     # delta falls with epsilon; the running minimum of upper bounds is one, too.
-    return DeltaCurve(np.array(FALLBACK_EPSILONS), np.minimum.accumulate(np.array(deltas)))
+    least = np.minimum.accumulate(np.minimum(deltas, participation(leaves(event))))
+    return DeltaCurve(np.array(FALLBACK_EPSILONS), least)
 
 
 @lru_cache(maxsize=64)

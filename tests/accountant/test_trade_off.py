@@ -78,6 +78,13 @@ def test_a_release_about_nobody_and_one_about_everybody() -> None:
     assert everything.at(np.array([0.0, 50.0])).tolist() == [1.0, 1.0]
 
 
+def test_below_epsilon_0_a_unit_that_is_not_drawn_is_no_bound() -> None:
+    # Drawn with probability .1 and then shown: 1 - .9 x against e^epsilon = x, and 0 beyond 1 / .9.
+    _, back = delta_curves(leaves(ev.Poisson(0.1, ev.NoGuarantee("shown"))), "add-remove")
+    x = np.linspace(0.5, 1.2, 50)
+    assert (back.at(np.log(x)) >= np.maximum(1.0 - 0.9 * x, 0.0) - 1e-12).all()
+
+
 # --- trade-off functions against what is known ------------------------------------------------
 
 

@@ -28,6 +28,10 @@ from .grid import GridTooFine
 from .noise import UNIT_ROUNDOFF
 from .pmf_rows import lower_pmf_rows
 
+MIN_ROUND_POINTS: Final = 2.0**16
+"""Fewest grid points on which the losses of one round lie: rare large ones leave many small ones,
+which a grid that fits the large ones would lower too far."""
+
 MAX_WIDENINGS: Final = 12
 """Most doublings of the grid's width; a wider one would show nothing."""
 
@@ -73,7 +77,8 @@ def _curve(
     width = initial_width(direction, estimate.epsilon(CURVE_CENTRE_DELTA), accuracy)
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
     ranges = [pair.loss_range(tail) for pair, _ in pairs]
-    width = max(width, *((high - low) / MAX_ROUND_POINTS for low, high in ranges))
+    reach = max(high - low for low, high in ranges)
+    width = max(min(width, reach / MIN_ROUND_POINTS), reach / MAX_ROUND_POINTS)
     for _ in range(MAX_WIDENINGS):
         try:
             return _on_grid(pairs, fitting_width(pairs, width), estimate)

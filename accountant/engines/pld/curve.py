@@ -128,9 +128,11 @@ def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> D
         return DeltaCurve(np.zeros(1), np.full(1, min(rounds.infinite_mass, drawn)))
     composed = compose(rounds, 0.0)
     finite = _deltas(composed, width)
-    deltas = np.clip((finite + rounds.infinite_mass) * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0, drawn)
     # A loss may be off by the slack: what is true of the grid holds a slack further up.
     epsilons = np.nextafter(composed.losses + composed.slack, math.inf)
+    # Below 0, delta(eps) = 1 - e^eps + e^eps delta'(-eps), delta' of the other order.
+    most = 1.0 - (1.0 - drawn) * np.exp(np.minimum(epsilons, 0.0)) + 8.0 * UNIT_ROUNDOFF
+    deltas = np.clip((finite + rounds.infinite_mass) * (1.0 + 4.0 * UNIT_ROUNDOFF), 0.0, most)
     deltas = np.minimum.accumulate(deltas)
     # The last of nodes that rounding makes one; and of those below 0, the nearest.
     distinct = np.append(epsilons[1:] > np.maximum(epsilons[:-1], 0.0), True)
