@@ -39,6 +39,7 @@ def main() -> None:
     import membership
     import noise_removal
     import peers
+    import risk
     import runs
     import schedules
     import secagg
@@ -63,6 +64,7 @@ def main() -> None:
     verdicts = [
         *calibration.show(console, quick),
         *bounds.show(console, quick),
+        *risk.show(console, quick),
         *grouping.show(console, quick),
         *schedules.show(console, quick),
         *shuffling.show(console),

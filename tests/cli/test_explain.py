@@ -13,7 +13,17 @@ from .conftest import Refused, Run
 
 
 def test_every_topic_of_the_help_exists(run: Run) -> None:
-    general = {"sampling", "neighbours", "delta", "risk", "engines", "group", "shuffle", "plan", "run"}
+    general = {
+        "sampling",
+        "neighbours",
+        "delta",
+        "risk",
+        "engines",
+        "group",
+        "shuffle",
+        "plan",
+        "run",
+    }
     general |= {"attack", "log", "statistics", "check", "causes", "opacus", "dp-sgd", "events"}
     assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
