@@ -24,6 +24,7 @@ from .errors import InvalidInput, TargetTrivial, TargetUnreachable, Unsupported,
 from .guarantee import Bounds, Guarantee
 from .neighbours import Neighbours, as_neighbours
 from .risk.attack_power import attack_power
+from .rootfinding import enclose, narrow
 from .targets import RiskTarget, TprTarget, kind_of_target, risk_target
 
 MAX_TANGENTS: Final = 8
@@ -37,6 +38,12 @@ LABELS: Final[Mapping[str, str]] = {
     "tpr": "TPR",
     "bayes_risk": "Bayes risk",
 }
+
+QUICK_TANGENTS: Final = 3
+"""After so many epsilons that helped, a value and its epsilon are looked for together."""
+
+LARGEST_EPSILON: Final = 40.0
+"""Largest epsilon at which a TPR is certified: e^40 times any FPR that matters is above 1."""
 
 EventAt = Callable[[float], ev.Event]
 
@@ -267,7 +274,7 @@ class _RiskAim:
                 return self._along_tangents(self.target, quantity, name, event_at)
             return self._search_at(self.target.first_epsilon, quantity, name, event_at)
         except TargetUnreachable:
-            raise self._unreachable(quantity, name, event_at) from None
+            raise self._unreachable(quantity, event_at) from None
         except TargetTrivial as trivial:
             raise TargetTrivial(trivial.what, trivial.why, "Ask for a smaller risk.") from None
 
@@ -290,32 +297,65 @@ class _RiskAim:
         """Return the best value over all epsilons, at each of which a delta meets the target.
 
         At the best epsilon the line e^eps FPR + delta touches the trade-off function at the FPR;
-        what an epsilon next to it costs is of second order.
+        what an epsilon next to it costs is of second order, unless losses end in an atom there.
         """
         epsilon, best = target.first_epsilon, None
-        for _ in range(MAX_TANGENTS):
+        for tried in range(MAX_TANGENTS):
             certifier = self._certifier(epsilon, quantity, name, event_at)
+            gain = math.inf
             try:
                 found = _search(quantity, certifier, event_at)
             except TargetUnreachable:
                 # Perhaps not at this epsilon: a delta that no noise lowers calls for a smaller one.
-                found = None
-            at = quantity.strongest if found is None else found.value
-            gain = math.inf
-            if found is not None and best is not None:
-                gain = quantity.coordinate(best.value) - quantity.coordinate(found.value)
-            if found is not None and gain > 0.0:
-                best = found
-                quantity = replace(quantity, start=found.value)
-            largest = target.admissible(math.inf)
-            parts = leaves(event_at(at))
-            nearer = target.admissible(certifier.tangent_epsilon(parts, target.line_slope, largest))
-            if gain <= TANGENT_GAIN or abs(nearer - epsilon) <= 1e-6 * epsilon:
+                at = quantity.strongest
+            else:
+                at = found.value
+                if best is not None:
+                    gain = quantity.coordinate(best.value) - quantity.coordinate(at)
+                if gain > 0.0:
+                    best, quantity = found, replace(quantity, start=at)
+            if gain <= TANGENT_GAIN:
+                break
+            parts, slope = leaves(event_at(at)), target.line_slope
+            nearer = target.admissible(certifier.tangent(parts, slope, LARGEST_EPSILON)[0])
+            if tried == QUICK_TANGENTS:
+                # The best epsilon moves as fast as the value does: look for both at once.
+                nearer = self._touching(target, quantity, certifier, event_at)
+            if abs(nearer - epsilon) <= 1e-9 * epsilon:
                 break
             epsilon = nearer
         if best is None:
             raise TargetUnreachable("No epsilon certifies this target.")
         return best
+
+    def _touching(
+        self, target: TprTarget, quantity: Unknown, certifier: Certifier, event_at: EventAt
+    ) -> float:
+        """Return the epsilon of the tangent at the value where the TPR is about the target's."""
+        allowed = math.exp(target.first_epsilon) * target.line_slope + target.delta(
+            target.first_epsilon
+        )
+
+        def tangent(coordinate: float) -> tuple[float, float]:
+            parts = leaves(event_at(quantity.value(coordinate)))
+            return certifier.tangent(parts, target.line_slope, LARGEST_EPSILON)
+
+        ends = sorted(map(quantity.coordinate, (quantity.weakest, quantity.strongest)))
+        bracket = enclose(
+            lambda coordinate: math.log(tangent(coordinate)[1] / allowed),
+            quantity.coordinate(quantity.start),
+            0.05,
+            *ends,
+        )
+        if bracket is None:
+            return target.admissible(tangent(quantity.coordinate(quantity.start))[0])
+        root = narrow(
+            lambda coordinate: math.log(tangent(coordinate)[1] / allowed),
+            bracket,
+            absolute=TANGENT_GAIN,
+            steps=30,
+        )
+        return target.admissible(tangent(root.high)[0])
 
     def guarantee(self, event: ev.Event, best: CertifiedValue, lead: str) -> Guarantee:  # noqa: ARG002
         at = best.certificate.epsilon
@@ -332,9 +372,8 @@ class _RiskAim:
             value, guarantee, target.gap(risk), target.value, event, risk, target.measure
         )
 
-    def _unreachable(self, quantity: Unknown, name: str, event_at: EventAt) -> TargetUnreachable:
+    def _unreachable(self, quantity: Unknown, event_at: EventAt) -> TargetUnreachable:
         target = self.target
-        epsilon = target.first_epsilon
         what = (
             f"No {quantity.name} from {quantity.low:g} to {quantity.high:g} meets {target.words}."
         )
@@ -343,14 +382,13 @@ class _RiskAim:
         with contextlib.suppress(Unsupported):
             strongest = event_at(quantity.strongest)
             if isinstance(target, TprTarget):
-                certifier = self._certifier(epsilon, quantity, name, event_at)
-                epsilon = certifier.tangent_epsilon(
-                    leaves(strongest), target.line_slope, target.admissible(math.inf)
+                risk = attack_power(strongest, self.relation).tpr(target.fpr)
+            else:
+                epsilon = target.first_epsilon
+                proven = account(
+                    strongest, epsilon=epsilon, neighbours=self.relation, engine=self.engine
                 )
-            proven = account(
-                strongest, epsilon=epsilon, neighbours=self.relation, engine=self.engine
-            )
-            risk = target.reached(epsilon, proven.delta)
+                risk = target.reached(epsilon, proven.delta)
             met = (
                 f"at least {rounding.down(risk.lower)}"
                 if target.measure == "bayes_risk"

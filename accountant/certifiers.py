@@ -75,8 +75,8 @@ class Certifier(Protocol):
     def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess about, fast; no guarantee rests on it."""
 
-    def tangent_epsilon(self, parts: Sequence[Leaf], slope: float, largest: float) -> float:
-        """Return the epsilon, up to `largest`, where `slope` e^eps + delta(eps) is about least."""
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
+        """Return where `slope` e^eps + delta(eps) is about least up to `largest`, and how low."""
 
 
 def certifiers_for(
@@ -130,7 +130,7 @@ class PldCertifier:
         with guarded(self.name):
             return self._engine.estimate(parts, *self._target)
 
-    def tangent_epsilon(self, parts: Sequence[Leaf], slope: float, largest: float) -> float:
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
         """Return it from a curve of delta at all epsilons, at one of its nodes."""
         import numpy as np
 
@@ -141,7 +141,9 @@ class PldCertifier:
         nodes = np.unique(np.concatenate([np.zeros(1), *(curve.epsilons for curve in curves)]))
         nodes = nodes[(nodes >= 0.0) & (nodes <= largest)]
         deltas = np.max([curve.at(nodes) for curve in curves], axis=0)
-        return float(nodes[np.argmin(slope * np.exp(nodes) + deltas)])
+        heights = slope * np.exp(nodes) + deltas
+        lowest = int(np.argmin(heights))
+        return float(nodes[lowest]), float(heights[lowest])
 
 
 class PureCertifier:
@@ -178,9 +180,9 @@ class PureCertifier:
 
     estimated_log_excess = coarse_log_excess
 
-    def tangent_epsilon(self, parts: Sequence[Leaf], slope: float, largest: float) -> float:  # noqa: ARG002
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:  # noqa: ARG002
         """Return the target's epsilon: no other one is certified at delta 0."""
-        return self._epsilon
+        return self._epsilon, slope * math.exp(self._epsilon)
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ class EngineCertifier:
 
     estimated_log_excess = coarse_log_excess
 
-    def tangent_epsilon(self, parts: Sequence[Leaf], slope: float, largest: float) -> float:
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
         """Return it by golden sections of the engine's delta."""
 
         def height(epsilon: float) -> float:
@@ -247,4 +249,5 @@ class EngineCertifier:
                 delta = self._engine.delta(parts, epsilon, self._target[2]).bounds.upper
             return slope * math.exp(epsilon) + delta
 
-        return least_argument(height, 0.0, largest, TANGENT_PRECISION)
+        lowest = least_argument(height, 0.0, largest, TANGENT_PRECISION)
+        return lowest, height(lowest)

@@ -12,6 +12,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, TargetTrivial, TargetUnreachable
 from privplan.accountant.guarantee import Bounds
+from privplan.accountant.risk.attack_power import attack_power
 from privplan.accountant.targets import AdvantageTarget, BayesTarget, TprTarget, risk_target
 
 
@@ -126,7 +127,18 @@ GRID = [
     for rate, rounds in ((1.0, 1), (1.0, 7), (0.01, 300), (0.2, 12))
     for neighbours in ("add-remove", "replace-one")
     for mechanism in (ev.Gaussian, ev.Laplace)
+    if mechanism is ev.Gaussian or rate == 1.0
 ]
+
+
+def reached(event, measure, neighbours="add-remove"):
+    """Return bounds on an advantage, the TPR at FPR .01, or the Bayes risk at prior .2."""
+    if measure == "tpr":
+        return attack_power(event, neighbours).tpr(0.01)
+    if measure == "advantage":
+        return pp.account(event, epsilon=0.0, neighbours=neighbours).delta
+    delta = pp.account(event, epsilon=math.log(4.0), neighbours=neighbours).delta
+    return Bounds(0.2 * (1.0 - delta.upper), 0.2 * (1.0 - delta.lower))
 
 
 @pytest.mark.parametrize(("rate", "rounds", "neighbours", "mechanism"), GRID)
@@ -138,15 +150,21 @@ def test_no_target_is_exceeded_and_less_noise_misses_it(rate, rounds, neighbours
     by_tpr = pp.calibrate(make, tpr=0.08, fpr=0.01, neighbours=neighbours)
     by_bayes = pp.calibrate(make, bayes_risk=0.15, prior=0.2, neighbours=neighbours)
     for found in (by_advantage, by_tpr, by_bayes):
-        again = pp.risk(found.event, fpr=0.01, prior=0.2, neighbours=neighbours)
-        less = pp.risk(make(found.value * 0.999), fpr=0.01, prior=0.2, neighbours=neighbours)
-        bounds, fewer = getattr(again, found.measure), getattr(less, found.measure)
+        bounds = reached(found.event, found.measure, neighbours)
+        fewer = reached(make(found.value * 0.999), found.measure, neighbours)
         if found.measure == "bayes_risk":
             assert found.risk.lower >= found.target
             assert bounds.upper >= found.target > fewer.lower
         else:
             assert found.risk.upper <= found.target
             assert bounds.lower <= found.target < fewer.upper
+
+
+@pytest.mark.parametrize(("neighbours", "reach"), [("add-remove", 1), ("replace-one", 2)])
+def test_the_noise_for_a_tpr_of_one_laplace(neighbours, reach):
+    # Up to an FPR of e^(-reach / noise) / 2 the best test has TPR = e^(reach / noise) FPR.
+    found = pp.calibrate(ev.Laplace, tpr=0.08, fpr=0.01, neighbours=neighbours)
+    assert 1.0 <= found.value * math.log(8.0) / reach <= 1.0 + 1e-4
 
 
 def test_bayes_risk_at_even_odds_is_half_of_what_the_advantage_leaves():
@@ -158,9 +176,8 @@ def test_bayes_risk_at_even_odds_is_half_of_what_the_advantage_leaves():
 
 def test_the_advantage_is_the_largest_difference_of_the_rates():
     found = pp.calibrate(sampled(0.2, 12), advantage=0.2)
-    differences = [
-        pp.risk(found.event, fpr=fpr).tpr.upper - fpr for fpr in np.linspace(0.02, 0.98, 97)
-    ]
+    power = attack_power(found.event, "add-remove")
+    differences = [power.tpr(fpr).upper - fpr for fpr in np.linspace(0.02, 0.98, 97).tolist()]
     assert max(differences) <= 0.2 + 1e-4
     assert max(differences) == pytest.approx(0.2, abs=2e-3)
 
@@ -193,7 +210,7 @@ def test_rounds_rate_and_group_for_a_risk():
     ):
         found = pp.calibrate(make, unknown=unknown, **aim)
         assert found.risk.upper <= 0.07
-        assert pp.risk(make(more(found.value)), fpr=0.01).tpr.lower > 0.07 - 1e-5
+        assert reached(make(more(found.value)), "tpr").lower > 0.07 - 1e-5
 
 
 def test_the_largest_group_for_an_epsilon_and_for_gaussian_noise_in_closed_form():
@@ -217,7 +234,11 @@ def test_the_certificate_implies_the_risk():
 
 def test_an_epsilon_that_implies_the_risk_costs_more():
     delta = 1e-5
-    for values in ({"advantage": 0.1}, {"tpr": 0.07, "fpr": 0.01}, {"bayes_risk": 0.2, "prior": 0.3}):
+    for values in (
+        {"advantage": 0.1},
+        {"tpr": 0.07, "fpr": 0.01},
+        {"bayes_risk": 0.2, "prior": 0.3},
+    ):
         (kind, *_) = values
         target = risk_target(kind, values)
         epsilon = target.through_epsilon(delta)
