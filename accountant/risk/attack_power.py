@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from .. import events as ev
-from ..account import guarded
+from ..account import account, guarded
 from ..composition import leaves
 from ..engines.pld.attained_curve import attained_curves
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours
-from .shapes import Attained, Lines, MissCeiling, SingleTests
+from .shapes import AttainedMiss, Lines, MissCeiling, SingleTests
 from .trade_off import (
     FALLBACK_EPSILONS,
     account_deltas,
@@ -39,6 +40,9 @@ from .trade_off import (
 NORMAL_ROUNDING: Final = 1e-11
 """Bound on the relative rounding of Phi and its inverse together."""
 
+BISECTIONS: Final = 40
+"""Steps to where miss rate and FPR meet; ends hold after any number."""
+
 
 @dataclass(frozen=True, eq=False)
 class AttackPower:
@@ -49,7 +53,7 @@ class AttackPower:
     """
 
     floors: tuple[Lines, ...]
-    ceilings: tuple[Attained, ...]
+    ceilings: tuple[AttainedMiss, ...]
     largest_loss: float = math.inf
     mu: Bounds | None = None
 
@@ -63,10 +67,16 @@ class AttackPower:
             high = float(ndtr(cut - self.mu.lower)) * (1.0 + NORMAL_ROUNDING)
             # Where Phi underflows something is missed all the same.
             return Bounds(low, min(max(high, sys.float_info.min), 1.0))
-        low = min(floor.at(fpr) for floor in self.floors)
+        low = self._floor(fpr)
+        return Bounds(low, max(self._ceiling(fpr), low))
+
+    def _floor(self, fpr: float) -> float:
+        return min(floor.at(fpr) for floor in self.floors)
+
+    def _ceiling(self, fpr: float) -> float:
         # Accusing at random misses 1 - FPR.
-        high = min((ceiling.at(fpr) for ceiling in self.ceilings), default=1.0)
-        return Bounds(low, max(min(high, math.nextafter(1.0 - fpr, 2.0)), low))
+        guessing = math.nextafter(1.0 - fpr, 2.0)
+        return min(guessing, *(ceiling.at(fpr) for ceiling in self.ceilings), 1.0)
 
     def tpr(self, fpr: float) -> Bounds:
         """Return bounds on the largest true positive rate at a false positive rate in (0, 1)."""
@@ -95,18 +105,24 @@ class AttackPower:
             return max(math.nextafter(self.tpr(rate).lower - spent, 0.0), 0.0)
         return max((ceiling.delta(epsilon) for ceiling in self.ceilings), default=0.0)
 
+    @cached_property
     def meeting(self) -> Bounds:
-        """Return bounds on the FPR at which it equals the miss rate of the best test."""
-        # miss(FPR) falls, so where it lies above FPR the two meet later.
-        ends = [[0.0, 0.5], [0.0, 0.5]]
-        for _ in range(45):
-            for index, (low, high) in enumerate(ends):
-                middle = 0.5 * (low + high)
-                miss = self.miss(middle)
-                is_later = (miss.lower, miss.upper)[index] > middle
-                ends[index] = [middle, high] if is_later else [low, middle]
-        # The floor is above FPR until the first end; the ceiling is not from the second end on.
-        return Bounds(ends[0][0], max(ends[1][1], ends[0][0]))
+        """Bounds on the FPR at which it equals the miss rate of the best test."""
+        lower, _ = _crossing(self._floor)
+        _, upper = _crossing(self._ceiling)
+        return Bounds(lower, max(lower, upper))
+
+
+def _crossing(miss: Callable[[float], float]) -> tuple[float, float]:
+    """Return FPRs at which a falling miss rate is above (or 0) and not above the FPR (or 1/2)."""
+    low, high = 0.0, 0.5
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        if miss(middle) > middle:
+            low = middle
+        else:
+            high = middle
+    return low, high
 
 
 @lru_cache(maxsize=64)
@@ -134,12 +150,14 @@ def attack_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     return AttackPower(floors, _ceilings(event, neighbours), largest)
 
 
-def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[Attained, ...]:
+def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ...]:
     try:
         with guarded("pld"):
-            return tuple(
-                MissCeiling.of(curve) for curve in attained_curves(leaves(event), neighbours)
-            )
+            attained = attained_curves(leaves(event), neighbours)
     except Unsupported:
         lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
         return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)
+    if not attained:
+        lower = account(event, epsilon=0.0, neighbours=neighbours).delta.lower
+        return (SingleTests(np.zeros(1), np.array([lower])),)
+    return tuple(MissCeiling.of(curve) for curve in attained)

@@ -31,7 +31,7 @@ from ..guarantee import Bounds, Neighbours
 from .attack_power import AttackPower
 from .shapes import ULP, Lines
 
-ROUNDING: Final = 1e-11
+QUANTILE_ROUNDING: Final = 1e-11
 """Relative rounding of sums of two quantiles, and of mu in closed form."""
 
 UPPER_POINTS: Final = 1200
@@ -51,7 +51,7 @@ def gaussian_mu_from(power: AttackPower, from_fpr: float) -> Bounds:
     """
     if power.mu is not None:
         return power.mu
-    meeting = power.meeting()
+    meeting = power.meeting
     upper = max(
         _largest_on(floor, from_fpr, max(meeting.upper, from_fpr)) for floor in power.floors
     )
@@ -65,11 +65,13 @@ def gaussian_mu_everywhere(
     """Return bounds on the least mu at every FPR, infinite where none is proven."""
     if power.mu is not None:
         return power.mu
-    meeting = power.meeting()
+    meeting = power.meeting
     shifts = [_leaf_mu(leaf, neighbours) for leaf in parts]
-    upper = math.hypot(*(shift.upper for shift in shifts)) * (1.0 + ROUNDING)
+    upper = math.hypot(*(shift.upper for shift in shifts)) * (1.0 + QUANTILE_ROUNDING)
     upper = min(upper, _below_largest_loss(power, meeting.upper))
-    lower = math.hypot(*(shift.lower for shift in shifts)) * (1.0 - ROUNDING)
+    lower = math.hypot(*(shift.lower for shift in shifts)) * (1.0 - QUANTILE_ROUNDING)
+    if lower >= upper * (1.0 - 4.0 * QUANTILE_ROUNDING):
+        return Bounds(lower, upper)
     lower = max(lower, _attained_on(power, LEAST_FPR, max(meeting.lower, LEAST_FPR)))
     # What shows the unit for certain, with some probability, does so at FPR 0.
     if power.miss(0.0).upper < 1.0:
@@ -112,7 +114,9 @@ def _mus(misses: FloatArray, alphas: FloatArray, sign: float) -> FloatArray:
     by_miss, by_alpha = -ndtri(misses), -ndtri(alphas)
     # Infinite where nothing is missed, or nobody accused; the two never cancel here.
     size = 1.0 + np.abs(by_miss) + np.abs(by_alpha)
-    return np.asarray(by_miss + by_alpha + sign * ROUNDING * np.where(np.isfinite(size), size, 1.0))
+    return np.asarray(
+        by_miss + by_alpha + sign * QUANTILE_ROUNDING * np.where(np.isfinite(size), size, 1.0)
+    )
 
 
 def _below_largest_loss(power: AttackPower, meeting: float) -> float:
@@ -127,7 +131,7 @@ def _below_largest_loss(power: AttackPower, meeting: float) -> float:
     bounds = []
     for share in (1e-3, 1e-5, 1e-7):
         start = min(share / growth, 0.5 * meeting)
-        steep = float(ndtri(growth * start) - ndtri(start)) + ROUNDING * 20.0
+        steep = float(ndtri(growth * start) - ndtri(start)) + QUANTILE_ROUNDING * 20.0
         rest = max(_largest_on(floor, start, meeting) for floor in power.floors)
         bounds.append(max(steep, rest))
     return min(bounds)

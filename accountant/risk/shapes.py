@@ -17,7 +17,7 @@ MAX_LINE_EPSILON: Final = 700.0
 """Beyond, e^epsilon is no number."""
 
 
-class Attained(Protocol):
+class AttainedMiss(Protocol):
     """What tests of known data sets attain, at least."""
 
     def at(self, alpha: float) -> float:
@@ -135,7 +135,17 @@ class MissCeiling:
     def at(self, alpha: float) -> float:
         """Return a miss rate at one alpha that some test does not exceed."""
         best = float((self.heights - self.slopes * alpha).max()) + 2.0 * ULP
-        return min(max(best, 0.0), 1.0)
+        return min(max(best, 0.0), self._exchanged(alpha), 1.0)
+
+    def _exchanged(self, alpha: float) -> float:
+        """Return the same for the data sets in the other order: the inverse function."""
+        # Lines of slope 0 bound the first rate alone: there is no test below them.
+        is_flat = self.slopes == 0.0
+        if (self.heights[is_flat] > alpha).any():
+            return 1.0
+        with np.errstate(over="ignore"):
+            rates = (self.heights[~is_flat] - alpha) / self.slopes[~is_flat]
+        return float(rates.max(initial=0.0)) * (1.0 + 4.0 * ULP)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of the first node from `epsilon` on, since delta falls."""

@@ -157,7 +157,11 @@ def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
 @lru_cache(maxsize=64)
 def account_deltas(event: ev.Event, neighbours: Neighbours) -> tuple[Bounds, ...]:
     """Return what `account` says of delta at each of `FALLBACK_EPSILONS`."""
-    return tuple(
-        account(event, epsilon=epsilon, neighbours=neighbours).delta
-        for epsilon in FALLBACK_EPSILONS
-    )
+
+    def at(epsilon: float) -> Bounds:
+        return account(event, epsilon=epsilon, neighbours=neighbours).delta
+
+    first, last = at(FALLBACK_EPSILONS[0]), at(FALLBACK_EPSILONS[-1])
+    if first.upper == last.upper:  # and so in between, since delta falls
+        return (first,) + (last,) * (len(FALLBACK_EPSILONS) - 1)
+    return (first, *(at(epsilon) for epsilon in FALLBACK_EPSILONS[1:-1]), last)

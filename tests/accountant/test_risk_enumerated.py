@@ -91,7 +91,7 @@ ROUNDS = [
     (((0.02, 0.5),), 4000),
     (((0.1, 1.0), (0.1, 1.0)), 1200),
     (((0.3, 0.8), (0.6, 2.0)), 1200),
-    (((0.2, 1.5), (0.2, 1.5), (0.5, 2.0)), 150),
+    (((0.2, 1.5), (0.2, 1.5), (0.5, 2.0)), 100),
 ]
 
 
@@ -104,7 +104,7 @@ def test_sampled_gaussians(
     tests = BestTests(
         *product([sampled_pair(rate, sigma, cells, neighbours) for rate, sigma in settings])
     )
-    within = CELL_LOSS if cells > 1000 else 1e-3  # cells of .1 standard deviations lose .1^2 / 12
+    within = CELL_LOSS if cells > 1000 else 2e-3  # cells of .14 standard deviations lose .14^2 / 12
     for fpr, prior in ((1e-3, 0.5), (0.02, 0.3), (0.3, 0.52), (0.8, 0.9)):
         found = pp.risk(event, fpr=fpr, prior=prior, neighbours=neighbours)
         near(found.tpr, tests.tpr(fpr), within)
@@ -134,6 +134,7 @@ def test_randomized_responses(epsilon: float, categories: int, rounds: int) -> N
         assert found.bayes_risk.gap < 1e-6
 
 
+@pytest.mark.slow
 def test_one_test_where_only_single_deltas_are_known() -> None:
     # The best of Poisson many runs has no pair here, and delta has a lower end at each epsilon.
     # Whatever test attains it, concavity from (0, 0) and to (1, 1) gives power at every FPR.

@@ -28,9 +28,12 @@ from .grid import GridTooFine
 from .noise import UNIT_ROUNDOFF
 from .pmf_rows import lower_pmf_rows
 
-MIN_ROUND_POINTS: Final = 2.0**16
-"""Fewest grid points on which the losses of one round lie: rare large ones leave many small ones,
-which a grid that fits the large ones would lower too far."""
+MIN_ROUND_POINTS: Final = 2.0**12
+"""Fewest grid points on which the losses of one round lie."""
+
+MIN_CROWDED_POINTS: Final = 2.0**16
+"""The same where most losses are small and crowd at an end, and a few are large: a grid that fits
+the large ones would lower the small ones too far."""
 
 MAX_WIDENINGS: Final = 12
 """Most doublings of the grid's width; a wider one would show nothing."""
@@ -78,12 +81,16 @@ def _curve(
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
     ranges = [pair.loss_range(tail) for pair, _ in pairs]
     reach = max(high - low for low, high in ranges)
-    width = max(min(width, reach / MIN_ROUND_POINTS), reach / MAX_ROUND_POINTS)
+    is_crowded = any(pair.support_end is not None for pair, _ in pairs)
+    least = MIN_CROWDED_POINTS if is_crowded else MIN_ROUND_POINTS
+    width = max(min(width, reach / least), reach / MAX_ROUND_POINTS)
     for _ in range(MAX_WIDENINGS):
         try:
             return _on_grid(pairs, fitting_width(pairs, width), estimate)
         except GridTooFine:
             width *= 2.0
+        except FloatingPointError:  # losses beyond all numbers; another order may be shown
+            break
     return None
 
 

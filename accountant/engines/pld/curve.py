@@ -24,12 +24,13 @@ from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Neighbours
 from .compose import WINDOW_TAIL_MASS, ComposedLoss, compose
-from .delta_bounds import fitting_width
+from .delta_bounds import discretized_rounds, fitting_width
 from .directions import Direction, composition_directions, initial_width, participation
 from .grid import Grid, GridTooFine, LossPmf
 from .loss_pmfs import upper_pmf
 from .noise import UNIT_ROUNDOFF
-from .rounds import RepeatedPmf, Rounds
+from .pair import Pair
+from .pmf_rows import upper_pmf_rows
 
 CURVE_TAIL_DELTA: Final = 1e-7
 """The delta that a mechanism which adapts to one is fitted to, and the grid's tails."""
@@ -89,14 +90,12 @@ def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
     # All rounds together move at most 1e-7 of CURVE_TAIL_DELTA to infinity.
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
     ranges = [pair.loss_range(tail) for pair, _ in direction.dominating]
-    width = max(
-        width,
-        *((high - max(low, -direction.largest_loss)) / MAX_ROUND_POINTS for low, high in ranges),
-    )
+    largest = direction.largest_loss  # of every pair, so it is asked for once
+    width = max(width, *((high - max(low, -largest)) / MAX_ROUND_POINTS for low, high in ranges))
     for _ in range(40):
         try:
-            curve = _on_grid(direction, fitting_width(direction.dominating, width), tail, drawn)
-            return _ended(curve, direction.largest_loss)
+            fitted = fitting_width(direction.dominating, width)
+            return _ended(_on_grid(direction, largest, fitted, drawn), largest)
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")
@@ -114,16 +113,14 @@ def _ended(curve: DeltaCurve, largest_loss: float) -> DeltaCurve:
     return DeltaCurve(np.append(curve.epsilons[before], end), np.append(curve.deltas[before], 0.0))
 
 
-def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
-    pmfs = (
-        _clipped_below(
-            upper_pmf(pair, Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0), tail),
-            -max(direction.largest_loss, 0.0),
-        )
-        for pair, _ in direction.dominating
+def _on_grid(direction: Direction, largest: float, width: float, drawn: float) -> DeltaCurve:
+    def clipped(pair: Pair, grid: Grid, tail: float) -> LossPmf:
+        return _clipped_below(upper_pmf(pair, grid, tail), -max(largest, 0.0))
+
+    untilted = replace(direction.estimate.epsilon(CURVE_CENTRE_DELTA), tilt=0.0)
+    rounds = discretized_rounds(
+        direction.dominating, width, untilted, CURVE_TAIL_DELTA, upper_pmf_rows, clipped
     )
-    counts = (count for _, count in direction.dominating)
-    rounds = Rounds(tuple(map(RepeatedPmf, pmfs, counts)))
     if rounds.is_empty():
         return DeltaCurve(np.zeros(1), np.full(1, min(rounds.infinite_mass, drawn)))
     composed = compose(rounds, 0.0)

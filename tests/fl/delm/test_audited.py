@@ -97,7 +97,9 @@ def test_half_the_noise_is_found(tmp_path: Path) -> None:
         for name in ("half", "whole")
     }
     assert "contradicted" in verdicts["half"]
-    assert verdicts["whole"] == {"not-contradicted"}
+    # The noise is that of the operating system: one honest run in 2,500 is called contradicted, and
+    # one in twenty unusual.
+    assert "contradicted" not in verdicts["whole"]
 
 
 def test_a_run_that_was_cut_off_goes_on_to_the_same_model(tmp_path: Path) -> None:
