@@ -57,10 +57,11 @@ def quick_tpr(event: ev.Event, neighbours: Neighbours, fpr: float = USUAL_FPR) -
     parts = leaves(event)
     if not parts:
         return fpr
-    if len(parts) > MAX_LEAVES or any(isinstance(part.event, SLOW_RELEASES) for part in parts):
-        return None
     try:
         if gaussian_mu(parts, neighbours) is None:
+            slow = any(isinstance(part.event, SLOW_RELEASES) for part in parts)
+            if slow or len(parts) > MAX_LEAVES:
+                return None
             for part in parts:
                 pairs(part.event, neighbours)  # refuses what has no curve
         return tpr_at(trade_off(event, neighbours), fpr)

@@ -16,7 +16,7 @@ from privplan.cli.pages import topics
 from .conftest import Refused, Run
 
 ROUNDS = ("--rate", "0.01", "--rounds", "1000")
-SENTENCE = "An attacker who accuses 1 in 100 innocents finds at most 10 in 100 members."
+SENTENCE = "An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members."
 
 
 def test_one_line_in_words_by_default(run: Run, event_file: str) -> None:
