@@ -20,7 +20,14 @@ from .certifiers import Certifier, certifiers_for
 from .composition import leaves, observer_of, unit_of
 from .engine_order import engines_for
 from .engines.base import Answer
-from .errors import InvalidInput, TargetTrivial, TargetUnreachable, Unsupported, kind_of
+from .errors import (
+    InvalidInput,
+    TargetTrivial,
+    TargetUnreachable,
+    Unsupported,
+    kind_of,
+    with_article,
+)
 from .guarantee import Bounds, Guarantee
 from .neighbours import Neighbours, as_neighbours
 from .risk.attack_power import attack_power
@@ -304,16 +311,16 @@ class _RiskAim:
             certifier = self._certifier(epsilon, quantity, name, event_at)
             gain = math.inf
             try:
-                found = _search(quantity, certifier, event_at)
+                candidate = _search(quantity, certifier, event_at)
             except TargetUnreachable:
                 # Perhaps not at this epsilon: a delta that no noise lowers calls for a smaller one.
                 at = quantity.strongest
             else:
-                at = found.value
+                at = candidate.value
                 if best is not None:
                     gain = quantity.coordinate(best.value) - quantity.coordinate(at)
                 if gain > 0.0:
-                    best, quantity = found, replace(quantity, start=at)
+                    best, quantity = candidate, replace(quantity, start=at)
             if gain <= TANGENT_GAIN:
                 break
             parts, slope = leaves(event_at(at)), target.line_slope
@@ -395,7 +402,7 @@ class _RiskAim:
                 else f"at most {rounding.up(risk.upper)}"
             )
             why = (
-                f"At a {quantity.name} of {quantity.strongest:g} the {LABELS[target.measure]} is "
+                f"With {with_article(quantity.name)} of {quantity.strongest:g} the {LABELS[target.measure]} is "
                 f"{met}, and no other value does better."
             )
         return TargetUnreachable(what, why, ask)

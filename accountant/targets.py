@@ -32,7 +32,7 @@ ROUNDING_MARGIN: Final = 1e-12
 """Share of delta by which a target is tightened, so that no rounding takes a risk above it."""
 
 
-LEAST_SHARE: Final = 1e-5
+MIN_LEFT_SHARE: Final = 1e-5
 """How far below log(TPR / FPR), relatively, an epsilon stays: beyond, no delta is left."""
 
 
@@ -193,7 +193,7 @@ class TprTarget:
     def admissible(self, epsilon: float) -> float:
         """Return the nearest epsilon at which some delta above 0 meets the target."""
         false, true = self._rates
-        return min(max(epsilon, 0.0), (1.0 - LEAST_SHARE) * math.log(true / false))
+        return min(max(epsilon, 0.0), (1.0 - MIN_LEFT_SHARE) * math.log(true / false))
 
     def delta(self, epsilon: float) -> float:
         false, true = self._rates

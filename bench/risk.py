@@ -40,7 +40,7 @@ MAX_DIFFERENCE = 1e-4
 LEAST_RATIO = 20.0
 """How many times faster ours was asked to be."""
 
-COMPARED_DELTA = 1e-5
+USUAL_DELTA = 1e-5
 """The delta of the epsilon that implies the same risk."""
 
 NOTE = f"""\
@@ -49,7 +49,7 @@ ours: the full call with both ends, after a warm-up. {PEER}: its bisection for D
 over {timing.SINGLE_RUN_SECONDS:g} s. re-checked: the risk by the deltas of dp_accounting's PLD
 at {GRID_STEP:g}, less the excess of its grid, at our noise and at the peer's; `tight` is the
 noise at which that risk is the target. through epsilon: the noise of the epsilon at delta
-{COMPARED_DELTA:g} that implies the same risk of any mechanism, by privplan."""
+{USUAL_DELTA:g} that implies the same risk of any mechanism, by privplan."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class RiskCase:
         return pp.calibrate(self.event, **self.values)
 
     def through_epsilon(self) -> float:
-        epsilon = risk_target(self.kind, self.values).through_epsilon(COMPARED_DELTA)
-        return pp.calibrate(self.event, epsilon=epsilon, delta=COMPARED_DELTA).value
+        epsilon = risk_target(self.kind, self.values).through_epsilon(USUAL_DELTA)
+        return pp.calibrate(self.event, epsilon=epsilon, delta=USUAL_DELTA).value
 
     def peer(self) -> Callable[[], float]:
         module = importlib.import_module(f"{PEER}.calibration.dpsgd")
@@ -227,7 +227,7 @@ def verdicts(measured: list[Row]) -> list[Verdict]:
     worst = max(abs(row.difference) for row in measured)
     above = max(row.ours.result.risk.upper / row.target for row in measured)
     saved = min(1.0 - row.ours.result.value / row.usual for row in measured)
-    found = [
+    asked = [
         Verdict(
             "attack risk: noise, from the tight one",
             f"at most {MAX_DIFFERENCE:g}",
@@ -244,7 +244,7 @@ def verdicts(measured: list[Row]) -> list[Verdict]:
     ]
     ratios = [row.peer.seconds / row.ours.seconds for row in measured if row.peer is not None]
     if ratios:
-        found.append(
+        asked.append(
             Verdict(
                 f"attack risk: speed beside {PEER}",
                 f"{LEAST_RATIO:g}x or more",
@@ -252,7 +252,7 @@ def verdicts(measured: list[Row]) -> list[Verdict]:
                 min(ratios) >= LEAST_RATIO,
             )
         )
-    return found
+    return asked
 
 
 def main() -> None:

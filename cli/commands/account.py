@@ -358,7 +358,7 @@ class RiskQuestion:
             return report if said is None else replace(report, text=f"{report.text}\n{said}")
         from ...accountant.risk import risk as run
 
-        found = run(
+        risk = run(
             event,
             fpr=self.fpr,
             prior=self.prior,
@@ -367,9 +367,9 @@ class RiskQuestion:
         )
         return replace(
             report,
-            result={**report.result, "risk": words.risk_json(found)},
-            text=f"{report.text}\n\n{words.risk_text(found)}",
-            warnings=tuple(dict.fromkeys((*report.warnings, *found.warnings))),
+            result={**report.result, "risk": words.risk_json(risk)},
+            text=f"{report.text}\n\n{words.risk_text(risk)}",
+            warnings=tuple(dict.fromkeys((*report.warnings, *risk.warnings))),
         )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds
     from ...accountant.targets import RiskTarget
 
-COMPARED_DELTA: Final = 1e-5
+USUAL_DELTA: Final = 1e-5
 """The delta of the epsilon that noise is usually calibrated to."""
 
 
@@ -69,12 +69,12 @@ class RiskPlan:
         from ...accountant.calibrate import calibrate as run
         from ...accountant.errors import PrivplanError
 
-        epsilon = self.target.through_epsilon(COMPARED_DELTA)
+        epsilon = self.target.through_epsilon(USUAL_DELTA)
         if epsilon is None:
             return None
         try:
             return run(
-                self.event_at, epsilon=epsilon, delta=COMPARED_DELTA, neighbours=self.neighbours
+                self.event_at, epsilon=epsilon, delta=USUAL_DELTA, neighbours=self.neighbours
             ).value
         except PrivplanError:
             return None
@@ -124,7 +124,7 @@ class RiskPlan:
         )
         compared = ""
         if usual is not None:
-            compared = f"(through epsilon at delta {COMPARED_DELTA:g}: {rounding.up(usual)})"
+            compared = f"(through epsilon at delta {USUAL_DELTA:g}: {rounding.up(usual)})"
         changed = describe.change(proven.neighbours, proven.unit)
         rows = [
             ("noise multiplier", f"{noise:<14}{meaning}"),

@@ -30,12 +30,12 @@ def gaussian_bayes(mu, prior):
 @pytest.mark.parametrize("engine", [None, "pld"])
 @pytest.mark.parametrize("advantage", [0.01, 0.1, 0.5, 0.9])
 def test_the_noise_for_an_advantage_of_one_gaussian(advantage, engine):
-    found = pp.calibrate(ev.Gaussian, advantage=advantage, engine=engine)
+    calibrated = pp.calibrate(ev.Gaussian, advantage=advantage, engine=engine)
     tight = 1.0 / (2.0 * norm.ppf((1.0 + advantage) / 2.0))
-    assert tight <= found.value <= tight * (1.0 + 1e-4)
-    assert found.risk.upper <= advantage
-    assert found.gap == advantage - found.risk.lower <= 1e-4 * advantage
-    assert (found.measure, found.target) == ("advantage", advantage)
+    assert tight <= calibrated.value <= tight * (1.0 + 1e-4)
+    assert calibrated.risk.upper <= advantage
+    assert calibrated.gap == advantage - calibrated.risk.lower <= 1e-4 * advantage
+    assert (calibrated.measure, calibrated.target) == ("advantage", advantage)
 
 
 RATES = [(0.07, 0.01), (0.02, 1e-4), (0.9, 0.5), (0.3, 0.25), (0.99, 0.9), (0.5, 1e-9)]
@@ -44,23 +44,23 @@ RATES = [(0.07, 0.01), (0.02, 1e-4), (0.9, 0.5), (0.3, 0.25), (0.99, 0.9), (0.5,
 @pytest.mark.parametrize("engine", [None, "pld"])
 @pytest.mark.parametrize(("tpr", "fpr"), RATES)
 def test_the_noise_for_a_tpr_of_one_gaussian(tpr, fpr, engine):
-    found = pp.calibrate(ev.Gaussian, tpr=tpr, fpr=fpr, engine=engine)
+    calibrated = pp.calibrate(ev.Gaussian, tpr=tpr, fpr=fpr, engine=engine)
     tight = 1.0 / (norm.ppf(tpr) - norm.ppf(fpr))
-    assert tight * (1.0 - 1e-9) <= found.value <= tight * (1.0 + 1e-4)
-    assert found.risk.upper <= tpr
-    assert found.risk.lower <= norm.cdf(norm.ppf(fpr) + 1.0 / found.value) * (1.0 + 1e-9)
-    assert 0.0 <= found.gap <= 1e-3 * tpr
+    assert tight * (1.0 - 1e-9) <= calibrated.value <= tight * (1.0 + 1e-4)
+    assert calibrated.risk.upper <= tpr
+    assert calibrated.risk.lower <= norm.cdf(norm.ppf(fpr) + 1.0 / calibrated.value) * (1.0 + 1e-9)
+    assert 0.0 <= calibrated.gap <= 1e-3 * tpr
 
 
 @pytest.mark.parametrize("prior", [0.5, 0.3, 0.7, 0.02, 0.98])
 @pytest.mark.parametrize("share", [0.3, 0.9])
 def test_the_noise_for_a_bayes_risk_of_one_gaussian(prior, share):
     target = share * min(prior, 1.0 - prior)
-    found = pp.calibrate(ev.Gaussian, bayes_risk=target, prior=prior)
-    assert gaussian_bayes(1.0 / found.value, prior) >= target * (1.0 - 1e-12)
-    assert gaussian_bayes(1.0 / (found.value * (1.0 - 1e-4)), prior) < target
-    assert found.risk.lower >= target
-    assert 0.0 <= found.gap == found.risk.upper - target <= 1e-3 * target
+    calibrated = pp.calibrate(ev.Gaussian, bayes_risk=target, prior=prior)
+    assert gaussian_bayes(1.0 / calibrated.value, prior) >= target * (1.0 - 1e-12)
+    assert gaussian_bayes(1.0 / (calibrated.value * (1.0 - 1e-4)), prior) < target
+    assert calibrated.risk.lower >= target
+    assert 0.0 <= calibrated.gap == calibrated.risk.upper - target <= 1e-3 * target
 
 
 def sampled_gaussian_tests(noise, rate, rounds):
@@ -73,14 +73,14 @@ def sampled_gaussian_tests(noise, rate, rounds):
     edges = np.linspace(-9.0 * noise, 1.0 + 9.0 * noise, 400_001)
     middle = 0.5 * (edges[1:] + edges[:-1])
     without = np.diff(norm.cdf(edges / noise))
-    with_one = (1.0 - rate) * without + rate * np.diff(norm.cdf((edges - 1.0) / noise))
+    within = (1.0 - rate) * without + rate * np.diff(norm.cdf((edges - 1.0) / noise))
     loss = np.log1p(rate * np.expm1((2.0 * middle - 1.0) / (2.0 * noise**2)))
     bins = np.floor(loss / width).astype(int)
     bins -= bins.min()
     size = 1 << int(rounds * (bins.max() + 1)).bit_length()
     masses = [
         np.fft.irfft(np.fft.rfft(np.bincount(bins, each), size) ** rounds, size)
-        for each in (without, with_one)
+        for each in (without, within)
     ]
     # "Member" from some sum of losses on.
     false, true = (np.cumsum(np.maximum(each, 0.0)[::-1]) for each in masses)
@@ -109,17 +109,17 @@ RISKCAL_ADVANTAGE = [((0.1, 0.01, 1_000), 1.4224564), ((0.2, 0.01, 10_000), 2.08
 @pytest.mark.parametrize(("case", "peer"), RISKCAL_ADVANTAGE)
 def test_riskcal_finds_the_same_noise_for_an_advantage(case, peer):
     advantage, rate, rounds = case
-    found = pp.calibrate(sampled(rate, rounds), advantage=advantage)
-    assert found.value == pytest.approx(peer, rel=1e-4)
+    calibrated = pp.calibrate(sampled(rate, rounds), advantage=advantage)
+    assert calibrated.value == pytest.approx(peer, rel=1e-4)
 
 
 def test_the_deltas_that_riskcal_composes_meet_the_tpr_at_our_noise():
     """Its own noise is 0.697286 here, where the same deltas allow a TPR of 0.070128."""
-    found = pp.calibrate(sampled(0.01, 1_000), tpr=0.07, fpr=0.01)
+    calibrated = pp.calibrate(sampled(0.01, 1_000), tpr=0.07, fpr=0.01)
     # Least of e^eps FPR + delta by dp_accounting 0.6.0, grid 3e-5, at noise 0.6976674: 0.0699960.
-    assert found.value == pytest.approx(0.6976674, rel=1e-5)
-    assert found.risk.lower <= 0.0699960 * (1.0 + 1e-5)
-    assert found.risk.upper >= 0.0699960 * (1.0 - 2e-5)
+    assert calibrated.value == pytest.approx(0.6976674, rel=1e-5)
+    assert calibrated.risk.lower <= 0.0699960 * (1.0 + 1e-5)
+    assert calibrated.risk.upper >= 0.0699960 * (1.0 - 2e-5)
 
 
 GRID = [
@@ -149,22 +149,22 @@ def test_no_target_is_exceeded_and_less_noise_misses_it(rate, rounds, neighbours
     by_advantage = pp.calibrate(make, advantage=0.15, neighbours=neighbours)
     by_tpr = pp.calibrate(make, tpr=0.08, fpr=0.01, neighbours=neighbours)
     by_bayes = pp.calibrate(make, bayes_risk=0.15, prior=0.2, neighbours=neighbours)
-    for found in (by_advantage, by_tpr, by_bayes):
-        bounds = reached(found.event, found.measure, neighbours)
-        fewer = reached(make(found.value * 0.999), found.measure, neighbours)
-        if found.measure == "bayes_risk":
-            assert found.risk.lower >= found.target
-            assert bounds.upper >= found.target > fewer.lower
+    for calibrated in (by_advantage, by_tpr, by_bayes):
+        bounds = reached(calibrated.event, calibrated.measure, neighbours)
+        fewer = reached(make(calibrated.value * 0.999), calibrated.measure, neighbours)
+        if calibrated.measure == "bayes_risk":
+            assert calibrated.risk.lower >= calibrated.target
+            assert bounds.upper >= calibrated.target > fewer.lower
         else:
-            assert found.risk.upper <= found.target
-            assert bounds.lower <= found.target < fewer.upper
+            assert calibrated.risk.upper <= calibrated.target
+            assert bounds.lower <= calibrated.target < fewer.upper
 
 
 @pytest.mark.parametrize(("neighbours", "reach"), [("add-remove", 1), ("replace-one", 2)])
 def test_the_noise_for_a_tpr_of_one_laplace(neighbours, reach):
     # Up to an FPR of e^(-reach / noise) / 2 the best test has TPR = e^(reach / noise) FPR.
-    found = pp.calibrate(ev.Laplace, tpr=0.08, fpr=0.01, neighbours=neighbours)
-    assert 1.0 <= found.value * math.log(8.0) / reach <= 1.0 + 1e-4
+    calibrated = pp.calibrate(ev.Laplace, tpr=0.08, fpr=0.01, neighbours=neighbours)
+    assert 1.0 <= calibrated.value * math.log(8.0) / reach <= 1.0 + 1e-4
 
 
 def test_bayes_risk_at_even_odds_is_half_of_what_the_advantage_leaves():
@@ -175,8 +175,8 @@ def test_bayes_risk_at_even_odds_is_half_of_what_the_advantage_leaves():
 
 
 def test_the_advantage_is_the_largest_difference_of_the_rates():
-    found = pp.calibrate(sampled(0.2, 12), advantage=0.2)
-    power = attack_power(found.event, "add-remove")
+    calibrated = pp.calibrate(sampled(0.2, 12), advantage=0.2)
+    power = attack_power(calibrated.event, "add-remove")
     differences = [power.tpr(fpr).upper - fpr for fpr in np.linspace(0.02, 0.98, 97).tolist()]
     assert max(differences) <= 0.2 + 1e-4
     assert max(differences) == pytest.approx(0.2, abs=2e-3)
@@ -208,28 +208,30 @@ def test_rounds_rate_and_group_for_a_risk():
         (rate, "rate", lambda value: value * 1.002),
         (group, "group", lambda value: int(value) + 1),
     ):
-        found = pp.calibrate(make, unknown=unknown, **aim)
-        assert found.risk.upper <= 0.07
-        assert reached(make(more(found.value)), "tpr").lower > 0.07 - 1e-5
+        calibrated = pp.calibrate(make, unknown=unknown, **aim)
+        assert calibrated.risk.upper <= 0.07
+        assert reached(make(more(calibrated.value)), "tpr").lower > 0.07 - 1e-5
 
 
 def test_the_largest_group_for_an_epsilon_and_for_gaussian_noise_in_closed_form():
     # k records move the sum by k bounds: mu = k / 50, and the advantage is 2 Phi(mu / 2) - 1.
-    found = pp.calibrate(lambda k: ev.Group(k, ev.Gaussian(50.0)), advantage=0.5, unknown="group")
-    assert found.value == math.floor(50.0 * 2.0 * norm.ppf(0.75))
-    found = pp.calibrate(
+    calibrated = pp.calibrate(
+        lambda k: ev.Group(k, ev.Gaussian(50.0)), advantage=0.5, unknown="group"
+    )
+    assert calibrated.value == math.floor(50.0 * 2.0 * norm.ppf(0.75))
+    calibrated = pp.calibrate(
         lambda k: ev.Group(k, ev.Gaussian(50.0)), epsilon=4, delta=1e-5, unknown="group"
     )
-    event = ev.Group(int(found.value) + 1, ev.Gaussian(50.0))
-    assert found.guarantee.epsilon.upper <= 4.0 < pp.account(event, delta=1e-5).epsilon.lower
-    assert found.risk == found.guarantee.epsilon
+    event = ev.Group(int(calibrated.value) + 1, ev.Gaussian(50.0))
+    assert calibrated.guarantee.epsilon.upper <= 4.0 < pp.account(event, delta=1e-5).epsilon.lower
+    assert calibrated.risk == calibrated.guarantee.epsilon
 
 
 def test_the_certificate_implies_the_risk():
-    found = pp.calibrate(sampled(0.01, 1_000), tpr=0.07, fpr=0.01)
-    epsilon, delta = found.guarantee.epsilon.upper, found.guarantee.delta.upper
+    calibrated = pp.calibrate(sampled(0.01, 1_000), tpr=0.07, fpr=0.01)
+    epsilon, delta = calibrated.guarantee.epsilon.upper, calibrated.guarantee.delta.upper
     assert math.exp(epsilon) * 0.01 + delta <= 0.07
-    assert pp.account(found.event, epsilon=epsilon).delta.upper == delta
+    assert pp.account(calibrated.event, epsilon=epsilon).delta.upper == delta
 
 
 def test_an_epsilon_that_implies_the_risk_costs_more():

@@ -30,26 +30,26 @@ def test_one_line_in_words_by_default(run: Run, event_file: str) -> None:
 def test_the_json_of_a_risk_is_that_of_the_library(run: Run, event_file: str) -> None:
     words = ("--risk", "--fpr", "0.05", "--prior", "0.2", "--guesses", "4")
     result = run("account", event_file, *words, "--json").json["result"]
-    found = pp.risk(ev.Gaussian(1.0), fpr=0.05, prior=0.2, guesses=4)
+    answer = pp.risk(ev.Gaussian(1.0), fpr=0.05, prior=0.2, guesses=4)
     risk = result["risk"]
     assert {"epsilon", "delta", "neighbours", "engine", "derivation"} <= set(result)
     assert (risk["fpr"], risk["prior"], risk["guesses"]) == (0.05, 0.2, 4)
     for name in ("advantage", "tpr", "bayes_risk", "reconstruction", "mu", "mu_everywhere"):
-        bounds = getattr(found, name)
+        bounds = getattr(answer, name)
         assert risk[name] == {"lower": bounds.lower, "upper": bounds.upper}
-    assert set(risk["assumes"]) == set(found.assumes)
-    assert risk["sentence"] == attack_sentence(0.05, found.tpr.upper, "add-remove")
+    assert set(risk["assumes"]) == set(answer.assumes)
+    assert risk["sentence"] == attack_sentence(0.05, answer.tpr.upper, "add-remove")
 
 
 def test_the_table_rounds_to_the_side_that_stays_true(run: Run, event_file: str) -> None:
-    found = pp.risk(ev.Gaussian(1.0))
+    answer = pp.risk(ev.Gaussian(1.0))
     lines = run("account", event_file, "--risk").out.splitlines()
     assert SENTENCE in lines
     (advantage,) = [line for line in lines if line.startswith("advantage")]
-    assert f"at most {rounding.up(found.advantage.upper)}" in advantage
-    assert f"attained {rounding.down(found.advantage.lower)}" in advantage
+    assert f"at most {rounding.up(answer.advantage.upper)}" in advantage
+    assert f"attained {rounding.down(answer.advantage.lower)}" in advantage
     (error,) = [line for line in lines if line.startswith("error at prior 0.5")]
-    assert f"at least {rounding.down(found.bayes_risk.lower)}" in error
+    assert f"at least {rounding.down(answer.bayes_risk.lower)}" in error
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_noise_for_a_risk_is_that_of_the_library(measure: str, run: Run) -> None
     values = {"advantage": {"advantage": 0.1}, "tpr": {"tpr": 0.07, "fpr": 0.01}}
     target = values.get(measure, {"bayes_risk": 0.2, "prior": 0.3})
     schedule = from_rounds(0.01, 1000)
-    found = pp.calibrate(lambda noise: schedule.around(ev.Gaussian(noise)), **target)
-    assert result["noise_multiplier"] == found.value
-    assert result[measure] == {"lower": found.risk.lower, "upper": found.risk.upper}
-    assert result["gap"] == found.gap
-    assert result["target"] == {"measure": measure, "value": found.target}
-    assert ev.from_json(result["event"]) == found.event
-    assert result["noise_multiplier_through_epsilon"] > found.value
+    answer = pp.calibrate(lambda noise: schedule.around(ev.Gaussian(noise)), **target)
+    assert result["noise_multiplier"] == answer.value
+    assert result[measure] == {"lower": answer.risk.lower, "upper": answer.risk.upper}
+    assert result["gap"] == answer.gap
+    assert result["target"] == {"measure": measure, "value": answer.target}
+    assert ev.from_json(result["event"]) == answer.event
+    assert result["noise_multiplier_through_epsilon"] > answer.value
 
 
 def test_noise_for_a_risk_for_a_person(run: Run) -> None:
