@@ -402,8 +402,8 @@ class _RiskAim:
                 else f"at most {rounding.up(risk.upper)}"
             )
             why = (
-                f"With {with_article(quantity.name)} of {quantity.strongest:g} the {LABELS[target.measure]} is "
-                f"{met}, and no other value does better."
+                f"With {with_article(quantity.name)} of {quantity.strongest:g} the "
+                f"{LABELS[target.measure]} is {met}, and no other value does better."
             )
         return TargetUnreachable(what, why, ask)
 
