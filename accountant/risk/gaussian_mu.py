@@ -28,7 +28,7 @@ from ..engines.base import contribution
 from ..engines.pld.directions import composition_directions
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours
-from .attack_power import AttackPower
+from .attack_power import AttackPower, ordered
 from .shapes import ULP, Lines
 
 QUANTILE_ROUNDING: Final = 1e-11
@@ -56,7 +56,7 @@ def gaussian_mu_from(power: AttackPower, from_fpr: float) -> Bounds:
         _largest_on(floor, from_fpr, max(meeting.upper, from_fpr)) for floor in power.floors
     )
     lower = _attained_on(power, from_fpr, max(meeting.lower, from_fpr))
-    return Bounds(min(lower, upper), upper)
+    return ordered(lower, upper)
 
 
 def gaussian_mu_everywhere(
@@ -76,7 +76,7 @@ def gaussian_mu_everywhere(
     # What shows the unit for certain, with some probability, does so at FPR 0.
     if power.miss(0.0).upper < 1.0:
         lower = math.inf
-    return Bounds(min(lower, upper), upper)
+    return ordered(lower, upper)
 
 
 def _largest_on(floor: Lines, low: float, high: float) -> float:

@@ -14,7 +14,7 @@ from ..engines.pld.directions import participation
 from ..errors import InvalidInput, kind_of
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
 from .assumptions import assumptions
-from .attack_power import AttackPower, attack_power
+from .attack_power import AttackPower, attack_power, ordered
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .reconstruction import reconstruction
 from .trade_off import trade_off
@@ -126,8 +126,8 @@ def _gaussians(
     mu = gaussian_mu_from(power, from_fpr)
     everywhere = gaussian_mu_everywhere(power, leaves(event), relation)
     upper = min(mu.upper, everywhere.upper)
-    mu = Bounds(min(mu.lower, upper), upper)
-    return mu, Bounds(max(everywhere.lower, mu.lower), everywhere.upper)
+    mu = ordered(mu.lower, upper)
+    return mu, ordered(max(everywhere.lower, mu.lower), everywhere.upper)
 
 
 def _delta(event: ev.Event, epsilon: float, relation: Neighbours, power: AttackPower) -> Bounds:
@@ -139,7 +139,7 @@ def _delta(event: ev.Event, epsilon: float, relation: Neighbours, power: AttackP
 
 def _nearer(delta: Bounds, epsilon: float, event: ev.Event, power: AttackPower) -> Bounds:
     upper = min(delta.upper, participation(leaves(event)))
-    return Bounds(min(max(delta.lower, power.attained_delta(epsilon)), upper), upper)
+    return ordered(max(delta.lower, power.attained_delta(epsilon)), upper)
 
 
 def _bayes_risk(
@@ -181,6 +181,13 @@ def _steps(fpr: float, prior: float, guesses: int, from_fpr: float) -> tuple[Ste
             f"TPR at FPR {fpr:g} and mu from FPR {from_fpr:g} on: the trade-off function of both "
             "orders of the data sets, as lines with delta at every epsilon.",
             "Dong, Roth and Su 2022, arXiv 1905.02383v3, Proposition 2.12 and Definition 2.6",
+        ),
+        Step(
+            "conversion",
+            "The other ends: the best test of two fixed data sets, by the losses that their pair "
+            "has at least; of reconstruction, a guess.",
+            "derived in engines/pld/attained_curve.py",
+            ("where no such data sets are known, tests at single epsilons, or guessing",),
         ),
         Step(
             "conversion",
