@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .accountant import errors, events
     from .accountant.account import account
     from .accountant.account_release import account_release
-    from .accountant.calibrate import Calibration, calibrate
+    from .accountant.calibrate import calibrate
+    from .accountant.calibration import Calibration
     from .accountant.curves import (
         GdpGuarantee,
         PrivacyProfile,
@@ -81,7 +82,7 @@ __all__ = [
 
 _HOME = {
     "Bounds": "accountant.guarantee",
-    "Calibration": "accountant.calibrate",
+    "Calibration": "accountant.calibration",
     "GdpGuarantee": "accountant.curves",
     "Guarantee": "accountant.guarantee",
     "Odometer": "accountant.odometer",

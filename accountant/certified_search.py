@@ -75,6 +75,7 @@ UNKNOWNS: Final[Mapping[str, Unknown]] = {
     "noise": Unknown("noise multiplier", 1e-3, 1e9, 1.0, +1),
     "rounds": Unknown("number of rounds", 1.0, 1e9, 100.0, -1, whole=True),
     "rate": Unknown("sampling rate", 1e-9, 1.0, 0.1, -1),
+    "group": Unknown("group size", 1.0, 1e6, 2.0, -1, whole=True),
 }
 
 
@@ -274,6 +275,11 @@ def _unreachable(unknown: Unknown) -> TargetUnreachable:
 
 
 def _trivial(unknown: Unknown, value: float) -> TargetTrivial:
+    if unknown.name == "group size":
+        return TargetTrivial(
+            f"The target still holds for groups of {value:,.0f}.",
+            "The event leaks nothing that adds up, so the size of a group is not bounded by it.",
+        )
     if unknown.whole:
         return TargetTrivial(
             f"The target still holds after {value:,.0f} rounds.",

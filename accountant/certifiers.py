@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from . import events as ev
 from .account import engine_named, guarded
@@ -19,7 +19,14 @@ from .engines.base import Answer, Engine
 from .errors import TargetUnreachable, Unsupported
 from .guarantee import Bounds, Step
 from .neighbours import Neighbours
-from .rootfinding import log_odds_over
+from .rootfinding import least_argument, log_odds_over
+
+TANGENT_ACCURACY: Final = 1e-4
+"""Relative width in epsilon of the curve that a tangent is laid to: an error in its epsilon counts
+in second order only."""
+
+TANGENT_PRECISION: Final = 1e-4
+"""How near to the best epsilon golden sections go, for the same reason."""
 
 
 class Certificate(Protocol):
@@ -67,6 +74,9 @@ class Certifier(Protocol):
 
     def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess about, fast; no guarantee rests on it."""
+
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
+        """Return where `slope` e^eps + delta(eps) is about least up to `largest`, and how low."""
 
 
 def certifiers_for(
@@ -120,6 +130,21 @@ class PldCertifier:
         with guarded(self.name):
             return self._engine.estimate(parts, *self._target)
 
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
+        """Return it from a curve of delta at all epsilons, at one of its nodes."""
+        import numpy as np
+
+        from .engines.pld.curve import delta_curves
+
+        with guarded(self.name):
+            curves = delta_curves(parts, self._target[2], TANGENT_ACCURACY)
+        nodes = np.unique(np.concatenate([np.zeros(1), *(curve.epsilons for curve in curves)]))
+        nodes = nodes[(nodes >= 0.0) & (nodes <= largest)]
+        deltas = np.max([curve.at(nodes) for curve in curves], axis=0)
+        heights = slope * np.exp(nodes) + deltas
+        lowest = int(np.argmin(heights))
+        return float(nodes[lowest]), float(heights[lowest])
+
 
 class PureCertifier:
     """Certifies at delta 0: the excess is that of the largest loss over epsilon, as a log."""
@@ -154,6 +179,10 @@ class PureCertifier:
         return self.certify(parts).log_excess
 
     estimated_log_excess = coarse_log_excess
+
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:  # noqa: ARG002
+        """Return the target's epsilon: no other one is certified at delta 0."""
+        return self._epsilon, slope * math.exp(self._epsilon)
 
 
 @dataclass(frozen=True)
@@ -211,3 +240,14 @@ class EngineCertifier:
         return log_odds_over(math.log(upper), delta) if upper > 0.0 else -math.inf
 
     estimated_log_excess = coarse_log_excess
+
+    def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
+        """Return it by golden sections of the engine's delta."""
+
+        def height(epsilon: float) -> float:
+            with guarded(self.name):
+                delta = self._engine.delta(parts, epsilon, self._target[2]).bounds.upper
+            return slope * math.exp(epsilon) + delta
+
+        lowest = least_argument(height, 0.0, largest, TANGENT_PRECISION)
+        return lowest, height(lowest)

@@ -25,7 +25,8 @@ from scipy.special import ndtri_exp
 
 from . import events as ev
 from . import validate
-from .calibrate import Calibration, calibrate
+from .calibrate import calibrate
+from .calibration import Calibration
 from .errors import TargetTrivial, TargetUnreachable
 
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 0.999999)

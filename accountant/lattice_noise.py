@@ -134,6 +134,8 @@ def _may_turn(
         return False
     if any(isinstance(each, ev.TruncatedDiscreteGaussian) for each in lattices):
         return True
+    if best.certificate.epsilon == 0.0:
+        return True  # an advantage: the rule below is about tails
     # log delta over log noise has slope -2 t epsilon, about: losses go with 1 / noise^2.
     near, off = best.value, best.value * 1.02
     low, high = (certifier.coarse_log_excess(leaves(event_at(value))) for value in (near, off))

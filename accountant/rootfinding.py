@@ -110,6 +110,29 @@ def enclose(
         step *= 2.0
 
 
+def least_argument(
+    convex: Callable[[float], float], low: float, high: float, precision: float
+) -> float:
+    """Return about where a function with one valley in [low, high] is least, by golden sections.
+
+    >>> round(least_argument(lambda x: (x - 0.3) ** 2, 0.0, 1.0, 1e-6), 4)
+    0.3
+    """
+    share = 0.5 * (math.sqrt(5.0) - 1.0)
+    left, right = high - share * (high - low), low + share * (high - low)
+    at_left, at_right = convex(left), convex(right)
+    while high - low > precision:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - share * (high - low)
+            at_left = convex(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + share * (high - low)
+            at_right = convex(right)
+    return 0.5 * (low + high)
+
+
 def mean(low: float, high: float) -> float:
     """Return the middle of two numbers."""
     return 0.5 * (low + high)

@@ -42,6 +42,7 @@ def main() -> None:
     import membership
     import noise_removal
     import peers
+    import risk
     import runs
     import schedules
     import secagg
@@ -67,6 +68,7 @@ def main() -> None:
         *calibration.show(console, quick),
         *bounds.show(console, quick),
         *curves.show(console, quick),
+        *risk.show(console, quick),
         *grouping.show(console, quick),
         *schedules.show(console, quick),
         *matrix.show(console),

@@ -16,7 +16,8 @@ from typing import Final, TypeAlias
 
 from ...accountant.errors import MissingExtra, PrivplanError
 from ...accountant.neighbours import UNIT_WORDS
-from ...accountant.risk.trade_off import trade_off
+from ...accountant.risk.sentence import USUAL_FPR, attack_sentence, tpr_at
+from ...accountant.risk.trade_off import TradeOff, trade_off
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
 from ...fl.observers.names import holds_part
 from ...fl.observers.words import phrase, population_words, unit_before
@@ -90,6 +91,7 @@ def render(facts: RunFacts) -> str:
         relation=UNIT_WORDS[facts.opened.claim.neighbours],
         verdict=verdict(facts),
         odds=_odds(facts),
+        attacker=_attacker(facts),
         refuted=bool(facts.contradicting) or not facts.budget.ok,
         proven=any(math.isfinite(row.total.upper) for row in facts.budget.rows),
         columns=_columns(facts, shown),
@@ -149,6 +151,14 @@ def _odds(facts: RunFacts) -> str | None:
     """Return e^epsilon, rounded up; None where no number is claimed, or none that can be shown."""
     epsilon = facts.opened.claim.epsilon
     return None if epsilon is None or epsilon > MAX_ODDS_EPSILON else up(math.exp(epsilon))
+
+
+def _attacker(facts: RunFacts) -> str | None:
+    """Return what the best attack on what the log proves reaches; None where no curve is known."""
+    curve = _proven_line(facts)
+    if curve is None:
+        return None
+    return attack_sentence(USUAL_FPR, tpr_at(curve, USUAL_FPR), facts.opened.claim.neighbours)
 
 
 def _unit(facts: RunFacts) -> str:
@@ -335,7 +345,7 @@ def _trade_off(facts: RunFacts, shown: Shown) -> str | None:
     return figures.trade_off(_proven_line(facts), curves)
 
 
-def _proven_line(facts: RunFacts) -> figures.Line | None:
+def _proven_line(facts: RunFacts) -> TradeOff | None:
     if not math.isfinite(facts.budget.total.upper) or not facts.course:
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...accountant import rounding
-from ..inputs import options
+from ..inputs import attack_risk, options
 from ..terminal.output import NOT_COMPUTABLE, OK, Report, show
 from ..terminal.text import table, wrapped
 
@@ -81,6 +82,10 @@ def account(
     accept_delta: options.AcceptDelta = False,
     claimed: Claimed = None,
     curve: Curve = None,
+    risk: attack_risk.AskRisk = False,
+    fpr: attack_risk.Fpr = None,
+    prior: attack_risk.Prior = None,
+    guesses: attack_risk.Guesses = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -96,6 +101,10 @@ def account(
     --accept-delta.  With --claimed E it says whether that number is right (privplan explain check);
     without --sampling it then holds only if batches were Poisson samples.  --quiet prints the upper
     end, and the verdict where there is a claim.
+
+    One line says what an attacker reaches who accuses 1 in 100 innocents, where that takes a moment
+    only; --risk says more, of any event: advantage, TPR at --fpr, error at --prior, naming 1 of
+    --guesses, and the Gaussian that dominates.
     """
     from ..inputs.claimed_run import TypedFacts, reading_of_claim
     from ..inputs.curve_file import names_curve, read_curve, require_replaceable
@@ -125,6 +134,7 @@ def account(
         question.check_claim()
     if curve is not None:
         require_replaceable(curve)  # before anything is computed
+    risks = RiskQuestion.of(risk, {"fpr": fpr, "prior": prior, "guesses": guesses}, engine)
     if run is None:
         assert event is not None
         released = read_curve(event, neighbours) if names_curve(event) else read_event(event)
@@ -142,6 +152,8 @@ def account(
         report = with_verdict(report, reading)
     if curve is not None:
         report = with_curve(report, released, neighbours, curve)
+    if report.result.get("refused") is None and not (quiet and not as_json):
+        report = risks.added_to(report, released, question, spoken=not as_json)
     show(report, as_json=as_json, quiet=quiet)
 
 
@@ -312,6 +324,76 @@ class Answer:
             assumptions=self.assumptions(),
             warnings=(*accepted, *guarantee.warnings),
         )
+
+
+@dataclass(frozen=True)
+class RiskQuestion:
+    """What is asked about attacks: all of it (`asked`), or one sentence where it is cheap."""
+
+    asked: bool
+    fpr: float
+    prior: float
+    guesses: int
+
+    @classmethod
+    def of(
+        cls, asked: bool, given: Mapping[str, float | int | None], engine: str | None
+    ) -> RiskQuestion:
+        """Return the question that the options ask; raise `InvalidInput` for bad options."""
+        from ...accountant import validate
+        from ...accountant.errors import InvalidInput
+
+        named = [name for name, value in given.items() if value is not None]
+        if named and not asked:
+            raise InvalidInput(
+                f"`{named[0]}` goes with --risk, which is not given.",
+                "It says which attack is asked about.",
+                f"Add --risk, or leave out --{named[0]}.",
+            )
+        if asked and engine is not None:
+            raise InvalidInput(
+                "--risk goes with no --engine.",
+                "An attack is bounded by curves over all epsilons, which the pld engine gives.",
+                "Leave out --engine.",
+            )
+        fpr, prior, guesses = (given[name] for name in ("fpr", "prior", "guesses"))
+        return cls(
+            asked,
+            0.01 if fpr is None else options.checked(validate.open_probability, fpr=fpr),
+            0.5 if prior is None else options.checked(validate.open_probability, prior=prior),
+            10 if guesses is None else options.checked(_two_or_more, guesses=guesses),
+        )
+
+    def added_to(self, report: Report, event: Event, question: Question, *, spoken: bool) -> Report:
+        """Return the report with what an attacker reaches; `spoken` where it is for a person."""
+        from ..reports import attack_risk as words
+
+        if not self.asked:
+            said = None
+            if spoken and question.engine is None:
+                said = words.sentence_at_once(event, question.neighbours)
+            return report if said is None else replace(report, text=f"{report.text}\n{said}")
+        from ...accountant.risk import risk as run
+
+        risk = run(
+            event,
+            fpr=self.fpr,
+            prior=self.prior,
+            guesses=self.guesses,
+            neighbours=question.neighbours,
+        )
+        return replace(
+            report,
+            result={**report.result, "risk": words.risk_json(risk)},
+            text=f"{report.text}\n\n{words.risk_text(risk)}",
+            warnings=tuple(dict.fromkeys((*report.warnings, *risk.warnings))),
+        )
+
+
+def _two_or_more(**field: object) -> int:
+    from ...accountant import validate
+
+    return validate.count_from(2, **field)
 
 
 def report_of(run: DescribedRun, question: Question, *, routes: bool = False) -> Report:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...accountant import rounding
-from ..inputs import gram, options
+from ..inputs import attack_risk, gram, options
 from ..inputs.noisy_sum import noisy_sum
 from ..inputs.sampling import POISSON
 from ..inputs.schedule import Schedule, from_options, given_by, protected, required
@@ -16,7 +16,7 @@ from ..terminal.output import Report, show
 from ..terminal.text import table
 
 if TYPE_CHECKING:
-    from ...accountant.calibrate import Calibration
+    from ...accountant.calibration import Calibration
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
 
@@ -43,6 +43,11 @@ def calibrate(
     context: typer.Context,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
+    advantage: attack_risk.Advantage = None,
+    tpr: attack_risk.Tpr = None,
+    fpr: attack_risk.FprOfTarget = None,
+    bayes: attack_risk.Bayes = None,
+    prior: attack_risk.Prior = None,
     records: options.Records = None,
     batch: options.Batch = None,
     epochs: options.Epochs = None,
@@ -68,7 +73,9 @@ def calibrate(
 ) -> None:
     """Find the smallest noise that provably meets a target.
 
-    Needs --epsilon and --delta, and either --records, --batch and --epochs, or --rate and
+    Needs a target, and a schedule.  The target is --epsilon and --delta, or what the best attack
+    may reach: --advantage, or --tpr at --fpr, or --bayes at --prior (privplan explain risk).  The
+    schedule is either --records, --batch and --epochs, or --rate and
     --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records, and
     --sampling says how a batch is drawn.  A delta of 1 / records or more is refused without
     --accept-delta; with --rate and --rounds it is compared with 1 / units, where --units says how
@@ -85,10 +92,17 @@ def calibrate(
         require_delta_below_units,
     )
 
-    target = (
-        required(validate.positive, epsilon=epsilon),
-        required(delta_below_half if release else delta_from_zero, delta=delta),
+    risk = attack_risk.asked_target(
+        context, advantage=advantage, tpr=tpr, fpr=fpr, bayes=bayes, prior=prior
     )
+    if risk is not None:
+        _refuse_beside_risk(release=release, units=units)
+        target = 0.0, 0.0
+    else:
+        target = (
+            required(validate.positive, epsilon=epsilon),
+            required(delta_below_half if release else delta_from_zero, delta=delta),
+        )
     options.word(options.MECHANISMS, mechanism=mechanism)
     options.word(options.NEIGHBOURS, neighbours=neighbours)
     if engine is not None:
@@ -124,12 +138,32 @@ def calibrate(
         rounds=rounds,
         word=sampling,
     )
+    if risk is not None:
+        from ..reports.risk_noise import RiskPlan
+
+        aim_at = RiskPlan(risk, schedule, mechanism, neighbours, size, engine)
+        show(aim_at.report(), as_json=as_json, quiet=quiet)
+        return
     units, whom = protected(context, kind, records, units)
     require_delta_below_units(
         target[1], units, whom, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
     )
     plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, whom)
     show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
+
+
+def _refuse_beside_risk(**beside: object) -> None:
+    from ...accountant.errors import InvalidInput
+
+    for name, value in beside.items():
+        if value is not None:
+            raise InvalidInput(
+                f"`{name}` goes with --epsilon and --delta, not with an attack risk.",
+                "An attack risk has no delta that could be too large for so many units."
+                if name == "units"
+                else "The noise of a Gram matrix is calibrated to epsilon at a delta.",
+                f"Leave out --{name}, or give --epsilon and --delta.",
+            )
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,9 @@ _REASON_BY_OPTION: Final[Mapping[str, str]] = {
     "mechanism": "It is the shape of the noise that is added.",
     "noise_multiplier": "It is the noise divided by the bound on one contribution.",
     "sampling": "How a batch is drawn decides how much it hides.",
+    "fpr": "It is the share of innocents that an attacker accuses.",
+    "prior": "It is how likely a person is a member before anything is released.",
+    "guesses": "It is how many candidates an attacker chooses from.",
 }
 
 

@@ -14,6 +14,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "sampling": "who takes part in a step",
     "neighbours": "which change of the data is hidden",
     "delta": "the slack, and how small it must be",
+    "risk": "what the best attack reaches, and noise for that",
     "engines": "the ways from an event to a number",
     "group": "from one record to a person with many",
     "shuffle": "hiding in the crowd",

@@ -176,6 +176,10 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         module = ModuleType(f"privplan.accountant.{name}")
         setattr(module, name, getattr(fake, name))
         monkeypatch.setitem(sys.modules, module.__name__, module)
+    # The sentence about attacks stands on the real one: none here.
+    words = ModuleType("privplan.accountant.risk.sentence")
+    words.__dict__.update(USUAL_FPR=0.01, attack_sentence=str, quick_tpr=lambda *_: None)
+    monkeypatch.setitem(sys.modules, words.__name__, words)
     return fake
 
 

@@ -101,7 +101,7 @@ class PldEngine:
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
         question, directions = self.delta_question(leaves, neighbours, epsilon)
-        answer = self._answer(leaves, neighbours, question, directions)
+        answer = self._answer(leaves, neighbours, question, _needed_at(epsilon, directions))
         participation_bound = participation(leaves)
         if answer.bounds.upper <= participation_bound:
             return answer
@@ -142,7 +142,7 @@ class PldEngine:
             steps = participation_steps(leaves, neighbours)
             return Certificate((), participation_bound, epsilon, delta, self.tolerance, steps)
         _refuse_below_floor(delta)
-        directions = composition_directions(leaves, neighbours, delta)
+        directions = _needed_at(epsilon, composition_directions(leaves, neighbours, delta))
         question = EpsilonAt(delta)
         certified: list[CertifiedDirection] = []
         dismissed_epsilon, worst_log_delta = 0.0, -math.inf
@@ -188,7 +188,8 @@ class PldEngine:
         question, directions = self.delta_question(leaves, neighbours, epsilon, directions, delta)
         certified_on = {each.grid: each for each in certified}
         log_delta = -math.inf
-        for index, (direction, saddle) in enumerate(_worst_first(question, directions)):
+        needed = _worst_first(question, _needed_at(epsilon, directions))
+        for index, (direction, saddle) in enumerate(needed):
             upper = math.log(question.ceiling)
             if question.at_largest_loss(direction.largest_loss) == 0.0:
                 upper = -math.inf
@@ -371,6 +372,14 @@ def _candidate(directions: Sequence[Direction], epsilon: float) -> _Candidate:
     saddle, worst = _worst_at(directions, epsilon)
     estimated = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
     return _Candidate(directions, worst, saddle, estimated)
+
+
+def _needed_at(epsilon: float, directions: Sequence[Direction]) -> Sequence[Direction]:
+    """Return the directions that a delta at `epsilon` needs.
+
+    At 0 it is the total variation distance, which is the same in both orders of the data sets.
+    """
+    return directions[:1] if epsilon == 0.0 else directions
 
 
 def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:

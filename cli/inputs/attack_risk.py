@@ -1,0 +1,151 @@
+"""The options about what an attacker can do, and the target that they state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from . import options
+
+if TYPE_CHECKING:
+    from ...accountant.targets import RiskTarget
+
+AskRisk = Annotated[
+    bool,
+    typer.Option(
+        "--risk", help="Say what the best attack reaches, from both sides (privplan explain risk)."
+    ),
+]
+Advantage = Annotated[
+    float | None,
+    typer.Option(
+        metavar="A",
+        help="In the place of --epsilon and --delta: the largest TPR - FPR of any attack.",
+        show_default=False,
+    ),
+]
+Tpr = Annotated[
+    float | None,
+    typer.Option(
+        metavar="T",
+        help="In their place: the largest share of members that is found at --fpr.",
+        show_default=False,
+    ),
+]
+Fpr = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F",
+        help="The share of innocents that an attacker accuses; .01 if not given.",
+        show_default=False,
+    ),
+]
+FprOfTarget = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F", help="With --tpr: the share of innocents accused.", show_default=False
+    ),
+]
+Bayes = Annotated[
+    float | None,
+    typer.Option(
+        metavar="B",
+        help="In their place: how often, at least, any attack on one person errs.",
+        show_default=False,
+    ),
+]
+Prior = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="How likely a person is a member beforehand; .5 if not given.",
+        show_default=False,
+    ),
+]
+Guesses = Annotated[
+    int | None,
+    typer.Option(
+        metavar="M",
+        help="With --risk: how many equally likely candidates an attacker chooses from; 10 if not "
+        "given.",
+        show_default=False,
+    ),
+]
+
+TARGETS: Final = {
+    "epsilon": ("epsilon", "delta"),
+    "advantage": ("advantage",),
+    "tpr": ("tpr", "fpr"),
+    "bayes": ("bayes", "prior"),
+}
+"""The ways of stating a target, with their options."""
+
+
+def asked_target(
+    context: typer.Context,
+    *,
+    advantage: float | None,
+    tpr: float | None,
+    fpr: float | None,
+    bayes: float | None,
+    prior: float | None,
+) -> RiskTarget | None:
+    """Return the attack risk that the options aim at; None where they aim at epsilon.
+
+    Raises `InvalidInput` for several targets, a part of one, and what no noise meets.
+    """
+    from ...accountant.errors import InvalidInput
+    from ...accountant.targets import risk_target
+
+    given = options.strongest(context, TARGETS)
+    if len(given) > 1:
+        raise InvalidInput(
+            "Several targets are given: "
+            + " and ".join(f"`{name}`" for name in given)
+            + " exclude each other.",
+            "Noise is calibrated to one thing.",
+            "Give --epsilon and --delta, or --advantage, or --tpr and --fpr, or --bayes and "
+            "--prior.",
+        )
+    if given in ((), ("epsilon",)):
+        return None
+    (kind,) = given
+    if kind == "tpr":
+        for name, value in (("tpr", tpr), ("fpr", fpr)):
+            if value is None:
+                raise InvalidInput(
+                    f"`{name}` is missing.",
+                    "A true positive rate means something at a false positive rate only.",
+                    "Give --tpr and --fpr, such as --tpr 0.07 --fpr 0.01.",
+                )
+    if kind == "bayes" and bayes is None:
+        raise InvalidInput(
+            "`bayes` is missing.",
+            "A prior is no target by itself.",
+            "Give --bayes and --prior, such as --bayes 0.2 --prior 0.3.",
+        )
+    named = {"bayes": "bayes_risk"}.get(kind, kind)
+    values = {
+        "advantage": advantage,
+        "tpr": tpr,
+        "fpr": fpr,
+        "bayes_risk": bayes,
+        "prior": prior,
+    }
+    try:
+        return risk_target(named, values)
+    except InvalidInput as error:
+        # The names of the library are those of the options, but for one.
+        raise InvalidInput(
+            error.what.replace("`bayes_risk`", "`bayes`"),
+            error.why or _REASONS[kind],
+            error.next_step.replace("`bayes_risk`", "`bayes`"),
+        ) from None
+
+
+_REASONS: Final = {
+    "advantage": "It is a difference of two shares, and 1 would permit everything.",
+    "tpr": "Both are shares: of members that are found, and of innocents that are accused.",
+    "bayes": "Both are probabilities: of an error, and of being a member beforehand.",
+}

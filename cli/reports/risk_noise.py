@@ -1,0 +1,190 @@
+"""The noise that keeps the best attack below a risk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...accountant import rounding
+from ..inputs.noisy_sum import noisy_sum
+from ..inputs.sampling import POISSON
+from ..inputs.schedule import Schedule
+from ..terminal.output import Report
+from ..terminal.text import table, wrapped
+from . import describe
+
+if TYPE_CHECKING:
+    from ...accountant.calibration import Calibration
+    from ...accountant.events import Event
+    from ...accountant.guarantee import Bounds
+    from ...accountant.targets import RiskTarget
+
+USUAL_DELTA: Final = 1e-5
+"""The delta of the epsilon that noise is usually calibrated to."""
+
+
+@dataclass(frozen=True)
+class RiskPlan:
+    """An attack risk that must be met, and the run that has to meet it."""
+
+    target: RiskTarget
+    schedule: Schedule
+    mechanism: str
+    neighbours: str
+    group: int
+    engine: str | None
+
+    def event_at(self, noise: float) -> Event:
+        """Return the event of the run as it concerns one unit."""
+        return self._grouped(self.schedule.around(noisy_sum(self.mechanism, noise)))
+
+    def _grouped(self, event: Event) -> Event:
+        from ...accountant import events as ev
+
+        return event if self.group == 1 else ev.Group(self.group, event)
+
+    def solve(self) -> Calibration:
+        """Return the smallest noise that meets the target."""
+        from ...accountant.calibrate import calibrate as run
+
+        target: dict[str, float | None] = {self.target.measure: self.target.value, **self._at()}
+        return run(
+            self.event_at,
+            advantage=target.get("advantage"),
+            tpr=target.get("tpr"),
+            fpr=target.get("fpr"),
+            bayes_risk=target.get("bayes_risk"),
+            prior=target.get("prior"),
+            neighbours=self.neighbours,
+            engine=self.engine,
+        )
+
+    def _at(self) -> dict[str, float]:
+        """Return the number that the risk is stated at: an FPR, or a prior."""
+        named = ("fpr", "prior")
+        return {name: getattr(self.target, name) for name in named if hasattr(self.target, name)}
+
+    def through_epsilon(self) -> float | None:
+        """Return the noise of the usual way, an epsilon that implies the same risk."""
+        from ...accountant.calibrate import calibrate as run
+        from ...accountant.errors import PrivplanError
+
+        epsilon = self.target.through_epsilon(USUAL_DELTA)
+        if epsilon is None:
+            return None
+        try:
+            return run(
+                self.event_at, epsilon=epsilon, delta=USUAL_DELTA, neighbours=self.neighbours
+            ).value
+        except PrivplanError:
+            return None
+
+    def report(self) -> Report:
+        """Return the report."""
+        calibration = self.solve()
+        usual = self.through_epsilon()
+        proven = calibration.guarantee
+        return Report(
+            result=self._result(calibration, usual),
+            text=self._text(calibration, usual),
+            number=rounding.bare(calibration.value),
+            assumptions=describe.assumptions(
+                calibration.event, proven.neighbours, proven.unit, proven.observer
+            ),
+            warnings=(*self._shuffling(calibration.value), *proven.warnings),
+        )
+
+    def _result(self, calibration: Calibration, usual: float | None) -> dict[str, object]:
+        proven = calibration.guarantee
+        return {
+            "noise_multiplier": calibration.value,
+            self.target.measure: describe.ends(calibration.risk),
+            **self._at(),
+            "target": {"measure": self.target.measure, "value": self.target.value},
+            "gap": calibration.gap,
+            "event": calibration.event.to_json(),
+            "epsilon": describe.ends(proven.epsilon),
+            "delta": proven.delta.upper,
+            "neighbours": proven.neighbours,
+            "engine": proven.engine,
+            "unit": proven.unit,
+            "observer": proven.observer,
+            "rounds": self.schedule.rounds,
+            "rate": self.schedule.rate,
+            "sampling": self.schedule.sampling,
+            "noise_multiplier_through_epsilon": usual,
+        }
+
+    def _text(self, calibration: Calibration, usual: float | None) -> str:
+        proven, noise = calibration.guarantee, rounding.up(calibration.value)
+        meaning = (
+            f"scale = {noise} x L1 bound of one contribution"
+            if self.mechanism == "laplace"
+            else f"standard deviation = {noise} x clip norm"
+        )
+        compared = ""
+        if usual is not None:
+            compared = f"(through epsilon at delta {USUAL_DELTA:g}: {rounding.up(usual)})"
+        changed = describe.change(proven.neighbours, proven.unit)
+        rows = [
+            ("noise multiplier", f"{noise:<14}{meaning}"),
+            ("proves", f"{self._stated(calibration.risk, guaranteed=True)}, {changed}"),
+            ("attained", f"{self._stated(calibration.risk, guaranteed=False)}, by some attack"),
+            *wrapped("in words", self._words(calibration)),
+            ("by", f"{describe.engine(proven.engine):<14}{compared}".rstrip()),
+            ("over", self.schedule.text()),
+        ]
+        if self.group > 1:
+            rows.append(("per unit of", f"{self.group:,} records"))
+        return table(rows)
+
+    def _stated(self, risk: Bounds, *, guaranteed: bool) -> str:
+        """Return the end that is guaranteed, or the one that is attained, in words."""
+        given = rounding.as_given
+        if self.target.measure == "bayes_risk":
+            end = rounding.down(risk.lower) if guaranteed else rounding.up(risk.upper)
+            return f"an error of {end} at prior {given(self._at()['prior'])}"
+        end = rounding.up(risk.upper) if guaranteed else rounding.down(risk.lower)
+        if self.target.measure == "tpr":
+            return f"TPR {end} at FPR {given(self._at()['fpr'])}"
+        return f"advantage {end}"
+
+    def _words(self, calibration: Calibration) -> str:
+        from ...accountant.risk.sentence import attack_sentence
+
+        risk, relation = calibration.risk, calibration.guarantee.neighbours
+        if self.target.measure == "tpr":
+            return attack_sentence(self._at()["fpr"], risk.upper, relation)
+        if self.target.measure == "advantage":
+            return (
+                "Whatever share of innocents an attacker accuses, the share of members found is "
+                f"larger by at most {rounding.up(100.0 * risk.upper, 2)} in 100."
+            )
+        return (
+            f"Whoever says of a person, a member with probability {self._at()['prior']:g}, whether "
+            f"it is one, errs in at least {rounding.down(100.0 * risk.lower, 2)} of 100 cases."
+        )
+
+    def _shuffling(self, noise: float) -> tuple[str, ...]:
+        """Return the warning about loaders that shuffle, where epochs of Poisson samples are."""
+        schedule = self.schedule
+        if schedule.passes is None or schedule.rate == 1.0 or schedule.sampling != POISSON:
+            return ()
+        from ...accountant import events as ev
+        from ...accountant.errors import PrivplanError
+        from ...accountant.risk import risk
+        from ...accountant.risk.sentence import USUAL_FPR
+
+        opening = "a loader that shuffles is not Poisson sampling."
+        plain = self._grouped(ev.Repeat(schedule.passes, noisy_sum(self.mechanism, noise)))
+        try:
+            at = {"fpr": USUAL_FPR, "prior": 0.5, **self._at()}
+            left = risk(plain, neighbours=self.neighbours, fpr=at["fpr"], prior=at["prior"])
+        except PrivplanError:
+            return (f"{opening} This number does not hold for one. See: privplan explain sampling",)
+        reached = self._stated(getattr(left, self.target.measure), guaranteed=True)
+        fate = "replaced by another" if self.neighbours == "replace-one" else "replaced by zeros"
+        return (
+            f"{opening} With one pass per epoch and no amplification this noise proves only "
+            f"{reached}, for one record {fate}. See: privplan explain sampling",
+        )

@@ -1,0 +1,179 @@
+"""`account --risk`, `calibrate --advantage | --tpr --fpr | --bayes`, and `explain risk`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant import rounding
+from privplan.accountant.risk.sentence import attack_sentence, quick_tpr
+from privplan.cli.inputs.schedule import from_epochs, from_rounds
+from privplan.cli.pages import topics
+
+from .conftest import Refused, Run
+
+ROUNDS = ("--rate", "0.01", "--rounds", "1000")
+SENTENCE = "An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members."
+
+
+def test_one_line_in_words_by_default(run: Run, event_file: str) -> None:
+    outcome = run("account", event_file, "--delta", "1e-5")
+    assert outcome.out.splitlines()[-1] == SENTENCE
+    assert "attacker" not in run("account", event_file, "--engine", "rdp").out
+    assert "risk" not in run("account", event_file, "--json").json["result"]
+    assert run("account", event_file, "--quiet").out == "4.37718\n"
+
+
+def test_the_json_of_a_risk_is_that_of_the_library(run: Run, event_file: str) -> None:
+    words = ("--risk", "--fpr", "0.05", "--prior", "0.2", "--guesses", "4")
+    result = run("account", event_file, *words, "--json").json["result"]
+    answer = pp.risk(ev.Gaussian(1.0), fpr=0.05, prior=0.2, guesses=4)
+    risk = result["risk"]
+    assert {"epsilon", "delta", "neighbours", "engine", "derivation"} <= set(result)
+    assert (risk["fpr"], risk["prior"], risk["guesses"]) == (0.05, 0.2, 4)
+    for name in ("advantage", "tpr", "bayes_risk", "reconstruction", "mu", "mu_everywhere"):
+        bounds = getattr(answer, name)
+        assert risk[name] == {"lower": bounds.lower, "upper": bounds.upper}
+    assert set(risk["assumes"]) == set(answer.assumes)
+    assert risk["sentence"] == attack_sentence(0.05, answer.tpr.upper, "add-remove")
+
+
+def test_the_table_rounds_to_the_side_that_stays_true(run: Run, event_file: str) -> None:
+    answer = pp.risk(ev.Gaussian(1.0))
+    lines = run("account", event_file, "--risk").out.splitlines()
+    assert SENTENCE in lines
+    (advantage,) = [line for line in lines if line.startswith("advantage")]
+    assert f"at most {rounding.up(answer.advantage.upper)}" in advantage
+    assert f"attained {rounding.down(answer.advantage.lower)}" in advantage
+    (error,) = [line for line in lines if line.startswith("error at prior 0.5")]
+    assert f"at least {rounding.down(answer.bayes_risk.lower)}" in error
+
+
+@pytest.mark.parametrize(
+    ("fpr", "tpr", "said"),
+    [
+        (0.01, 0.0700001, "accuses 1 in 100 innocents finds at most 71 in 1,000 members"),
+        (0.01, 0.07, "accuses 1 in 100 innocents finds at most 7 in 100 members"),
+        (0.05, 0.912, "accuses 5 in 100 innocents finds at most 92 in 100 members"),
+        (1e-5, 1.04e-5, "1 in 100,000 innocents finds at most 11 in 1,000,000 members"),
+        (0.01, 0.996, "accuses 1 in 100 innocents may find all members"),
+    ],
+)
+def test_the_sentence_is_never_below_the_number(fpr: float, tpr: float, said: str) -> None:
+    assert said in attack_sentence(fpr, tpr, "add-remove")
+
+
+def test_the_sentence_of_a_replaced_value_speaks_of_two_values() -> None:
+    assert attack_sentence(0.01, 0.0372, "replace-one") == (
+        "An attacker who takes one value of a unit for the other in 1 in 100 cases recognises the "
+        "other in at most 38 in 1,000 cases."
+    )
+
+
+def test_what_takes_longer_is_left_to_the_option() -> None:
+    assert quick_tpr(ev.BestOf("geometric", 10, ev.Gaussian(1.0)), "add-remove") is None
+    many = ev.Compose([ev.Gaussian(1.0 + index) for index in range(9)])
+    mixed = ev.Compose([ev.Poisson(0.1, ev.Gaussian(1.0 + index)) for index in range(9)])
+    assert quick_tpr(many, "add-remove") is not None  # one Gaussian in all
+    assert quick_tpr(mixed, "add-remove") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--fpr", "0.1"), "`fpr` goes with --risk"),
+        (("--guesses", "4"), "`guesses` goes with --risk"),
+        (("--risk", "--fpr", "0"), "`fpr` must be a number strictly between 0 and 1"),
+        (("--risk", "--fpr", "1"), "`fpr` must be"),
+        (("--risk", "--prior", "1.5"), "`prior` must be"),
+        (("--risk", "--guesses", "1"), "`guesses` must be an integer, 2 or above"),
+        (("--risk", "--engine", "rdp"), "--risk goes with no --engine"),
+    ],
+)
+def test_questions_that_make_no_sense(
+    words: tuple[str, ...], said: str, refused: Refused, event_file: str
+) -> None:
+    assert said in refused("account", event_file, *words)
+
+
+TARGETS = {
+    "advantage": ("--advantage", "0.1"),
+    "tpr": ("--tpr", "0.07", "--fpr", "0.01"),
+    "bayes_risk": ("--bayes", "0.2", "--prior", "0.3"),
+}
+
+
+@pytest.mark.parametrize("measure", TARGETS)
+def test_noise_for_a_risk_is_that_of_the_library(measure: str, run: Run) -> None:
+    result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
+    values = {"advantage": {"advantage": 0.1}, "tpr": {"tpr": 0.07, "fpr": 0.01}}
+    target = values.get(measure, {"bayes_risk": 0.2, "prior": 0.3})
+    schedule = from_rounds(0.01, 1000)
+    answer = pp.calibrate(lambda noise: schedule.around(ev.Gaussian(noise)), **target)
+    assert result["noise_multiplier"] == answer.value
+    assert result[measure] == {"lower": answer.risk.lower, "upper": answer.risk.upper}
+    assert result["gap"] == answer.gap
+    assert result["target"] == {"measure": measure, "value": answer.target}
+    assert ev.from_json(result["event"]) == answer.event
+    assert result["noise_multiplier_through_epsilon"] > answer.value
+
+
+def test_noise_for_a_risk_for_a_person(run: Run) -> None:
+    outcome = run("calibrate", *TARGETS["tpr"], *ROUNDS)
+    assert (
+        "proves             TPR 0.07000 at FPR 0.01, adding or removing one record" in outcome.out
+    )
+    assert "finds at most 7 in 100 members." in outcome.out
+    quiet = run("calibrate", *TARGETS["tpr"], *ROUNDS, "-q").out
+    assert quiet == "0.697668\n"
+
+
+def test_a_shuffling_loader_is_warned_of(run: Run) -> None:
+    words = ("--records", "600", "--batch", "60", "--epochs", "1")
+    outcome = run("calibrate", *TARGETS["tpr"], *words)
+    assert "a loader that shuffles is not Poisson sampling" in " ".join(outcome.err.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--tpr", "0.01", "--fpr", "0.07"), "`tpr` must be above `fpr`"),
+        (("--tpr", "0.3"), "`fpr` is missing"),
+        (("--fpr", "0.3"), "`tpr` is missing"),
+        (("--tpr", "0.3", "--fpr", "1"), "`fpr` must be"),
+        (("--tpr", "0.3", "--fpr", "0"), "`fpr` must be"),
+        (("--advantage", "1"), "`advantage` must be"),
+        (("--bayes", "0.6"), "`bayes` must be below 0.5"),
+        (("--prior", "0.6"), "`bayes` is missing"),
+        (("--advantage", "0.1", "--tpr", "0.3", "--fpr", "0.1"), "Several targets"),
+        (("--advantage", "0.1", "--epsilon", "1", "--delta", "1e-5"), "Several targets"),
+        (("--advantage", "0.1", "--units", "100"), "`units` goes with --epsilon"),
+    ],
+)
+def test_targets_that_make_no_sense(words: tuple[str, ...], said: str, refused: Refused) -> None:
+    assert said in refused("calibrate", *words, *ROUNDS)
+
+
+def test_the_numbers_of_the_page() -> None:
+    page = topics.page("risk")
+    event = from_epochs(60000, 256, 15.0).around(ev.Gaussian(1.1))
+    from privplan.cli.reports.attack_risk import risk_text
+
+    table = risk_text(pp.risk(event)).split("\n\n")[1].splitlines()[:-1]
+    for line in table:
+        assert re.sub(r"\s+", " ", line) in re.sub(r"\s+", " ", page)
+    epsilon = pp.account(event, delta=1e-5).epsilon.upper
+    assert f"(epsilon {rounding.up(epsilon)} at delta 1e-5)" in " ".join(page.split())
+
+
+@pytest.mark.parametrize("measure", TARGETS)
+def test_the_noise_on_the_page(measure: str, run: Run) -> None:
+    result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
+    (line,) = re.findall(
+        rf"^  {' '.join(TARGETS[measure])} +(\d.*)$", topics.page("risk"), re.MULTILINE
+    )
+    shown = ("noise_multiplier", "noise_multiplier_through_epsilon")
+    assert line.split() == [rounding.up(result[name]) for name in shown]
