@@ -44,7 +44,7 @@ LABELS: Final[Mapping[str, str]] = {
 QUICK_TANGENTS: Final = 3
 """After so many epsilons that helped, a value and its epsilon are looked for together."""
 
-LARGEST_EPSILON: Final = 40.0
+LARGEST_TANGENT_EPSILON: Final = 40.0
 """Largest epsilon at which a TPR is certified: e^40 times any FPR that matters is above 1."""
 
 EventAt: TypeAlias = Callable[[float], ev.Event]
@@ -180,7 +180,7 @@ class RiskAim:
             if gain <= TANGENT_GAIN:
                 break
             parts, slope = worst_leaves(event_at(at)), target.line_slope
-            nearer = target.admissible(certifier.tangent(parts, slope, LARGEST_EPSILON)[0])
+            nearer = target.admissible(certifier.tangent(parts, slope, LARGEST_TANGENT_EPSILON)[0])
             if tried == QUICK_TANGENTS:
                 # The best epsilon moves as fast as the value does: look for both at once.
                 nearer = self._touching(target, quantity, certifier, event_at)
@@ -201,7 +201,7 @@ class RiskAim:
 
         def tangent(coordinate: float) -> tuple[float, float]:
             parts = worst_leaves(event_at(quantity.value(coordinate)))
-            return certifier.tangent(parts, target.line_slope, LARGEST_EPSILON)
+            return certifier.tangent(parts, target.line_slope, LARGEST_TANGENT_EPSILON)
 
         ends = sorted(map(quantity.coordinate, (quantity.weakest, quantity.strongest)))
         bracket = enclose(

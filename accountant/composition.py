@@ -51,8 +51,9 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     Raises `Unsupported` for a sample of any other composition, `InvalidInput` for nesting
     deeper than `MAX_DEPTH` and for more than `MAX_ROUNDS` rounds.
 
-    >>> leaves(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])))
-    (Leaf(event=Gaussian(noise_multiplier=1.0), count=6, fully_observed=True),)
+    >>> (leaf,) = leaves(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])))
+    >>> leaf.event, leaf.count
+    (Gaussian(noise_multiplier=1.0), 6)
     """
     check_depth(event)
     counts = _counts(event, {})
