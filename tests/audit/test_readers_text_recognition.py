@@ -278,6 +278,7 @@ def test_of_an_archive_only_the_pickle_is_read(tmp_path: Path) -> None:
         (archive_of({"a/data.pkl": b"x" * 100})[:-30], "none that can be read"),
         (archive_of({"a/data.pkl": bytes(65 * 2**20)}, zipfile.ZIP_DEFLATED), "64 MiB"),
     ],
+    ids=["none", "two", "no archive", "cut off", "too large"],  # archives hold the time of day
 )
 def test_archives_that_are_no_checkpoints_are_refused(content: bytes, named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
