@@ -47,6 +47,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .maximum import maximum_pair
+from .mechanism_algebra import from_above, repeated
 from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
 from .ratio_sums import COARSE_POINTS, MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
@@ -95,7 +96,7 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated
     base = pairs(inner, neighbours)
     if chosen == steps:
         step = Step("sampling", "Every unit takes part in every step.", "by definition")
-        return replace(base, power=base.power * steps, steps=(*base.steps, step))
+        return replace(repeated(base, steps), steps=(*base.steps, step))
     noise = additive_noise(inner)
     if noise is not None and ratios_in_range(noise):
         amplified = _amplified(noise, steps, chosen, neighbours)
@@ -105,8 +106,8 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated
         neighbours,
         "only Gaussian and Laplace noise of usual size gain here",
     )
-    power = base.power * chosen
-    return DominatedMechanism(base.pair, None, base.symmetric, (*base.steps, step), power)
+    # The steps are hidden in truth, so nothing of what a known one shows is attained.
+    return replace(from_above(repeated(base, chosen)), steps=(*base.steps, step))
 
 
 @lru_cache(maxsize=32)

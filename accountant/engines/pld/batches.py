@@ -34,6 +34,7 @@ from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, joint_release, rep
 from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range
 from .last_batch import enlarged, with_last_batch
 from .maximum import maximum_pair
+from .mechanism_algebra import composed, from_above
 from .noise import AdditiveNoise
 from .pair import Pair
 from .ratio_sums import COARSE_POINTS
@@ -71,7 +72,7 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMec
     lower_pair = _lower_pair(event, neighbours)
     symmetric = release.symmetric and (lower_pair is None or neighbours == "replace-one")
     return replace(
-        release,
+        from_above(release),  # what one release attains, a hidden batch need not
         lower_pair=lower_pair,
         symmetric=symmetric,
         steps=(*release.steps, step),
@@ -102,11 +103,9 @@ def _record_more_or_less(event: ev.ShuffledBatches) -> DominatedMechanism:
     if joint is not None:
         pair = pairs(joint, "add-remove").pair
         return DominatedMechanism(pair, lower_pair, False, steps, lower_power=1)
-    symmetric = replaced.symmetric and removed.symmetric and lower_pair is None
-    beside = (removed.pair, removed.power)
-    return DominatedMechanism(
-        replaced.pair, lower_pair, symmetric, steps, replaced.power, lower_power=1, beside=beside
-    )
+    both = composed(replaced, removed)
+    symmetric = both.symmetric and lower_pair is None
+    return replace(both, lower_pair=lower_pair, symmetric=symmetric, steps=steps, lower_power=1)
 
 
 @lru_cache(maxsize=32)

@@ -26,6 +26,7 @@ from ...schedules import shown
 from ..loss_ranges import LARGEST_EXPONENT
 from .atoms import AtomPair
 from .curve import DeltaCurve, delta_curves
+from .mechanism_algebra import is_single_pair
 from .pair import Pair
 from .pair_algebra import mixture_of_pairs, two_sided
 from .profiles import pair_of_profile
@@ -59,7 +60,7 @@ def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechan
     inner = leaves(event.event)
     if len(inner) == 1 and inner[0].count == 1 and inner[0].fully_observed:
         release = pairs(inner[0].event, neighbours)
-        if release.power == 1 and release.beside is None and release.lower_power in (None, 1):
+        if is_single_pair(release) and release.lower_power in (None, 1):
             return release
     return _composition(inner, neighbours)
 

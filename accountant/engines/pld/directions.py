@@ -173,9 +173,9 @@ def _dominating(
     beside some of them."""
     counted = [(mechanism.pair, count * mechanism.power) for mechanism, count in mechanisms]
     counted += [
-        (mechanism.beside[0], count * mechanism.beside[1])
+        (pair, count * copies)
         for mechanism, count in mechanisms
-        if mechanism.beside is not None
+        for pair, copies in mechanism.beside
     ]
     return [(pair.reverse() if reverse else pair, count) for pair, count in counted]
 

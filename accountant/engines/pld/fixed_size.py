@@ -53,6 +53,7 @@ from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .atoms import AtomPair
 from .loss_maps import SampledShift, log_excess, log_mixture
+from .mechanism_algebra import from_above, is_single_pair
 from .mixtures import MixturePair
 from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise, Noise
 from .noisy_sums import mixtures
@@ -125,7 +126,7 @@ def _all_but_few(inner: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
     two_steps = neighbours == "add-remove" or isinstance(inner, BARE)
     released = pairs(twice, "add-remove") if two_steps else pairs(inner, "replace-one")
     step = _step("Counted as if everybody were drawn.", neighbours)
-    return replace(released, lower_pair=None, steps=(*released.steps, step))
+    return replace(from_above(released), steps=(*released.steps, step))
 
 
 # --- noisy sums -----------------------------------------------------------------------------------
@@ -273,7 +274,7 @@ def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated
     doubled = neighbours == "zero-out" and isinstance(inner, BARE)
     event = leaves(ev.Group(2, inner))[0].event if doubled else inner
     base = pairs(event, "replace-one")
-    if not base.symmetric or base.power != 1 or base.pair.continuous is not None:
+    if not base.symmetric or not is_single_pair(base) or base.pair.continuous is not None:
         raise Unsupported(
             f"The pld engine cannot treat fixed-size sampling of `{inner.type}`.",
             "Its worst pair is not its own reverse, or is one of many.",

@@ -62,7 +62,7 @@ def _fitted_to(
         None,
         neighbours == "replace-one",  # whatever it is fitted to
         (_step(event, above, neighbours),),
-        beside=(rest[0], 1) if rest else None,
+        beside=tuple((pair, 1) for pair in rest),
     )
     # What is set to 0 with some probability is not known under replace-one.
     below = [each for each in compared.below if each.share == 1.0 or neighbours != "replace-one"]

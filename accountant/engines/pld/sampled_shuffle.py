@@ -26,6 +26,7 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
+from .mechanism_algebra import from_above, repeated
 from .one_sided import one_sided_pair
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
@@ -163,9 +164,7 @@ def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> DominatedMechan
             f"neighbours: {neighbours}",
         ),
     )
-    return replace(
-        local, lower_pair=None, steps=(*local.steps, step), power=local.power * event.chosen
-    )
+    return replace(from_above(repeated(local, event.chosen)), steps=(*local.steps, step))
 
 
 def _no_guarantee(reason: str, neighbours: Neighbours) -> DominatedMechanism:

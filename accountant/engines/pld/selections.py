@@ -72,7 +72,7 @@ def _truncated_geometric(
         after = 1.0 - math.exp(-epsilon) * max(1.0 - then - delta, 0.0)
         lower = _coins(kept, then) if then - kept > after - then else _coins(then, after)
         new = _new_key(delta, 1.0 - _PROBABILITY_ROUNDING)
-    falling = (pair.reverse(), keys) if neighbours == "replace-one" else None
+    falling = ((pair.reverse(), keys),) if neighbours == "replace-one" else ()
     # One that is replaced by a unit without keys is one that goes: attained under replace-one too.
     return DominatedMechanism(
         pair, lower, False, (step,), power=keys, second_lower_pair=new, beside=falling
@@ -160,7 +160,7 @@ def _threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Dominate
         (step,),
         power=counts,
         second_lower_pair=second,
-        beside=(dominating, keys),
+        beside=((dominating, keys),),
     )
 
 
