@@ -9,6 +9,9 @@ grows.  For Gaussian noise R'(a)/a is rho at every order, so any sampling rate a
 rho.  Under replace-one the same holds of the part of the line where Q is below N(0): the limit is
 then the rho of one bound, and that of two bounds is still an upper end.
 
+**Correlated noise** is a Gaussian release of the noise over the sensitivity of its strategy.  A bin
+that is drawn and hidden shows no more than one that is known.
+
 **Groups.**  k records together have at most k^2 rho, along any chain of data sets.
 
 Source: Bun and Steinke 2016, Definition 1, Lemma 2.3 (composition) and Proposition 1.9 (groups),
@@ -30,6 +33,7 @@ from .. import validate
 from ..account import guarded
 from ..composition import Leaf, leaves
 from ..engines.base import contribution
+from ..engines.correlated_noise import correlated_noise
 from ..engines.rdp.curves import Curve
 from ..guarantee import Bounds, Step, unique_steps
 from ..neighbours import Neighbours, as_neighbours
@@ -160,6 +164,8 @@ def _closed_form(event: ev.Event, relation: Neighbours) -> Fraction | None:
         case ev.Gaussian() | ev.DiscreteGaussian():
             shift = Fraction(contribution(relation)) / Fraction(event.noise_multiplier)
             return shift * shift / 2
+        case ev.MatrixGaussian():
+            return _closed_form(correlated_noise(event, relation).dominating, relation)
         case ev.ZCDP(rho):
             return Fraction(rho)
         case ev.Poisson(_, ev.Gaussian() | ev.DiscreteGaussian() as inner):
@@ -194,6 +200,9 @@ def _limit(event: ev.Event, relation: Neighbours) -> Fraction:
     match event:
         case ev.Poisson(rate, ev.Gaussian() as inner) if rate > 0.0:
             return 1 / Fraction(inner.noise_multiplier) ** 2 / 2
+        case ev.MatrixGaussian():
+            attained = correlated_noise(event, relation).attained
+            return Fraction(0) if attained is None else _limit(attained, relation)
         case ev.Gaussian() | ev.DiscreteGaussian() | ev.ZCDP():
             return _closed_form(event, relation) or Fraction(0)
     return Fraction(0)

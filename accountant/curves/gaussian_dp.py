@@ -5,6 +5,9 @@ N(mu, 1): delta(eps) <= delta_mu(eps) at every epsilon of 0 or above, in both di
 
 **Gaussian noise.**  mu = c / noise, exactly; squares of mu add up over releases.
 
+**Correlated noise** is a Gaussian release of the noise over the sensitivity of its strategy.  A bin
+that is drawn and hidden shows no more than one that is known.
+
 **Poisson samples of it** have the mu of the noise alone.  A sample reveals no more than the
 release, and no less in the tail: with P = (1-q) Q + q P', the hockey stick of P at order t is at
 least q times that of P' at t/q, and log of that falls like -(eps + log 1/q)^2 / (2 mu^2): at large
@@ -44,6 +47,7 @@ from .. import events as ev
 from ..account import bounds_on_delta
 from ..composition import Leaf, leaves
 from ..engines.base import contribution, require_both_drawn
+from ..engines.correlated_noise import matrix_shift
 from ..engines.gdp import gaussian_delta
 from ..engines.largest_losses import largest_losses
 from ..errors import Unsupported
@@ -77,8 +81,8 @@ class GdpGuarantee:
 def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     """Return bounds on the least mu with which an event is mu-GDP at every false positive rate.
 
-    For Gaussian noise, with or without sampling (which gains nothing here), for what has a largest
-    loss, and for compositions of these.  Infinite for an event with a delta
+    For Gaussian noise, with or without sampling (which gains nothing here), for correlated noise,
+    for what has a largest loss, and for compositions of these.  Infinite for an event with a delta
     of its own.
 
     Raises `InvalidInput` for values out of range, `Unsupported` for other events.
@@ -128,6 +132,8 @@ def _mu(event: ev.Event, relation: Neighbours) -> Bounds:
     match event:
         case ev.Gaussian(noise):
             return Bounds.exactly(contribution(relation) / noise)
+        case ev.MatrixGaussian():
+            return matrix_shift(event, relation)
         case ev.Poisson(rate, ev.Gaussian(noise)) if rate > 0.0:
             return Bounds(1.0 / noise, contribution(relation) / noise)
         case ev.FixedSize(batch, population, ev.Gaussian(noise)):
@@ -137,15 +143,15 @@ def _mu(event: ev.Event, relation: Neighbours) -> Bounds:
             return Bounds(0.0, math.inf)
         case ev.NoGuarantee():
             return Bounds(0.0, math.inf)
-        case ev.Group(size, ev.Poisson(_, ev.Gaussian()) as inner):
+        case ev.Group(size, (ev.Poisson(_, ev.Gaussian()) | ev.MatrixGaussian()) as inner):
             record = _mu(inner, relation)  # in the tail all records are in the sample
             return Bounds(size * record.lower, size * record.upper)
     losses = _largest_loss(event, relation)
     if losses is None or math.isinf(losses):
         raise Unsupported(
             f"No mu is known for `{event.type}`.",
-            "It is known for Gaussian noise, with or without sampling, and for what has a largest "
-            "loss.",
+            "It is known for Gaussian noise, with or without sampling, for correlated noise, and for "
+            "what has a largest loss.",
             "Ask for delta by epsilon (privacy_profile), or for the Renyi curve (rdp).",
         )
     return Bounds(0.0, mu_of_pure(losses) * (1.0 + _FUNCTION_ERROR))

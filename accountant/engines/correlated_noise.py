@@ -16,10 +16,12 @@ from fractions import Fraction
 from typing import Final
 
 from .. import events as ev
-from ..guarantee import Neighbours, Step
+from ..guarantee import Bounds, Neighbours, Step
 from ..neighbours import as_neighbours
 from ..sensitivity.matrix import MatrixSensitivity, sensitivity_bounds, strategy_steps
 from .base import contribution
+
+UNIT_ROUNDOFF: Final = 2.0**-53
 
 SOURCE: Final = (
     "Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312; the "
@@ -62,6 +64,23 @@ def correlated_noise(event: ev.MatrixGaussian, neighbours: Neighbours) -> Correl
         attained,
         sensitivity,
         _step(event, sensitivity, neighbours),
+    )
+
+
+def matrix_shift(event: ev.MatrixGaussian, neighbours: Neighbours) -> Bounds:
+    """Return by how many deviations of the noise a unit moves C x: the mu of the run.
+
+    The lower end is 0 where no fixed data sets are known to attain one.
+
+    >>> event = ev.MatrixGaussian(3.0, ev.TreeStrategy(8, 2), ev.SingleParticipation())
+    >>> round(matrix_shift(event, "replace-one").upper, 9)
+    1.333333333
+    """
+    ends, reach = correlated_noise(event, neighbours), contribution(neighbours)
+    lower = 0.0 if ends.attained is None else reach / ends.attained.noise_multiplier
+    return Bounds(
+        lower * (1.0 - 4.0 * UNIT_ROUNDOFF),
+        reach / ends.dominating.noise_multiplier * (1.0 + 4.0 * UNIT_ROUNDOFF),
     )
 
 

@@ -25,6 +25,7 @@ from ..account import guarded
 from ..arrays import FloatArray
 from ..composition import Leaf
 from ..engines.base import contribution
+from ..engines.correlated_noise import matrix_shift
 from ..engines.pld.directions import composition_directions
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours
@@ -160,6 +161,10 @@ def _noise_shift(event: ev.Event, neighbours: Neighbours) -> Bounds | None:
     match event:
         case ev.Gaussian():
             return Bounds.exactly(across / event.noise_multiplier)
+        case ev.MatrixGaussian():
+            return matrix_shift(event, neighbours)
+        case ev.Group(size=size, event=ev.MatrixGaussian() as inner):
+            return Bounds(0.0, size * matrix_shift(inner, neighbours).upper)
         case ev.Poisson(rate=rate, event=ev.Gaussian() as inner):
             # Of the two records under replace-one, the other one is drawn less than always.
             return _sampled_shift(rate, inner, across)

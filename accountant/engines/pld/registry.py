@@ -28,14 +28,14 @@ class DominatedMechanism:
     the pair of two fixed neighbouring data sets.  When `symmetric`, the other direction is the
     same.  The mechanism is dominated by `power` independent copies of `pair`, and attains as
     many of `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where
-    there is one, is the same mechanism seen as fits a question about this delta: its pair,
-    power, `beside` and first step take the place of those here.  `second_lower_pair` is the pair of other
-    fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
-    runs.  `beside` are other pairs, each with its own power, that are composed with `pair` in each
-    run: only all of them together dominate the mechanism, so whoever takes `pair` alone must refuse
-    where there are any (mechanism_algebra.py).  `lower_beside` is attained
-    together with each `lower_pair`, not with `second_lower_pair`.  `class_pair` is for an event
-    that names a class of mechanisms: the pair that the worst of them attains.
+    there is one, is the same mechanism seen as fits a question about this delta: its pair, power,
+    `beside` and first step take the place of those here.  `second_lower_pair` is the pair of other
+    fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism runs.
+    `beside` are other pairs, each with its own power, that are composed with `pair` in each run:
+    only all of them together dominate the mechanism, so whoever takes `pair` alone must refuse
+    where there are any (mechanism_algebra.py).  `lower_beside` is attained together with each
+    `lower_pair`, not with `second_lower_pair`.  `class_pair` is for an event that names a class of
+    mechanisms: the pair that the worst of them attains.
     """
 
     pair: Pair

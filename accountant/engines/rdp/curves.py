@@ -159,13 +159,16 @@ def _rho(noise: float, c: int) -> float:
 def matrix_gaussian(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
     """R(a) = a c^2 / (2 s^2), with s the noise over the largest sensitivity of C.
 
+    From below s is the noise over what vectors attain; with a hidden bin nothing is known.
+
     matrix_bins.py enters it, beside what hides under balls in bins.
 
     Source: Denisov et al. 2022, Theorem 2.1, arXiv 2202.08312, and as for `Gaussian`.
     """
     correlated = correlated_noise(event, neighbours)
-    whole = gaussian(correlated.dominating, neighbours)
-    return replace(whole, steps=(correlated.step, *whole.steps))
+    whole, attained = gaussian(correlated.dominating, neighbours), correlated.attained
+    lower = None if attained is None else gaussian(attained, neighbours).lower
+    return replace(whole, lower=lower, steps=(correlated.step, *whole.steps))
 
 
 @curve.register(ev.DiscreteGaussian)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -15,6 +18,15 @@ MAX_MATRIX_ENTRIES: Final = 2**24
 
 MAX_STRATEGY_STEPS: Final = 2**22
 """Most rounds of a strategy."""
+
+MAX_CANCELLING_TERMS: Final = 1_000_000
+"""Most terms of a buffered strategy that are added up with more digits, as they cancel."""
+
+EXTRA_DIGITS: Final = 40
+"""Digits that are left, at the size of the first coefficient, where terms cancel."""
+
+MAX_PLAIN_BUFFERS: Final = 16
+"""Most buffers, all of one sign, whose sums need no more digits."""
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
@@ -103,12 +115,42 @@ def column_bands(strategy: ev.Strategy) -> FloatArray | None:
     return np.where(rounds + lags < steps, coefficients[:, None], 0.0)
 
 
+@lru_cache(maxsize=8)
 def _buffered(steps: int, decays: tuple[float, ...], scales: tuple[float, ...]) -> FloatArray:
+    """Return the coefficients, each to a few roundings of itself or of 1e-40."""
+    of_one_sign = min(scales) >= 0.0 or max(scales) <= 0.0
+    if steps > 1 and not (of_one_sign and len(scales) <= MAX_PLAIN_BUFFERS):
+        return _cancelling(steps, decays, scales)
     coefficients = np.zeros(steps)
     coefficients[0] = 1.0
     powers = np.arange(steps - 1, dtype=np.float64)
     for decay, scale in zip(decays, scales, strict=True):
         coefficients[1:] += scale * decay**powers
+    return coefficients
+
+
+def _cancelling(steps: int, decays: tuple[float, ...], scales: tuple[float, ...]) -> FloatArray:
+    """Return the coefficients, terms of either sign added up with as many digits as are lost."""
+    if steps * len(scales) > MAX_CANCELLING_TERMS:
+        raise Unsupported(
+            f"The strategy is a sum of {steps * len(scales):,} terms of either sign.",
+            f"They may cancel, and at most {MAX_CANCELLING_TERMS:,} are added up with the digits "
+            "that this takes.",
+            "Use fewer rounds, or scales of one sign.",
+        )
+    largest = max(map(abs, scales)) or 1.0
+    digits = math.log10(largest) + math.log10(float(len(scales)) * steps)
+    context = Context(prec=EXTRA_DIGITS + math.ceil(max(digits, 0.0)))
+    factors = [Decimal(decay) for decay in decays]
+    terms = [Decimal(scale) for scale in scales]
+    coefficients = np.zeros(steps)
+    coefficients[0] = 1.0
+    for step in range(1, steps):
+        total = Decimal(0)
+        for term in terms:
+            total = context.add(total, term)
+        coefficients[step] = float(total)
+        terms = [context.multiply(*each) for each in zip(terms, factors, strict=True)]
     return coefficients
 
 
