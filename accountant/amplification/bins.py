@@ -81,6 +81,13 @@ MAX_RINGS: Final = 3
 MAX_SHIFTS: Final = 128
 """Most different shifts along the sum of all means."""
 
+MAX_SHIFT: Final = 1e30
+"""A run that moves by more deviations of the noise, or by less than the inverse, is not compared:
+squares of that have to be numbers."""
+
+LEAST_SQUARE: Final = 1e-58
+"""Smaller squared shifts count as this much from above, and as none from below."""
+
 SPACINGS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 512)
 """How far apart the bins are that are looked at together."""
 
@@ -134,13 +141,15 @@ class BinComparisons:
 def bin_comparisons(event: ev.MatrixGaussian) -> BinComparisons:
     """Return what balls in bins are compared with, from both sides.
 
-    The first of `above` counts the bin as known.  Raises `Unsupported` for a strategy that is too
+    The first of `above` counts the bin as known; there is none for an extreme run.  Raises `Unsupported` for a strategy that is too
     large, or another participation.
     """
     participation = event.participation
     if not isinstance(participation, ev.BallsInBins):
         raise Unsupported(f"The participation `{participation.type}` has no bins.")
     bins, noise = participation.bins, event.noise_multiplier
+    if is_extreme(event):
+        return BinComparisons((), ())
     known = sensitivity_bounds(event.strategy, participation).bounds.upper / noise
     revealed = HiddenBins(1, _up(known * known), 0.0)
     matrix = strategy_matrix(event.strategy)
@@ -152,8 +161,14 @@ def bin_comparisons(event: ev.MatrixGaussian) -> BinComparisons:
     return BinComparisons((revealed, *_above(profile)), below, shifts, _rings(profile))
 
 
+def is_extreme(event: ev.MatrixGaussian) -> bool:
+    """Return whether a unit moves C x by so little, or so much, that nothing is compared."""
+    moved = sensitivity_bounds(event.strategy, event.participation).bounds.upper
+    return not moved / MAX_SHIFT <= event.noise_multiplier <= moved * MAX_SHIFT
+
+
 def _up(value: float) -> float:
-    return value * (1.0 + 8.0 * UNIT_ROUNDOFF)
+    return max(value * (1.0 + 8.0 * UNIT_ROUNDOFF), LEAST_SQUARE) if value > 0.0 else 0.0
 
 
 def _is_feasible(matrix: FloatArray, bins: int) -> bool:
@@ -207,7 +222,7 @@ def cyclic_profile(gram: FloatArray) -> FloatArray:
 def _above(profile: FloatArray) -> list[HiddenBins]:
     result = []
     for count in _counts(profile.size):
-        shared = float(_overlaps(profile, count).max())
+        shared = _up(float(_overlaps(profile, count).max()))
         result.append(HiddenBins(count, shared, _up(max(float(profile[0]) - shared, 0.0))))
     return result
 
@@ -245,7 +260,7 @@ def _overlaps(profile: FloatArray, count: int) -> FloatArray:
 
 
 def _below(gram: FloatArray) -> list[HiddenBins]:
-    shared, bins = max(float(gram.min()), 0.0), len(gram)
+    shared, bins = _down(max(float(gram.min()), 0.0)), len(gram)
     if gram.min() < 0.0:
         return []
     result = []
@@ -270,7 +285,7 @@ def _below(gram: FloatArray) -> list[HiddenBins]:
 
 
 def _down(value: float) -> float:
-    return value * (1.0 - 8.0 * UNIT_ROUNDOFF)
+    return value * (1.0 - 8.0 * UNIT_ROUNDOFF) if value >= LEAST_SQUARE else 0.0
 
 
 def _shifts(upper: FloatArray, lower: FloatArray) -> FloatArray:

@@ -16,10 +16,13 @@ from fractions import Fraction
 from typing import Final
 
 from .. import events as ev
+from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step
 from ..neighbours import as_neighbours
 from ..sensitivity.matrix import MatrixSensitivity, sensitivity_bounds, strategy_steps
 from .base import contribution
+
+LARGEST: Final = Fraction(math.nextafter(math.inf, 0.0)) / 2
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
@@ -46,7 +49,8 @@ class CorrelatedNoise:
 def correlated_noise(event: ev.MatrixGaussian, neighbours: Neighbours) -> CorrelatedNoise:
     """Return the two Gaussian releases; contribution bounds count as in any sum.
 
-    Raises `InvalidInput` for a singular strategy and a participation that does not fit it.
+    Raises `InvalidInput` for a singular strategy and a participation that does not fit it,
+    `Unsupported` for noise that is nothing beside the sensitivity.
 
     >>> event = ev.MatrixGaussian(3.0, ev.TreeStrategy(8, 2), ev.SingleParticipation())
     >>> round(correlated_noise(event, "add-remove").dominating.noise_multiplier, 9)
@@ -57,10 +61,18 @@ def correlated_noise(event: ev.MatrixGaussian, neighbours: Neighbours) -> Correl
     lower, upper = sensitivity.bounds.lower, sensitivity.bounds.upper
     hidden = isinstance(event.participation, ev.BallsInBins)
     attained = None
-    if not hidden and lower > 0.0:
+    if not hidden and lower > 0.0 and noise / Fraction(lower) < LARGEST:
         attained = ev.Gaussian(math.nextafter(float(noise / Fraction(lower)), math.inf))
+    least = math.nextafter(float(min(noise / Fraction(upper), LARGEST)), 0.0)
+    if least == 0.0:
+        raise Unsupported(
+            f"A unit moves C x by {upper:.3g} contribution bounds, and noise "
+            f"{event.noise_multiplier:.3g} is nothing beside that.",
+            "Their ratio is below all numbers.",
+            "Give more noise, or scale the strategy and the noise alike.",
+        )
     return CorrelatedNoise(
-        ev.Gaussian(math.nextafter(float(noise / Fraction(upper)), 0.0)),
+        ev.Gaussian(least),
         attained,
         sensitivity,
         _step(event, sensitivity, neighbours),

@@ -40,11 +40,13 @@ class AccountQuery:
 
     def events(self) -> Iterator[ev.Event]:
         """Yield the leaves and the events inside them."""
-        for leaf in self.parts:
-            inner: ev.Event | None = leaf.event
-            while inner is not None:
-                yield inner
-                inner = getattr(inner, "event", None)
+        waiting = [leaf.event for leaf in reversed(self.parts)]
+        while waiting:
+            event = waiting.pop()
+            yield event
+            inner = getattr(event, "event", None)
+            parts = event.events if isinstance(event, ev.Compose) else ()
+            waiting += [*reversed(parts)] if inner is None else [inner]
 
     def gap_text(self) -> str | None:
         """Return the gap between the bounds in words, None where they are close."""
@@ -158,7 +160,7 @@ def _shuffled(query: AccountQuery) -> tuple[str, ...]:
 
 def _correlated(query: AccountQuery) -> tuple[str, ...]:
     """Return whose care the number rests on, and why its ends are apart where they are."""
-    runs = [leaf.event for leaf in query.parts if isinstance(leaf.event, ev.MatrixGaussian)]
+    runs = [event for event in query.events() if isinstance(event, ev.MatrixGaussian)]
     rests = tuple(
         f"It rests on this: {rests_on(run.participation)}.  Whoever runs it has to see to that."
         for run in runs

@@ -69,6 +69,10 @@ def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
         from .fixed_size_groups import replaced_records
 
         return replaced_records(size, sampled)
+    if isinstance(sampled, ev.MatrixGaussian):
+        from .matrix_bins import grouped_bins
+
+        return grouped_bins(size, sampled, neighbours)
     if not isinstance(sampled, ev.Poisson) or not isinstance(sampled.event, _NOISE):
         raise Unsupported(
             f"The pld engine has no pair for a group of records of {type_of(sampled)}.",

@@ -17,13 +17,17 @@ import numpy as np
 
 from ... import events as ev
 from ...amplification.bin_moments import scouted_epsilon
-from ...amplification.bins import HiddenBins, bin_comparisons
+from ...amplification.bins import BinComparisons, HiddenBins, bin_comparisons, is_extreme
+from ...amplification.group import group_step
 from ...guarantee import Neighbours, Step
 from ..base import contribution
+from ..correlated_noise import correlated_noise
 from .atoms import AtomPair
+from .mechanism_algebra import from_above
 from .noise import GaussianNoise
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
+from .scores import strongest_pair
 
 SCOUTED_DELTA: Final = 1e-6
 """The delta that comparisons are chosen for where none is named."""
@@ -49,9 +53,21 @@ def bins_mechanism(event: ev.MatrixGaussian, neighbours: Neighbours) -> Dominate
     )
 
 
+def grouped_bins(
+    size: int, event: ev.MatrixGaussian, neighbours: Neighbours
+) -> DominatedMechanism:
+    """Return the dominated mechanism of a unit of `size` records, each in a bin that is known."""
+    correlated = correlated_noise(event, neighbours)
+    noise = math.nextafter(correlated.dominating.noise_multiplier / size, 0.0)
+    known = from_above(pairs(ev.Gaussian(noise), neighbours))
+    return replace(known, steps=(group_step(size, neighbours), correlated.step, *known.steps))
+
+
 def _fitted_to(
     event: ev.MatrixGaussian, neighbours: Neighbours, delta: float
 ) -> DominatedMechanism:
+    if is_extreme(event):
+        pairs(correlated_noise(event, neighbours).dominating, neighbours)  # says what is too much
     compared = bin_comparisons(event)
     scouted = partial(scouted_epsilon, reach=float(contribution(neighbours)), delta=delta)
 
@@ -64,12 +80,14 @@ def _fitted_to(
         (_step(event, above, neighbours),),
         beside=tuple((pair, 1) for pair in rest),
     )
-    # What is set to 0 with some probability is not known under replace-one.
-    below = [each for each in compared.below if each.share == 1.0 or neighbours != "replace-one"]
     if not compared.shifts:
         return mechanism
-    along = _shifted_pair(compared.shifts, neighbours)
+    # What is set to 0 with some probability is not known where a unit gives way to its opposite.
+    below = [each for each in compared.below if each.share == 1.0 or neighbours != "replace-one"]
     attained = _attained_pairs(max(below, key=scouted), neighbours) if below else []
+    along = _shifted_pair(compared.shifts, neighbours)
+    if neighbours == "replace-one":
+        along = strongest_pair([along, *_zeroed_pairs(compared, delta)], either_way=True)
     if not attained:
         return replace(mechanism, lower_pair=along)
     return replace(
@@ -78,6 +96,14 @@ def _fitted_to(
         lower_beside=attained[1] if len(attained) > 1 else None,
         second_lower_pair=along,
     )
+
+
+def _zeroed_pairs(compared: BinComparisons, delta: float) -> list[Pair]:
+    """Return pairs that a unit attains that is replaced by one which contributes zeros."""
+    result = [_shifted_pair(compared.shifts, "zero-out")]
+    alone = [each for each in compared.below if each.shared == 0.0]
+    scouted = partial(scouted_epsilon, reach=1.0, delta=delta)
+    return result + (_attained_pairs(max(alone, key=scouted), "zero-out") if alone else [])
 
 
 def _pairs_of(compared: HiddenBins, neighbours: Neighbours) -> list[Pair]:

@@ -13,7 +13,7 @@ from ...amplification.group import along_chain, by_mironov, group_step, lemma, t
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .curves import Curve, approximate, capped, curve, of_pair, pure_pair
+from .curves import Curve, approximate, capped, curve, matrix_gaussian, of_pair, pure_pair
 from .mixture import Mixture
 
 _GROUP_SOURCE = (
@@ -28,7 +28,8 @@ def group(event: ev.Group, neighbours: Neighbours) -> Curve:
 
     At each order the smallest of Mironov's rule (final orders of at least 1.5), the optimised
     triangle inequality, binary randomized response at `size` epsilon where losses are bounded,
-    and, for all records together under Poisson sampling with Gaussian noise, the mixture.
+    and, for all records together, the mixture under Poisson sampling with Gaussian noise, and the
+    Gaussian of known bins for balls in bins.
 
     Raises `Unsupported` where one record has no curve, or one that does not hold along the chain,
     or one with a delta of its own and unbounded losses.
@@ -48,6 +49,10 @@ def group(event: ev.Group, neighbours: Neighbours) -> Curve:
     mixture = mixture_of(event, neighbours)
     if mixture is not None:
         curves.append(mixture.at)
+    if isinstance(event.event, ev.MatrixGaussian):
+        # Bins that are known: a Gaussian that moves as many times as far.
+        known = matrix_gaussian(event.event, neighbours).at
+        curves.append(lambda orders: event.size**2 * (1.0 + 1e-15) * known(orders))
     return Curve(
         at=_smallest(curves),
         limit=limit,
