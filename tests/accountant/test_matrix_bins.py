@@ -308,8 +308,8 @@ def test_samples_of_thirty_bins_lie_between_the_ends():
         assert found.lower <= shown + 0.015
 
 
-def test_groups_of_units_in_bins_gain_nothing():
-    """Records of one unit draw bins of their own: no comparison is known for them."""
+def test_records_of_one_unit_draw_bins_of_their_own():
+    """No data sets are known that attain anything for them together."""
     single = run(ev.ToeplitzStrategy(8, [1.0, 0.5]), 4, 2.0)
     alone = pp.account(single, delta=1e-6, engine="rdp").epsilon
     group = pp.account(ev.Group(2, single), delta=1e-6, engine="rdp").epsilon

@@ -93,9 +93,7 @@ def _plane_divergence(order):
     first, second = np.meshgrid(axis, axis, indexing="ij")
 
     def log_density(sign):
-        each = [
-            -0.5 * ((first - sign * a) ** 2 + (second - sign * b) ** 2) for a, b in turned.T
-        ]
+        each = [-0.5 * ((first - sign * a) ** 2 + (second - sign * b) ** 2) for a, b in turned.T]
         return np.logaddexp.reduce(each, axis=0) - math.log(4.0 * math.pi)
 
     p, q = log_density(1.0), log_density(-1.0)
@@ -128,7 +126,7 @@ def test_a_known_bin_bounds_a_hidden_one(relation):
         ev.Repeat(5, ev.MatrixGaussian(9.0, ONES, ev.EpochParticipation(2))),
         ev.Compose([ev.Gaussian(2.0), ev.MatrixGaussian(2.0, HALVES, SINGLE)]),
         BINS,
-        ev.Group(2, BINS),
+        pytest.param(ev.Group(2, BINS), marks=pytest.mark.slow),
         ev.ClientSampled(0.3, ev.Pure(0.5)),
     ],
     ids=str,

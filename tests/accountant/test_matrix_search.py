@@ -9,6 +9,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.sensitivity.matrix import bounds as bounds_module
+from privplan.accountant.sensitivity.matrix import directions as directions_module
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 from privplan.accountant.sensitivity.matrix import separated as separated_module
 from privplan.accountant.sensitivity.matrix.participations import SeparatedRounds
@@ -26,7 +27,7 @@ def separated(most: int, separation: int) -> ev.SeparatedParticipation:
 def searched(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Count every number of patterns as too many to look at each, and leave eigenvalues out."""
     monkeypatch.setattr(bounds_module, "MAX_PATTERNS", 0)
-    monkeypatch.setattr(bounds_module, "MAX_SPECTRUM_STEPS", 0)
+    monkeypatch.setattr(directions_module, "MAX_SPECTRUM_STEPS", 0)
     sensitivity_bounds.cache_clear()
     yield monkeypatch
     sensitivity_bounds.cache_clear()
@@ -104,7 +105,7 @@ def test_windows_of_signs_that_do_not_cancel_are_exact() -> None:
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_eigenvalues_bound_every_pattern(seed: int, searched: pytest.MonkeyPatch) -> None:
-    searched.setattr(bounds_module, "MAX_SPECTRUM_STEPS", 100)
+    searched.setattr(directions_module, "MAX_SPECTRUM_STEPS", 100)
     generator = np.random.default_rng(seed)
     taken = 0
     for _ in range(10):

@@ -383,7 +383,7 @@ def test_participations_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize(
     "strategy",
     [
-        ev.TreeStrategy(10**6, 2),
+        ev.TreeStrategy(10**8, 2),
         ev.ToeplitzStrategy(10**18, [1.0, 0.5]),
         ev.BufferedToeplitzStrategy(10**5, [0.5], [-1.0]),
         ev.DenseStrategy((np.eye(2) * 1e-200).tolist()),

@@ -53,9 +53,7 @@ def bins_mechanism(event: ev.MatrixGaussian, neighbours: Neighbours) -> Dominate
     )
 
 
-def grouped_bins(
-    size: int, event: ev.MatrixGaussian, neighbours: Neighbours
-) -> DominatedMechanism:
+def grouped_bins(size: int, event: ev.MatrixGaussian, neighbours: Neighbours) -> DominatedMechanism:
     """Return the dominated mechanism of a unit of `size` records, each in a bin that is known."""
     correlated = correlated_noise(event, neighbours)
     noise = math.nextafter(correlated.dominating.noise_multiplier / size, 0.0)

@@ -14,7 +14,7 @@ from ... import events as ev
 from ...arrays import FloatArray, IndexArray
 from ...errors import Unsupported
 from ...guarantee import Bounds
-from .directions import Squares, rounding_margin, worst_directions
+from .directions import Squares, largest_eigenvalue, rounding_margin, worst_directions
 from .participations import (
     MAX_PATTERNS,
     SeparatedRounds,
@@ -37,12 +37,13 @@ from .strategies import (
     strategy_steps,
     toeplitz_coefficients,
 )
+from .trees import tree_squares
 
 MAX_GRAM_STEPS: Final = 4_096
 """Most rounds for which all of C^T C is computed."""
 
-MAX_SPECTRUM_STEPS: Final = 1_024
-"""Most rounds for which eigenvalues of C^T C are computed."""
+MAX_TREE_STEPS: Final = 2_048
+"""Most rounds of a tree that is written down as a matrix."""
 
 MAX_PAIRS: Final = 3e7
 """Most pairs of rounds that are added up, over all patterns that are looked at one by one."""
@@ -67,12 +68,16 @@ DECREASING: Final = (
     "and never increase, so the earliest rounds are the worst, with equal contributions"
 )
 PATTERNS: Final = (
-    "every pattern of rounds by itself: |C^T C| from above, signs and vectors from below, and the "
-    "dual of their semidefinite programme"
+    "every pattern of rounds by itself: from above |C^T C|, the largest eigenvalue of C^T C and "
+    "the dual of a semidefinite programme, from below signs and vectors"
 )
 WINDOWS: Final = (
     "from above the largest sum of |C^T C| over patterns, by a dynamic programme over the rounds "
     "that meet in it; from below a pattern, with signs or vectors, that attains it"
+)
+TREE: Final = (
+    "rounds counted under every complete node: from above as many as fit there, from below the "
+    "earliest rounds; one round is in one node of each level"
 )
 SPECTRUM: Final = (
     "from above the largest eigenvalue of C^T C, times the rounds of a pattern; from below a "
@@ -135,6 +140,11 @@ def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -
         return _decreasing(
             coefficients, allowed or SeparatedRounds(steps, -(-steps // stride), stride)
         )
+    if isinstance(strategy, ev.TreeStrategy) and (
+        steps > MAX_TREE_STEPS or (allowed is not None and allowed.most == 1)
+    ):
+        rounds = allowed or SeparatedRounds(steps, -(-steps // stride), stride)
+        return _result(tree_squares(strategy.fan_out, rounds), TREE)
     bands = column_bands(strategy)
     if bands is not None:
         if allowed is not None and (allowed.most == 1 or len(bands) <= 2 * allowed.separation):
@@ -240,7 +250,8 @@ def _worst_pattern(matrix: FloatArray, gram: FloatArray, patterns: Sequence[Inde
         if most <= upper:
             break
         if refined > MAX_REFINED:
-            upper = most
+            size = max(len(pattern) for pattern in patterns)
+            upper = max(upper, min(most, size * largest_eigenvalue(gram, len(matrix))))
             break
         refined += pattern.size
         columns, part = matrix[:, pattern], gram[np.ix_(pattern, pattern)]
@@ -262,7 +273,7 @@ def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -
         links = {lag: 2.0 * magnitudes.diagonal(lag) for lag in meeting if lag}
         upper, source = largest_sum(magnitudes.diagonal(), links, allowed), WINDOWS
     upper *= margin
-    spectral = allowed.most * _largest_eigenvalue(gram, len(matrix))
+    spectral = allowed.most * largest_eigenvalue(gram, len(matrix))
     if spectral < upper:
         upper, source = spectral, SPECTRUM
     starts = [
@@ -276,16 +287,6 @@ def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -
         if found.lower > best.lower:
             best = Squares(found.lower, max(found.lower, upper), found.dimensions)
     return _result(best, source)
-
-
-def _largest_eigenvalue(gram: FloatArray, rows: int) -> float:
-    """Return it, rounded up; infinite for more rounds than it is computed for."""
-    steps = len(gram)
-    if steps > MAX_SPECTRUM_STEPS:
-        return math.inf
-    # The eigenvalue may be off by a multiple of u times the trace, and so may the entries.
-    off = UNIT_ROUNDOFF * (64.0 * steps + 4.0 * (rows + 8)) * float(gram.trace())
-    return float(np.linalg.eigvalsh(gram)[-1]) + off
 
 
 def _require_range(square: float) -> None:

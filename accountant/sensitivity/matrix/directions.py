@@ -6,17 +6,19 @@ With G = C^T C restricted to the rounds, one unit moves C x by the square root o
 
 Signs are vectors in one dimension, and sum_ij |G_ij| bounds all.  The maximum is a semidefinite
 programme: ascent over one vector at a time comes near it, and every y with diag(y) - G positive
-semidefinite bounds it by sum y.
+semidefinite bounds it by sum y.  Equal y are the largest eigenvalue of G, times the rounds.
 Source: Goemans and Williamson 1995, Section 4 (the programme and its dual); Wang, Chang and Kolter
 2018, arXiv 1706.00476 (the ascent).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.linalg import eigh
 
 from ...arrays import FloatArray
 from .strategies import UNIT_ROUNDOFF
@@ -27,8 +29,14 @@ LOOKS: Final = (10, 90, 400, 1_500)
 CLOSE: Final = 1e-10
 """Relative width of bounds on a square below which nothing is refined."""
 
+WAVE_SWEEPS: Final = 4
+"""Rounds of the ascent from eigenvectors, where there are many rounds."""
+
 MAX_CLIMBED_ROUNDS: Final = 128
-"""Most rounds of a pattern for which vectors are climbed; beyond, signs only."""
+"""Most rounds of a pattern for which vectors are climbed from anywhere."""
+
+MAX_SPECTRUM_STEPS: Final = 1_024
+"""Most rounds for which eigenvalues of C^T C are computed."""
 
 MAX_DIRECTIONS: Final = 12
 """Most dimensions of the vectors that are climbed."""
@@ -61,8 +69,10 @@ def worst_directions(columns: FloatArray, gram: FloatArray, above: float) -> Squ
     upper = float(np.abs(gram).sum()) * margin
     signs = _signs(gram)
     lower, dimensions = attained_square(columns, signs[:, None]), 1
-    if upper <= max(above, lower * margin * margin) or len(gram) > MAX_CLIMBED_ROUNDS:
+    if upper <= max(above, lower * margin * margin):
         return Squares(lower, max(lower, upper), dimensions)
+    if len(gram) > MAX_CLIMBED_ROUNDS:
+        return _by_spectrum(columns, gram, Squares(lower, upper))
     vectors = _start(len(gram))
     for sweeps in LOOKS:
         vectors = _climbed(gram, vectors, sweeps)
@@ -99,17 +109,52 @@ def _signs(gram: FloatArray) -> FloatArray:
     starts.append(np.where(np.arange(len(gram)) % 2 == 0, 1.0, -1.0))
     best, value = starts[0], -np.inf
     for signs in starts:
+        fields = gram @ signs
         for _ in range(20 * len(gram)):
             # Flipping i changes the sum by -4 s_i sum_{j != i} G_ij s_j.
-            pulls = signs * (gram @ signs) - gram.diagonal()
+            pulls = signs * fields - gram.diagonal()
             worst = int(np.argmin(pulls))
-            if pulls[worst] >= 0.0:
+            if pulls[worst] >= -1e-12 * abs(fields[worst]):
                 break
             signs[worst] = -signs[worst]
+            fields += 2.0 * signs[worst] * gram[worst]
         reached = float(signs @ gram @ signs)
         if reached > value * (1.0 + 1e-12):
             best, value = signs, reached
     return best
+
+
+def _by_spectrum(columns: FloatArray, gram: FloatArray, known: Squares) -> Squares:
+    """Return bounds for many rounds: the largest eigenvalue, and vectors that come near it."""
+    size = len(gram)
+    if size > MAX_SPECTRUM_STEPS:
+        return Squares(known.lower, max(known.lower, known.upper))
+    upper = min(known.upper, size * largest_eigenvalue(gram, len(columns)))
+    # Where eigenvectors are waves, those of the two largest eigenvalues turn by an equal angle from
+    # round to round.
+    _, waves = eigh(gram, subset_by_index=[size - 2, size - 1])
+    norms = np.sqrt((waves * waves).sum(axis=1))
+    vectors = waves / np.where(norms > 0.0, norms, 1.0)[:, None]
+    by_vectors = attained_square(columns, _climbed(gram, vectors, WAVE_SWEEPS))
+    if by_vectors > known.lower * (1.0 + 1e-9):
+        known = Squares(by_vectors, upper, 2)
+    return Squares(known.lower, max(known.lower, upper), known.dimensions)
+
+
+def largest_eigenvalue(gram: FloatArray, rows: int) -> float:
+    """Return that of a Gram matrix of so many `rows`, rounded up.
+
+    Infinite for more rounds than it is computed for.
+
+    >>> 3.0 <= largest_eigenvalue(np.array([[2.0, 1.0], [1.0, 2.0]]), 2) <= 3.0 + 1e-12
+    True
+    """
+    steps = len(gram)
+    if steps > MAX_SPECTRUM_STEPS:
+        return math.inf
+    # The eigenvalue may be off by a multiple of u times the trace, and so may the entries.
+    off = UNIT_ROUNDOFF * (64.0 * steps + 4.0 * (rows + 8)) * float(gram.trace())
+    return float(np.linalg.eigvalsh(gram)[-1]) + off
 
 
 def _start(size: int) -> FloatArray:

@@ -84,10 +84,10 @@ def toeplitz_coefficients(strategy: ev.Strategy) -> FloatArray | None:
     """Return c with C[i, j] = c[i - j], without zeros at its end, or None for another strategy."""
     match strategy:
         case ev.ToeplitzStrategy(steps, coefficients):
-            _require_steps(steps)
+            require_steps(steps)
             return _trimmed(np.array(coefficients, np.float64))
         case ev.BufferedToeplitzStrategy(steps, decays, scales):
-            _require_steps(steps)
+            require_steps(steps)
             return _trimmed(_buffered(steps, decays, scales))
         case _:
             return None
@@ -161,7 +161,7 @@ def _trimmed(coefficients: FloatArray) -> FloatArray:
 
 def _tree(steps: int, fan_out: int) -> FloatArray:
     """Return a row for every node all of whose rounds are among the first `steps`."""
-    _require_steps(steps)
+    require_steps(steps)
     _require_small(steps * steps)
     levels = []
     width = 1
@@ -184,7 +184,8 @@ def _require_small(entries: int) -> None:
         )
 
 
-def _require_steps(steps: int) -> None:
+def require_steps(steps: int) -> None:
+    """Refuse more rounds than are computed with."""
     if steps > MAX_STRATEGY_STEPS:
         raise Unsupported(
             f"The strategy has {steps:,} rounds.",
