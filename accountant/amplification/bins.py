@@ -141,8 +141,8 @@ class BinComparisons:
 def bin_comparisons(event: ev.MatrixGaussian) -> BinComparisons:
     """Return what balls in bins are compared with, from both sides.
 
-    The first of `above` counts the bin as known; there is none for an extreme run.  Raises `Unsupported` for a strategy that is too
-    large, or another participation.
+    The first of `above` counts the bin as known; there is none for an extreme run.  Raises
+    `Unsupported` for a strategy that is too large, or another participation.
     """
     participation = event.participation
     if not isinstance(participation, ev.BallsInBins):

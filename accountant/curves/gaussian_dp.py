@@ -150,8 +150,8 @@ def _mu(event: ev.Event, relation: Neighbours) -> Bounds:
     if losses is None or math.isinf(losses):
         raise Unsupported(
             f"No mu is known for `{event.type}`.",
-            "It is known for Gaussian noise, with or without sampling, for correlated noise, and for "
-            "what has a largest loss.",
+            "It is known for Gaussian noise, with or without sampling, for correlated noise, and "
+            "for what has a largest loss.",
             "Ask for delta by epsilon (privacy_profile), or for the Renyi curve (rdp).",
         )
     return Bounds(0.0, mu_of_pure(losses) * (1.0 + _FUNCTION_ERROR))

@@ -80,7 +80,8 @@ def test_a_single_round_is_in_one_node_of_each_level(steps, fan_out):
     matrix = strategy_matrix(strategy)
     square = float((matrix * matrix).sum(axis=0).max())
     found = sensitivity_bounds(strategy, SINGLE).bounds
-    assert found.lower**2 <= square * (1.0 + 1e-15) and square <= found.upper**2 * (1.0 + 1e-15)
+    assert found.lower**2 <= square * (1.0 + 1e-15)
+    assert square <= found.upper**2 * (1.0 + 1e-15)
     assert found.upper - found.lower <= 1e-12
 
 
