@@ -34,7 +34,7 @@ from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, joint_release, rep
 from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range
 from .last_batch import enlarged, with_last_batch
 from .maximum import maximum_pair
-from .mechanism_algebra import composed, from_above
+from .mechanism_algebra import composed, from_above, single_pair
 from .noise import AdditiveNoise
 from .pair import Pair
 from .ratio_sums import COARSE_POINTS
@@ -101,7 +101,7 @@ def _record_more_or_less(event: ev.ShuffledBatches) -> DominatedMechanism:
     )
     steps = (*replaced.steps, *removed.steps, step)
     if joint is not None:
-        pair = pairs(joint, "add-remove").pair
+        pair = single_pair(pairs(joint, "add-remove"))
         return DominatedMechanism(pair, lower_pair, False, steps, lower_power=1)
     both = composed(replaced, removed)
     symmetric = both.symmetric and lower_pair is None

@@ -23,7 +23,7 @@ from ...guarantee import Neighbours, Step
 from ..base import contribution
 from ..correlated_noise import correlated_noise
 from .atoms import AtomPair
-from .mechanism_algebra import from_above
+from .mechanism_algebra import from_above, single_pair
 from .noise import GaussianNoise
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
@@ -107,9 +107,9 @@ def _zeroed_pairs(compared: BinComparisons, delta: float) -> list[Pair]:
 def _pairs_of(compared: HiddenBins, neighbours: Neighbours) -> list[Pair]:
     """Return the pairs that are composed: where the bin hides, then what shows of every bin."""
     mechanism = compared.mechanism
-    result = [] if mechanism is None else [pairs(mechanism, neighbours).pair]
+    result = [] if mechanism is None else [single_pair(pairs(mechanism, neighbours))]
     if compared.shared > 0.0 or not result:
-        result.append(pairs(_gaussian(compared.shared), neighbours).pair)
+        result.append(single_pair(pairs(_gaussian(compared.shared), neighbours)))
     return result
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...errors import Unsupported
+from .pair import Pair
 from .registry import DominatedMechanism
 
 
@@ -59,6 +61,17 @@ def from_above(mechanism: DominatedMechanism) -> DominatedMechanism:
 def is_single_pair(mechanism: DominatedMechanism) -> bool:
     """Return whether one copy of `pair` dominates the mechanism, with nothing beside it."""
     return mechanism.power == 1 and not mechanism.beside
+
+
+def single_pair(mechanism: DominatedMechanism) -> Pair:
+    """Return the one pair that dominates the mechanism; raises `Unsupported` for several."""
+    if not is_single_pair(mechanism):
+        raise Unsupported(
+            "The pld engine cannot look at this release through a single pair.",
+            "Its pair is one of several, or of many copies, that count together.",
+            "Leave the choice of the engine to privplan.",
+        )
+    return mechanism.pair
 
 
 def _fitted(mechanism: DominatedMechanism, delta: float) -> DominatedMechanism:

@@ -26,7 +26,7 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .mechanism_algebra import from_above, repeated
+from .mechanism_algebra import from_above, repeated, single_pair
 from .one_sided import one_sided_pair
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
@@ -105,7 +105,7 @@ def _local_pair(event: ev.SampledShuffle, bound: Copies, neighbours: Neighbours)
     for epsilon in orders.tolist():
         if bound.profile.log_delta(epsilon) < law.log_local_delta(epsilon) - LOCAL_LOG_ROUNDING:
             return None
-    return pairs(event.event, neighbours).pair
+    return single_pair(pairs(event.event, neighbours))
 
 
 @lru_cache(maxsize=64)

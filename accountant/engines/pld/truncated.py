@@ -49,6 +49,7 @@ from ...guarantee import Neighbours, Step
 from .allocation import additive_noise
 from .crowd import crowd_pairs
 from .fixed_size import INTEGER_SUMS, SHUFFLED, without_replacement
+from .mechanism_algebra import single_pair
 from .noise import UNIT_ROUNDOFF
 from .pair import Pair
 from .pair_algebra import mixture_of_pairs, scaled_measures
@@ -127,7 +128,7 @@ def _distinguished(
 ) -> DominatedMechanism:
     """Return the pair in which it is visible whether the sample is full without the unit."""
     full = without_replacement(inner, cut.rate, neighbours)
-    pair = mixture_of_pairs([(cut.spared, poisson.pair), (cut.full, full.pair)])
+    pair = mixture_of_pairs([(cut.spared, single_pair(poisson)), (cut.full, single_pair(full))])
     step = _step(f"Then it replaces another at rate {cut.rate:.6g}; the two cases are told apart.")
     return DominatedMechanism(pair, None, False, (full.steps[-1], step))
 
@@ -148,24 +149,25 @@ def _split_full_samples(
     if not (error <= MAX_WEIGHT_ERROR * min_rest and full_rate >= MIN_SAMPLING_RATE):
         return None
     error /= min_rest
+    at_full = without_replacement(inner, full_rate, neighbours)
     below_pair, edge_pair, full_pair = (
-        pairs(ev.Poisson(rate, inner), neighbours),
-        pairs(ev.Poisson(edge_rate, inner), neighbours),
-        without_replacement(inner, full_rate, neighbours),
+        single_pair(pairs(ev.Poisson(rate, inner), neighbours)),
+        single_pair(pairs(ev.Poisson(edge_rate, inner), neighbours)),
+        single_pair(at_full),
     )
     add_remove = neighbours == "add-remove"
     pair = mixture_of_pairs(
         [
-            (cut.below, below_pair.pair),
-            (1.0, scaled_measures(edge_pair.pair, edge, cut.edge if add_remove else edge, error)),
-            (1.0, scaled_measures(full_pair.pair, full, cut.full if add_remove else full, error)),
+            (cut.below, below_pair),
+            (1.0, scaled_measures(edge_pair, edge, cut.edge if add_remove else edge, error)),
+            (1.0, scaled_measures(full_pair, full, cut.full if add_remove else full, error)),
         ]
     )
     step = _step(
         f"Then it counts as one unit more than {edge_rate:.3g} of the samples that lack one, and "
         f"as one in another's place in {full_rate:.3g} of the full ones."
     )
-    return DominatedMechanism(pair, None, False, (full_pair.steps[-1], step))
+    return DominatedMechanism(pair, None, False, (at_full.steps[-1], step))
 
 
 def _edge_share(inner: ev.Event, cut: Cut) -> float:

@@ -45,6 +45,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .allocation import additive_noise
 from .fixed_size import BARE, INTEGER_SUMS, without_replacement
+from .mechanism_algebra import single_pair
 from .noise import UNIT_ROUNDOFF, AdditiveNoise
 from .occurrences import Occurrences
 from .pair import Pair
@@ -145,7 +146,7 @@ def _replaced(event: ev.WithReplacement, neighbours: Neighbours) -> Pair:
     parts: list[Pair] = []
     for number in counts.numbers.tolist():
         (grouped,) = leaves(ev.Group(int(number), event.event))
-        parts.append(without_replacement(grouped.event, rate, neighbours).pair)
+        parts.append(single_pair(without_replacement(grouped.event, rate, neighbours)))
     shares = np.minimum(counts.weights / drawn, 1.0)
     weighted = list(zip(shares.tolist(), _as_far_as_all(parts), strict=True))
     if counts.tail > 0.0:

@@ -2,10 +2,10 @@
 
 The oracle for a hidden step is a test of one of two steps.  It sees (P + Q)/2 against Q, and with
 x = e^eps the hockey stick of that at x is half that of P against Q at 2x - 1.  Q is the step
-without
-the unit: under replace-one that of a unit which is replaced by zeros.
+without the unit: under replace-one, of one that is replaced by zeros.
 """
 
+import dataclasses
 import math
 
 import pytest
@@ -184,6 +184,44 @@ def test_copies_of_a_mechanism_are_those_of_all_its_pairs(event):
 
 def _counted(mechanism):
     return [(mechanism.pair, mechanism.power), *mechanism.beside]
+
+
+@pytest.fixture
+def laid_open_beside(monkeypatch):
+    """Put the pair of a unit that is laid open beside every bare release, sampled or not."""
+    nothing = pairs(ev.NoGuarantee("laid open"), "add-remove").pair
+    for event in (ev.Pure(1.0), ev.Poisson(0.5, ev.Pure(1.0))):
+        pairs(event, "add-remove")  # so that its module is there
+        plain = pairs._functions[type(event)]
+
+        def spoiled(event, neighbours, plain=plain):
+            return dataclasses.replace(plain(event, neighbours), beside=((nothing, 1),))
+
+        monkeypatch.setitem(pairs._functions, type(event), spoiled)
+
+
+@pytest.mark.usefixtures("laid_open_beside")
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        ev.ClientSampled(0.5, ev.Pure(1.0)),
+        ev.FixedSize(2, 4, ev.Pure(1.0)),
+        ev.FixedSize(4, 4, ev.Pure(1.0)),
+        ev.RandomAllocation(2, 1, ev.Pure(1.0)),
+        ev.RandomAllocation(2, 2, ev.Pure(1.0)),
+        ev.ShuffledBatches(1, ev.Pure(1.0)),
+        ev.ShuffledBatches(2, ev.Pure(1.0)),
+        ev.TruncatedPoisson(0.5, 2, 4, ev.Pure(1.0)),
+        ev.TruncatedPoisson(0.5, 4, 4, ev.Pure(1.0)),
+        ev.WithReplacement(2, 4, ev.Pure(1.0)),
+        ev.WithReplacement(2, 1, ev.Pure(1.0)),
+    ],
+    ids=str,
+)
+def test_what_stands_beside_a_pair_counts_or_is_refused(wrapped, neighbours):
+    if _known(wrapped, neighbours) is not None:
+        assert _ends(wrapped, neighbours, 50.0).upper >= 0.25
 
 
 def test_a_direction_holds_every_pair_of_its_leaves():
