@@ -31,16 +31,16 @@ def known_epsilon(event, size, relation):
 @pytest.mark.parametrize(("noise", "size"), [(2.0, 2), (6.0, 3)])
 def test_a_unit_of_several_costs_no_more_than_in_known_bins(noise, size, relation):
     event = ev.MatrixGaussian(noise, HALVES, BINS)
-    found = pp.account(ev.Group(size, event), delta=1e-5, neighbours=relation).epsilon
-    assert found.upper <= known_epsilon(event, size, relation) * (1.0 + 1e-3)
+    answer = pp.account(ev.Group(size, event), delta=1e-5, neighbours=relation).epsilon
+    assert answer.upper <= known_epsilon(event, size, relation) * (1.0 + 1e-3)
     single = pp.account(event, delta=1e-5, neighbours=relation).epsilon
-    assert found.upper >= single.lower
+    assert answer.upper >= single.lower
 
 
 def test_a_unit_of_several_may_cost_less_than_in_known_bins():
     event = ev.MatrixGaussian(2.0, ev.ToeplitzStrategy(100, [1.0, 0.5]), ev.BallsInBins(50))
-    found = pp.account(ev.Group(2, event), delta=1e-5).epsilon
-    assert found.upper < 0.5 * known_epsilon(event, 2, "add-remove")
+    answer = pp.account(ev.Group(2, event), delta=1e-5).epsilon
+    assert answer.upper < 0.5 * known_epsilon(event, 2, "add-remove")
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.0])
@@ -82,8 +82,8 @@ def test_what_a_run_rests_on_is_said_wherever_it_stands(around):
 )
 def test_noise_that_is_nothing_is_no_guarantee_and_no_failure(noise, strategy, relation):
     event = ev.MatrixGaussian(noise, strategy, ev.BallsInBins(4))
-    found = pp.account(event, delta=1e-5, neighbours=relation).epsilon
-    assert found.upper > 1e30
+    answer = pp.account(event, delta=1e-5, neighbours=relation).epsilon
+    assert answer.upper > 1e30
     with pytest.raises(PrivplanError, match=r"engine takes noise multipliers from"):
         pp.account(event, delta=1e-5, neighbours=relation, engine="pld")
 

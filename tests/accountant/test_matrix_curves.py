@@ -37,9 +37,9 @@ def _ends(curve):
 def test_a_run_of_single_rounds_is_one_gaussian(relation):
     event = ev.MatrixGaussian(2.0, HALVES, SINGLE)
     mu = RELATIONS[relation] * math.sqrt(1.25) / 2.0
-    found = pp.gdp(event, neighbours=relation).mu
-    assert found.lower <= mu <= found.upper <= mu * (1.0 + 1e-9)
-    assert found.lower >= mu * (1.0 - 1e-9)
+    answer = pp.gdp(event, neighbours=relation).mu
+    assert answer.lower <= mu <= answer.upper <= mu * (1.0 + 1e-9)
+    assert answer.lower >= mu * (1.0 - 1e-9)
     rho = pp.zcdp(event, neighbours=relation).rho
     assert rho.lower <= mu**2 / 2 <= rho.upper <= mu**2 / 2 * (1.0 + 1e-9)
     assert rho.lower >= mu**2 / 2 * (1.0 - 1e-9)

@@ -47,9 +47,9 @@ def exact_square(steps, decays, scales):
 )
 def test_buffers_that_cancel_are_added_up_exactly(steps, decays, scales):
     square = exact_square(steps, decays, scales)
-    found = sensitivity_bounds(ev.BufferedToeplitzStrategy(steps, decays, scales), SINGLE)
-    assert Fraction(found.bounds.lower) ** 2 <= square <= Fraction(found.bounds.upper) ** 2
-    assert found.exact
+    answer = sensitivity_bounds(ev.BufferedToeplitzStrategy(steps, decays, scales), SINGLE)
+    assert Fraction(answer.bounds.lower) ** 2 <= square <= Fraction(answer.bounds.upper) ** 2
+    assert answer.exact
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -59,8 +59,8 @@ def test_random_buffers_of_either_sign_are_between_the_ends(seed):
     decays = generator.uniform(0.0, 1.0, count).tolist()
     scales = (generator.standard_normal(count) * 10.0 ** generator.uniform(-3, 18, count)).tolist()
     square = exact_square(12, decays, scales)
-    found = sensitivity_bounds(ev.BufferedToeplitzStrategy(12, decays, scales), SINGLE).bounds
-    assert Fraction(found.lower) ** 2 <= square <= Fraction(found.upper) ** 2
+    answer = sensitivity_bounds(ev.BufferedToeplitzStrategy(12, decays, scales), SINGLE).bounds
+    assert Fraction(answer.lower) ** 2 <= square <= Fraction(answer.upper) ** 2
 
 
 def test_too_many_terms_of_either_sign_are_refused():
@@ -79,18 +79,18 @@ def test_a_single_round_is_in_one_node_of_each_level(steps, fan_out):
     strategy = ev.TreeStrategy(steps, fan_out)
     matrix = strategy_matrix(strategy)
     square = float((matrix * matrix).sum(axis=0).max())
-    found = sensitivity_bounds(strategy, SINGLE).bounds
-    assert found.lower**2 <= square * (1.0 + 1e-15)
-    assert square <= found.upper**2 * (1.0 + 1e-15)
-    assert found.upper - found.lower <= 1e-12
+    answer = sensitivity_bounds(strategy, SINGLE).bounds
+    assert answer.lower**2 <= square * (1.0 + 1e-15)
+    assert square <= answer.upper**2 * (1.0 + 1e-15)
+    assert answer.upper - answer.lower <= 1e-12
 
 
 @pytest.mark.parametrize(("steps", "levels"), [(4_096, 13), (100_000, 17)])
 def test_large_trees_are_answered(steps, levels):
     strategy = ev.TreeStrategy(steps, 2)
-    found = sensitivity_bounds(strategy, SINGLE)
-    assert found.exact
-    assert found.bounds.lower <= math.sqrt(levels) <= found.bounds.upper
+    answer = sensitivity_bounds(strategy, SINGLE)
+    assert answer.exact
+    assert answer.bounds.lower <= math.sqrt(levels) <= answer.bounds.upper
     apart = sensitivity_bounds(strategy, ev.SeparatedParticipation(8, steps // 8)).bounds
     assert math.sqrt(8 * levels) <= apart.upper <= 8 * math.sqrt(levels)
     assert apart.lower >= 0.9 * apart.upper
@@ -124,14 +124,14 @@ def test_more_rounds_than_are_climbed_are_bounded_by_an_eigenvalue(steps):
     strategy = ev.ToeplitzStrategy(steps, [1.0, -0.9, 0.5, 0.4, -0.3])
     matrix = strategy_matrix(strategy)
     spectral = math.sqrt(steps * float(np.linalg.eigvalsh(matrix.T @ matrix)[-1]))
-    found = sensitivity_bounds(strategy, every_round(steps))
-    assert found.bounds.upper <= spectral * (1.0 + 1e-9)
-    assert found.bounds.lower >= 0.99 * found.bounds.upper
+    answer = sensitivity_bounds(strategy, every_round(steps))
+    assert answer.bounds.upper <= spectral * (1.0 + 1e-9)
+    assert answer.bounds.lower >= 0.99 * answer.bounds.upper
     # Vectors in the plane, turned by one angle from round to round, are contributions like others.
     for angle in (0.5, 1.5, 2.0, 2.5):
         turned = np.exp(1j * angle * np.arange(steps))
         moved = float(np.linalg.norm(matrix @ turned))
-        assert moved <= found.bounds.upper
+        assert moved <= answer.bounds.upper
 
 
 def test_too_many_patterns_to_refine_have_an_eigenvalue_too(monkeypatch):
@@ -139,9 +139,9 @@ def test_too_many_patterns_to_refine_have_an_eigenvalue_too(monkeypatch):
     strategy = ev.DenseStrategy(turned.tolist())
     monkeypatch.setattr(bounds, "MAX_REFINED", -1)
     sensitivity_bounds.cache_clear()
-    found = sensitivity_bounds(strategy, ev.SeparatedParticipation(3, 2)).bounds
+    answer = sensitivity_bounds(strategy, ev.SeparatedParticipation(3, 2)).bounds
     sensitivity_bounds.cache_clear()
-    assert found.upper == pytest.approx(math.sqrt(3.0), rel=1e-9)  # no column moves another
+    assert answer.upper == pytest.approx(math.sqrt(3.0), rel=1e-9)  # no column moves another
 
 
 @pytest.mark.parametrize("seed", range(5))

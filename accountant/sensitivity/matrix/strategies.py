@@ -118,8 +118,8 @@ def column_bands(strategy: ev.Strategy) -> FloatArray | None:
 @lru_cache(maxsize=8)
 def _buffered(steps: int, decays: tuple[float, ...], scales: tuple[float, ...]) -> FloatArray:
     """Return the coefficients, each to a few roundings of itself or of 1e-40."""
-    of_one_sign = min(scales) >= 0.0 or max(scales) <= 0.0
-    if steps > 1 and not (of_one_sign and len(scales) <= MAX_PLAIN_BUFFERS):
+    may_cancel = min(scales) < 0.0 < max(scales)
+    if steps > 1 and (may_cancel or len(scales) > MAX_PLAIN_BUFFERS):
         return _cancelling(steps, decays, scales)
     coefficients = np.zeros(steps)
     coefficients[0] = 1.0
