@@ -26,7 +26,7 @@ from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .curves import NOTHING, Curve, curve
+from .curves import NOTHING, Curve, curve, set_aside
 from .fixed_size import without_replacement
 from .moments import RENYI_OUTWARD_FACTOR
 
@@ -149,7 +149,8 @@ def client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Curve:
         return np.asarray(np.where(grown < 30.0, near, far) / beta * RENYI_OUTWARD_FACTOR)
 
     limit = math.fsum(count * part.limit for part, count in inner if part.limit > 0.0)
-    slack = rate * math.fsum(count * part.slack for part, count in inner if part.slack > 0.0)
+    slack = math.fsum(count * part.slack for part, count in inner if part.slack > 0.0)
+    slack = set_aside(rate * slack * (1.0 + 1e-15)) if slack > 0.0 else 0.0
     step = Step(
         "sampling",
         f"The client takes part with probability {rate:.6g}, and may be seen to.",
@@ -157,4 +158,4 @@ def client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Curve:
         ("all releases of one round hang on the same draw",),
     )
     steps = (*(each for part, _ in inner for each in part.steps), step)
-    return Curve(at, limit * (1.0 + 1e-15), steps, min(slack * (1.0 + 1e-15), 1.0))
+    return Curve(at, limit * (1.0 + 1e-15), steps, slack)
