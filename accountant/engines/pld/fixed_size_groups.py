@@ -144,9 +144,7 @@ class ReplacedGroup:
         scale = 1.0 + epsilons + (np.abs(d * u) + d * d).max(axis=1)
         return total, TERM_ERROR * scale * (np.abs(terms).sum(axis=1) + 1.0)
 
-    def _largest_within(
-        self, low: FloatArray, high: FloatArray, column: FloatArray
-    ) -> FloatArray:
+    def _largest_within(self, low: FloatArray, high: FloatArray, column: FloatArray) -> FloatArray:
         """Return a bound on the value over an interval of u, by the largest of each term."""
         d, epsilons = self.distances, column[:, 0]
         best_v = 0.5 * d - column / d
