@@ -15,10 +15,10 @@ two values is the same with n - 1 - m ones.  The largest is near m = n - 1, with
 rely on, so every m counts: R is the convolution of two binomial laws, on a window around the mean
 beyond which there is less than `OUTSIDE`.
 
-Users that leave a crowd only make D larger, since what they add to the count is noise.  So the crowd
-of `first` ones and n - 1 - `last` zeros, which all crowds of `first` to `last` ones hold, bounds D
-for the whole range; where that does not exceed what is asked, or the worst known crowd, the range is
-done, else it is halved, down to single crowds.
+Users that leave a crowd only make D larger, since what they add to the count is noise.  So the
+crowd of `first` ones and n - 1 - `last` zeros, which all crowds of `first` to `last` ones hold,
+bounds D for the whole range; where that does not exceed what is asked, or the worst known crowd,
+the range is done, else it is halved, down to single crowds.
 
 Source: derived here.
 """

@@ -39,8 +39,9 @@ class Profile:
     """A certified bound on delta(epsilon) that holds for every ordered pair of neighbours.
 
     `log_delta` takes epsilon >= 0 and returns an upper bound on log delta, -inf where it is 0.
-    `log_deltas`, where it is given, does so for many at once.  Beyond `largest_loss` delta is 0.  Under replace-one the pairs come in both orders, so
-    delta(-e) = 1 - e^-e + e^-e delta(e) bounds negative epsilons.
+    `log_deltas`, where it is given, does so for many at once.  Beyond `largest_loss` delta is 0.
+    Under replace-one the pairs come in both orders, so delta(-e) = 1 - e^-e + e^-e delta(e) bounds
+    negative epsilons.
     """
 
     log_delta: Callable[[float], float]
