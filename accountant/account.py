@@ -114,7 +114,7 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
     0.3829
     """
-    parts = leaves(event)
+    parts = worst_leaves(event)
     if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
         return account(event, epsilon=epsilon, neighbours=neighbours).delta
     question = _Question(None, epsilon)

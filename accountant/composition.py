@@ -72,7 +72,7 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
         )
     grown = _grown(event)
     return tuple(
-        Leaf(leaf, count, attained, by_lemma=leaf in grown or _grows_inside(leaf))
+        Leaf(leaf, count, attained, by_lemma=_grows_inside(leaf, grown))
         for (leaf, attained), count in counts.items()
     )
 
@@ -87,7 +87,9 @@ def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
 
 def names_class(event: ev.Event) -> bool:
     """Return whether an event is known by bare numbers, which a class of mechanisms has."""
-    return isinstance(event.event if isinstance(event, ev.Shuffle) else event, _CLASSES)
+    # A client that is seen to take part shows the worst of them, too.
+    inside = isinstance(event, (ev.Shuffle, ev.ClientSampled))
+    return isinstance(event.event if inside else event, _CLASSES)  # type: ignore[attr-defined]
 
 
 def _grown(event: ev.Event) -> frozenset[ev.Event]:
@@ -101,11 +103,11 @@ def _grown(event: ev.Event) -> frozenset[ev.Event]:
     )
 
 
-def _grows_inside(leaf: ev.Event) -> bool:
-    """Return whether a sampler's bare release is seen by several records, or several times."""
-    if isinstance(leaf, _CLASSES):
-        return False
+def _grows_inside(leaf: ev.Event, grown: frozenset[ev.Event]) -> bool:
+    """Return whether the bare numbers in a leaf are grown, or seen several times by a sampler."""
     inside = _events_inside(leaf)
+    if any(each in grown for each in inside):
+        return True
     grows = any(isinstance(each, (ev.Group, ev.WithReplacement)) for each in inside)
     return grows and any(isinstance(each, (*_CLASSES, ev.RandomizedResponse)) for each in inside)
 
@@ -261,6 +263,11 @@ def _inside(
             normal = _normal(event)
             if isinstance(normal, ev.GaussianMixture):
                 normal = contributions.reduced(normal)
+            elif isinstance(mixture := getattr(normal, "event", None), ev.GaussianMixture):
+                # One contribution for certain is a sum, which samplers know more about.
+                inner = contributions.reduced(mixture)
+                if isinstance(inner, ev.Gaussian):
+                    normal = replace(normal, event=inner)  # type: ignore[call-arg]
             if normal != ev.Compose(()):  # nothing moves
                 yield (normal, True), 1
 
