@@ -76,6 +76,8 @@ def _losses(leaf: Leaf, neighbours: Neighbours) -> LargestLosses:
     if not (leaf.worst_of_class and isinstance(leaf.event, (ev.Pure, ev.Local, ev.Approximate))):
         return losses
     attained = losses.worse.upper
+    if math.isinf(attained):
+        return losses  # bare numbers without a bound do not say that all is lost
     return replace(losses, added=Range(attained, attained), removed=Range(attained, attained))
 
 
