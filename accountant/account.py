@@ -35,18 +35,11 @@ ENGINES_AT_ZERO: Final = ("pure", "rdp", "gdp", "blanket")
 """Engines that know epsilon at delta 0."""
 
 
-_CLASSES: Final = (ev.Pure, ev.Approximate, ev.Local)
-
 _OF_CLASS: Final = Step(
     "mechanism",
     "Lower end: the worst mechanism that the bare numbers allow; a given one may lose less.",
     "randomized response attains them",
 )
-
-
-def _names_class(event: ev.Event) -> bool:
-    """Return whether an event is known by bare numbers, which a class of mechanisms has."""
-    return isinstance(event.event if isinstance(event, ev.Shuffle) else event, _CLASSES)
 
 
 def engine_named(name: str) -> Engine:
@@ -92,7 +85,7 @@ def account(
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     parts = worst_leaves(known)
     answer, name = _answer(parts, question, relation, engine)
-    if answer.bounds.lower > 0.0 and any(_names_class(leaf.event) for leaf in parts):
+    if answer.bounds.lower > 0.0 and any(leaf.worst_of_class for leaf in parts):
         answer = replace(answer, steps=unique_steps((*answer.steps, _OF_CLASS)))
     answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
     return question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
@@ -121,7 +114,7 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
     0.3829
     """
-    parts = leaves(event)
+    parts = worst_leaves(event)
     if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
         return account(event, epsilon=epsilon, neighbours=neighbours).delta
     question = _Question(None, epsilon)

@@ -38,7 +38,11 @@ COARSE_LOG_EXCESS: Final = 0.05
 
 @dataclass(frozen=True)
 class Unknown:
-    """Where an unknown is searched; `sign` is +1 if a larger value protects better, else -1."""
+    """Where an unknown is searched; `sign` is +1 if a larger value protects better, else -1.
+
+    `limited_by` names what keeps larger values from protecting better, a `bound`, say; then `high`
+    is about the value that protects best.
+    """
 
     name: str
     low: float
@@ -46,6 +50,7 @@ class Unknown:
     start: float
     sign: int
     whole: bool = False
+    limited_by: str = ""
 
     def coordinate(self, value: float) -> float:
         """Return the coordinate of a value: its log, turned so that more protects better."""
@@ -267,6 +272,14 @@ def _approached(
 
 
 def _unreachable(unknown: Unknown) -> TargetUnreachable:
+    if unknown.limited_by:
+        limit = unknown.limited_by
+        return TargetUnreachable(
+            f"No {unknown.name} was found that meets this target.",
+            f"Delta is least at about {unknown.high:.4g}: less hides too little, and more passes "
+            f"the {limit} more often, which tells the data sets apart.",
+            f"Use a larger {limit}, or ask for a larger epsilon or delta.",
+        )
     return TargetUnreachable(
         f"No {unknown.name} from {unknown.low:g} to {unknown.high:g} meets this target.",
         "What does not depend on it costs more than the whole budget.",

@@ -20,20 +20,26 @@ MAX_ROUNDS: Final = 10**15
 """Most rounds that are accounted; beyond, a count is surely a mistake."""
 
 
+_CLASSES: Final = (ev.Pure, ev.Approximate, ev.Local)
+
+
 @dataclass(frozen=True)
 class Leaf:
     """One mechanism, and how many times it runs.
 
     `fully_observed` says whether all that it releases is seen.  Where it is not (the best of
     several runs is), an upper bound still counts it, and a lower bound must leave it out.
-    `worst_of_class` asks, of an event that names a class of mechanisms (`Pure`, say), for the lower
-    end of the worst of them; without it such an event has none.
+    `by_lemma` says that its numbers are those of several records, by the lemma for groups: they
+    name a class that holds more than what a chain of such releases can be, so that its worst
+    mechanism shows nothing.  `worst_of_class` asks, of an event that names a class of mechanisms
+    (`Pure`, say), for the lower end of the worst of them; without it such an event has none.
     """
 
     event: ev.Event
     count: int
     fully_observed: bool = True
     worst_of_class: bool = False
+    by_lemma: bool = False
 
 
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:
@@ -64,12 +70,59 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
             f"The event has more than {MAX_ROUNDS:.0e} rounds.",
             next_step="Check the counts of its Repeat events.",
         )
-    return tuple(Leaf(leaf, count, attained) for (leaf, attained), count in counts.items())
+    grown = _grown(event)
+    return tuple(
+        Leaf(leaf, count, attained, by_lemma=_grows_inside(leaf, grown))
+        for (leaf, attained), count in counts.items()
+    )
 
 
 def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
     """Return the leaves, with the lower ends of the worst of each class that an event names."""
-    return tuple(replace(leaf, worst_of_class=True) for leaf in leaves(event))
+    return tuple(
+        replace(leaf, worst_of_class=names_class(leaf.event) and not leaf.by_lemma)
+        for leaf in leaves(event)
+    )
+
+
+def names_class(event: ev.Event) -> bool:
+    """Return whether an event is known by bare numbers, which a class of mechanisms has."""
+    # A client that is seen to take part shows the worst of them, too.
+    inside = isinstance(event, (ev.Shuffle, ev.ClientSampled))
+    return isinstance(event.event if inside else event, _CLASSES)  # type: ignore[attr-defined]
+
+
+def _grown(event: ev.Event) -> frozenset[ev.Event]:
+    """Return the leaves whose bare numbers are those of one record, grown by the lemma."""
+    return frozenset(
+        leaf
+        for group in _events_inside(event)
+        if isinstance(group, ev.Group) and group.size > 1
+        for leaf, _ in _counts(group, {})
+        if isinstance(leaf, _CLASSES)
+    )
+
+
+def _grows_inside(leaf: ev.Event, grown: frozenset[ev.Event]) -> bool:
+    """Return whether the bare numbers in a leaf are grown, or seen several times by a sampler."""
+    inside = _events_inside(leaf)
+    if any(each in grown for each in inside):
+        return True
+    grows = any(isinstance(each, (ev.Group, ev.WithReplacement)) for each in inside)
+    return grows and any(isinstance(each, (*_CLASSES, ev.RandomizedResponse)) for each in inside)
+
+
+def _events_inside(event: ev.Event) -> tuple[ev.Event, ...]:
+    """Return an event and all that are inside it, each once."""
+    seen: dict[int, ev.Event] = {}
+    waiting = [event]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen[id(each)] = each
+            inner = getattr(each, "event", None)
+            waiting += getattr(each, "events", () if inner is None else (inner,))
+    return tuple(seen.values())
 
 
 def unit_of(event: ev.Event) -> str:
@@ -210,6 +263,11 @@ def _inside(
             normal = _normal(event)
             if isinstance(normal, ev.GaussianMixture):
                 normal = contributions.reduced(normal)
+            elif isinstance(mixture := getattr(normal, "event", None), ev.GaussianMixture):
+                # One contribution for certain is a sum, which samplers know more about.
+                inner = contributions.reduced(mixture)
+                if isinstance(inner, ev.Gaussian):
+                    normal = replace(normal, event=inner)  # type: ignore[call-arg]
             if normal != ev.Compose(()):  # nothing moves
                 yield (normal, True), 1
 

@@ -8,7 +8,8 @@ their lower ends.  So the noise below it is scanned, on a grid that is fine in r
 **Where that can be.**  With t the slope of log delta over epsilon and w = 1 / (m^2 D) the distance
 of two losses (multiplier m, sensitivity D), the part of delta that comes and goes with the lattice
 is about (t w)^2 / 12 of it, and moves fast enough to turn delta around only if t w is above 2.
-Noise that is cut off at a bound has a delta that rises with the noise in the end, whatever t w.
+Noise that is cut off at a bound has a delta that rises with the noise in the end, whatever t w, and
+so have noisy counts with a threshold that hides new keys.
 
 Every value that is returned is certified; that none was missed between two points is not proven.
 """
@@ -35,11 +36,17 @@ SCANNED_POINTS: Final = 96
 LEAST_TURNING: Final = 1.0
 """Least t w from which on the noise below is scanned: half of what turns delta around."""
 
-BOUND_STEP: Final = 0.2
-"""Distance of two points, in logs, at which delta is looked at for noise with a bound."""
+TURNING_STEP: Final = 0.2
+"""Distance of two points, in logs, at which delta is looked at where it turns around."""
 
-BOUND_POINTS: Final = 40
-"""How many such points there are, from a standard deviation of the bound downwards."""
+POINTS_BELOW: Final = 40
+"""How many such points there are below a noise of the bound, or the threshold."""
+
+POINTS_ABOVE: Final = 40
+"""How many there are above it, where what is left depends on the noise no more."""
+
+MAX_LEAST_STEPS: Final = 30
+"""Most steps towards the noise at which delta is least."""
 
 MAX_SCAN_CERTIFICATES: Final = 8
 """Most points of the scan that are certified, the smallest first."""
@@ -87,27 +94,58 @@ def less_lattice_noise(
 def where_delta_falls(
     unknown: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
 ) -> Unknown:
-    """Return the unknown, searched up to about where delta is least if noise has a bound.
+    """Return the unknown, searched up to about where delta is least, where it turns around.
 
-    Beyond, more noise leaves the range more often, and what leaves it tells the data sets apart.
+    Beyond, more noise leaves the range of a bound more often, or lifts a new key above the
+    threshold, and what does so tells the data sets apart.
     """
     if unknown.name != "noise multiplier":
         return unknown
-    start = event_at(unknown.start)
-    # Multipliers at which the standard deviation is the bound: delta is least well below.
-    ends = [
-        unknown.start * each.bound / (each.noise_multiplier * each.sensitivity)
-        for each in _lattices(start)
-        if isinstance(each, ev.TruncatedDiscreteGaussian)
-    ]
-    if not ends:
+    turning = _turning(event_at(unknown.start))
+    if not turning:
         return unknown
-    values = [max(ends) * math.exp(-BOUND_STEP * i) for i in range(BOUND_POINTS)]
-    values = [value for value in values if unknown.low < value < unknown.high]
-    excesses = [certifier.coarse_log_excess(leaves(event_at(value))) for value in values]
-    least = min(excesses)
-    best = values[excesses.index(least)]
-    return replace(unknown, start=best, high=best)
+    # Multipliers at which the noise is as wide as the bound or the threshold.
+    widest = max(unknown.start * limit / scale for limit, scale, _ in turning)
+
+    def excess(log_value: float) -> float:
+        return certifier.coarse_log_excess(leaves(event_at(math.exp(log_value))))
+
+    points = [math.log(widest) + TURNING_STEP * i for i in range(-POINTS_BELOW, POINTS_ABOVE + 1)]
+    points = [x for x in points if math.log(unknown.low) < x < math.log(unknown.high)]
+    if not points:
+        return unknown
+    excesses = [excess(x) for x in points]
+    least = excesses.index(min(excesses))
+    best = _least(excess, points[least], excesses[least])
+    limits = " or ".join(dict.fromkeys(name for _, _, name in turning))
+    return replace(unknown, start=math.exp(best), high=math.exp(best), limited_by=limits)
+
+
+def _least(excess: Callable[[float], float], x: float, value: float) -> float:
+    """Return about where an excess is least next to `x`, or a point where it is well below 0."""
+    step = TURNING_STEP / 2.0
+    for _ in range(MAX_LEAST_STEPS):
+        if value < -COARSE_LOG_EXCESS or step < SEARCH_PRECISION:
+            break
+        # A halving pattern search: it needs no slope, which ends at a cliff.
+        value, x = min((value, x), (excess(x - step), x - step), (excess(x + step), x + step))
+        step /= 2.0
+    return x
+
+
+def _turning(event: ev.Event) -> list[tuple[float, float, str]]:
+    """Return the limit, the scale of the noise and the kind of limit of what turns around."""
+    limits: list[tuple[float, float, str]] = []
+    for leaf in leaves(event):
+        inner: ev.Event | None = leaf.event
+        while inner is not None:
+            if isinstance(inner, ev.TruncatedDiscreteGaussian):
+                scale = inner.noise_multiplier * inner.sensitivity
+                limits.append((float(inner.bound), scale, "bound"))
+            elif isinstance(inner, ev.ThresholdSelection):
+                limits.append((max(inner.threshold, 1.0), inner.noise_scale, "threshold"))
+            inner = getattr(inner, "event", None)
+    return limits
 
 
 def _at_the_edge(

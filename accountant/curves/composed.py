@@ -52,7 +52,7 @@ def lower_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
     """
     total = np.zeros_like(orders)
     for part, leaf in parts:
-        if part.lower is not None and leaf.fully_observed:
+        if part.lower is not None and leaf.fully_observed and not leaf.by_lemma:
             values = _at(part.lower, orders, 0.0)
             # What overflowed may be any number: nothing is known of it from below.
             values[np.isinf(values)] = 0.0

@@ -176,6 +176,18 @@ def _closed_form(event: ev.Event, relation: Neighbours) -> Fraction | None:
         case ev.Group(size, inner):
             one_record = _closed_form(inner, relation)
             return None if one_record is None else size * size * one_record
+        # A mixture is at most as far from another as its farthest components are (convexity).
+        case ev.GaussianMixture(noise, amounts, _):
+            shift = Fraction(contribution(relation)) * Fraction(max(amounts)) / Fraction(noise)
+            return shift * shift / 2
+        case ev.WithReplacement(batch, _, ev.Gaussian() | ev.DiscreteGaussian() as inner):
+            whole = _closed_form(inner, "zero-out" if relation == "zero-out" else "replace-one")
+            return None if whole is None else batch * batch * whole
+        case ev.ClientSampled(_, inner):
+            parts = [(_closed_form(leaf.event, relation), leaf.count) for leaf in leaves(inner)]
+            if any(rho is None for rho, _ in parts):
+                return None
+            return sum((rho * count for rho, count in parts if rho is not None), Fraction(0))
     return None
 
 

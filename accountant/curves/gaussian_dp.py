@@ -105,7 +105,8 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     pairs = zip(mus, parts, strict=True)
     seen = [(mu.lower, leaf.count) for mu, leaf in pairs if leaf.fully_observed]
     lower = _composed(seen) * (1.0 - _MU_ROUNDING)
-    if len(parts) == 1 and parts[0].count == 1 and isinstance(parts[0].event, (ev.Pure, ev.Local)):
+    alone = len(parts) == 1 and parts[0].count == 1 and not parts[0].by_lemma
+    if alone and isinstance(parts[0].event, (ev.Pure, ev.Local)):
         lower = upper * (1.0 - 4.0 * _FUNCTION_ERROR)  # attained by binary randomized response
     if lower < upper * (1.0 - 1e-9):
         lower = max(lower, _shown_by_deltas(known, relation, upper))

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from .. import events as ev
 from .. import validate
 from ..composition import Leaf
 from ..errors import Unsupported
@@ -42,7 +43,7 @@ class PureEngine:
                 f"The pure engine answers at delta 0 only; {delta:g} was asked.",
                 next_step="Leave the choice of the engine to privplan.",
             )
-        losses = [(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves]
+        losses = [(_losses(leaf, neighbours), leaf) for leaf in leaves]
         return Answer(_worse_sum(losses), _steps(leaves, neighbours), _warnings(losses))
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
@@ -66,7 +67,18 @@ def largest_sum(leaves: Sequence[Leaf], neighbours: Neighbours) -> Bounds:
 
     Raises `Unsupported` for a leaf whose largest loss is not known.
     """
-    return _worse_sum([(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves])
+    return _worse_sum([(_losses(leaf, neighbours), leaf) for leaf in leaves])
+
+
+def _losses(leaf: Leaf, neighbours: Neighbours) -> LargestLosses:
+    """Return the largest losses of a leaf; randomized response attains those of bare numbers."""
+    losses = largest_losses(leaf.event, neighbours)
+    if not (leaf.worst_of_class and isinstance(leaf.event, (ev.Pure, ev.Local, ev.Approximate))):
+        return losses
+    attained = losses.worse.upper
+    if math.isinf(attained):
+        return losses  # bare numbers without a bound do not say that all is lost
+    return replace(losses, added=Range(attained, attained), removed=Range(attained, attained))
 
 
 def _worse_sum(losses: Sequence[tuple[LargestLosses, Leaf]]) -> Bounds:

@@ -101,12 +101,21 @@ def events_value(**given: object) -> tuple[Event, ...]:
     return tuple(event_value(**{f"{name}[{index}]": item}) for index, item in enumerate(value))
 
 
+def kind_or_empty(value: object) -> str:
+    """Return what kind of value stands where a list with something in it should.
+
+    >>> kind_or_empty([]), kind_or_empty(2.0)
+    ('empty', 'a float')
+    """
+    return "empty" if isinstance(value, (list, tuple)) else kind_of(value)
+
+
 def numbers_value(check: Callable[..., float], **given: object) -> tuple[float, ...]:
     """Check a field that holds a list of numbers, each of which passes `check`; not empty."""
     ((name, value),) = given.items()
     if not isinstance(value, (list, tuple)) or not value:
         raise InvalidInput(
-            f"`{name}` must be a list of numbers, at least one; it is {kind_of(value)}.",
+            f"`{name}` must be a list of numbers, at least one; it is {kind_or_empty(value)}.",
             next_step="Give a list such as [1.0, 0.5].",
         )
     return tuple(check(**{f"{name}[{index}]": item}) for index, item in enumerate(value))

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from .. import validate
 from ..errors import InvalidInput, kind_of
-from .base import Event, TypedValue, checked, numbers_value
+from .base import Event, TypedValue, checked, kind_or_empty, numbers_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def _rows(**given: object) -> tuple[tuple[float, ...], ...]:
     ((name, value),) = given.items()
     if not isinstance(value, (list, tuple)) or not value:
         raise InvalidInput(
-            f"`{name}` must be a list of rows, at least one; it is {kind_of(value)}.",
+            f"`{name}` must be a list of rows, at least one; it is {kind_or_empty(value)}.",
             next_step="Give a list such as [[1.0, 0.0], [0.5, 1.0]].",
         )
     rows = tuple(
@@ -70,7 +70,7 @@ def _diagonals(**given: object) -> tuple[tuple[float, ...], ...]:
     ((name, value),) = given.items()
     if not isinstance(value, (list, tuple)) or not value:
         raise InvalidInput(
-            f"`{name}` must be a list of diagonals, at least one; it is {kind_of(value)}.",
+            f"`{name}` must be a list of diagonals, at least one; it is {kind_or_empty(value)}.",
             next_step="Give a list such as [[1.0, 1.0], [0.5]].",
         )
     diagonals = tuple(

@@ -46,6 +46,8 @@ def read_curve(source: str, neighbours: str) -> Event:
 
     rows = _rows(source)
     header = tuple(field.strip().lower() for field in rows[0])
+    if header in (CURVE_HEADER, LISTED_HEADER):
+        _refuse_more_columns(source, len(header), rows[1:])
     if header == CURVE_HEADER:
         points = _written_points(source, rows[1:], neighbours)
     elif header == LISTED_HEADER:
@@ -110,6 +112,18 @@ def _rows(source: str) -> list[list[str]]:
     if len(rows) < 2:
         raise _refusal(source, "it has no rows", "A curve has one row for each order.")
     return rows
+
+
+def _refuse_more_columns(source: str, columns: int, rows: Sequence[Sequence[str]]) -> None:
+    """Raise `InvalidInput` for a row with a field that the header does not name."""
+    for number, row in enumerate(rows, 2):
+        if len(row) > columns:
+            raise _refusal(
+                source,
+                f"line {number} has {len(row)} columns, and the header names {columns}",
+                "A decimal comma makes two fields of one number.",
+                "Write numbers with a decimal point, and no other columns.",
+            )
 
 
 def _written_points(

@@ -77,3 +77,37 @@ def test_what_is_no_such_round_is_not_counted():
     assert binary_counts(ev.Shuffle(10**6, ev.RandomizedResponse(1.0, 2))) is None
     assert binary_counts(ev.Gaussian(1.0)) is None
     assert BinaryCounts(0.0, 50).delta(0.0) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon0", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.3])
+def test_ranges_of_crowds_lose_nothing(epsilon0, epsilon):
+    counts, crowds = BinaryCounts(epsilon0, 300), np.arange(300)
+    every = counts._advantages(counts._law(crowds, 299 - crowds), epsilon).max()
+    assert every <= counts.delta(epsilon) <= every * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("ones", "zeros"), [(0, 9), (5, 5), (9, 0), (3, 2)])
+def test_a_crowd_that_loses_users_hides_less(ones, zeros):
+    p, epsilon = 1 / (1 + math.exp(-1.0)), 0.2
+
+    def delta(others):
+        return hockey(law_of_count((1, *others), p), law_of_count((0, *others), p), epsilon)
+
+    whole = delta((1,) * ones + (0,) * zeros)
+    if ones:
+        assert delta((1,) * (ones - 1) + (0,) * zeros) >= whole
+    if zeros:
+        assert delta((1,) * ones + (0,) * (zeros - 1)) >= whole
+
+
+def test_few_of_many_crowds_are_computed(monkeypatch):
+    rows, law = [], BinaryCounts._law
+
+    def counted(self, ones, zeros):
+        rows.append(ones.size)
+        return law(self, ones, zeros)
+
+    monkeypatch.setattr(BinaryCounts, "_law", counted)
+    assert BinaryCounts(2.0, 15_000).epsilon(1e-6, 2.0) == pytest.approx(0.069589, rel=1e-4)
+    assert sum(rows) < 1500

@@ -11,7 +11,7 @@ from scipy.stats import hypergeom, norm
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.engines.pld.fixed_size_groups import ReplacedGroup
+from privplan.accountant.engines.pld.fixed_size_groups import ReplacedGroup, replaced_records
 from privplan.accountant.errors import Unsupported
 
 X = np.linspace(-14.0, 14.0, 5601)
@@ -94,3 +94,25 @@ def test_other_noise_is_left_to_renyi_curves():
     event = ev.Group(2, ev.FixedSize(10, 1000, ev.Laplace(1.0)))
     with pytest.raises(Unsupported, match="knows Gaussian noise"):
         pp.account(event, delta=1e-5, neighbours="replace-one", engine="pld")
+
+
+def test_many_epsilons_at_once_are_as_many_asked_one_by_one():
+    group, epsilons = ReplacedGroup.of(7, 30, 1000, 1.5), np.linspace(0.0, 9.0, 40)
+    together = group.log_deltas(epsilons)
+    alone = [group.log_delta(epsilon) for epsilon in epsilons.tolist()]
+    np.testing.assert_allclose(together, alone, rtol=1e-12, atol=1e-12)
+
+
+def test_the_hull_of_a_group_asks_for_many_epsilons_at_once(monkeypatch):
+    asked = []
+    one_by_one = ReplacedGroup.hockey_sticks
+
+    def counted(self, epsilons):
+        asked.append(epsilons.size)
+        return one_by_one(self, epsilons)
+
+    monkeypatch.setattr(ReplacedGroup, "hockey_sticks", counted)
+    replaced_records.cache_clear()
+    replaced_records(3, ev.FixedSize(5, 100, ev.Gaussian(3.0)))
+    assert sum(asked) > 100
+    assert len(asked) < 40

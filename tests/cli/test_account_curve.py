@@ -32,7 +32,7 @@ def test_a_curve_is_written_beside_the_answer(run: Run, gaussian: str) -> None:
     outcome = run("account", gaussian, "--delta", "1e-5", "--curve", "curve.csv")
     assert outcome.code == 0
     assert "epsilon 4.378" in outcome.out
-    assert outcome.out.splitlines()[-1].endswith("curve.csv: 41 epsilons and 53 orders")
+    assert "curve.csv: 41 epsilons and 53 orders\n" in outcome.out
     written = rows("curve.csv")
     assert tuple(written[0]) == CURVE_HEADER
     assert {row["neighbours"] for row in written} == {"add-remove"}
@@ -77,7 +77,7 @@ def test_an_earlier_curve_is_replaced_and_nothing_else(
 ) -> None:
     run("account", gaussian, "--curve", "curve.csv")
     outcome = run("account", gaussian, "--curve", "curve.csv")
-    assert outcome.out.rstrip().endswith("in the place of an earlier curve")
+    assert "in the place of an earlier curve\n" in outcome.out
     Path("notes.csv").write_text("mine\n")
     assert "is no curve" in refused("account", gaussian, "--curve", "notes.csv")
     assert Path("notes.csv").read_text() == "mine\n"
@@ -132,6 +132,9 @@ def test_a_curve_from_elsewhere(run: Run) -> None:
         ("order,value\n2,one\n", "line 2, column 2 is no number"),
         ("order,value\n2\n", "line 2, column 2 is no number"),
         ("order,value\n2,nan\n", "line 2, column 2 is no number"),
+        ("order,value\n2,1,5\n", "line 2 has 3 columns, and the header names 2"),
+        ("order,value\n2,1\n3,1,5\n", "line 3 has 3 columns"),
+        (",".join(CURVE_HEADER) + "\nrenyi,2,0,1,add-remove,7\n", "line 2 has 6 columns"),
         ("order,value\n2,inf\n", "no order has a finite value"),
         ("order,value\n3,1\n2,1\n", "`orders` must be above 1 and ascending"),
         ("order,value\n2,-1\n", "`values[0]`"),
@@ -158,3 +161,10 @@ def test_an_infinite_epsilon_has_a_curve(run: Run) -> None:
     assert run("account", "event.json", "--curve", "curve.csv").code == 0
     last = [row for row in rows("curve.csv") if row["kind"] == "renyi"][-1]
     assert float(last["upper"]) == math.inf
+
+
+def test_one_order_is_one_order(run: Run) -> None:
+    Path("event.json").write_text(json.dumps(ev.Renyi([2.0], [1.0]).to_json()))
+    said = run("account", "event.json").out
+    assert "a Renyi curve at order 2" in said
+    assert "1 orders" not in said

@@ -12,8 +12,13 @@ R is log-concave (a sum of bits), so the terms are above 0 from some t on and th
 
 The hockey stick of the round is the largest D(m, a) over m = 0, ..., n - 1; the other order of the
 two values is the same with n - 1 - m ones.  The largest is near m = n - 1, with no regularity to
-rely on, so every m is computed: R is the convolution of two binomial laws, on a window around the
-mean beyond which there is less than `OUTSIDE`.
+rely on, so every m counts: R is the convolution of two binomial laws, on a window around the mean
+beyond which there is less than `OUTSIDE`.
+
+Users that leave a crowd only make D larger, since what they add to the count is noise.  So the
+crowd of `first` ones and n - 1 - `last` zeros, which all crowds of `first` to `last` ones hold,
+bounds D for the whole range; where that does not exceed what is asked, or the worst known crowd,
+the range is done, else it is halved, down to single crowds.
 
 Source: derived here.
 """
@@ -45,6 +50,12 @@ WINDOW_MARGIN: Final = 30
 
 OUTSIDE: Final = 1e-17
 """Bounds the mass of a count outside of its window, by Bernstein's inequality."""
+
+FIRST_RANGES: Final = 64
+"""Into how many ranges the numbers of ones are divided at first."""
+
+RANGE_TOLERANCE: Final = 1e-7
+"""By how much, relatively, a range may exceed the worst known crowd and still count whole."""
 
 ROWS: Final = 256
 """How many crowds are convolved at once."""
@@ -81,45 +92,64 @@ class BinaryCounts:
 
     def delta(self, epsilon: float) -> float:
         """Return an upper bound on delta at `epsilon` >= 0, over all crowds."""
-        return max(float(self._advantages(law, epsilon).max()) for law in self._laws())
+        likely = float(self._advantages(self._sample(), epsilon).max())
+        return self._largest(epsilon, likely * (1.0 + RANGE_TOLERANCE))
 
     def epsilon(self, delta: float, known: float) -> float:
         """Return an epsilon at which delta is at most `delta`, nearly the least; `known` is one.
 
         It is looked for with some crowds, and holds for all.
         """
-        likely = [np.concatenate(self._sample())]
+        likely = self._sample()
         low, high = 0.0, known
         for _ in range(40):
             middle = 0.5 * (low + high)
-            exceeded = max(float(self._advantages(law, middle).max()) for law in likely) > delta
+            exceeded = float(self._advantages(likely, middle).max()) > delta
             low, high = (middle, high) if exceeded else (low, middle)
         # Every crowd is asked at what was found; a little more, where one of them exceeds it.
         epsilon = high
         for _ in range(8):
-            if epsilon >= known or self.delta(epsilon) <= delta:
+            if epsilon >= known or self._largest(epsilon, delta) <= delta:
                 return min(epsilon, known)
             epsilon *= 1.002
         return known
 
-    def _sample(self) -> list[FloatArray]:
+    def _largest(self, epsilon: float, enough: float) -> float:
+        """Return a bound on D over all crowds; nothing below `enough` is looked at more closely."""
+        most, largest = self.users - 1, 0.0
+        ends = np.unique(np.linspace(0, self.users, FIRST_RANGES + 1).astype(np.intp))
+        first, last = ends[:-1], ends[1:] - 1
+        while first.size:
+            # Of crowds with between `first` and `last` ones, what all of them hold.
+            bounds = np.concatenate(
+                [
+                    self._advantages(self._law(first[rows], most - last[rows]), epsilon)
+                    for rows in _blocks(first.size)
+                ]
+            )
+            single = first == last
+            enough = max(enough, float(bounds[single].max(initial=0.0)))
+            settled = single | (bounds <= enough)
+            largest = max(largest, float(bounds[settled].max(initial=0.0)))
+            first, last = first[~settled], last[~settled]
+            middle = (first + last) // 2
+            first, last = np.concatenate((first, middle + 1)), np.concatenate((middle, last))
+        return largest
+
+    def _sample(self) -> FloatArray:
+        """Return the laws of some crowds, those among them that are mostly ones."""
         crowds = np.unique(np.linspace(0, self.users - 1, 33).astype(np.intp))
-        last = np.arange(max(self.users - 33, 0), self.users)
-        return [self._law(np.union1d(crowds, last))]
+        crowds = np.union1d(crowds, np.arange(max(self.users - 33, 0), self.users))
+        return self._law(crowds, self.users - 1 - crowds)
 
-    def _laws(self) -> Iterator[FloatArray]:
-        """Yield R for all m, in blocks of rows."""
-        for first in range(0, self.users, ROWS):
-            yield self._law(np.arange(first, min(first + ROWS, self.users)))
-
-    def _law(self, crowds: IndexArray) -> FloatArray:
-        """Return R(t) for each number of ones (m,), on a window: shape (m, window)."""
+    def _law(self, ones: IndexArray, zeros: IndexArray) -> FloatArray:
+        """Return R(t) for each number of ones and of zeros (m,), on a window: (m, window)."""
         n, q = self.users - 1, self._lie
         half = math.ceil(WINDOW_DEVIATIONS * math.sqrt(n * q * (1.0 - q))) + WINDOW_MARGIN
         half = min(half, n)
         offsets = np.arange(-half, half + 1)
         # Each binomial law around its own rounded mean; the window of their sum is twice as wide.
-        ones, zeros = crowds[:, None], n - crowds[:, None]
+        ones, zeros = ones[:, None], zeros[:, None]
         told = _binomial(np.round(ones * (1.0 - q)).astype(np.intp) + offsets, ones, 1.0 - q)
         lied = _binomial(np.round(zeros * q).astype(np.intp) + offsets, zeros, q)
         size = 4 * half + 1
@@ -139,6 +169,12 @@ class BinaryCounts:
         masses = law * (1.0 + MASS_ERROR) + TRANSFORM_ERROR + OUTSIDE
         tails = np.maximum(tails * (1.0 - MASS_ERROR) - law.shape[1] * TRANSFORM_ERROR, 0.0)
         return np.asarray((gain * masses - math.expm1(epsilon) * tails).max(axis=1)) * (1.0 + 1e-12)
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    """Yield slices of at most `ROWS` rows that cover all."""
+    for first in range(0, rows, ROWS):
+        yield slice(first, first + ROWS)
 
 
 def _binomial(counts: IndexArray, trials: IndexArray, rate: float) -> FloatArray:

@@ -39,13 +39,15 @@ class Profile:
     """A certified bound on delta(epsilon) that holds for every ordered pair of neighbours.
 
     `log_delta` takes epsilon >= 0 and returns an upper bound on log delta, -inf where it is 0.
-    Beyond `largest_loss` delta is 0.  Under replace-one the pairs come in both orders, so
-    delta(-e) = 1 - e^-e + e^-e delta(e) bounds negative epsilons.
+    `log_deltas`, where it is given, does so for many at once.  Beyond `largest_loss` delta is 0.
+    Under replace-one the pairs come in both orders, so delta(-e) = 1 - e^-e + e^-e delta(e) bounds
+    negative epsilons.
     """
 
     log_delta: Callable[[float], float]
     largest_loss: float
     steps: tuple[Step, ...]
+    log_deltas: Callable[[FloatArray], FloatArray] | None = None
 
 
 def smallest_epsilon(profile: Profile, delta: float, relative: float = 1e-6) -> float:
@@ -118,22 +120,26 @@ def _sampled(profile: Profile, accuracy: float, negligible: float) -> tuple[Floa
     """Return epsilons from 0 up, and bounds on delta there that never rise."""
     top = _negligible_epsilon(profile, math.log(negligible))
     epsilons = np.linspace(0.0, top, 17)
-    deltas = np.array([_delta(profile, epsilon) for epsilon in epsilons])
+    deltas = _deltas(profile, epsilons)
     # Halve where a chord costs too much; more points only tighten the bound.
     while epsilons.size < MAX_PROFILE_POINTS:
         coarse = _too_coarse(epsilons, np.minimum.accumulate(deltas), accuracy)
         if not coarse.any():
             break
         added = 0.5 * (epsilons[:-1] + epsilons[1:])[coarse]
-        computed = np.array([_delta(profile, epsilon) for epsilon in added])
+        computed = _deltas(profile, added)
         order = np.argsort(np.concatenate((epsilons, added)))
         epsilons = np.concatenate((epsilons, added))[order]
         deltas = np.concatenate((deltas, computed))[order]
     return epsilons, np.minimum.accumulate(deltas)
 
 
-def _delta(profile: Profile, epsilon: float) -> float:
-    return min(math.exp(min(profile.log_delta(float(epsilon)), 0.0)) * (1.0 + 1e-12), 1.0)
+def _deltas(profile: Profile, epsilons: FloatArray) -> FloatArray:
+    if profile.log_deltas is not None:
+        logs = profile.log_deltas(epsilons)
+    else:
+        logs = np.array([profile.log_delta(epsilon) for epsilon in epsilons.tolist()])
+    return np.asarray(np.minimum(np.exp(np.minimum(logs, 0.0)) * (1.0 + 1e-12), 1.0))
 
 
 def _negligible_epsilon(profile: Profile, target: float) -> float:

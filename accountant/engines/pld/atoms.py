@@ -50,8 +50,13 @@ class AtomPair:
         return result
 
     @cached_property
+    def has_infinite_losses(self) -> bool:
+        """Whether an outcome has P mass, however small, and no Q mass."""
+        return bool((np.isfinite(self.log_p) & np.isneginf(self.log_q)).any())
+
+    @cached_property
     def infinite_mass(self) -> float:
-        """P mass of the outcomes without Q mass."""
+        """P mass of the outcomes without Q mass; 0 where it underflows."""
         # Outcomes with P mass and without Q mass: their loss is infinite.
         only_p = np.isfinite(self.log_p) & np.isneginf(self.log_q)
         return min(float(np.exp(self.log_p[only_p]).sum()), 1.0)

@@ -249,9 +249,10 @@ def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
     ) or not (sizes := [size for size in group_sizes(query.event) if size > 1]):
         return ()
     return (
-        f"The delta of a unit of {max(sizes):,} records is 1, so nothing is promised to it: the "
-        "delta of one record times 1 + e^epsilon + e^(2 epsilon) + ..., a term for each record, "
-        "is more than that. Ask about fewer records, or state the noise of the release.",
+        f"The delta that the lemma gives to a unit of {max(sizes):,} records is 1, so nothing is "
+        "proven of it: the delta of one record times 1 + e^epsilon + e^(2 epsilon) + ..., a term "
+        "for each record, is more than that. Ask about fewer records, or state the noise of the "
+        "release.",
     )
 
 

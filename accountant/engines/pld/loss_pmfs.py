@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -34,6 +35,12 @@ from .grid import Grid, LossPmf
 from .lower_hull import lower_hull
 from .pair import Pair
 
+LEAST_MASS: Final = 5e-324
+"""The smallest mass above 0 that a float can be."""
+
+LEAST_LOWER_MASS: Final = 1e-300
+"""Below, among the smallest floats, relative errors have no bound: a lower pmf has no mass."""
+
 
 def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a pmf that dominates `pair`; `tail` bounds the mass that is moved to infinity."""
@@ -44,6 +51,8 @@ def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     edges = grid.points(first, last)
     masses = np.zeros(edges.size)
     beyond = pair.infinite_mass + pair.omitted_mass
+    if beyond == 0.0 and math.isinf(pair.largest_loss):
+        beyond = LEAST_MASS  # what underflows is rounded up
     if pair.continuous is not None:
         log_p, log_q = pair.continuous.log_masses(edges)
         # The chord over each interval, shape (edges - 1,): P mass goes to both ends such that the
@@ -100,6 +109,8 @@ def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     masses = lower_hull(to_left, to_right, excess * (1.0 + 1e-6), grid.width)
     masses *= 1.0 - pair.mass_error(tail)
     infinite = pair.infinite_mass * (1.0 - 1e-12)
+    if infinite < LEAST_LOWER_MASS:
+        infinite = 0.0
     return LossPmf(grid, first, masses, infinite, 2.0 * pair.edge_error(tail))
 
 

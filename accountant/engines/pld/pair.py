@@ -58,7 +58,7 @@ class Pair:
     @property
     def largest_loss(self) -> float:
         """A bound on every loss, infinite where there is none."""
-        if self.infinite_mass > 0.0 or self.omitted_mass > 0.0:
+        if self.omitted_mass > 0.0 or (self.atoms is not None and self.atoms.has_infinite_losses):
             return math.inf
         ends = []
         if self.atoms is not None and self.atoms.losses.size:

@@ -25,6 +25,9 @@ MIN_BULK_DELTA: Final = 0.1
 WIDE_LOSS_DEVIATION: Final = 3.0
 """Deviation of the losses from which on delta is about the share of them beyond epsilon."""
 
+LEAST_DELTA: Final = 5e-324
+"""The smallest delta above 0 that a float can be."""
+
 
 class Question(Protocol):
     """A question to a bound: epsilon at a delta, or delta at an epsilon."""
@@ -129,7 +132,8 @@ class DeltaAt:
         return 0.0 if largest <= self.target else 1.0
 
     def upper(self, bound: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
-        return min(math.exp(bound(self.target)), 1.0)
+        # Asked for where a loss may be larger: delta is above 0, even where it underflows.
+        return min(max(math.exp(bound(self.target)), LEAST_DELTA), 1.0)
 
     def lower(self, bound: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
         return math.exp(bound(self.target))

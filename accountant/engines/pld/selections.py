@@ -45,6 +45,12 @@ MAX_COUNTS: Final = 100_000
 MAX_WALKED_EPSILON: Final = 12.0
 """Largest epsilon of a key up to which the probabilities keep their digits next to 1."""
 
+LEAST_SHOWN: Final = 5e-324
+"""The smallest probability above 0: one that underflows is rounded up to it."""
+
+LEAST_ATTAINED: Final = 1e-300
+"""Least probability of a new key that the lower end counts."""
+
 _PROBABILITY_ROUNDING: Final = 1e-11
 """Relative error of a probability after `MAX_COUNTS` steps: 1e-16 each."""
 
@@ -138,10 +144,12 @@ def _threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Dominate
     else:
         sum_event = ev.Laplace(event.noise_scale)
         moved = noisy_sum(LaplaceNoise(event.noise_scale), 1.0, "add-remove", sum_event).pair
-    shown, keys = shown_alone(event), event.partitions
+    shown, keys = max(shown_alone(event), LEAST_SHOWN), event.partitions
     replaced = neighbours == "replace-one"
     dominating = _new_key(shown, 1.0 + _PROBABILITY_ROUNDING, replaced=replaced)
-    attained = _new_key(shown, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
+    # Among the smallest floats the relative error has no bound: there nothing is attained.
+    sure = shown if shown >= LEAST_ATTAINED else 0.0
+    attained = _new_key(sure, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
     step = Step(
         "mechanism",
         f"{event.noise.capitalize()} noise {event.noise_scale:g} on the counts of at most {keys:,} "

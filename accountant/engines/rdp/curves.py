@@ -41,6 +41,9 @@ class Curve:
     listed: tuple[float, ...] = ()
 
 
+LEAST_SLACK: Final = 5e-324
+"""The smallest probability above 0 that a float can be."""
+
 curve: Registry[Curve] = Registry("rdp")
 """Event type -> the function that returns its `Curve`."""
 
@@ -50,6 +53,14 @@ NOTHING = Curve(
     steps=(Step("mechanism", "Nothing depends on the data: R(a) = 0.", "by definition"),),
 )
 """The curve of a release that no unit takes part in."""
+
+
+def set_aside(probability: float) -> float:
+    """Return the probability of an event that can happen, as a slack: above 0, at most 1.
+
+    One that underflows is rounded up: slack 0 would say that losses have a bound.
+    """
+    return min(max(probability, LEAST_SLACK), 1.0)
 
 
 def quadratic(rho: float) -> Callable[[FloatArray], FloatArray]:

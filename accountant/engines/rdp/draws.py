@@ -26,7 +26,7 @@ from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .curves import NOTHING, Curve, curve
+from .curves import NOTHING, Curve, curve, set_aside
 from .fixed_size import without_replacement
 from .moments import RENYI_OUTWARD_FACTOR
 
@@ -148,8 +148,20 @@ def client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Curve:
         far = np.logaddexp(math.log1p(-rate) if rate < 1.0 else -math.inf, math.log(rate) + grown)
         return np.asarray(np.where(grown < 30.0, near, far) / beta * RENYI_OUTWARD_FACTOR)
 
+    def lower(orders: FloatArray) -> FloatArray:
+        beta = orders - 1.0
+        # Below what is at least attained: 0 where a part has no lower end.
+        grown = np.zeros_like(orders)
+        for (part, count), leaf in zip(inner, parts, strict=True):
+            if part.lower is not None and leaf.fully_observed and not leaf.by_lemma:
+                grown += count * part.lower(orders)
+        grown = np.minimum(beta * grown, 600.0)
+        moments = np.log1p(rate * np.expm1(grown)) * (1.0 - 1e-13)
+        return np.asarray(np.maximum(moments / beta * (2.0 - RENYI_OUTWARD_FACTOR), 0.0))
+
     limit = math.fsum(count * part.limit for part, count in inner if part.limit > 0.0)
-    slack = rate * math.fsum(count * part.slack for part, count in inner if part.slack > 0.0)
+    slack = math.fsum(count * part.slack for part, count in inner if part.slack > 0.0)
+    slack = set_aside(rate * slack * (1.0 + 1e-15)) if slack > 0.0 else 0.0
     step = Step(
         "sampling",
         f"The client takes part with probability {rate:.6g}, and may be seen to.",
@@ -157,4 +169,5 @@ def client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Curve:
         ("all releases of one round hang on the same draw",),
     )
     steps = (*(each for part, _ in inner for each in part.steps), step)
-    return Curve(at, limit * (1.0 + 1e-15), steps, min(slack * (1.0 + 1e-15), 1.0))
+    known = slack == 0.0 and any(part.lower is not None for part, _ in inner)
+    return Curve(at, limit * (1.0 + 1e-15), steps, slack, lower if known else None)

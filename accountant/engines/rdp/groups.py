@@ -13,7 +13,16 @@ from ...amplification.group import along_chain, by_mironov, group_step, lemma, t
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .curves import Curve, approximate, capped, curve, matrix_gaussian, of_pair, pure_pair
+from .curves import (
+    Curve,
+    approximate,
+    capped,
+    curve,
+    matrix_gaussian,
+    of_pair,
+    pure_pair,
+    set_aside,
+)
 from .mixture import Mixture
 
 _GROUP_SOURCE = (
@@ -92,11 +101,11 @@ def _with_slack(event: ev.Group, record: Curve, neighbours: Neighbours) -> Curve
             "Account for single records.",
         )
     epsilon, log_delta = lemma(record.limit, math.log(record.slack), event.size)
-    delta = math.exp(min(log_delta, 0.0)) * (1.0 + 1e-12)
-    group_curve = approximate(ev.Approximate(epsilon, min(delta, 1.0)), neighbours)
+    delta = set_aside(math.exp(min(log_delta, 0.0)) * (1.0 + 1e-12))
+    group_curve = approximate(ev.Approximate(epsilon, delta), neighbours)
     lemma_step = Step(
         "group",
-        f"{event.size:,} records: epsilon {epsilon:.6g} and delta {min(delta, 1.0):.6g}.",
+        f"{event.size:,} records: epsilon {epsilon:.6g} and delta {delta:.6g}.",
         "the lemma, derived in amplification/group.py",
     )
     return replace(

@@ -51,6 +51,7 @@ from .curves import (
     no_guarantee,
     of_pair,
     pure_pair,
+    set_aside,
     shift_ratio,
 )
 from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi, renyi_from_below
@@ -367,7 +368,8 @@ def _approximate(inner: ev.Approximate, neighbours: Neighbours) -> Sampler:
 
     def sampler(rate: float) -> Curve:
         epsilon = float(mixed(rate, np.array([inner.epsilon]))[0]) * RENYI_OUTWARD_FACTOR
-        delta = min(1.0, rate * inner.delta * (1.0 + 1e-15))
+        possible = rate > 0.0 and inner.delta > 0.0
+        delta = set_aside(rate * inner.delta * (1.0 + 1e-15)) if possible else 0.0
         smaller = approximate(ev.Approximate(epsilon, delta), neighbours)
         return replace(
             smaller,

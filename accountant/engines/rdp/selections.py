@@ -8,7 +8,7 @@ from scipy.special import log_ndtr
 
 from ... import events as ev
 from ...guarantee import Neighbours, Step
-from .curves import Curve, curve
+from .curves import Curve, curve, set_aside
 
 
 @curve.register(ev.TruncatedGeometricSelection)
@@ -29,7 +29,9 @@ def threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Curve:
         single = curve(ev.Laplace(event.noise_scale), "add-remove")
         shown = 0.5 * math.exp(-abs(above))
         shown = shown if above >= 0.0 else 1.0 - shown
-    return _of_counts(single, shown, event.partitions, neighbours, "noisy counts of keys")
+    return _of_counts(
+        single, set_aside(shown), event.partitions, neighbours, "noisy counts of keys"
+    )
 
 
 def _of_counts(single: Curve, alone: float, keys: int, neighbours: Neighbours, what: str) -> Curve:
@@ -37,6 +39,7 @@ def _of_counts(single: Curve, alone: float, keys: int, neighbours: Neighbours, w
     counts = 2 * keys if neighbours == "replace-one" else keys
     # 1 - (1 - d)^counts, rounded up: replaced, either data set may show a key of its own.
     slack = 1.0 if alone >= 1.0 else -math.expm1(counts * math.log1p(-alone)) * (1.0 + 1e-11)
+    slack = set_aside(slack) if alone > 0.0 else 0.0
     step = Step(
         "mechanism",
         f"{what.capitalize()}, {counts:,} of which move by one; a key of one data set alone is "
@@ -48,5 +51,5 @@ def _of_counts(single: Curve, alone: float, keys: int, neighbours: Neighbours, w
         lambda orders: counts * single.at(orders),
         counts * single.limit,
         (*single.steps, step),
-        slack=min(slack, 1.0),
+        slack=slack,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from ... import events as ev
 from ...amplification.shuffling.rounds import round_pair
 from ...guarantee import Neighbours
-from .curves import Curve, capped, curve, of_pair
+from .curves import Curve, capped, curve, of_pair, set_aside
 from .moments import Pair
 
 
@@ -25,7 +25,8 @@ def shuffle(event: ev.Shuffle, neighbours: Neighbours) -> Curve:
     log_p, log_q = dominating.outcomes
     # Outcomes that only P has are set aside with their mass, rounded up: the slack.
     finite = np.isfinite(log_p) & np.isfinite(log_q)
-    slack = float(np.exp(log_p[np.isneginf(log_q)]).sum()) * (1.0 + 1e-12)
+    alone = log_p[np.isneginf(log_q) & (log_p > -np.inf)]
+    slack = set_aside(float(np.exp(alone).sum()) * (1.0 + 1e-12)) if alone.size else 0.0
     losses = log_p[finite] - log_q[finite]
     limit = float(losses.max()) * (1.0 + 1e-12)
     if limit == 0.0:

@@ -10,7 +10,7 @@ from ... import events as ev
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import contribution
-from .curves import Curve, capped, curve, of_pair
+from .curves import LEAST_SLACK, Curve, capped, curve, of_pair, set_aside
 from .moments import Pair
 
 MAX_LISTED_OUTCOMES = 200_000
@@ -43,7 +43,9 @@ def truncated_discrete_gaussian(
         step = Step("mechanism", f"{statement}: the two never meet.", "derived here")
         return Curve(np.zeros_like, 0.0, (step,), slack=1.0)
     common = np.arange(shift - bound, bound + 1, dtype=float)
-    slack = min(math.fsum(masses[: common[0].astype(int) + bound].tolist()) * (1.0 + 1e-12), 1.0)
+    alone = masses[: common[0].astype(int) + bound]
+    # Each mass may have lost as much as the smallest float, or all of it.
+    slack = set_aside(math.fsum(alone.tolist()) * (1.0 + 1e-12) + alone.size * LEAST_SLACK)
     around, moved = -0.5 * (common / sigma) ** 2, -0.5 * ((common - shift) / sigma) ** 2
     weights = around - float(np.logaddexp.reduce(around))
     limit = float((moved - around).max()) * (1.0 + 1e-14)

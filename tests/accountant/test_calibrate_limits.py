@@ -1,0 +1,78 @@
+"""Calibration where more noise does not always protect better: bounds and thresholds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from privplan import account, calibrate
+from privplan import events as ev
+from privplan.accountant.errors import TargetUnreachable
+
+
+def shown(noise: str, scale: float, threshold: float) -> float:
+    """Return the probability that a new key of one unit passes the threshold."""
+    above = (threshold - 1.0) / scale
+    return 0.5 * math.exp(-above) if noise == "laplace" else float(norm.sf(above))
+
+
+@pytest.mark.parametrize(
+    ("noise", "threshold", "keys", "epsilon"),
+    [
+        ("laplace", 20.0, 1, 0.6),
+        ("laplace", 100.0, 1, 0.12),
+        ("laplace", 5.0, 1, 4.0),
+        ("gaussian", 20.0, 1, 0.9),
+        ("gaussian", 60.0, 2, 0.5),
+    ],
+)
+def test_a_window_of_noise_under_a_threshold_is_hit(noise, threshold, keys, epsilon):
+    found = calibrate(
+        lambda s: ev.ThresholdSelection(noise, s, threshold, keys), epsilon=epsilon, delta=1e-5
+    )
+    # A new key alone is below delta there; less noise, and much more, fail.
+    assert keys * shown(noise, found.value, threshold) <= 1e-5 * (1 + 1e-6)
+    assert account(found.event, delta=1e-5).epsilon.upper <= epsilon
+    less = ev.ThresholdSelection(noise, 0.99 * found.value, threshold, keys)
+    assert account(less, delta=1e-5).epsilon.upper > epsilon
+    assert shown(noise, 2.0 * found.value, threshold) > 1e-5
+
+
+@pytest.mark.parametrize(("bound", "epsilon", "delta"), [(10, 0.01, 0.0477), (2, 0.05, 0.21)])
+def test_noise_wider_than_its_bound_serves_where_uniform_noise_does(bound, epsilon, delta):
+    # Uniform noise in [-B, B] moved by one differs in 1 of 2 B + 1 outcomes.
+    assert 1.0 / (2 * bound + 1) < delta
+    found = calibrate(
+        lambda s: ev.TruncatedDiscreteGaussian(s, 1, bound), epsilon=epsilon, delta=delta
+    )
+    assert found.value > bound
+    assert found.guarantee.epsilon.upper <= epsilon
+
+    def exact(sigma: float) -> float:
+        z = np.arange(-bound, bound + 1)
+        masses = np.exp(-0.5 * (z / sigma) ** 2)
+        masses /= masses.sum()
+        padded = np.append(masses, 0.0), np.append(0.0, masses)
+        return float(np.maximum(padded[0] - math.exp(epsilon) * padded[1], 0.0).sum())
+
+    assert exact(found.value) <= delta * (1 + 1e-9)
+    assert exact(0.995 * found.value) > delta
+
+
+@pytest.mark.parametrize(
+    ("at", "limit"),
+    [
+        (lambda s: ev.TruncatedDiscreteGaussian(s, 1, 10), "bound"),
+        (lambda s: ev.ThresholdSelection("laplace", s, 10.0, 1), "threshold"),
+    ],
+)
+def test_a_limit_that_is_too_near_is_named(at, limit):
+    with pytest.raises(TargetUnreachable) as caught:
+        calibrate(at, epsilon=0.5, delta=1e-5)
+    assert f"larger {limit}" in str(caught.value)
+    # None of these serves, and the noise that is named is among the best.
+    for scale in np.geomspace(0.1, 50.0, 25):
+        assert account(at(float(scale)), delta=1e-5).epsilon.upper > 0.5
