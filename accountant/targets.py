@@ -320,7 +320,7 @@ def risk_target(kind: str, given: Mapping[str, float | None]) -> RiskTarget:
         validate.positive(bayes_risk=given["bayes_risk"]),
         0.5 if prior is None else validate.open_probability(prior=prior),
     )
-    blind, at = as_given(target.blind), as_given(target.prior)
+    blind, at = _told_from(target.value, target.blind), as_given(target.prior)
     if target.value >= target.blind:
         raise InvalidInput(
             f"`bayes_risk` must be below {blind} at prior {at}; it is {as_given(target.value)}.",
@@ -328,6 +328,12 @@ def risk_target(kind: str, given: Mapping[str, float | None]) -> RiskTarget:
             f"Give a `bayes_risk` below {blind}.",
         )
     return _with_room(target, f"the {blind} of guessing by the prior")
+
+
+def _told_from(other: float, number: float) -> str:
+    """Return a computed number in few digits, or in all where few do not tell it from another."""
+    short = f"{number:g}"
+    return as_given(number) if short == f"{other:g}" != as_given(number) else short
 
 
 def _with_room(target: RiskTarget, guessing: str) -> RiskTarget:

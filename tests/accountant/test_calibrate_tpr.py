@@ -25,8 +25,6 @@ NEAR = 1e-4
 """How far above the smallest noise a result may lie, relatively."""
 
 
-
-
 def lattice_tpr(noise, sensitivity, fpr, bound=None):
     """Return the TPR of one integer that moves by the sensitivity under discrete Gaussian noise."""
     sigma = noise * sensitivity
@@ -122,9 +120,13 @@ def test_an_fpr_that_only_losses_above_40_reach():
         lambda s: ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(s))), tpr=0.2, fpr=1e-30
     )
     assert found.guarantee.epsilon.upper > 40.0
-    assert found.risk.upper <= 0.2 < pp.risk(
-        ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(found.value * (1.0 - NEAR)))), fpr=1e-30
-    ).tpr.upper
+    assert (
+        found.risk.upper
+        <= 0.2
+        < pp.risk(
+            ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(found.value * (1.0 - NEAR)))), fpr=1e-30
+        ).tpr.upper
+    )
 
 
 # --- rounding -------------------------------------------------------------------------------------
