@@ -16,7 +16,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,8 @@ from .trade_off import (
     account_deltas,
     common_nodes,
     gaussian_mu,
+    nearer_floor,
+    pld_curves,
     upper_curves,
 )
 
@@ -49,13 +51,15 @@ class AttackPower:
     """Bounds on what the best test misses: `floors`, one for each order, and `ceilings`.
 
     Where the event is Gaussian noise without sampling, `mu` says all.  `largest_loss` bounds the
-    privacy loss, infinite where nothing does.
+    privacy loss, infinite where nothing does.  Where floors are known at few epsilons, `nearer`
+    returns the floor at an FPR by the best epsilon next to one.
     """
 
     floors: tuple[Lines, ...]
     ceilings: tuple[AttainedMiss, ...]
     largest_loss: float = math.inf
     mu: Bounds | None = None
+    nearer: Callable[[float, float], float] | None = None
 
     def miss(self, fpr: float) -> Bounds:
         """Return bounds on the smallest miss rate at a false positive rate in [0, 1]."""
@@ -82,7 +86,10 @@ class AttackPower:
         if self.mu == 0.0:
             return Bounds.exactly(fpr)
         miss = self.miss(fpr)
-        upper = min(math.nextafter(1.0 - miss.lower, 2.0), 1.0)
+        missed = miss.lower
+        if self.nearer is not None:
+            missed = max(missed, self.nearer(self.tangent_epsilon(fpr), fpr))
+        upper = min(math.nextafter(1.0 - missed, 2.0), 1.0)
         lower = math.nextafter(1.0 - miss.upper, 0.0)
         # Near 0 the difference from 1 has few digits left, and a formula has all of them.
         if self.mu is not None:
@@ -172,7 +179,10 @@ def proven_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     largest = max(
         float(curve.epsilons[-1]) if curve.deltas[-1] == 0.0 else math.inf for curve in curves
     )
-    return AttackPower(floors, (), largest)
+    nearer = None
+    if pld_curves(event, neighbours) is None and np.ptp(curves[0].deltas) > 0.0:
+        nearer = partial(nearer_floor, event, neighbours)
+    return AttackPower(floors, (), largest, nearer=nearer)
 
 
 def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ...]:
