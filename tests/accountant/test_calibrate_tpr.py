@@ -129,6 +129,31 @@ def test_an_fpr_that_only_losses_above_40_reach():
     )
 
 
+def renyi(noise):
+    return ev.Renyi((2, 8, 32), (1.0 / noise, 4.0 / noise, 16.0 / noise))
+
+
+AT_SINGLE_EPSILONS = [
+    (lambda s: ev.ZCDP(1.0 / s), 0.05, 0.001),
+    (renyi, 0.05, 0.001),
+    (lambda s: ev.BestOf("geometric", 5, ev.Gaussian(s)), 0.2, 0.01),
+    (lambda s: ev.ZCDP(1.0 / s), 0.9, 0.4),
+]
+
+
+@pytest.mark.parametrize(("make", "tpr", "fpr"), sweep(AT_SINGLE_EPSILONS, quick=2))
+def test_the_report_of_the_calibrated_event_is_not_above_the_target(make, tpr, fpr):
+    """Where deltas are known at single epsilons only, the report looks for the best of them."""
+    found = pp.calibrate(make, tpr=tpr, fpr=fpr)
+    reported = pp.risk(found.event, fpr=fpr).tpr
+    assert reported.upper == found.risk.upper <= tpr
+    # Each epsilon gives a bound; the report has the least, which a fine scan shows, too.
+    scan = found.guarantee.epsilon.upper * np.geomspace(0.6, 1.6, 200)
+    deltas = np.array([pp.account(found.event, epsilon=each).delta.upper for each in scan.tolist()])
+    lines = np.minimum(np.exp(scan) * fpr + deltas, 1.0 - np.exp(-scan) * (1.0 - deltas - fpr))
+    assert lines.min() * (1.0 - 1e-4) <= reported.upper <= lines.min() * (1.0 + 1e-9)
+
+
 # --- rounding -------------------------------------------------------------------------------------
 
 
