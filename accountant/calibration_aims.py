@@ -154,19 +154,16 @@ class RiskAim:
         self, target: TprTarget, quantity: Unknown, name: str, event_at: EventAt
     ) -> CertifiedValue:
         """Return the best value for a TPR: by one epsilon, then by all of them where that helps."""
-        try:
-            best = self._along_tangents(target, quantity, name, event_at)
-        except TargetUnreachable:
-            best = None
-            if name != "pld":
-                raise
         if name != "pld":
-            return best
+            return self._along_tangents(target, quantity, name, event_at)
+        best = None
+        with contextlib.suppress(TargetUnreachable):
+            best = self._along_tangents(target, quantity, name, event_at)
         by_all = TprSearch(target, self.relation, quantity, event_at)
         value = by_all.below(quantity.strongest if best is None else best.value)
-        if value is None and best is None:
-            raise TargetUnreachable("No epsilon certifies this target.")
         if value is None:
+            if best is None:
+                raise TargetUnreachable("No epsilon certifies this target.")
             return best
         if value == quantity.weakest and quantity.name != "sampling rate":
             raise trivial_target(quantity, value)
