@@ -50,8 +50,14 @@ LABELS: Final[Mapping[str, str]] = {
 QUICK_TANGENTS: Final = 3
 """After so many epsilons that helped, a value and its epsilon are looked for together."""
 
+TANGENTS_BEFORE_CURVES: Final = 3
+"""So many of them where the trade-off function is searched next."""
+
+LEAST_CURVE_TPR: Final = 1e-6
+"""Smallest TPR that a curve of deltas, with its absolute errors, tells to a relative 1e-6."""
+
 LARGEST_TANGENT_EPSILON: Final = 40.0
-"""Largest epsilon at which a TPR is certified: e^40 times any FPR that matters is above 1."""
+"""Largest epsilon of a tangent: beyond, with an FPR below e^-40, the trade-off function helps."""
 
 EventAt: TypeAlias = Callable[[float], ev.Event]
 """The event at a value of the unknown."""
@@ -193,7 +199,10 @@ class RiskAim:
         what an epsilon next to it costs is of second order, unless losses end in an atom there.
         """
         epsilon, best = target.first_epsilon, None
-        for tried in range(MAX_TANGENTS):
+        # The trade-off function, which a search by pld ends with, knows all epsilons at once.
+        is_first = name == "pld" and target.value >= LEAST_CURVE_TPR
+        tangents = TANGENTS_BEFORE_CURVES if is_first else MAX_TANGENTS
+        for tried in range(tangents):
             certifier = self._certifier(epsilon, quantity, name, event_at)
             gain = math.inf
             try:
@@ -207,7 +216,7 @@ class RiskAim:
                     gain = quantity.coordinate(best.value) - quantity.coordinate(at)
                 if gain > 0.0:
                     best, quantity = candidate, replace(quantity, start=at)
-            if gain <= TANGENT_GAIN:
+            if gain <= TANGENT_GAIN or (best is not None and tried == tangents - 1):
                 break
             parts, slope = worst_leaves(event_at(at)), target.line_slope
             nearer = target.admissible(certifier.tangent(parts, slope, LARGEST_TANGENT_EPSILON)[0])

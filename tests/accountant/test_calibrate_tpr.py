@@ -51,7 +51,7 @@ def lattice_tpr(noise, sensitivity, fpr, bound=None):
 LATTICES = [(1, 0.05, 1e-5), (1, 0.22035, 1.083e-4), (2, 0.37388, 2.353e-4), (3, 0.2, 1e-3)]
 
 
-@pytest.mark.parametrize(("sensitivity", "tpr", "fpr"), sweep(LATTICES, quick=3))
+@pytest.mark.parametrize(("sensitivity", "tpr", "fpr"), sweep(LATTICES, quick=2))
 def test_the_smallest_discrete_gaussian_noise(sensitivity, tpr, fpr):
     found = pp.calibrate(lambda s: ev.DiscreteGaussian(s, sensitivity), tpr=tpr, fpr=fpr)
     assert lattice_tpr(found.value, sensitivity, fpr) <= found.risk.upper * (1.0 + 1e-9)
@@ -72,7 +72,7 @@ def sampled_tpr(rate, noise, fpr):
 ASYMMETRIC = [(0.05, 0.5, 0.48), (0.05, 0.42, 0.4), (0.2, 0.6, 0.5), (0.5, 0.6, 0.3)]
 
 
-@pytest.mark.parametrize(("rate", "tpr", "fpr"), sweep(ASYMMETRIC, quick=3))
+@pytest.mark.parametrize(("rate", "tpr", "fpr"), sweep(ASYMMETRIC, quick=2))
 def test_each_order_of_the_data_sets_counts_by_itself(rate, tpr, fpr):
     found = pp.calibrate(lambda s: ev.Poisson(rate, ev.Gaussian(s)), tpr=tpr, fpr=fpr)
     assert sampled_tpr(rate, found.value, fpr) <= found.risk.upper * (1.0 + 1e-9)
@@ -135,8 +135,8 @@ def renyi(noise):
 
 AT_SINGLE_EPSILONS = [
     (lambda s: ev.ZCDP(1.0 / s), 0.05, 0.001),
-    (renyi, 0.05, 0.001),
     (lambda s: ev.BestOf("geometric", 5, ev.Gaussian(s)), 0.2, 0.01),
+    (renyi, 0.05, 0.001),
     (lambda s: ev.ZCDP(1.0 / s), 0.9, 0.4),
 ]
 
@@ -148,7 +148,7 @@ def test_the_report_of_the_calibrated_event_is_not_above_the_target(make, tpr, f
     reported = pp.risk(found.event, fpr=fpr).tpr
     assert reported.upper == found.risk.upper <= tpr
     # Each epsilon gives a bound; the report has the least, which a fine scan shows, too.
-    scan = found.guarantee.epsilon.upper * np.geomspace(0.6, 1.6, 200)
+    scan = found.guarantee.epsilon.upper * np.geomspace(0.7, 1.4, 80)
     deltas = np.array([pp.account(found.event, epsilon=each).delta.upper for each in scan.tolist()])
     lines = np.minimum(np.exp(scan) * fpr + deltas, 1.0 - np.exp(-scan) * (1.0 - deltas - fpr))
     assert lines.min() * (1.0 - 1e-4) <= reported.upper <= lines.min() * (1.0 + 1e-9)
