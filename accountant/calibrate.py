@@ -53,9 +53,10 @@ def calibrate(
     a delta that near to 1 has few digits.  Discrete Gaussian noise may meet a target, miss it with
     a little more noise, and meet it again: the smallest that a scan certifies is returned, and more
     noise than that need not do.
-    Range: `epsilon` above 0, `delta` in [0, 1), `advantage`, `fpr` and `prior` in (0, 1), `tpr` in (`fpr`, 1), `bayes_risk` in (0, min(prior, 1 - prior)).  `engine`
-    forces one engine; the default is led by the engine that is expected to be tightest, and checked
-    by the others that `account` asks (see `engine_order`).
+    Range: `epsilon` above 0, `delta` in [0, 1), `advantage`, `fpr` and `prior` in (0, 1), `tpr` in
+    (`fpr`, 1), `bayes_risk` in (0, min(prior, 1 - prior)).  `engine` forces one engine; the default
+    is led by the engine that is expected to be tightest, and checked by the others that `account`
+    asks (see `engine_order`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.
