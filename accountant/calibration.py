@@ -14,7 +14,8 @@ class Calibration:
 
     `value` is the unknown; `event` the event at that value; `measure` says what `target` is about
     (`epsilon`, `advantage`, `tpr` or `bayes_risk`), and `guarantee` is the (epsilon, delta) that
-    certifies it.
+    certifies it.  A TPR may be certified by the trade-off functions of both orders of the data
+    sets, which know more than one delta of both: then it is the one that tells most.
 
     - epsilon: `guarantee.epsilon.upper` is at most `target`, and `gap` is `target` minus the proven
       lower end, so no epsilon below `target - gap` is true of the event.

@@ -16,8 +16,13 @@ from . import events as ev
 from . import rounding
 from .account import account, combine, engine_named, tightest, with_scope
 from .calibration import Calibration
-from .certified_search import CertifiedValue, Unknown, find_certified_value
-from .certifiers import Certifier, certifiers_for
+from .certified_search import (
+    CertifiedValue,
+    Unknown,
+    find_certified_value,
+    trivial_target,
+)
+from .certifiers import Certifier, EngineCertificate, certifiers_for
 from .composition import observer_of, unit_of, worst_leaves
 from .engine_order import engines_for
 from .engines.base import Answer
@@ -28,6 +33,7 @@ from .neighbours import Neighbours
 from .risk.attack_power import attack_power
 from .rootfinding import enclose, narrow
 from .targets import RiskTarget, TprTarget
+from .tpr_search import TprSearch
 
 MAX_TANGENTS: Final = 8
 """Most epsilons at which a TPR is certified in one search; two or three are the rule."""
@@ -44,8 +50,14 @@ LABELS: Final[Mapping[str, str]] = {
 QUICK_TANGENTS: Final = 3
 """After so many epsilons that helped, a value and its epsilon are looked for together."""
 
+TANGENTS_BEFORE_CURVES: Final = 3
+"""So many of them where the trade-off function is searched next."""
+
+LEAST_CURVE_TPR: Final = 1e-6
+"""Smallest TPR that a curve of deltas, with its absolute errors, tells to a relative 1e-6."""
+
 LARGEST_TANGENT_EPSILON: Final = 40.0
-"""Largest epsilon at which a TPR is certified: e^40 times any FPR that matters is above 1."""
+"""Largest epsilon of a tangent: beyond, with an FPR below e^-40, the trade-off function helps."""
 
 EventAt: TypeAlias = Callable[[float], ev.Event]
 """The event at a value of the unknown."""
@@ -134,12 +146,36 @@ class RiskAim:
         """Return the best value; raise with what can be met where none meets the target."""
         try:
             if isinstance(self.target, TprTarget):
-                return self._along_tangents(self.target, quantity, name, event_at)
+                return self._tpr_search(self.target, quantity, name, event_at)
             return self._search_at(self.target.first_epsilon, quantity, name, event_at)
         except TargetUnreachable:
             raise self._unreachable(quantity, event_at) from None
         except TargetTrivial as trivial:
-            raise TargetTrivial(trivial.what, trivial.why, "Ask for a smaller risk.") from None
+            why = trivial.why
+            if not quantity.whole:
+                why = "Hardly anybody is ever drawn, or the target allows more than any attack has."
+            raise TargetTrivial(trivial.what, why, f"Ask for {self.target.stricter}.") from None
+
+    def _tpr_search(
+        self, target: TprTarget, quantity: Unknown, name: str, event_at: EventAt
+    ) -> CertifiedValue:
+        """Return the best value for a TPR: by one epsilon, then by all of them where that helps."""
+        if name != "pld":
+            return self._along_tangents(target, quantity, name, event_at)
+        best = None
+        with contextlib.suppress(TargetUnreachable):
+            best = self._along_tangents(target, quantity, name, event_at)
+        by_all = TprSearch(target, self.relation, quantity, event_at)
+        value = by_all.below(quantity.strongest if best is None else best.value)
+        if value is None:
+            if best is None:
+                raise TargetUnreachable("No epsilon certifies this target.")
+            return best
+        if value == quantity.weakest and quantity.name != "sampling rate":
+            raise trivial_target(quantity, value)
+        epsilon = by_all.epsilon(value)
+        proven = Bounds(0.0, epsilon)
+        return CertifiedValue(value, EngineCertificate(epsilon, 0.0, Answer(proven, ())))
 
     def _search_at(
         self, epsilon: float, quantity: Unknown, name: str, event_at: EventAt
@@ -163,7 +199,10 @@ class RiskAim:
         what an epsilon next to it costs is of second order, unless losses end in an atom there.
         """
         epsilon, best = target.first_epsilon, None
-        for tried in range(MAX_TANGENTS):
+        # The trade-off function, which a search by pld ends with, knows all epsilons at once.
+        is_first = name == "pld" and target.value >= LEAST_CURVE_TPR
+        tangents = TANGENTS_BEFORE_CURVES if is_first else MAX_TANGENTS
+        for tried in range(tangents):
             certifier = self._certifier(epsilon, quantity, name, event_at)
             gain = math.inf
             try:
@@ -177,7 +216,7 @@ class RiskAim:
                     gain = quantity.coordinate(best.value) - quantity.coordinate(at)
                 if gain > 0.0:
                     best, quantity = candidate, replace(quantity, start=at)
-            if gain <= TANGENT_GAIN:
+            if gain <= TANGENT_GAIN or (best is not None and tried == tangents - 1):
                 break
             parts, slope = worst_leaves(event_at(at)), target.line_slope
             nearer = target.admissible(certifier.tangent(parts, slope, LARGEST_TANGENT_EPSILON)[0])
@@ -229,8 +268,11 @@ class RiskAim:
         risk = target.reached(guarantee.epsilon.upper, guarantee.delta)
         if isinstance(target, TprTarget):
             # What an attack attains at that FPR: no single delta says it.
-            attained = attack_power(event, self.relation).tpr(target.fpr).lower
-            risk = Bounds(min(max(attained, risk.lower), risk.upper), risk.upper)
+            power = attack_power(event, self.relation).tpr(target.fpr)
+            upper = risk.upper
+            if self.engine in (None, "pld"):
+                upper = min(upper, power.upper)
+            risk = Bounds(min(max(power.lower, risk.lower), upper), upper)
         return Calibration(
             value, guarantee, target.gap(risk), target.value, event, risk, target.measure
         )
@@ -238,30 +280,36 @@ class RiskAim:
     def _unreachable(self, quantity: Unknown, event_at: EventAt) -> TargetUnreachable:
         target = self.target
         what = (
-            f"No {quantity.name} from {quantity.low:g} to {quantity.high:g} meets {target.words}."
+            f"No {quantity.name} from {quantity.low:g} to {quantity.high:g} was found that meets "
+            f"{target.words}."
         )
         ask = f"Ask for {target.relaxed}, or release less."
         why = "What does not depend on it leaves more than that by itself."
         with contextlib.suppress(Unsupported):
-            strongest = event_at(quantity.strongest)
-            if isinstance(target, TprTarget):
-                risk = attack_power(strongest, self.relation).tpr(target.fpr)
-            else:
-                epsilon = target.first_epsilon
-                proven = account(
-                    strongest, epsilon=epsilon, neighbours=self.relation, engine=self.engine
-                )
-                risk = target.reached(epsilon, proven.delta)
+            risk = self._risk(event_at(quantity.strongest))
+            is_error = target.measure == "bayes_risk"
             met = (
                 f"at least {rounding.down(risk.lower)}"
-                if target.measure == "bayes_risk"
+                if is_error
                 else f"at most {rounding.up(risk.upper)}"
             )
             why = (
-                f"With {with_article(quantity.name)} of {quantity.strongest:g} the "
-                f"{LABELS[target.measure]} is {met}, and no other value does better."
+                f"With {with_article(quantity.name)} of {quantity.strongest:g}, the strongest of "
+                f"those tried, the {LABELS[target.measure]} is {met}."
             )
+            if risk.lower >= target.value if is_error else risk.upper <= target.value:
+                why += " That meets it, but the risk rises and falls in between."
+                ask = f"Take that {quantity.name}, or ask for {target.relaxed}."
         return TargetUnreachable(what, why, ask)
+
+    def _risk(self, event: ev.Event) -> Bounds:
+        """Return bounds on the risk of an event."""
+        target = self.target
+        if isinstance(target, TprTarget):
+            return attack_power(event, self.relation).tpr(target.fpr)
+        at = target.first_epsilon
+        proven = account(event, epsilon=at, neighbours=self.relation, engine=self.engine)
+        return target.reached(at, proven.delta)
 
 
 def search(quantity: Unknown, certifier: Certifier, event_at: EventAt) -> CertifiedValue:

@@ -121,7 +121,7 @@ def find_certified_value(
     if not search.meets_delta_query(delta_excess) or search.best is None:
         raise _unreachable(unknown)
     if search.best.value == unknown.weakest and unknown.name != "sampling rate":
-        raise _trivial(unknown, search.best.value)
+        raise trivial_target(unknown, search.best.value)
     return search.best
 
 
@@ -287,7 +287,8 @@ def _unreachable(unknown: Unknown) -> TargetUnreachable:
     )
 
 
-def _trivial(unknown: Unknown, value: float) -> TargetTrivial:
+def trivial_target(unknown: Unknown, value: float) -> TargetTrivial:
+    """Return the refusal of a target that the least protective value meets."""
     if unknown.name == "group size":
         return TargetTrivial(
             f"The target still holds for groups of {value:,.0f}.",

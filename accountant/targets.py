@@ -1,14 +1,16 @@
 """What a calibration aims at: (epsilon, delta), or the risk of the best attack.
 
-Let delta(eps) be that of both directions of the neighbouring relation.  No test of "out" against
-"in" has TPR > e^eps FPR + delta(eps), nor TPR > 1 - e^-eps (1 - delta(eps) - FPR), for any
-eps >= 0; the best test attains the least of these lines.  So
+Let delta(eps) be the larger one of both directions of the neighbouring relation.  No test of "out"
+against "in" has TPR > e^eps FPR + delta(eps), nor TPR > 1 - e^-eps (1 - delta(eps) - FPR), for any
+eps >= 0.  So
 
     advantage = max (TPR - FPR)    = delta(0),
     Bayes risk at prior p          = m (1 - delta(|log((1 - p) / p)|)),  m = min(p, 1 - p),
 
 and TPR at an FPR is at most t if some eps has delta(eps) <= t - e^eps FPR (where FPR <= 1 - t;
-beyond, the roles of the two errors are exchanged).  Each target is met by one (epsilon, delta).
+beyond, the roles of the two errors are exchanged).  One (epsilon, delta) is enough for each target,
+and the first two need no less.  A TPR may: where the directions differ, no test need attain the
+least of these lines, and `tpr_search` looks at each direction with its own deltas.
 Source: Dong, Roth, Su 2022, arXiv 1905.02383v3, Proposition 2.12; Kulynych, Gomez, Kaissis, Calmon,
 Troncoso 2024, arXiv 2407.02191v2.
 """
@@ -25,6 +27,7 @@ from scipy.special import ndtri
 from . import validate
 from .errors import InvalidInput
 from .guarantee import Bounds
+from .rounding import as_given
 
 ULP: Final = 2.0**-52
 
@@ -54,6 +57,10 @@ class RiskTarget(Protocol):
     @property
     def relaxed(self) -> str:
         """What to ask for where this cannot be met."""
+
+    @property
+    def stricter(self) -> str:
+        """What to ask for where every value of the unknown meets this."""
 
     @property
     def first_epsilon(self) -> float:
@@ -91,11 +98,15 @@ class AdvantageTarget:
 
     @property
     def words(self) -> str:
-        return f"an advantage of at most {self.value:g}"
+        return f"an advantage of at most {as_given(self.value)}"
 
     @property
     def relaxed(self) -> str:
         return "a larger advantage"
+
+    @property
+    def stricter(self) -> str:
+        return "a smaller advantage"
 
     def delta(self, epsilon: float) -> float:  # noqa: ARG002
         return self.value
@@ -121,11 +132,16 @@ class BayesTarget:
 
     @property
     def words(self) -> str:
-        return f"a Bayes risk of at least {self.value:g} at prior {self.prior:g}"
+        prior = as_given(self.prior)
+        return f"a Bayes risk of at least {as_given(self.value)} at prior {prior}"
 
     @property
     def relaxed(self) -> str:
         return "a smaller Bayes risk"
+
+    @property
+    def stricter(self) -> str:
+        return "a larger Bayes risk"
 
     @property
     def first_epsilon(self) -> float:
@@ -139,7 +155,12 @@ class BayesTarget:
         return min(self.prior, 1.0 - self.prior)
 
     def delta(self, epsilon: float) -> float:  # noqa: ARG002
-        return (self.blind - self.value) / self.blind * (1.0 - ROUNDING_MARGIN)
+        left = self.value / self.blind
+        most = (self.blind - self.value) / self.blind
+        # The margin is a share of delta or of what it leaves, and the rest rounds to multiples of
+        # a unit of 1: a delta near 1 keeps no more digits of what it leaves.
+        delta = most * (1.0 - 4.0 * ULP) - ROUNDING_MARGIN * min(most, left) - 8.0 * ULP * left
+        return max(delta, 0.0)
 
     def reached(self, epsilon: float, delta: Bounds) -> Bounds:  # noqa: ARG002
         # The epsilon is a few units of rounding below the true one, where delta may be less still.
@@ -165,11 +186,15 @@ class TprTarget:
 
     @property
     def words(self) -> str:
-        return f"a TPR of at most {self.value:g} at FPR {self.fpr:g}"
+        return f"a TPR of at most {as_given(self.value)} at FPR {as_given(self.fpr)}"
 
     @property
     def relaxed(self) -> str:
         return "a larger TPR"
+
+    @property
+    def stricter(self) -> str:
+        return "a smaller TPR"
 
     @property
     def _rates(self) -> tuple[float, float]:
@@ -193,12 +218,17 @@ class TprTarget:
     def admissible(self, epsilon: float) -> float:
         """Return the nearest epsilon at which some delta above 0 meets the target."""
         false, true = self._rates
-        return min(max(epsilon, 0.0), (1.0 - MIN_LEFT_SHARE) * math.log(true / false))
+        widest = math.log(true / false)
+        # What is left must be more than the rounding of both rates, too.
+        most = min((1.0 - MIN_LEFT_SHARE) * widest, widest - 64.0 * ULP)
+        return max(min(epsilon, most), 0.0)
 
     def delta(self, epsilon: float) -> float:
         false, true = self._rates
         left = true * (1.0 - 4.0 * ULP) - _grown(false, epsilon)
-        return max(left * (1.0 - ROUNDING_MARGIN) - 4.0 * ULP, 0.0)
+        # With the errors exchanged, 1 - TPR and 1 - FPR round to multiples of a unit of 1.
+        exchanged = 0.0 if false == self.fpr else 4.0 * ULP * (1.0 + _grown(1.0, epsilon))
+        return max(left * (1.0 - ROUNDING_MARGIN) - exchanged, 0.0)
 
     def reached(self, epsilon: float, delta: Bounds) -> Bounds:
         steep = (_grown(self.fpr, epsilon) + delta.upper) * (1.0 + 2.0 * ULP)
@@ -279,23 +309,40 @@ def risk_target(kind: str, given: Mapping[str, float | None]) -> RiskTarget:
         tpr = validate.open_probability(tpr=given["tpr"])
         if tpr <= fpr:
             raise InvalidInput(
-                f"`tpr` must be above `fpr` ({fpr:g}); it is {tpr:g}.",
+                f"`tpr` must be above `fpr` ({as_given(fpr)}); it is {as_given(tpr)}.",
                 "Whoever accuses people at random, and looks at nothing, has a TPR equal to the "
                 "FPR; only a release that depends on nobody leaves no more.",
-                f"Give a `tpr` above {fpr:g}, however little: every such target has a noise.",
+                f"Give a `tpr` above {as_given(fpr)}.",
             )
-        return TprTarget(tpr, fpr)
+        return _with_room(TprTarget(tpr, fpr), f"an FPR of {as_given(fpr)}")
     prior = given.get("prior")
     target = BayesTarget(
         validate.positive(bayes_risk=given["bayes_risk"]),
         0.5 if prior is None else validate.open_probability(prior=prior),
     )
+    blind, at = _told_from(target.value, target.blind), as_given(target.prior)
     if target.value >= target.blind:
         raise InvalidInput(
-            f"`bayes_risk` must be below {target.blind:g} at prior {target.prior:g}; it is "
-            f"{target.value:g}.",
+            f"`bayes_risk` must be below {blind} at prior {at}; it is {as_given(target.value)}.",
             "Whoever always guesses what the prior makes likelier errs no more often than that.",
-            f"Give a `bayes_risk` below {target.blind:g}, however little: every such target has "
-            "a noise.",
+            f"Give a `bayes_risk` below {blind}.",
         )
-    return target
+    return _with_room(target, f"the {blind} of guessing by the prior")
+
+
+def _told_from(other: float, number: float) -> str:
+    """Return a computed number in few digits, or in all where few do not tell it from another."""
+    short = f"{number:g}"
+    return as_given(number) if short == f"{other:g}" != as_given(number) else short
+
+
+def _with_room(target: RiskTarget, guessing: str) -> RiskTarget:
+    """Return the target; raise `InvalidInput` where rounding leaves it no delta above 0."""
+    if target.delta(target.first_epsilon) > 0.0:
+        return target
+    raise InvalidInput(
+        f"`{target.measure}` is too near to guessing: {target.words}, against {guessing}.",
+        "The two differ by less than the rounding of numbers of 64 bits, so that no noise can be "
+        "proven to be enough.",
+        f"Ask for {target.relaxed}.",
+    )

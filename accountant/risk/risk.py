@@ -13,7 +13,7 @@ from ..composition import leaves, unit_of
 from ..engines.pld.directions import participation
 from ..errors import InvalidInput, kind_of
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
-from .assumptions import assumptions
+from .assumptions import assumptions, hidden_draws_of
 from .attack_power import AttackPower, attack_power, ordered
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .reconstruction import reconstruction
@@ -28,7 +28,8 @@ class Risk:
     positive rate `fpr`; `bayes_risk` the least probability of error where the unit is suspected
     with probability `prior` (its lower end is the guarantee); `reconstruction` the largest
     probability to name the right one of `guesses` equally likely candidates; `mu` the least mu of a
-    Gaussian that dominates at every FPR from `from_fpr` on, and `mu_everywhere` at every FPR.  An
+    Gaussian that is as easy to tell apart at every FPR from `from_fpr` up to where FPR and miss
+    rate meet, beyond which the data sets change sides, and `mu_everywhere` from 0 up to there.  An
     upper end (of `bayes_risk` the lower) holds for all neighbouring data sets and all tests; the
     other end is attained by two of them.  `assumes` says of each, in a sentence, what the attacker
     knows.
@@ -111,7 +112,13 @@ def risk(
         mu=mu,
         mu_everywhere=everywhere,
         assumes=assumptions(
-            unit_of(known), relation, fpr=fpr, prior=prior, guesses=guesses, from_fpr=from_fpr
+            unit_of(known),
+            relation,
+            hidden_draws=hidden_draws_of(known),
+            fpr=fpr,
+            prior=prior,
+            guesses=guesses,
+            from_fpr=from_fpr,
         ),
         neighbours=relation,
         derivation=steps,

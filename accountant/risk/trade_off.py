@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
-from ..account import account, guarded
+from ..account import account, bounds_on_delta, guarded
 from ..arrays import FloatArray
 from ..composition import Leaf, leaves
 from ..engines.base import contribution
@@ -30,10 +30,14 @@ from ..engines.pld.curve import DeltaCurve, delta_curves
 from ..engines.pld.directions import participation
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..guarantee import Bounds, Neighbours, as_neighbours
+from ..rootfinding import least_argument
 from .shapes import MAX_LINE_EPSILON, GaussianShape, Lines, TradeOffShape
 
 FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
 """Epsilons at which other engines than pld are asked."""
+
+NEARER_PRECISION: Final = 1e-6
+"""How near to the best epsilon a search next to one of these goes; its error counts twice over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +120,17 @@ def upper_curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, .
 
     Those of `account`, for both orders at once, where the pld engine has no mathematics.
     """
+    return pld_curves(event, neighbours) or (_account_curve(event, neighbours),)
+
+
+@lru_cache(maxsize=64)
+def pld_curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...] | None:
+    """Return what `upper_curves` does by the pld engine, None where it has no mathematics."""
     try:
         with guarded("pld"):
             return delta_curves(leaves(event), neighbours)
     except Unsupported:
-        return (_account_curve(event, neighbours),)
+        return None
 
 
 def common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
@@ -145,6 +155,30 @@ def gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None
     if math.isinf(mu):
         raise Unsupported("The noise is too small for any trade-off function to be computed.")
     return mu
+
+
+def nearer_floor(event: ev.Event, neighbours: Neighbours, near: float, fpr: float) -> float:
+    """Return a lower bound on the miss rate at an FPR, by the best epsilon next to `near`.
+
+    For events whose deltas are those of `account`, which knows them at any epsilon and not only at
+    `FALLBACK_EPSILONS`.
+    """
+    drawn = participation(leaves(event))
+    best = 0.0
+
+    def floor(epsilon: float) -> float:
+        nonlocal best
+        upper = bounds_on_delta(event, epsilon=epsilon, neighbours=neighbours).upper
+        delta = np.full(1, min(upper, drawn))
+        missed = Lines.of(np.full(1, epsilon), delta, delta).at(fpr)
+        best = max(best, missed)
+        return missed
+
+    index = int(np.searchsorted(FALLBACK_EPSILONS, near * (1.0 - 1e-9)))
+    low = FALLBACK_EPSILONS[max(index - 1, 0)]
+    high = FALLBACK_EPSILONS[min(index + 1, len(FALLBACK_EPSILONS) - 1)]
+    least_argument(lambda epsilon: -floor(epsilon), low, high, NEARER_PRECISION)
+    return best
 
 
 def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:

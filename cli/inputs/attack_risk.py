@@ -102,7 +102,7 @@ def asked_target(
     if len(given) > 1:
         raise InvalidInput(
             "Several targets are given: "
-            + " and ".join(f"`{name}`" for name in given)
+            + " and ".join(_typed(context, name) for name in given)
             + " exclude each other.",
             "Noise is calibrated to one thing.",
             "Give --epsilon and --delta, or --advantage, or --tpr and --fpr, or --bayes and "
@@ -142,6 +142,12 @@ def asked_target(
             error.why or _REASONS[kind],
             error.next_step.replace("`bayes_risk`", "`bayes`"),
         ) from None
+
+
+def _typed(context: typer.Context, target: str) -> str:
+    """Return which options of a target were given, as one names them."""
+    given = options.strongest(context, {name: (name,) for name in TARGETS[target]})
+    return " with ".join(f"`{name}`" for name in given)
 
 
 _REASONS: Final = {

@@ -156,13 +156,26 @@ class RiskPlan:
         if self.target.measure == "tpr":
             return attack_sentence(self._at()["fpr"], risk.upper, relation)
         if self.target.measure == "advantage":
+            most = rounding.up(100.0 * risk.upper, 2)
+            if relation == "replace-one":
+                return (
+                    "However often an attacker takes one value of a unit for the other, the other "
+                    f"is recognised more often by at most {most} in 100 cases."
+                )
             return (
                 "Whatever share of innocents an attacker accuses, the share of members found is "
-                f"larger by at most {rounding.up(100.0 * risk.upper, 2)} in 100."
+                f"larger by at most {most} in 100."
+            )
+        prior = rounding.as_given(self._at()["prior"])
+        errs = f"errs in at least {rounding.down(100.0 * risk.lower, 2)} of 100 cases"
+        if relation == "replace-one":
+            return (
+                f"Whoever says which of two values a unit has, one of them with probability "
+                f"{prior}, {errs}."
             )
         return (
-            f"Whoever says of a person, a member with probability {self._at()['prior']:g}, whether "
-            f"it is one, errs in at least {rounding.down(100.0 * risk.lower, 2)} of 100 cases."
+            f"Whoever says of a person, a member with probability {prior}, whether it is one, "
+            f"{errs}."
         )
 
     def _shuffling(self, noise: float) -> tuple[str, ...]:

@@ -326,6 +326,20 @@ def test_each_number_says_what_it_assumes(neighbours: Neighbours) -> None:
     assert found.derivation
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.ClientSampled(0.1, ev.Gaussian(1.0)),
+        ev.Repeat(5, ev.Group(2, ev.ClientSampled(0.1, ev.Poisson(0.2, ev.Gaussian(1.0))))),
+    ],
+)
+def test_whether_a_client_took_part_is_seen(event: ev.Event) -> None:
+    for text in pp.risk(event).assumes.values():
+        assert "sees all that is released and whether the client took part" in text
+        assert "but no other random draw" in text
+    assert "and no random draw" in pp.risk(SAMPLED).assumes["tpr"]
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf, "0.1", True, None])
 @pytest.mark.parametrize("field", ["fpr", "prior", "from_fpr"])
 def test_rates_and_priors_lie_between_0_and_1(field: str, rate: object) -> None:

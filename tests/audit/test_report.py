@@ -16,6 +16,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import AuditResult, Evaluation, RunOpen
+from privplan.accountant.risk import risk
 from privplan.audit.budget import audit_budget
 from privplan.audit.measurement import NOT_PROOF, Measurement
 from privplan.audit.report import figures, page, read, render, run_facts
@@ -94,6 +95,24 @@ def test_three_columns_stand_beside_each_other(folder: Path) -> None:
     assert run_facts.budget.chain.head is not None
     assert run_facts.budget.chain.head in text
     assert "accuracy 0.8125 (test data that were declared public, source not stated)" in text
+
+
+def test_the_page_says_in_a_sentence_what_an_attacker_finds_at_most(
+    folder: Path, tmp_path: Path
+) -> None:
+    facts = read(folder)
+    upper = risk(facts.event, neighbours=facts.opened.claim.neighbours).tpr.upper
+    text = " ".join(page_of(folder).text.split())
+    (most, out_of) = re.findall(
+        r"An attacker who accuses 1 in 100 innocents finds at most ([\d,]+) in ([\d,]+) members\.",
+        text,
+    )[0]
+    stated = int(most.replace(",", "")) / int(out_of.replace(",", ""))
+    # Rounded up to two digits, so at most 1 in 10 above.
+    assert upper <= stated <= 1.1 * upper
+    # Where nothing is proven there is no such sentence.
+    without_rounds = ledgers.written(tmp_path / "begun", ledgers.weighted()[:1])
+    assert "An attacker who accuses" not in page_of(without_rounds).text
 
 
 def test_the_page_says_who_declared_test_data_public_or_that_there_were_none(

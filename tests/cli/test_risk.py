@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -129,6 +130,35 @@ def test_noise_for_a_risk_for_a_person(run: Run) -> None:
     assert "finds at most 7 in 100 members." in outcome.out
     quiet = run("calibrate", *TARGETS["tpr"], *ROUNDS, "-q").out
     assert quiet == "0.697668\n"
+
+
+def test_a_prior_next_to_1_is_not_called_certain(run: Run) -> None:
+    out = " ".join(run("calibrate", "--bayes", "5e-8", "--prior", "0.9999999", *ROUNDS).out.split())
+    assert "a member with probability 0.9999999, whether it is one, errs" in out
+    assert "probability 1," not in out
+
+
+@pytest.mark.parametrize("measure", ["advantage", "bayes_risk"])
+def test_of_two_values_of_a_record_neither_is_a_member(measure: str, run: Run) -> None:
+    given = (*TARGETS[measure], *ROUNDS, "--neighbours", "replace-one")
+    said = " ".join(run("calibrate", *given).out.split()).split("in words")[1]
+    assert "value" in said
+    assert "member" not in said
+    assert "innocent" not in said
+
+
+def test_what_epsilon_and_delta_allow_is_rounded_up_on_the_page() -> None:
+    words = " ".join(topics.page("risk").split())
+    allowed = math.exp(1.134) * 0.01 + 1e-5
+    assert f"would allow {math.ceil(1000.0 * allowed)} in 1,000" in words
+    assert f"is {rounding.up(allowed)}." in words
+    # An upper bound for each epsilon: where both orders of the data sets differ, more is known.
+    assert "It is at most e^eps FPR + delta(eps)" in words
+
+
+def test_options_that_exclude_each_other_are_named_as_they_were_typed(refused: Refused) -> None:
+    said = refused("calibrate", "--tpr", "0.2", "--fpr", "0.1", "--prior", "0.2", *ROUNDS)
+    assert "`tpr` with `fpr` and `prior` exclude each other" in " ".join(said.split())
 
 
 def test_a_shuffling_loader_is_warned_of(run: Run) -> None:

@@ -156,6 +156,9 @@ class PldEngine:
                     break
             certified.append(each)
             worst_log_delta = max(worst_log_delta, each.upper(epsilon))
+        if epsilon == 0.0 and worst_log_delta > math.log(delta):
+            # One order alone was looked at, which says nothing of epsilon in the other.
+            dismissed_epsilon = math.inf
         steps = composed_steps(leaves, neighbours, [each.width for each in certified], delta)
         answered = partial(
             self._delta_answered, leaves, epsilon, delta, neighbours, certified, directions
