@@ -17,6 +17,7 @@ from .assumptions import assumptions
 from .attack_power import AttackPower, attack_power, ordered
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .reconstruction import reconstruction
+from .sentence import attack_sentence
 from .trade_off import trade_off
 
 
@@ -49,6 +50,11 @@ class Risk:
     derivation: tuple[Step, ...] = field(default=(), repr=False)
     warnings: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def sentence(self) -> str:
+        """What an attacker at `fpr` finds at most, for people who know no epsilon."""
+        return attack_sentence(self.fpr, self.tpr.upper, self.neighbours)
+
 
 def risk(
     event: ev.EventLike,
@@ -79,6 +85,8 @@ def risk(
     >>> found = risk(ev.Gaussian(1.0), fpr=0.01)
     >>> round(found.advantage.upper, 4), round(found.tpr.upper, 4), round(found.mu.upper, 4)
     (0.3829, 0.0924, 1.0)
+    >>> found.sentence
+    'An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members.'
     """
     fpr = validate.open_probability(fpr=fpr)
     prior = validate.open_probability(prior=prior)

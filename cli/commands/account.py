@@ -386,7 +386,7 @@ class RiskQuestion:
             report,
             result={**report.result, "risk": words.risk_json(risk)},
             text=f"{report.text}\n\n{words.risk_text(risk)}",
-            warnings=tuple(dict.fromkeys((*report.warnings, *risk.warnings))),
+            warnings=(*report.warnings, *words.warnings_beside(report.warnings, risk)),
         )
 
 

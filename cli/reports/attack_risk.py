@@ -24,11 +24,10 @@ def sentence_at_once(event: Event, neighbours: str) -> str | None:
     return None if tpr is None else attack_sentence(USUAL_FPR, tpr, relation)
 
 
-def sentence(risk: Risk) -> str:
-    """Return the sentence about a risk that was computed."""
-    from ...accountant.risk.sentence import attack_sentence
-
-    return attack_sentence(risk.fpr, risk.tpr.upper, risk.neighbours)
+def warnings_beside(others: tuple[str, ...], risk: Risk) -> tuple[str, ...]:
+    """Return the warnings about a risk that are not among `others`; each says what it is about."""
+    new = [warning for warning in dict.fromkeys(risk.warnings) if warning not in others]
+    return tuple(f"Of the attack, whose advantage is delta at epsilon 0: {text}" for text in new)
 
 
 def risk_json(risk: Risk) -> dict[str, object]:
@@ -44,7 +43,7 @@ def risk_json(risk: Risk) -> dict[str, object]:
         "from_fpr": risk.from_fpr,
         "mu": describe.ends(risk.mu),
         "mu_everywhere": describe.ends(risk.mu_everywhere),
-        "sentence": sentence(risk),
+        "sentence": risk.sentence,
         "assumes": dict(risk.assumes),
     }
 
@@ -60,7 +59,7 @@ def risk_text(risk: Risk) -> str:
         (f"mu from FPR {given(risk.from_fpr)}", _most(risk.mu)),
         ("mu at every FPR", _most(risk.mu_everywhere)),
     ]
-    return f"{sentence(risk)}\n\n{table(rows)}\n(What each means: privplan explain risk)"
+    return f"{risk.sentence}\n\n{table(rows)}\n(What each means: privplan explain risk)"
 
 
 def _most(bounds: Bounds) -> str:

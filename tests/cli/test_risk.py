@@ -73,6 +73,26 @@ def test_the_sentence_of_a_replaced_value_speaks_of_two_values() -> None:
     )
 
 
+def test_a_shuffled_loader_has_one_lower_end_and_each_warning_names_its_question(run: Run) -> None:
+    words = ("--noise-multiplier", "1.1", "--records", "600", "--batch", "60", "--epochs", "1")
+    outcome = run("account", *words, "--delta", "1e-5", "--sampling", "shuffled", "--risk")
+    said = " ".join(outcome.err.split())
+    (lower,) = re.findall(r"^at least   epsilon ([\d.]+),", outcome.out, re.MULTILINE)
+    assert f"false: epsilon is at least {lower}." in said
+    first, *others = said.split("warning: Of the attack, whose advantage is delta at epsilon 0: ")
+    assert "epsilon would be" in first
+    assert others
+    assert all("epsilon would be" not in each for each in others)
+
+
+def test_a_risk_says_its_sentence_in_python() -> None:
+    assert pp.risk(ev.Gaussian(1.0)).sentence == SENTENCE
+
+
+def test_a_command_named_risk_leads_to_the_option(refused: Refused) -> None:
+    assert "next: privplan account EVENT --risk" in refused("risk")
+
+
 def test_what_takes_longer_is_left_to_the_option() -> None:
     assert quick_tpr(ev.BestOf("geometric", 10, ev.Gaussian(1.0)), "add-remove") is None
     many = ev.Compose([ev.Gaussian(1.0 + index) for index in range(9)])
