@@ -85,6 +85,21 @@ def test_a_shuffled_loader_has_one_lower_end_and_each_warning_names_its_question
     assert all("epsilon would be" not in each for each in others)
 
 
+def test_an_attack_that_is_not_known_is_not_said_to_gain_nothing(run: Run) -> None:
+    words = ("--noise-multiplier", "0", "--records", "600", "--batch", "6", "--epochs", "2")
+    lines = run("account", *words, "--risk").out.splitlines()
+    unknown = {line.split("  ")[0] for line in lines if line.endswith("attained not known")}
+    assert {"advantage", "TPR at FPR 0.01", "error at prior 0.5", "mu at every FPR"} <= unknown
+    (what,) = [line for line in lines if line.startswith("for ")]
+    assert "200 x a release without protection (no noise is added), Poisson" in what
+
+
+def test_a_guess_attains_the_risk_of_what_reveals_nothing(run: Run) -> None:
+    out = run("account", "-", "--risk", stdin='{"type": "compose", "events": []}').out
+    assert "not known" not in out
+    assert "at most 0.01000    attained 0.01000" in out
+
+
 def test_a_risk_says_its_sentence_in_python() -> None:
     assert pp.risk(ev.Gaussian(1.0)).sentence == SENTENCE
 
