@@ -9,7 +9,7 @@ import typer
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from ..inputs import options
-from ..pages.topics import TOPICS
+from ..pages.topics import TOPIC_BY_ALIAS, TOPICS
 from ..terminal.output import Report, show
 
 Target = Annotated[
@@ -35,8 +35,8 @@ def explain(
     """Show how a number follows, or explain a topic.
 
     EVENT takes the options of `account` and explains the number that it prints.  TOPIC may also be
-    the id of a cause that `privplan check` names, such as shuffled-loader.  Without EVENT or TOPIC,
-    the topics are listed.
+    the id of a cause that `privplan check` names, such as shuffled-loader, or another name of what
+    a topic explains, such as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
     from ..inputs.event_file import names_event
     from .account import Question
@@ -46,6 +46,10 @@ def explain(
         show(_page(target), as_json=as_json, quiet=quiet)
         return
     if not names_event(target):
+        other = TOPIC_BY_ALIAS.get(target.lower().replace("_", "-"))
+        if other is not None:
+            show(_page(other), as_json=as_json, quiet=quiet)
+            return
         cause = _cause(target)
         if cause is not None:
             show(cause, as_json=as_json, quiet=quiet)
@@ -76,7 +80,8 @@ def _cause(name: str) -> Report | None:
 
 
 def _unknown(word: str) -> Exception:
-    close = nearest(word.lower(), TOPICS, least_ratio=0.5)
+    close = nearest(word.lower(), (*TOPICS, *TOPIC_BY_ALIAS), least_ratio=0.5)
+    close = TOPIC_BY_ALIAS.get(close, close) if close else None
     return InvalidInput(
         f"{word!r} is neither a topic nor a file.",
         f"The topics are {', '.join(TOPICS)}; an event is a path, or - for standard input.",

@@ -349,6 +349,12 @@ def test_bad_values_are_refused_with_the_field_and_its_range(make, words):
     ("text", "words"),
     [
         ('{"type": "gausian", "noise_multiplier": 1}', "Did you mean `gaussian`"),
+        ('{"type": "dp_ftrl"}', "Did you mean `matrix-gaussian`"),
+        (
+            '{"type": "matrix-gaussian", "noise_multiplier": 1, "participation": '
+            '{"type": "single"}, "strategy": {"type": "blt", "steps": 2}}',
+            "Did you mean `buffered-toeplitz`",
+        ),
         ('{"type": "gaussian", "noise_multplier": 1}', "Did you mean `noise_multiplier`"),
         ('{"type": "gaussian"}', "lacks the field `noise_multiplier`"),
         ('{"noise_multiplier": 1}', "`event.type` is None"),
