@@ -93,7 +93,10 @@ def account(
     relation = as_neighbours(neighbours)
     known = ev.as_event(event)
     if known is None:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
+        raise InvalidInput(
+            f"`event` must be an event; it is {kind_of(event)}.",
+            next_step="Give an event such as privplan.events.Gaussian(1.0).",
+        )
     parts = worst_leaves(known)
     answer, name = _answer(parts, question, relation, engine)
     if answer.bounds.lower > 0.0 and any(_names_class(leaf.event) for leaf in parts):

@@ -101,7 +101,10 @@ def risk(
     relation = as_neighbours(neighbours)
     known = ev.as_event(event)
     if known is None:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
+        raise InvalidInput(
+            f"`event` must be an event; it is {kind_of(event)}.",
+            next_step="Give an event such as privplan.events.Gaussian(1.0).",
+        )
     power = attack_power(known, relation)
     at_zero = account(known, epsilon=0.0, neighbours=relation)
     advantage = _nearer(at_zero.delta, 0.0, known, power)

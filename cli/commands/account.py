@@ -156,10 +156,10 @@ def account(
         )
         reading = reading_of_claim(claimed, question.given, neighbours, run, released, typed)
         report = with_verdict(report, reading)
-    if curve is not None:
-        report = with_curve(report, released, neighbours, curve)
     if report.result.get("refused") is None and not (quiet and not as_json):
         report = risks.added_to(report, released, question, spoken=not as_json)
+    if curve is not None:
+        report = with_curve(report, released, neighbours, curve)
     show(report, as_json=as_json, quiet=quiet)
 
 
@@ -261,16 +261,6 @@ class Question:
                 "A claim is compared with the epsilon that is proven at its delta.",
                 "Give --delta in the place of --epsilon.",
             )
-
-    def answer(self, source: str, *, routes: bool = False) -> Answer:
-        """Return the guarantee of the event in `source`: the path of a JSON file, or `-`.
-
-        With `routes`, all upper bounds on epsilon are listed too.  Raises `InvalidInput` for what
-        is no event, and as `accountant.account.account` does.
-        """
-        from ..inputs.event_file import read_event
-
-        return self.answer_of(read_event(source), routes=routes)
 
     def answer_of(self, event: Event, *, routes: bool = False) -> Answer:
         """Return the guarantee of an event; with `routes`, all upper bounds on epsilon too."""

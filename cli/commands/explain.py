@@ -28,6 +28,7 @@ def explain(
     delta: options.Delta = None,
     epsilon: options.Epsilon = None,
     neighbours: options.Neighbours = "add-remove",
+    group: options.Group = 1,
     engine: options.Engine = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -38,7 +39,9 @@ def explain(
     the id of a cause that `privplan check` names, such as shuffled-loader, or another name of what
     a topic explains, such as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
-    from ..inputs.event_file import names_event
+    from ...accountant import validate
+    from ..inputs.described_run import grouped
+    from ..inputs.event_file import names_event, read_event
     from .account import Question
 
     # A topic wins over a file of the same name; ./NAME is always the file.
@@ -55,7 +58,9 @@ def explain(
             show(cause, as_json=as_json, quiet=quiet)
             return
         raise _unknown(target)
-    answer = Question.of(context, delta, epsilon, neighbours, engine).answer(target)
+    size = options.checked(validate.count, group=group)
+    event = grouped(read_event(target), size)
+    answer = Question.of(context, delta, epsilon, neighbours, engine).answer_of(event)
     show(answer.report(explained=True), as_json=as_json, quiet=quiet)
 
 

@@ -180,3 +180,16 @@ def test_every_cause_of_a_check_has_a_page(run: Run) -> None:
     for name, says in MEANINGS.items():
         assert f"{name} {says}" in page
     assert MEANINGS["shuffled-loader"] in run("explain", "shuffled-loader").out
+
+
+def test_a_folder_is_no_event_and_that_of_a_run_is_audited(refused: Refused) -> None:
+    Path("empty").mkdir()
+    assert "next: Name the file" in refused("explain", "empty")
+    Path("ward").mkdir()
+    Path("ward/log.jsonl").touch()
+    assert "next: privplan audit budget ward" in refused("account", "ward")
+
+
+def test_a_group_is_explained_as_it_is_accounted(run: Run, event_file: str) -> None:
+    words = (event_file, "--group", "3", "--json")
+    assert run("explain", *words).json == run("account", *words).json

@@ -212,3 +212,9 @@ def test_the_noise_on_the_page(measure: str, run: Run) -> None:
     )
     shown = ("noise_multiplier", "noise_multiplier_through_epsilon")
     assert line.split() == [rounding.up(result[name]) for name in shown]
+
+
+def test_the_number_that_is_printed_does_not_exceed_the_target(run: Run) -> None:
+    words = ("--tpr", "0.020000001", "--fpr", "0.02", "--rate", "1", "--rounds", "1")
+    (printed,) = re.findall(r"^proves +TPR ([\d.]+) at", run("calibrate", *words).out, re.MULTILINE)
+    assert 0.02 < float(printed) <= 0.020000001
