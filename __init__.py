@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from .accountant.guarantee import Bounds, Guarantee, Step
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
-    from .accountant.risk import Risk, risk
+    from .accountant.risk import Risk, RocCurve, risk, roc
+    from .accountant.sensitivity.silos import unit_in_silos
     from .audit.check.front import check
     from .fl.running import plan_run, resume, run
     from .fl.statistics.estimators import PrivateLogistic, PrivatePCA, PrivateRidge
@@ -59,6 +60,7 @@ __all__ = [
     "PrivateStatistics",
     "RenyiCurve",
     "Risk",
+    "RocCurve",
     "Step",
     "ZcdpGuarantee",
     "account",
@@ -76,7 +78,9 @@ __all__ = [
     "rdp",
     "resume",
     "risk",
+    "roc",
     "run",
+    "unit_in_silos",
     "zcdp",
 ]
 
@@ -95,6 +99,7 @@ _HOME = {
     "PrivateStatistics": "fl.statistics.private_statistics",
     "RenyiCurve": "accountant.curves",
     "Risk": "accountant.risk",
+    "RocCurve": "accountant.risk",
     "Step": "accountant.guarantee",
     "ZcdpGuarantee": "accountant.curves",
     "account": "accountant.account",
@@ -110,7 +115,9 @@ _HOME = {
     "rdp": "accountant.curves",
     "resume": "fl.running",
     "risk": "accountant.risk",
+    "roc": "accountant.risk",
     "run": "fl.running",
+    "unit_in_silos": "accountant.sensitivity.silos",
     "zcdp": "accountant.curves",
 }
 

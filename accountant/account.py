@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, Literal, cast
 
 from . import events as ev
-from . import validate
+from . import rounding, validate
 from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_leaves
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
@@ -33,6 +33,10 @@ _ENGINES: Final = {
 
 ENGINES_AT_ZERO: Final = ("pure", "rdp", "gdp", "blanket")
 """Engines that know epsilon at delta 0."""
+
+
+LARGEST_SEARCHED: Final = 100.0
+"""An epsilon at which delta counts little but what no epsilon allows."""
 
 
 _OF_CLASS: Final = Step(
@@ -82,13 +86,20 @@ def account(
     relation = as_neighbours(neighbours)
     known = ev.as_event(event)
     if known is None:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
+        raise InvalidInput(
+            f"`event` must be an event; it is {kind_of(event)}.",
+            next_step="Give an event such as privplan.events.Gaussian(1.0).",
+        )
     parts = worst_leaves(known)
     answer, name = _answer(parts, question, relation, engine)
     if answer.bounds.lower > 0.0 and any(leaf.worst_of_class for leaf in parts):
         answer = replace(answer, steps=unique_steps((*answer.steps, _OF_CLASS)))
     answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
-    return question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
+    guarantee = question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
+    if question.delta and math.isinf(guarantee.epsilon.upper):
+        warnings = (*guarantee.warnings, *_enough_delta(parts, relation))
+        guarantee = replace(guarantee, warnings=warnings)
+    return guarantee
 
 
 def bounds_on_epsilon(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> Bounds:
@@ -136,6 +147,25 @@ def _answer(
     if question.epsilon is not None and _exceeds_all_losses(question.epsilon, parts, relation):
         names = ("pure", *names)
     return tightest(names, lambda name: question.ask(engine_named(name), parts, relation))
+
+
+def _enough_delta(parts: Sequence[Leaf], relation: Neighbours) -> tuple[str, ...]:
+    """Return from which delta on an epsilon is proven, of a release that has none at a smaller one.
+
+    That is the probability of what one of two data sets alone can give: delta at a large epsilon.
+    """
+    try:
+        least = _answer(parts, _Question(None, LARGEST_SEARCHED), relation, None)[0].bounds.upper
+    except (Unsupported, EnginesDisagree):
+        return ()
+    shown = float(rounding.up(least))
+    if shown >= 1.0:
+        return ()
+    return (
+        f"From delta {rounding.as_given(shown)} on an epsilon is proven: below it something that "
+        "only one of two data sets can give is too likely. Ask at that delta, or change the "
+        "release.",
+    )
 
 
 def _exceeds_all_losses(epsilon: float, parts: Sequence[Leaf], relation: Neighbours) -> bool:

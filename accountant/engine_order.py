@@ -46,7 +46,8 @@ def engines_for(parts: Sequence[Leaf], delta: float | None = None) -> tuple[str,
     >>> engines_for([Leaf(ev.Laplace(1.0), 10)], 0.0)
     ('pure', 'rdp')
     """
-    return AT_ZERO if delta == 0.0 else engine_order(parts).engines
+    engines = engine_order(parts).engines
+    return AT_ZERO if delta == 0.0 and engines != RENYI_ONLY else engines
 
 
 def _only_gaussians(parts: Sequence[Leaf]) -> bool:
@@ -69,8 +70,15 @@ def _one_shuffled_round(parts: Sequence[Leaf]) -> bool:
     return isinstance(drawn_for, ev.Shuffle)
 
 
+def _holds_renyi_curve(parts: Sequence[Leaf]) -> bool:
+    return any(isinstance(leaf.event, ev.Renyi) for leaf in parts)
+
+
+RENYI_ONLY: Final = ("rdp",)
+"""The engines of what is known by its Renyi divergences alone."""
+
 AT_ZERO: Final = ("pure", "rdp")
-"""The engines at delta 0, whatever the leaves."""
+"""The engines at delta 0, but for Renyi curves."""
 
 ENGINE_ORDERS: Final = (
     EngineOrder(
@@ -83,6 +91,11 @@ ENGINE_ORDERS: Final = (
         "one shuffled round: its bound is read directly, and pld puts it on a grid",
         _one_shuffled_round,
         ("blanket", "pld", "rdp"),
+    ),
+    EngineOrder(
+        "a Renyi curve: nothing else is known of it",
+        _holds_renyi_curve,
+        RENYI_ONLY,
     ),
     EngineOrder("anything else", lambda _: True, ("pld", "rdp")),
 )

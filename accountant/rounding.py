@@ -19,8 +19,8 @@ EXACT_DIGITS: Final = 6
 def up(number: float, digits: int = DIGITS) -> str:
     """Return `number` rounded up to `digits` significant digits.
 
-    >>> up(0.786012), up(1.99999), up(1011.03), up(3.2e-7), up(math.inf)
-    ('0.7861', '2.000', '1,012', '3.200e-07', 'infinite')
+    >>> up(0.786012), up(1.99999), up(1011.03), up(3.2e-5), up(math.inf)
+    ('0.7861', '2.000', '1,012', '3.200e-05', 'infinite')
     """
     return _shown(number, digits, "ROUND_CEILING")
 
@@ -65,7 +65,7 @@ def _shown(number: float, digits: int, rounding: str) -> str:
     if exact == 0:
         return "0"
     places = exact.adjusted() - digits + 1
-    plain = -5 <= exact.adjusted() < 9
+    plain = -4 <= exact.adjusted() < 9
     if plain:
         places = min(places, 0)
     # Towards the side that stays true: up for what is guaranteed, down for lower bounds.

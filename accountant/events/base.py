@@ -101,23 +101,29 @@ def events_value(**given: object) -> tuple[Event, ...]:
     return tuple(event_value(**{f"{name}[{index}]": item}) for index, item in enumerate(value))
 
 
-def kind_or_empty(value: object) -> str:
-    """Return what kind of value stands where a list with something in it should.
+def listed(of: str, example: str, **given: object) -> list[object] | tuple[object, ...]:
+    """Return the list that a field holds, or the array (whatever has `tolist`) as a list.
 
-    >>> kind_or_empty([]), kind_or_empty(2.0)
-    ('empty', 'a float')
+    Raises `InvalidInput` for anything else, and where it is empty.
     """
-    return "empty" if isinstance(value, (list, tuple)) else kind_of(value)
+    ((name, value),) = given.items()
+    as_list = getattr(value, "tolist", None)
+    if not isinstance(value, type) and callable(as_list):
+        value = as_list()
+    if not isinstance(value, (list, tuple)) or not value:
+        is_empty = isinstance(value, (list, tuple))
+        raise InvalidInput(
+            f"`{name}` must be a list of {of}, at least one; it is "
+            f"{'empty' if is_empty else kind_of(value)}.",
+            next_step=f"Give a list such as {example}.",
+        )
+    return value
 
 
 def numbers_value(check: Callable[..., float], **given: object) -> tuple[float, ...]:
     """Check a field that holds a list of numbers, each of which passes `check`; not empty."""
-    ((name, value),) = given.items()
-    if not isinstance(value, (list, tuple)) or not value:
-        raise InvalidInput(
-            f"`{name}` must be a list of numbers, at least one; it is {kind_or_empty(value)}.",
-            next_step="Give a list such as [1.0, 0.5].",
-        )
+    ((name, _),) = given.items()
+    value = listed("numbers", "[1.0, 0.5]", **given)
     return tuple(check(**{f"{name}[{index}]": item}) for index, item in enumerate(value))
 
 

@@ -71,6 +71,16 @@ _PARTS: Final[Mapping[str, tuple[str, Mapping[str, type[TypedValue]]]]] = {
 """Field -> what it holds, and the closed list of that."""
 
 
+_OTHER_NAMES: Final[Mapping[str, str]] = {
+    "blt": "buffered-toeplitz",
+    "bandmf": "banded",
+    "dp-ftrl": "matrix-gaussian",
+    "min-sep": "separated",
+    "subsampled": "poisson",
+}
+"""What a `type` is called elsewhere, where the nearest name says something else."""
+
+
 def _decode(source: object, path: str, depth: int) -> Event:
     return cast(Event, _decoded(source, path, depth, *_PARTS["event"]))
 
@@ -87,9 +97,10 @@ def _decoded(
     name = source.get("type")
     cls = types.get(name) if isinstance(name, str) else None
     if cls is None:
+        meant = _OTHER_NAMES.get(str(name).lower().replace("_", "-"), name)
         raise InvalidInput(
             f"`{path}.type` is {name!r}, which is not a known {noun}.",
-            next_step=suggestion(name, types, f"Known types: {', '.join(sorted(types))}."),
+            next_step=suggestion(meant, types, f"Known types: {', '.join(sorted(types))}."),
         )
     # Closed lists: a field that is not known, or not there, is refused before any is read.
     for key in source:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from .. import validate
 from ..errors import InvalidInput, kind_of
-from .base import Event, TypedValue, checked, kind_or_empty, numbers_value
+from .base import Event, TypedValue, checked, listed, numbers_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +46,8 @@ def _participation(**given: object) -> Participation:
 
 
 def _rows(**given: object) -> tuple[tuple[float, ...], ...]:
-    ((name, value),) = given.items()
-    if not isinstance(value, (list, tuple)) or not value:
-        raise InvalidInput(
-            f"`{name}` must be a list of rows, at least one; it is {kind_or_empty(value)}.",
-            next_step="Give a list such as [[1.0, 0.0], [0.5, 1.0]].",
-        )
+    ((name, _),) = given.items()
+    value = listed("rows", "[[1.0, 0.0], [0.5, 1.0]]", **given)
     rows = tuple(
         numbers_value(validate.finite, **{f"{name}[{index}]": row})
         for index, row in enumerate(value)
@@ -67,12 +63,8 @@ def _rows(**given: object) -> tuple[tuple[float, ...], ...]:
 
 
 def _diagonals(**given: object) -> tuple[tuple[float, ...], ...]:
-    ((name, value),) = given.items()
-    if not isinstance(value, (list, tuple)) or not value:
-        raise InvalidInput(
-            f"`{name}` must be a list of diagonals, at least one; it is {kind_or_empty(value)}.",
-            next_step="Give a list such as [[1.0, 1.0], [0.5]].",
-        )
+    ((name, _),) = given.items()
+    value = listed("diagonals", "[[1.0, 1.0], [0.5]]", **given)
     diagonals = tuple(
         numbers_value(validate.finite, **{f"{name}[{index}]": diagonal})
         for index, diagonal in enumerate(value)

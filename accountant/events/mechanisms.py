@@ -186,9 +186,14 @@ class Renyi(Event):
     def __post_init__(self) -> None:
         super().__post_init__()
         _as_many("values", self.values, "orders", self.orders)
-        if self.orders[0] <= 1.0 or any(
-            low >= high for low, high in itertools.pairwise(self.orders)
-        ):
+        if min(self.orders) <= 1.0:
+            raise InvalidInput(
+                f"`orders` must be above 1 and ascending; one is {min(self.orders):g}.",
+                "Order 1 is the Kullback-Leibler divergence, which says nothing of (epsilon, "
+                "delta) by itself.",
+                "Leave out the orders up to 1.",
+            )
+        if any(low >= high for low, high in itertools.pairwise(self.orders)):
             raise InvalidInput(
                 "`orders` must be above 1 and ascending.",
                 next_step="Sort the orders, and give each of them once.",

@@ -17,6 +17,7 @@ from .assumptions import assumptions, hidden_draws_of
 from .attack_power import AttackPower, attack_power, ordered
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .reconstruction import reconstruction
+from .sentence import attack_sentence
 from .trade_off import trade_off
 
 
@@ -50,6 +51,11 @@ class Risk:
     derivation: tuple[Step, ...] = field(default=(), repr=False)
     warnings: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def sentence(self) -> str:
+        """What an attacker at `fpr` finds at most, for people who know no epsilon."""
+        return attack_sentence(self.fpr, self.tpr.upper, self.neighbours)
+
 
 def risk(
     event: ev.EventLike,
@@ -80,6 +86,8 @@ def risk(
     >>> found = risk(ev.Gaussian(1.0), fpr=0.01)
     >>> round(found.advantage.upper, 4), round(found.tpr.upper, 4), round(found.mu.upper, 4)
     (0.3829, 0.0924, 1.0)
+    >>> found.sentence
+    'An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members.'
     """
     fpr = validate.open_probability(fpr=fpr)
     prior = validate.open_probability(prior=prior)
@@ -94,7 +102,10 @@ def risk(
     relation = as_neighbours(neighbours)
     known = ev.as_event(event)
     if known is None:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
+        raise InvalidInput(
+            f"`event` must be an event; it is {kind_of(event)}.",
+            next_step="Give an event such as privplan.events.Gaussian(1.0).",
+        )
     power = attack_power(known, relation)
     at_zero = account(known, epsilon=0.0, neighbours=relation)
     advantage = _nearer(at_zero.delta, 0.0, known, power)

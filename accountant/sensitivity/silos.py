@@ -45,7 +45,7 @@ def unit_in_silos(
     (0.0, 0.5, 1.0, 1.5)
     """
     noise = validate.positive(noise_multiplier=noise_multiplier)
-    if len(contributions) != len(rates) or not contributions:
+    if len(contributions) != len(rates) or not len(contributions):  # arrays, too
         raise InvalidInput(
             f"`rates` ({len(rates)}) must be as many as `contributions` ({len(contributions)}), "
             "and at least one.",

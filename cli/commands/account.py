@@ -76,6 +76,7 @@ def account(
     delta: options.Delta = None,
     epsilon: options.Epsilon = None,
     neighbours: options.Neighbours = "add-remove",
+    group: options.Group = 1,
     engine: options.Engine = None,
     routes: Routes = False,
     units: Units = None,
@@ -97,7 +98,9 @@ def account(
 
     It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
-    mechanism.  With --units N (or --records), a delta of 1 / N or more is refused without
+    mechanism.  With --group K it is about units of K records each.
+
+    With --units N (or --records), a delta of 1 / N or more is refused without
     --accept-delta.  With --claimed E it says whether that number is right (privplan explain check);
     without --sampling it then holds only if batches were Poisson samples.  --quiet prints the upper
     end, and the verdict where there is a claim.
@@ -106,9 +109,10 @@ def account(
     only; --risk says more, of any event: advantage, TPR at --fpr, error at --prior, naming 1 of
     --guesses, and the Gaussian that dominates.
     """
+    from ...accountant import validate
     from ..inputs.claimed_run import TypedFacts, reading_of_claim
     from ..inputs.curve_file import names_curve, read_curve, require_replaceable
-    from ..inputs.described_run import described
+    from ..inputs.described_run import described, grouped
     from ..inputs.event_file import read_event
     from ..inputs.schedule import protected
 
@@ -121,6 +125,7 @@ def account(
         "rounds": rounds,
         "sampling": sampling,
         "mechanism": mechanism,
+        "group": options.checked(validate.count, group=group),
     }
     run = described(context, event, values)
     unit = "unit"
@@ -131,13 +136,14 @@ def account(
     if routes:
         question.check_routes()
     if claimed is not None:
-        question.check_claim()
+        question.check_claim(group)
     if curve is not None:
         require_replaceable(curve)  # before anything is computed
     risks = RiskQuestion.of(risk, {"fpr": fpr, "prior": prior, "guesses": guesses}, engine)
     if run is None:
         assert event is not None
         released = read_curve(event, neighbours) if names_curve(event) else read_event(event)
+        released = grouped(released, group)
         report = question.answer_of(released, routes=routes).report()
     else:
         released = run.event
@@ -150,10 +156,10 @@ def account(
         )
         reading = reading_of_claim(claimed, question.given, neighbours, run, released, typed)
         report = with_verdict(report, reading)
-    if curve is not None:
-        report = with_curve(report, released, neighbours, curve)
     if report.result.get("refused") is None and not (quiet and not as_json):
         report = risks.added_to(report, released, question, spoken=not as_json)
+    if curve is not None:
+        report = with_curve(report, released, neighbours, curve)
     show(report, as_json=as_json, quiet=quiet)
 
 
@@ -239,26 +245,22 @@ class Question:
                 "Give --delta, and neither --epsilon nor --engine.",
             )
 
-    def check_claim(self) -> None:
-        """Raise `InvalidInput` unless the question is epsilon at a delta."""
+    def check_claim(self, group: int) -> None:
+        """Raise `InvalidInput` unless the question is epsilon at a delta, of one record."""
         from ...accountant.errors import InvalidInput
 
+        if group > 1:
+            raise InvalidInput(
+                "`claimed` is of one record, and --group asks about a unit of several.",
+                "What is said of a run is compared with what it proves for a record.",
+                "Leave out --group, or hand in an event that holds the group.",
+            )
         if self.quantity == "delta":
             raise InvalidInput(
                 "`claimed` is an epsilon, and --epsilon asks for a delta.",
                 "A claim is compared with the epsilon that is proven at its delta.",
                 "Give --delta in the place of --epsilon.",
             )
-
-    def answer(self, source: str, *, routes: bool = False) -> Answer:
-        """Return the guarantee of the event in `source`: the path of a JSON file, or `-`.
-
-        With `routes`, all upper bounds on epsilon are listed too.  Raises `InvalidInput` for what
-        is no event, and as `accountant.account.account` does.
-        """
-        from ..inputs.event_file import read_event
-
-        return self.answer_of(read_event(source), routes=routes)
 
     def answer_of(self, event: Event, *, routes: bool = False) -> Answer:
         """Return the guarantee of an event; with `routes`, all upper bounds on epsilon too."""
@@ -386,7 +388,7 @@ class RiskQuestion:
             report,
             result={**report.result, "risk": words.risk_json(risk)},
             text=f"{report.text}\n\n{words.risk_text(risk)}",
-            warnings=tuple(dict.fromkeys((*report.warnings, *risk.warnings))),
+            warnings=(*report.warnings, *words.warnings_beside(report.warnings, risk)),
         )
 
 

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
 
-Group = Annotated[
-    int,
-    typer.Option(
-        envvar="PRIVPLAN_GROUP",
-        show_envvar=False,
-        help="Protect units of this many records (privplan explain group).",
-    ),
-]
 Units = Annotated[
     int | None,
     typer.Option(
@@ -56,7 +48,7 @@ def calibrate(
     sampling: options.Sampling = None,
     mechanism: options.Mechanism = "gaussian",
     neighbours: options.Neighbours = "add-remove",
-    group: Group = 1,
+    group: options.Group = 1,
     engine: options.Engine = None,
     units: Units = None,
     accept_delta: options.AcceptDelta = False,

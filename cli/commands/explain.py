@@ -9,7 +9,7 @@ import typer
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from ..inputs import options
-from ..pages.topics import TOPICS
+from ..pages.topics import TOPIC_BY_ALIAS, TOPICS
 from ..terminal.output import Report, show
 
 Target = Annotated[
@@ -28,6 +28,7 @@ def explain(
     delta: options.Delta = None,
     epsilon: options.Epsilon = None,
     neighbours: options.Neighbours = "add-remove",
+    group: options.Group = 1,
     engine: options.Engine = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -35,10 +36,12 @@ def explain(
     """Show how a number follows, or explain a topic.
 
     EVENT takes the options of `account` and explains the number that it prints.  TOPIC may also be
-    the id of a cause that `privplan check` names, such as shuffled-loader.  Without EVENT or TOPIC,
-    the topics are listed.
+    the id of a cause that `privplan check` names, such as shuffled-loader, or another name of what
+    a topic explains, such as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
-    from ..inputs.event_file import names_event
+    from ...accountant import validate
+    from ..inputs.described_run import grouped
+    from ..inputs.event_file import names_event, read_event
     from .account import Question
 
     # A topic wins over a file of the same name; ./NAME is always the file.
@@ -46,12 +49,18 @@ def explain(
         show(_page(target), as_json=as_json, quiet=quiet)
         return
     if not names_event(target):
+        other = TOPIC_BY_ALIAS.get(target.lower().replace("_", "-"))
+        if other is not None:
+            show(_page(other), as_json=as_json, quiet=quiet)
+            return
         cause = _cause(target)
         if cause is not None:
             show(cause, as_json=as_json, quiet=quiet)
             return
         raise _unknown(target)
-    answer = Question.of(context, delta, epsilon, neighbours, engine).answer(target)
+    size = options.checked(validate.count, group=group)
+    event = grouped(read_event(target), size)
+    answer = Question.of(context, delta, epsilon, neighbours, engine).answer_of(event)
     show(answer.report(explained=True), as_json=as_json, quiet=quiet)
 
 
@@ -76,7 +85,8 @@ def _cause(name: str) -> Report | None:
 
 
 def _unknown(word: str) -> Exception:
-    close = nearest(word.lower(), TOPICS, least_ratio=0.5)
+    close = nearest(word.lower(), (*TOPICS, *TOPIC_BY_ALIAS), least_ratio=0.5)
+    close = TOPIC_BY_ALIAS.get(close, close) if close else None
     return InvalidInput(
         f"{word!r} is neither a topic nor a file.",
         f"The topics are {', '.join(TOPICS)}; an event is a path, or - for standard input.",

@@ -37,7 +37,7 @@ Fpr = Annotated[
     float | None,
     typer.Option(
         metavar="F",
-        help="The share of innocents that an attacker accuses; .01 if not given.",
+        help="With --risk: the share of innocents that an attacker accuses; .01 if not given.",
         show_default=False,
     ),
 ]
@@ -59,7 +59,7 @@ Prior = Annotated[
     float | None,
     typer.Option(
         metavar="P",
-        help="How likely a person is a member beforehand; .5 if not given.",
+        help="With --risk or --bayes: how likely a person is a member beforehand; .5 if not given.",
         show_default=False,
     ),
 ]

@@ -17,7 +17,7 @@ from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
 DEFAULTS_FILE: Final = "privplan.toml"
 """Name of the file, in the working directory."""
 
-_ACCOUNT: Final = ("delta", "epsilon", "neighbours", "engine")
+_ACCOUNT: Final = ("delta", "epsilon", "neighbours", "group", "engine")
 KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "account": (
         *(*_ACCOUNT, "units", "records", "batch", "epochs", "rate", "rounds"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -34,11 +34,14 @@ class DescribedRun:
     schedule: Schedule
     kind: str
     """`records` or `rate`: by which options the schedule was given."""
+    group: int = 1
+    """How many records one unit holds."""
 
     @property
     def event(self) -> Event:
-        """The event of the whole run."""
-        return self.schedule.around(noisy_sum(self.mechanism, self.noise_multiplier))
+        """The event of the whole run, as it concerns one unit."""
+        run = self.schedule.around(noisy_sum(self.mechanism, self.noise_multiplier))
+        return grouped(run, self.group)
 
     @property
     def is_shuffled(self) -> bool:
@@ -48,7 +51,14 @@ class DescribedRun:
     def drawn_by(self, sampler: str) -> DescribedRun:
         """Return the run under another sampler."""
         schedule = self.schedule.drawn_by(sampler)
-        return DescribedRun(self.noise_multiplier, self.mechanism, schedule, self.kind)
+        return replace(self, schedule=schedule)
+
+
+def grouped(event: Event, size: int) -> Event:
+    """Return an event as it concerns a unit of `size` records."""
+    from ...accountant import events as ev
+
+    return event if size == 1 else ev.Group(size, event)
 
 
 def described(
@@ -80,7 +90,7 @@ def described(
         word=values["sampling"],
     )
     multiplier = options.checked(validate.non_negative, noise_multiplier=noise)
-    return DescribedRun(multiplier, mechanism, schedule, kind)
+    return DescribedRun(multiplier, mechanism, schedule, kind, values["group"])
 
 
 def _refuse_beside_an_event(context: typer.Context) -> None:

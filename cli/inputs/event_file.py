@@ -30,6 +30,13 @@ def read_event(source: str) -> Event:
     name = "Standard input" if source == "-" else f"The file {source!r}"
     try:
         content = _read_stream() if source == "-" else first_bytes(source, MAX_EVENT_BYTES)
+    except IsADirectoryError:
+        is_run = (Path(source) / "log.jsonl").is_file()
+        raise InvalidInput(
+            f"{source!r} is a directory.",
+            "An event is one JSON file." if not is_run else "It is what a run left, and no event.",
+            f"privplan audit budget {source}" if is_run else "Name the file in it that is meant.",
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(

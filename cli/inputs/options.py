@@ -118,6 +118,14 @@ Sampling = Annotated[
         show_default=False,
     ),
 ]
+Group = Annotated[
+    int,
+    typer.Option(
+        envvar="PRIVPLAN_GROUP",
+        show_envvar=False,
+        help="Protect units of this many records (privplan explain group).",
+    ),
+]
 T = TypeVar("T")
 
 ACCEPT_DELTA_FLAG: Final = "--accept-delta"

@@ -32,6 +32,29 @@ SUMMARIES: Final[Mapping[str, str]] = {
 }
 """What each topic is about, in the order in which topics are listed."""
 
+_ALIASES: Final[Mapping[str, str]] = {
+    "matrix": "balls-in-bins banded bandmf blt buffered-toeplitz correlated correlated-noise "
+    "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism toeplitz "
+    "tree trees",
+    "engines": "curve curves gdp pld prv rdp renyi zcdp",
+    "events": "best-of gaussian gaussian-mixture laplace mixture partition partition-selection "
+    "selection threshold-selection truncated-geometric-selection unit-in-silos",
+    "sampling": "allocation amplification client-sampled fixed-size poisson random-allocation "
+    "shuffled-batches truncated-poisson with-replacement",
+    "risk": "advantage attack-risk attacks bayes bayes-risk fnr fpr mia reconstruction roc tpr "
+    "trade-off",
+    "neighbours": "add-remove neighbors neighboring replace-one zero-out",
+    "shuffle": "shuffled shuffler shuffle-model",
+    "group": "group-privacy groups user-level",
+    "dp-sgd": "dpsgd sgd",
+}
+"""Other names of what a topic explains, by the topic."""
+
+TOPIC_BY_ALIAS: Final[Mapping[str, str]] = {
+    alias: topic for topic, aliases in _ALIASES.items() for alias in aliases.split()
+}
+"""The topic that explains what goes by another name."""
+
 TOPICS: Final = tuple(SUMMARIES)
 
 

@@ -356,8 +356,10 @@ def _phrase(event: Event) -> str:
             return f"Laplace noise {noise:g}"
         case ev.Renyi(orders, _):
             if len(orders) == 1:
-                return f"a Renyi curve at order {orders[0]:g}"
+                return f"a Renyi divergence at order {orders[0]:g}"
             return f"a Renyi curve at {len(orders)} orders up to {orders[-1]:g}"
+        case ev.NoGuarantee(reason):
+            return f"a release without protection ({reason.rstrip('.')})"
         case ev.Poisson(rate, inner):
             return f"{_phrase(inner)}, Poisson sampling at rate {rate:.3g}"
         case ev.Repeat(count, inner):

@@ -142,12 +142,29 @@ class RiskPlan:
         """Return the end that is guaranteed, or the one that is attained, in words."""
         given = rounding.as_given
         if self.target.measure == "bayes_risk":
-            end = rounding.down(risk.lower) if guaranteed else rounding.up(risk.upper)
+            end = self._within(risk.lower) if guaranteed else rounding.up(risk.upper)
             return f"an error of {end} at prior {given(self._at()['prior'])}"
-        end = rounding.up(risk.upper) if guaranteed else rounding.down(risk.lower)
+        end = self._within(risk.upper) if guaranteed else rounding.down(risk.lower)
         if self.target.measure == "tpr":
             return f"TPR {end} at FPR {given(self._at()['fpr'])}"
         return f"advantage {end}"
+
+    def _within(self, end: float) -> str:
+        """Return a guaranteed end with so many digits that its rounding does not miss the target.
+
+        One that misses it without rounding, of another run, is shown with the usual digits.
+        """
+        errs = self.target.measure == "bayes_risk"
+        shown = rounding.down if errs else rounding.up
+        usual = shown(end)
+        if (end < self.target.value) if errs else (end > self.target.value):
+            return usual
+        for digits in range(rounding.DIGITS, 18):
+            text = shown(end, digits)
+            number = float(text.replace(",", ""))
+            if number >= self.target.value if errs else number <= self.target.value:
+                return text
+        return usual
 
     def _words(self, calibration: Calibration) -> str:
         from ...accountant.risk.sentence import attack_sentence

@@ -159,6 +159,9 @@ def _usage(error: Any) -> tuple[str, str, str]:
             "--set method=shuffled: privplan explain check"
         )
         return error.format_message(), "`privplan check` takes facts by their keys.", step
+    if not words and "'risk'" in error.format_message():
+        step = "privplan account EVENT --risk, or privplan explain risk"
+        return error.format_message(), "What attacks reach is an option of `account`.", step
     return error.format_message(), f"`{command}` does not take it so.", f"{command} --help"
 
 

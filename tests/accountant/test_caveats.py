@@ -37,6 +37,43 @@ def caps_in(warning):
     return [int(number.replace(",", "")) for number in named.split(" and ")]
 
 
+# --- no epsilon, and more rounds than fit ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.TruncatedGeometricSelection(1.0, 1e-5, 3),
+        ev.TruncatedDiscreteGaussian(2.0, 1, 3),
+        ev.Repeat(7, ev.Approximate(1.0, 1e-4)),
+    ],
+    ids=lambda event: event.type,
+)
+def test_where_no_epsilon_is_proven_the_least_delta_that_has_one_is_named(event):
+    (warning,) = [each for each in account(event, delta=1e-6).warnings if "From delta" in each]
+    named = float(re.search(r"From delta (\S+) on", warning)[1])
+    assert math.isfinite(account(event, delta=named).epsilon.upper)
+    # One that is a hundredth less has none: it is below what any epsilon leaves.
+    assert account(event, epsilon=1000.0).delta.lower > 0.99 * named
+    assert math.isinf(account(event, delta=0.99 * named).epsilon.upper)
+
+
+def test_a_release_that_protects_nobody_has_no_such_delta():
+    assert not any(
+        "From delta" in each for each in account(ev.NoGuarantee("x"), delta=0.1).warnings
+    )
+
+
+@pytest.mark.parametrize(("most", "said"), [(10, False), (20, True)])
+def test_more_rounds_than_fit_are_named_with_how_many_fit(most, said):
+    strategy = ev.ToeplitzStrategy(100, [1.0, 0.5])
+    run = ev.MatrixGaussian(4.0, strategy, ev.SeparatedParticipation(most, 10))
+    fits = ev.MatrixGaussian(4.0, strategy, ev.SeparatedParticipation(10, 10))
+    found = account(run, delta=1e-5)
+    assert found.epsilon == account(fits, delta=1e-5).epsilon
+    assert any("at most 10 fit" in each and "Give 10" in each for each in found.warnings) == said
+
+
 # --- caps -----------------------------------------------------------------------------------------
 
 

@@ -47,6 +47,7 @@ CASES = {
     "zcdp": Case(lambda s: ev.Repeat(10, ev.ZCDP(1 / s))),
     "exponential": Case(lambda s: ev.Repeat(10, ev.Exponential(1 / s))),
     "pure": Case(lambda s: ev.Repeat(10, ev.Pure(1 / s))),
+    "renyi": Case(lambda s: ev.Compose([ev.Renyi([2.0, 32.0], [0.1 / s, 2.0 / s]), ev.Laplace(s)])),
     "shuffle": _shuffled(10_000, epsilon=0.1, delta=1e-6),
     "poisson shuffle": Case(
         lambda s: ev.Poisson(0.5, ev.Shuffle(30, ev.Laplace(s))), neighbours="replace-one"
@@ -109,6 +110,12 @@ def test_every_caller_asks_the_engines_of_the_table(case, asked):
     row = engine_order(leaves(event))
     assert set(asked) == {*row.engines, *row.shown}
     assert {*row.engines, *row.shown} <= {route.name.split()[-1] for route in listed}
+
+
+def test_a_renyi_curve_is_not_excused_for_what_it_is():
+    event = ev.Renyi([2.0, 8.0], [0.1, 0.4])
+    for question in ({"delta": 1e-5}, {"delta": 0.0}, {"epsilon": 1.0}):
+        assert not any("no mathematics" in each for each in pp.account(event, **question).warnings)
 
 
 @EACH

@@ -8,6 +8,7 @@ import json
 import math
 import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -349,6 +350,12 @@ def test_bad_values_are_refused_with_the_field_and_its_range(make, words):
     ("text", "words"),
     [
         ('{"type": "gausian", "noise_multiplier": 1}', "Did you mean `gaussian`"),
+        ('{"type": "dp_ftrl"}', "Did you mean `matrix-gaussian`"),
+        (
+            '{"type": "matrix-gaussian", "noise_multiplier": 1, "participation": '
+            '{"type": "single"}, "strategy": {"type": "blt", "steps": 2}}',
+            "Did you mean `buffered-toeplitz`",
+        ),
         ('{"type": "gaussian", "noise_multplier": 1}', "Did you mean `noise_multiplier`"),
         ('{"type": "gaussian"}', "lacks the field `noise_multiplier`"),
         ('{"noise_multiplier": 1}', "`event.type` is None"),
@@ -369,6 +376,34 @@ def test_bad_values_are_refused_with_the_field_and_its_range(make, words):
 def test_bad_json_is_refused_with_a_sentence(text, words):
     with pytest.raises(InvalidInput, match=words):
         ev.from_json(text)
+
+
+def test_arrays_are_lists():
+    rows = np.array([[1.0, 0.0], [0.5, 1.0]])
+    for event, listed in (
+        (ev.Renyi(np.array([2, 4]), np.array([0.1, 0.2])), ev.Renyi([2, 4], [0.1, 0.2])),
+        (ev.ToeplitzStrategy(2, rows[1]), ev.ToeplitzStrategy(2, [0.5, 1.0])),
+        (ev.DenseStrategy(rows), ev.DenseStrategy(rows.tolist())),
+        (ev.DenseStrategy(list(rows)), ev.DenseStrategy(rows.tolist())),
+        (
+            ev.BandedStrategy([np.ones(2), np.array([0.5])]),
+            ev.BandedStrategy([[1.0, 1.0], [0.5]]),
+        ),
+        (
+            ev.GaussianMixture(1.0, rows[1], np.array([0.25, 0.5])),
+            ev.GaussianMixture(1.0, [0.5, 1.0], [0.25, 0.5]),
+        ),
+    ):
+        assert event == listed
+        json.dumps(event.to_json())
+
+
+@pytest.mark.parametrize("empty", [[], (), np.array([])])
+def test_an_empty_list_is_called_empty(empty):
+    with pytest.raises(InvalidInput, match="must be a list of numbers, at least one; it is empty"):
+        ev.ToeplitzStrategy(2, empty)
+    with pytest.raises(InvalidInput, match="it is a float"):
+        ev.ToeplitzStrategy(2, np.float64(1.0))
 
 
 def test_deep_nesting_is_refused_and_not_a_crash():

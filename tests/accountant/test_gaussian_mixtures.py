@@ -250,6 +250,7 @@ def test_a_unit_in_several_silos(neighbours: str) -> None:
 
 def test_equal_silos_are_a_group() -> None:
     event = unit_in_silos(2.0, [0.5] * 4, [0.3] * 4)
+    assert event == unit_in_silos(2.0, np.full(4, 0.5), np.full(4, 0.3))
     group = ev.Group(4, ev.Poisson(0.3, ev.Gaussian(4.0)))
     ours, theirs = (pp.account(each, delta=1e-5).epsilon for each in (event, group))
     assert ours.upper == pytest.approx(theirs.upper, rel=1e-6)

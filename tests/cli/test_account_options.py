@@ -293,3 +293,22 @@ def test_a_claim_that_is_no_number(words: tuple[str, ...], said: str, refused: R
 
 def test_a_claim_goes_with_a_delta(refused: Refused) -> None:
     assert "asks for a delta" in refused("account", *RUN, "--epsilon", "2", "--claimed", "1")
+
+
+def test_a_group_of_a_run_and_of_an_event_is_the_event_group(run: Run) -> None:
+    five = run("account", *SMALL, *SMALL_DELTA, "--group", "5", "--json").json["result"]
+    assert five["event"]["type"] == "group"
+    assert (five["event"]["size"], five["unit"]) == (5, "group of 5 records")
+    written = json.dumps(five["event"]["event"])
+    same = run("account", "-", *SMALL_DELTA, "--group", "5", "--json", stdin=written).json["result"]
+    assert same["epsilon"] == five["epsilon"]
+    one = run("account", *SMALL, *SMALL_DELTA, "--json").json["result"]
+    assert one["epsilon"]["upper"] < five["epsilon"]["lower"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("--group", "0"), "`group` must be a positive integer"), (("--group", "2"), "of one record")],
+)
+def test_groups_that_make_no_sense(words: tuple[str, ...], said: str, refused: Refused) -> None:
+    assert said in refused("account", *SMALL, *SMALL_DELTA, "--claimed", "3", *words)

@@ -57,10 +57,39 @@ def test_without_a_topic_they_are_listed(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("samplin", "sampling"), ("Engines", "engines"), ("neighbors", "neighbours")],
+    [("samplin", "sampling"), ("Engines", "engines"), ("bandmff", "matrix"), ("rdpp", "engines")],
 )
 def test_an_unknown_topic_suggests_the_nearest(typed: str, meant: str, refused: Refused) -> None:
     assert f"next: privplan explain {meant}" in refused("explain", typed)
+
+
+@pytest.mark.parametrize(
+    ("topic", "names"),
+    [
+        ("matrix", "blt bandmf dp-ftrl tree banded correlated matrix-gaussian balls-in-bins"),
+        ("engines", "rdp gdp zcdp renyi curves curve pld"),
+        ("events", "partition selection best-of mixture gaussian_mixture"),
+        ("sampling", "client-sampled with-replacement Poisson"),
+        ("risk", "advantage tpr fpr bayes attack-risk"),
+        ("neighbours", "neighbors"),
+    ],
+)
+def test_a_name_from_elsewhere_leads_to_the_page_that_has_it(
+    topic: str, names: str, run: Run
+) -> None:
+    for name in names.split():
+        assert run("explain", name, "--json").json["result"]["topic"] == topic
+
+
+def test_no_other_name_hides_a_topic_and_each_has_a_page() -> None:
+    assert set(topics.TOPIC_BY_ALIAS) & set(topics.TOPICS) == set()
+    assert set(topics.TOPIC_BY_ALIAS.values()) <= set(topics.TOPICS)
+
+
+@pytest.mark.usefixtures("library")
+def test_a_file_wins_over_another_name_of_a_topic(run: Run, event_file: str) -> None:
+    Path("curve").write_text(Path(event_file).read_text())
+    assert "How it follows" in run("explain", "curve").out
 
 
 def test_a_word_like_nothing_leads_to_the_list(refused: Refused) -> None:
@@ -151,3 +180,16 @@ def test_every_cause_of_a_check_has_a_page(run: Run) -> None:
     for name, says in MEANINGS.items():
         assert f"{name} {says}" in page
     assert MEANINGS["shuffled-loader"] in run("explain", "shuffled-loader").out
+
+
+def test_a_folder_is_no_event_and_that_of_a_run_is_audited(refused: Refused) -> None:
+    Path("empty").mkdir()
+    assert "next: Name the file" in refused("explain", "empty")
+    Path("ward").mkdir()
+    Path("ward/log.jsonl").touch()
+    assert "next: privplan audit budget ward" in refused("account", "ward")
+
+
+def test_a_group_is_explained_as_it_is_accounted(run: Run, event_file: str) -> None:
+    words = (event_file, "--group", "3", "--json")
+    assert run("explain", *words).json == run("account", *words).json

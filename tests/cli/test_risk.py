@@ -74,6 +74,41 @@ def test_the_sentence_of_a_replaced_value_speaks_of_two_values() -> None:
     )
 
 
+def test_a_shuffled_loader_has_one_lower_end_and_each_warning_names_its_question(run: Run) -> None:
+    words = ("--noise-multiplier", "1.1", "--records", "600", "--batch", "60", "--epochs", "1")
+    outcome = run("account", *words, "--delta", "1e-5", "--sampling", "shuffled", "--risk")
+    said = " ".join(outcome.err.split())
+    (lower,) = re.findall(r"^at least   epsilon ([\d.]+),", outcome.out, re.MULTILINE)
+    assert f"false: epsilon is at least {lower}." in said
+    first, *others = said.split("warning: Of the attack, whose advantage is delta at epsilon 0: ")
+    assert "epsilon would be" in first
+    assert others
+    assert all("epsilon would be" not in each for each in others)
+
+
+def test_an_attack_that_is_not_known_is_not_said_to_gain_nothing(run: Run) -> None:
+    words = ("--noise-multiplier", "0", "--records", "600", "--batch", "6", "--epochs", "2")
+    lines = run("account", *words, "--risk").out.splitlines()
+    unknown = {line.split("  ")[0] for line in lines if line.endswith("attained not known")}
+    assert {"advantage", "TPR at FPR 0.01", "error at prior 0.5", "mu at every FPR"} <= unknown
+    (what,) = [line for line in lines if line.startswith("for ")]
+    assert "200 x a release without protection (no noise is added), Poisson" in what
+
+
+def test_a_guess_attains_the_risk_of_what_reveals_nothing(run: Run) -> None:
+    out = run("account", "-", "--risk", stdin='{"type": "compose", "events": []}').out
+    assert "not known" not in out
+    assert "at most 0.01000    attained 0.01000" in out
+
+
+def test_a_risk_says_its_sentence_in_python() -> None:
+    assert pp.risk(ev.Gaussian(1.0)).sentence == SENTENCE
+
+
+def test_a_command_named_risk_leads_to_the_option(refused: Refused) -> None:
+    assert "next: privplan account EVENT --risk" in refused("risk")
+
+
 def test_what_takes_longer_is_left_to_the_option() -> None:
     assert quick_tpr(ev.BestOf("geometric", 10, ev.Gaussian(1.0)), "add-remove") is None
     many = ev.Compose([ev.Gaussian(1.0 + index) for index in range(9)])
@@ -207,3 +242,9 @@ def test_the_noise_on_the_page(measure: str, run: Run) -> None:
     )
     shown = ("noise_multiplier", "noise_multiplier_through_epsilon")
     assert line.split() == [rounding.up(result[name]) for name in shown]
+
+
+def test_the_number_that_is_printed_does_not_exceed_the_target(run: Run) -> None:
+    words = ("--tpr", "0.020000001", "--fpr", "0.02", "--rate", "1", "--rounds", "1")
+    (printed,) = re.findall(r"^proves +TPR ([\d.]+) at", run("calibrate", *words).out, re.MULTILINE)
+    assert 0.02 < float(printed) <= 0.020000001

@@ -101,6 +101,7 @@ def test_the_file_knows_exactly_the_options_of_its_commands() -> None:
     for name, keys in defaults_file.KEYS_BY_TABLE.items():
         command = group.commands[name]  # type: ignore[attr-defined]
         options = {item.name for item in command.params if item.param_type_name == "option"}
-        # No file accepts for good; a claim, and a file that is written, is about one run.
+        # No file accepts for good; a claim, a file that is written, or an attack, is of one run.
         once = {"as_json", "quiet", "routes", "help", "accept_delta", "claimed", "curve"}
+        once |= {"risk", "fpr", "prior", "guesses", "advantage", "tpr", "bayes"}
         assert options - once == set(keys)

@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import Final
 
 from ... import events as ev
+from ... import rounding
 from ...composition import leaves, rewritten
 from ...errors import PrivplanError
 from ...guarantee import Bounds, Neighbours, Step
@@ -177,10 +178,10 @@ def batch_warnings(
     name = "epsilon" if delta is not None else "delta"
     verdict = "is not proven"
     if lower > claimed.upper:
-        verdict = f"is false: {name} is at least {lower:.4g}"
+        verdict = f"is false: {name} is at least {rounding.down(lower)}"
     return (
-        f"{opening} Accounted as if they were, {name} would be {claimed.upper:.4g}; "
-        f"that {verdict}.",
+        f"{opening} With each batch accounted as a Poisson sample, at rate 1 / batches, {name} "
+        f"would be {rounding.up(claimed.upper)}; that {verdict}.",
     )
 
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from ... import events as ev
 from ...composition import Leaf, group_sizes, leaves
-from ...errors import EnginesDisagree
+from ...errors import EnginesDisagree, counted
 from ...guarantee import Bounds, Neighbours, unique_steps
-from ...sensitivity.matrix import sensitivity_bounds
+from ...sensitivity.matrix import sensitivity_bounds, strategy_steps
 from ..base import Answer
 from ..correlated_noise import rests_on
 from .batches import batch_warnings
@@ -161,7 +161,7 @@ def _shuffled(query: AccountQuery) -> tuple[str, ...]:
 def _correlated(query: AccountQuery) -> tuple[str, ...]:
     """Return whose care the number rests on, and why its ends are apart where they are."""
     runs = [event for event in query.events() if isinstance(event, ev.MatrixGaussian)]
-    rests = tuple(
+    rests = tuple(text for run in runs for text in _more_than_fit(run)) + tuple(
         f"It rests on this: {rests_on(run.participation)}.  Whoever runs it has to see to that."
         for run in runs
     )
@@ -181,6 +181,21 @@ def _correlated(query: AccountQuery) -> tuple[str, ...]:
         "end is that of vectors in fixed rounds; whether others are worse is not known."
     )
     return (*dict.fromkeys(rests), why)
+
+
+def _more_than_fit(run: ev.MatrixGaussian) -> tuple[str, ...]:
+    """Return that a separated participation names more rounds than the strategy has room for."""
+    steps, participation = strategy_steps(run.strategy), run.participation
+    if not isinstance(participation, ev.SeparatedParticipation):
+        return ()
+    fitting = -(-steps // participation.separation)
+    if participation.most <= fitting:
+        return ()
+    return (
+        f"`participation.most` is {participation.most:,}, and of {counted(steps, 'round')} at most "
+        f"{fitting:,} fit that are {participation.separation:,} or more apart: {fitting:,} are "
+        f"counted. Give {fitting:,}, or check the separation.",
+    )
 
 
 def _draws(query: AccountQuery) -> tuple[str, ...]:
