@@ -77,6 +77,13 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return carried_out(tmp_path_factory.mktemp("banded") / "run")
 
 
+@pytest.fixture(scope="module")
+def by_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run whose weights are by records: a silo that holds some has no guarantee."""
+    config = CONFIG.replace("[training]", '[training]\nweighting = "records"')
+    return carried_out(tmp_path_factory.mktemp("by-records") / "run", config)
+
+
 def of_blocks(count: int) -> float:
     """Return the epsilon of so many blocks."""
     return account(ev.Repeat(count, BLOCK_EVENT), delta=1e-5).epsilon.upper
@@ -143,6 +150,14 @@ def test_canaries_are_refused(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG)
     with pytest.raises(Unsupported, match="share correlated noise"):
         rehearse(read_settings(tmp_path / "run.toml"), canaries=100)
+
+
+def test_an_observer_without_a_guarantee_is_no_accusation(by_records: Path) -> None:
+    report = audit_budget(by_records)
+    uppers = {row.observer: row.total.upper for row in report.rows}
+    assert math.isinf(uppers["silo-with-records"])
+    assert not report.errors
+    assert report.supported
 
 
 # --- runs that were cut off -----------------------------------------------------------------------
@@ -341,3 +356,59 @@ def test_a_block_of_absurdly_many_rounds_proves_nothing(
     report = audit_budget(forging.forged(honest, tmp_path / "forged", intents(vast)))
     assert math.isinf(report.total.upper)
     assert not report.ok
+
+
+# --- what covered rounds say ----------------------------------------------------------------------
+
+NAMED = ("model", "server", "silo")
+FIRST, COVERED = (1, 5), (2, 3, 4, 6, 7, 8)
+
+
+def silos_dropped(line: Line) -> None:
+    line["reaches"]["silo"]["dropouts"] = 1
+
+
+def server_sees_each(line: Line) -> None:
+    line["reaches"]["server"].update(sees="each", colluders=2)
+
+
+def of_fewer_shares(*numbers: int) -> Edit:
+    """Let the releases of these rounds state the noise of a single silo."""
+
+    def edit(lines: Lines) -> Lines:
+        for line in lines:
+            if line["type"] == "round.release" and line["round"] in numbers:
+                line["shares"] = 1
+        return lines
+
+    return edit
+
+
+WEAKER: dict[str, Callable[..., Edit]] = {
+    "silos may be missing": lambda *rounds: intents(silos_dropped, *rounds),
+    "the server sees each sum": lambda *rounds: intents(server_sees_each, *rounds),
+    "fewer shares arrived": of_fewer_shares,
+}
+"""What weakens a round before somebody, by its records."""
+
+
+@pytest.mark.parametrize("name", list(WEAKER))
+@pytest.mark.parametrize("covered", [COVERED, (3, 8)])
+def test_what_covered_rounds_say_counts_as_what_the_paying_ones_say(
+    by_records: Path, tmp_path: Path, name: str, covered: tuple[int, ...]
+) -> None:
+    """A block is as weak as its weakest row: the number is that of the same edit in first rounds.
+
+    One covered round of each block is enough.
+    """
+    weak = audit_budget(forging.forged(by_records, tmp_path / "rows", WEAKER[name](*covered)))
+    first = audit_budget(forging.forged(by_records, tmp_path / "first", WEAKER[name](*FIRST)))
+    sound = audit_budget(by_records)
+    epsilons = [
+        {row.observer: row.total.upper for row in report.rows if row.observer in NAMED}
+        for report in (weak, first, sound)
+    ]
+    assert epsilons[0] == pytest.approx(epsilons[1], rel=1e-9)
+    assert any(epsilons[0][who] > epsilons[2][who] * 1.05 for who in epsilons[2])
+    assert all(epsilons[0][who] >= epsilons[2][who] * (1 - 1e-9) for who in epsilons[2])
+    assert not weak.ok
