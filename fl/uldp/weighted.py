@@ -28,7 +28,8 @@ from ..frame.setup import Setup, setup
 from ..frame.state import State
 from ..training.local_training import LocalTraining
 from .averaging import RoundSum, UldpAvg
-from .correlated import BANDED, Schedule
+from .correlated import Schedule
+from .correlated_rules import BANDED
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams

@@ -14,7 +14,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.mechanisms.clip import Sparse
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.plan.banded_strategy import error_ratio
+from privplan.accountant.plan.banded_strategy import error_ratio, error_ratio_to_everybody
 from privplan.accountant.records import RoundIntent, RoundRelease
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.running.forecast import forecast
@@ -160,6 +160,52 @@ def test_the_plan_says_what_is_gained() -> None:
     assert alone.sentences[1].startswith("Nothing is gained")
 
 
+@pytest.mark.parametrize(
+    ("rounds", "blocks", "bands", "cohorts", "says"),
+    [
+        (10, 2, 3, 4, "At this epsilon, what rounds add up to has 0.86 times the noise"),
+        (50, 10, 5, 10, "Correlated noise is a loss here: at this epsilon"),
+        (50, 10, 5, 50, "has 2.3 times the noise"),
+        (100, 10, 10, 100, "has 1.8 times the noise"),
+    ],
+)
+def test_the_plan_says_where_several_blocks_are_a_loss(
+    rounds: int, blocks: int, bands: int, cohorts: int, says: str
+) -> None:
+    note = Schedule(rounds, bands, cohorts, blocks).note
+    assert says in note.sentences[1]
+    assert note.numbers["error_ratio"] == error_ratio(rounds, bands, cohorts, blocks)
+
+
+def test_the_plan_says_what_everybody_in_every_round_would_have() -> None:
+    note = Schedule(50, 10, 10, 1).note
+    expected = error_ratio_to_everybody(50, 10, 10)
+    assert note.numbers["error_ratio_to_everybody"] == expected > 1.0
+    assert "everybody in every round, with independent noise" in note.sentences[2]
+    assert f"{expected:.2g} times the noise" in note.sentences[2]
+
+
+def test_the_plan_says_what_an_interruption_loses() -> None:
+    assert "that is interrupted does not go on" in Schedule(6, 2, 3, 1).note.sentences[-1]
+    assert "goes on with the next block" in Schedule(6, 2, 3, 2).note.sentences[-1]
+
+
+def test_a_very_long_run_has_no_comparison() -> None:
+    note = Schedule(20_000, 10, 10, 1).note
+    assert not note.numbers
+    assert len(note.sentences) == 2
+
+
+def test_cohorts_beyond_the_users_that_a_data_set_has_by_default_are_refused() -> None:
+    settings = settings_of(
+        data={"users": None},
+        privacy={"cohorts": 5000, "bands": 2},
+        run={"rounds": 6},
+    )
+    with pytest.raises(InvalidInput, match="5,000 cohorts are more than the 50 users"):
+        prepare(settings)
+
+
 def test_bands_are_as_many_as_there_may_be() -> None:
     def read(_: str, key: str) -> Any:
         return {"cohorts": 12, "bands": None, "blocks": 4, "rounds": 24}[key]
@@ -172,12 +218,12 @@ def test_bands_are_as_many_as_there_may_be() -> None:
     [
         ({"privacy": {"noise": None, "bands": None}}, "gives `cohorts` in \\[privacy\\]"),
         ({"privacy": {"noise": "independent", "cohorts": None}}, "gives `bands`"),
-        ({"privacy": {"cohorts": None, "bands": None}}, "lacks `cohorts`.*nothing is gained"),
+        ({"privacy": {"cohorts": None, "bands": None}}, "lacks `cohorts`.*gains nothing"),
         ({"privacy": {"cohorts": 1, "bands": None}}, "cohorts"),
         ({"privacy": {"cohorts": 21}}, "there are 20 users"),
         ({"privacy": {"bands": 4}}, "bands = 4 and cohorts = 3"),
         ({"privacy": {"blocks": 4}}, "blocks = 4 in \\[privacy\\] for 6 rounds"),
-        ({"privacy": {"blocks": 6}}, "a block has 1 rounds"),
+        ({"privacy": {"blocks": 6}}, "a block has 1 round\\."),
         ({"privacy": {"sampling_rate": 0.5}}, "in turns, by a public schedule"),
         ({"privacy": {"epsilon": 4.0}}, "`epsilon` and `noise_multiplier`"),
         ({"security": {"aggregation": "private-weighting"}}, "this protocol was not made for"),
