@@ -20,7 +20,7 @@ from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.canaries.rehearsal import rehearse
 from privplan.audit.edits import edits_of
-from privplan.fl.running import Configuration, ready_new_run, ready_to_resume
+from privplan.fl.running import Configuration, how_to_resume, ready_new_run, ready_to_resume
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import read_settings
 
@@ -190,6 +190,40 @@ def test_a_run_without_a_block_left_does_not_go_on(tmp_path: Path) -> None:
     folder = carried_out(tmp_path / "run", until=6)
     with pytest.raises(InvalidInput, match="cut off in the last block"):
         carried_out(folder)
+
+
+ONE_BLOCK = CONFIG.replace("blocks = 2", "blocks = 1")
+
+
+@pytest.mark.parametrize(
+    ("config", "until", "goes_on"), [(CONFIG, 2, True), (CONFIG, 6, False), (ONE_BLOCK, 2, False)]
+)
+def test_nobody_is_told_to_resume_what_cannot_be_resumed(
+    tmp_path: Path, config: str, until: int, goes_on: bool
+) -> None:
+    folder = carried_out(tmp_path / "run", config, until=until)
+    step = how_to_resume(folder)
+    (hazard,) = [each for each in audit_budget(folder).hazards if each.id == "incomplete"]
+    assert ("run --resume" in step) == goes_on
+    assert hazard.next_step.startswith("Resume the run") == goes_on
+    assert ("with more `blocks`" in step) == ("with more `blocks`" in hazard.next_step) != goes_on
+
+
+@pytest.mark.parametrize(
+    ("until", "limit", "left", "paid"),
+    [
+        (2, of_blocks(2), 6, 2),  # two of the block that is paid, and one block of four
+        (4, of_blocks(2), 4, 0),
+        (4, of_blocks(4), 12, 0),
+        (6, of_blocks(2), 2, 2),
+        (6, 0.5, 0, 0),
+    ],
+)
+def test_what_is_left_is_counted_in_rounds(
+    tmp_path: Path, until: int, limit: float, left: int, paid: int
+) -> None:
+    report = audit_budget(carried_out(tmp_path / "run", until=until), limit=limit * (1 + 1e-9))
+    assert (report.left, report.paid_ahead) == (left, paid)
 
 
 # --- edited logs ----------------------------------------------------------------------------------
