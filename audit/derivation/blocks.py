@@ -16,7 +16,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms.banded_gaussian import require_coefficients
-from ...accountant.records import RoundIntent
+from ...accountant.records import Block, RoundIntent
 from ..ledger.entries import Recovery, SpentIntent
 from .event_order import weakest
 from .round_facts import RoundFacts
@@ -98,3 +98,27 @@ def event_in_block(event: ev.Event, facts: RoundFacts, rows: Sequence[ev.Event] 
         raise NoProof("correlated noise is accounted for where a round by itself is Gaussian")
     # A round behind the first shows a row of what was paid there.
     return ev.Compose(()) if facts.covered else facts.block.event(paid.noise_multiplier)
+
+
+def beyond_schedule(joined: Iterable[tuple[RoundIntent, int, int]], users: int) -> tuple[int, ...]:
+    """Return the lines of rounds that more units joined than a schedule of blocks allows.
+
+    `joined` are an intent, the line of its release, and how many units joined.  No unit takes part
+    twice within `separation` rounds of a block, so these have at most all `users` together.
+    """
+    by_block: dict[Block, list[tuple[int, int, int]]] = {}
+    for intent, line, count in joined:
+        if intent.block is not None:
+            by_block.setdefault(intent.block, []).append((intent.round, line, count))
+    lines = []
+    for block, counts in by_block.items():
+        counts.sort()
+        oldest, together = 0, 0
+        for number, line, count in counts:
+            together += count
+            while counts[oldest][0] <= number - block.separation:
+                together -= counts[oldest][2]
+                oldest += 1
+            if count < 0 or together > users:
+                lines.append(line)
+    return tuple(sorted(lines))

@@ -32,7 +32,7 @@ from ...accountant.plan.banded_strategy import (
     error_ratio,
     error_ratio_to_everybody,
 )
-from ..aggregation.clip_check import ClipCheck
+from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
 from ..declarations.declaration import Read
 from ..frame.note import Note
 from .correlated_rules import unfit_schedule
@@ -171,9 +171,8 @@ def require_room(mechanism: BandedGaussian, users: int) -> None:
 class RunningBlock:
     """The block under way: the silos' last sums without noise, and the public sums so far.
 
-    With the sums are the checks of them, which hold the same in floats, for the sealed sidecar.
-
-    It lives in memory, and is never saved.  `begin` starts another one.
+    With the sums are the same in floats, for the sealed sidecar.  It lives in memory, and is never
+    saved; a block that is at its end leaves nothing there.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -181,17 +180,30 @@ class RunningBlock:
         self._block: records.Block | None = None
         self._terms: list[IntArray] = []
         self._solved: list[FloatArray] = []
-        self._checks: list[ClipCheck] = []
+        self._again: list[SumsMadeAgain] = []
 
     def at(self, number: int) -> records.Block:
         """Return the block of a round: the one under way, or a new one that begins with it."""
         block = self._block
         next_round = 0 if block is None else block.first + len(self._solved)
-        # Also where a round is left out: its terms are missing from the rows that follow.
-        if block is None or number > block.last or number != next_round:
+        # Also where a round is left out, whose terms are missing from the rows that follow; and
+        # where a first round failed, and is made again.
+        if block is None or not block.first < number <= block.last or number != next_round:
             block = self._schedule.block(number)
-            self._block, self._terms, self._solved, self._checks = block, [], [], []
+            self._block = block
+            self._forget()
         return block
+
+    def finish(self, number: int) -> bool:
+        """Drop what is remembered, where a block ends; return whether the run has no other."""
+        if self._block is None or number < self._block.last:
+            return False
+        self._block = None
+        self._forget()
+        return number + self._schedule.block_rounds > self._schedule.rounds
+
+    def _forget(self) -> None:
+        self._terms, self._solved, self._again = [], [], []
 
     def rows(self, mechanism: BandedGaussian, totals: IntArray) -> IntArray:
         """Return what each silo adds noise to, (silos, D), and keep its terms, (silos, D)."""
@@ -203,8 +215,8 @@ class RunningBlock:
 
     def checked(self, check: ClipCheck, rows: IntArray, unit: float) -> dict[str, object]:
         """Return what is sealed of the rows, made again in floats by the block of the intent."""
-        items = check.items_of_rows(rows, unit, self._checks)
-        self._checks = [check, *self._checks][: self._schedule.bands - 1]
+        items = check.items_of_rows(rows, unit, self._again)
+        self._again = [check.made_again, *self._again][: self._schedule.bands - 1]
         return items
 
     def solved(self, mechanism: BandedGaussian, received: FloatArray) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,17 @@ from privplan.accountant.account import account
 from privplan.accountant.arrays import IntArray
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import BandedGaussian
+from privplan.accountant.records import Block, RoundIntent
 from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.canaries.rehearsal import rehearse
+from privplan.audit.derivation.blocks import beyond_schedule
 from privplan.audit.edits import edits_of
+from privplan.fl.log import read
 from privplan.fl.running import Configuration, how_to_resume, ready_new_run, ready_to_resume
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import read_settings
+from privplan.fl.uldp.correlated import Schedule
 
 from . import forging
 from .forging import Edit, Line, Lines
@@ -144,6 +149,51 @@ def test_rows_that_forget_the_last_terms_are_found(
     monkeypatch.setattr(BandedGaussian, "row", forgetful)
     report = attack(carried_out(tmp_path / "run"), RESIDUAL, append=False)
     assert report.contradicted
+
+
+def test_users_that_come_in_every_round_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number rests on turns, and no noise tells of them: 30 join, where a cohort is 7 or 8."""
+    monkeypatch.setattr(Schedule, "joining", lambda _, __, users: np.ones(users, bool))
+    folder = carried_out(tmp_path / "run")
+    assert attack(folder, RESIDUAL, append=False).contradicted
+    report = audit_budget(folder, sealed=True)
+    assert "joined-against-schedule" in report.errors
+    assert not report.supported
+
+
+def test_honest_turns_are_no_hazard(honest: Path) -> None:
+    report = audit_budget(honest, sealed=True)
+    assert not report.errors
+    assert report.sealed is not None
+    assert report.sealed.counts == 8
+
+
+@pytest.mark.parametrize(
+    ("counts", "bad"),
+    [
+        ([8, 8, 7, 7, 8, 8, 7, 7], []),
+        ([8, 8, 7, 8, 8, 8, 7, 7], [4, 5, 6, 7]),  # 31 from rounds 1, 2, 3 and 4 on
+        ([30, 0, 0, 0, 30, 0, 0, 0], []),
+        ([0, 0, 0, 1, 30, 0, 0, 0], [5, 6, 7]),
+        ([-1, 8, 8, 8, 0, 0, 0, 0], [1]),
+    ],
+)
+def test_units_of_the_turns_of_a_block_are_all_units_at_most(
+    honest: Path, counts: list[int], bad: list[int]
+) -> None:
+    """By hand, of 30 units and turns of four rounds, in one block of eight."""
+    records = (line.record for line in read(honest))
+    intent = next(record for record in records if isinstance(record, RoundIntent))
+    block = Block(1, 8, (1.0, 0.5), 4)
+    rounds = [
+        (replace(intent, round=number, block=block), number, count)
+        for number, count in enumerate(counts, start=1)
+    ]
+    assert list(beyond_schedule(rounds, 30)) == bad
+    apart = [(replace(each, block=None), line, count) for each, line, count in rounds]
+    assert not beyond_schedule(apart, 1)
 
 
 def test_canaries_are_refused(tmp_path: Path) -> None:

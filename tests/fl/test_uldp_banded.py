@@ -152,6 +152,45 @@ def test_what_silos_remember_is_checked_against_floats() -> None:
     assert [items["joined"] for items in log.sealed] == [7, 7, 6] * 2
 
 
+def test_nothing_is_remembered_behind_the_last_round() -> None:
+    """Neither sums nor rows of users, nor noise: all that a run leaves in memory is public."""
+    system, _, _ = simulated(settings_of(privacy={"blocks": 2}))
+    assert system.block is not None
+    held = vars(system.block)
+    assert not held["_terms"]
+    assert not held["_solved"]
+    assert not held["_again"]
+    assert not system.residuals._last
+
+
+def test_a_block_remembers_sums_and_no_row_of_a_user() -> None:
+    prepared, log = prepare(settings_of()), Lines()
+    system = prepared.system
+    assert isinstance(system, UldpAvg)
+    gate = Gate(Odometer.for_plan(prepared.plan), log, prepared.streams)
+    next(iter(simulated_rounds(system, gate)))
+    assert system.block is not None
+    (again,) = vars(system.block)["_again"]
+    assert set(vars(again)) == {"sums", "allowed"}
+
+
+def test_a_first_round_that_failed_is_made_again_under_a_new_gate() -> None:
+    prepared = prepare(settings_of())
+    system = prepared.system
+    assert isinstance(system, UldpAvg)
+    failing = Gate(Odometer.for_plan(prepared.plan), Lines(), prepared.streams)
+
+    def breaks(*_: object) -> None:
+        raise OSError("the round fails behind its noise")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(system.block), "solved", breaks)
+        with pytest.raises(OSError, match="behind its noise"):
+            system.round(1, system.initial(), failing)
+    anew = Gate(Odometer.for_plan(prepared.plan), Lines(), prepared.streams)
+    assert len(list(simulated_rounds(system, anew))) == 6
+
+
 def test_the_plan_says_what_is_gained() -> None:
     (note,) = forecast(settings_of()).prepared.notes
     assert note.numbers["error_ratio"] == error_ratio(6, 2, 3)
