@@ -10,7 +10,8 @@ with fresh noise z.  The sum u_t over silos is public, and so is what solves the
     y_t  =  u_t - c_1 y_(t-1) - ... - c_(b-1) y_(t-b+1)  =  x_t + (C^-1 z)_t
 
 a noisy sum of round t whose noise takes off what earlier rounds had too much.  Silos keep their own
-last b - 1 sums in memory for that, and nothing else; no noise is kept.
+last b - 1 sums in memory for that.  No row needs the noise of an earlier round: of that a run keeps
+a sample in memory, to compare the next noise with it for the sealed sidecar, as every run does.
 
 **Why the event is `MatrixGaussian`, not an approximation of it.**  Terms stand on a grid of 2^8
 steps, and coefficients are multiples of 2^-8, so C x is an integer of steps.  The noise is that of

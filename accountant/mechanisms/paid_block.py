@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from .. import events as ev
@@ -10,6 +11,7 @@ from ..errors import BudgetExceeded, Unsupported
 
 _ALIKE: Final = (
     *("block", "phase", "contribution", "noise", "sensitivity", "weights", "sampling", "silos"),
+    "reaches",
 )
 """What every round of a block states alike."""
 
@@ -26,7 +28,11 @@ class PaidBlock:
         self._last_round = 0
 
     def require_whole(self, intent: records.RoundIntent) -> None:
-        """Raise `Unsupported` where the first round of a block states less than all of it."""
+        """Raise `Unsupported` where the first round of a block states less than all of it.
+
+        Its event may have no more noise than the intent draws, since the rounds behind the first
+        state none that their mechanism could be held to.
+        """
         if intent.block is None:
             return
         for event in (intent.event, *intent.views.values()):
@@ -39,6 +45,16 @@ class PaidBlock:
                     f"Round {intent.round} begins a block, and does not state the event of all.",
                     "Single rounds that share noise cost less by themselves than they do together.",
                     "State the event of the block.",
+                )
+        if isinstance(intent.event, ev.MatrixGaussian):
+            # Whatever the relation: what one unit moves, over its sensitivity multiplier.
+            moved = Fraction(intent.contribution.bound) * Fraction(intent.weights.largest_sum)
+            stated = Fraction(intent.event.noise_multiplier) * moved
+            if stated > Fraction(intent.noise.std) or intent.noise.draws != 1:
+                raise Unsupported(
+                    f"Round {intent.round} begins a block, and states more noise than it draws.",
+                    "The rounds behind it would be released for less than they cost.",
+                    "State the event of the mechanism that draws, with one sum in each round.",
                 )
 
     def paid(self, intent: records.RoundIntent) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...accountant import events as ev
 from ...accountant.errors import counted, with_article
 from ...fl.observers.assumptions import COUNTS_UNKNOWN
@@ -11,9 +9,6 @@ from ...fl.observers.names import SILO, SILO_WITH_RECORDS, coalition_of
 from ..derivation.noise_removal import noise_is_removed
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
-
-if TYPE_CHECKING:
-    pass
 
 
 def _of_protocol(evidence: Evidence) -> list[str]:

@@ -118,6 +118,7 @@ def audit_ledger(
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
     total = evidence.spent_total(claim.observer)
+    left = rounds_left(evidence, claim.epsilon if limit is None else limit)
     # The rules read the same evidence as the numbers, so both speak of one reading of the log.
     search = search_hazards(evidence)
     return BudgetReport(
@@ -145,7 +146,8 @@ def audit_ledger(
         dangling=ledger.dangling,
         complete=closed is not None,
         limit=limit,
-        left=rounds_left(evidence, claim.epsilon if limit is None else limit),
+        left=None if left is None else left.rounds,
+        paid_ahead=0 if left is None else left.paid,
         assumptions=assumptions_of(evidence),
         relief=remedies(evidence.circumstances),
         observers=_named(ledger.opened),

@@ -153,7 +153,7 @@ class BudgetReport:
     `not_stated` are facts that some rule needs and this log, or this installation, does not have:
     what rests on them is neither right nor wrong.  `sealed` is how much of the sidecar was tested;
     None where it was not opened.  `derived` counts what was computed later of what was released,
-    at no cost.
+    at no cost; `paid_ahead` how many of the rounds that are `left` the last block has paid for.
     """
 
     chain: Chain
@@ -176,6 +176,7 @@ class BudgetReport:
     not_stated: tuple[str, ...] = ()
     sealed: SealedCheck | None = None
     derived: int = 0
+    paid_ahead: int = 0
 
     @property
     def worst(self) -> WorstRow | None:

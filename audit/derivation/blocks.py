@@ -2,21 +2,23 @@
 
 The first round of a block has the event of all of it: per-round noise of multiplier s is z in
 C x + z, whatever part of the sum and of the noise an observer sees, so its event `Gaussian(s)`
-becomes `MatrixGaussian(s, C, participation)`.  The rounds behind it show rows of the same, and
-nothing else, if they state the same facts, follow each other without a gap, and no start of the
-process lies between: silos keep their last sums in memory alone.  Everything else is unpaid.
+becomes `MatrixGaussian(s, C, participation)`, for the smallest s that any round of it supports
+before that observer.  The rounds behind it show rows of the same, and nothing else, if they state
+the same facts, follow each other without a gap, and no start of the process lies between: silos
+keep their last sums in memory alone.  Everything else is unpaid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms.banded_gaussian import require_coefficients
-from ...accountant.records import RoundIntent
+from ...accountant.records import Block, RoundIntent
 from ..ledger.entries import Recovery, SpentIntent
+from .event_order import weakest
 from .round_facts import RoundFacts
 from .run_setting import NoProof
 
@@ -81,11 +83,42 @@ def unfit_block(intent: RoundIntent) -> list[str]:
     return reasons
 
 
-def event_in_block(event: ev.Event, facts: RoundFacts) -> ev.Event:
-    """Return what a round adds to what was paid, given its event as if its noise were its own."""
+def event_in_block(event: ev.Event, facts: RoundFacts, rows: Sequence[ev.Event] = ()) -> ev.Event:
+    """Return what a round adds to what was paid, given its event as if its noise were its own.
+
+    `rows` are such events of the rounds that the first one of a block is paid for.  All of it is
+    counted as if every row was like the weakest: noise of which some rows have more shows less.
+    """
     if facts.block is None or isinstance(event, ev.NoGuarantee):
         return event
-    if not isinstance(event, ev.Gaussian):
+    paid = event if facts.covered else weakest([event, *rows])
+    if isinstance(paid, ev.NoGuarantee):
+        return paid
+    if not isinstance(paid, ev.Gaussian):
         raise NoProof("correlated noise is accounted for where a round by itself is Gaussian")
     # A round behind the first shows a row of what was paid there.
-    return ev.Compose(()) if facts.covered else facts.block.event(event.noise_multiplier)
+    return ev.Compose(()) if facts.covered else facts.block.event(paid.noise_multiplier)
+
+
+def beyond_schedule(joined: Iterable[tuple[RoundIntent, int, int]], users: int) -> tuple[int, ...]:
+    """Return the lines of rounds that more units joined than a schedule of blocks allows.
+
+    `joined` are an intent, the line of its release, and how many units joined.  No unit takes part
+    twice within `separation` rounds of a block, so these have at most all `users` together.
+    """
+    by_block: dict[Block, list[tuple[int, int, int]]] = {}
+    for intent, line, count in joined:
+        if intent.block is not None:
+            by_block.setdefault(intent.block, []).append((intent.round, line, count))
+    lines = []
+    for block, counts in by_block.items():
+        counts.sort()
+        oldest, together = 0, 0
+        for number, line, count in counts:
+            together += count
+            while counts[oldest][0] <= number - block.separation:
+                together -= counts[oldest][2]
+                oldest += 1
+            if count < 0 or together > users:
+                lines.append(line)
+    return tuple(sorted(lines))

@@ -22,7 +22,7 @@ guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -75,17 +75,23 @@ _OF_MESSAGES: Final[Mapping[str, View]] = {
 
 
 def supported(
-    facts: RoundFacts, setting: RunSetting, observer: str, *, sampled: bool = True
+    facts: RoundFacts,
+    setting: RunSetting,
+    observer: str,
+    *,
+    sampled: bool = True,
+    rows: Sequence[RoundFacts] = (),
 ) -> ev.Event:
     """Return the event of one round that the facts support before an observer.
 
     `NoGuarantee`, with the reason, where they support none.  The event is valid for the relation
     of the promise, and for one record where the promise is for a group of them.  Without `sampled`
     no sample hides anybody, whatever the facts say of one.  The first round of a block with
-    correlated noise is all of it, and the others are nothing beside it.
+    correlated noise is all of it, and the others, its `rows`, are nothing beside it.
     """
+    alone = [_of_round(row, setting, observer, sampled=sampled) for row in (facts, *rows)]
     try:
-        return event_in_block(_of_round(facts, setting, observer, sampled=sampled), facts)
+        return event_in_block(alone[0], facts, alone[1:])
     except NoProof as error:
         return ev.NoGuarantee(str(error))
     except PrivplanError as error:  # a block that no event can hold

@@ -145,7 +145,7 @@ class Evidence(Rounds):
     ) -> EpsilonTotal:
         """Return the total of the worst unit; each different set of rounds is composed once.
 
-        `whole` adds what is left of the plan, `more` so many rounds like the last one.
+        `whole` adds what is left of the plan, `more` so many rounds, or blocks, like the last.
         """
         return worst_total(
             [
@@ -218,7 +218,7 @@ class Evidence(Rounds):
         return ev.Compose(tuple(ev.Repeat(count, event) for event, count in counts.items()))
 
     def with_more(self, observer: str, count: int) -> EpsilonTotal:
-        """Return the total with so many more rounds like the last one."""
+        """Return the total with so many more rounds like the last one; of blocks, whole ones."""
         composed = self._summed(observer, more=count)
         if not self.sees_released(observer):
             return composed

@@ -10,9 +10,11 @@ from functools import cached_property
 
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
+from ...accountant.records import Block
 from ...accountant.validate import LARGEST_COUNT
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS
 from ..derivation.event_order import Verdict, compared, weaker_of
+from ..derivation.round_facts import RoundFacts
 from ..derivation.run_setting import RunSetting
 from ..derivation.sampling import is_sampled
 from ..derivation.supported_event import supported
@@ -54,7 +56,7 @@ class Rounds:
         return self._seen[key]
 
     def _looked(self, kind: RoundKind, observer: str) -> ObservedEvent:
-        true = supported(kind.facts, self.setting, observer)
+        true = self._supported(kind, observer)
         stated = self.ungrouped(kind.stated.get(observer))
         if stated is None:
             return ObservedEvent(true, true, None, "same")
@@ -81,7 +83,22 @@ class Rounds:
         """
         if kind.facts.sampling.method == "none" or is_sampled(stated) or not is_sampled(true):
             return true
-        return supported(kind.facts, self.setting, observer, sampled=False)
+        return self._supported(kind, observer, sampled=False)
+
+    def _supported(self, kind: RoundKind, observer: str, *, sampled: bool = True) -> ev.Event:
+        """Return what the facts of a kind support; of a paid block, with those of all its rows."""
+        facts = kind.facts
+        rows = () if facts.covered or facts.block is None else self._rows.get(facts.block, ())
+        return supported(facts, self.setting, observer, sampled=sampled, rows=rows)
+
+    @cached_property
+    def _rows(self) -> dict[Block, list[RoundFacts]]:
+        """The facts of the rounds that the first one of each block is paid for."""
+        rows: dict[Block, list[RoundFacts]] = {}
+        for kind in self.kinds:
+            if kind.facts.covered and kind.facts.block is not None:
+                rows.setdefault(kind.facts.block, []).append(kind.facts)
+        return rows
 
     def _of_any_silo(self, kind: RoundKind) -> bool:
         """Return whether what a round states for `silo` is for silos with records of the unit too.
@@ -145,11 +162,16 @@ class Rounds:
         return rounds_of_units(self.kinds, self.setting, to_come=True)
 
     def _stated(self, observer: str, unit: RoundsOfUnit) -> Counts:
-        """Return the events that the log states to an observer, of the rounds of one unit."""
+        """Return the events that the log states to an observer, of the rounds of one unit.
+
+        A plan names a block once, so a covered round that states no guarantee is none of its own.
+        """
         return tally(
             (event, count)
             for kind, count in zip(self.kinds, unit.counts, strict=True)
-            if count and (event := self.ungrouped(kind.stated.get(observer))) is not None
+            if count
+            and (event := self.ungrouped(kind.stated.get(observer))) is not None
+            and not (kind.facts.covered and isinstance(event, ev.NoGuarantee))
         )
 
     def planned(self, observer: str, units: Iterable[RoundsOfUnit] | None = None) -> PlanComparison:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ...fl.running.resumption import NEW_RUN_OF_MORE_BLOCKS, is_last_block_open
 from ..evidence.evidence import Evidence
 from .rule import RuleFinding, left_over, rounds, rule
 
@@ -119,7 +120,17 @@ def dangling(evidence: Evidence) -> RuleFinding | None:
 )
 def incomplete(evidence: Evidence) -> RuleFinding | None:
     """Fire where the run was not closed."""
-    return None if evidence.ledger.closed else RuleFinding("The log has no `run.close`.")
+    ledger = evidence.ledger
+    if ledger.closed:
+        return None
+    intents = [spent.intent for spent in ledger.spent]
+    if is_last_block_open(ledger.opened.plan.rounds, intents):
+        return RuleFinding(
+            "The log has no `run.close`, and the last block of its plan is not at its end.",
+            next_step="Let the run go on if it still does: once it was cut off, nothing resumes "
+            f"it. {NEW_RUN_OF_MORE_BLOCKS}",
+        )
+    return RuleFinding("The log has no `run.close`.")
 
 
 @rule(

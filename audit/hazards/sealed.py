@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...accountant.records import Noise, RoundRelease
+from ...accountant.records import Noise, RoundIntent, RoundRelease
 from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sidecar
+from ..derivation.blocks import beyond_schedule
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 from .rule import Hazard, rounds
@@ -38,7 +39,7 @@ class SealedCheck:
     """How much of the sealed sidecar was tested: public numbers, and nothing of what it says.
 
     Of `released` rounds, `rounds` had an item that was opened; `values` items were opened in all,
-    and `counts` of them were tested against the sampling rate.
+    and `counts` of them were tested against the sampling rate, or a schedule.
     """
 
     released: int
@@ -65,7 +66,8 @@ def sealed_hazards(
     width and the values of the noise as the log does.  The counts of Poisson samples are binomial:
     their sum is tested exactly, and their spread by chi-squared, each at half of
     `SEALED_FALSE_ALARM`. Records that each silo is stated to have chosen by itself, at most k of a
-    user, are at most ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no
+    user, are at most ceil(k / |S|) of every user there.  The units of a block's rounds are at most
+    all of them in its turns (`blocks.beyond_schedule`).  Raises `InvalidInput` where there is no
     sidecar, or where an item does not fit its own commitment.
     """
     sidecar = Sidecar.read(folder)
@@ -83,13 +85,20 @@ def sealed_hazards(
                 if count is not None:
                     drawn.setdefault((size, sampling.rate), []).append((number, count))
     hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
+    joined = [
+        (spent.intent, number, count)
+        for spent in evidence.ledger.spent
+        for number, release in spent.releases
+        if spent.intent.block is not None and (count := _count(release.sealed, known)) is not None
+    ]
+    hazards.append(_too_often(joined, evidence.ledger.opened.population.users))
     hazards.append(_beyond_caps(evidence, known))
     hazards.append(_other_noise(evidence.ledger, known))
     hazards += misfits(evidence.ledger, sidecar, folder)
     check = SealedCheck(
         evidence.ledger.released,
         *_opened(evidence.ledger, known),
-        sum(len(counts) for counts in drawn.values()),
+        sum(len(counts) for counts in drawn.values()) + len(joined),
     )
     return tuple(hazard for hazard in hazards if hazard is not None), check
 
@@ -170,6 +179,23 @@ def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | No
         "noise.",
         None,
         tuple(bad),
+    )
+
+
+def _too_often(joined: list[tuple[RoundIntent, int, int]], users: int) -> Hazard | None:
+    """Return the hazard of rounds of a block that more units joined than its schedule allows."""
+    lines = beyond_schedule(joined, users)
+    if not lines:
+        return None
+    return Hazard(
+        "joined-against-schedule",
+        "error",
+        f"More units joined {rounds(len(lines))} of a block than take part once in its turns, of "
+        f"{users:,} users.",
+        "The event of a block counts on how far apart the rounds of one unit are.",
+        "Find out who took part. Do not publish this finding: it was seen before the noise.",
+        None,
+        lines,
     )
 
 

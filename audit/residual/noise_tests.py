@@ -10,7 +10,8 @@ silos      correlation of the noise of two silos
 zeros      values that have no noise at all
 
 With certainty, or nearly so: equal noise, terms beyond their norm, sums that are not those of the
-clipped and weighted terms, weights that sum to too much, and shares that were not drawn.
+clipped and weighted terms, weights that sum to too much, units that join too often, and shares that
+were not drawn.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...fl.parties.network import silo_name
+from ..derivation.blocks import beyond_schedule
 from ..ledger.product_facts import noise_is_taken_off
 from . import p_values
 from .sealed_statistics import Angle, Release, ResidualStatistics, Run
@@ -284,6 +286,24 @@ def weights(run: Run) -> NoiseTest | None:
         max(ratios) > 1.0 + NORM_ROUNDING_RELATIVE,
         "The weights of a user sum to more than the log says, so it moves the sum by more.",
         {"rounds": len(ratios), "largest over stated": max(ratios)},
+    )
+
+
+def schedule(run: Run) -> NoiseTest | None:
+    """Check that no more units took part than the schedule of correlated noise allows."""
+    joined = [
+        (release.intent, release.number, release.joined)
+        for release in run.releases
+        if release.joined is not None
+    ]
+    if not joined:
+        return None
+    beyond = beyond_schedule(joined, run.opened.population.users)
+    return _certain(
+        "units of a block",
+        bool(beyond),
+        "Units took part more often than the log says, so one moves the sums of a block by more.",
+        {"rounds": len(joined), **({"first": f"line {beyond[0]}"} if beyond else {})},
     )
 
 

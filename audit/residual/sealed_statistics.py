@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,9 @@ from ...fl.aggregation import clip_check, residuals
 from ...fl.log import Line, Sidecar, read
 from ..hazards.sidecar import require_fitting
 from ..ledger import Entry, Ledger
+
+JOINED: Final = "joined"
+"""The sealed item that says how many units took part."""
 
 SEALED_ITEMS: Final = (residuals.ITEM, clip_check.ITEM)
 """What every release with noise seals."""
@@ -88,7 +91,10 @@ UNTESTED_FAMILIES: Final = ("none", "wishart")
 
 @dataclass(frozen=True)
 class Release:
-    """One release: what the log says of it, and what was sealed."""
+    """One release: what the log says of it, and what was sealed.
+
+    `joined` is how many units took part, where that was sealed and rounds follow a schedule.
+    """
 
     number: int
     intent: RoundIntent
@@ -102,6 +108,7 @@ class Release:
     alike_silos: tuple[int, ...]
     limits: Limits
     parts: tuple[PartSquares, ...] = ()
+    joined: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,8 +156,11 @@ def read_run(folder: str | Path) -> Run:
     # By commitment, so that each release gets what it itself committed to.
     known = {item.commitment: item.value for item in sealed.items}
     releases = tuple(
-        _release(
-            line.number, intent, release, [known[release.sealed[item]] for item in SEALED_ITEMS]
+        replace(
+            _release(
+                line.number, intent, release, [known[release.sealed[item]] for item in SEALED_ITEMS]
+            ),
+            joined=_joined(line.number, intent, known.get(release.sealed.get(JOINED, ""))),
         )
         for line, intent, release in noisy
     )
@@ -207,11 +217,25 @@ def _release(
     try:
         return _release_from(number, intent, release, *values)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise InvalidInput(
-            f"What line {number} of the log sealed of its noise is not understood.",
-            "Its statistics are not those that runs of this version seal.",
-            "Use the version that made the run.",
-        ) from None
+        raise _not_understood(number) from None
+
+
+def _joined(number: int, intent: RoundIntent, value: object) -> int | None:
+    """Return how many units joined a round of a block; None where nobody sealed that."""
+    if intent.block is None or value is None:
+        return None
+    try:
+        return _count(value)
+    except ValueError:
+        raise _not_understood(number) from None
+
+
+def _not_understood(number: int) -> InvalidInput:
+    return InvalidInput(
+        f"What line {number} of the log sealed of its noise is not understood.",
+        "Its statistics are not those that runs of this version seal.",
+        "Use the version that made the run.",
+    )
 
 
 def _release_from(

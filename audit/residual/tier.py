@@ -47,6 +47,7 @@ CERTAIN_TESTS: Final[tuple[Test, ...]] = (
     noise_tests.norms,
     noise_tests.sums,
     noise_tests.weights,
+    noise_tests.schedule,
     noise_tests.drawn,
 )
 

@@ -202,7 +202,11 @@ def _left(report: BudgetReport, left: int) -> str:
         return "no further round like the last one"
     more = f"{left:,} more rounds like the last one" if left > 1 else "1 more round like the last"
     planned = max(report.planned_rounds - report.spent, 0)
-    return f"{more}; round {report.spent + left + 1:,} would exceed it ({planned:,} are planned)"
+    ahead = f"; {report.paid_ahead:,} paid for, unless the run was cut off" * bool(
+        report.paid_ahead
+    )
+    what = f"{planned:,} are planned{ahead}"
+    return f"{more}; round {report.spent + left + 1:,} would exceed it ({what})"
 
 
 def _proven_text(row: Row, unit: str) -> str:

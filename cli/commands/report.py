@@ -81,7 +81,7 @@ def _summary(facts: RunFacts, out: Path, size: int) -> Report:
                 ("log", verdict(facts)[1]),
                 (
                     "measured",
-                    _measured_text(len(facts.measured), contradicted, len(facts.unusual)),
+                    _measured_text(facts, contradicted),
                 ),
                 *anchors.rows(chain.checked, chain.signature, chain.up_to),
             ]
@@ -103,9 +103,14 @@ def _rendered(facts: RunFacts) -> str:
         raise type(error)(error.what, error.why, install_command("report")) from None
 
 
-def _measured_text(count: int, contradicted: Sequence[str], unusual: int) -> str:
+def _measured_text(facts: RunFacts, contradicted: Sequence[str]) -> str:
+    from ...audit.report.run_facts import CORRELATED_NOT_ATTACKED
+
+    count, unusual = len(facts.measured), len(facts.unusual)
     if contradicted:
         return f"the claim is contradicted: {', '.join(contradicted)}"
+    if not count and facts.correlated:
+        return CORRELATED_NOT_ATTACKED
     if not count:
         return "nothing yet: privplan audit attack DIR"
     rare = f", {unusual} unusual" if unusual else ""

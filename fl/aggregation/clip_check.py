@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,14 @@ ITEM: Final = "recomputed"
 
 _MAX_DENSE_PRODUCTS: Final = 2**17
 """Up to so many, one product with a sparse (silos, n) matrix is quicker than one for each silo."""
+
+
+@dataclass(frozen=True, eq=False)
+class SumsMadeAgain:
+    """Sums in floats (silos, width), and by how many steps they may be off: (silos,)."""
+
+    sums: FloatArray
+    allowed: FloatArray
 
 
 class ClipCheck:
@@ -90,21 +99,27 @@ class ClipCheck:
         """
         return self._items(np.asarray(totals), self._sums, self._allowed())
 
+    @property
+    def made_again(self) -> SumsMadeAgain:
+        """The sums in floats, and what truncation may move them by, without any single row."""
+        return SumsMadeAgain(self._sums, self._allowed())
+
     def items_of_rows(
-        self, rows: ArrayLike, unit: float, earlier: Sequence[ClipCheck]
+        self, rows: ArrayLike, unit: float, earlier: Sequence[SumsMadeAgain]
     ) -> dict[str, object]:
         """Return the item for rows that hold the last sums too, by the block of the intent.
 
         `rows` (silos, width) are in steps of `unit` of the mechanism's grid, and `earlier` are the
-        checks of the rounds before this one in its block, the last first.
+        sums of the rounds before this one in its block, the last first.
         """
         block = self._intent.block
         assert block is not None
-        checks = zip(block.coefficients, [self, *earlier], strict=False)
         sums, allowed = np.zeros_like(self._sums), np.zeros(len(self._sums))
-        for coefficient, check in checks:
-            sums += coefficient * check._sums
-            allowed += coefficient * check._allowed()
+        for coefficient, again in zip(
+            block.coefficients, [self.made_again, *earlier], strict=False
+        ):
+            sums += coefficient * again.sums
+            allowed += coefficient * again.allowed
         return self._items(np.asarray(rows) * unit, sums, allowed)
 
     def _allowed(self) -> FloatArray:

@@ -100,6 +100,10 @@ class Residuals:
             return _cosines(np.array(last), samples)
         return [None] * len(silos)
 
+    def forget(self) -> None:
+        """Drop the last samples of noise, where no round comes that they are compared with."""
+        self._last.clear()
+
     def distances(self, names: Sequence[str], samples: FloatArray) -> tuple[list[float], list[int]]:
         """Add samples to the histograms of their names; return KS distances to N(0, 1), and counts.
 

@@ -17,6 +17,12 @@ from .toml_data_keys import DATA_KEYS, source
 from .toml_key import Key, at_least, below_one, between, choice, flag, rate, text, word
 from .toml_words import AGGREGATIONS, FSYNC_POLICIES, KEY_BITS, MODELS, UNITS
 
+NOTHING_FOR_EVERYBODY: Final = (
+    "Where everybody takes part in every round, correlated noise gains nothing: the sum of all "
+    "rounds has as much noise as with independent rounds."
+)
+"""Why correlated noise needs cohorts."""
+
 SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
     "run": (
         Key(
@@ -128,8 +134,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             at_least(2),
             'for noise = "banded": groups of users that take part in turns, one in each round',
             "required there",
-            "Where everybody takes part in every round, correlated noise gains nothing: the sum of "
-            "all rounds has as much noise as with independent rounds.",
+            NOTHING_FOR_EVERYBODY,
         ),
         Key(
             "bands",

@@ -13,7 +13,7 @@ from ...accountant.records import RoundAbort
 from ..log import LogWriter
 from .folder import CONFIG_FILE
 from .log_progress import read_log_progress, require_progress
-from .resumption import require_moments_released
+from .resumption import require_block_left, require_moments_released
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -40,7 +40,9 @@ def how_to_resume(folder: Path, head: str | None = None, absolute: Path | None =
         seen = read_log_progress(folder if absolute is None else absolute)
         if seen.complete:
             return audit_command(folder)
-        require_moments_released(require_progress(seen, folder))
+        progress = require_progress(seen, folder)
+        require_moments_released(progress)
+        require_block_left(progress)
     except PrivplanError as error:
         return error.next_step or _resume_command(folder, head)
     except Exception:  # a log that cannot be read: whatever resumes it says why

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from ...accountant.errors import InvalidInput
-from ...accountant.records import Progress, RoundRelease, RunOpen
+from ...accountant.records import Progress, RoundIntent, RoundRelease, RunOpen
 from ..declarations.declaration import PRIVPLAN_PACKAGE
 from ..frame.model import model_digest
 from ..frame.phases import Phase, SingleRelease
@@ -25,6 +25,12 @@ from .versions import versions
 
 _RESTORE_OR_RESTART: Final = "Restore what was changed, or start a new run in another folder."
 
+
+NEW_RUN_OF_MORE_BLOCKS: Final = (
+    "Start a new run in another folder, with more `blocks` in [privacy]; what this one has spent "
+    "counts beside it."
+)
+"""What is left to do where a run was cut off in the last block of its plan."""
 
 KEYS_ADDED_LATER: Final[Mapping[str, object]] = {
     "[privacy] observer": MODEL,
@@ -61,7 +67,7 @@ def require_resumable(prepared: PreparedRun, folder: Path, progress: Progress) -
     require_same_package(progress.opened, prepared.settings.system.package)
     require_same_plan(prepared, progress.opened)
     require_state_stated(prepared, progress)
-    require_block_left(prepared, progress)
+    require_block_left(progress)
     for phase in phases:
         assert phase.once is not None
         _require_released(phase.name, phase.once.what, progress)
@@ -265,18 +271,31 @@ def last_payable_round(prepared: PreparedRun, progress: Progress) -> int | None:
     return progress.last_round + left * (planned.rounds // planned.blocks)
 
 
-def require_block_left(prepared: PreparedRun, progress: Progress) -> None:
-    """Raise `InvalidInput` where a run was cut off within the last block that its plan pays for."""
-    if last_payable_round(prepared, progress) != progress.last_round:
-        return
-    blocks = (intent.block for intent in progress.intents.values())
-    if progress.last_round < max((block.last for block in blocks if block is not None), default=0):
+def is_last_block_open(planned_rounds: int, intents: Iterable[RoundIntent]) -> bool:
+    """Return whether the last round lies within the last block that a plan pays for.
+
+    A run that is cut off there does not go on.  `intents` are all of its rounds, in their order.
+    """
+    of_blocks = [(intent, intent.block) for intent in intents if intent.block is not None]
+    if not of_blocks:
+        return False
+    last, block = of_blocks[-1]
+    begun = sum(not intent.is_covered for intent, _ in of_blocks)
+    return begun * block.rounds >= planned_rounds and last.round < block.last
+
+
+def require_block_left(progress: Progress) -> None:
+    """Raise `InvalidInput` where a run was cut off within the last block that its plan pays for.
+
+    The log alone says so.
+    """
+    intents = [intent for _, intent in sorted(progress.intents.items())]
+    if is_last_block_open(progress.opened.plan.rounds, intents):
         raise InvalidInput(
             "The run was cut off in the last block of rounds that its plan pays for.",
             "What silos remember within a block is stored nowhere, so the rest of it is spent and "
             "lost.",
-            "Start a new run in another folder, with more `blocks` in [privacy]; what this one has "
-            "spent counts beside it.",
+            NEW_RUN_OF_MORE_BLOCKS,
         )
 
 

@@ -115,6 +115,7 @@ class UldpAvg(PrivateSystem):
             )
         if schedule is not None:
             _require_no_more(setup)
+            schedule.require_users(setup.users)
         if setup.aggregation == "shares" and setup.training.weighting != "uniform":
             raise InvalidInput(
                 f"{setup.name} among peers has uniform weights; they are by records.",

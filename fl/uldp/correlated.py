@@ -14,7 +14,7 @@ that was cut off has lost them, and begins another block with fresh noise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Final
 
@@ -26,12 +26,19 @@ from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, counted
 from ...accountant.mechanisms import BandedGaussian, Gaussian
 from ...accountant.mechanisms.clip import MAX_SUM
-from ...accountant.plan.banded_strategy import banded_coefficients, error_ratio
-from ..aggregation.clip_check import ClipCheck
+from ...accountant.plan.banded_strategy import (
+    MAX_ROUNDS_COMPARED,
+    banded_coefficients,
+    error_ratio,
+    error_ratio_to_everybody,
+)
+from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
 from ..declarations.declaration import Read
 from ..frame.note import Note
+from .correlated_rules import unfit_schedule
 
-BANDED: Final = "banded"
+_NO_DIFFERENCE: Final = 1e-9
+"""Ratios that are so near to 1 differ by rounding."""
 
 DEFAULT_BANDS: Final = 10
 """Bands where a configuration gives none, and its cohorts are as many."""
@@ -51,19 +58,10 @@ class Schedule:
     blocks: int
 
     def __post_init__(self) -> None:
-        if self.rounds % self.blocks:
-            raise InvalidInput(
-                f"{self.rounds:,} rounds are not {self.blocks:,} blocks of equal length.",
-                "One event is paid for each block.",
-                "Write `blocks` in [privacy] so that it divides `rounds` in [run].",
-            )
-        if self.bands > min(self.cohorts, self.block_rounds):
-            raise InvalidInput(
-                f"{self.bands:,} bands are more than {self.cohorts:,} cohorts, or than the "
-                f"{self.block_rounds:,} rounds of a block.",
-                "Terms of one user would meet in one row of what is noised.",
-                "Write fewer `bands`, or more `cohorts`, in [privacy].",
-            )
+        unfit = unfit_schedule(self.rounds, self.bands, self.cohorts, self.blocks)
+        if unfit is not None:
+            what, why, next_step = unfit
+            raise InvalidInput(f"The schedule {what}.", why, next_step)
 
     @classmethod
     def of(cls, read: Read) -> Schedule:
@@ -83,33 +81,67 @@ class Schedule:
         coefficients = banded_coefficients(self.bands)
         return records.Block(first, self.block_rounds, coefficients, self.cohorts)
 
+    def require_users(self, users: int) -> None:
+        """Raise `InvalidInput` where a cohort would have no user."""
+        if self.cohorts > users:
+            raise InvalidInput(
+                f"{self.cohorts:,} cohorts are more than the {counted(users, 'user')}.",
+                "A round without users releases noise alone.",
+                "Write fewer `cohorts` in [privacy].",
+            )
+
     def joining(self, number: int, users: int) -> BoolArray:
         """Return which of the users take part in a round: (users,)."""
         return np.asarray(np.arange(users) % self.cohorts == (number - 1) % self.cohorts)
 
     @property
     def note(self) -> Note:
-        """What is gained by correlated noise, beside the guarantees."""
-        ratio = error_ratio(self.block_rounds, self.bands, self.cohorts)
-        gained = (
-            f"At this epsilon, what rounds add up to has {ratio:.2g} times the noise that "
-            "independent rounds of the same cohorts give it, in the root mean square."
-            if ratio < 1.0
-            else "Nothing is gained: what rounds add up to has no less noise than with independent "
-            "rounds."
+        """What correlated noise gains, and what an interruption loses."""
+        paid = "is" if self.blocks == 1 else "are"
+        lost = (
+            "a run that is interrupted does not go on: more `blocks` lose less, and gain less."
+            if self.blocks == 1
+            else "a run that is interrupted goes on with the next block, if one is left."
         )
+        gained, numbers = self._gain()
         return Note(
             "banded noise",
             (
                 f"Users take part in {self.cohorts:,} cohorts, in turns; "
-                f"{counted(self.blocks, 'block')} of {self.block_rounds:,} rounds "
-                f"{'is' if self.blocks == 1 else 'are'} paid for, each in its first round.",
-                gained,
-                "Where everybody can take part in every round, independent noise leaves the sum of "
-                "all rounds no noisier than any correlated noise does.",
+                f"{counted(self.blocks, 'block')} of {counted(self.block_rounds, 'round')} "
+                f"{paid} paid for, each in its first round.",
+                *gained,
+                f"What silos remember of a block is stored nowhere, so {lost}",
             ),
-            {"error_ratio": ratio},
+            numbers,
         )
+
+    def _gain(self) -> tuple[tuple[str, ...], dict[str, float]]:
+        """Return in words and in numbers how the noise compares; nothing for very long runs."""
+        if self.rounds > MAX_ROUNDS_COMPARED:
+            return (), {}
+        shape = self.rounds, self.bands, self.cohorts, self.blocks
+        ratio, to_everybody = error_ratio(*shape), error_ratio_to_everybody(*shape)
+        times = (
+            f"this epsilon, what rounds add up to has {ratio:.2g} times the noise that "
+            "independent rounds of the same cohorts give it, in the root mean square."
+        )
+        if ratio < 1.0:
+            gained = f"At {times}"
+        elif ratio < 1.0 + _NO_DIFFERENCE:
+            gained = (
+                "Nothing is gained: what rounds add up to has no less noise than with independent "
+                "rounds."
+            )
+        else:
+            gained = f"Correlated noise is a loss here: at {times}"
+        everybody = (
+            "Beside everybody in every round, with independent noise at the same epsilon, it has "
+            f"{to_everybody:.2g} times the noise; cohorts are for users who cannot take part so "
+            "often."
+        )
+        numbers = {"error_ratio": ratio, "error_ratio_to_everybody": to_everybody}
+        return (gained, everybody), numbers
 
     def views(self, views: Mapping[str, ev.Event]) -> dict[str, ev.Event]:
         """Return the event of a block for each observer, from those of a single round."""
@@ -121,18 +153,8 @@ class Schedule:
 
     def noise(self, alone: Gaussian, block: records.Block, number: int) -> BandedGaussian:
         """Return the noise of a round, given that of a round by itself."""
-        return BandedGaussian(
-            alone.bound,
-            alone.std,
-            alone.shares,
-            alone.terms,
-            alone.weights,
-            alone.unit,
-            alone.source,
-            alone.tolerated_dropouts,
-            block=block,
-            number=number,
-        )
+        stated = {item.name: getattr(alone, item.name) for item in fields(Gaussian)}
+        return BandedGaussian(**stated, block=block, number=number)
 
 
 def require_room(mechanism: BandedGaussian, users: int) -> None:
@@ -149,9 +171,8 @@ def require_room(mechanism: BandedGaussian, users: int) -> None:
 class RunningBlock:
     """The block under way: the silos' last sums without noise, and the public sums so far.
 
-    With the sums are the checks of them, which hold the same in floats, for the sealed sidecar.
-
-    It lives in memory, and is never saved.  `begin` starts another one.
+    With the sums are the same in floats, for the sealed sidecar.  It lives in memory, and is never
+    saved; a block that is at its end leaves nothing there.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -159,17 +180,30 @@ class RunningBlock:
         self._block: records.Block | None = None
         self._terms: list[IntArray] = []
         self._solved: list[FloatArray] = []
-        self._checks: list[ClipCheck] = []
+        self._again: list[SumsMadeAgain] = []
 
     def at(self, number: int) -> records.Block:
         """Return the block of a round: the one under way, or a new one that begins with it."""
         block = self._block
         next_round = 0 if block is None else block.first + len(self._solved)
-        # Also where a round is left out: its terms are missing from the rows that follow.
-        if block is None or number > block.last or number != next_round:
+        # Also where a round is left out, whose terms are missing from the rows that follow; and
+        # where a first round failed, and is made again.
+        if block is None or not block.first < number <= block.last or number != next_round:
             block = self._schedule.block(number)
-            self._block, self._terms, self._solved, self._checks = block, [], [], []
+            self._block = block
+            self._forget()
         return block
+
+    def finish(self, number: int) -> bool:
+        """Drop what is remembered, where a block ends; return whether the run has no other."""
+        if self._block is None or number < self._block.last:
+            return False
+        self._block = None
+        self._forget()
+        return number + self._schedule.block_rounds > self._schedule.rounds
+
+    def _forget(self) -> None:
+        self._terms, self._solved, self._again = [], [], []
 
     def rows(self, mechanism: BandedGaussian, totals: IntArray) -> IntArray:
         """Return what each silo adds noise to, (silos, D), and keep its terms, (silos, D)."""
@@ -181,8 +215,8 @@ class RunningBlock:
 
     def checked(self, check: ClipCheck, rows: IntArray, unit: float) -> dict[str, object]:
         """Return what is sealed of the rows, made again in floats by the block of the intent."""
-        items = check.items_of_rows(rows, unit, self._checks)
-        self._checks = [check, *self._checks][: self._schedule.bands - 1]
+        items = check.items_of_rows(rows, unit, self._again)
+        self._again = [check.made_again, *self._again][: self._schedule.bands - 1]
         return items
 
     def solved(self, mechanism: BandedGaussian, received: FloatArray) -> FloatArray:

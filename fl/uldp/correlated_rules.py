@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from ...accountant.errors import counted
 from ..declarations.declaration import Complaint, Given
-from ..declarations.toml_keys import CORRELATED_KEYS
+from ..declarations.toml_keys import CORRELATED_KEYS, NOTHING_FOR_EVERYBODY
+
+BANDED: Final = "banded"
+"""The word for correlated noise in a configuration."""
 
 _AGGREGATIONS = ("plain", "masked")
 
@@ -11,7 +17,7 @@ _AGGREGATIONS = ("plain", "masked")
 def keys_together(given: Given) -> Complaint | None:
     """Refuse keys of correlated noise without it, and correlated noise without cohorts."""
     privacy = given.get("privacy", {})
-    if privacy.get("noise") != "banded":
+    if privacy.get("noise") != BANDED:
         for key in CORRELATED_KEYS[1:]:
             if key in privacy:
                 return (
@@ -23,8 +29,7 @@ def keys_together(given: Given) -> Complaint | None:
     if "cohorts" not in privacy:
         return (
             'has noise = "banded" in [privacy], and lacks `cohorts`',
-            "Where everybody takes part in every round nothing is gained: the sum of all rounds "
-            "has as much noise as with independent rounds.",
+            NOTHING_FOR_EVERYBODY,
             "Write cohorts = 10 under [privacy], for example.",
         )
     cohorts, users = privacy["cohorts"], given.get("data", {}).get("users")
@@ -34,20 +39,13 @@ def keys_together(given: Given) -> Complaint | None:
             "A round without users releases noise alone.",
             "Write fewer cohorts.",
         )
-    if privacy.get("bands", 1) > cohorts:
-        return (
-            f"gives bands = {privacy['bands']} and cohorts = {cohorts} in [privacy]",
-            "A user comes again after so many rounds as there are cohorts; within more bands its "
-            "terms would meet, and add up.",
-            f"Write bands = {cohorts}, or more cohorts.",
-        )
     return None
 
 
 def fits_the_run(given: Given) -> Complaint | None:
     """Refuse what correlated noise does not go together with."""
     privacy, security = given.get("privacy", {}), given.get("security", {})
-    if privacy.get("noise") != "banded":
+    if privacy.get("noise") != BANDED:
         return None
     aggregation = security.get("aggregation", "plain")
     if aggregation not in _AGGREGATIONS:
@@ -74,17 +72,32 @@ def fits_the_run(given: Given) -> Complaint | None:
             "Rounds are paid for in blocks, so a limit does not cut single rounds off.",
             "Give one of them.",
         )
-    rounds, blocks = given.get("run", {}).get("rounds"), privacy.get("blocks", 1)
-    if rounds is not None and rounds % blocks:
+    rounds = given.get("run", {}).get("rounds")
+    cohorts, bands = privacy["cohorts"], privacy.get("bands", 1)
+    return unfit_schedule(rounds, bands, cohorts, privacy.get("blocks", 1))
+
+
+def unfit_schedule(rounds: int | None, bands: int, cohorts: int, blocks: int) -> Complaint | None:
+    """Refuse bands and blocks that these cohorts and rounds do not allow; None: not known yet."""
+    if bands > cohorts:
         return (
-            f"gives blocks = {blocks} in [privacy] for {rounds} rounds",
+            f"gives bands = {bands} and cohorts = {cohorts} in [privacy]",
+            "A user comes again after so many rounds as there are cohorts; within more bands its "
+            "terms would meet, and add up.",
+            f"Write bands = {cohorts}, or more cohorts.",
+        )
+    if rounds is None:
+        return None
+    if rounds % blocks:
+        return (
+            f"gives blocks = {blocks} in [privacy] for {counted(rounds, 'round')}",
             "Blocks have equal length, and each is paid for as a whole.",
             "Write a number of blocks that divides the rounds.",
         )
-    bands = privacy.get("bands", 1)
-    if rounds is not None and bands > rounds // blocks:
+    if bands > rounds // blocks:
         return (
-            f"gives bands = {bands} in [privacy], and a block has {rounds // blocks} rounds",
+            f"gives bands = {bands} in [privacy], and a block has "
+            f"{counted(rounds // blocks, 'round')}",
             "No noise reaches beyond its block.",
             f"Write bands = {rounds // blocks}, or fewer blocks.",
         )

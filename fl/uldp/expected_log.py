@@ -26,7 +26,8 @@ from ..frame.expected_log import (
     expected_phase,
     noise_multiplier_of,
 )
-from .correlated import BANDED, Schedule
+from .correlated import Schedule
+from .correlated_rules import BANDED
 from .record_flags import FLAGS_CHOSEN_BY
 
 # --- ULDP-NAIVE -----------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ from ..frame.setup import Setup, setup
 from ..frame.state import State
 from ..training.local_training import LocalTraining
 from .averaging import RoundSum, UldpAvg
-from .correlated import BANDED, Schedule
+from .correlated import Schedule
+from .correlated_rules import BANDED
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -100,7 +101,7 @@ class UldpAvgKnownWeights(UldpAvg):
         rows = self.block.rows(mechanism, totals)
         monitor = self.residuals.monitor(ticket.intent.noise)
         arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(rows), monitor=monitor)
-        return RoundSum(
+        round_sum = RoundSum(
             self.block.solved(mechanism, mechanism.units(arrived.total)),
             len(arrived.silos),
             norms,
@@ -110,6 +111,9 @@ class UldpAvgKnownWeights(UldpAvg):
                 **self.block.checked(again, rows, 1.0 / 2**COEFFICIENT_BITS),
             },
         )
+        if self.block.finish(number):
+            self.residuals.forget()
+        return round_sum
 
     def _totals(
         self,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -265,3 +267,36 @@ def test_a_first_round_states_the_event_of_its_whole_block(event: ev.Event) -> N
         with pytest.raises(Unsupported, match="the event of all"):
             gate.open(replace(intent_of(1), **change))  # type: ignore[arg-type]
     assert not recorder.lines
+
+
+def first_of_less_noise() -> records.RoundIntent:
+    """Return the intent of a first round that draws deviation 1, and states the event of 10."""
+    noisy = replace(MECHANISM, std=1.0)
+    views = {"server": noisy.event("add-remove")}
+    return noisy.intent(about(1, views=views), "add-remove")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"event": BLOCK.event(10.0)},
+        {"event": BLOCK.event(math.nextafter(1.0, 2.0))},
+        {"noise": replace(MECHANISM, std=1.0).noise(2)},
+    ],
+)
+def test_a_first_round_states_no_more_noise_than_it_draws(change: dict[str, Any]) -> None:
+    """Else it would pay little and be given up, and the rounds behind it would be drawn."""
+    gate, recorder, _ = gate_of()
+    with pytest.raises(Unsupported, match="more noise than it draws"):
+        gate.open(replace(first_of_less_noise(), **change))
+    assert not recorder.lines
+    with pytest.raises(BudgetExceeded, match="not the next one of a block"):
+        gate.open(replace(MECHANISM, std=1.0, number=2).intent(about(2), "add-remove"))
+
+
+def test_a_later_round_that_reaches_others_is_not_covered() -> None:
+    gate, _, _ = gate_of()
+    gate.open(intent_of(1)).abort()
+    reaches = {"server": records.Reach("each")}
+    with pytest.raises(BudgetExceeded, match="not the next one of a block"):
+        gate.open(replace(intent_of(2), reaches=reaches))

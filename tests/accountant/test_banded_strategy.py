@@ -11,7 +11,11 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.plan.banded_strategy import banded_coefficients, error_ratio
+from privplan.accountant.plan.banded_strategy import (
+    banded_coefficients,
+    error_ratio,
+    error_ratio_to_everybody,
+)
 from privplan.accountant.records import Block
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 
@@ -49,6 +53,54 @@ def test_the_ratio_of_errors_is_that_of_dense_matrices(
     assert error_ratio(rounds, bands, cohorts) == pytest.approx(banded / independent, rel=1e-12)
 
 
+def of_blocks(rounds: int, blocks: int, bands: int, cohorts: int) -> tuple[float, float]:
+    """Return epsilon's share of one round's noise, and the error of the sums, of dense matrices."""
+    length = rounds // blocks
+    matrix, sums = np.zeros((rounds, rounds)), np.tril(np.ones((rounds, rounds)))
+    for first in range(0, rounds, length):
+        matrix[first : first + length, first : first + length] = dense(length, bands)
+    # As it is accounted: in each block by itself, from its first round on.
+    column = dense(length, bands)[:, range(0, length, cohorts)].sum(axis=1)
+    sensitivity = math.sqrt(blocks) * float(np.linalg.norm(column))
+    return sensitivity, float(np.linalg.norm(sums @ np.linalg.inv(matrix)))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "blocks", "bands", "cohorts", "expected"),
+    [
+        (10, 2, 3, 4, 0.858),
+        (10, 2, 5, 30, 1.10),
+        (50, 10, 5, 10, 1.01),
+        (50, 10, 5, 50, 2.27),
+        (50, 25, 2, 25, 3.14),
+        (100, 10, 10, 100, 1.84),
+        (50, 5, 10, 10, 0.60),
+    ],
+)
+def test_several_blocks_are_compared_with_all_rounds_of_the_run(
+    rounds: int, blocks: int, bands: int, cohorts: int, expected: float
+) -> None:
+    """A unit pays in every block, and in independent rounds only where it takes part."""
+    sensitivity, error = of_blocks(rounds, blocks, bands, cohorts)
+    alone = math.sqrt(math.ceil(rounds / cohorts)) * np.linalg.norm(np.tril(np.ones((rounds,) * 2)))
+    ratio = error_ratio(rounds, bands, cohorts, blocks)
+    assert ratio == pytest.approx(sensitivity * error / alone, rel=1e-12)
+    assert ratio == pytest.approx(expected, abs=0.0051)
+
+
+@pytest.mark.parametrize(("rounds", "blocks", "bands", "cohorts"), [(50, 5, 10, 10), (12, 1, 3, 5)])
+def test_the_ratio_to_everybody_is_that_of_means_over_users(
+    rounds: int, blocks: int, bands: int, cohorts: int
+) -> None:
+    """By the noise of one epsilon, in models that divide by everybody, or by a cohort."""
+    sensitivity, error = of_blocks(rounds, blocks, bands, cohorts)
+    users = 60
+    banded = sensitivity * error / (users / cohorts)
+    everybody = math.sqrt(rounds) * np.linalg.norm(np.tril(np.ones((rounds, rounds)))) / users
+    ratio = error_ratio_to_everybody(rounds, bands, cohorts, blocks)
+    assert ratio == pytest.approx(banded / everybody, rel=1e-12)
+
+
 @pytest.mark.parametrize("bands", [2, 3, 5, 10])
 def test_nothing_is_gained_where_everybody_takes_part_in_every_round(bands: int) -> None:
     assert error_ratio(50, bands, 1) > 1.0
@@ -83,9 +135,15 @@ def test_the_sensitivity_of_a_block_is_known_exactly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "named"), [((5, 6, 6), "bands"), ((0, 1, 1), "rounds"), ((20_000, 1, 1), "10,000")]
+    ("given", "named"),
+    [
+        ((5, 6, 6), "bands"),
+        ((0, 1, 1), "rounds"),
+        ((20_000, 1, 1), "10,000"),
+        ((9, 2, 2, 2), "`rounds`"),
+    ],
 )
-def test_what_has_no_ratio_is_refused(given: tuple[int, int, int], named: str) -> None:
+def test_what_has_no_ratio_is_refused(given: tuple[int, ...], named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         error_ratio(*given)
 

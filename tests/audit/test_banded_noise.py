@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,17 @@ from privplan.accountant.account import account
 from privplan.accountant.arrays import IntArray
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import BandedGaussian
+from privplan.accountant.records import Block, RoundIntent
 from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.canaries.rehearsal import rehearse
+from privplan.audit.derivation.blocks import beyond_schedule
 from privplan.audit.edits import edits_of
-from privplan.fl.running import Configuration, ready_new_run, ready_to_resume
+from privplan.fl.log import read
+from privplan.fl.running import Configuration, how_to_resume, ready_new_run, ready_to_resume
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import read_settings
+from privplan.fl.uldp.correlated import Schedule
 
 from . import forging
 from .forging import Edit, Line, Lines
@@ -75,6 +80,13 @@ def carried_out(folder: Path, config: str = CONFIG, *, until: int | None = None)
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of two blocks."""
     return carried_out(tmp_path_factory.mktemp("banded") / "run")
+
+
+@pytest.fixture(scope="module")
+def by_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run whose weights are by records: a silo that holds some has no guarantee."""
+    config = CONFIG.replace("[training]", '[training]\nweighting = "records"')
+    return carried_out(tmp_path_factory.mktemp("by-records") / "run", config)
 
 
 def of_blocks(count: int) -> float:
@@ -139,10 +151,63 @@ def test_rows_that_forget_the_last_terms_are_found(
     assert report.contradicted
 
 
+def test_users_that_come_in_every_round_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number rests on turns, and no noise tells of them: 30 join, where a cohort is 7 or 8."""
+    monkeypatch.setattr(Schedule, "joining", lambda _, __, users: np.ones(users, bool))
+    folder = carried_out(tmp_path / "run")
+    assert attack(folder, RESIDUAL, append=False).contradicted
+    report = audit_budget(folder, sealed=True)
+    assert "joined-against-schedule" in report.errors
+    assert not report.supported
+
+
+def test_honest_turns_are_no_hazard(honest: Path) -> None:
+    report = audit_budget(honest, sealed=True)
+    assert not report.errors
+    assert report.sealed is not None
+    assert report.sealed.counts == 8
+
+
+@pytest.mark.parametrize(
+    ("counts", "bad"),
+    [
+        ([8, 8, 7, 7, 8, 8, 7, 7], []),
+        ([8, 8, 7, 8, 8, 8, 7, 7], [4, 5, 6, 7]),  # 31 from rounds 1, 2, 3 and 4 on
+        ([30, 0, 0, 0, 30, 0, 0, 0], []),
+        ([0, 0, 0, 1, 30, 0, 0, 0], [5, 6, 7]),
+        ([-1, 8, 8, 8, 0, 0, 0, 0], [1]),
+    ],
+)
+def test_units_of_the_turns_of_a_block_are_all_units_at_most(
+    honest: Path, counts: list[int], bad: list[int]
+) -> None:
+    """By hand, of 30 units and turns of four rounds, in one block of eight."""
+    records = (line.record for line in read(honest))
+    intent = next(record for record in records if isinstance(record, RoundIntent))
+    block = Block(1, 8, (1.0, 0.5), 4)
+    rounds = [
+        (replace(intent, round=number, block=block), number, count)
+        for number, count in enumerate(counts, start=1)
+    ]
+    assert list(beyond_schedule(rounds, 30)) == bad
+    apart = [(replace(each, block=None), line, count) for each, line, count in rounds]
+    assert not beyond_schedule(apart, 1)
+
+
 def test_canaries_are_refused(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(CONFIG)
     with pytest.raises(Unsupported, match="share correlated noise"):
         rehearse(read_settings(tmp_path / "run.toml"), canaries=100)
+
+
+def test_an_observer_without_a_guarantee_is_no_accusation(by_records: Path) -> None:
+    report = audit_budget(by_records)
+    uppers = {row.observer: row.total.upper for row in report.rows}
+    assert math.isinf(uppers["silo-with-records"])
+    assert not report.errors
+    assert report.supported
 
 
 # --- runs that were cut off -----------------------------------------------------------------------
@@ -175,6 +240,40 @@ def test_a_run_without_a_block_left_does_not_go_on(tmp_path: Path) -> None:
     folder = carried_out(tmp_path / "run", until=6)
     with pytest.raises(InvalidInput, match="cut off in the last block"):
         carried_out(folder)
+
+
+ONE_BLOCK = CONFIG.replace("blocks = 2", "blocks = 1")
+
+
+@pytest.mark.parametrize(
+    ("config", "until", "goes_on"), [(CONFIG, 2, True), (CONFIG, 6, False), (ONE_BLOCK, 2, False)]
+)
+def test_nobody_is_told_to_resume_what_cannot_be_resumed(
+    tmp_path: Path, config: str, until: int, goes_on: bool
+) -> None:
+    folder = carried_out(tmp_path / "run", config, until=until)
+    step = how_to_resume(folder)
+    (hazard,) = [each for each in audit_budget(folder).hazards if each.id == "incomplete"]
+    assert ("run --resume" in step) == goes_on
+    assert hazard.next_step.startswith("Resume the run") == goes_on
+    assert ("with more `blocks`" in step) == ("with more `blocks`" in hazard.next_step) != goes_on
+
+
+@pytest.mark.parametrize(
+    ("until", "limit", "left", "paid"),
+    [
+        (2, of_blocks(2), 6, 2),  # two of the block that is paid, and one block of four
+        (4, of_blocks(2), 4, 0),
+        (4, of_blocks(4), 12, 0),
+        (6, of_blocks(2), 2, 2),
+        (6, 0.5, 0, 0),
+    ],
+)
+def test_what_is_left_is_counted_in_rounds(
+    tmp_path: Path, until: int, limit: float, left: int, paid: int
+) -> None:
+    report = audit_budget(carried_out(tmp_path / "run", until=until), limit=limit * (1 + 1e-9))
+    assert (report.left, report.paid_ahead) == (left, paid)
 
 
 # --- edited logs ----------------------------------------------------------------------------------
@@ -341,3 +440,59 @@ def test_a_block_of_absurdly_many_rounds_proves_nothing(
     report = audit_budget(forging.forged(honest, tmp_path / "forged", intents(vast)))
     assert math.isinf(report.total.upper)
     assert not report.ok
+
+
+# --- what covered rounds say ----------------------------------------------------------------------
+
+NAMED = ("model", "server", "silo")
+FIRST, COVERED = (1, 5), (2, 3, 4, 6, 7, 8)
+
+
+def silos_dropped(line: Line) -> None:
+    line["reaches"]["silo"]["dropouts"] = 1
+
+
+def server_sees_each(line: Line) -> None:
+    line["reaches"]["server"].update(sees="each", colluders=2)
+
+
+def of_fewer_shares(*numbers: int) -> Edit:
+    """Let the releases of these rounds state the noise of a single silo."""
+
+    def edit(lines: Lines) -> Lines:
+        for line in lines:
+            if line["type"] == "round.release" and line["round"] in numbers:
+                line["shares"] = 1
+        return lines
+
+    return edit
+
+
+WEAKER: dict[str, Callable[..., Edit]] = {
+    "silos may be missing": lambda *rounds: intents(silos_dropped, *rounds),
+    "the server sees each sum": lambda *rounds: intents(server_sees_each, *rounds),
+    "fewer shares arrived": of_fewer_shares,
+}
+"""What weakens a round before somebody, by its records."""
+
+
+@pytest.mark.parametrize("name", list(WEAKER))
+@pytest.mark.parametrize("covered", [COVERED, (3, 8)])
+def test_what_covered_rounds_say_counts_as_what_the_paying_ones_say(
+    by_records: Path, tmp_path: Path, name: str, covered: tuple[int, ...]
+) -> None:
+    """A block is as weak as its weakest row: the number is that of the same edit in first rounds.
+
+    One covered round of each block is enough.
+    """
+    weak = audit_budget(forging.forged(by_records, tmp_path / "rows", WEAKER[name](*covered)))
+    first = audit_budget(forging.forged(by_records, tmp_path / "first", WEAKER[name](*FIRST)))
+    sound = audit_budget(by_records)
+    epsilons = [
+        {row.observer: row.total.upper for row in report.rows if row.observer in NAMED}
+        for report in (weak, first, sound)
+    ]
+    assert epsilons[0] == pytest.approx(epsilons[1], rel=1e-9)
+    assert any(epsilons[0][who] > epsilons[2][who] * 1.05 for who in epsilons[2])
+    assert all(epsilons[0][who] >= epsilons[2][who] * (1 - 1e-9) for who in epsilons[2])
+    assert not weak.ok

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from privplan.accountant.records import Tuning
+from privplan.accountant.records import Block, Tuning
 from privplan.audit.hazards import RULES
 from privplan.fl.log import LogWriter
 from privplan.fl.log.canonical import LOG
@@ -221,6 +221,15 @@ def test_every_topic_that_a_hazard_names_exists(run: Run) -> None:
     assert topics
     for topic in topics:
         assert run("explain", topic).code == 0, topic
+
+
+def test_rounds_that_a_block_has_paid_for_are_said_to_be_so(run: Run, tmp_path: Path) -> None:
+    of_a_block = intents(block=Block(1, 20, (1.0,), 20))(weighted(20))
+    written(tmp_path / "run", of_a_block[:7])
+    said = " ".join(run("audit", "budget", "run", "--limit", "1e-9").out.split())
+    assert "no further round like the last" in said
+    said = " ".join(run("audit", "budget", "run", "--limit", "100").out.split())
+    assert "(17 are planned; 17 paid for, unless the run was cut off)" in said
 
 
 # --- the sealed sidecar -------------------------------------------------------------------------

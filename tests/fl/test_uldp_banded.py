@@ -14,7 +14,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.mechanisms.clip import Sparse
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.plan.banded_strategy import error_ratio
+from privplan.accountant.plan.banded_strategy import error_ratio, error_ratio_to_everybody
 from privplan.accountant.records import RoundIntent, RoundRelease
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.running.forecast import forecast
@@ -152,12 +152,97 @@ def test_what_silos_remember_is_checked_against_floats() -> None:
     assert [items["joined"] for items in log.sealed] == [7, 7, 6] * 2
 
 
+def test_nothing_is_remembered_behind_the_last_round() -> None:
+    """Neither sums nor rows of users, nor noise: all that a run leaves in memory is public."""
+    system, _, _ = simulated(settings_of(privacy={"blocks": 2}))
+    assert system.block is not None
+    held = vars(system.block)
+    assert not held["_terms"]
+    assert not held["_solved"]
+    assert not held["_again"]
+    assert not system.residuals._last
+
+
+def test_a_block_remembers_sums_and_no_row_of_a_user() -> None:
+    prepared, log = prepare(settings_of()), Lines()
+    system = prepared.system
+    assert isinstance(system, UldpAvg)
+    gate = Gate(Odometer.for_plan(prepared.plan), log, prepared.streams)
+    next(iter(simulated_rounds(system, gate)))
+    assert system.block is not None
+    (again,) = vars(system.block)["_again"]
+    assert set(vars(again)) == {"sums", "allowed"}
+
+
+def test_a_first_round_that_failed_is_made_again_under_a_new_gate() -> None:
+    prepared = prepare(settings_of())
+    system = prepared.system
+    assert isinstance(system, UldpAvg)
+    failing = Gate(Odometer.for_plan(prepared.plan), Lines(), prepared.streams)
+
+    def breaks(*_: object) -> None:
+        raise OSError("the round fails behind its noise")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(system.block), "solved", breaks)
+        with pytest.raises(OSError, match="behind its noise"):
+            system.round(1, system.initial(), failing)
+    anew = Gate(Odometer.for_plan(prepared.plan), Lines(), prepared.streams)
+    assert len(list(simulated_rounds(system, anew))) == 6
+
+
 def test_the_plan_says_what_is_gained() -> None:
     (note,) = forecast(settings_of()).prepared.notes
     assert note.numbers["error_ratio"] == error_ratio(6, 2, 3)
     assert "times the noise that independent rounds" in note.sentences[1]
     (alone,) = forecast(settings_of(privacy={"bands": 1})).prepared.notes
     assert alone.sentences[1].startswith("Nothing is gained")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "blocks", "bands", "cohorts", "says"),
+    [
+        (10, 2, 3, 4, "At this epsilon, what rounds add up to has 0.86 times the noise"),
+        (50, 10, 5, 10, "Correlated noise is a loss here: at this epsilon"),
+        (50, 10, 5, 50, "has 2.3 times the noise"),
+        (100, 10, 10, 100, "has 1.8 times the noise"),
+    ],
+)
+def test_the_plan_says_where_several_blocks_are_a_loss(
+    rounds: int, blocks: int, bands: int, cohorts: int, says: str
+) -> None:
+    note = Schedule(rounds, bands, cohorts, blocks).note
+    assert says in note.sentences[1]
+    assert note.numbers["error_ratio"] == error_ratio(rounds, bands, cohorts, blocks)
+
+
+def test_the_plan_says_what_everybody_in_every_round_would_have() -> None:
+    note = Schedule(50, 10, 10, 1).note
+    expected = error_ratio_to_everybody(50, 10, 10)
+    assert note.numbers["error_ratio_to_everybody"] == expected > 1.0
+    assert "everybody in every round, with independent noise" in note.sentences[2]
+    assert f"{expected:.2g} times the noise" in note.sentences[2]
+
+
+def test_the_plan_says_what_an_interruption_loses() -> None:
+    assert "that is interrupted does not go on" in Schedule(6, 2, 3, 1).note.sentences[-1]
+    assert "goes on with the next block" in Schedule(6, 2, 3, 2).note.sentences[-1]
+
+
+def test_a_very_long_run_has_no_comparison() -> None:
+    note = Schedule(20_000, 10, 10, 1).note
+    assert not note.numbers
+    assert len(note.sentences) == 2
+
+
+def test_cohorts_beyond_the_users_that_a_data_set_has_by_default_are_refused() -> None:
+    settings = settings_of(
+        data={"users": None},
+        privacy={"cohorts": 5000, "bands": 2},
+        run={"rounds": 6},
+    )
+    with pytest.raises(InvalidInput, match="5,000 cohorts are more than the 50 users"):
+        prepare(settings)
 
 
 def test_bands_are_as_many_as_there_may_be() -> None:
@@ -172,12 +257,12 @@ def test_bands_are_as_many_as_there_may_be() -> None:
     [
         ({"privacy": {"noise": None, "bands": None}}, "gives `cohorts` in \\[privacy\\]"),
         ({"privacy": {"noise": "independent", "cohorts": None}}, "gives `bands`"),
-        ({"privacy": {"cohorts": None, "bands": None}}, "lacks `cohorts`.*nothing is gained"),
+        ({"privacy": {"cohorts": None, "bands": None}}, "lacks `cohorts`.*gains nothing"),
         ({"privacy": {"cohorts": 1, "bands": None}}, "cohorts"),
         ({"privacy": {"cohorts": 21}}, "there are 20 users"),
         ({"privacy": {"bands": 4}}, "bands = 4 and cohorts = 3"),
         ({"privacy": {"blocks": 4}}, "blocks = 4 in \\[privacy\\] for 6 rounds"),
-        ({"privacy": {"blocks": 6}}, "a block has 1 rounds"),
+        ({"privacy": {"blocks": 6}}, "a block has 1 round\\."),
         ({"privacy": {"sampling_rate": 0.5}}, "in turns, by a public schedule"),
         ({"privacy": {"epsilon": 4.0}}, "`epsilon` and `noise_multiplier`"),
         ({"security": {"aggregation": "private-weighting"}}, "this protocol was not made for"),

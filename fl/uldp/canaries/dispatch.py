@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....accountant.errors import Unsupported
 from ...canaries import mask_pairs, usual_work
-from ..correlated import BANDED
+from ..correlated_rules import BANDED
 
 if TYPE_CHECKING:
     from ...canaries import CanaryObservations, RehearsalRequest
