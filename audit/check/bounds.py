@@ -35,6 +35,11 @@ ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights"}
 """Rarer samplers, which the bounds cover as well."""
 
+CONTRADICTION: Final = (
+    "What these facts prove and what they refute contradict each other, so neither is used; report "
+    "this run to the makers of privplan."
+)
+
 ALIKE: Final = ("poisson", "full")
 """Samplers for which a record that is set to zero is as one that is removed."""
 
@@ -82,14 +87,22 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
     lower = _lower_bound(events, delta)
     if lower > upper:
         # Two events of one run that contradict each other prove nothing.
-        return Bounds(0.0, math.inf), "Its upper event proves less than its lower event shows."
+        return Bounds(0.0, math.inf), CONTRADICTION
     return Bounds(lower, upper), reason
 
 
 def _least_of(reading: LowerEnd, delta: float) -> float:
-    """Return the lower end of one reading: that of the first event that can be accounted."""
-    ends = (_lower_end(each, delta) for each in reading)
-    return next((end for end in ends if end is not None), 0.0)
+    """Return the lower end of one reading: that of the first event that can be accounted.
+
+    An event that may not show the unit at all can be weak, so the others are asked as well.
+    """
+    best = 0.0
+    for each in reading:
+        end = _lower_end(each, delta)
+        best = max(best, end or 0.0)
+        if end is not None and each.present == 1.0:
+            break
+    return best
 
 
 def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:

@@ -25,6 +25,7 @@ from .noise_draws import (
 )
 from .phase_classes import ends_of
 from .sampler_events import sampler_of
+from .shared_passes import independent_phases
 
 T = TypeVar("T")
 
@@ -66,6 +67,9 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     Raises `LackingFacts` where keys are missing.
     """
     upper_noise, lower_noise = _noise_of_phases(run, method)
+    if method == "shuffled" and len(lower_noise) > 1:
+        shown = independent_phases(run, [phase for phase, _, _ in lower_noise])
+        lower_noise = [lower_noise[index] for index in shown]
     steps = _steps_of(run, method)
     sampled = [each for each in run.settings.releases if in_each_step(each, steps)]
     aside = [each for each in run.settings.releases if each not in sampled]
