@@ -35,6 +35,11 @@ ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights"}
 """Rarer samplers, which the bounds cover as well."""
 
+NOT_JOINED: Final = (
+    "No bound is known of such noise, drawn in this way, together with what else is released; "
+    "describe the run without the other releases for the bound of its sums alone."
+)
+
 CONTRADICTION: Final = (
     "What these facts prove and what they refute contradict each other, so neither is used; report "
     "this run to the makers of privplan."
@@ -64,7 +69,9 @@ def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | 
     """Return the bounds of an event on epsilon, or why there are none."""
     try:
         return bounds_on_epsilon(event, delta=delta, neighbours=neighbours)
-    except (Unsupported, InvalidInput) as refusal:
+    except Unsupported as refusal:
+        return NOT_JOINED if "engine has no mathematics" in refusal.what else refusal.what
+    except InvalidInput as refusal:
         return refusal.what
     except EnginesDisagree as disagreement:
         return str(disagreement)
@@ -92,15 +99,15 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
 
 
 def _least_of(reading: LowerEnd, delta: float) -> float:
-    """Return the lower end of one reading: that of the first event that can be accounted.
+    """Return the lower end of one reading: that of the first event that shows something.
 
     An event that may not show the unit at all can be weak, so the others are asked as well.
     """
     best = 0.0
     for each in reading:
-        end = _lower_end(each, delta)
-        best = max(best, end or 0.0)
-        if end is not None and each.present == 1.0:
+        end = _lower_end(each, delta) or 0.0
+        best = max(best, end)
+        if end > 0.0 and each.present == 1.0:
             break
     return best
 

@@ -195,3 +195,14 @@ def test_every_pass_shows_a_record_whatever_phases_divide_it() -> None:
     result = run({**ZEROED, "schedule.phases": phases}, OF_PHASES)
     shown = ev.Repeat(3, ev.Poisson(0.1, ev.Gaussian(1.0)))
     assert at_least(shown) - 1e-3 <= lower(result)
+
+
+def test_a_schedule_of_many_phases_says_that_its_loader_goes_on() -> None:
+    """A loader that starts anew in each of 101 steps brings every record 101 times."""
+    phases = [[9.0 + 0.01 * index, 0.5, 1] for index in range(101)]
+    result = run({**ZEROED, "schedule.phases": phases}, OF_PHASES)
+    anew = ev.Repeat(101, ev.Poisson(0.5, ev.Gaussian(10.0)))
+    said = any("not started anew" in sentence for sentence in result.conditions)
+    assert said or upper(result) >= at_least(anew)
+    few = run({**ZEROED, "schedule.phases": phases[:2]}, OF_PHASES)
+    assert not any("not started anew" in sentence for sentence in few.conditions)
