@@ -17,7 +17,7 @@ from .loader_passes import ROUNDING, batch_share
 from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
 from .phase_classes import MANY, ends_of
 from .release_readings import (
-    OF_ONE_RATE,
+    JOINTLY_ACCOUNTED,
     ReleaseReading,
     lower_readings,
     released_under,
@@ -31,7 +31,7 @@ from .shared_passes import independent_phases
 
 T = TypeVar("T")
 
-ONE_LOADER: Final = (
+UNINTERRUPTED: Final = (
     "All phases go on in the passes of one loader, which is not started anew between them."
 )
 
@@ -97,7 +97,7 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
             for reading in _readings([part.lower for part in lowers])
         ]
     if method == "shuffled" and len(run.settings.phases) > MANY:
-        conditions.append(ONE_LOADER)
+        conditions.append(UNINTERRUPTED)
     conditions += _batch_conditions(run)
     return RunEvents(tuple(upper), tuple(lower), tuple(dict.fromkeys(conditions)))
 
@@ -171,7 +171,7 @@ def _least_rate(run: CheckedRun, method: str, phase: Phase) -> float:
     """
     settings, rate = run.settings, phase.rate - run.rate_slack
     share = batch_share(run, phase.rate)
-    if share is not None and method not in OF_ONE_RATE:
+    if share is not None and method not in JOINTLY_ACCOUNTED:
         rate = min(rate, share)
     of_users = settings.unit == "user" and settings.records_per_user is not None
     derived = "sampling.rate" not in run.stated and not settings.phases

@@ -20,7 +20,7 @@ from .noise_draws import farther, in_each_step, release_event
 SUMMED: Final = 1e-12
 """Relative rounding of the noise of two releases as one, downward."""
 
-OF_ONE_RATE: Final = ("poisson", "full")
+JOINTLY_ACCOUNTED: Final = ("poisson", "full")
 """Ways of drawing whose events account for several releases of one batch as they are."""
 
 ALWAYS_FULL: Final = ("shuffled", "fixed-size", "with-replacement")
@@ -29,7 +29,7 @@ ALWAYS_FULL: Final = ("shuffled", "fixed-size", "with-replacement")
 
 @dataclass(frozen=True)
 class ReleaseReading:
-    """In one reading, the releases that are `sampled` with the sums of a step, and those `aside`."""
+    """The releases that are, in one reading, `sampled` with the sums of a step, and those `aside`."""
 
     sampled: tuple[ExtraRelease, ...]
     aside: tuple[ExtraRelease, ...]
@@ -74,7 +74,7 @@ def with_releases(draw: ev.Event, released: Sequence[ExtraRelease], method: str)
         return draw
     joint = (draw, *events)
     noises = [each.noise_multiplier for each in joint if isinstance(each, ev.Gaussian)]
-    if method in OF_ONE_RATE or len(noises) < len(joint):
+    if method in JOINTLY_ACCOUNTED or len(noises) < len(joint):
         return ev.Compose(joint)
     return ev.Gaussian((1.0 - SUMMED) / math.hypot(*(1.0 / noise for noise in noises)))
 

@@ -89,7 +89,7 @@ def test_a_single_batch_that_drops_records_moves_by_two_norms(
             assert upper(result) >= at_least(truth)
 
 
-def test_an_epoch_of_one_batch_of_all_records_moves_by_one_norm() -> None:
+def test_an_epoch_of_a_single_batch_of_all_records_moves_by_a_norm() -> None:
     facts = {"sampling.batch": 1000, "data.records": 1000, "schedule.epochs": 3}
     counted = run({**SHUFFLED, **facts}, BY_EPOCHS)
     truth = ev.Repeat(3, ev.Gaussian(1.0))
@@ -176,7 +176,9 @@ def test_phases_within_a_pass_show_a_record_once(count: int) -> None:
     result = run({**ZEROED, "schedule.phases": phases}, OF_PHASES)
     truth = at_most(ev.Compose(tuple(passes)))
     assert at_least(ev.Poisson(0.1, ev.Gaussian(0.5))) - 0.1 <= lower(result) <= truth
-    assert run({**ZEROED, "schedule.phases": phases, "claim.epsilon": truth}, OF_PHASES).verdict in (
+    assert run(
+        {**ZEROED, "schedule.phases": phases, "claim.epsilon": truth}, OF_PHASES
+    ).verdict in (
         "unproven",
         "holds",
     )
