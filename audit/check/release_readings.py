@@ -29,7 +29,7 @@ ALWAYS_FULL: Final = ("shuffled", "fixed-size", "with-replacement")
 
 @dataclass(frozen=True)
 class ReleaseReading:
-    """The releases that are, in one reading, `sampled` with the sums of a step, and those `aside`."""
+    """The releases that are `sampled` with the sums of a step in a reading, and those `aside`."""
 
     sampled: tuple[ExtraRelease, ...]
     aside: tuple[ExtraRelease, ...]
