@@ -24,7 +24,7 @@ class BoundingEvent:
 
 
 LowerEnd = tuple[BoundingEvent, ...]
-"""Events that all bound a run from below in one reading; the first that can be accounted counts."""
+"""Events that all bound a run from below in one reading; the first that shows something counts."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,16 @@ ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights"}
 """Rarer samplers, which the bounds cover as well."""
 
+NOT_JOINED: Final = (
+    "No bound is known of such noise, drawn in this way, together with what else is released; "
+    "describe the run without the other releases for the bound of its sums alone."
+)
+
+CONTRADICTION: Final = (
+    "What these facts prove and what they refute contradict each other, so neither is used; report "
+    "this run to the makers of privplan."
+)
+
 ALIKE: Final = ("poisson", "full")
 """Samplers for which a record that is set to zero is as one that is removed."""
 
@@ -59,7 +69,9 @@ def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | 
     """Return the bounds of an event on epsilon, or why there are none."""
     try:
         return bounds_on_epsilon(event, delta=delta, neighbours=neighbours)
-    except (Unsupported, InvalidInput) as refusal:
+    except Unsupported as refusal:
+        return NOT_JOINED if "engine has no mathematics" in refusal.what else refusal.what
+    except InvalidInput as refusal:
         return refusal.what
     except EnginesDisagree as disagreement:
         return str(disagreement)
@@ -82,14 +94,22 @@ def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
     lower = _lower_bound(events, delta)
     if lower > upper:
         # Two events of one run that contradict each other prove nothing.
-        return Bounds(0.0, math.inf), "Its upper event proves less than its lower event shows."
+        return Bounds(0.0, math.inf), CONTRADICTION
     return Bounds(lower, upper), reason
 
 
 def _least_of(reading: LowerEnd, delta: float) -> float:
-    """Return the lower end of one reading: that of the first event that can be accounted."""
-    ends = (_lower_end(each, delta) for each in reading)
-    return next((end for end in ends if end is not None), 0.0)
+    """Return the lower end of one reading: that of the first event that shows something.
+
+    An event that may not show the unit at all can be weak, so the others are asked as well.
+    """
+    best = 0.0
+    for each in reading:
+        end = _lower_end(each, delta) or 0.0
+        best = max(best, end)
+        if end > 0.0 and each.present == 1.0:
+            break
+    return best
 
 
 def _upper_end(bounding: BoundingEvent, delta: float) -> tuple[float, str]:

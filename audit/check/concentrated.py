@@ -11,6 +11,7 @@ from .checked_run import CheckedRun
 from .events import periods, phases_of, unit_conditions
 from .loader_passes import passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
+from .shared_passes import independent_phases
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""
@@ -62,12 +63,15 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
 def squared_bounds(run: CheckedRun, method: str) -> tuple[float, float, str]:
     """Return 2 rho (which is mu^2) of a run, at least and at most, and why neither is known."""
     upper = lower = 0.0
-    for phase in phases_of(run, method):
+    phases = phases_of(run, method)
+    shown = independent_phases(run, phases) if method == "shuffled" else range(len(phases))
+    for index, phase in enumerate(phases):
         if phase.noise_multiplier == 0.0:
             return 0.0, math.inf, "No noise was drawn."
         most, least = _participations(run, phase, method)
         upper += most / upper_noise(run, phase.noise_multiplier) ** 2
-        lower += least / lower_noise(run, phase.noise_multiplier) ** 2
+        if index in shown:
+            lower += least / lower_noise(run, phase.noise_multiplier) ** 2
     upper *= _upper_shift(run, method)
     lower *= _lower_shift(run, method)
     for release in run.settings.releases:

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ...accountant import events as ev
 from ...accountant.errors import with_article
 from ...accountant.guarantee import Neighbours
 from ..description.run_description import ExtraRelease, Phase
-from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
+from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .flattening import as_stated_draws
-from .loader_passes import ROUNDING
-from .noise_draws import (
-    LackingFacts,
-    clipped_together,
-    farther,
-    in_each_step,
-    lower_draw,
-    release_event,
-    upper_draw,
+from .loader_passes import ROUNDING, batch_share
+from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
+from .phase_classes import MANY, ends_of
+from .release_readings import (
+    JOINTLY_ACCOUNTED,
+    ReleaseReading,
+    lower_readings,
+    released_under,
+    shown_under,
+    shown_with,
+    upper_reading,
+    with_releases,
 )
-from .phase_classes import ends_of
 from .sampler_events import sampler_of
+from .shared_passes import independent_phases
 
 T = TypeVar("T")
+
+UNINTERRUPTED: Final = (
+    "All phases go on in the passes of one loader, which is not started anew between them."
+)
 
 
 def phases_of(run: CheckedRun, method: str) -> tuple[Phase, ...]:
@@ -66,28 +73,32 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     Raises `LackingFacts` where keys are missing.
     """
     upper_noise, lower_noise = _noise_of_phases(run, method)
+    if method == "shuffled" and len(lower_noise) > 1:
+        shown = independent_phases(run, [phase for phase, _, _ in lower_noise])
+        lower_noise = [lower_noise[index] for index in shown]
     steps = _steps_of(run, method)
-    sampled = [each for each in run.settings.releases if in_each_step(each, steps)]
-    aside = [each for each in run.settings.releases if each not in sampled]
+    stated = upper_reading(run.settings.releases, steps)
     conditions = [
-        f"`{each.what}` is computed from the batch of each step alone." for each in sampled
+        f"`{each.what}` is computed from the batch of each step alone." for each in stated.sampled
     ]
     # Everything that a step releases of its batch is one draw.
-    joint = tuple(release_event(each) for each in sampled)
-    uppers = _parts(run, method, upper_noise, joint, delta)
-    lowers = uppers
-    if lower_noise != upper_noise:
-        lowers = _parts(run, method, lower_noise, joint, delta)
-    conditions += [sentence for part in (*uppers, *lowers) for sentence in part.conditions]
-    conditions += _batch_conditions(run)
+    uppers = _parts(run, method, upper_noise, stated, delta)
     upper = [
-        _upper_composed(run, reading, aside)
+        _upper_composed(run, reading, stated.aside)
         for reading in _readings([part.upper for part in uppers])
     ]
-    lower = [
-        tuple(dict.fromkeys(_lower_composed(run, ends, aside) for ends in _readings([*reading])))
-        for reading in _readings([part.lower for part in lowers])
-    ]
+    conditions += [sentence for part in uppers for sentence in part.conditions]
+    lower: list[LowerEnd] = []
+    for released in lower_readings(run.settings.releases, steps):
+        lowers = _parts(run, method, lower_noise, released, delta)
+        conditions += [sentence for part in lowers for sentence in part.conditions]
+        lower += [
+            _lower_end(run, reading, released.aside)
+            for reading in _readings([part.lower for part in lowers])
+        ]
+    if method == "shuffled" and len(run.settings.phases) > MANY:
+        conditions.append(UNINTERRUPTED)
+    conditions += _batch_conditions(run)
     return RunEvents(tuple(upper), tuple(lower), tuple(dict.fromkeys(conditions)))
 
 
@@ -98,12 +109,12 @@ def _parts(
     run: CheckedRun,
     method: str,
     drawn: list[NoiseOfPhase],
-    joint: tuple[ev.Event, ...],
+    released: ReleaseReading,
     delta: float,
 ) -> list[RunEvents]:
     """Return the bounding events of each phase, which has its share of delta."""
     sampler, share = sampler_of(run, method), delta / len(drawn)
-    return [sampler(run, _draws(run, each, joint, share)) for each in drawn]
+    return [sampler(run, _draws(run, method, each, released, share)) for each in drawn]
 
 
 def _steps_of(run: CheckedRun, method: str) -> int:
@@ -136,35 +147,37 @@ def _with_noise(run: CheckedRun, phase: Phase) -> NoiseOfPhase:
 
 
 def _draws(
-    run: CheckedRun, noise: NoiseOfPhase, joint: tuple[ev.Event, ...], delta: float
+    run: CheckedRun, method: str, noise: NoiseOfPhase, released: ReleaseReading, delta: float
 ) -> PhaseDraws:
     """Return a phase's draws, at the rates of the readings with most and least in a draw."""
     phase, upper, lower = noise
     # Several batches in one noise draw: a record may come with any of them.
     least_batches, most_batches = run.batches_in_draw
     return PhaseDraws(
-        _together(upper, joint),
-        _together(lower, joint),
+        with_releases(upper, released.sampled, method),
+        shown_with(run, lower, released.sampled, method),
         phase,
         min(1.0, phase.rate * most_batches),
-        min(1.0, _least_rate(run, phase) * least_batches),
+        min(1.0, _least_rate(run, method, phase) * least_batches),
         delta,
         most_batches,
     )
 
 
-def _least_rate(run: CheckedRun, phase: Phase) -> float:
-    """Return the rate at the lower end: batches of users may be batches of their records."""
+def _least_rate(run: CheckedRun, method: str, phase: Phase) -> float:
+    """Return the rate at the lower end: batches of users may be batches of their records.
+
+    A rate of one over the batches of a loader that drops the rest is more than that of a batch.
+    """
     settings, rate = run.settings, phase.rate - run.rate_slack
+    share = batch_share(run, phase.rate)
+    if share is not None and method not in JOINTLY_ACCOUNTED:
+        rate = min(rate, share)
     of_users = settings.unit == "user" and settings.records_per_user is not None
     derived = "sampling.rate" not in run.stated and not settings.phases
     if of_users and derived and settings.batch is not None and settings.records is not None:
         return min(rate, settings.batch / settings.records)
     return rate
-
-
-def _together(draw: ev.Event, joint: tuple[ev.Event, ...]) -> ev.Event:
-    return ev.Compose((draw, *joint)) if joint else draw
 
 
 def _readings(parts: Sequence[Sequence[T]]) -> list[tuple[T, ...]]:
@@ -174,7 +187,7 @@ def _readings(parts: Sequence[Sequence[T]]) -> list[tuple[T, ...]]:
 
 
 def _upper_composed(
-    run: CheckedRun, parts: tuple[BoundingEvent, ...], aside: list[ExtraRelease]
+    run: CheckedRun, parts: tuple[BoundingEvent, ...], aside: tuple[ExtraRelease, ...]
 ) -> BoundingEvent:
     """Return all phases and releases, over groups, starts, periods and tuned runs, as one event."""
     relation: Neighbours = parts[0].neighbours
@@ -185,8 +198,27 @@ def _upper_composed(
     return BoundingEvent(_repeated(times, event), relation, spent)
 
 
+def _lower_end(
+    run: CheckedRun, phases: tuple[LowerEnd, ...], aside: tuple[ExtraRelease, ...]
+) -> LowerEnd:
+    """Return the events of all phases in one reading, each composed to the release.
+
+    Where no engine accounts for a group, the data of a user with a single record that shows
+    anything remains: that is the last event of each reading.
+    """
+    every = _readings(phases)
+    ends = [_lower_composed(run, parts, aside) for parts in every]
+    if isinstance(of_unit(run, every[-1][0].event), ev.Group):
+        ends.append(_lower_composed(run, every[-1], aside, grouped=False))
+    return tuple(dict.fromkeys(ends))
+
+
 def _lower_composed(
-    run: CheckedRun, parts: tuple[BoundingEvent, ...], aside: list[ExtraRelease]
+    run: CheckedRun,
+    parts: tuple[BoundingEvent, ...],
+    aside: tuple[ExtraRelease, ...],
+    *,
+    grouped: bool = True,
 ) -> BoundingEvent:
     """Return what certainly happened to the same records: one of the tuned runs."""
     times = run.least_restarts * periods(run, upper=False)
@@ -194,21 +226,14 @@ def _lower_composed(
     relation: Neighbours = parts[0].neighbours
     parts = tuple(part for part in parts if part.neighbours == relation)
     # A release is sized for the unit, whatever records it has.
-    released = tuple(ev.Repeat(each.count, release_event(each)) for each in aside)
-    event = of_unit(run, _composed(tuple(part.event for part in parts)))
+    released = tuple(shown_under(each, relation) for each in aside)
+    event = _composed(tuple(part.event for part in parts))
+    event = of_unit(run, event) if grouped else event
     present = math.prod(part.present for part in parts) ** times
-    if isinstance(event, ev.Group):
+    if grouped and isinstance(event, ev.Group):
         present = max(0.0, 1.0 - event.size * (1.0 - present))
     composed = _composed((event, *released))
     return BoundingEvent(_repeated(times, composed), relation, 0.0, present)
-
-
-def released_under(run: CheckedRun, release: ExtraRelease, relation: Neighbours) -> ev.Event:
-    """Return a release as it moves under the stated relation, for an event under another."""
-    event = release_event(release)
-    if run.settings.neighbours == "replace-one" and relation != "replace-one":
-        event = farther(event, 2)
-    return ev.Repeat(release.count, event)
 
 
 def of_unit(run: CheckedRun, event: ev.Event) -> ev.Event:

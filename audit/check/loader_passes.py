@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..description.run_description import Phase
-from .checked_run import CheckedRun
+from .checked_run import PASSES_TOLERANCE, CheckedRun
+from .flattening import as_stated_draws
 from .noise_draws import LackingFacts
 
 ROUNDING: Final = 1e-9
@@ -33,12 +34,16 @@ class LeastPasses:
 
 @dataclass(frozen=True)
 class LoaderPasses:
-    """At most `most_passes` of `fewest_batches` batches, a record up to `times` in a draw."""
+    """At most `most_passes` of `fewest_batches` batches, a record up to `times` in a draw.
+
+    `single` says that a pass is certainly one batch of all records, of which none is dropped.
+    """
 
     fewest_batches: int
     most_passes: int
     times: int
     least: tuple[LeastPasses, ...]
+    single: bool = False
 
 
 def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
@@ -55,12 +60,33 @@ def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
     if "sampling.rate" in run.stated:
         # A rate may be that of an epoch's records, too.
         rate *= max(share, 1.0)
-    least = _least(run, phase, share, (phase.rate - run.rate_slack) * least_batches)
+    least_rate = phase.rate - run.rate_slack
+    least = _least(run, phase, share, least_rate * least_batches)
+    if most_batches > least_batches:
+        # The batches that are left over in a pass may get a draw of their own, or none.
+        least += _least(run, phase, share, least_rate * most_batches)
     if rate > 1.0 + ROUNDING:
         # A draw goes over more than all records, and may begin and end within a pass.
         return LoaderPasses(1, phase.steps, math.ceil(rate * (1.0 - ROUNDING)) + 1, least)
     fewest = max(1, math.floor(1.0 / rate * (1.0 + ROUNDING)))
-    return LoaderPasses(fewest, _most_passes(run, phase, share, fewest), 1, least)
+    most = _most_passes(run, phase, share, fewest)
+    return LoaderPasses(fewest, most, 1, least, _is_single(run, rate))
+
+
+def _is_single(run: CheckedRun, rate: float) -> bool:
+    """Return whether a pass is certainly one batch: of all records, as somebody counted them."""
+    settings = run.settings
+    counted = {"sampling.batch", "data.records"} <= run.stated and settings.batch is not None
+    if rate < 1.0 - ROUNDING or not counted or settings.accumulation > 1:
+        return False
+    epoch = settings.records_per_epoch
+    return settings.batch == settings.records == run.units and epoch in (None, settings.records)
+
+
+def _has_several_phases(run: CheckedRun) -> bool:
+    if run.event is not None:
+        return len(as_stated_draws(run.event) or ()) > 1
+    return len(run.settings.phases) > 1
 
 
 def stated_epochs(run: CheckedRun) -> float | None:
@@ -80,7 +106,7 @@ def _epochs_are_passes(run: CheckedRun) -> bool:
 def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> int:
     by_steps = math.ceil(phase.steps / fewest)
     epochs = stated_epochs(run)
-    if len(run.settings.phases) > 1:
+    if _has_several_phases(run):
         # A phase may begin within a pass, and touch one more.
         by_steps += 1
     if epochs is None:
@@ -99,21 +125,26 @@ def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> in
 def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[LeastPasses, ...]:
     batches = 1.0 / min(rate, 1.0)
     kept = max(1, math.ceil(batches * (1.0 - ROUNDING)))
+    epochs = stated_epochs(run)
+    steps = phase.steps if run.steps_are_counted or epochs is None else None
+    if rate > 1.0 + ROUNDING:
+        # Each draw has every record, of one pass or of two.
+        by_epochs = math.inf if epochs is None else math.floor(epochs / rate * (1.0 + ROUNDING))
+        draws = min(by_epochs, math.inf if steps is None else steps)
+        return (LeastPasses(1, int(draws) if abs(share - 1.0) <= ROUNDING else 0),)
     dropping = max(1, math.floor(batches * (1.0 + ROUNDING)))
     stays = min(1.0, dropping * rate)
     if kept == dropping:
-        stays = _kept_by_loader(run, dropping)
-    epochs = stated_epochs(run)
-    steps = phase.steps if run.steps_are_counted or epochs is None else None
+        stays = _kept_by_loader(run, phase, rate)
     # A phase that begins within a pass completes one fewer.
-    cut = 1 if len(run.settings.phases) > 1 else 0
+    cut = 1 if _has_several_phases(run) else 0
     readings = [LeastPasses(kept, max(0, _passes(steps, epochs, kept) - cut))]
     if stays < 1.0:
         fewest = max(0, _passes(steps, epochs, dropping) - cut)
         readings.append(LeastPasses(dropping, fewest, stays))
         # Where steps and epochs are both stated, they can tell which it was.
         told = [each for each in readings if steps == each.batches * (epochs or 0.0)]
-        readings = told[:1] or readings
+        readings = told or readings
     if abs(share - 1.0) > ROUNDING:
         drops = stays < 1.0 and abs(share - stays) <= ROUNDING
         if drops:
@@ -123,17 +154,37 @@ def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[Le
     return tuple(readings)
 
 
-def _kept_by_loader(run: CheckedRun, batches: int) -> float:
-    """Return how probably a pass of so many batches brings a record, by what is known of both.
+def _kept_by_loader(run: CheckedRun, phase: Phase, rate: float) -> float:
+    """Return how probably a pass in draws of `rate` brings a record, by what is known of both.
 
     A rate of one over the batches of a loader may be that of one that drops the rest.
     """
-    records, batch = run.units, run.settings.batch
-    if "sampling.rate" not in run.stated:
+    if not _rate_is_said(run):
         return 1.0
-    if records is None or "sampling.batch" not in run.stated or batch is None:
-        return batches / (batches + 1.0) if batches > 1 else 1.0
-    return min(1.0, batches * batch * run.batches_in_draw[0] / records)
+    batches = round(1.0 / rate)
+    share = batch_share(run, phase.rate)
+    if share is None:
+        return batches / (batches + 1.0)
+    return min(1.0, share / phase.rate)
+
+
+def _rate_is_said(run: CheckedRun) -> bool:
+    """Return whether somebody said a rate, in whatever words: it does not follow from a batch."""
+    by_event = run.event is not None or run.from_event
+    return "sampling.rate" in run.stated or bool(run.settings.phases) or by_event
+
+
+def batch_share(run: CheckedRun, rate: float) -> float | None:
+    """Return the batch as a share of all units, as both were counted; None where they were not.
+
+    Where batches are accumulated, it is the share of all of them if `rate` is that of all.
+    """
+    records, batch = run.units, run.settings.batch
+    if records is None or batch is None or "sampling.batch" not in run.stated:
+        return None
+    share = batch / records
+    together = share * run.settings.accumulation
+    return together if abs(together - rate) <= PASSES_TOLERANCE * rate else share
 
 
 def _passes(steps: int | None, epochs: float | None, batches: int) -> int:

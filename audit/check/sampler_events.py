@@ -116,13 +116,17 @@ def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     if passes.times > 1 and relation == "add-remove":
         # With one record less, all later draws begin and end elsewhere.
         draw = ev.NoGuarantee("a noise draw takes more than one pass of a shuffled loader")
-    fewest = passes.fewest_batches
-    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(fewest, draw))
-    alike = ", as many with a record more or less," if relation == "add-remove" else ""
+    fewest, come_and_go = passes.fewest_batches, relation == "add-remove"
+    # Where a record more or less fills up a batch, or follows into another, another one moves.
+    filled = max(2, fewest) if come_and_go and not passes.single else fewest
+    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(filled, draw))
+    alike = ", as many with a record more or less," if come_and_go else ""
     conditions = [
         f"An epoch has {fewest:,} batch{'' if fewest == 1 else 'es'} or more{alike} "
         "in a fresh random order that nobody sees."
     ]
+    if come_and_go and passes.single:
+        conditions = ["An epoch is one batch of all records, with a record more or less as well."]
     if run.settings.accumulation > 1 and passes.times == 1:
         conditions.append("No noise draw takes batches of two epochs.")
     share = run.settings.records_per_epoch
@@ -145,7 +149,8 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
     relation = _relation(run)
     if least.passes == 0:
         return (BoundingEvent(_attained_in_one_step(draws), "add-remove"),)
-    one_of_each = ev.Repeat(least.passes, _attained_in_one_step(draws))
+    first_batch = ev.Poisson(least.kept / least.batches, draws.lower)
+    one_of_each = ev.Repeat(least.passes, first_batch)
     if not least.whole:
         if run.units is not None:
             batch = max(1, math.floor(draws.lower_rate * run.units * (1.0 + ROUNDING)))

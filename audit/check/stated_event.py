@@ -8,8 +8,9 @@ from ...accountant import events as ev
 from ...accountant.guarantee import as_neighbours
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
-from .events import of_unit, periods, released_under, unit_conditions
+from .events import of_unit, periods, unit_conditions
 from .flattening import as_stated_draws
+from .release_readings import released_under
 
 SAMPLERS: Final = {
     ev.Poisson: "poisson",
