@@ -90,10 +90,9 @@ def account(
             f"`event` must be an event; it is {kind_of(event)}.",
             next_step="Give an event such as privplan.events.Gaussian(1.0).",
         )
-    parts = worst_leaves(known)
+    parts = leaves(known)
     answer, name = _answer(parts, question, relation, engine)
-    if answer.bounds.lower > 0.0 and any(leaf.worst_of_class for leaf in parts):
-        answer = replace(answer, steps=unique_steps((*answer.steps, _OF_CLASS)))
+    answer = _with_class_lower(known, answer, question, relation, engine)
     answer = with_scope(known, answer, relation, delta=question.delta, epsilon=question.epsilon)
     guarantee = question.guarantee(answer, relation, name, unit_of(known), observer_of(known))
     if question.delta and math.isinf(guarantee.epsilon.upper):
@@ -125,11 +124,40 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
     0.3829
     """
-    parts = worst_leaves(event)
+    parts = leaves(event)
     if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
         return account(event, epsilon=epsilon, neighbours=neighbours).delta
-    question = _Question(None, epsilon)
-    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
+    question, relation = _Question(None, epsilon), as_neighbours(neighbours)
+    answer = _answer(parts, question, relation, None)[0]
+    return _with_class_lower(event, answer, question, relation, None).bounds
+
+
+def with_class_lower(
+    event: ev.Event, answer: Answer, relation: Neighbours, *, delta: float, engine: str | None
+) -> Answer:
+    """Return an answer about epsilon with the lower end of the worst of each class in the event.
+
+    The upper end is that of the answer: whoever asks about one mechanism gets the same.
+    """
+    return _with_class_lower(event, answer, _Question(delta, None), relation, engine)
+
+
+def _with_class_lower(
+    event: ev.Event,
+    answer: Answer,
+    question: _Question,
+    relation: Neighbours,
+    engine: str | None,
+) -> Answer:
+    worst = worst_leaves(event)
+    if not any(leaf.worst_of_class for leaf in worst):
+        return answer
+    lower = _answer(worst, question, relation, engine)[0].bounds.lower
+    if lower <= answer.bounds.lower:
+        return answer
+    upper = answer.bounds.upper
+    steps = unique_steps((*answer.steps, _OF_CLASS))
+    return replace(answer, bounds=Bounds(min(lower, upper), upper), steps=steps)
 
 
 def _answer(

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 
 from . import events as ev
 from . import rounding
-from .account import account, combine, engine_named, tightest, with_scope
+from .account import account, combine, engine_named, tightest, with_class_lower, with_scope
 from .calibration import Calibration
 from .certified_search import (
     CertifiedValue,
@@ -23,7 +23,7 @@ from .certified_search import (
     trivial_target,
 )
 from .certifiers import Certifier, EngineCertificate, certifiers_for
-from .composition import observer_of, unit_of, worst_leaves
+from .composition import leaves, observer_of, unit_of
 from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import TargetTrivial, TargetUnreachable, Unsupported, with_article
@@ -98,7 +98,7 @@ class ContractAim:
         return search(quantity, certifier, event_at)
 
     def guarantee(self, event: ev.Event, best: CertifiedValue, lead: str) -> Guarantee:
-        parts, certificate = worst_leaves(event), best.certificate
+        parts, certificate = leaves(event), best.certificate
         certified = Answer(certificate.bounds(), certificate.steps, certificate.warnings)
         if self.engine is not None:
             answer, name = combine({lead: certified}, forced=True)
@@ -113,6 +113,9 @@ class ContractAim:
                     else engine_named(name).epsilon(parts, self.delta, self.relation)
                 ),
             )
+        answer = with_class_lower(
+            event, answer, self.relation, delta=self.delta, engine=self.engine
+        )
         answer = with_scope(event, answer, self.relation, delta=self.delta)
         return Guarantee(
             answer.bounds,
@@ -140,7 +143,7 @@ class RiskAim:
     engine: str | None
 
     def engines(self, probe: ev.Event) -> tuple[str, ...]:
-        return engines_for(worst_leaves(probe)) if self.engine is None else (self.engine,)
+        return engines_for(leaves(probe)) if self.engine is None else (self.engine,)
 
     def search(self, quantity: Unknown, name: str, event_at: EventAt) -> CertifiedValue:
         """Return the best value; raise with what can be met where none meets the target."""
@@ -218,7 +221,7 @@ class RiskAim:
                     best, quantity = candidate, replace(quantity, start=at)
             if gain <= TANGENT_GAIN or (best is not None and tried == tangents - 1):
                 break
-            parts, slope = worst_leaves(event_at(at)), target.line_slope
+            parts, slope = leaves(event_at(at)), target.line_slope
             nearer = target.admissible(certifier.tangent(parts, slope, LARGEST_TANGENT_EPSILON)[0])
             if tried == QUICK_TANGENTS:
                 # The best epsilon moves as fast as the value does: look for both at once.
@@ -239,7 +242,7 @@ class RiskAim:
         )
 
         def tangent(coordinate: float) -> tuple[float, float]:
-            parts = worst_leaves(event_at(quantity.value(coordinate)))
+            parts = leaves(event_at(quantity.value(coordinate)))
             return certifier.tangent(parts, target.line_slope, LARGEST_TANGENT_EPSILON)
 
         ends = sorted(map(quantity.coordinate, (quantity.weakest, quantity.strongest)))
@@ -316,9 +319,9 @@ def search(quantity: Unknown, certifier: Certifier, event_at: EventAt) -> Certif
     """Return the best value of the unknown that the certifier accepts."""
     best = find_certified_value(
         where_delta_falls(quantity, certifier, event_at),
-        certify=lambda value: certifier.certify(worst_leaves(event_at(value))),
-        coarse=lambda value: certifier.coarse_log_excess(worst_leaves(event_at(value))),
-        estimate=lambda value: certifier.estimated_log_excess(worst_leaves(event_at(value))),
+        certify=lambda value: certifier.certify(leaves(event_at(value))),
+        coarse=lambda value: certifier.coarse_log_excess(leaves(event_at(value))),
+        estimate=lambda value: certifier.estimated_log_excess(leaves(event_at(value))),
         delta_excess=certifier.delta_log_excess,
     )
     return less_lattice_noise(quantity, best, certifier, event_at)

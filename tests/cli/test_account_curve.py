@@ -166,5 +166,5 @@ def test_an_infinite_epsilon_has_a_curve(run: Run) -> None:
 def test_one_order_is_one_order(run: Run) -> None:
     Path("event.json").write_text(json.dumps(ev.Renyi([2.0], [1.0]).to_json()))
     said = run("account", "event.json").out
-    assert "a Renyi curve at order 2" in said
+    assert "a Renyi divergence at order 2" in said
     assert "1 orders" not in said
