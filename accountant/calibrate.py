@@ -61,11 +61,11 @@ def calibrate(
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.
 
-    >>> found = calibrate(lambda s: ev.Repeat(100, ev.Gaussian(s)), epsilon=1, delta=1e-5)
-    >>> round(found.value, 2), found.guarantee.epsilon.upper <= 1.0
+    >>> calibration = calibrate(lambda s: ev.Repeat(100, ev.Gaussian(s)), epsilon=1, delta=1e-5)
+    >>> round(calibration.value, 2), calibration.guarantee.epsilon.upper <= 1.0
     (37.31, True)
-    >>> found = calibrate(lambda s: ev.Repeat(100, ev.Gaussian(s)), tpr=0.07, fpr=0.01)
-    >>> round(found.value, 2), found.risk.upper <= 0.07
+    >>> calibration = calibrate(lambda s: ev.Repeat(100, ev.Gaussian(s)), tpr=0.07, fpr=0.01)
+    >>> round(calibration.value, 2), calibration.risk.upper <= 0.07
     (11.76, True)
     """
     given = {

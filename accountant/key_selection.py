@@ -60,8 +60,8 @@ def truncated_geometric_selection(
     Its `value` is 1 / the epsilon of a key.  Range: as for `calibrate`, `delta` above 0,
     `partitions` 1 or above.
 
-    >>> found = truncated_geometric_selection(epsilon=1.0, delta=1e-5, partitions=1)
-    >>> round(found.value, 3)
+    >>> calibration = truncated_geometric_selection(epsilon=1.0, delta=1e-5, partitions=1)
+    >>> round(calibration.value, 3)
     1.0
     """
     keys = validate.count(partitions=partitions)
@@ -76,9 +76,9 @@ def truncated_geometric_selection(
     return _best(at_share, epsilon, total, neighbours, shares, _count_for_half)
 
 
-def _count_for_half(found: Calibration) -> float:
+def _count_for_half(calibration: Calibration) -> float:
     """Return about how many units a key needs to be kept every other time."""
-    event = found.event
+    event = calibration.event
     assert isinstance(event, ev.TruncatedGeometricSelection)
     growth = math.expm1(event.epsilon)
     return math.log1p(growth / (event.delta * (growth + 2.0))) / event.epsilon
@@ -97,8 +97,8 @@ def threshold_selection(
     `noise` is `gaussian` or `laplace`; the `value` is its scale.  Range: as for `calibrate`,
     `delta` above 0, `partitions` 1 or above.
 
-    >>> found = threshold_selection("laplace", epsilon=1.0, delta=1e-5, partitions=1)
-    >>> round(found.event.threshold, 1) <= 11.9
+    >>> calibration = threshold_selection("laplace", epsilon=1.0, delta=1e-5, partitions=1)
+    >>> round(calibration.event.threshold, 1) <= 11.9
     True
     """
     validate.choice(("gaussian", "laplace"), noise=noise)
@@ -111,9 +111,9 @@ def threshold_selection(
             noise, scale, least_threshold(noise, scale, each), keys
         )
 
-    def threshold_of(found: Calibration) -> float:
-        assert isinstance(found.event, ev.ThresholdSelection)
-        return found.event.threshold
+    def threshold_of(calibration: Calibration) -> float:
+        assert isinstance(calibration.event, ev.ThresholdSelection)
+        return calibration.event.threshold
 
     return _best(at_share, epsilon, total, neighbours, SHARES, threshold_of)
 

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from . import events as ev
 from .certified_search import COARSE_LOG_EXCESS, SEARCH_PRECISION, CertifiedValue, Unknown
 from .certifiers import Certifier
@@ -32,6 +34,12 @@ SCANNED_STEP: Final = 1.0 / 64.0
 
 SCANNED_POINTS: Final = 96
 """How many points are looked at, down to e^-1.5 of what the search returned."""
+
+FINE_POINTS: Final = 66
+"""Points over two steps of the scan, around a dip of delta."""
+
+DEEPEST_DIP: Final = 1.0
+"""Log excess at a point of the scan below which a dip next to it may reach the target."""
 
 LEAST_TURNING: Final = 1.0
 """Least t w from which on the noise below is scanned: half of what turns delta around."""
@@ -74,16 +82,27 @@ def less_lattice_noise(
             return None
         return CertifiedValue(value, certificate)
 
-    points = [best.value * math.exp(-SCANNED_STEP * i) for i in range(1, SCANNED_POINTS + 1)]
-    points = [value for value in points if value >= unknown.low]
-    hopeful = []
-    for value in points:
+    def excess(value: float) -> float:
         try:
-            excess = certifier.coarse_log_excess(leaves(event_at(value)))
+            return certifier.coarse_log_excess(leaves(event_at(value)))
         except Unsupported:
-            break
-        if excess <= COARSE_LOG_EXCESS:
-            hopeful.append(value)
+            return math.inf
+
+    points = [best.value * math.exp(-SCANNED_STEP * i) for i in range(SCANNED_POINTS + 1)]
+    points = [value for value in points if value >= unknown.low]
+    excesses = [excess(value) for value in points]
+    # An interval that serves may be narrower than a step, next to the cliff where a loss passes
+    # epsilon: between two points around each dip the scan is finer.
+    for at in range(1, len(points) - 1):
+        if excesses[at] < DEEPEST_DIP and excesses[at] <= min(excesses[at - 1], excesses[at + 1]):
+            fine = np.geomspace(points[at + 1], points[at - 1], FINE_POINTS)[1:-1].tolist()
+            points += fine
+            excesses += [excess(value) for value in fine]
+    hopeful = [
+        value
+        for value, over in zip(points, excesses, strict=True)
+        if over <= COARSE_LOG_EXCESS and value < best.value
+    ]
     for value in sorted(hopeful)[:MAX_SCAN_CERTIFICATES]:
         smaller = certified(value)
         if smaller is not None:

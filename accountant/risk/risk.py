@@ -83,10 +83,10 @@ def risk(
     Source: Dong, Roth and Su 2022, arXiv 1905.02383v3; Kulynych, Gomez, Kaissis, Calmon and
     Troncoso 2024, arXiv 2407.02191; Kaissis, Hayes, Ziller and Rueckert 2023, arXiv 2307.03928.
 
-    >>> found = risk(ev.Gaussian(1.0), fpr=0.01)
-    >>> round(found.advantage.upper, 4), round(found.tpr.upper, 4), round(found.mu.upper, 4)
+    >>> attack = risk(ev.Gaussian(1.0), fpr=0.01)
+    >>> round(attack.advantage.upper, 4), round(attack.tpr.upper, 4), round(attack.mu.upper, 4)
     (0.3829, 0.0924, 1.0)
-    >>> found.sentence
+    >>> attack.sentence
     'An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members.'
     """
     fpr = validate.open_probability(fpr=fpr)

@@ -39,13 +39,13 @@ def attack_sentence(fpr: float, tpr: float, neighbours: Neighbours) -> str:
     most = Decimal(repr(min(tpr, 1.0)))
     most = Context(TPR_DIGITS, ROUND_CEILING).create_decimal(most)
     if neighbours == "replace-one":
-        found = "always" if most >= 1 else f"in at most {_share(most)} cases"
+        success = "always" if most >= 1 else f"in at most {_share(most)} cases"
         return (
             f"An attacker who takes one value of a unit for the other in {_share(_exact(fpr))} "
-            f"cases recognises the other {found}."
+            f"cases recognises the other {success}."
         )
-    found = "may find all members" if most >= 1 else f"finds at most {_share(most)} members"
-    return f"An attacker who accuses {_share(_exact(fpr))} innocents {found}."
+    success = "may find all members" if most >= 1 else f"finds at most {_share(most)} members"
+    return f"An attacker who accuses {_share(_exact(fpr))} innocents {success}."
 
 
 def quick_tpr(event: ev.Event, neighbours: Neighbours, fpr: float = USUAL_FPR) -> float | None:

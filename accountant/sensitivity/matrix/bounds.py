@@ -283,9 +283,9 @@ def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -
     best = Squares(0.0, upper)
     for start in starts:
         pattern = climbed(magnitudes, start, allowed)
-        found = worst_directions(matrix[:, pattern], gram[np.ix_(pattern, pattern)], above=0.0)
-        if found.lower > best.lower:
-            best = Squares(found.lower, max(found.lower, upper), found.dimensions)
+        better = worst_directions(matrix[:, pattern], gram[np.ix_(pattern, pattern)], above=0.0)
+        if better.lower > best.lower:
+            best = Squares(better.lower, max(better.lower, upper), better.dimensions)
     return _result(best, source)
 
 
