@@ -14,10 +14,11 @@ from . import events as ev
 from . import validate
 from .account import engine_named
 from .calibration import Calibration
-from .calibration_aims import Aim, ContractAim, EventAt, RiskAim
+from .calibration_aims import Aim, ContractAim, EventAt
 from .certified_search import UNKNOWNS, CertifiedValue, Unknown
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
 from .neighbours import as_neighbours
+from .risk_aim import RiskAim
 from .targets import kind_of_target, risk_target
 
 
