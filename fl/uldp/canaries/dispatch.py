@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ....accountant.errors import Unsupported
 from ...canaries import mask_pairs, usual_work
-from ..correlated_rules import BANDED
 
 if TYPE_CHECKING:
     from ...canaries import CanaryObservations, RehearsalRequest
@@ -16,17 +14,7 @@ _HIDDEN: Final = "private-weighting"
 
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:
-    """Return what the observer sees of users who are in or out, in every round.
-
-    Raises `Unsupported` where rounds share correlated noise.
-    """
-    if request.settings.privacy.noise == BANDED:
-        raise Unsupported(
-            "Canaries are not for rounds that share correlated noise.",
-            "Their scores take each round's noise for its own: against the model's noise, which "
-            "later rounds take off again, such a test would err.",
-            "Give the tier residual: it looks at the fresh noise of each round, and is exact.",
-        )
+    """Return what the observer sees of users who are in or out, in every round."""
     if request.settings.security.aggregation == _HIDDEN:
         from . import hidden
 
