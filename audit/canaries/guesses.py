@@ -83,9 +83,7 @@ def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
     for shift in rehearsal.shifts:
         drawn = rng.random(SIMULATED_UNITS) < rehearsal.rate
         seen = rng.standard_normal(SIMULATED_UNITS) + drawn * (shift * moved)
-        scores += likelihood_ratios(
-            seen[None], shift, rehearsal.rate, opposite=rehearsal.opposite
-        )
+        scores += likelihood_ratios(seen[None], shift, rehearsal.rate, opposite=rehearsal.opposite)
     # Running share of right guesses, surest first: (units,).
     surest = np.argsort(-np.abs(scores))
     right = (scores > 0.0) == coins

@@ -41,11 +41,11 @@ class CanaryLocalTraining:
     """Training in which each canary is a user behind all real ones, and moves its own column alone.
 
     `users` are their numbers, (m,), ascending; None: those that follow the real users, without a
-    gap.  Users between them are nobody.  `federation` is made by `canary_federation`; a row is `CANARY_NORM_IN_CLIPS` times `clip` long.
-    A unit whose coin says in moves the sum along its sign of the round (`Coins.sign`); one whose
-    coin says out moves it the other way with `opposite` (the relation replace-one), and otherwise
-    not at all, whether it has records or not.  The real users' model comes first in the vector,
-    the canaries' columns follow.
+    gap.  Users between them are nobody.  `federation` is made by `canary_federation`; a row is
+    `CANARY_NORM_IN_CLIPS` times `clip` long.  A unit whose coin says in moves the sum along its
+    sign of the round (`Coins.sign`); one whose coin says out moves it the other way with `opposite`
+    (the relation replace-one), and otherwise not at all, whether it has records or not.  The real
+    users' model comes first in the vector, the canaries' columns follow.
     """
 
     def __init__(

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...canaries import mask_pairs, usual_work
+from ..correlated_rules import BANDED
 
 if TYPE_CHECKING:
     from ...canaries import CanaryObservations, RehearsalRequest
     from ...settings.schema import Settings
 
 _HIDDEN: Final = "private-weighting"
+
+MAX_USERS_TIMES_SILOS: Final = 5 * 10**7
+"""Most users of all cohorts, canaries among them, times silos: memory holds tables of them."""
+
+TOO_MUCH_WORK: Final = 10**12
+"""The work of what memory does not hold."""
 
 
 def simulate(request: RehearsalRequest) -> CanaryObservations:
@@ -25,7 +32,15 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
-    """Return the work of a round: under private weighting each canary is encrypted."""
+    """Return the work of a round: under private weighting each canary is encrypted.
+
+    Where users take turns, all cohorts are listed, and canaries are in one.
+    """
     if settings.security.aggregation == _HIDDEN:
         return 1_000 * mask_pairs(settings, silos) + 10_000 * canaries * silos
-    return usual_work(settings, silos, canaries)
+    usual = usual_work(settings, silos, canaries)
+    if settings.privacy.noise != BANDED:
+        return usual
+    # Users of all cohorts stand between canaries, and cost a fiftieth of one.
+    listed = canaries * silos * (settings.privacy.cohorts or 1)
+    return usual + listed // 50 if listed < MAX_USERS_TIMES_SILOS else TOO_MUCH_WORK

@@ -36,8 +36,9 @@ unit shows.  The last block of fewer rounds than planned is paid, and so claimed
 block with fresh noise.  Rows are taken by the block that a round's mechanism states, so no term of
 the lost block is looked for in rows of the next, and C is applied within each of them.
 
-Sources: Kalinin and Lampert 2024, arXiv 2405.13763, Theorem 2 (the worst pattern); Denisov, McMahan,
-Rush, Smith and Guha Thakurta 2022, arXiv 2202.08312, Theorem 2.1 (C y is all that is released).
+Sources: Kalinin and Lampert 2024, arXiv 2405.13763, Theorem 2 (the worst pattern); Denisov,
+McMahan, Rush, Smith and Guha Thakurta 2022, arXiv 2202.08312, Theorem 2.1 (C y is all that is
+released).
 """
 
 from __future__ import annotations
@@ -55,15 +56,13 @@ from ....accountant.records import Block
 from ...canaries import Coins
 from ..correlated import Schedule
 from ..correlated_rules import BANDED
+from .dispatch import MAX_USERS_TIMES_SILOS
 
 if TYPE_CHECKING:
     from ....accountant.mechanisms import BandedGaussian
     from ...frame.model import Parameters
     from ...frame.system import System
     from ...settings.schema import Settings
-
-MAX_USERS_TIMES_SILOS: Final = 5 * 10**7
-"""Most users, canaries and those between them, times silos: tables of them are kept in memory."""
 
 _ALL: Final = 1.0 - 1e-9
 """A share that is so near to 1 differs from it by rounding."""
@@ -204,7 +203,8 @@ class BlockRecorder:
     def _entry(self, number: int, block: Block) -> float:
         last = self._turns.last(number)
         lag = number - last
-        return block.coefficients[lag] if last >= block.first and lag < len(block.coefficients) else 0.0
+        held = last >= block.first and lag < len(block.coefficients)
+        return block.coefficients[lag] if held else 0.0
 
 
 def _last(number: int, cohort: int, cohorts: int) -> int:
