@@ -47,7 +47,7 @@ LONG = banded(50, 10, 10, 1, noise_multiplier=3.2326)
 
 
 def white_rounds(found: CanaryRehearsal, bands: int, cohorts: int) -> FloatArray:
-    """Return a unit's noisy sums y = C^-1 v in the rounds of its turns: (turns, m), of one block."""
+    """Return a unit's noisy sums y = C^-1 v in the turns of one block: (turns, m)."""
     rounds = len(found.observations)
     column = [*banded_coefficients(bands), *[0.0] * (rounds - bands)]
     strategy = toeplitz(column, np.zeros(rounds))
