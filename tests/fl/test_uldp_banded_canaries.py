@@ -19,8 +19,8 @@ from privplan.audit.canaries import CanaryRehearsal, rehearse
 from privplan.fl.canaries import RehearsalRequest, flip_coins, simulate_rounds
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.schema import Settings
-from privplan.fl.uldp.canaries.dispatch import MAX_USERS_TIMES_SILOS, work
-from privplan.fl.uldp.canaries.turns import Turns
+from privplan.fl.uldp.canaries.dispatch import work
+from privplan.fl.uldp.canaries.turns import MAX_USERS_TIMES_SILOS, Turns
 from privplan.fl.uldp.correlated import RunningBlock, Schedule
 
 from ..audit.rehearsals import settings

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...canaries import mask_pairs, usual_work
 from ..correlated_rules import BANDED
+from .turns import MAX_USERS_TIMES_SILOS
 
 if TYPE_CHECKING:
     from ...canaries import CanaryObservations, RehearsalRequest
     from ...settings.schema import Settings
 
 _HIDDEN: Final = "private-weighting"
-
-MAX_USERS_TIMES_SILOS: Final = 5 * 10**7
-"""Most users of all cohorts, canaries among them, times silos: memory holds tables of them."""
 
 TOO_MUCH_WORK: Final = 10**12
 """The work of what memory does not hold."""
@@ -41,6 +39,7 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
     usual = usual_work(settings, silos, canaries)
     if settings.privacy.noise != BANDED:
         return usual
-    # Users of all cohorts stand between canaries, and cost a fiftieth of one.
+    # Users of all cohorts stand between canaries, and cost a fiftieth of one; so do the terms of
+    # earlier rounds that a row holds, of which there are no more.
     listed = canaries * silos * (settings.privacy.cohorts or 1)
     return usual + listed // 50 if listed < MAX_USERS_TIMES_SILOS else TOO_MUCH_WORK

@@ -9,8 +9,9 @@ y has the covariance C^-1 C^-T, while that of v is white: what is handed to the 
 for each round.  A server, and a silo that takes off what it sent, are sent rows of v as they are;
 who sees models gets them by applying C within the block.
 
-**The pattern.**  A unit contributes once in `cohorts` rounds, and bands are no more, so row t holds
-one term of it at most, that of its last round r up to t in the block:
+**The pattern.**  A unit contributes once in `cohorts` rounds, so in at most ceil(L / cohorts) of a
+block of L, and bands are no more than cohorts.  So row t holds one term of it at most, that of its
+last round r up to t in the block:
 
     (C x)_t  =  shift s_r p_t,      p_t = c_(t-r) where t - r < bands, and else 0
 
@@ -20,8 +21,8 @@ matched filter
 
     shift sum_t p_t v_t  -  shift^2 sum_t p_t^2 / 2
 
-whose two distributions are a normal one, shifted by shift |p|: no test does better (Neyman and
-Pearson).  A score that takes the noise of y for white, sum_r s_r y_r, separates the two by
+which is N(-mu^2 / 2, mu^2) of a unit that is out and N(mu^2 / 2, mu^2) of one that is in, with mu =
+shift |p|: no test does better (Neyman and Pearson).  A score that takes the noise of y for white, sum_r s_r y_r, separates the two by
 shift k / |C^-T x| only, k being how often the unit contributes, which is less by the inequality of
 Cauchy and Schwarz.  That a score is a poor one costs power alone: lower bounds rest on the coins.
 
@@ -56,13 +57,15 @@ from ....accountant.records import Block
 from ...canaries import Coins
 from ..correlated import Schedule
 from ..correlated_rules import BANDED
-from .dispatch import MAX_USERS_TIMES_SILOS
 
 if TYPE_CHECKING:
     from ....accountant.mechanisms import BandedGaussian
     from ...frame.model import Parameters
     from ...frame.system import System
     from ...settings.schema import Settings
+
+MAX_USERS_TIMES_SILOS: Final = 5 * 10**7
+"""Most users of all cohorts, canaries among them, times silos: memory holds tables of them."""
 
 _ALL: Final = 1.0 - 1e-9
 """A share that is so near to 1 differs from it by rounding."""
@@ -83,12 +86,12 @@ class Turns:
         tables = settings.tables()
         schedule = Schedule.of(lambda table, key: getattr(tables[table], key))
         made = schedule.rounds if rounds is None else min(rounds, schedule.rounds)
-        blocks = [schedule.block(first) for first in range(1, made + 1, schedule.block_rounds)]
-        shown = [
-            sum(_squares(block, cohort, made) for block in blocks)
-            for cohort in range(schedule.cohorts)
-        ]
-        return cls(schedule, int(np.argmax(shown)))
+        # Of each round from 0 on: the end of its block, and the cohort whose turn it is.
+        every = np.arange(made)
+        end = np.minimum(made, (every // schedule.block_rounds + 1) * schedule.block_rounds)
+        shown = _reached(schedule.block(1).coefficients, end - every)
+        by_cohort = np.bincount(every % schedule.cohorts, shown, schedule.cohorts)
+        return cls(schedule, int(by_cohort.argmax()))
 
     def users(self, units: int, first: int, silos: int) -> IntArray:
         """Return the numbers of so many users of the cohort, from `first` on: (units,).
@@ -122,10 +125,7 @@ class Turns:
 
     def last(self, number: int) -> int:
         """Return the last round of the cohort up to `number`; below 1 before its first."""
-        return _last(number, self.cohort, self.schedule.cohorts)
-
-    def _had(self, number: int) -> int:
-        return (number - 1 - self.cohort) // self.schedule.cohorts + 1
+        return number - (number - 1 - self.cohort) % self.schedule.cohorts
 
     def notes(self, rows: FloatArray, blocks: list[Block]) -> tuple[str, ...]:
         """Return which rounds canaries were in, and what of the claim they can show."""
@@ -143,10 +143,13 @@ class Turns:
         share = math.sqrt(float(rows @ rows) / sum(_worst(block) for block in blocks))
         if share < _ALL:
             notes.append(
-                "each block is claimed at its worst cohort, and no unit is in all of these: "
-                f"canaries can show noise of {1.0 / share:.3g} times that which is claimed"
+                f"canaries are told apart by {share:.3g} times what the claim allows, which takes "
+                "all rounds of each block at their worst cohort"
             )
         return tuple(notes)
+
+    def _had(self, number: int) -> int:
+        return (number - 1 - self.cohort) // self.schedule.cohorts + 1
 
 
 class BlockRecorder:
@@ -207,24 +210,16 @@ class BlockRecorder:
         return block.coefficients[lag] if held else 0.0
 
 
-def _last(number: int, cohort: int, cohorts: int) -> int:
-    return number - (number - 1 - cohort) % cohorts
+def _reached(coefficients: tuple[float, ...], left: IntArray) -> FloatArray:
+    """Return how much a term shows of which so many rounds of its block are left, itself too.
 
-
-def _squares(block: Block, cohort: int, made: int) -> float:
-    """Return sum_t p_t^2 of a cohort in the rounds of a block up to the round `made`."""
-    rounds = range(block.first, min(block.last, made) + 1)
-    first = block.first + (cohort - block.first + 1) % block.separation
-    # Squares of the first entries of a column: an entry for each round that is made behind it.
-    reached = np.cumsum(np.square(block.coefficients))
-    return float(
-        sum(
-            reached[min(len(reached), rounds.stop - start) - 1]
-            for start in range(first, rounds.stop, block.separation)
-        )
-    )
+    The sum of the squares of so many entries of a column of C.
+    """
+    squares = np.cumsum(np.square(coefficients))
+    return np.asarray(squares[np.minimum(left, len(squares)) - 1])
 
 
 def _worst(block: Block) -> float:
-    """Return the square of the sensitivity of a block: that of its earliest pattern."""
-    return _squares(block, (block.first - 1) % block.separation, block.last)
+    """Return the square of the sensitivity of a block: of terms as early as they can be."""
+    left = block.rounds - np.arange(0, block.rounds, block.separation)
+    return float(_reached(block.coefficients, left).sum())
