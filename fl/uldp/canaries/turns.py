@@ -24,15 +24,16 @@ matched filter
 which is N(-mu^2 / 2, mu^2) of a unit that is out and N(mu^2 / 2, mu^2) of one that is in, with mu =
 shift |p|: no test does better (Neyman and Pearson).  A score that takes the noise of y for white,
 sum_r s_r y_r, separates the two by shift k / |C^-T x| only, k being how often the unit contributes,
-which is less by the inequality of Cauchy and Schwarz.  A poor score costs power
-alone: lower bounds hold whatever it is.
+which is less by the inequality of Cauchy and Schwarz.  A poor score costs power alone: lower bounds
+hold whatever it is.
 
-**The cohort.**  The event of a block has the sensitivity of C, the largest |C x| of any pattern.
-As coefficients are not negative and do not grow, it is that of the cohort whose turn is in the
-block's first round.  Canaries are in the cohort with the largest |p| of all rounds, so of one
-block, and of blocks that are whole turns of cohorts, they show what is claimed.  Of others a
-unit need not be in the worst cohort of every block; where none is, the claim, which takes it to be,
-is above what any unit shows, and a note says by how much.  The last block of fewer rounds than planned is paid, and so claimed, whole.
+**The cohort.** The event of a block has the sensitivity of C, the largest |C x| of any pattern.  As
+coefficients are not negative and do not grow, it is that of the cohort whose turn is in the block's
+first round.  Canaries are in the cohort with the largest |p| of all rounds, so of one block, and of
+blocks that are whole turns of cohorts, they show what is claimed.  Of others a unit need not be in
+the worst cohort of every block; where none is, the claim, which takes it to be, is above what any
+unit shows, and a note says by how much.  The last block of fewer rounds than planned is paid, and
+so claimed, whole.
 
 **Blocks that were cut off.**  A process that starts again has lost its sums and begins another
 block with fresh noise.  Rows are taken by the block that a round's mechanism states, so no term of
