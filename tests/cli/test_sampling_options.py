@@ -19,6 +19,7 @@ WRAPPERS = {
     "poisson": ev.Poisson,
     "shuffled": ev.ShuffledBatches,
     "fixed-size": ev.FixedSize,
+    "with-replacement": ev.WithReplacement,
     "random-allocation": ev.RandomAllocation,
 }
 PLAN = """
@@ -41,8 +42,8 @@ epochs = 3
 
 
 def test_the_words_have_names() -> None:
-    words = (sampling.POISSON, sampling.SHUFFLED, sampling.FIXED_SIZE, sampling.ALLOCATED)
-    assert (*words, sampling.FULL) == options.SAMPLERS
+    words = (sampling.POISSON, sampling.SHUFFLED, sampling.FIXED_SIZE, sampling.REPLACED)
+    assert (*words, sampling.ALLOCATED, sampling.FULL) == options.SAMPLERS
     assert set(WRAPPERS) == set(options.SAMPLERS) - {sampling.FULL}
 
 
@@ -68,6 +69,7 @@ def test_the_line_says_how_it_is_drawn(run: Run) -> None:
         "shuffled": "over               3 passes of 20 shuffled batches\n",
         "random-allocation": "3 passes of 20 steps, each record in 1 of them at random\n",
         "fixed-size": "60 steps, each on exactly 20 of 400 records\n",
+        "with-replacement": "60 steps, each of 20 draws of 400 records\n",
     }
     for sampler, line in said.items():
         assert line in run(*words, sampler).out
@@ -88,6 +90,7 @@ def test_without_amplification_more_noise_is_needed(run: Run) -> None:
         (("--sampling", "bernoulli", *EPOCHS), "`sampling` must be one of"),
         (("--sampling", "full", *EPOCHS), "`sampling` is full"),
         (("--sampling", "fixed-size", "--rate", "0.1", "--rounds", "3"), "fixed-size"),
+        (("--sampling", "with-replacement", "--rate", "1", "--rounds", "3"), "with-replacement"),
         (("--sampling", "random-allocation", "--rate", "0", "--rounds", "3"), "above 0"),
     ],
 )
@@ -96,6 +99,34 @@ def test_a_sampler_that_a_schedule_does_not_fit(
     command: str, words: tuple[str, ...], said: str, refused: Refused
 ) -> None:
     assert said in refused(command, *TARGET, *words)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+def test_all_records_drawn_with_replacement_are_not_all_records(neighbours: str, run: Run) -> None:
+    """Three draws of three records: one of them may be drawn three times, and moves the sum so."""
+    words = ("--records", "3", "--batch", "3", "--epochs", "2", "--neighbours", neighbours)
+    noise = ("account", "--noise-multiplier", "5")
+    asked = ("--delta", "0.01", "--sampling", "with-replacement", "--json")
+    result = run(*noise, *words, *asked).json["result"]
+    event = ev.Repeat(2, ev.WithReplacement(3, 3, ev.Gaussian(5.0)))
+    assert result["event"] == event.to_json()
+    proven = pp.account(event, delta=0.01, neighbours=neighbours).epsilon
+    assert result["epsilon"]["upper"] == pytest.approx(proven.upper, rel=1e-5)
+    full = run(*noise, *words, "--delta", "0.01", "--sampling", "full", "-q").out
+    assert proven.lower > float(full)
+
+
+def test_a_claim_of_draws_with_replacement_is_checked_as_such(run: Run) -> None:
+    words = ("--noise-multiplier", "1", *EPOCHS, "--sampling", "with-replacement")
+    about = ("--delta", "1e-4", "--neighbours", "replace-one")
+    proven = float(run("account", *words, *about, "-q").out)
+    for claimed, verdict in ((1.01 * proven, "holds"), (0.1, "false")):
+        outcome = run("account", *words, *about, "--claimed", f"{claimed:.4f}", "--json")
+        assert outcome.json["result"]["check"]["verdict"] == verdict
+    # At a batch of all records too: they are not all in every step.
+    whole = ("--noise-multiplier", "1", "--records", "40", "--batch", "40", "--epochs", "3")
+    poor = ("--sampling", "with-replacement", "--delta", "1e-3", "--claimed", "7", "--json")
+    assert run("account", *whole, *poor).json["result"]["check"]["verdict"] == "false"
 
 
 def test_the_sampler_of_a_single_phase(run: Run) -> None:
