@@ -78,7 +78,9 @@ def text(schedule: SampledSteps) -> str:
     steps = f"{schedule.rounds:,} step" + ("" if schedule.rounds == 1 else "s")
     passes = f"{schedule.repeats:,} pass" + ("" if schedule.repeats == 1 else "es")
     if schedule.sampling == REPLACED:
-        return f"{steps}, each of {schedule.batch:,} draws of {schedule.records:,} records"
+        return (
+            f"{steps}, each of {schedule.batch:,} draws of {schedule.records:,} records, put back"
+        )
     if schedule.rate == 1.0:
         return f"{steps}, every record in every step"
     if schedule.sampling == SHUFFLED:
