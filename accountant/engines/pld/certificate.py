@@ -181,7 +181,7 @@ def lower_ends(direction: Direction, question: Question, width: float) -> Iterat
 
     Raises `GridTooFine`, perhaps after the first.
     """
-    for lower_pairs, estimate in direction.lower_candidates:
+    for lower_pairs, estimate in direction.lower_candidates(question):
         saddle = question.saddle(estimate)
         bound = lower_delta_bound(lower_pairs, width, saddle, question.scale(saddle))
         yield question.lower(bound, saddle)

@@ -45,13 +45,13 @@ def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Dominate
     lower_pair = pair if release.lower_pair is release.pair else None
     if lower_pair is None and release.lower_pair is not None:
         lower_pair = _visibly_sampled(release.lower_pair, rate)
-    second, of_class = release.second_lower_pair, release.class_pair
+    of_class = release.class_pair
     return DominatedMechanism(
         pair,
         lower_pair,
         release.symmetric,
         (*release.steps, _step(rate, neighbours)),
-        second_lower_pair=None if second is None else _visibly_sampled(second, rate),
+        other_lower_pairs=tuple(_visibly_sampled(each, rate) for each in release.other_lower_pairs),
         class_pair=None if of_class is None else _visibly_sampled(of_class, rate),
     )
 
