@@ -9,6 +9,7 @@ over alpha of h(alpha) + alpha x FPR, a minimum that lies at a grid point.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -64,10 +65,17 @@ def attained_curves(
 
     None where no pair of data sets is known.  `accuracy` is as in `delta_curves`.
     """
+    return tuple(itertools.chain(*attained_orders(leaves, neighbours, accuracy)))
+
+
+def attained_orders(
+    leaves: Sequence[Leaf], neighbours: Neighbours, accuracy: float = 1e-5
+) -> tuple[tuple[AttainedCurve, ...], ...]:
+    """Return the curves of `attained_curves` in the order (with, without), and in the reverse one
+    where it differs."""
     return tuple(
-        curve
+        tuple(_curves(direction, accuracy))
         for direction in composition_directions(leaves, neighbours, CURVE_TAIL_DELTA)
-        for curve in _curves(direction, accuracy)
     )
 
 

@@ -220,7 +220,8 @@ def _inside_a_client(query: AccountQuery) -> tuple[str, ...]:
         return ()
     return (
         f"{gap_text}: "
-        "the lower end counts one release of each round of a client, the upper end all of them.",
+        "the lower end is that of one pair of data sets in all releases of a client's round, the "
+        "upper end holds for every pair.",
     )
 
 

@@ -6,7 +6,8 @@ visible, (1-q) nothing + q P against (1-q) nothing + q Q, and each hockey stick 
 against Q.  At most that is seen where the client's absence is hidden by others.
 
 Several releases of one round hang on the same draw of the client, so they are composed first:
-chords of certified bounds on their delta make a pair, of which again q counts.
+chords of certified bounds on their delta make a pair, of which again q counts.  From below the same
+is made of the delta that two data sets attain in all these releases (attained_pairs.py).
 
 The records of a client are drawn together, so several of them make the same mixture of their
 group's release.  Source: by definition.
@@ -15,6 +16,7 @@ group's release.  Source: by definition.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -25,6 +27,8 @@ from ...guarantee import Neighbours, Step
 from ...schedules import shown
 from ..loss_ranges import LARGEST_EXPONENT
 from .atoms import AtomPair
+from .attained_curve import attained_orders
+from .attained_pairs import pair_below
 from .curve import DeltaCurve, delta_curves
 from .mechanism_algebra import is_single_pair
 from .pair import Pair
@@ -66,14 +70,14 @@ def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechan
     return _composition(inner, neighbours)
 
 
-def _composition(inner: Sequence[Leaf], neighbours: Neighbours) -> DominatedMechanism:
-    """Return a pair above the certified curve of a composition; from below, that of one release."""
+@lru_cache(maxsize=32)
+def _composition(inner: tuple[Leaf, ...], neighbours: Neighbours) -> DominatedMechanism:
+    """Return a pair above the certified curves of a composition, and pairs below attained ones."""
     curves = delta_curves(inner, neighbours)
     # Both directions agree at epsilon 0, where delta is the total variation distance.
     distance = max(float(curve.at(np.zeros(1))[0]) for curve in curves)
     upper = [_pair_above(curve, distance) for curve in curves]
-    seen = [pairs(leaf.event, neighbours) for leaf in inner if leaf.fully_observed]
-    lower = [each.lower_pair for each in seen if each.lower_pair is not None]
+    attained = _attained_pairs(inner, neighbours)
     listed, summaries = shown(inner)
     steps = [step for leaf in listed for step in pairs(leaf.event, neighbours).steps]
     count = sum(leaf.count for leaf in inner)
@@ -81,14 +85,33 @@ def _composition(inner: Sequence[Leaf], neighbours: Neighbours) -> DominatedMech
         "composition",
         f"{count:,} releases of one round are one, by certified chords of its delta.",
         "connect the dots, arXiv 2207.04380",
-        ("lower end: one of these releases",),
+        ("lower end: chords of the delta that two data sets attain, or one of these releases",),
     )
     return DominatedMechanism(
         two_sided(upper[-1].reverse(), upper[0]),
-        max(lower, key=lambda pair: pair.loss_range(1e-3)[1], default=None),
+        next(iter(attained), None),
         len(curves) == 1,
         (*steps, *summaries, together),
+        other_lower_pairs=tuple(attained[1:]),
     )
+
+
+def _attained_pairs(inner: Sequence[Leaf], neighbours: Neighbours) -> list[Pair]:
+    """Return pairs below what two data sets attain in all releases, then that of one of them."""
+    below = [
+        (pair, order)
+        for order, curves in enumerate(attained_orders(inner, neighbours))
+        for pair in map(pair_below, curves)
+        if pair is not None
+    ]
+    single = [
+        each.lower_pair
+        for each in (pairs(leaf.event, neighbours) for leaf in inner if leaf.fully_observed)
+        if each.lower_pair is not None
+    ]
+    # A curve has few digits where delta is tiny; there a single release may show more.
+    strongest = sorted(single, key=lambda pair: -pair.loss_range(1e-3)[1])[:1]
+    return [pair.reverse() if order else pair for pair, order in below] + strongest
 
 
 def _pair_above(curve: DeltaCurve, distance: float) -> Pair:

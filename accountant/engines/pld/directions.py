@@ -40,9 +40,9 @@ ROUNDING_STEPS: Final = 32.0
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.  `other_lower_pairs` are sets of pairs of
-    other data sets, each with its estimate, which may show more.
-    `adapted` says whether some pair was fitted to the delta that is asked about.
+    Each side has its estimate, for they may lie far apart.  `other_lower_pairs` are sets of pairs
+    of other data sets, each with its estimate, which may show more.  `adapted` says whether some
+    pair was fitted to the delta that is asked about.
     """
 
     dominating: CountedPairs
@@ -63,10 +63,10 @@ class Direction:
         first = ((self.lower_pairs, self.lower_estimate),) if self.lower_pairs else ()
         others = self.other_lower_pairs
         if len(others) > MAX_COMPOSED_OTHERS:
-            others = tuple(
-                sorted(others, key=lambda each: -question.size(question.saddle(each[1])))
-            )
-        return (*first, *others[:MAX_COMPOSED_OTHERS])
+            sizes = [question.size(question.saddle(estimate)) for _, estimate in others]
+            best = sorted(range(len(others)), key=lambda index: -sizes[index])
+            others = tuple(others[index] for index in best[:MAX_COMPOSED_OTHERS])
+        return (*first, *others)
 
     @property
     def largest_loss(self) -> float:
