@@ -34,7 +34,7 @@ from .mechanism_algebra import is_single_pair
 from .pair import Pair
 from .pair_algebra import mixture_of_pairs, two_sided
 from .profiles import pair_of_profile
-from .registry import DominatedMechanism, pairs
+from .registry import DominatedMechanism, leaf_pairs, pairs
 
 MAX_CHORDS: Final = 8_000
 """Most points at which the composition inside of a client is read off."""
@@ -64,7 +64,7 @@ def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechan
     """Return all that the client releases in one round, as one mechanism."""
     inner = leaves(event.event)
     if len(inner) == 1 and inner[0].count == 1 and inner[0].fully_observed:
-        release = pairs(inner[0].event, neighbours)
+        release = leaf_pairs(inner[0], neighbours)
         if is_single_pair(release) and release.lower_power in (None, 1):
             return release
     return _composition(inner, neighbours)
@@ -79,7 +79,7 @@ def _composition(inner: tuple[Leaf, ...], neighbours: Neighbours) -> DominatedMe
     upper = [_pair_above(curve, distance) for curve in curves]
     attained = _attained_pairs(inner, neighbours)
     listed, summaries = shown(inner)
-    steps = [step for leaf in listed for step in pairs(leaf.event, neighbours).steps]
+    steps = [step for leaf in listed for step in leaf_pairs(leaf, neighbours).steps]
     count = sum(leaf.count for leaf in inner)
     together = Step(
         "composition",
@@ -106,7 +106,7 @@ def _attained_pairs(inner: Sequence[Leaf], neighbours: Neighbours) -> list[Pair]
     ]
     single = [
         each.lower_pair
-        for each in (pairs(leaf.event, neighbours) for leaf in inner if leaf.fully_observed)
+        for each in (leaf_pairs(leaf, neighbours) for leaf in inner if leaf.fully_observed)
         if each.lower_pair is not None
     ]
     # A curve has few digits where delta is tiny; there a single release may show more.

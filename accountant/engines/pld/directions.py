@@ -16,7 +16,7 @@ from .estimate import SaddlePoint, SaddlePointEstimate
 from .families import families
 from .pair import Pair
 from .questions import MIN_CERTIFIED_DELTA, WIDE_LOSS_DEVIATION, Question
-from .registry import DominatedMechanism, pairs
+from .registry import DominatedMechanism, leaf_pairs
 
 CountedPairs = Sequence[tuple[Pair, int]]
 EstimatedPairs = tuple[CountedPairs, SaddlePointEstimate]
@@ -135,7 +135,7 @@ def fitted(
     rounds = sum(leaf.count for leaf in leaves) if rounds is None else rounds
     mechanisms = []
     for leaf in leaves:
-        mechanism = pairs(leaf.event, neighbours)
+        mechanism = leaf_pairs(leaf, neighbours)
         if mechanism.fitted is not None:
             other = mechanism.fitted(delta / rounds)
             steps = (other.steps[0], *mechanism.steps[1:])

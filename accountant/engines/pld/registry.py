@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ... import events as ev
-from ...guarantee import Step
+from ...composition import Leaf
+from ...guarantee import Neighbours, Step
 from ..base import Registry
 from .pair import Pair
 
@@ -86,3 +87,8 @@ pairs: Registry[DominatedMechanism] = Registry(
 
 The module of a type is loaded when the first event of that type is met.
 """
+
+
+def leaf_pairs(leaf: Leaf, neighbours: Neighbours) -> DominatedMechanism:
+    """Return the mechanism of a leaf: of a group of bare numbers that of its chain."""
+    return pairs(leaf.event if leaf.chain is None else leaf.chain, neighbours)
