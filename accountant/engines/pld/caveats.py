@@ -264,6 +264,9 @@ def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
         isinstance(leaf.event, ev.Approximate) and leaf.event.delta >= 1.0 for leaf in query.parts
     ) or not (sizes := [size for size in group_sizes(query.event) if size > 1]):
         return ()
+    # What a chain of records can be may still say something.
+    if query.bounds.upper < (1.0 if query.delta is None else math.inf):
+        return ()
     return (
         f"The delta that the lemma gives to a unit of {max(sizes):,} records is 1, so nothing is "
         "proven of it: the delta of one record times 1 + e^epsilon + e^(2 epsilon) + ..., a term "

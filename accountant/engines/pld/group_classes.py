@@ -31,6 +31,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -45,7 +46,7 @@ from .registry import DominatedMechanism, pairs
 BARE_RECORDS: Final = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Approximate)
 """Events of a record that say no more than its epsilon and delta."""
 
-MAX_COUNTED_RECORDS: Final = 200
+MAX_COUNTED_RECORDS: Final = 100
 """Most records with a delta above 0 that are counted in fractions; beyond, the lemma answers."""
 
 MAX_GEOMETRIC_RECORDS: Final = 100_000
@@ -97,9 +98,10 @@ def _geometric(size: int, epsilon: float) -> Pair:
     with np.errstate(divide="ignore"):
         log_q[1:size] += np.log(-np.expm1(-epsilon))
     log_q[0] = -float(np.logaddexp(0.0, -epsilon))
-    return Pair.of_outcomes(AtomPair(log_q[::-1].copy(), log_q, has_heavy_atoms=size <= 4))
+    return Pair.of_outcomes(AtomPair(log_q[::-1].copy(), log_q))
 
 
+@lru_cache(maxsize=64)
 def _both_ends(size: int, epsilon: float, delta: float) -> tuple[Pair, Pair]:
     """Return the pair from above and from below: one, where the rounding of e^epsilon is no
     matter."""
@@ -119,8 +121,7 @@ def _both_ends(size: int, epsilon: float, delta: float) -> tuple[Pair, Pair]:
 
 
 def _pair_of(logs: FloatArray, rounding: float) -> Pair:
-    has_heavy_atoms = logs.shape[1] <= 6
-    return Pair.of_outcomes(AtomPair(logs[0], logs[1], 0.0, has_heavy_atoms, rounding))
+    return Pair.of_outcomes(AtomPair(logs[0], logs[1], rounding=rounding))
 
 
 def _masses(size: int, power: Fraction, delta: Fraction) -> FloatArray:
