@@ -129,7 +129,8 @@ class Certificate:
                     width = fitting_width(worst.direction.dominating, worst.width / finer)
                     for end in lower_ends(worst.direction, question, width):
                         lower = max(lower, end)
-                if upper - lower <= self.tolerance * upper or not worst.direction.is_tight:
+                near = lower == upper or upper - lower <= self.tolerance * upper
+                if near or not worst.direction.is_tight:
                     break
                 costly = (
                     grid_points_needed(worst.direction, saddle, worst.width / finer)

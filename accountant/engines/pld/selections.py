@@ -150,7 +150,6 @@ def _threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Dominate
     dominating = _new_key(shown, 1.0 + _PROBABILITY_ROUNDING, replaced=replaced)
     # Among the smallest floats the relative error has no bound: there nothing is attained.
     sure = shown if shown >= LEAST_ATTAINED else 0.0
-    attained = _new_key(sure, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
     step = Step(
         "mechanism",
         f"{event.noise.capitalize()} noise {event.noise_scale:g} on the counts of at most {keys:,} "
@@ -160,15 +159,18 @@ def _threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Dominate
     )
     # Replaced: keys of the old value fall and those of the new one rise, twice as many counts.
     counts = 2 * keys if replaced else keys
-    # Copies of another pair are as many as counts; half of them where one of each two is new.
-    other = (attained,) if not replaced else ()
+    # Copies of another pair are as many as counts, of which one in two is new where one replaces
+    # another: two copies of a key that passes with 1 - sqrt(1 - p) show as much as one.
+    if replaced:
+        sure = -math.expm1(0.5 * math.log1p(-sure)) if sure < 1.0 else 1.0
+    attained = _new_key(sure, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
     return DominatedMechanism(
         moved,
         moved,
         replaced,
         (step,),
         power=counts,
-        other_lower_pairs=other,
+        other_lower_pairs=(attained,),
         beside=((dominating, keys),),
     )
 
