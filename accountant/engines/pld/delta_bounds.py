@@ -21,6 +21,9 @@ from .rounds import Part, RepeatedPmf, RepeatedPmfRows, Rounds
 TAIL_SHARE_OF_DELTA: Final = 1e-7
 """Mass that a pmf may move to infinity, or drop, over all rounds, as a share of delta."""
 
+MAX_SUMMED_OUTCOMES: Final = 100_000
+"""Most outcomes of one release that are summed at each epsilon, without a grid."""
+
 DELTA_LOG_ROUNDING: Final = 1e-12
 """Error of adding the two parts of delta, as a log."""
 
@@ -51,7 +54,7 @@ def lower_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return a lower bound on log delta, tight around the saddle point's epsilon and `delta`."""
-    if len(pairs) == 1 and pairs[0][1] == 1 and pairs[0][0].continuous is None:
+    if len(pairs) == 1 and pairs[0][1] == 1 and _is_short_list(pairs[0][0]):
         return _sum_over_outcomes(pairs[0][0])
     rounds = discretized_rounds(pairs, width, saddle, delta, lower_pmf_rows, informative_lower_pmf)
     infinite = rounds.infinite_mass
@@ -63,6 +66,11 @@ def lower_delta_bound(
         return _log_add(finite, infinite) - DELTA_LOG_ROUNDING
 
     return log_delta
+
+
+def _is_short_list(pair: Pair) -> bool:
+    atoms = pair.atoms
+    return pair.continuous is None and atoms is not None and atoms.log_p.size <= MAX_SUMMED_OUTCOMES
 
 
 def _sum_over_outcomes(pair: Pair) -> DeltaBound:
