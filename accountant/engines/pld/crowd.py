@@ -12,7 +12,7 @@ others; a unit across v is not hidden there, and in a full sample the root of tw
 it replaces.  So a = -c v + s w, w across v, is tried for some c, and under replace-one b = -a:
 which c shows most depends on delta and on the number of rounds.  Under Laplace noise norms are sums
 of absolute values, and s = 1 - c.  In searches over data sets of few units, each other unit at a
-point of its own, none showed more than that (tests/accountant/test_truncated_attained.py).
+point of its own, none showed more than that.
 
 What falls into cells of the plane is a post-processing of the release: every design is attained,
 and any choice among them is sound.  Cells of nearly the same loss are merged.
