@@ -342,8 +342,8 @@ def _sampled_run(inner: ev.MatrixGaussian) -> Unsupported:
 def _grouped(size: int, leaf: ev.Event) -> ev.Event:
     """Return the leaf as a unit of `size` records sees it, scaled where that is exact or a bound.
 
-    A sum moves by `size` bounds; a bare epsilon and a bounded range grow by the factor, rho by its
-    square, and delta to delta (e^(size epsilon) - 1) / (e^epsilon - 1).
+    A sum moves by `size` bounds; a bounded range grows by the factor, rho by its square.  What is
+    known by a bare epsilon and delta stays a group: `by_lemma` has its bare numbers.
     """
     if size == 1:
         return leaf
@@ -397,6 +397,8 @@ def _is_chain(event: ev.Event) -> TypeGuard[ev.Group]:
 
 def by_lemma(group: ev.Group) -> ev.Event:
     """Return the bare event of a group of bare events, by the lemma for groups.
+
+    Epsilon grows by the factor, delta to delta (e^(size epsilon) - 1) / (e^epsilon - 1).
 
     >>> by_lemma(ev.Group(3, ev.Local(0.5)))
     Pure(epsilon=1.5)
