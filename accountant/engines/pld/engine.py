@@ -345,7 +345,7 @@ class PldEngine:
                 width *= 2.0
                 continue
             target_gap = question.tolerance(upper, self.tolerance, saddle)
-            if upper - lower <= target_gap or not direction.is_tight:
+            if lower == upper or upper - lower <= target_gap or not direction.is_tight:
                 break
             # The error is of second order: if a costly grid hardly helped, no narrower one will.
             costly = grid_points_needed(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
