@@ -22,6 +22,15 @@ MAX_ROUNDS: Final = 10**15
 
 _CLASSES: Final = (ev.Pure, ev.Approximate, ev.Local)
 
+_SAMPLERS: Final = (
+    ev.FixedSize,
+    ev.TruncatedPoisson,
+    ev.WithReplacement,
+    ev.ShuffledBatches,
+    ev.RandomAllocation,
+)
+"""What draws a sample, other than Poisson sampling, that all releases inside of it share."""
+
 
 @dataclass(frozen=True)
 class Leaf:
@@ -268,6 +277,8 @@ def _inside(
                 yield (leaf, attained and runs == 1), count * runs
         case ev.ClientSampled():
             yield from _visibly_drawn(event, results)
+        case _ if isinstance(event, _SAMPLERS):
+            yield from _on_one_sample(event, results)
         case _:
             normal = _normal(event)
             if isinstance(normal, ev.GaussianMixture):
@@ -277,6 +288,8 @@ def _inside(
                 inner = contributions.reduced(mixture)
                 if isinstance(inner, ev.Gaussian):
                     normal = replace(normal, event=inner)  # type: ignore[call-arg]
+            elif isinstance(normal, (ev.Shuffle, ev.SampledShuffle)):
+                normal = _of_one_message(normal, results)
             if normal != ev.Compose(()):  # nothing moves
                 yield (normal, True), 1
 
@@ -304,12 +317,42 @@ def _visibly_drawn(
     yield (ev.ClientSampled(rate, inner), attained), 1
 
 
+def _on_one_sample(
+    event: ev.Event, results: dict[int, _Counts]
+) -> Iterator[tuple[tuple[ev.Event, bool], int]]:
+    """Yield the leaf of releases that share a sample: Gaussians are one, and one is that one."""
+    inner: ev.Event = event.event  # type: ignore[attr-defined]
+    parts = _counts(inner, results)
+    if not parts:
+        if isinstance(inner, (ev.Compose, ev.Repeat)):
+            raise Unsupported("A sample of an empty composition has no meaning.")
+        return  # nothing moves
+    attained = all(seen for _, seen in parts)
+    if list(parts.values()) == [1]:
+        ((single, _),) = parts
+        # What is left at random draws a sample of its own, which samplers know less about.
+        if not isinstance(inner, ev.GaussianMixture) or isinstance(single, ev.Gaussian):
+            inner = by_lemma(single) if _is_chain(single) else single
+    elif attained and all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
+        inner = _merged_gaussian(inner)
+    unchanged = inner is event.event  # type: ignore[attr-defined]
+    yield (event if unchanged else replace(event, event=inner), attained), 1  # type: ignore[call-arg]
+
+
+def _of_one_message(event: ev.Shuffle | ev.SampledShuffle, results: dict[int, _Counts]) -> ev.Event:
+    """Return a shuffle whose messages are a composition of one release as that of the release."""
+    if not isinstance(event.event, (ev.Compose, ev.Repeat, ev.BestOf)):
+        return event
+    parts = _counts(event.event, results)
+    return replace(event, event=next(iter(parts))[0]) if list(parts.values()) == [1] else event
+
+
 def _normal(event: ev.Event) -> ev.Event:
     if not isinstance(event, ev.Poisson):
         return event
     rate, inner = event.rate, event.event
     # A unit survives nested draws with the product of the rates.
-    while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat, ev.Group)):
+    while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat, ev.Group)) or _is_certain(inner):
         if isinstance(inner, ev.Poisson):
             # A product that underflows is rounded up to the least float: rate 0 would say that
             # nothing is seen.
@@ -324,6 +367,14 @@ def _normal(event: ev.Event) -> ev.Event:
     if isinstance(inner, ev.GaussianMixture):
         return contributions.sampled(rate, inner)
     return inner if rate == 1.0 else ev.Poisson(rate, inner)
+
+
+def _is_certain(event: ev.Event) -> bool:
+    """Return whether an event is a choice without a choice: so many runs, or a certain draw."""
+    match event:
+        case ev.BestOf("fixed") | ev.ClientSampled(1.0):
+            return True
+    return False
 
 
 def _sampled_run(inner: ev.MatrixGaussian) -> Unsupported:
