@@ -291,7 +291,7 @@ def _inside(
             elif isinstance(normal, (ev.Shuffle, ev.SampledShuffle)):
                 normal = _of_one_message(normal, results)
             if normal != ev.Compose(()):  # nothing moves
-                yield (normal, True), 1
+                yield (normal, _all_seen(event, results)), 1
 
 
 def _visibly_drawn(
@@ -333,10 +333,17 @@ def _on_one_sample(
         # What is left at random draws a sample of its own, which samplers know less about.
         if not isinstance(inner, ev.GaussianMixture) or isinstance(single, ev.Gaussian):
             inner = by_lemma(single) if _is_chain(single) else single
-    elif attained and all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
-        inner = _merged_gaussian(inner)
+    elif all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
+        inner = _one_gaussian(leaves(inner))
     unchanged = inner is event.event  # type: ignore[attr-defined]
     yield (event if unchanged else replace(event, event=inner), attained), 1  # type: ignore[call-arg]
+
+
+def _all_seen(event: ev.Event, results: dict[int, _Counts]) -> bool:
+    """Return whether all that is released on a Poisson sample is seen."""
+    if not isinstance(event, ev.Poisson):
+        return True
+    return all(seen for _, seen in _counts(event.event, results))
 
 
 def _of_one_message(event: ev.Shuffle | ev.SampledShuffle, results: dict[int, _Counts]) -> ev.Event:
@@ -485,20 +492,26 @@ def _merged_gaussian(event: ev.Event) -> ev.Event:
     parts = leaves(event)
     if len(parts) == 1 and parts[0].count == 1 and parts[0].fully_observed:
         return parts[0].event
-    least = min(
-        (part.event.noise_multiplier for part in parts if isinstance(part.event, ev.Gaussian)),
-        default=1.0,
-    )
-    precision = 0.0  # in units of 1 / least^2, so that it neither overflows nor vanishes
     for part in parts:
-        if not (isinstance(part.event, ev.Gaussian) and part.fully_observed):
+        if not isinstance(part.event, ev.Gaussian):
             raise Unsupported(
                 f"Poisson sampling of a composition that holds {part.event.type} is not supported.",
                 "One sample that several releases share is only understood for Gaussian noise.",
                 "Sample each release by itself, or write the Repeat outside the Poisson.",
             )
-        # Jointly sampled Gaussians are one: 1/noise^2 adds up (a sufficient statistic).
-        precision += part.count * (least / part.event.noise_multiplier) ** 2
-    if precision == 0.0:
+    if not parts:
         raise Unsupported("Poisson sampling of an empty composition has no meaning.")
+    return _one_gaussian(parts)
+
+
+def _one_gaussian(parts: tuple[Leaf, ...]) -> ev.Gaussian:
+    """Return the Gaussian that jointly sampled ones are together (a sufficient statistic)."""
+    counted = [
+        (part.event.noise_multiplier, part.count)
+        for part in parts
+        if isinstance(part.event, ev.Gaussian)
+    ]
+    least = min(noise for noise, _ in counted)
+    # 1/noise^2 adds up, in units of 1 / least^2, so that it neither overflows nor vanishes.
+    precision = sum(count * (least / noise) ** 2 for noise, count in counted)
     return ev.Gaussian(least / math.sqrt(precision))

@@ -33,7 +33,11 @@ def joint(event: ev.Event, neighbours: Neighbours) -> Curve:
 
 def joint_of_leaves(parts: Sequence[Leaf], neighbours: Neighbours) -> Curve:
     """Return the curve of leaves, composed, with their counts."""
-    curves = [(curve(leaf.event, neighbours), leaf) for leaf in parts]
+    return added_up([(curve(leaf.event, neighbours), leaf) for leaf in parts])
+
+
+def added_up(curves: Sequence[tuple[Curve, Leaf]]) -> Curve:
+    """Return the sum of the curves of leaves; what each sets aside adds up, too."""
     if len(curves) == 1 and curves[0][1].count == 1:
         ((single, leaf),) = curves
         return single if leaf.fully_observed else replace(single, lower=None)
