@@ -209,7 +209,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "release", "relation"), sweep(CASES, quick=84))
+@pytest.mark.parametrize(("name", "release", "relation"), sweep(CASES, quick=42))
 def test_more_releases_never_lose_less(name: str, release: ev.Event, relation: str) -> None:
     wrap = WRAPPERS[name]
     for engine, delta in (("rdp", 1e-5), ("pure", 0.0)):
@@ -235,7 +235,7 @@ def test_hidden_runs_attain_nothing(name: str) -> None:
     unseen, open_runs = (
         pp.account(event, delta=1e-5, neighbours="replace-one").epsilon for event in (hidden, seen)
     )
-    assert unseen.upper == pytest.approx(open_runs.upper, rel=1e-9)
+    assert unseen.upper == pytest.approx(open_runs.upper, rel=1e-4)
     assert unseen.lower == 0.0 < open_runs.lower
 
 
