@@ -105,8 +105,11 @@ def _has_worst(leaf: Leaf) -> bool:
 
 def names_class(event: ev.Event) -> bool:
     """Return whether an event is known by bare numbers, which a class of mechanisms has."""
-    # A client that is seen to take part shows the worst of them, too.
-    inside = isinstance(event, (ev.Shuffle, ev.ClientSampled))
+    # A client that is seen to take part shows the worst of them, too, and so does a sample, by a
+    # mechanism that answers whether the unit is in it.
+    if isinstance(event, ev.ClientSampled):
+        return any(names_class(leaf.event) for leaf in leaves(event.event))
+    inside = isinstance(event, (ev.Shuffle, ev.Poisson, ev.FixedSize))
     return isinstance(event.event if inside else event, _CLASSES)  # type: ignore[attr-defined]
 
 

@@ -294,8 +294,20 @@ def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated
         conditions = ["a unit at 0 is one value that may replace it; nothing sharper is used"]
     if lower_pair is not None:
         conditions.append("lower end: the others do not matter")
-    return DominatedMechanism(
-        pair, lower_pair, False, (*base.steps, _step(how, neighbours, *conditions))
+    of_class = None
+    if neighbours == "replace-one" and base.class_pair is not None:
+        # Attained where the release answers whether the unit's old value is in the sample.
+        of_class = Pair.of_outcomes(_mixed_above(base.class_pair, rate))
+    steps = (*base.steps, _step(how, neighbours, *conditions))
+    return DominatedMechanism(pair, lower_pair, False, steps, class_pair=of_class)
+
+
+def _mixed_above(base: Pair, rate: float) -> AtomPair:
+    """Return ((1-q) Q + q P, Q)."""
+    assert base.atoms is not None
+    log_p, log_q = base.atoms.log_p, base.atoms.log_q
+    return AtomPair(
+        blend(rate, log_q, log_p), log_q, base.atoms.omitted_mass, rounding=base.atoms.rounding
     )
 
 
@@ -305,7 +317,7 @@ def sampled_outcomes(base: Pair, rate: float) -> Pair:
     log_p, log_q = base.atoms.log_p, base.atoms.log_q
     omitted_mass, rounding = base.atoms.omitted_mass, base.atoms.rounding
     # Orders of at least 1: ((1-q) Q + q P, Q); below 1: (P, (1-q) P + q Q).
-    above = AtomPair(blend(rate, log_q, log_p), log_q, omitted_mass, rounding=rounding)
+    above = _mixed_above(base, rate)
     below = AtomPair(log_p, blend(rate, log_p, log_q), omitted_mass, rounding=rounding)
     return two_sided(Pair.of_outcomes(below), Pair.of_outcomes(above))
 
