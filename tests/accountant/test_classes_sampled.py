@@ -114,3 +114,18 @@ def test_a_client_shows_the_worst_of_all_that_it_releases(at):
     # Of numbers that were grown by the lemma no chain is known to show as much.
     grown = ev.ClientSampled(0.3, ev.Repeat(2, ev.Group(2, ev.Pure(1.0))))
     assert account(grown, epsilon=at).delta.lower == 0.0
+
+
+@pytest.mark.parametrize(
+    ("event", "relation"),
+    [
+        (ev.FixedSize(1, 4, ev.Pure(1.0)), "add-remove"),
+        (ev.FixedSize(1, 4, ev.Pure(1.0)), "zero-out"),
+        (ev.WithReplacement(1, 4, ev.Pure(1.0)), "replace-one"),
+        (ev.ShuffledBatches(3, ev.Pure(1.0)), "add-remove"),
+        (ev.TruncatedPoisson(0.3, 2, 4, ev.Pure(1.0)), "add-remove"),
+    ],
+)
+def test_two_steps_of_a_class_have_no_lower_end(event, relation):
+    assert account(event, epsilon=0.3, neighbours=relation).delta.lower == 0.0
+    assert account(event, delta=1e-3, neighbours=relation).epsilon.lower == 0.0

@@ -267,7 +267,8 @@ def _present_or_absent(inner: ev.Event, rate: float) -> DominatedMechanism:
     sampled = pairs(ev.Poisson(rate, twice.event), "add-remove")
     how = f"a drawn unit stands in for another one: two steps of the release, q = {rate:.6g}."
     step = _step(how, "add-remove", "one unit more or less, as large a sample")
-    return replace(sampled, steps=(*sampled.steps, step))
+    # Two steps of a class of mechanisms: no chain of them is known to attain the pair.
+    return replace(sampled, steps=(*sampled.steps, step), class_pair=None)
 
 
 def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
