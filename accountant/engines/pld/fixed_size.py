@@ -62,7 +62,7 @@ from .pair import Pair
 from .pair_algebra import two_sided
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
-INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace)
+INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace, ev.TruncatedDiscreteGaussian)
 BARE = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate, ev.NoGuarantee)
 SHUFFLED = (ev.Shuffle, ev.SampledShuffle)
 
