@@ -263,3 +263,29 @@ def test_nothing_on_a_sample(name: str) -> None:
     if name != "client-sampled":
         with pytest.raises(Unsupported, match="empty composition"):
             leaves(wrap(ev.Compose([])))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        lambda inner: ev.FixedSize(10**17 - 1, 10**17, inner),
+        lambda inner: ev.WithReplacement(200, 2, inner),
+    ],
+)
+def test_a_rate_that_is_rounded_to_1_forgets_no_release(
+    sampler: Callable[[ev.Event], ev.Event], relation: str
+) -> None:
+    """Nearly all units are drawn, so nearly as much is shown as by the largest loss."""
+    event = sampler(
+        ev.Compose([ev.DiscreteLaplace(5.0, 1), ev.Pure(1.0), ev.DiscreteLaplace(1.0, 1)])
+    )
+    single = sampler(ev.DiscreteLaplace(5.0, 1))
+    for engine in (None, "rdp", "pld"):
+        try:
+            upper = pp.account(event, epsilon=0.1, neighbours=relation, engine=engine).delta.upper
+        except Unsupported:
+            continue
+        least = pp.account(sampler(ev.DiscreteLaplace(1.0, 1)), epsilon=0.1, neighbours=relation)
+        assert upper >= least.delta.lower
+        assert upper > pp.account(single, epsilon=0.1, neighbours=relation).delta.lower

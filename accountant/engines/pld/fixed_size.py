@@ -100,21 +100,21 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     The last step says what the sampling does.  Raises `Unsupported` for an event whose guarantee
     says nothing about a replaced unit, and for samples of samples.
     """
-    if rate == 1.0:
-        return _all_but_few(inner, neighbours)
-    if rate < MIN_SAMPLING_RATE and isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)):
-        pairs(inner, neighbours)  # refuses what is not understood
-        disclosed = pairs(ev.Approximate(0.0, rate), neighbours)
-        return replace(disclosed, steps=(_step("A unit that is drawn is laid open.", neighbours),))
-    if isinstance(inner, (ev.Gaussian, ev.Laplace)):
-        return _noisy_sum(inner, rate, neighbours)
-    if not isinstance(inner, (*INTEGER_SUMS, *BARE, *SHUFFLED)):
+    if not isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS, *BARE, *SHUFFLED)):
         raise Unsupported(
             f"The pld engine cannot treat fixed-size sampling of `{inner.type}`.",
             "What a replaced unit changes is known for single releases only.",
             "Sample the innermost release, write Repeat outside of FixedSize, or use rdp under "
             "replace-one.",
         )
+    if rate == 1.0:
+        return _all_but_few(inner, neighbours)
+    if rate < MIN_SAMPLING_RATE and isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)):
+        pairs(inner, neighbours)  # refuses what is not understood
+        disclosed = replace(pairs(ev.Approximate(0.0, rate), neighbours), class_pair=None)
+        return replace(disclosed, steps=(_step("A unit that is drawn is laid open.", neighbours),))
+    if isinstance(inner, (ev.Gaussian, ev.Laplace)):
+        return _noisy_sum(inner, rate, neighbours)
     if neighbours == "add-remove":
         return _present_or_absent(inner, rate)
     return _replaced(inner, rate, neighbours)

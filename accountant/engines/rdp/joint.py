@@ -40,7 +40,7 @@ def added_up(curves: Sequence[tuple[Curve, Leaf]]) -> Curve:
     """Return the sum of the curves of leaves; what each sets aside adds up, too."""
     if len(curves) == 1 and curves[0][1].count == 1:
         ((single, leaf),) = curves
-        return single if leaf.fully_observed else replace(single, lower=None)
+        return single if leaf.fully_observed and not leaf.by_lemma else replace(single, lower=None)
     taking_part = [
         (each, leaf.count) for each, leaf in curves if each.limit > 0.0 or each.slack > 0.0
     ]
