@@ -283,7 +283,7 @@ def test_a_rate_that_is_rounded_to_1_forgets_no_release(
     p, q = (np.exp(-np.abs(values - centre)) for centre in (moved, 0))
     attained = float(np.maximum(p - math.exp(0.1) * q, 0.0).sum() / q.sum())
     for engine in (None, "rdp", "pld"):
-        for composed in itertools.permutations(releases):
+        for composed in (releases, releases[::-1]):
             upper = number_at(sampler(ev.Compose(composed)), relation, engine)
             assert upper is None or upper >= attained * (1.0 - 1e-9)
 
