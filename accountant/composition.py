@@ -61,10 +61,11 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     `Poisson` (a unit survives both draws with the product of the rates); `Poisson` at rate 1 is
     its event; unsampled or jointly sampled Gaussians that are composed under one sample are one
     Gaussian with noise (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient
-    statistic), and a composition of one release is that release, under every sampler; a `Group` of a composition is the composition of groups (its relation between data
-    sets is one relation, whatever is released), and a group of what scales is scaled, see
-    `_grouped`; the best of a fixed number of runs is a post-processing of them all.  The order of
-    composition is forgotten: no engine here depends on it.
+    statistic), and a composition of one release is that release, under every sampler; a `Group` of
+    a composition is the composition of groups (its relation between data sets is one relation,
+    whatever is released), and a group of what scales is scaled, see `_grouped`; the best of a
+    fixed number of runs is a post-processing of them all.  The order of composition is forgotten:
+    no engine here depends on it.
 
     Raises `Unsupported` for a Poisson sample of any other composition, `InvalidInput` for nesting
     deeper than `MAX_DEPTH` and for more than `MAX_ROUNDS` rounds.
