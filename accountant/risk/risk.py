@@ -89,7 +89,7 @@ def risk(
     >>> round(attack.advantage.upper, 4), round(attack.tpr.upper, 4), round(attack.mu.upper, 4)
     (0.3829, 0.0924, 1.0)
     >>> attack.sentence
-    'An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members.'
+    'An attacker who accuses 10 in 1,000 innocents finds at most 93 in 1,000 members.'
     """
     fpr = validate.open_probability(fpr=fpr)
     prior = validate.open_probability(prior=prior)

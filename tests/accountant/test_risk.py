@@ -321,7 +321,7 @@ def test_each_number_says_what_it_assumes(neighbours: Neighbours) -> None:
         assert text.endswith(".")
         assert "The attacker knows" in text
         assert "group of 3 records" in text
-    assert "0.02" in found.assumes["tpr"]
+    assert "in at most a share 0.02 of the innocent cases." in found.assumes["tpr"]
     assert found.neighbours == neighbours
     assert found.derivation
 
@@ -331,6 +331,11 @@ def test_each_number_says_what_it_assumes(neighbours: Neighbours) -> None:
     [
         ev.ClientSampled(0.1, ev.Gaussian(1.0)),
         ev.Repeat(5, ev.Group(2, ev.ClientSampled(0.1, ev.Poisson(0.2, ev.Gaussian(1.0))))),
+        ev.BestOf(
+            "geometric",
+            2.0,
+            ev.Compose([ev.Gaussian(9.0), ev.ClientSampled(0.1, ev.Gaussian(9.0))]),
+        ),
     ],
 )
 def test_whether_a_client_took_part_is_seen(event: ev.Event) -> None:
