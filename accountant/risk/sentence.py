@@ -46,11 +46,14 @@ def attack_sentence(fpr: float, tpr: float, neighbours: Neighbours) -> str:
     places = max(2, _places(false), _places(most))
     accused, known, whole = (f"{int(n.scaleb(places)):,}" for n in (false, most, Decimal(1)))
     if neighbours == "replace-one":
-        success = f"in at most {known} of {whole} cases of B" if most < 1 else "in all cases of B"
-        verb = "says B" if most < 1 else "may say B"
+        said = (
+            f"says B in at most {known} of {whole} cases of B"
+            if most < 1
+            else "may say B in all cases of B"
+        )
         return (
-            f"Of a unit whose value is A or B: an attacker who says B in {accused} of {whole} "
-            f"cases of A {verb} {success}."
+            f"Of a unit whose value is A or B: an attacker who, where it is A, says B in {accused} "
+            f"of {whole} cases {said}."
         )
     found = f"finds at most {known} in {whole} members" if most < 1 else "may find all members"
     return f"An attacker who accuses {accused} in {whole} innocents {found}."

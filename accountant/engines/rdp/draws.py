@@ -80,7 +80,7 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     parts = []
     for number in counts.numbers.tolist():
         (leaf,) = leaves(ev.Group(int(number), event.event))
-        parts.append(without_replacement(leaf.event, rate, neighbours))
+        parts.append(_of_sample(event.event, leaf.event, rate, neighbours))
     if any(part.slack > 0.0 for part in parts):
         raise Unsupported(
             f"The rdp engine cannot account for draws with replacement of `{event.event.type}`.",
@@ -92,6 +92,26 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     limit = max(part.limit for part in parts)
     steps = (*parts[0].steps[:-1], _step(event))
     return Curve(at, limit, steps, counts.tail)
+
+
+def _of_sample(inner: ev.Event, grouped: ev.Event, rate: float, neighbours: Neighbours) -> Curve:
+    """Return the curve of a sample of fixed size; refuse it in words about the draws."""
+    try:
+        return without_replacement(grouped, rate, neighbours)
+    except Unsupported:
+        otherwise = "Sample the innermost release, and write Repeat outside of it."
+        if isinstance(inner, ev.GaussianMixture):
+            otherwise = (
+                "Put `gaussian` in its place, with the noise over the largest contribution: no "
+                "mixture of smaller ones reveals more."
+            )
+        raise Unsupported(
+            f"The rdp engine cannot account for draws with replacement of `{inner.type}` under "
+            f"{neighbours}.",
+            "What several replaced units change is known for single releases only.",
+            "Leave the choice of the engine to privplan.",
+            otherwise=otherwise,
+        ) from None
 
 
 def _mixed(
