@@ -13,6 +13,7 @@ from . import events as ev
 from . import rounding, validate
 from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_leaves
 from .decoding import named_keywords
+from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
@@ -337,6 +338,7 @@ class _Question:
                 "Give exactly one of `delta` and `epsilon`.",
                 "The other one is what is computed.",
             )
+        refuse_negative_epsilon(epsilon)
         self.delta = None if delta is None else validate.probability_below_one(delta=delta)
         self.epsilon = None if epsilon is None else validate.non_negative(epsilon=epsilon)
 

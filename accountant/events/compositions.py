@@ -46,8 +46,8 @@ class BestOf(Event):
 
     `distribution` is that of the number of runs (`fixed`, `poisson`, `geometric`, `logarithmic`,
     or the truncated `negative-binomial` of `shape`, of which geometric is shape 1 and logarithmic
-    shape 0), `mean` its mean.  Range: `mean` above 0; an integer when fixed; `shape` above -1, for
-    negative-binomial only.
+    shape 0), `mean` its mean.  Range: `mean` 1 or above, but for poisson above 0 (there may be no
+    run at all), and an integer when fixed; `shape` above -1, for negative-binomial only.
     """
 
     type: ClassVar[str] = "best-of"
@@ -69,4 +69,11 @@ class BestOf(Event):
             raise InvalidInput(
                 f"`shape` must be above -1; it is {self.shape:g}.",
                 next_step="Give a shape such as 0.5.",
+            )
+        if self.distribution != "poisson" and self.mean < 1.0:
+            raise InvalidInput(
+                f"`mean` must be 1 or above for a {self.distribution} number of runs; it is "
+                f"{self.mean:g}.",
+                "At least one run is made.",
+                "Give a mean of 1 or above, or a poisson number of runs, which may be 0.",
             )

@@ -160,9 +160,12 @@ class BufferedToeplitzStrategy(Strategy):
 
 @dataclass(frozen=True, eq=False)
 class TreeStrategy(Strategy):
-    """The complete tree over `steps` rounds in which each node has `fan_out` children.
+    """The tree over `steps` rounds in which each node has `fan_out` children; complete nodes only.
 
-    Each node, leaves included, is the sum of the rounds below it.  Range: `fan_out` 2 or above.
+    A node is the sum of the fan_out^l rounds below it, leaves (l = 0) included, and stands in C
+    where all of these are among the rounds: 100 rounds have 7 levels at fan-out 2.  Whoever pads
+    the tree, to 128 rounds, and releases nodes that hold only some of their rounds, the root among
+    them, has 8 levels, and asks with `steps` 128.  Range: `steps` 1 or above, `fan_out` 2 or above.
     """
 
     type: ClassVar[str] = "tree"
@@ -223,3 +226,45 @@ class MatrixGaussian(Event):
     noise_multiplier: float = checked(validate.positive)
     strategy: Strategy = checked(_strategy)
     participation: Participation = checked(_participation)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        steps = rounds_of(self.strategy)
+        if steps is not None:
+            require_fit(self.participation, steps)
+
+
+def rounds_of(strategy: Strategy) -> int | None:
+    """Return how many rounds a strategy has, the columns of C; None for one that is not known.
+
+    >>> rounds_of(DenseStrategy([[1.0, 0.0], [0.5, 1.0]]))
+    2
+    """
+    match strategy:
+        case DenseStrategy(rows):
+            return len(rows[0])
+        case BandedStrategy(diagonals):
+            return len(diagonals[0])
+        case ToeplitzStrategy(steps) | BufferedToeplitzStrategy(steps) | TreeStrategy(steps):
+            return steps
+    return None
+
+
+def require_fit(participation: Participation, steps: int) -> None:
+    """Raise `InvalidInput` where a participation cannot be that of so many rounds."""
+    match participation:
+        case EpochParticipation(epochs) if steps % epochs:
+            near = max(part for part in range(1, min(epochs, steps) + 1) if steps % part == 0)
+            raise InvalidInput(
+                f"`participation.epochs` must divide the {steps:,} rounds of the strategy; it is "
+                f"{epochs:,}.",
+                "A unit takes part once in each pass, and all passes are equally long.",
+                f"Give {near:,} epochs, or a minimum separation.",
+            )
+        case BallsInBins(bins) if bins > steps:
+            raise InvalidInput(
+                f"`participation.bins` must be at most the {steps:,} rounds of the strategy; it is "
+                f"{bins:,}.",
+                "A bin is a round of a pass, and the strategy ends before the first pass does.",
+                f"Give at most {steps:,} bins.",
+            )

@@ -38,7 +38,7 @@ def calibrate(
     tpr: attack_risk.Tpr = None,
     fpr: attack_risk.FprOfTarget = None,
     bayes: attack_risk.Bayes = None,
-    prior: attack_risk.Prior = None,
+    prior: attack_risk.PriorOfTarget = None,
     records: options.Records = None,
     batch: options.Batch = None,
     epochs: options.Epochs = None,

@@ -42,6 +42,23 @@ def test_the_json_of_a_risk_is_that_of_the_library(run: Run, event_file: str) ->
     assert risk["sentence"] == attack_sentence(0.05, answer.tpr.upper, "add-remove")
 
 
+def test_the_rate_from_which_a_gaussian_dominates_can_be_asked_for(run: Run) -> None:
+    words = ("--noise-multiplier", "1", "--rate", "0.1", "--rounds", "20", "--risk")
+    event = ev.Repeat(20, ev.Poisson(0.1, ev.Gaussian(1.0)))
+    for start in (1e-5, 0.01):
+        risk = run("account", *words, "--from-fpr", str(start), "--json").json["result"]["risk"]
+        bounds = pp.risk(event, from_fpr=start).mu
+        assert risk["mu"] == {"lower": bounds.lower, "upper": bounds.upper}
+        assert risk["from_fpr"] == start
+    assert f"mu from FPR {start:g}" in run("account", *words, "--from-fpr", str(start)).out
+
+
+def test_help_names_the_options_that_are_there(run: Run) -> None:
+    said = " ".join(run("calibrate", "--help").out.replace("│", " ").split())
+    assert "With --bayes: how likely a person is a member beforehand" in said
+    assert "--risk" not in said
+
+
 def test_the_table_rounds_to_the_side_that_stays_true(run: Run, event_file: str) -> None:
     answer = pp.risk(ev.Gaussian(1.0))
     lines = run("account", event_file, "--risk").out.splitlines()
@@ -133,6 +150,9 @@ def test_what_takes_longer_is_left_to_the_option() -> None:
         (("--risk", "--prior", "1.5"), "`prior` must be"),
         (("--risk", "--guesses", "1"), "`guesses` must be an integer, 2 or above"),
         (("--risk", "--engine", "rdp"), "--risk goes with no --engine"),
+        (("--from-fpr", "0.1"), "Add --risk, or leave out --from-fpr."),
+        (("--risk", "--from-fpr", "0.6"), "`from_fpr` must be at most 0.5"),
+        (("--epsilon", "-1"), "privplan.privacy_profile(event, [-1])"),
     ],
 )
 def test_questions_that_make_no_sense(
