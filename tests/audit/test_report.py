@@ -483,7 +483,7 @@ def test_the_page_has_every_row_with_what_it_rests_on_and_the_worst_in_its_verdi
     assert 'weighting = "uniform" needs no N_u' in shown
     style, sentence = page.verdict(facts_of)
     assert style == "good"
-    assert "before a silo that holds nothing of the unit; 2 of the 2 others" in sentence
+    assert "before a silo that holds nothing of the unit, of 3 observers asked for" in sentence
     assert "worse, and not asked for: no guarantee before a silo that holds some" in sentence
     configuration = {
         "privacy": {"observers": ["model"]},
