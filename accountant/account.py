@@ -80,6 +80,9 @@ def account(
 
     Raises `InvalidInput` for values outside their range, `Unsupported` where no engine has sound
     mathematics, `EnginesDisagree` if one engine's lower end lies above another's upper end.
+    Source: Dong, Roth and Su 2022, arXiv 1905.02383v3 (gdp), Mironov 2017, arXiv 1702.07476v3
+    (rdp), Zhu, Dong and Wang 2022, arXiv 2106.08567v4 (pld: dominating pairs); each step of the
+    derivation names its own.
 
     >>> guarantee = account(ev.Gaussian(1.0), delta=1e-5)
     >>> round(guarantee.epsilon.upper, 3)

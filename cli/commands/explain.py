@@ -39,14 +39,14 @@ def explain(
 ) -> None:
     """Show how a number follows, or explain a topic.
 
-    EVENT is what `account` reads, takes --delta, --epsilon, --neighbours, --group and --engine as it
-    does, and the number that it prints is explained.  TOPIC may also be
-    the id of a cause that `privplan check` names, such as shuffled-loader, or another name of what
-    a topic explains, such as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
+    EVENT is what `account` reads; --delta, --epsilon, --neighbours, --group and --engine ask as there,
+    and the number that it prints is explained.  TOPIC may also be the id of a cause that `privplan
+    check` names, such as shuffled-loader, or another name of what a topic explains, such as bandmf
+    or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
     from ...accountant import validate
-    from ..inputs.described_run import grouped
     from ..inputs.curve_file import read_released
+    from ..inputs.described_run import grouped
     from ..inputs.event_file import names_event
     from .account import Question
 

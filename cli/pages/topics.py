@@ -34,13 +34,13 @@ SUMMARIES: Final[Mapping[str, str]] = {
 
 _ALIASES: Final[Mapping[str, str]] = {
     "matrix": "balls-in-bins banded bandmf blt bnb buffered-toeplitz correlated correlated-noise "
-    "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism participation "
-    "sensitivity toeplitz tree trees",
+    "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism "
+    "participation sensitivity toeplitz tree trees",
     "engines": "curve curves gdp pld privacy-profile profile prv rdp renyi zcdp",
     "events": "best-of gaussian gaussian-mixture laplace mixture partition partition-selection "
     "selection threshold-selection truncated-geometric-selection tuning unit-in-silos",
-    "sampling": "allocation amplification client-sampled client-sampling fixed-size poisson random-allocation "
-    "shuffled-batches truncated-poisson with-replacement",
+    "sampling": "allocation amplification client-sampled client-sampling fixed-size poisson "
+    "random-allocation shuffled-batches truncated-poisson with-replacement",
     "risk": "advantage attack-risk attacks bayes bayes-risk f-dp fdp fnr fpr mia mu reconstruction "
     "roc tpr trade-off",
     "neighbours": "add-remove neighbors neighboring replace-one zero-out",

@@ -54,8 +54,8 @@ def test_delta_is_its_formula_rounded_up(order: float, value: float, epsilon: fl
         second = min(mp.exp((mp.mpf(order) - 1) * (mp.mpf(value) - mp.mpf(epsilon))), mp.mpf(1))
         for name, truth in (("improved", first), ("classical", second)):
             ours = pp.from_rdp([order], [value], epsilon=epsilon, conversion=name).delta.upper
-            # Below 2^-1022 numbers lie 2^-1074 apart, whatever their size: the exponential is off by
-            # one at most, and the next number is taken.
+            # Below 2^-1022 numbers lie 2^-1074 apart, whatever their size: the exponential is off
+            # by one at most, and the next number is taken.
             assert truth <= ours <= truth * (1.0 + 1e-10) + 2 * mp.mpf(2) ** -1074
 
 
@@ -192,7 +192,7 @@ def test_a_curve_stands_for_its_values_and_its_relation() -> None:
         pp.from_rdp(curve, delta=1e-5, neighbours="replace-one")
     with pytest.raises(InvalidInput, match="`values` are missing"):
         pp.from_rdp([2.0], delta=1e-5)
-    with pytest.raises(InvalidInput, match="no `detla`. Did you mean `delta`"):
+    with pytest.raises(InvalidInput, match=r"no `detla`\. Did you mean `delta`"):
         pp.from_rdp(curve, detla=1e-5)
     with pytest.raises(InvalidInput, match="No upper end of this curve is finite"):
         pp.from_rdp(pp.rdp(ev.Approximate(1.0, 1e-3), [2.0]), delta=1e-2)

@@ -39,7 +39,7 @@ import numpy as np
 from ... import events as ev
 from ...arrays import FloatArray
 from ...composition import leaves
-from ...errors import InvalidInput, Unsupported
+from ...errors import Unsupported
 from ...events.run_counts import log_inverse_success
 from ...guarantee import Neighbours, Step, unique_steps
 from .curves import Curve, curve

@@ -18,9 +18,9 @@ def sensitivity(
 ) -> MatrixSensitivity:
     """Return bounds on how far one unit moves C x in L2, in bounds on one contribution.
 
-        max sqrt(sum_{i, j in pattern} (C^T C)_ij <d_i, d_j>)   over patterns and vectors |d_i| <= 1,
+        max sqrt(sum_{i, j in pattern} (C^T C)_ij <d_i, d_j>)
 
-    and twice that under `replace-one`.  The noise multiplier of a Gaussian release that tells as
+    over patterns and vectors |d_i| <= 1, and twice that under `replace-one`.  The noise multiplier of a Gaussian release that tells as
     much as the whole run is that of `matrix-gaussian` over it.  Of balls in bins it is that of a
     bin that is known.  `neighbours` is `add-remove`, `replace-one` or `zero-out` of one unit.
 
