@@ -22,7 +22,7 @@ Target = Annotated[
     ),
 ]
 
-NEAR: Final = 0.75
+LIKE_A_TOPIC: Final = 0.75
 """How much like a topic a word must be, that the topic is suggested: see `decoding.nearest`."""
 
 
@@ -39,10 +39,10 @@ def explain(
 ) -> None:
     """Show how a number follows, or explain a topic.
 
-    EVENT is what `account` reads; --delta, --epsilon, --neighbours, --group and --engine ask as there,
-    and the number that it prints is explained.  TOPIC may also be the id of a cause that `privplan
-    check` names, such as shuffled-loader, or another name of what a topic explains, such as bandmf
-    or rdp.  Without EVENT or TOPIC, the topics are listed.
+    EVENT is what `account` reads; --delta, --epsilon, --neighbours, --group and --engine ask as
+    there, and the number that it prints is explained.  TOPIC may also be the id of a cause that
+    `privplan check` names, such as shuffled-loader, or another name of what a topic explains, such
+    as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
     from ...accountant import validate
     from ..inputs.curve_file import read_released
@@ -91,7 +91,7 @@ def _cause(name: str) -> Report | None:
 
 
 def _unknown(word: str) -> Exception:
-    close = nearest(word.lower(), (*TOPICS, *TOPIC_BY_ALIAS), least_ratio=NEAR)
+    close = nearest(word.lower(), (*TOPICS, *TOPIC_BY_ALIAS), least_ratio=LIKE_A_TOPIC)
     close = TOPIC_BY_ALIAS.get(close, close) if close else None
     return InvalidInput(
         f"{word!r} is neither a topic nor a file.",

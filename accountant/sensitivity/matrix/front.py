@@ -20,9 +20,10 @@ def sensitivity(
 
         max sqrt(sum_{i, j in pattern} (C^T C)_ij <d_i, d_j>)
 
-    over patterns and vectors |d_i| <= 1, and twice that under `replace-one`.  The noise multiplier of a Gaussian release that tells as
-    much as the whole run is that of `matrix-gaussian` over it.  Of balls in bins it is that of a
-    bin that is known.  `neighbours` is `add-remove`, `replace-one` or `zero-out` of one unit.
+    over patterns and vectors |d_i| <= 1, and twice that under `replace-one`.  The noise multiplier
+    of a Gaussian release that tells as much as the whole run is that of `matrix-gaussian` over it.
+    Of balls in bins it is that of a bin that is known.  `neighbours` is `add-remove`, `replace-one`
+    or `zero-out` of one unit.
 
     Raises `InvalidInput` for a singular strategy and a participation that does not fit it,
     `Unsupported` for matrices that are too large.
