@@ -58,7 +58,7 @@ def refuse_negative_epsilon(epsilon: object) -> None:
     """Raise `InvalidInput` for a finite number below 0, with where delta at one is found."""
     if isinstance(epsilon, (int, float)) and -math.inf < epsilon < 0.0:
         raise InvalidInput(
-            f"`epsilon` must be 0 or above; it is {as_given(epsilon)}.",
+            f"`epsilon` must be a finite number, 0 or above; it is {as_given(epsilon)}.",
             "Delta at an epsilon below 0 follows from that above it, of both orders of two data "
             "sets, and is asked for in another way.",
             f"In Python: privplan.privacy_profile(event, [{as_given(epsilon)}]); privplan account "

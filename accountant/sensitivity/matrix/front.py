@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ... import events as ev
 from ...decoding import named_keywords
-from ...errors import InvalidInput, kind_of
+from ...errors import InvalidInput, kind_of, with_article
 from ...guarantee import Bounds
 from ...neighbours import as_neighbours
 from .bounds import MatrixSensitivity, sensitivity_bounds
@@ -41,7 +41,7 @@ def sensitivity(
     ):
         if not isinstance(given, kind):
             raise InvalidInput(
-                f"`{name}` must be a {name}; it is {kind_of(given)}.",
+                f"`{name}` must be {with_article(name)}; it is {kind_of(given)}.",
                 "How far a unit moves a sum depends on both.",
                 "Ask as in sensitivity(ToeplitzStrategy(10, [1.0, 0.5]), SingleParticipation()).",
             )
