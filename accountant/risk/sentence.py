@@ -52,8 +52,8 @@ def attack_sentence(fpr: float, tpr: float, neighbours: Neighbours) -> str:
             else "may say B in all cases of B"
         )
         return (
-            f"Of a unit whose value is A or B: an attacker who, where it is A, says B in {accused} "
-            f"of {whole} cases {said}."
+            f"Of a unit whose value is A or B: an attacker who says B in {accused} of {whole} "
+            f"cases of A, {said}."
         )
     found = f"finds at most {known} in {whole} members" if most < 1 else "may find all members"
     return f"An attacker who accuses {accused} in {whole} innocents {found}."

@@ -89,11 +89,11 @@ def test_the_sentence_is_never_below_the_number(fpr: float, tpr: float, said: st
 
 def test_the_sentence_of_a_replaced_value_speaks_of_two_values() -> None:
     assert attack_sentence(0.01, 0.0372, "replace-one") == (
-        "Of a unit whose value is A or B: an attacker who, where it is A, says B in 10 of 1,000 "
-        "cases says B in at most 38 of 1,000 cases of B."
+        "Of a unit whose value is A or B: an attacker who says B in 10 of 1,000 cases of A, says B "
+        "in at most 38 of 1,000 cases of B."
     )
     assert attack_sentence(0.25, 1.0, "replace-one").endswith(
-        "says B in 25 of 100 cases may say B in all cases of B."
+        "says B in 25 of 100 cases of A, may say B in all cases of B."
     )
 
 
