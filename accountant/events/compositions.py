@@ -84,8 +84,8 @@ class BestOf(Event):
             )
         if self.distribution != "poisson" and self.mean < 1.0:
             raise InvalidInput(
-                f"`mean` must be 1 or above for {with_article(self.distribution)} number of runs; it "
-                f"is {self.mean:g}.",
+                f"`mean` must be 1 or above for {with_article(self.distribution)} number of runs; "
+                f"it is {self.mean:g}.",
                 "At least one run is made.",
                 "Give a mean of 1 or above, or a poisson number of runs, which may be 0.",
             )
