@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
     from .accountant.risk import Risk, RocCurve, risk, roc
+    from .accountant.sensitivity.matrix import MatrixSensitivity, sensitivity
     from .accountant.sensitivity.silos import unit_in_silos
     from .audit.check.front import check
     from .fl.running import plan_run, resume, run
@@ -50,6 +51,7 @@ __all__ = [
     "Calibration",
     "GdpGuarantee",
     "Guarantee",
+    "MatrixSensitivity",
     "Odometer",
     "Phase",
     "Plan",
@@ -80,6 +82,7 @@ __all__ = [
     "risk",
     "roc",
     "run",
+    "sensitivity",
     "unit_in_silos",
     "zcdp",
 ]
@@ -89,6 +92,7 @@ _HOME = {
     "Calibration": "accountant.calibration",
     "GdpGuarantee": "accountant.curves",
     "Guarantee": "accountant.guarantee",
+    "MatrixSensitivity": "accountant.sensitivity.matrix",
     "Odometer": "accountant.odometer",
     "Phase": "accountant.plan",
     "Plan": "accountant.plan",
@@ -117,6 +121,7 @@ _HOME = {
     "risk": "accountant.risk",
     "roc": "accountant.risk",
     "run": "fl.running",
+    "sensitivity": "accountant.sensitivity.matrix",
     "unit_in_silos": "accountant.sensitivity.silos",
     "zcdp": "accountant.curves",
 }

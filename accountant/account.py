@@ -13,6 +13,7 @@ from . import events as ev
 from . import rounding, validate
 from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_leaves
 from .decoding import named_keywords
+from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
@@ -79,6 +80,9 @@ def account(
 
     Raises `InvalidInput` for values outside their range, `Unsupported` where no engine has sound
     mathematics, `EnginesDisagree` if one engine's lower end lies above another's upper end.
+    Source: Dong, Roth and Su 2022, arXiv 1905.02383v3 (gdp), Mironov 2017, arXiv 1702.07476v3
+    (rdp), Zhu, Dong and Wang 2022, arXiv 2106.08567v4 (pld: dominating pairs); each step of the
+    derivation names its own.
 
     >>> guarantee = account(ev.Gaussian(1.0), delta=1e-5)
     >>> round(guarantee.epsilon.upper, 3)
@@ -337,6 +341,7 @@ class _Question:
                 "Give exactly one of `delta` and `epsilon`.",
                 "The other one is what is computed.",
             )
+        refuse_negative_epsilon(epsilon)
         self.delta = None if delta is None else validate.probability_below_one(delta=delta)
         self.epsilon = None if epsilon is None else validate.non_negative(epsilon=epsilon)
 

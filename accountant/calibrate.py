@@ -63,6 +63,9 @@ def calibrate(
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.
+    Source: Balle and Wang 2018, arXiv 1805.06530v2 (to epsilon at delta); Kulynych, Gomez, Kaissis,
+    Calmon and Troncoso 2024, arXiv 2407.02191v2 (to a risk); the certificates are those of
+    `account`.
 
     >>> calibration = calibrate(lambda s: ev.Repeat(100, ev.Gaussian(s)), epsilon=1, delta=1e-5)
     >>> round(calibration.value, 2), calibration.guarantee.epsilon.upper <= 1.0

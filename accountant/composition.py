@@ -118,7 +118,7 @@ def _grown(event: ev.Event) -> frozenset[ev.Event]:
     """Return the leaves whose bare numbers are those of one record, grown by the lemma."""
     return frozenset(
         by_lemma(leaf) if _is_chain(leaf) else leaf
-        for group in _events_inside(event)
+        for group in events_inside(event)
         if isinstance(group, ev.Group) and group.size > 1
         for leaf, _ in _counts(group, {})
         if isinstance(leaf, _CLASSES) or _is_chain(leaf)
@@ -127,14 +127,14 @@ def _grown(event: ev.Event) -> frozenset[ev.Event]:
 
 def _grows_inside(leaf: ev.Event, grown: frozenset[ev.Event]) -> bool:
     """Return whether the bare numbers in a leaf are grown, or seen several times by a sampler."""
-    inside = _events_inside(leaf)
+    inside = events_inside(leaf)
     if any(each in grown for each in inside):
         return True
     grows = any(isinstance(each, (ev.Group, ev.WithReplacement)) for each in inside)
     return grows and any(isinstance(each, (*_CLASSES, ev.RandomizedResponse)) for each in inside)
 
 
-def _events_inside(event: ev.Event) -> tuple[ev.Event, ...]:
+def events_inside(event: ev.Event) -> tuple[ev.Event, ...]:
     """Return an event and all that are inside it, each once."""
     seen: dict[int, ev.Event] = {}
     waiting = [event]

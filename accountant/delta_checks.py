@@ -8,6 +8,7 @@ a person promises something: in the commands, in configurations, in plans and in
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Final
 
@@ -51,6 +52,18 @@ def delta_from_zero(**field: object) -> float:
     """
     ((name, _),) = field.items()
     return _below_half(name, validate.probability_below_one(**field))
+
+
+def refuse_negative_epsilon(epsilon: object) -> None:
+    """Raise `InvalidInput` for a finite number below 0, with where delta at one is found."""
+    if isinstance(epsilon, (int, float)) and -math.inf < epsilon < 0.0:
+        raise InvalidInput(
+            f"`epsilon` must be a finite number, 0 or above; it is {as_given(epsilon)}.",
+            "Delta at an epsilon below 0 follows from that above it, of both orders of two data "
+            "sets, and is asked for in another way.",
+            f"In Python: privplan.privacy_profile(event, [{as_given(epsilon)}]); privplan account "
+            "--curve FILE.csv writes delta at epsilons of both signs.",
+        )
 
 
 def allows_publishing(delta: float, units: int) -> bool:

@@ -14,7 +14,7 @@ that is drawn and hidden shows no more than one that is known.
 
 **Groups.**  k records together have at most k^2 rho, along any chain of data sets.
 
-Source: Bun and Steinke 2016, Definition 1, Lemma 2.3 (composition) and Proposition 1.9 (groups),
+Source: Bun and Steinke 2016, Definition 1.1, Lemma 2.3 (composition) and Proposition 1.9 (groups),
 arXiv 1605.02065v1; the limits are derived here.
 """
 
@@ -45,7 +45,7 @@ _SUMS: Final = (ev.Gaussian, ev.DiscreteGaussian)
 _SEARCHED_ORDERS: Final = 1.0 + np.geomspace(1e-4, 1e6, 96)
 """Where R(a)/a is looked at for the lower end."""
 
-_BY_DEFINITION: Final = "Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1"
+_BY_DEFINITION: Final = "Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def zcdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> ZcdpGuarante
 
     Raises `InvalidInput` for values out of range, `Unsupported` for a release or relation whose
     Renyi divergence is not known here.
-    Source: Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1.
+    Source: Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1.
 
     >>> zcdp(ev.Repeat(50, ev.Gaussian(5.0))).rho.upper
     1.0

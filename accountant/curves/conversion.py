@@ -18,11 +18,12 @@ import numpy as np
 
 from .. import validate
 from ..arrays import FloatArray
+from ..decoding import named_keywords
 from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Guarantee, Step
 from ..neighbours import as_neighbours
-from .renyi_curve import checked_numbers, checked_orders
+from .renyi_curve import RenyiCurve, checked_numbers, checked_orders
 
 CONVERSION_SOURCES: Final = {
     "improved": "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4",
@@ -33,28 +34,33 @@ CONVERSION_SOURCES: Final = {
 _CLASSICAL_ROUNDING: Final = 4e-16
 
 
+@named_keywords
 def from_rdp(
-    orders: Iterable[float],
-    values: Iterable[float],
-    *,
+    orders: Iterable[float] | RenyiCurve,
+    values: Iterable[float] | None = None,
     delta: float | None = None,
+    *,
     epsilon: float | None = None,
     conversion: str = "improved",
-    neighbours: str = "add-remove",
+    neighbours: str | None = None,
 ) -> Guarantee:
     """Return the epsilon at `delta`, or the delta at `epsilon`, that Renyi divergences prove.
 
-    `values` are upper bounds on R at `orders`, 0 or above; an infinite one says nothing.  Each
-    order is used as it is listed, by the `improved` or the `classical` conversion, and the best
-    of them answers; `account` of a `renyi` event also looks between the orders.  `neighbours` is
-    the relation that the values hold for.  The lower end is 0: a curve bounds a mechanism from
-    above alone.  Range: orders above 1 and ascending, `delta` in (0, 1), `epsilon` 0 or above.
+        improved     epsilon = R(a) + log((a-1)/a) - (log delta + log a)/(a-1)
+        classical    epsilon = R(a) + log(1/delta)/(a-1)
+
+    `values` are upper bounds on R at `orders`, 0 or above; an infinite one says nothing.  The curve
+    that `rdp` returns may stand for both.  Each order is used as it is listed, by the `improved` or
+    the `classical` conversion, and the best of them answers; `account` of a `renyi` event also
+    looks between the orders.  `neighbours` is the relation that the values hold for: add-remove if
+    not given, or that of the curve.  The lower end is 0: a curve bounds a mechanism from above
+    alone.  Range: orders above 1 and ascending, `delta` in (0, 1), `epsilon` 0 or above.
 
     Raises `InvalidInput` for a list that is no Renyi curve and for values out of range.
     Source: improved: Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4;
     classical: Mironov 2017, Proposition 3, arXiv 1702.07476v3.
 
-    >>> round(from_rdp([2.0, 4.0, 8.0], [1.0, 2.0, 4.0], delta=1e-5).epsilon.upper, 4)
+    >>> round(from_rdp([2.0, 4.0, 8.0], [1.0, 2.0, 4.0], 1e-5).epsilon.upper, 4)
     5.0879
     >>> round(from_rdp([8.0], [4.0], delta=1e-5, conversion="classical").epsilon.upper, 4)
     5.6447
@@ -64,7 +70,12 @@ def from_rdp(
         raise InvalidInput(
             "Give exactly one of `delta` and `epsilon`.", "The other one is what is computed."
         )
-    relation = as_neighbours(neighbours)
+    warnings: tuple[str, ...] = ()
+    if isinstance(orders, RenyiCurve):
+        neighbours = _relation_of(orders, values, neighbours)
+        listed, warnings = orders.event(), orders.warnings
+        orders, values = listed.orders, listed.values
+    relation = as_neighbours("add-remove" if neighbours is None else neighbours)
     at, bounds = _checked_curve(orders, values)
     if delta is not None:
         given = validate.open_probability(delta=delta)
@@ -92,13 +103,37 @@ def from_rdp(
         relation,
         "rdp",
         derivation=(step,),
-        warnings=(*_falling_warnings(at, bounds), *_edge_warnings(at, bounds, best)),
+        warnings=(*warnings, *_falling_warnings(at, bounds), *_edge_warnings(at, bounds, best)),
     )
 
 
+def _relation_of(curve: RenyiCurve, values: object, neighbours: str | None) -> str:
+    """Return the relation of a curve; refuse values beside it, and another relation."""
+    if values is not None:
+        raise InvalidInput(
+            "`values` are given beside a curve, which has its own.",
+            "A curve of `rdp` holds orders and upper bounds.",
+            "Give from_rdp(curve, delta=1e-5).",
+        )
+    if neighbours not in (None, curve.neighbours):
+        raise InvalidInput(
+            f"`neighbours` must be {curve.neighbours}, the relation of the curve; it is "
+            f"{neighbours}.",
+            "A divergence between other neighbours may be larger.",
+            f"Ask rdp(event, orders, neighbours={neighbours!r}) for the curve.",
+        )
+    return curve.neighbours
+
+
 def _checked_curve(
-    orders: Iterable[float], values: Iterable[float]
+    orders: Iterable[float], values: Iterable[float] | None
 ) -> tuple[FloatArray, FloatArray]:
+    if values is None:
+        raise InvalidInput(
+            "`values` are missing.",
+            "A list of orders says nothing without the divergence at each of them.",
+            "Give from_rdp(orders, values, delta=1e-5), or the curve that rdp returned.",
+        )
     at, bounds = checked_orders(orders), checked_numbers(values=values)
     if at.size != bounds.size:
         raise InvalidInput(

@@ -89,6 +89,12 @@ class GdpGuarantee:
 def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     """Return bounds on the least mu with which an event is mu-GDP at every false positive rate.
 
+        mu = largest Phi^-1(1 - f(alpha)) - Phi^-1(alpha),   Gaussian noise: sqrt(sum c^2 / noise^2)
+
+    over alpha in (0, 1), with f the trade-off function (smallest miss rate at alpha) of both orders
+    of neighbours, and c = 2 under replace-one, else 1.  `neighbours` is `add-remove`, `replace-one`
+    or `zero-out` of one record.
+
     For Gaussian noise, with or without sampling (which gains nothing here), for correlated noise,
     for what has a largest loss, and for compositions of these.  Infinite for an event with a delta
     of its own.

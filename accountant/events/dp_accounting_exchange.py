@@ -208,13 +208,6 @@ def _best_of(event: ev.BestOf, at: Position) -> Any:
         raise no_counterpart(
             at, event.type, "dp_accounting selects from a random number of runs, never a fixed one"
         )
-    if event.distribution != "poisson" and event.mean < 1.0:
-        raise no_counterpart(
-            at,
-            event.type,
-            f"a {event.distribution} number of runs is 1 at least, so its mean cannot be "
-            f"{event.mean}",
-        )
     inner = _export(event.event, at.inner("event"))
     return _dp_events().RepeatAndSelectDpEvent(inner, event.mean, shape)
 

@@ -240,11 +240,6 @@ def _from_repeat_and_select(source: Any, at: Position) -> ev.Event:
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"`shape` must be a number; it is {source.shape!r}.") from None
     mean = validate.positive(mean=source.mean)
-    if distribution != "poisson" and mean < 1.0:
-        raise InvalidInput(
-            f"`mean` must be 1 or above for this number of runs; it is {mean}.",
-            next_step="Give `mean` a value in that range.",
-        )
     inner = converted(source.event, at.inner("event"))
     if distribution is None:
         return ev.BestOf("negative-binomial", mean, inner, source.shape)

@@ -91,7 +91,12 @@ def _require_invertible(field: str, diagonal: tuple[float, ...]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class DenseStrategy(Strategy):
-    """The strategy whose `rows` are given, each with one number for each round."""
+    """The strategy whose `rows` are given, each with one number for each round.
+
+    Range: finite numbers, at least one row, as many rows as columns or more, and columns that are
+    linearly independent.
+    Source: Denisov et al. 2022, arXiv 2202.08312.
+    """
 
     type: ClassVar[str] = "dense"
     rows: tuple[tuple[float, ...], ...] = checked(_rows)
@@ -101,7 +106,9 @@ class DenseStrategy(Strategy):
 class BandedStrategy(Strategy):
     """The lower triangular T x T strategy with these `diagonals`, from the main one down.
 
-    The first has T numbers, none of them 0, the next T - 1, and so on; what is not listed is 0.
+    Range: the first has T numbers, none of them 0, the next T - 1, and so on, at most T of them;
+    what is not listed is 0.
+    Source: Choquette-Choo et al. 2023, arXiv 2306.08153.
     """
 
     type: ClassVar[str] = "banded"
@@ -117,6 +124,7 @@ class ToeplitzStrategy(Strategy):
     """The lower triangular strategy of `steps` rounds with C[i, j] = `coefficients`[i - j].
 
     Coefficients that are not listed are 0.  Range: at most `steps`, the first not 0.
+    Source: Kalinin and Lampert 2024, arXiv 2405.13763.
     """
 
     type: ClassVar[str] = "toeplitz"
@@ -141,6 +149,7 @@ class BufferedToeplitzStrategy(Strategy):
     C[i, i - k] = sum over buffers j of `scales`[j] `decays`[j]^(k - 1).
 
     Range: `decays` in [0, 1], as many as `scales`.
+    Source: Dvijotham et al. 2024, arXiv 2404.16706.
     """
 
     type: ClassVar[str] = "buffered-toeplitz"
@@ -160,9 +169,13 @@ class BufferedToeplitzStrategy(Strategy):
 
 @dataclass(frozen=True, eq=False)
 class TreeStrategy(Strategy):
-    """The complete tree over `steps` rounds in which each node has `fan_out` children.
+    """The tree over `steps` rounds in which each node has `fan_out` children; complete nodes only.
 
-    Each node, leaves included, is the sum of the rounds below it.  Range: `fan_out` 2 or above.
+    A node is the sum of the fan_out^l rounds below it, leaves (l = 0) included, and stands in C
+    where all of these are among the rounds: 100 rounds have 7 levels at fan-out 2.  Whoever pads
+    the tree, to 128 rounds, and releases nodes that hold only some of their rounds, the root among
+    them, has 8 levels, and asks with `steps` 128.  Range: `steps` 1 or above, `fan_out` 2 or above.
+    Source: Kairouz et al. 2021, arXiv 2103.00039.
     """
 
     type: ClassVar[str] = "tree"
@@ -172,14 +185,22 @@ class TreeStrategy(Strategy):
 
 @dataclass(frozen=True, eq=False)
 class SingleParticipation(Participation):
-    """A unit contributes in at most one round, whichever."""
+    """A unit contributes in at most one round, whichever.
+
+    Source: Denisov et al. 2022, arXiv 2202.08312.
+    """
 
     type: ClassVar[str] = "single"
 
 
 @dataclass(frozen=True, eq=False)
 class SeparatedParticipation(Participation):
-    """A unit contributes in at most `most` rounds, any two of them at least `separation` apart."""
+    """A unit contributes in at most `most` rounds, any two of them at least `separation` apart.
+
+    Range: `most` and `separation` 1 or above; more rounds than fit so far apart count as those that
+    fit.
+    Source: Choquette-Choo et al. 2023, arXiv 2306.08153.
+    """
 
     type: ClassVar[str] = "separated"
     most: int = checked(validate.count)
@@ -192,6 +213,7 @@ class EpochParticipation(Participation):
 
     Of T rounds those are i, i + T / `epochs`, i + 2 T / `epochs`, and so on, for one i that may be
     known.  `epochs` must divide T.
+    Source: Choquette-Choo et al. 2023, arXiv 2211.06530.
     """
 
     type: ClassVar[str] = "epochs"
@@ -203,6 +225,8 @@ class BallsInBins(Participation):
     """A unit draws one of `bins` rounds of a pass, at random, hidden, and keeps to it in each pass.
 
     Of T rounds it contributes in i, i + `bins`, i + 2 `bins`, and so on; units draw independently.
+    Range: `bins` from 1 to T.
+    Source: Choquette-Choo et al. 2024, arXiv 2410.06266.
     """
 
     type: ClassVar[str] = "balls-in-bins"
@@ -217,9 +241,52 @@ class MatrixGaussian(Event):
     contribution bound (L2, vectors), and z independent Gaussian noise of standard deviation
     `noise_multiplier` x contribution bound in every coordinate.  `participation` says in which
     rounds one unit may contribute.  Range: `noise_multiplier` is above 0.
+    Source: Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312.
     """
 
     type: ClassVar[str] = "matrix-gaussian"
     noise_multiplier: float = checked(validate.positive)
     strategy: Strategy = checked(_strategy)
     participation: Participation = checked(_participation)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        steps = rounds_of(self.strategy)
+        if steps is not None:
+            require_fit(self.participation, steps)
+
+
+def rounds_of(strategy: Strategy) -> int | None:
+    """Return how many rounds a strategy has, the columns of C; None for one that is not known.
+
+    >>> rounds_of(DenseStrategy([[1.0, 0.0], [0.5, 1.0]]))
+    2
+    """
+    match strategy:
+        case DenseStrategy(rows):
+            return len(rows[0])
+        case BandedStrategy(diagonals):
+            return len(diagonals[0])
+        case ToeplitzStrategy(steps) | BufferedToeplitzStrategy(steps) | TreeStrategy(steps):
+            return steps
+    return None
+
+
+def require_fit(participation: Participation, steps: int) -> None:
+    """Raise `InvalidInput` where a participation cannot be that of so many rounds."""
+    match participation:
+        case EpochParticipation(epochs) if steps % epochs:
+            near = max(part for part in range(1, min(epochs, steps) + 1) if steps % part == 0)
+            raise InvalidInput(
+                f"`participation.epochs` must divide the {steps:,} rounds of the strategy; it is "
+                f"{epochs:,}.",
+                "A unit takes part once in each pass, and all passes are equally long.",
+                f"Give {near:,} epochs, or a minimum separation.",
+            )
+        case BallsInBins(bins) if bins > steps:
+            raise InvalidInput(
+                f"`participation.bins` must be at most the {steps:,} rounds of the strategy; it is "
+                f"{bins:,}.",
+                "A bin is a round of a pass, and the strategy ends before the first pass does.",
+                f"Give at most {steps:,} bins.",
+            )

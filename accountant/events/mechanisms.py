@@ -31,6 +31,7 @@ class Gaussian(Event):
     """A sum with Gaussian noise of standard deviation `noise_multiplier` x contribution bound (L2).
 
     Range: `noise_multiplier` is above 0.
+    Source: Balle and Wang 2018, arXiv 1805.06530v2; Dong, Roth and Su 2022, arXiv 1905.02383v3.
     """
 
     type: ClassVar[str] = "gaussian"
@@ -42,6 +43,7 @@ class Laplace(Event):
     """A sum with Laplace noise of scale `noise_multiplier` x contribution bound (L1).
 
     Range: `noise_multiplier` is above 0.
+    Source: Dwork and Roth 2014, Definition 3.3 and Theorem 3.6.
     """
 
     type: ClassVar[str] = "laplace"
@@ -54,6 +56,7 @@ class DiscreteGaussian(Event):
 
     Here s = `noise_multiplier` x `sensitivity`, and `sensitivity` is the integer bound on one
     unit's contribution.  Range: both above 0.
+    Source: Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5.
     """
 
     type: ClassVar[str] = "discrete-gaussian"
@@ -68,6 +71,8 @@ class TruncatedDiscreteGaussian(Event):
     The noise z has probability ~ exp(-z^2 / (2 s^2)) for |z| <= `bound`, with s =
     `noise_multiplier` x `sensitivity`; `sensitivity` is the integer bound on one unit's
     contribution.  Range: all above 0.
+    Source: Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5 (without the bound); the cut:
+    derived in accountant/engines/rdp/truncated_noise.py.
     """
 
     type: ClassVar[str] = "truncated-discrete-gaussian"
@@ -85,6 +90,9 @@ class GaussianMixture(Event):
     bound.  Range: `noise_multiplier` above 0, contributions 0 or above, probabilities in [0, 1]
     with a sum of at most 1, one for each contribution; a sum within 1e-12 of 1 is 1, and leaves
     nothing.
+    Under add-remove and zero-out the amount is that of the unit against none; under replace-one
+    both units draw theirs from this distribution, each by itself.
+    Source: Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526.
     """
 
     type: ClassVar[str] = "gaussian-mixture"
@@ -109,6 +117,7 @@ class DiscreteLaplace(Event):
 
     Here s = `noise_multiplier` x `sensitivity`, and `sensitivity` is the integer bound on one
     unit's contribution.  Range: both above 0.
+    Source: Ghosh, Roughgarden and Sundararajan 2012, arXiv 0811.2841v3.
     """
 
     type: ClassVar[str] = "discrete-laplace"
@@ -121,6 +130,8 @@ class RandomizedResponse(Event):
     """One of `categories` values, reported truthfully e^epsilon times as often as any other.
 
     Range: `epsilon` 0 or above, `categories` 2 or above.
+    It holds for the relation that is asked for, in a shuffle for one message that is replaced.
+    Source: Kairouz, Bonawitz and Ramage 2016, arXiv 1602.07387 (several categories).
     """
 
     type: ClassVar[str] = "randomized-response"
@@ -130,7 +141,12 @@ class RandomizedResponse(Event):
 
 @dataclass(frozen=True, eq=False)
 class Local(Event):
-    """Any epsilon-locally-private randomizer.  Range: `epsilon` 0 or above."""
+    """Any epsilon-locally-private randomizer.
+
+    Range: `epsilon` 0 or above.
+    It holds for the relation that is asked for, in a shuffle for one message that is replaced.
+    Source: Kairouz, Oh and Viswanath 2015, arXiv 1311.0776v4 (the worst of them).
+    """
 
     type: ClassVar[str] = "local"
     epsilon: float = checked(validate.non_negative)
@@ -141,6 +157,8 @@ class Exponential(Event):
     """A selection whose loss has bounded range `epsilon`, such as the exponential mechanism.
 
     Range: `epsilon` 0 or above.
+    The range is that of the relation that is asked for.
+    Source: Dong, Durfee and Rogers 2020, arXiv 1909.13830v2.
     """
 
     type: ClassVar[str] = "exponential"
@@ -149,7 +167,12 @@ class Exponential(Event):
 
 @dataclass(frozen=True, eq=False)
 class Pure(Event):
-    """Any epsilon-DP mechanism.  Range: `epsilon` 0 or above."""
+    """Any epsilon-DP mechanism.
+
+    Range: `epsilon` 0 or above.
+    It holds for the relation that is asked for.
+    Source: Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4 (the worst of them).
+    """
 
     type: ClassVar[str] = "pure"
     epsilon: float = checked(validate.non_negative)
@@ -157,7 +180,12 @@ class Pure(Event):
 
 @dataclass(frozen=True, eq=False)
 class Approximate(Event):
-    """Any (epsilon, delta)-DP mechanism.  Range: `epsilon` 0 or above, `delta` in [0, 1]."""
+    """Any (epsilon, delta)-DP mechanism.
+
+    Range: `epsilon` 0 or above, `delta` in [0, 1].
+    It holds for the relation that is asked for.
+    Source: Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4 (the worst of them).
+    """
 
     type: ClassVar[str] = "approximate"
     epsilon: float = checked(validate.non_negative)
@@ -166,7 +194,12 @@ class Approximate(Event):
 
 @dataclass(frozen=True, eq=False)
 class ZCDP(Event):
-    """Any rho-zero-concentrated-DP mechanism.  Range: `rho` 0 or above."""
+    """Any rho-zero-concentrated-DP mechanism.
+
+    Range: `rho` 0 or above.
+    It holds for the relation that is asked for.
+    Source: Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1.
+    """
 
     type: ClassVar[str] = "zcdp"
     rho: float = checked(validate.non_negative)
@@ -177,6 +210,8 @@ class Renyi(Event):
     """Any mechanism whose Renyi divergences, both ways, are at most `values` at these `orders`.
 
     Range: `orders` above 1 and ascending, `values` 0 or above, one for each order.
+    They hold for the relation that is asked for.
+    Source: Mironov 2017, Definition 4, arXiv 1702.07476v3.
     """
 
     type: ClassVar[str] = "renyi"
@@ -202,7 +237,11 @@ class Renyi(Event):
 
 @dataclass(frozen=True, eq=False)
 class NoGuarantee(Event):
-    """A release that is known to protect nobody; `reason` says why."""
+    """A release that is known to protect nobody; `reason` says why.
+
+    That is so under every relation.
+    Source: by definition.
+    """
 
     type: ClassVar[str] = "no-guarantee"
     reason: str = checked(sentence)

@@ -12,7 +12,10 @@ from .base import Event, checked, event_value
 
 @dataclass(frozen=True, eq=False)
 class Poisson(Event):
-    """`event` on a sample that each unit joins independently with probability `rate` in [0, 1]."""
+    """`event` on a sample that each unit joins independently with probability `rate` in [0, 1].
+
+    Source: Balle, Barthe and Gaboardi 2018, Theorem 8, arXiv 1807.01647v2.
+    """
 
     type: ClassVar[str] = "poisson"
     rate: float = checked(validate.probability)
@@ -25,6 +28,7 @@ class TruncatedPoisson(Event):
 
     `population` is the size of the larger of two neighbouring data sets, with the unit in it.
     Range: `rate` in [0, 1], 1 <= `batch` <= `population`.
+    Source: derived in accountant/engines/pld/truncated.py.
     """
 
     type: ClassVar[str] = "truncated-poisson"
@@ -43,6 +47,8 @@ class FixedSize(Event):
     """`event` on a uniformly random set of exactly `batch` of `population` units.
 
     Range: 1 <= `batch` <= `population`.
+    Source: Balle, Barthe and Gaboardi 2018, Theorem 9, arXiv 1807.01647v2; derived in
+    accountant/engines/pld/fixed_size.py.
     """
 
     type: ClassVar[str] = "fixed-size"
@@ -61,6 +67,8 @@ class WithReplacement(Event):
 
     A unit that is drawn j times contributes j bounds.  `population` is the size of the larger of
     two neighbouring data sets.  Range: both 1 or above.
+    Source: Balle, Barthe and Gaboardi 2018, Theorem 10, arXiv 1807.01647v2; derived in
+    accountant/engines/pld/with_replacement.py.
     """
 
     type: ClassVar[str] = "with-replacement"
@@ -77,6 +85,9 @@ class ClientSampled(Event):
     the whole client as unit the group needs the number of its records.  Whoever sees the release
     may know whether the client took part, so this is not a Poisson sample of records.  `event` is
     all that the client releases in one round.  Range: `clients_rate` in [0, 1].
+    Neighbouring data sets differ in that unit, by the relation that is asked for, and have the same
+    clients.
+    Source: by definition; see accountant/engines/pld/client_sampled.py.
     """
 
     type: ClassVar[str] = "client-sampled"
@@ -86,7 +97,12 @@ class ClientSampled(Event):
 
 @dataclass(frozen=True, eq=False)
 class ShuffledBatches(Event):
-    """One epoch: the units in random order, cut into `batches` batches, `event` on each."""
+    """One epoch: the units in random order, cut into `batches` batches, `event` on each.
+
+    Range: `batches` 1 or above.  Under zero-out and replace-one a unit keeps its place; under
+    add-remove another one moves from the end of the epoch into the place of the one that is gone.
+    Source: Chua et al. 2024, arXiv 2403.17673; derived in accountant/engines/pld/batches.py.
+    """
 
     type: ClassVar[str] = "shuffled-batches"
     batches: int = checked(validate.count)
@@ -99,6 +115,8 @@ class RandomAllocation(Event):
 
     The set of steps is uniform, independent between units, and hidden ("balls in bins" where
     `chosen` is 1).  Range: 1 <= `chosen` <= `steps`.
+    Source: Feldman and Shenfeld 2025, arXiv 2502.08202; derived in
+    accountant/engines/pld/allocation.py.
     """
 
     type: ClassVar[str] = "random-allocation"

@@ -15,6 +15,9 @@ class TruncatedGeometricSelection(Event):
 
     A unit counts once in each of at most `partitions` keys, and each key by itself is selected with
     `epsilon` and `delta`.  Range: `epsilon` above 0, `delta` in (0, 1), `partitions` 1 or above.
+    A unit that comes or goes, or counts as none (zero-out), changes the counts of its keys by one;
+    under replace-one those of the old and of the new one.
+    Source: Desfontaines, Voss and Gipson 2020, Theorem 1, arXiv 2006.03684v2.
     """
 
     type: ClassVar[str] = "truncated-geometric-selection"
@@ -30,6 +33,9 @@ class ThresholdSelection(Event):
     A unit counts once in each of at most `partitions` keys.  The noise (`gaussian` or `laplace`)
     of each count has standard deviation (Laplace: scale) `noise_scale`.  Range: `noise_scale` and
     `threshold` above 0, `partitions` 1 or above.
+    A unit that comes or goes, or counts as none (zero-out), changes the counts of its keys by one;
+    under replace-one those of the old and of the new one.
+    Source: Wilson et al. 2019, arXiv 1909.01917v3; derived in accountant/engines/pld/selections.py.
     """
 
     type: ClassVar[str] = "threshold-selection"

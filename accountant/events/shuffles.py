@@ -15,6 +15,10 @@ class Shuffle(Event):
     """Each of `users` sends one message, randomized by `event`, through a shuffler.
 
     One user's value lies in [-bound, +bound].
+    Range: `users` 1 or above.  Under replace-one, or zero-out, of the message of one user; under
+    add-remove their number tells who is missing, and it is refused.
+    Source: Balle, Bell, Gascon and Nissim 2019, arXiv 1903.02837; Feldman, McMillan and Talwar
+    2021, arXiv 2012.12803.
     """
 
     type: ClassVar[str] = "shuffle"
@@ -30,6 +34,8 @@ class SampledShuffle(Event):
     round stops (`refuse`), or messages of that dimension are dropped, whatever they hold (`cap`).
     `granularity` is what is shuffled (`coordinate`, `tuple`), `selection` how coordinates are
     chosen (`oblivious`, `data-dependent`).  Range: `chosen` <= `dimensions`.
+    Source: Liu, Cao, Chen, Guo and Yoshikawa 2021, arXiv 2009.08063v4 (the protocol); derived in
+    accountant/amplification/shuffling/double.py and overlap.py.
     """
 
     type: ClassVar[str] = "sampled-shuffle"

@@ -129,7 +129,7 @@ class Currency(Protocol):
 class Zcdp:
     """Zero-concentrated privacy: R(a) <= rho a at every order.
 
-    Source: Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1.
+    Source: Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1.
     """
 
     target: Target

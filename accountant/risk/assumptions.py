@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from .. import events as ev
-from ..composition import leaves
+from ..composition import events_inside, leaves
 from ..guarantee import Neighbours
 from ..rounding import as_given
 
@@ -34,10 +34,11 @@ def hidden_draws_of(event: ev.Event) -> str:
     return "no random draw"
 
 
-def _has_sampled_client(event: ev.Event | None) -> bool:
-    while event is not None and not isinstance(event, ev.ClientSampled):
-        event = getattr(event, "event", None)
-    return event is not None
+def _has_sampled_client(event: ev.Event) -> bool:
+    return any(
+        isinstance(each, ev.ClientSampled) and 0.0 < each.clients_rate < 1.0
+        for each in events_inside(event)
+    )
 
 
 def assumptions(
@@ -61,7 +62,7 @@ def assumptions(
             "advantage": f"{knows} says which of them was used, to reach the largest difference "
             "between the rates of true and of false accusations.",
             "tpr": f"{knows} accuses wrongly, where either of the two may be the innocent one, in "
-            f"at most a share {as_given(fpr)} of all cases.",
+            f"at most a share {as_given(fpr)} of the innocent cases.",
             "bayes_risk": f"{knows} believes beforehand with probability {as_given(prior)} that it "
             "was a certain one of them, whichever of the two lets the attack err less.",
             "reconstruction": f"The attacker knows all data but the {unit}, and {guesses:,} "

@@ -89,18 +89,12 @@ def risk(
     >>> round(attack.advantage.upper, 4), round(attack.tpr.upper, 4), round(attack.mu.upper, 4)
     (0.3829, 0.0924, 1.0)
     >>> attack.sentence
-    'An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members.'
+    'An attacker who accuses 10 in 1,000 innocents finds at most 93 in 1,000 members.'
     """
     fpr = validate.open_probability(fpr=fpr)
     prior = validate.open_probability(prior=prior)
     guesses = validate.count_from(2, guesses=guesses)
-    from_fpr = validate.open_probability(from_fpr=from_fpr)
-    if from_fpr > 0.5:
-        raise InvalidInput(
-            f"`from_fpr` must be at most 0.5; it is {from_fpr!r}.",
-            "Beyond, the miss rate is the smaller one, and the two data sets change sides.",
-            "Give a false positive rate from which on the Gaussian is to dominate, such as 1e-5.",
-        )
+    from_fpr = start_of_mu(from_fpr=from_fpr)
     relation = as_neighbours(neighbours)
     known = ev.as_event(event)
     if known is None:
@@ -137,6 +131,18 @@ def risk(
         derivation=steps,
         warnings=at_zero.warnings,
     )
+
+
+def start_of_mu(**field: object) -> float:
+    """Return the FPR from which on a Gaussian is to dominate: above 0, and at most 1/2."""
+    start = validate.open_probability(**field)
+    if start > 0.5:
+        raise InvalidInput(
+            f"`from_fpr` must be at most 0.5; it is {start!r}.",
+            "Beyond, the miss rate is the smaller one, and the two data sets change sides.",
+            "Give a false positive rate from which on the Gaussian is to dominate, such as 1e-5.",
+        )
+    return start
 
 
 def _gaussians(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Final
 
 from .. import events as ev
@@ -20,6 +20,9 @@ USUAL_FPR: Final = 0.01
 TPR_DIGITS: Final = 2
 """Significant digits of a TPR in a sentence, rounded up."""
 
+FPR_DIGITS: Final = 4
+"""Significant digits of an FPR in a sentence, rounded down: a smaller FPR finds no more."""
+
 MAX_LEAVES: Final = 4
 """Most different releases whose curve takes a moment only."""
 
@@ -30,22 +33,30 @@ SLOW_RELEASES: Final = (ev.BestOf, ev.Shuffle, ev.SampledShuffle)
 def attack_sentence(fpr: float, tpr: float, neighbours: Neighbours) -> str:
     """Return what an attacker at `fpr` reaches, whose TPR is at most `tpr`: both in (0, 1].
 
+    Both shares are of one number of people, or cases: the FPR rounded down, the TPR up.
+
     >>> attack_sentence(0.01, 0.0699, "add-remove")
     'An attacker who accuses 1 in 100 innocents finds at most 7 in 100 members.'
-    >>> attack_sentence(0.001, 0.0213, "add-remove")
-    'An attacker who accuses 1 in 1,000 innocents finds at most 22 in 1,000 members.'
+    >>> attack_sentence(1.0 / 3.0, 0.51, "add-remove")
+    'An attacker who accuses 3,333 in 10,000 innocents finds at most 5,100 in 10,000 members.'
     """
     validate.open_probability(fpr=fpr)
-    most = Decimal(repr(min(tpr, 1.0)))
-    most = Context(TPR_DIGITS, ROUND_CEILING).create_decimal(most)
+    false = Context(FPR_DIGITS, ROUND_FLOOR).create_decimal(Decimal(repr(fpr)))
+    most = Context(TPR_DIGITS, ROUND_CEILING).create_decimal(Decimal(repr(min(tpr, 1.0))))
+    places = max(2, _places(false), _places(most))
+    accused, known, whole = (f"{int(n.scaleb(places)):,}" for n in (false, most, Decimal(1)))
     if neighbours == "replace-one":
-        success = "always" if most >= 1 else f"in at most {_share(most)} cases"
-        return (
-            f"An attacker who takes one value of a unit for the other in {_share(_exact(fpr))} "
-            f"cases recognises the other {success}."
+        said = (
+            f"says B in at most {known} of {whole} cases of B"
+            if most < 1
+            else "may say B in all cases of B"
         )
-    success = "may find all members" if most >= 1 else f"finds at most {_share(most)} members"
-    return f"An attacker who accuses {_share(_exact(fpr))} innocents {success}."
+        return (
+            f"Of a unit whose value is A or B: an attacker who says B in {accused} of {whole} "
+            f"cases of A, {said}."
+        )
+    found = f"finds at most {known} in {whole} members" if most < 1 else "may find all members"
+    return f"An attacker who accuses {accused} in {whole} innocents {found}."
 
 
 def quick_tpr(event: ev.Event, neighbours: Neighbours, fpr: float = USUAL_FPR) -> float | None:
@@ -74,11 +85,6 @@ def tpr_at(curve: TradeOff, fpr: float) -> float:
     return min(max(math.nextafter(1.0 - curve(fpr), 2.0), fpr), 1.0)
 
 
-def _exact(rate: float) -> Decimal:
-    return Decimal(repr(rate))
-
-
-def _share(rate: Decimal) -> str:
-    """Return a share of the smallest power of ten, 100 or more, that makes it whole."""
-    places = max(2, -int(rate.normalize().as_tuple().exponent))
-    return f"{int(rate.scaleb(places)):,} in {10**places:,}"
+def _places(rate: Decimal) -> int:
+    """Return the least power of ten that makes a share whole."""
+    return -int(rate.normalize().as_tuple().exponent)

@@ -39,7 +39,10 @@ def unit_in_silos(
     probability `rates[s]`; the noise has standard deviation `noise_multiplier` bounds.  Range:
     `noise_multiplier` above 0, contributions 0 or above, rates in [0, 1], one for each silo.  It
     holds under every relation: replace-one compares two units in the same silos.  Raises
-    `Unsupported` where the sums take too many different values to list.
+    `Unsupported` where the sums take too many different values to list, `InvalidInput` for values
+    out of range.
+    Source: derived in accountant/sensitivity/silos.py; the pair is that of Choquette-Choo, Ganesh,
+    Steinke and Thakurta 2023, arXiv 2310.15526.
 
     >>> unit_in_silos(2.0, [1.0, 0.5], [0.5, 0.25]).contributions
     (0.0, 0.5, 1.0, 1.5)

@@ -83,7 +83,8 @@ def _of_blocks(evidence: Evidence) -> list[str]:
     return [
         f"Within a block of rounds each {evidence.setting.unit} takes part in every "
         f"{separation:,}th round at most, by a public schedule that no data decide; and each silo "
-        "adds its last terms as the coefficients say."
+        "adds to its clipped sum those of its last rounds, times the coefficients of the strategy "
+        "that the log names, and noise that is drawn anew."
         for separation in separations
     ]
 

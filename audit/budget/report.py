@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ...accountant.errors import counted
 from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
@@ -67,14 +68,12 @@ class WorstRow:
 
     @property
     def text(self) -> str:
-        """The worst number in words, how many of the others lie below it, and what lies above."""
-        words, others = _numbered(self.row), self.named - 1
-        if others:
-            if others == 1:
-                words += f"; the other asked for {'lies below it' if self.below else 'is as large'}"
-            else:
-                lie = "lies" if self.below == 1 else "lie"
-                words += f"; {self.below:,} of the {others:,} others asked for {lie} below it"
+        """The worst number in words, of how many, how many have it too, and what lies above."""
+        words, same = _numbered(self.row), self.named - 1 - self.below
+        if self.named > 1:
+            words += f", of {self.named:,} observers asked for"
+        if same:
+            words += f"; {counted(same, 'other')} {'has' if same == 1 else 'have'} the same"
         if self.beyond:
             rows = "; ".join(map(_numbered, self.beyond))
             words += f"; worse, and not asked for: {rows}"

@@ -180,7 +180,7 @@ def verdict(facts: RunFacts) -> tuple[str, str]:
         return "bad", "The log does not support what it claims."
     more = _rare(len(facts.unusual), measured)
     if budget.worst is not None:
-        more = f" The worst number of those asked for is {budget.worst.text}.{more}"
+        more = f" The worst number is {budget.worst.text}.{more}"
     if not budget.complete:
         return "open", f"The log supports what it claims so far; the run is not closed.{more}"
     return "good", f"The log supports what it claims.{more}"

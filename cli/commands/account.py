@@ -87,6 +87,7 @@ def account(
     fpr: attack_risk.Fpr = None,
     prior: attack_risk.Prior = None,
     guesses: attack_risk.Guesses = None,
+    from_fpr: attack_risk.FromFpr = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -107,13 +108,12 @@ def account(
 
     One line says what an attacker reaches who accuses 1 in 100 innocents, where that takes a moment
     only; --risk says more, of any event: advantage, TPR at --fpr, error at --prior, naming 1 of
-    --guesses, and the Gaussian that dominates.
+    --guesses, and the Gaussian that dominates from --from-fpr on.
     """
     from ...accountant import validate
     from ..inputs.claimed_run import TypedFacts, reading_of_claim
-    from ..inputs.curve_file import names_curve, read_curve, require_replaceable
+    from ..inputs.curve_file import read_released, require_replaceable
     from ..inputs.described_run import described, grouped
-    from ..inputs.event_file import read_event
     from ..inputs.schedule import protected
 
     values = {
@@ -139,11 +139,11 @@ def account(
         question.check_claim(group)
     if curve is not None:
         require_replaceable(curve)  # before anything is computed
-    risks = RiskQuestion.of(risk, {"fpr": fpr, "prior": prior, "guesses": guesses}, engine)
+    asked_of_risk = {"fpr": fpr, "prior": prior, "guesses": guesses, "from_fpr": from_fpr}
+    risks = RiskQuestion.of(risk, asked_of_risk, engine)
     if run is None:
         assert event is not None
-        released = read_curve(event, neighbours) if names_curve(event) else read_event(event)
-        released = grouped(released, group)
+        released = grouped(read_released(event, neighbours), group)
         report = question.answer_of(released, routes=routes).report()
     else:
         released = run.event
@@ -191,7 +191,7 @@ class Question:
     ) -> Question:
         """Return the question that the options ask; raise `InvalidInput` for bad options."""
         from ...accountant import validate
-        from ...accountant.delta_checks import delta_from_zero
+        from ...accountant.delta_checks import delta_from_zero, refuse_negative_epsilon
         from ...accountant.errors import InvalidInput
 
         options.word(options.NEIGHBOURS, neighbours=neighbours)
@@ -206,6 +206,7 @@ class Question:
                 "PRIVPLAN_* and privplan.toml.",
             )
         if given == ("epsilon",):
+            refuse_negative_epsilon(epsilon)
             value = options.checked(validate.non_negative, epsilon=epsilon)
             return cls("delta", value, neighbours, engine, True)
         # Neither is given: epsilon at the default delta, and the report says that it was assumed.
@@ -336,6 +337,7 @@ class RiskQuestion:
     fpr: float
     prior: float
     guesses: int
+    from_fpr: float
 
     @classmethod
     def of(
@@ -350,7 +352,7 @@ class RiskQuestion:
             raise InvalidInput(
                 f"`{named[0]}` goes with --risk, which is not given.",
                 "It says which attack is asked about.",
-                f"Add --risk, or leave out --{named[0]}.",
+                f"Add --risk, or leave out --{named[0].replace('_', '-')}.",
             )
         if asked and engine is not None:
             raise InvalidInput(
@@ -358,12 +360,15 @@ class RiskQuestion:
                 "An attack is bounded by curves over all epsilons, which the pld engine gives.",
                 "Leave out --engine.",
             )
-        fpr, prior, guesses = (given[name] for name in ("fpr", "prior", "guesses"))
+        fpr, prior, guesses, start = (
+            given[name] for name in ("fpr", "prior", "guesses", "from_fpr")
+        )
         return cls(
             asked,
             0.01 if fpr is None else options.checked(validate.open_probability, fpr=fpr),
             0.5 if prior is None else options.checked(validate.open_probability, prior=prior),
             10 if guesses is None else options.checked(_two_or_more, guesses=guesses),
+            1e-5 if start is None else options.checked(_up_to_half, from_fpr=start),
         )
 
     def added_to(self, report: Report, event: Event, question: Question, *, spoken: bool) -> Report:
@@ -382,6 +387,7 @@ class RiskQuestion:
             fpr=self.fpr,
             prior=self.prior,
             guesses=self.guesses,
+            from_fpr=self.from_fpr,
             neighbours=question.neighbours,
         )
         return replace(
@@ -396,6 +402,12 @@ def _two_or_more(**field: object) -> int:
     from ...accountant import validate
 
     return validate.count_from(2, **field)
+
+
+def _up_to_half(**field: object) -> float:
+    from ...accountant.risk.risk import start_of_mu
+
+    return start_of_mu(**field)
 
 
 def report_of(run: DescribedRun, question: Question, *, routes: bool = False) -> Report:

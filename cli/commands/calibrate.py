@@ -10,7 +10,6 @@ import typer
 from ...accountant import rounding
 from ..inputs import attack_risk, gram, options
 from ..inputs.noisy_sum import noisy_sum
-from ..inputs.sampling import POISSON
 from ..inputs.schedule import Schedule, from_options, given_by, protected, required
 from ..terminal.output import Report, show
 from ..terminal.text import table
@@ -39,7 +38,7 @@ def calibrate(
     tpr: attack_risk.Tpr = None,
     fpr: attack_risk.FprOfTarget = None,
     bayes: attack_risk.Bayes = None,
-    prior: attack_risk.Prior = None,
+    prior: attack_risk.PriorOfTarget = None,
     records: options.Records = None,
     batch: options.Batch = None,
     epochs: options.Epochs = None,
@@ -299,18 +298,15 @@ class Plan:
 
     def shuffling(self, proven: Guarantee, plain: Guarantee | None) -> tuple[str, ...]:
         """Return the warning about loaders that shuffle, where epochs of Poisson samples are."""
-        if self.schedule.passes is None or self.schedule.rate == 1.0:
+        from ..reports.loaders import shuffling_warning
+
+        if not self.schedule.shuffles:
             return ()
-        if self.schedule.sampling != POISSON:
-            return ()
-        opening = "a loader that shuffles is not Poisson sampling."
         if plain is None:
-            return (f"{opening} This number does not hold for one. See: privplan explain sampling",)
+            return (shuffling_warning(None, self.neighbours, self.group),)
         only = "only " if plain.epsilon.upper > proven.epsilon.upper else ""
-        fate = "replaced by another" if self.neighbours == "replace-one" else "replaced by zeros"
-        whom = "one record" if self.group == 1 else f"one unit of {self.group:,} records"
-        return (
-            f"{opening} With one pass per epoch and no amplification this noise proves {only}"
-            f"epsilon {rounding.up(plain.epsilon.upper, 3)} at delta "
-            f"{rounding.as_given(self.delta)}, for {whom} {fate}. See: privplan explain sampling",
+        reached = (
+            f"{only}epsilon {rounding.up(plain.epsilon.upper, 3)} at delta "
+            f"{rounding.as_given(self.delta)}"
         )
+        return (shuffling_warning(reached, self.neighbours, self.group),)

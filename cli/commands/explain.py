@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -16,10 +16,14 @@ Target = Annotated[
     str | None,
     typer.Argument(
         metavar="[EVENT|TOPIC]",
-        help=f"A JSON file, - for standard input, or a topic: {', '.join(TOPICS)}.",
+        help="A JSON file, a Renyi curve in a .csv file, - for standard input, or a topic: "
+        f"{', '.join(TOPICS)}.",
         show_default=False,
     ),
 ]
+
+LIKE_A_TOPIC: Final = 0.75
+"""How much like a topic a word must be, that the topic is suggested: see `decoding.nearest`."""
 
 
 def explain(
@@ -35,13 +39,15 @@ def explain(
 ) -> None:
     """Show how a number follows, or explain a topic.
 
-    EVENT takes the options of `account` and explains the number that it prints.  TOPIC may also be
-    the id of a cause that `privplan check` names, such as shuffled-loader, or another name of what
-    a topic explains, such as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
+    EVENT is what `account` reads; --delta, --epsilon, --neighbours, --group and --engine ask as
+    there, and the number that it prints is explained.  TOPIC may also be the id of a cause that
+    `privplan check` names, such as shuffled-loader, or another name of what a topic explains, such
+    as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
     from ...accountant import validate
+    from ..inputs.curve_file import read_released
     from ..inputs.described_run import grouped
-    from ..inputs.event_file import names_event, read_event
+    from ..inputs.event_file import names_event
     from .account import Question
 
     # A topic wins over a file of the same name; ./NAME is always the file.
@@ -59,7 +65,7 @@ def explain(
             return
         raise _unknown(target)
     size = options.checked(validate.count, group=group)
-    event = grouped(read_event(target), size)
+    event = grouped(read_released(target, neighbours), size)
     answer = Question.of(context, delta, epsilon, neighbours, engine).answer_of(event)
     show(answer.report(explained=True), as_json=as_json, quiet=quiet)
 
@@ -85,7 +91,7 @@ def _cause(name: str) -> Report | None:
 
 
 def _unknown(word: str) -> Exception:
-    close = nearest(word.lower(), (*TOPICS, *TOPIC_BY_ALIAS), least_ratio=0.5)
+    close = nearest(word.lower(), (*TOPICS, *TOPIC_BY_ALIAS), least_ratio=LIKE_A_TOPIC)
     close = TOPIC_BY_ALIAS.get(close, close) if close else None
     return InvalidInput(
         f"{word!r} is neither a topic nor a file.",

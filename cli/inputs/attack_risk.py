@@ -59,7 +59,7 @@ Prior = Annotated[
     float | None,
     typer.Option(
         metavar="P",
-        help="With --risk or --bayes: how likely a person is a member beforehand; .5 if not given.",
+        help="With --risk: how likely a person is a member beforehand; .5 if not given.",
         show_default=False,
     ),
 ]
@@ -69,6 +69,22 @@ Guesses = Annotated[
         metavar="M",
         help="With --risk: how many equally likely candidates an attacker chooses from; 10 if not "
         "given.",
+        show_default=False,
+    ),
+]
+FromFpr = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F",
+        help="With --risk: the FPR from which on the Gaussian is to dominate; 1e-5 if not given.",
+        show_default=False,
+    ),
+]
+PriorOfTarget = Annotated[
+    float | None,
+    typer.Option(
+        metavar="P",
+        help="With --bayes: how likely a person is a member beforehand; .5 if not given.",
         show_default=False,
     ),
 ]

@@ -2,14 +2,14 @@
 
 A curve that `privplan account --curve` wrote has the header `kind,x,lower,upper,neighbours`, one
 row for each point: `privacy-profile` (x is epsilon, the bounds are on delta) or `renyi` (x is an
-order, the bounds are on R, in nats).  A Renyi curve from elsewhere has the header `order,value`.
-Either is read as an event of the type `renyi`.
+order, the bounds are on R, in nats).  A Renyi curve from elsewhere has the header `order,value`,
+or other names of the two, such as `alpha,epsilon`; columns may be parted by semicolons or tabs, and
+lines that begin with # are comments.  Either is read as an event of the type `renyi`.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +17,18 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.decoding import first_bytes
 from ...accountant.errors import InvalidInput
+from .event_file import read_event
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
 
 CURVE_HEADER: Final = ("kind", "x", "lower", "upper", "neighbours")
 LISTED_HEADER: Final = ("order", "value")
+ORDER_NAMES: Final = ("order", "orders", "alpha", "alphas")
+VALUE_NAMES: Final = ("value", "values", "rdp", "rdps", "renyi", "divergence", "epsilon", "eps")
+"""What a curve from elsewhere may call its columns: R at an order is its epsilon there."""
+
+SEPARATORS: Final = ",;\t"
 PROFILE_KIND: Final = "privacy-profile"
 RENYI_KIND: Final = "renyi"
 
@@ -44,23 +50,27 @@ def read_curve(source: str, neighbours: str) -> Event:
     """
     from ...accountant.events import Renyi
 
-    rows = _rows(source)
-    header = tuple(field.strip().lower() for field in rows[0])
-    if header in (CURVE_HEADER, LISTED_HEADER):
-        _refuse_more_columns(source, len(header), rows[1:])
+    lines = _lines(source)
+    (_, first), *rows = lines
+    header = tuple(field.strip().lower() for field in first)
+    columns = _listed_columns(header)
+    if header == CURVE_HEADER or columns is not None:
+        _refuse_more_columns(source, len(header), rows)
     if header == CURVE_HEADER:
-        points = _written_points(source, rows[1:], neighbours)
-    elif header == LISTED_HEADER:
+        points = _written_points(source, rows, neighbours)
+    elif columns is not None:
+        order, value = columns
         points = [
-            (_number(source, number, row, 0), _number(source, number, row, 1))
-            for number, row in enumerate(rows[1:], 2)
+            (_number(source, line, row, order), _number(source, line, row, value))
+            for line, row in rows
         ]
     else:
         raise _refusal(
             source,
-            f"its first line is {','.join(rows[0])[:60]!r}",
+            f"its first line is {','.join(first)[:60]!r}",
             f"A curve begins with {','.join(LISTED_HEADER)!r} or {','.join(CURVE_HEADER)!r}.",
-            _missing_header(rows[0]),
+            f"Make the first line {','.join(LISTED_HEADER)}"
+            + (", above the numbers." if _are_numbers(first) else ", and keep these two columns."),
         )
     finite = [(order, value) for order, value in points if value < math.inf]
     if not finite:
@@ -97,7 +107,16 @@ def require_replaceable(path: Path) -> bool:
     )
 
 
-def _rows(source: str) -> list[list[str]]:
+def read_released(source: str, neighbours: str) -> Event:
+    """Return the event in a file: a Renyi curve where it is a .csv file, else JSON."""
+    return read_curve(source, neighbours) if names_curve(source) else read_event(source)
+
+
+_Line = tuple[int, list[str]]
+"""The number of a line in its file, and its fields."""
+
+
+def _lines(source: str) -> list[_Line]:
     try:
         content = first_bytes(source, MAX_CURVE_BYTES)
         text = content.decode("utf-8-sig")
@@ -106,27 +125,39 @@ def _rows(source: str) -> list[list[str]]:
         raise _refusal(source, f"it cannot be read: {reason}", "A curve is a CSV file.") from None
     if len(content) > MAX_CURVE_BYTES:
         raise _refusal(source, f"it is larger than {MAX_CURVE_BYTES // 1024**2} MiB", "")
+    # A comment becomes an empty line, so that lines keep their numbers.
+    kept = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
+    opening = next((line for line in kept if line.strip()), "")
+    separator = next((mark for mark in opening if mark in SEPARATORS), ",")
+    reader = csv.reader(kept, strict=True, delimiter=separator)
     try:
-        rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
+        lines = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
         raise _refusal(source, f"it is no CSV file ({error})", "") from None
-    if len(rows) < 2:
+    if len(lines) < 2:
         raise _refusal(source, "it has no rows", "A curve has one row for each order.")
-    return rows
+    return lines
 
 
-def _missing_header(first: Sequence[str]) -> str:
-    """Return what to do about a first line that holds numbers; empty for any other one."""
+def _listed_columns(header: Sequence[str]) -> tuple[int, int] | None:
+    """Return in which of two columns the orders and the values are; None for another header."""
+    for order, value in ((0, 1), (1, 0)):
+        if len(header) == 2 and header[order] in ORDER_NAMES and header[value] in VALUE_NAMES:
+            return order, value
+    return None
+
+
+def _are_numbers(fields: Sequence[str]) -> bool:
     try:
-        [float(field) for field in first]
+        [float(field) for field in fields]
     except ValueError:
-        return ""
-    return f"Put the line {','.join(LISTED_HEADER)} above the numbers."
+        return False
+    return True
 
 
-def _refuse_more_columns(source: str, columns: int, rows: Sequence[Sequence[str]]) -> None:
+def _refuse_more_columns(source: str, columns: int, rows: Sequence[_Line]) -> None:
     """Raise `InvalidInput` for a row with a field that the header does not name."""
-    for number, row in enumerate(rows, 2):
+    for number, row in rows:
         if len(row) > columns:
             raise _refusal(
                 source,
@@ -137,10 +168,10 @@ def _refuse_more_columns(source: str, columns: int, rows: Sequence[Sequence[str]
 
 
 def _written_points(
-    source: str, rows: Sequence[Sequence[str]], neighbours: str
+    source: str, rows: Sequence[_Line], neighbours: str
 ) -> list[tuple[float, float]]:
     points = []
-    for number, row in enumerate(rows, 2):
+    for number, row in rows:
         if row[0] != RENYI_KIND:
             continue
         points.append((_number(source, number, row, 1), _number(source, number, row, 3)))
@@ -161,7 +192,12 @@ def _number(source: str, line: int, row: Sequence[str], column: int) -> float:
     except (IndexError, ValueError):
         number = math.nan
     if math.isnan(number):
-        raise _refusal(source, f"line {line}, column {column + 1} is no number", "")
+        raise _refusal(
+            source,
+            f"line {line}, column {column + 1} is no number",
+            "",
+            "Write numbers with a decimal point." if "," in ";".join(row) else "",
+        )
     return number
 
 

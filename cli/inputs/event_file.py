@@ -80,8 +80,8 @@ def _next_step(source: str, text: str, step: str) -> str:
 
 
 def names_event(word: str) -> bool:
-    """Return whether `word` is a path (it exists or ends in .json) or `-`."""
-    if word == "-" or word.endswith(".json"):
+    """Return whether `word` is a path (it exists or ends in .json or .csv) or `-`."""
+    if word == "-" or word.lower().endswith((".json", ".csv")):
         return True
     try:
         return Path(word).exists()

@@ -155,6 +155,7 @@ _REASON_BY_OPTION: Final[Mapping[str, str]] = {
     "sampling": "How a batch is drawn decides how much it hides.",
     "fpr": "It is the share of innocents that an attacker accuses.",
     "prior": "It is how likely a person is a member before anything is released.",
+    "from_fpr": "Beyond one half the miss rate is the smaller one, and the data sets change sides.",
     "guesses": "It is how many candidates an attacker chooses from.",
 }
 

@@ -54,6 +54,11 @@ class Schedule:
             return self.rounds
         return -(-self.rounds // self.batches) if self.passes is None else self.passes
 
+    @property
+    def shuffles(self) -> bool:
+        """Whether Poisson sampling is assumed of what is usually a loader that shuffles."""
+        return self.passes is not None and self.rate < 1.0 and self.sampling == sampling.POISSON
+
     def drawn_by(self, word: str | None) -> Schedule:
         """Return the schedule under another sampler; raise `InvalidInput` where it has none."""
         if word is None:

@@ -33,19 +33,21 @@ SUMMARIES: Final[Mapping[str, str]] = {
 """What each topic is about, in the order in which topics are listed."""
 
 _ALIASES: Final[Mapping[str, str]] = {
-    "matrix": "balls-in-bins banded bandmf blt buffered-toeplitz correlated correlated-noise "
-    "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism toeplitz "
-    "tree trees",
-    "engines": "curve curves gdp pld prv rdp renyi zcdp",
+    "matrix": "balls-in-bins banded bandmf blt bnb buffered-toeplitz correlated correlated-noise "
+    "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism "
+    "participation sensitivity toeplitz tree trees",
+    "engines": "curve curves gdp pld privacy-profile profile prv rdp renyi zcdp",
     "events": "best-of gaussian gaussian-mixture laplace mixture partition partition-selection "
-    "selection threshold-selection truncated-geometric-selection unit-in-silos",
-    "sampling": "allocation amplification client-sampled fixed-size poisson random-allocation "
-    "shuffled-batches truncated-poisson with-replacement",
-    "risk": "advantage attack-risk attacks bayes bayes-risk fnr fpr mia reconstruction roc tpr "
-    "trade-off",
+    "selection threshold-selection truncated-geometric-selection tuning unit-in-silos",
+    "sampling": "allocation amplification client-sampled client-sampling fixed-size poisson "
+    "random-allocation shuffled-batches truncated-poisson with-replacement",
+    "risk": "advantage attack-risk attacks bayes bayes-risk f-dp fdp fnr fpr mia mu reconstruction "
+    "roc tpr trade-off",
     "neighbours": "add-remove neighbors neighboring replace-one zero-out",
     "shuffle": "shuffled shuffler shuffle-model",
-    "group": "group-privacy groups user-level",
+    "group": "group-privacy groups user user-level users",
+    "attack": "canaries canary membership",
+    "uldp-fl": "silo silos",
     "dp-sgd": "dpsgd sgd",
 }
 """Other names of what a topic explains, by the topic."""

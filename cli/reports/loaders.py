@@ -50,6 +50,24 @@ _WAYS: Final = {
 }
 
 
+def shuffling_warning(reached: str | None, neighbours: str, group: int) -> str:
+    """Return the warning that noise was sized for Poisson sampling, which no shuffling loader does.
+
+    `reached` is what the noise proves of a unit of `group` records where each is used once in a
+    pass and nothing is amplified; None where that is not known.
+    """
+    opening = "a loader that shuffles is not Poisson sampling."
+    page = "See: privplan explain sampling"
+    if reached is None:
+        return f"{opening} This number does not hold for one. {page}"
+    fate = "replaced by another" if neighbours == "replace-one" else "replaced by zeros"
+    whom = "one record" if group == 1 else f"one unit of {group:,} records"
+    return (
+        f"{opening} With one pass per epoch and no amplification this noise proves {reached}, for "
+        f"{whom} {fate}. {page}"
+    )
+
+
 @dataclass(frozen=True)
 class WayOut:
     """Another sampler for the same noise and schedule, what it proves, and its loader."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ..inputs.noisy_sum import noisy_sum
-from ..inputs.sampling import POISSON
 from ..inputs.schedule import Schedule
 from ..terminal.output import Report
 from ..terminal.text import table, wrapped
 from . import describe
+from .loaders import shuffling_warning
 
 if TYPE_CHECKING:
     from ...accountant.calibration import Calibration
@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 
 USUAL_DELTA: Final = 1e-5
 """The delta of the epsilon that noise is usually calibrated to."""
+
+QUANTITIES: Final = {
+    "advantage": "the advantage",
+    "tpr": "the TPR",
+    "bayes_risk": "how much less often than a guess by the prior the best attack errs",
+}
+"""What a warning calls the risk that is aimed at."""
+
+CERTIFICATES: Final = {
+    "advantage": "The advantage of every attack is at most delta at epsilon 0.",
+    "tpr": "Of all pairs (epsilon, delta) that hold of the event this is the one that bounds the "
+    "TPR most closely: it is at most e^epsilon FPR + delta, and at most 1 - e^-epsilon "
+    "(1 - delta - FPR). Both orders of the two data sets by themselves may prove a little more.",
+    "bayes_risk": "The Bayes risk is at least the smaller prior times 1 - delta, where epsilon is "
+    "|log((1 - prior) / prior)|.",
+}
+"""How the (epsilon, delta) that certifies a risk does so."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +108,7 @@ class RiskPlan:
             assumptions=describe.assumptions(
                 calibration.event, proven.neighbours, proven.unit, proven.observer
             ),
-            warnings=(*self._shuffling(calibration.value), *proven.warnings),
+            warnings=(*self._shuffling(calibration), *self._caveats(calibration)),
         )
 
     def _result(self, calibration: Calibration, usual: float | None) -> dict[str, object]:
@@ -103,8 +120,11 @@ class RiskPlan:
             "target": {"measure": self.target.measure, "value": self.target.value},
             "gap": calibration.gap,
             "event": calibration.event.to_json(),
-            "epsilon": describe.ends(proven.epsilon),
-            "delta": proven.delta.upper,
+            "certificate": {
+                "epsilon": proven.epsilon.upper,
+                "delta": proven.delta.upper,
+                "says": CERTIFICATES[self.target.measure],
+            },
             "neighbours": proven.neighbours,
             "engine": proven.engine,
             "unit": proven.unit,
@@ -124,7 +144,7 @@ class RiskPlan:
         )
         compared = ""
         if usual is not None:
-            compared = f"(through epsilon at delta {USUAL_DELTA:g}: {rounding.up(usual)})"
+            compared = f"(an epsilon at delta {USUAL_DELTA:g} needs noise {rounding.up(usual)})"
         changed = describe.change(proven.neighbours, proven.unit)
         rows = [
             ("noise multiplier", f"{noise:<14}{meaning}"),
@@ -176,8 +196,8 @@ class RiskPlan:
             most = rounding.up(100.0 * risk.upper, 2)
             if relation == "replace-one":
                 return (
-                    "However often an attacker takes one value of a unit for the other, the other "
-                    f"is recognised more often by at most {most} in 100 cases."
+                    "Of a unit whose value is A or B: the share of cases of B in which an attacker "
+                    f"says B exceeds that of cases of A by at most {most} in 100."
                 )
             return (
                 "Whatever share of innocents an attacker accuses, the share of members found is "
@@ -195,26 +215,44 @@ class RiskPlan:
             f"{errs}."
         )
 
-    def _shuffling(self, noise: float) -> tuple[str, ...]:
+    def _caveats(self, calibration: Calibration) -> tuple[str, ...]:
+        """Return the warnings about the event, in terms of the risk that is aimed at."""
+        from ...accountant.engines.pld.caveats import risk_caveats
+        from ...accountant.guarantee import Bounds
+
+        risk, quantity = calibration.risk, QUANTITIES[self.target.measure]
+        if self.target.measure == "bayes_risk":
+            # The words speak of an upper end that holds: of what an attack gains over a guess.
+            prior = self._at()["prior"]
+            blind = min(prior, 1.0 - prior)
+            risk = Bounds(max(blind - risk.upper, 0.0), max(blind - risk.lower, 0.0))
+        relation = calibration.guarantee.neighbours
+        return risk_caveats(calibration.event, relation, risk, quantity)
+
+    def _shuffling(self, calibration: Calibration) -> tuple[str, ...]:
         """Return the warning about loaders that shuffle, where epochs of Poisson samples are."""
-        schedule = self.schedule
-        if schedule.passes is None or schedule.rate == 1.0 or schedule.sampling != POISSON:
-            return ()
         from ...accountant import events as ev
         from ...accountant.errors import PrivplanError
         from ...accountant.risk import risk
         from ...accountant.risk.sentence import USUAL_FPR
 
-        opening = "a loader that shuffles is not Poisson sampling."
-        plain = self._grouped(ev.Repeat(schedule.passes, noisy_sum(self.mechanism, noise)))
+        if not self.schedule.shuffles or self.schedule.passes is None:
+            return ()
+        release = noisy_sum(self.mechanism, calibration.value)
+        plain = self._grouped(ev.Repeat(self.schedule.passes, release))
         try:
             at = {"fpr": USUAL_FPR, "prior": 0.5, **self._at()}
             left = risk(plain, neighbours=self.neighbours, fpr=at["fpr"], prior=at["prior"])
         except PrivplanError:
-            return (f"{opening} This number does not hold for one. See: privplan explain sampling",)
-        reached = self._stated(getattr(left, self.target.measure), guaranteed=True)
-        fate = "replaced by another" if self.neighbours == "replace-one" else "replaced by zeros"
-        return (
-            f"{opening} With one pass per epoch and no amplification this noise proves only "
-            f"{reached}, for one record {fate}. See: privplan explain sampling",
-        )
+            return (shuffling_warning(None, self.neighbours, self.group),)
+        risk_left: Bounds = getattr(left, self.target.measure)
+        reached = self._stated(risk_left, guaranteed=True)
+        if self._is_worse(risk_left, calibration.risk):
+            reached = f"only {reached}"
+        return (shuffling_warning(reached, self.neighbours, self.group),)
+
+    def _is_worse(self, risk: Bounds, other: Bounds) -> bool:
+        """Return whether less is guaranteed of a risk than of another one."""
+        if self.target.measure == "bayes_risk":
+            return risk.lower < other.lower
+        return risk.upper > other.upper

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as theirs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privplan as pp
@@ -47,14 +47,16 @@ def test_each_conversion_is_its_formula_rounded_up(order: float, value: float, d
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(1.01, 100.0), st.floats(0.0, 5.0), st.floats(0.0, 10.0))
+@example(98.0, 2.25, 9.75)
 def test_delta_is_its_formula_rounded_up(order: float, value: float, epsilon: float) -> None:
     with mp.workdps(40):
         first = min(improved_delta(order, value, epsilon), mp.mpf(1))
         second = min(mp.exp((mp.mpf(order) - 1) * (mp.mpf(value) - mp.mpf(epsilon))), mp.mpf(1))
         for name, truth in (("improved", first), ("classical", second)):
             ours = pp.from_rdp([order], [value], epsilon=epsilon, conversion=name).delta.upper
-            # Below 2^-1022 numbers lie 2^-1074 apart, whatever their size.
-            assert truth <= ours <= truth * (1.0 + 1e-10) + mp.mpf(2) ** -1074
+            # Below 2^-1022 numbers lie 2^-1074 apart, whatever their size: the exponential is off
+            # by one at most, and the next number is taken.
+            assert truth <= ours <= truth * (1.0 + 1e-10) + 2 * mp.mpf(2) ** -1074
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5, 1e-12, 1e-300])
@@ -165,3 +167,32 @@ def test_what_is_no_curve_is_refused(orders, values, field: str) -> None:
 def test_the_question_is_checked(given, field: str) -> None:
     with pytest.raises(InvalidInput, match=f"`{field}`"):
         pp.from_rdp([2.0], [1.0], **given)
+
+
+def test_a_curve_and_a_delta_may_stand_where_one_expects_them() -> None:
+    at, values = [2.0, 4.0, 8.0], [1.0, 2.0, 4.0]
+    named = pp.from_rdp(at, values, delta=1e-5)
+    assert pp.from_rdp(at, values, 1e-5) == named
+    for orders in ([64.0, 2.0, 8.0], [2.0, 8.0, 64.0]):
+        curve = pp.rdp(ev.Gaussian(2.0), orders, neighbours="replace-one")
+        answer = pp.from_rdp(curve, delta=1e-5)
+        listed = curve.event()
+        direct = pp.from_rdp(listed.orders, listed.values, 1e-5, neighbours="replace-one")
+        assert answer.epsilon == direct.epsilon
+        assert answer.neighbours == "replace-one"
+    aside = pp.rdp(ev.Compose([ev.Gaussian(1.0), ev.ZCDP(0.1)]), [2.0, 1e9])
+    assert pp.from_rdp(aside, epsilon=1.0).delta.upper < 1.0
+
+
+def test_a_curve_stands_for_its_values_and_its_relation() -> None:
+    curve = pp.rdp(ev.Gaussian(2.0), [2.0, 8.0])
+    with pytest.raises(InvalidInput, match="`values` are given beside a curve"):
+        pp.from_rdp(curve, curve.upper, 1e-5)
+    with pytest.raises(InvalidInput, match="`neighbours` must be add-remove"):
+        pp.from_rdp(curve, delta=1e-5, neighbours="replace-one")
+    with pytest.raises(InvalidInput, match="`values` are missing"):
+        pp.from_rdp([2.0], delta=1e-5)
+    with pytest.raises(InvalidInput, match=r"no `detla`\. Did you mean `delta`"):
+        pp.from_rdp(curve, detla=1e-5)
+    with pytest.raises(InvalidInput, match="No upper end of this curve is finite"):
+        pp.from_rdp(pp.rdp(ev.Approximate(1.0, 1e-3), [2.0]), delta=1e-2)

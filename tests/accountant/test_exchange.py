@@ -171,7 +171,6 @@ def test_no_guarantee() -> None:
         ev.Shuffle(100, ev.Laplace(1.0)),
         ev.ShuffledBatches(10, ev.Gaussian(1.0)),
         ev.BestOf("fixed", 10, ev.Gaussian(1.0)),
-        ev.BestOf("geometric", 0.5, ev.Gaussian(1.0)),
         ev.RandomizedResponse(1000.0, 2),
     ],
 )

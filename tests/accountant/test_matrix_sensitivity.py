@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.sensitivity.matrix import bounds as bounds_module
@@ -378,6 +379,63 @@ def test_participations_that_do_not_fit_are_refused() -> None:
     assert "Give 2 epochs" in e.value.next_step
     with pytest.raises(InvalidInput, match=r"`participation.bins` must be at most the 10 rounds"):
         sensitivity_bounds(strategy, ev.BallsInBins(11))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "rounds"),
+    [
+        (ev.DenseStrategy([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 1.0]]), 3),
+        (ev.BandedStrategy([[1.0, 1.0, 1.0], [0.5, 0.5]]), 3),
+        (ev.ToeplitzStrategy(10, [1.0, 0.5]), 10),
+        (ev.BufferedToeplitzStrategy(10, [0.9], [0.3]), 10),
+        (ev.TreeStrategy(10, 2), 10),
+    ],
+)
+def test_an_event_is_refused_when_it_is_made_where_the_participation_does_not_fit(
+    strategy, rounds
+) -> None:
+    with pytest.raises(InvalidInput, match=f"`participation.epochs` must divide the {rounds} ro"):
+        ev.MatrixGaussian(1.0, strategy, ev.EpochParticipation(4))
+    with pytest.raises(InvalidInput, match=f"`participation.bins` must be at most the {rounds} ro"):
+        ev.MatrixGaussian(1.0, strategy, ev.BallsInBins(rounds + 1))
+    ev.MatrixGaussian(1.0, strategy, ev.EpochParticipation(rounds))
+    ev.MatrixGaussian(1.0, strategy, ev.BallsInBins(rounds))
+
+
+def test_a_padded_tree_with_partial_nodes_has_a_level_more() -> None:
+    single = ev.SingleParticipation()
+    complete = sensitivity_bounds(ev.TreeStrategy(100, 2), single).bounds
+    padded = sensitivity_bounds(ev.TreeStrategy(128, 2), single).bounds
+    # The nodes over rounds of 2^l that are all there, and those over any of the first 100.
+    whole = [
+        range(k, k + size) for size in (1, 2, 4, 8, 16, 32, 64, 128) for k in range(0, 128, size)
+    ]
+    inside = [
+        max(sum(r in node for node in nodes) for r in range(100))
+        for nodes in ([node for node in whole if node[-1] < 100], whole)
+    ]
+    assert inside == [7, 8]
+    for bounds, levels in ((complete, 7), (padded, 8)):
+        assert bounds.lower <= math.sqrt(levels) <= bounds.upper
+        assert bounds.upper <= math.sqrt(levels) * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+def test_the_sensitivity_can_be_asked_for_by_itself(neighbours: str) -> None:
+    strategy, participation = ev.DenseStrategy([[1.0, 0.0], [-1.0, 1.0]]), ev.EpochParticipation(2)
+    moved = pp.sensitivity(strategy, participation, neighbours=neighbours)
+    far = 2.0 if neighbours == "replace-one" else 1.0
+    assert moved.bounds.lower <= far * math.sqrt(5.0) <= moved.bounds.upper
+    assert moved.exact
+    # A run with that noise is one Gaussian release of noise over sensitivity.
+    run = ev.MatrixGaussian(3.0, strategy, participation)
+    plain = ev.Gaussian(3.0 / moved.bounds.upper)
+    there = pp.account(run, delta=1e-5, neighbours=neighbours).epsilon.upper
+    assert there == pytest.approx(pp.account(plain, delta=1e-5).epsilon.upper, rel=1e-6)
+    with pytest.raises(InvalidInput, match="`strategy` must be a strategy; it is"):
+        pp.sensitivity(run, participation)
+    with pytest.raises(InvalidInput, match="`participation` must be a participation"):
+        pp.sensitivity(strategy, 3)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Bounds, Neighbours
+from privplan.accountant.risk.assumptions import hidden_draws_of
 from privplan.accountant.risk.attack_power import attack_power, ordered
 
 from ..sweeps import sweep
@@ -321,7 +322,7 @@ def test_each_number_says_what_it_assumes(neighbours: Neighbours) -> None:
         assert text.endswith(".")
         assert "The attacker knows" in text
         assert "group of 3 records" in text
-    assert "0.02" in found.assumes["tpr"]
+    assert "in at most a share 0.02 of the innocent cases." in found.assumes["tpr"]
     assert found.neighbours == neighbours
     assert found.derivation
 
@@ -338,6 +339,15 @@ def test_whether_a_client_took_part_is_seen(event: ev.Event) -> None:
         assert "sees all that is released and whether the client took part" in text
         assert "but no other random draw" in text
     assert "and no random draw" in pp.risk(SAMPLED).assumes["tpr"]
+
+
+def test_a_client_inside_a_composition_inside_of_a_search_is_seen_too() -> None:
+    inside = ev.Compose([ev.Gaussian(9.0), ev.ClientSampled(0.1, ev.Gaussian(9.0))])
+    drawn = "whether the client took part, but no other random draw"
+    assert hidden_draws_of(ev.BestOf("geometric", 2.0, inside)) == drawn
+    assert hidden_draws_of(ev.BestOf("geometric", 2.0, ev.Gaussian(9.0))) == "no random draw"
+    always = ev.Compose([ev.Gaussian(9.0), ev.ClientSampled(1.0, ev.Gaussian(9.0))])
+    assert hidden_draws_of(ev.BestOf("geometric", 2.0, always)) == "no random draw"
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf, "0.1", True, None])

@@ -173,18 +173,28 @@ def test_a_search_in_a_search_is_accounted():
 
 
 @pytest.mark.parametrize(
-    ("event", "error", "words"),
+    ("event", "words"),
     [
-        (ev.BestOf("geometric", 0.5, RUN), InvalidInput, "1 or above"),
-        (ev.BestOf("logarithmic", 0.99, RUN), InvalidInput, "1 or above"),
-        (ev.BestOf("poisson", 3, ev.Approximate(0.1, 1e-6)), Unsupported, "delta aside"),
-        (ev.Poisson(0.1, ev.BestOf("poisson", 3, RUN)), Unsupported, "best-of"),
+        (ev.BestOf("poisson", 3, ev.Approximate(0.1, 1e-6)), "delta aside"),
+        (ev.Poisson(0.1, ev.BestOf("poisson", 3, RUN)), "best-of"),
     ],
 )
-def test_what_has_no_proof_is_refused(event, error, words):
-    with pytest.raises(error, match=words) as refusal:
+def test_what_has_no_proof_is_refused(event, words):
+    with pytest.raises(Unsupported, match=words) as refusal:
         account(event, delta=1e-5)
     assert refusal.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("geometric", None), ("logarithmic", None), ("negative-binomial", 0.5)]
+)
+def test_at_least_one_run_is_at_least_one_on_average(kind, shape):
+    for mean in (0.5, math.nextafter(1.0, 0.0)):
+        with pytest.raises(InvalidInput, match="`mean` must be 1 or above") as refusal:
+            ev.BestOf(kind, mean, RUN, shape)
+        assert "poisson" in refusal.value.next_step
+    assert ev.BestOf(kind, 1.0, RUN, shape).mean == 1.0
+    assert ev.BestOf("poisson", 0.5, RUN).mean == 0.5
 
 
 def test_no_pair_is_known_for_a_random_number_of_runs():

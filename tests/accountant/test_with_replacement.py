@@ -331,3 +331,17 @@ def test_draws_of_what_is_sampled_are_refused() -> None:
     for inner in (ev.Poisson(0.1, ev.Gaussian(1.0)), ev.Shuffle(10, ev.Local(1.0))):
         with pytest.raises(Unsupported):
             pp.account(ev.WithReplacement(3, 10, inner), delta=1e-5)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_draws_of_what_varies_are_refused_with_what_bounds_them(neighbours: str) -> None:
+    mixture = ev.GaussianMixture(1.0, [1.0, 0.5], [0.5, 0.3])
+    with pytest.raises(Unsupported) as caught:
+        pp.account(ev.WithReplacement(3, 10, mixture), delta=1e-5, neighbours=neighbours)
+    assert "draws with replacement of `gaussian-mixture`" in caught.value.what
+    assert "fixed-size" not in str(caught.value)
+    assert "Put `gaussian` in its place" in caught.value.next_step
+    # One certain amount is the Gaussian itself.
+    certain = ev.WithReplacement(3, 10, ev.GaussianMixture(1.0, [0.5], [1.0]))
+    plain = ev.WithReplacement(3, 10, ev.Gaussian(2.0))
+    assert pp.account(certain, delta=1e-5) == pp.account(plain, delta=1e-5)

@@ -323,8 +323,8 @@ def test_the_verdict_is_about_the_worst_of_those_that_are_named() -> None:
     [
         (["silo-with-records"], "silo", "epsilon"),
         (["silo", "silo-with-records"], "silo", "epsilon"),
-        (["model", "silo-with-records"], "model", "; the other asked for lies below it"),
-        (["model", "server"], "model", "; the other asked for is as large"),
+        (["model", "silo-with-records"], "model", ", of 2 observers asked for"),
+        (["model", "server"], "model", ", of 2 observers asked for; 1 other has the same"),
     ],
 )
 def test_an_observer_without_a_row_of_its_own_is_judged_by_the_row_that_covers_it(

@@ -103,11 +103,14 @@ def test_the_page_says_in_a_sentence_what_an_attacker_finds_at_most(
     facts = read(folder)
     upper = risk(facts.event, neighbours=facts.opened.claim.neighbours).tpr.upper
     text = " ".join(page_of(folder).text.split())
-    (most, out_of) = re.findall(
-        r"An attacker who accuses 1 in 100 innocents finds at most ([\d,]+) in ([\d,]+) members\.",
+    shares = re.findall(
+        r"An attacker who accuses ([\d,]+) in ([\d,]+) innocents finds at most ([\d,]+) in \2 "
+        r"members\.",
         text,
-    )[0]
-    stated = int(most.replace(",", "")) / int(out_of.replace(",", ""))
+    )
+    accused, whole, most = (int(number.replace(",", "")) for number in shares[0])
+    assert accused / whole == 0.01
+    stated = most / whole
     # Rounded up to two digits, so at most 1 in 10 above.
     assert upper <= stated <= 1.1 * upper
     # Where nothing is proven there is no such sentence.
@@ -480,7 +483,7 @@ def test_the_page_has_every_row_with_what_it_rests_on_and_the_worst_in_its_verdi
     assert 'weighting = "uniform" needs no N_u' in shown
     style, sentence = page.verdict(facts_of)
     assert style == "good"
-    assert "before a silo that holds nothing of the unit; 2 of the 2 others" in sentence
+    assert "before a silo that holds nothing of the unit, of 3 observers asked for" in sentence
     assert "worse, and not asked for: no guarantee before a silo that holds some" in sentence
     configuration = {
         "privacy": {"observers": ["model"]},

@@ -124,12 +124,50 @@ def test_a_curve_from_elsewhere(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "alpha,epsilon\n2,1.0\n4,2.0\n",
+        "orders,rdp\n2,1.0\n4,2.0\n",
+        "Order;Value\n2;1.0\n4;2.0\n",
+        "order\tvalue\n2\t1.0\n4\t2.0\n",
+        "# by Alice, in nats\norder,value\n2,1.0\n# all\n4,2.0\n",
+        "rdp,alpha\n1.0,2\n2.0,4\n",
+        "order,value\r\n2,1.0\r\n4,2.0\r\n",
+    ],
+)
+def test_the_usual_headers_of_others_are_read(text: str, run: Run) -> None:
+    Path("theirs.csv").write_bytes(text.encode())
+    result = run("account", "theirs.csv", "--delta", "1e-5", "--json").json["result"]
+    listed = pp.account(ev.Renyi([2.0, 4.0], [1.0, 2.0]), delta=1e-5).epsilon.upper
+    assert result["epsilon"]["upper"] == pytest.approx(listed, rel=1e-5)
+
+
+def test_a_curve_is_explained_as_it_is_accounted(run: Run, refused: Refused) -> None:
+    Path("theirs.csv").write_text("order,value\n2,1.0\n4,2.0\n")
+    explained = run("explain", "theirs.csv", "--delta", "1e-5")
+    assert "How it follows" in explained.out
+    assert explained.out.splitlines()[0] == run("account", "theirs.csv").out.splitlines()[0]
+    assert "is no Renyi curve: it cannot be read" in refused("explain", "missing.csv")
+
+
+def test_lines_are_numbered_as_in_the_file(refused: Refused) -> None:
+    Path("curve.csv").write_text("# theirs\norder,value\n\n2,1\n4;2\n")
+    assert "line 5, column 1 is no number" in refused("account", "curve.csv")
+    Path("curve.csv").write_text("order;value\n2;0,5\n")
+    said = refused("account", "curve.csv")
+    assert "line 2, column 2 is no number" in said
+    assert "Write numbers with a decimal point." in said
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "has no rows"),
         ("order,value\n", "has no rows"),
         ("a,b\n1,2\n", "its first line is 'a,b'"),
-        ("2,1\n4,2\n", "Put the line order,value above the numbers."),
+        ("a,b\n1,2\n", "Make the first line order,value, and keep these two columns."),
+        ("epsilon,delta\n1,2\n", "its first line is 'epsilon,delta'"),
+        ("2,1\n4,2\n", "Make the first line order,value, above the numbers."),
         ("order,value\n2,one\n", "line 2, column 2 is no number"),
         ("order,value\n2\n", "line 2, column 2 is no number"),
         ("order,value\n2,nan\n", "line 2, column 2 is no number"),

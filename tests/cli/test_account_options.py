@@ -169,7 +169,7 @@ def test_the_shown_loader_of_a_rate_asks_the_data_how_many_they_are(run: Run) ->
         (("--noise-multiplier", "nan", *EPOCHS), "`noise_multiplier`"),
         (("--noise-multiplier", "inf", *EPOCHS), "`noise_multiplier`"),
         ((*RUN, "--sampling", "shufled"), "Did you mean --sampling shuffled"),
-        ((*RUN, "--sampling", "with-replacement"), "privplan check"),
+        ((*RUN, "--sampling", "weighted"), "privplan check"),
         ((*RUN, "--sampling", "full"), "`sampling` is full"),
         ((*NOISE, "--rate", "0.1", "--rounds", "9", "--sampling", "fixed-size"), "fixed-size"),
         ((*NOISE, "--rate", "0", "--rounds", "9", "--sampling", "shuffled"), "above 0"),

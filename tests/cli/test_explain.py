@@ -66,6 +66,14 @@ def test_an_unknown_topic_suggests_the_nearest(typed: str, meant: str, refused: 
 @pytest.mark.parametrize(
     ("topic", "names"),
     [
+        ("attack", "membership canary"),
+        ("group", "user users"),
+        ("uldp-fl", "silo"),
+        ("matrix", "bnb participation sensitivity"),
+        ("sampling", "client-sampling"),
+        ("engines", "profile privacy_profile"),
+        ("events", "tuning"),
+        ("risk", "mu f-dp fdp"),
         ("matrix", "blt bandmf dp-ftrl tree banded correlated matrix-gaussian balls-in-bins"),
         ("engines", "rdp gdp zcdp renyi curves curve pld"),
         ("events", "partition selection best-of mixture gaussian_mixture"),
@@ -93,7 +101,8 @@ def test_a_file_wins_over_another_name_of_a_topic(run: Run, event_file: str) -> 
 
 
 def test_a_word_like_nothing_leads_to_the_list(refused: Refused) -> None:
-    assert refused("explain", "xyzzy").endswith("next: privplan explain\n")
+    for word in ("xyzzy", "noise", "salmon", "mean", "server", "tight"):
+        assert refused("explain", word).endswith("next: privplan explain\n")
 
 
 @pytest.mark.usefixtures("library")

@@ -165,7 +165,7 @@ def interrupted(*_: object, **__: object) -> None:
 def test_an_interruption_is_an_error_in_three_lines(
     monkeypatch: pytest.MonkeyPatch, refused: Refused, event_file: str
 ) -> None:
-    monkeypatch.setattr("privplan.cli.inputs.event_file.read_event", interrupted)
+    monkeypatch.setattr("privplan.cli.inputs.curve_file.read_event", interrupted)
     assert "privplan was interrupted" in refused("account", event_file, code=130)
 
 

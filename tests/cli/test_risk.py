@@ -17,7 +17,7 @@ from privplan.cli.pages import topics
 from .conftest import Refused, Run
 
 ROUNDS = ("--rate", "0.01", "--rounds", "1000")
-SENTENCE = "An attacker who accuses 1 in 100 innocents finds at most 93 in 1,000 members."
+SENTENCE = "An attacker who accuses 10 in 1,000 innocents finds at most 93 in 1,000 members."
 
 
 def test_one_line_in_words_by_default(run: Run, event_file: str) -> None:
@@ -42,6 +42,23 @@ def test_the_json_of_a_risk_is_that_of_the_library(run: Run, event_file: str) ->
     assert risk["sentence"] == attack_sentence(0.05, answer.tpr.upper, "add-remove")
 
 
+def test_the_rate_from_which_a_gaussian_dominates_can_be_asked_for(run: Run) -> None:
+    words = ("--noise-multiplier", "1", "--rate", "0.1", "--rounds", "20", "--risk")
+    event = ev.Repeat(20, ev.Poisson(0.1, ev.Gaussian(1.0)))
+    for start in (1e-5, 0.01):
+        risk = run("account", *words, "--from-fpr", str(start), "--json").json["result"]["risk"]
+        bounds = pp.risk(event, from_fpr=start).mu
+        assert risk["mu"] == {"lower": bounds.lower, "upper": bounds.upper}
+        assert risk["from_fpr"] == start
+    assert f"mu from FPR {start:g}" in run("account", *words, "--from-fpr", str(start)).out
+
+
+def test_help_names_the_options_that_are_there(run: Run) -> None:
+    said = " ".join(run("calibrate", "--help").out.replace("│", " ").split())
+    assert "With --bayes: how likely a person is a member beforehand" in said
+    assert "--risk" not in said
+
+
 def test_the_table_rounds_to_the_side_that_stays_true(run: Run, event_file: str) -> None:
     answer = pp.risk(ev.Gaussian(1.0))
     lines = run("account", event_file, "--risk").out.splitlines()
@@ -56,10 +73,13 @@ def test_the_table_rounds_to_the_side_that_stays_true(run: Run, event_file: str)
 @pytest.mark.parametrize(
     ("fpr", "tpr", "said"),
     [
-        (0.01, 0.0700001, "accuses 1 in 100 innocents finds at most 71 in 1,000 members"),
+        (0.01, 0.0700001, "accuses 10 in 1,000 innocents finds at most 71 in 1,000 members"),
         (0.01, 0.07, "accuses 1 in 100 innocents finds at most 7 in 100 members"),
         (0.05, 0.912, "accuses 5 in 100 innocents finds at most 92 in 100 members"),
-        (1e-5, 1.04e-5, "1 in 100,000 innocents finds at most 11 in 1,000,000 members"),
+        (1e-5, 1.04e-5, "10 in 1,000,000 innocents finds at most 11 in 1,000,000 members"),
+        (1.0 / 3.0, 0.7, "3,333 in 10,000 innocents finds at most 7,000 in 10,000 members"),
+        (2.0 / 3.0, 0.671, "6,666 in 10,000 innocents finds at most 6,800 in 10,000 members"),
+        (0.9999999, 1.0, "9,999 in 10,000 innocents may find all members"),
         (0.01, 0.996, "accuses 1 in 100 innocents may find all members"),
     ],
 )
@@ -69,8 +89,11 @@ def test_the_sentence_is_never_below_the_number(fpr: float, tpr: float, said: st
 
 def test_the_sentence_of_a_replaced_value_speaks_of_two_values() -> None:
     assert attack_sentence(0.01, 0.0372, "replace-one") == (
-        "An attacker who takes one value of a unit for the other in 1 in 100 cases recognises the "
-        "other in at most 38 in 1,000 cases."
+        "Of a unit whose value is A or B: an attacker who says B in 10 of 1,000 cases of A, says B "
+        "in at most 38 of 1,000 cases of B."
+    )
+    assert attack_sentence(0.25, 1.0, "replace-one").endswith(
+        "says B in 25 of 100 cases of A, may say B in all cases of B."
     )
 
 
@@ -127,6 +150,9 @@ def test_what_takes_longer_is_left_to_the_option() -> None:
         (("--risk", "--prior", "1.5"), "`prior` must be"),
         (("--risk", "--guesses", "1"), "`guesses` must be an integer, 2 or above"),
         (("--risk", "--engine", "rdp"), "--risk goes with no --engine"),
+        (("--from-fpr", "0.1"), "Add --risk, or leave out --from-fpr."),
+        (("--risk", "--from-fpr", "0.6"), "`from_fpr` must be at most 0.5"),
+        (("--epsilon", "-1"), "privplan.privacy_profile(event, [-1])"),
     ],
 )
 def test_questions_that_make_no_sense(
@@ -196,10 +222,47 @@ def test_options_that_exclude_each_other_are_named_as_they_were_typed(refused: R
     assert "`tpr` with `fpr` and `prior` exclude each other" in " ".join(said.split())
 
 
-def test_a_shuffling_loader_is_warned_of(run: Run) -> None:
-    words = ("--records", "600", "--batch", "60", "--epochs", "1")
+@pytest.mark.parametrize("group", [1, 5])
+def test_a_shuffling_loader_is_warned_of_with_the_unit_of_its_number(group: int, run: Run) -> None:
+    words = ("--records", "600", "--batch", "60", "--epochs", "2", "--group", str(group))
     outcome = run("calibrate", *TARGETS["tpr"], *words)
-    assert "a loader that shuffles is not Poisson sampling" in " ".join(outcome.err.split())
+    said = " ".join(outcome.err.split())
+    assert "a loader that shuffles is not Poisson sampling" in said
+    (noise,) = re.findall(r"noise multiplier +([\d.]+)", outcome.out)
+    plain = ev.Group(group, ev.Repeat(2, ev.Gaussian(float(noise))))
+    tpr = pp.risk(plain, fpr=0.01).tpr.upper
+    (reached,) = re.findall(r"proves only TPR ([\d.]+) at", said)
+    assert float(reached) == pytest.approx(tpr, rel=1e-3)
+    whom = "one record" if group == 1 else "one unit of 5 records"
+    assert f"for {whom} replaced by zeros" in said
+
+
+@pytest.mark.parametrize("measure", TARGETS)
+def test_ends_that_lie_apart_are_told_in_terms_of_the_target(measure: str, run: Run) -> None:
+    words = ("--records", "600", "--batch", "6", "--epochs", "2", "--sampling", "shuffled")
+    outcome = run("calibrate", *TARGETS[measure], *words)
+    said = " ".join(outcome.err.split())
+    named = {"advantage": "of the advantage", "tpr": "of the TPR"}
+    assert f"The ends {named.get(measure, 'of how much less often than a guess')}" in said
+    assert "delta" not in said
+    assert "epsilon" not in said
+
+
+@pytest.mark.parametrize("measure", TARGETS)
+def test_the_certificate_says_how_it_bounds_the_risk(measure: str, run: Run) -> None:
+    result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
+    assert not {"epsilon", "delta"} & set(result)
+    certificate, bounds = result["certificate"], result[measure]
+    epsilon, delta = certificate["epsilon"], certificate["delta"]
+    at = pp.account(ev.from_json(result["event"]), epsilon=epsilon)
+    assert at.delta.upper <= delta * (1.0 + 1e-12)
+    implied = {
+        "advantage": delta,
+        "tpr": min(math.exp(epsilon) * 0.01 + delta, 1.0 - math.exp(-epsilon) * (0.99 - delta)),
+        "bayes_risk": 0.3 * (1.0 - delta),
+    }[measure]
+    assert bounds["lower" if measure == "bayes_risk" else "upper"] == pytest.approx(implied, 1e-4)
+    assert "epsilon" in certificate["says"]
 
 
 @pytest.mark.parametrize(

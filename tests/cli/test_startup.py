@@ -103,5 +103,5 @@ def test_the_file_knows_exactly_the_options_of_its_commands() -> None:
         options = {item.name for item in command.params if item.param_type_name == "option"}
         # No file accepts for good; a claim, a file that is written, or an attack, is of one run.
         once = {"as_json", "quiet", "routes", "help", "accept_delta", "claimed", "curve"}
-        once |= {"risk", "fpr", "prior", "guesses", "advantage", "tpr", "bayes"}
+        once |= {"risk", "fpr", "prior", "guesses", "from_fpr", "advantage", "tpr", "bayes"}
         assert options - once == set(keys)

@@ -25,7 +25,10 @@ from .cap import WIDE_INTERVAL_RATIO, cap_warnings
 
 @dataclass(frozen=True)
 class AccountQuery:
-    """A question about an event, and the bounds that answer it; `delta` or `epsilon` was given."""
+    """A question about an event, and the bounds that answer it; `delta` or `epsilon` was given.
+
+    `quantity` names what is bounded, where that is neither of the two.
+    """
 
     event: ev.Event
     parts: Sequence[Leaf]
@@ -33,6 +36,7 @@ class AccountQuery:
     bounds: Bounds
     delta: float | None
     epsilon: float | None
+    quantity: str = ""
 
     def event_types(self) -> set[type[ev.Event]]:
         """Return the types of the leaves and of the events inside them."""
@@ -53,9 +57,10 @@ class AccountQuery:
         lower, upper = self.bounds.lower, self.bounds.upper
         if not upper > WIDE_INTERVAL_RATIO * lower or math.isinf(upper):
             return None
+        of = f" of {self.quantity}" if self.quantity else ""
         if lower == 0.0:
-            return "The lower end is 0"
-        return f"The ends are apart by a factor of {upper / lower:.3g}"
+            return f"The lower end{of} is 0"
+        return f"The ends{of} are apart by a factor of {upper / lower:.3g}"
 
 
 def with_caveats(
@@ -74,6 +79,19 @@ def with_caveats(
     query = AccountQuery(event, leaves(event), neighbours, answer.bounds, delta, epsilon)
     warnings = tuple(text for cause in CAUSES for text in cause(query))
     return replace(answer, warnings=(*answer.warnings, *warnings))
+
+
+def risk_caveats(
+    event: ev.Event, neighbours: Neighbours, bounds: Bounds, quantity: str
+) -> tuple[str, ...]:
+    """Return the warnings about an event of which an attack risk was asked, bounded by `bounds`.
+
+    `quantity` names the risk in a sentence.  Warnings that speak of an epsilon at a delta are left
+    out: nobody named any.
+    """
+    query = AccountQuery(event, leaves(event), neighbours, bounds, None, 0.0, quantity)
+    causes = [cause for cause in CAUSES if cause not in ABOUT_EPSILON_AND_DELTA]
+    return tuple(text for cause in causes for text in cause(query))
 
 
 def _with_search_bound(
@@ -319,3 +337,6 @@ CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _renyi_values,
 )
 """All that may be said, each cause by itself."""
+
+ABOUT_EPSILON_AND_DELTA: Final = (_claimed_of_batches, _cap)
+"""Causes whose words compare an epsilon, or a delta, with that of another sampler."""

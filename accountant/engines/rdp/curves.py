@@ -416,7 +416,7 @@ def _bounded_range(orders: FloatArray, epsilon: float) -> FloatArray:
 
 @curve.register(ev.ZCDP)
 def zcdp(event: ev.ZCDP, neighbours: Neighbours) -> Curve:  # noqa: ARG001
-    """R(a) = rho a.  Source: Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1."""
+    """R(a) = rho a.  Source: Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1."""
     if event.rho == 0.0:
         return NOTHING
     at = quadratic(event.rho)
@@ -428,7 +428,7 @@ def zcdp(event: ev.ZCDP, neighbours: Neighbours) -> Curve:  # noqa: ARG001
             Step(
                 "mechanism",
                 f"zCDP with rho {event.rho:.6g}: R(a) = rho a.",
-                "Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1",
+                "Bun and Steinke 2016, Definition 1.1, arXiv 1605.02065v1",
             ),
         ),
     )

@@ -82,7 +82,7 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     rate = min(drawn * (1.0 + 1e-15), 1.0)
     # All that is released on one batch, with so many copies of the unit in it.
     parts = [
-        without_replacement(ev.Group(int(number), event.event), rate, neighbours)
+        _of_sample(event.event, ev.Group(int(number), event.event), rate, neighbours)
         for number in counts.numbers.tolist()
     ]
     if any(part.slack > 0.0 for part in parts):
@@ -96,6 +96,26 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     limit = max(part.limit for part in parts)
     steps = (*parts[0].steps[:-1], _step(event))
     return Curve(at, limit, steps, counts.tail)
+
+
+def _of_sample(inner: ev.Event, grouped: ev.Event, rate: float, neighbours: Neighbours) -> Curve:
+    """Return the curve of a sample of fixed size; refuse it in words about the draws."""
+    try:
+        return without_replacement(grouped, rate, neighbours)
+    except Unsupported:
+        otherwise = "Sample the innermost release, and write Repeat outside of it."
+        if isinstance(inner, ev.GaussianMixture):
+            otherwise = (
+                "Put `gaussian` in its place, with the noise over the largest contribution: no "
+                "mixture of smaller ones reveals more."
+            )
+        raise Unsupported(
+            f"The rdp engine cannot account for draws with replacement of `{inner.type}` under "
+            f"{neighbours}.",
+            "What several replaced units change is known for single releases only.",
+            "Leave the choice of the engine to privplan.",
+            otherwise=otherwise,
+        ) from None
 
 
 def _mixed(

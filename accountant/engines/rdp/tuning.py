@@ -40,7 +40,7 @@ import numpy as np
 from ... import events as ev
 from ...arrays import FloatArray
 from ...composition import leaves
-from ...errors import InvalidInput, Unsupported
+from ...errors import Unsupported
 from ...events.run_counts import log_inverse_success
 from ...guarantee import Neighbours, Step, unique_steps
 from .curves import Curve, curve
@@ -75,8 +75,7 @@ class _Run:
 def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
     """The curve of the best of a random number of runs, for any relation of the runs' own curves.
 
-    Raises `InvalidInput` for a number of runs of at least 1 with a mean below 1, and
-    `Unsupported` for runs whose guarantee sets a delta aside.
+    Raises `Unsupported` for runs whose guarantee sets a delta aside.
     """
     run = _run(event.event, neighbours)
     if event.distribution == "fixed":
@@ -86,13 +85,6 @@ def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
         )
     if event.distribution == "poisson":
         return _poisson(run, event.mean)
-    if event.mean < 1.0:
-        raise InvalidInput(
-            f"`mean` must be 1 or above for a {event.distribution} number of runs; it is "
-            f"{event.mean:g}.",
-            "At least one run is made.",
-            "Give a mean of 1 or above, or a poisson number of runs, which may be 0.",
-        )
     return _negative_binomial(run, event, _SHAPES.get(event.distribution, event.shape))
 
 

@@ -2,15 +2,17 @@
 
 `strategies` turns a strategy into its matrix, `participations` says in which rounds one unit may
 contribute together, `separated` and `patterns` look for the worst of these, `directions` for the
-worst vectors, and `bounds` puts them together.
+worst vectors, `bounds` puts them together, and `front` is what is asked from outside.
 """
 
 from .bounds import MatrixSensitivity, sensitivity_bounds
+from .front import sensitivity
 from .strategies import column_bands, strategy_matrix, strategy_steps
 
 __all__ = [
     "MatrixSensitivity",
     "column_bands",
+    "sensitivity",
     "sensitivity_bounds",
     "strategy_matrix",
     "strategy_steps",

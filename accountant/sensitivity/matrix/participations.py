@@ -11,7 +11,8 @@ import numpy as np
 
 from ... import events as ev
 from ...arrays import IndexArray
-from ...errors import InvalidInput, Unsupported
+from ...errors import Unsupported
+from ...events.matrices import require_fit
 
 MAX_PATTERNS: Final = 20_000
 """Most patterns that are looked at one by one."""
@@ -73,12 +74,11 @@ def fixed_stride(participation: ev.Participation, steps: int) -> int:
 
     Raises `InvalidInput` for one that does not fit `steps` rounds.
     """
+    require_fit(participation, steps)
     match participation:
         case ev.EpochParticipation(epochs):
-            _require_epochs(epochs, steps)
             return steps // epochs
         case ev.BallsInBins(bins):
-            _require_bins(bins, steps)
             return bins
         case _:
             raise Unsupported(f"The participation `{participation.type}` is not known here.")
@@ -87,24 +87,3 @@ def fixed_stride(participation: ev.Participation, steps: int) -> int:
 def strided_patterns(stride: int, steps: int) -> list[IndexArray]:
     """Return the patterns i, i + stride, i + 2 stride, ... of `steps` rounds."""
     return [np.arange(first, steps, stride) for first in range(stride)]
-
-
-def _require_epochs(epochs: int, steps: int) -> None:
-    if steps % epochs:
-        near = max(part for part in range(1, min(epochs, steps) + 1) if steps % part == 0)
-        raise InvalidInput(
-            f"`participation.epochs` must divide the {steps:,} rounds of the strategy; it is "
-            f"{epochs:,}.",
-            "A unit takes part once in each pass, and all passes are equally long.",
-            f"Give {near:,} epochs, or a minimum separation.",
-        )
-
-
-def _require_bins(bins: int, steps: int) -> None:
-    if bins > steps:
-        raise InvalidInput(
-            f"`participation.bins` must be at most the {steps:,} rounds of the strategy; it is "
-            f"{bins:,}.",
-            "A bin is a round of a pass, and the strategy ends before the first pass does.",
-            f"Give at most {steps:,} bins.",
-        )

@@ -12,6 +12,7 @@ import numpy as np
 from ... import events as ev
 from ...arrays import FloatArray
 from ...errors import InvalidInput, Unsupported
+from ...events.matrices import rounds_of
 
 MAX_MATRIX_ENTRIES: Final = 2**24
 """Most numbers of a matrix that is written down."""
@@ -37,17 +38,10 @@ def strategy_steps(strategy: ev.Strategy) -> int:
     >>> strategy_steps(ev.DenseStrategy([[1.0, 0.0], [0.5, 1.0]]))
     2
     """
-    match strategy:
-        case ev.DenseStrategy(rows):
-            return len(rows[0])
-        case ev.BandedStrategy(diagonals):
-            return len(diagonals[0])
-        case (
-            ev.ToeplitzStrategy(steps) | ev.BufferedToeplitzStrategy(steps) | ev.TreeStrategy(steps)
-        ):
-            return steps
-        case _:
-            raise Unsupported(f"The strategy `{strategy.type}` has no matrix here.")
+    steps = rounds_of(strategy)
+    if steps is None:
+        raise Unsupported(f"The strategy `{strategy.type}` has no matrix here.")
+    return steps
 
 
 def strategy_matrix(strategy: ev.Strategy) -> FloatArray:
