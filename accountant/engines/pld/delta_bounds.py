@@ -12,6 +12,7 @@ from .compose import ComposedLoss, compose
 from .estimate import SaddlePoint
 from .families import CountedPair, Family, families
 from .grid import Grid, LossPmf
+from .listed_delta import listed_delta, listed_outcomes
 from .loss_pmfs import lower_pmf, upper_pmf
 from .pair import Pair
 from .pmf_rows import PmfRows, lower_pmf_rows, upper_pmf_rows
@@ -32,6 +33,9 @@ def upper_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return an upper bound on log delta, tight around the saddle point's epsilon and `delta`."""
+    listed = listed_outcomes(pairs)
+    if listed is not None:
+        return listed_delta(listed, upward=True)
     rounds = discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
@@ -50,6 +54,9 @@ def lower_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return a lower bound on log delta, tight around the saddle point's epsilon and `delta`."""
+    listed = listed_outcomes(pairs)
+    if listed is not None:
+        return listed_delta(listed, upward=False)
     rounds = discretized_rounds(pairs, width, saddle, delta, lower_pmf_rows, informative_lower_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
