@@ -128,12 +128,20 @@ def _led(
 ) -> tuple[CertifiedValue, str]:
     """Return the best value by the first engine that can bring the risk below the target."""
     names = aim.engines(event_at(quantity.start))
+    unreachable = None
     for name in names[:-1]:
-        with contextlib.suppress(Unsupported, TargetUnreachable):
+        try:
             return aim.search(quantity, name, event_at), name
+        except TargetUnreachable as missed:
+            unreachable = unreachable or missed
+        except Unsupported:
+            pass
     try:
         return aim.search(quantity, names[-1], event_at), names[-1]
     except Unsupported as refusal:
+        # An engine that could answer says more than the last one, which cannot.
+        if unreachable is not None:
+            raise unreachable from None
         if engine is None:
             raise refusal.unforced() from None
         raise

@@ -31,7 +31,7 @@ import numpy as np
 
 from . import events as ev
 from .arrays import FloatArray
-from .certified_search import CertifiedValue, Unknown
+from .certified_search import SEARCH_PRECISION, CertifiedValue, Unknown
 from .certifiers import Certifier, PldCertifier
 from .composition import leaves
 from .neighbours import Neighbours
@@ -64,7 +64,11 @@ JUMP_PRECISION: Final = 1e-12
 FIRST_STEP: Final = 1e-3
 """First step of the search for that end, in logs; each next one is twice as long."""
 
-NUDGES: Final = (0.0, *(10.0**-power for power in range(10, 5, -1)), *(2e-6 * 4**k for k in range(9)))
+NUDGES: Final = (
+    0.0,
+    *(10.0**-power for power in range(10, 5, -1)),
+    *(2e-6 * 4**k for k in range(9)),
+)
 """How far above the end of a climb, in logs, a certificate is asked for, in turn."""
 
 
@@ -103,9 +107,7 @@ class Release:
         if rate == 1.0:
             return (((1.0, -shift * (2 if relation == "replace-one" else 1)), (-grown, 0)),)
         if relation == "replace-one":
-            return (
-                ((rate, -shift), ((1.0 - rate) * (1.0 - grown), 0), (-rate * grown, shift)),
-            )
+            return (((rate, -shift), ((1.0 - rate) * (1.0 - grown), 0), (-rate * grown, shift)),)
         removed = 1.0 - grown * (1.0 - rate)
         added: Test = ((rate, -shift), (1.0 - rate - grown, 0))
         # Below 0, absence is never likely enough to be told at this epsilon.
@@ -225,13 +227,26 @@ class _Climb:
 
     def certified(self, value: float) -> CertifiedValue | float:
         """Return the first of some values above that is certified, or one that does not serve."""
+        failed = value
         for nudge in NUDGES:
             near = value * math.exp(nudge)
             sticks = self.hockey_sticks(near)
             if sticks is None or max(float(each.max()) for each in sticks) > self.delta:
                 return near
-            certificate = self.certifier.certify(leaves(self.event_at(near)))
-            meets = certificate.log_excess <= 0.0 and certificate.epsilon_upper <= self.epsilon
-            if meets and self.certifier.delta_log_excess(certificate) <= 0.0:
-                return CertifiedValue(near, certificate)
-        return near
+            best = self.proven(near)
+            while best is not None and math.log(best.value / failed) > SEARCH_PRECISION:
+                middle = math.sqrt(best.value * failed)
+                nearer = self.proven(middle)
+                best, failed = (best, middle) if nearer is None else (nearer, failed)
+            if best is not None:
+                return best
+            failed = near
+        return failed
+
+    def proven(self, value: float) -> CertifiedValue | None:
+        """Return the value with its certificate, or None where it has none."""
+        certificate = self.certifier.certify(leaves(self.event_at(value)))
+        meets = certificate.log_excess <= 0.0 and certificate.epsilon_upper <= self.epsilon
+        if not meets or self.certifier.delta_log_excess(certificate) > 0.0:
+            return None
+        return CertifiedValue(value, certificate)
