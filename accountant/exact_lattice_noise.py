@@ -201,13 +201,11 @@ class _Climb:
         padded = np.concatenate([np.ones(max(-first, 0)), tails[max(first, 0) :]])
         highest = reach + farthest + 1
         padded = np.concatenate([padded, np.zeros(highest + 2 * farthest - len(padded))])
-        return [
-            sum(
-                factor * padded[farthest + offset : farthest + offset + highest - farthest]
-                for factor, offset in test
-            )
+        windows = [
+            [factor * padded[farthest + offset : offset + highest] for factor, offset in test]
             for test in tests
         ]
+        return [np.sum(window, axis=0) for window in windows]
 
     def end(self, value: float, test: int, j: int) -> float | None:
         """Return where the hockey stick of one test falls to delta; None if it does not."""
