@@ -17,7 +17,7 @@ with the same signs, and a bound cuts the sum over m.
 The sum of n releases of the same noise is tested in the same way, at n D.  Its terms are no longer
 one for each m, so there the interval is searched in steps, and a fall within a step may be missed.
 Source: Karlin 1968, Total Positivity I, chapter 5, theorem 3.1 (variation diminishing); Canonne,
-Kamath, Steinke 2020, arXiv 2004.00010v5, theorem 7 (delta of the discrete Gaussian).
+Kamath, Steinke 2020, arXiv 2004.00010v4, theorem 7 (delta of the discrete Gaussian).
 """
 
 from __future__ import annotations
