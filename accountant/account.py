@@ -12,6 +12,7 @@ from typing import Final, Literal, cast
 from . import events as ev
 from . import rounding, validate
 from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_leaves
+from .decoding import named_keywords
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
@@ -54,6 +55,7 @@ def engine_named(name: str) -> Engine:
     return cast(Engine, getattr(loaded, cls)())
 
 
+@named_keywords
 def account(
     event: ev.EventLike,
     *,

@@ -16,12 +16,14 @@ from .account import engine_named
 from .calibration import Calibration
 from .calibration_aims import Aim, ContractAim, EventAt
 from .certified_search import UNKNOWNS, CertifiedValue, Unknown
+from .decoding import named_keywords
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
 from .neighbours import as_neighbours
 from .risk_aim import RiskAim
 from .targets import kind_of_target, risk_target
 
 
+@named_keywords
 def calibrate(
     make_event: Callable[..., ev.EventLike],
     *,

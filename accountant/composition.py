@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeGuard
 
 from . import events as ev
 from . import validate
@@ -31,8 +31,10 @@ class Leaf:
     several runs is), an upper bound still counts it, and a lower bound must leave it out.
     `by_lemma` says that its numbers are those of several records, by the lemma for groups: they
     name a class that holds more than what a chain of such releases can be, so that its worst
-    mechanism shows nothing.  `worst_of_class` asks, of an event that names a class of mechanisms
-    (`Pure`, say), for the lower end of the worst of them; without it such an event has none.
+    mechanism shows nothing.  `chain` is then the group itself, where that is all of the leaf: the
+    pld engine knows what chains of such records can be.  `worst_of_class` asks, of an event that
+    names a class of mechanisms (`Pure`, say), for the lower end of the worst of them; without it
+    such an event has none.
     """
 
     event: ev.Event
@@ -40,6 +42,7 @@ class Leaf:
     fully_observed: bool = True
     worst_of_class: bool = False
     by_lemma: bool = False
+    chain: ev.Group | None = None
 
 
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:
@@ -71,18 +74,24 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
             next_step="Check the counts of its Repeat events.",
         )
     grown = _grown(event)
-    return tuple(
-        Leaf(leaf, count, attained, by_lemma=_grows_inside(leaf, grown))
-        for (leaf, attained), count in counts.items()
-    )
+    return tuple(_leaf(leaf, count, attained, grown) for (leaf, attained), count in counts.items())
+
+
+def _leaf(event: ev.Event, count: int, attained: bool, grown: frozenset[ev.Event]) -> Leaf:
+    if _is_chain(event):
+        return Leaf(by_lemma(event), count, attained, by_lemma=True, chain=event)
+    return Leaf(event, count, attained, by_lemma=_grows_inside(event, grown))
 
 
 def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
     """Return the leaves, with the lower ends of the worst of each class that an event names."""
-    return tuple(
-        replace(leaf, worst_of_class=names_class(leaf.event) and not leaf.by_lemma)
-        for leaf in leaves(event)
-    )
+    return tuple(replace(leaf, worst_of_class=_has_worst(leaf)) for leaf in leaves(event))
+
+
+def _has_worst(leaf: Leaf) -> bool:
+    if leaf.chain is not None:
+        return isinstance(leaf.chain.event, _CLASSES)
+    return names_class(leaf.event) and not leaf.by_lemma
 
 
 def names_class(event: ev.Event) -> bool:
@@ -95,11 +104,11 @@ def names_class(event: ev.Event) -> bool:
 def _grown(event: ev.Event) -> frozenset[ev.Event]:
     """Return the leaves whose bare numbers are those of one record, grown by the lemma."""
     return frozenset(
-        leaf
+        by_lemma(leaf) if _is_chain(leaf) else leaf
         for group in _events_inside(event)
         if isinstance(group, ev.Group) and group.size > 1
         for leaf, _ in _counts(group, {})
-        if isinstance(leaf, _CLASSES)
+        if isinstance(leaf, _CLASSES) or _is_chain(leaf)
     )
 
 
@@ -333,8 +342,8 @@ def _sampled_run(inner: ev.MatrixGaussian) -> Unsupported:
 def _grouped(size: int, leaf: ev.Event) -> ev.Event:
     """Return the leaf as a unit of `size` records sees it, scaled where that is exact or a bound.
 
-    A sum moves by `size` bounds; a bare epsilon and a bounded range grow by the factor, rho by its
-    square, and delta to delta (e^(size epsilon) - 1) / (e^epsilon - 1).
+    A sum moves by `size` bounds; a bounded range grows by the factor, rho by its square.  What is
+    known by a bare epsilon and delta stays a group: `by_lemma` has its bare numbers.
     """
     if size == 1:
         return leaf
@@ -360,14 +369,10 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             return ev.TruncatedDiscreteGaussian(noise / size, sensitivity * size, bound)
         case ev.DiscreteLaplace(noise, sensitivity):
             return ev.DiscreteLaplace(math.nextafter(noise / size, 0.0), sensitivity * size)
-        case ev.Pure(epsilon) | ev.Local(epsilon) | ev.RandomizedResponse(epsilon):
-            return ev.Pure(_times_up(size, epsilon))
         case ev.Exponential(epsilon):
             return ev.Exponential(_times_up(size, epsilon))
         case ev.ZCDP(rho):
             return ev.ZCDP(size * size * rho * (1.0 + 1e-15))
-        case ev.Approximate(epsilon, delta):
-            return _grouped_approximate(size, epsilon, delta)
         case ev.NoGuarantee():
             return leaf
         case ev.Group(inner_size, inner):
@@ -382,6 +387,27 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             return ev.WithReplacement(batch, population // size, inner)
         case _:
             return ev.Group(size, leaf)
+
+
+def _is_chain(event: ev.Event) -> TypeGuard[ev.Group]:
+    """Return whether an event is a group of records of which only bare numbers are known."""
+    bare = (*_CLASSES, ev.RandomizedResponse)
+    return isinstance(event, ev.Group) and isinstance(event.event, bare)
+
+
+def by_lemma(group: ev.Group) -> ev.Event:
+    """Return the bare event of a group of bare events, by the lemma for groups.
+
+    Epsilon grows by the factor, delta to delta (e^(size epsilon) - 1) / (e^epsilon - 1).
+
+    >>> by_lemma(ev.Group(3, ev.Local(0.5)))
+    Pure(epsilon=1.5)
+    """
+    record = group.event
+    if isinstance(record, ev.Approximate):
+        return _grouped_approximate(group.size, record.epsilon, record.delta)
+    assert isinstance(record, (ev.Pure, ev.Local, ev.RandomizedResponse))
+    return ev.Pure(_times_up(group.size, record.epsilon))
 
 
 def _times_up(size: int, epsilon: float) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
+from functools import cache, wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -42,6 +43,28 @@ def suggestion(word: object, known: Iterable[str], otherwise: str) -> str:
     """Return the question whether the nearest known name was meant; `otherwise` without one."""
     close = nearest(word, known)
     return otherwise if close is None else f"Did you mean `{close}`?"
+
+
+def named_keywords(function: FunctionT) -> FunctionT:
+    """Return the function with an error for a keyword it does not have, which names the nearest.
+
+    >>> named_keywords(nearest)("laplac", knwon=["laplace"])
+    Traceback (most recent call last):
+    privplan.accountant.errors.InvalidInput: `nearest` has no `knwon`. Did you mean `known`?
+    """
+    known = tuple(signature(function).parameters)
+
+    @wraps(function)
+    def checked(*positional: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in known:
+                raise InvalidInput(
+                    f"`{function.__name__}` has no `{name}`.",
+                    next_step=suggestion(name, known, f"Give one of {', '.join(known)}."),
+                )
+        return function(*positional, **keywords)
+
+    return cast(FunctionT, checked)
 
 
 def require_fields(

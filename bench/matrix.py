@@ -1,160 +1,140 @@
-"""The sensitivity of correlated noise, beside jax_privacy: values and time."""
+"""The sensitivity of correlated noise, beside jax_privacy and opake: values and CPU time.
+
+Run by itself, `python bench/matrix.py`, or with the others.  The peers are no dependencies: where
+one is not installed its columns stay empty.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Any
+from typing import Final
 
-import numpy as np
+import opake_module
 import timing
+from matrix_cases import JAX, OPAKE, Case, cases
 from rich.console import Console
-from verdicts import Verdict, grid, progress, seconds, yes
+from verdicts import Verdict, grid, progress, seconds, word
 
-from privplan import events as ev
-from privplan.accountant.sensitivity.matrix import (
-    MatrixSensitivity,
-    sensitivity_bounds,
-    strategy_matrix,
-)
+from privplan.accountant.sensitivity.matrix import MatrixSensitivity
 
-ROUNDS = 1_000
-EVERY_OTHER_DIGIT = 2e-6
-"""jax_privacy computes in float32: its last digits are its own."""
+LAST_DIGITS: Final = {JAX: 2e-6, OPAKE: 1e-11}
+"""Relative rounding of a peer: jax_privacy computes in float32, opake in float64."""
 
 NOTE = """\
-1,000 rounds (random: 200). jax_privacy: the function that its documentation names for the case, in
-its float32; times are of second calls, after its compilation. "exact" is ours: both ends agree."""
+1,000 rounds (random: 200; the last three: 2, 3 and 8). Each peer: the function that it has for the
+case, given C, C^T C, columns or parameters; jax_privacy in its float32. Times are of all cores, of
+second calls, after compilation. "exact" is ours: both ends agree. by hand: the largest norm that
+rounds and signs attain, all of them in the last three, evenly spaced ones with equal signs in the
+others. over: a peer's number less that norm, relative: what is below 0 is below the truth."""
+
+FLOAT64_DIGITS: Final = 1e-13
+"""Relative rounding of the norm by hand, at most."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """A strategy and a participation, and jax_privacy's number for them."""
+class Row:
+    """What everybody says of a case."""
 
-    name: str
-    strategy: ev.Strategy
-    participation: ev.Participation
-    peer: Callable[[Any], float]
-    bound: bool = False
+    case: Case
+    ours: timing.Timing[MatrixSensitivity]
+    theirs: dict[str, timing.Timing[float]]
+    by_hand: float
 
-    def ours(self) -> MatrixSensitivity:
-        """Return our bounds, computed anew."""
-        sensitivity_bounds.cache_clear()
-        return sensitivity_bounds(self.strategy, self.participation)
+    def over(self, peer: str) -> float:
+        """How far a peer's number is above what rounds and signs attain, relative."""
+        return self.theirs[peer].result / self.by_hand - 1.0
+
+    def ratio(self, peer: str) -> float:
+        """Our upper end over a peer's number."""
+        return self.ours.result.bounds.upper / self.theirs[peer].result
 
 
-def cases() -> tuple[Case, ...]:
-    """Return what is compared."""
-    random = np.random.default_rng(0).standard_normal((200, 200))
-    dense = ev.DenseStrategy((np.tril(random, -1) + 15.0 * np.eye(200)).tolist())
-    banded = ev.ToeplitzStrategy(ROUNDS, [1.0, -0.5, 0.4, -0.3, 0.2])
-    blt = ev.BufferedToeplitzStrategy(ROUNDS, [0.99, 0.8], [0.05, 0.2])
-    tree = ev.TreeStrategy(ROUNDS, 2)
-    separated = ev.SeparatedParticipation(20, 50)
-
-    def with_matrix(strategy: ev.Strategy, name: str, *arguments: int) -> Callable[[Any], float]:
-        matrix = strategy_matrix(strategy)
-        return lambda module: float(getattr(module, name)(module.jnp.array(matrix), *arguments))
-
-    def with_coefficients(module: Any) -> float:
-        from jax_privacy.matrix_factorization import toeplitz
-
-        column = module.jnp.array(strategy_matrix(blt)[:, 0])
-        return float(toeplitz.minsep_sensitivity_squared(column, 50, 20, ROUNDS)) ** 0.5
-
-    bound = "get_min_sep_sensitivity_upper_bound"
-    single = "single_participation_sensitivity"
-    return (
-        Case("tree, single", tree, ev.SingleParticipation(), with_matrix(tree, single)),
-        Case(
-            "5 bands, 50 apart",
-            banded,
-            separated,
-            with_matrix(banded, "get_sensitivity_banded", 50, 20),
-        ),
-        Case("BLT, 50 apart", blt, separated, with_coefficients),
-        Case(
-            "BLT, 20 epochs",
-            blt,
-            ev.EpochParticipation(20),
-            with_matrix(blt, "fixed_epoch_sensitivity", 20),
-        ),
-        Case(
-            "random, 10 epochs",
-            dense,
-            ev.EpochParticipation(10),
-            with_matrix(dense, "fixed_epoch_sensitivity", 10),
-            bound=True,
-        ),
-        Case(
-            "random, 20 apart",
-            dense,
-            ev.SeparatedParticipation(10, 20),
-            with_matrix(dense, bound, 20, 10),
-            bound=True,
-        ),
-        Case("tree, 50 apart", tree, separated, with_matrix(tree, bound, 50, 20), bound=True),
-    )
+def rows() -> Iterator[Row]:
+    """Yield a row for each case."""
+    for case in cases():
+        progress(case.name)
+        ours = timing.timed(case.ours, 3, time.process_time)
+        yield Row(case, ours, case.theirs(), case.by_hand())
 
 
 def show(console: Console) -> list[Verdict]:
     """Print the table and return what was asked of it."""
-    installed = find_spec("jax_privacy") is not None
+    measured = list(rows())
     table = grid(
         "Correlated noise: by how much a unit moves C x",
         "<strategy, participation",
         "lower",
         "upper",
         "<exact",
-        "time",
-        "jax_privacy",
-        "its time",
+        "by hand",
+        "CPU",
+        JAX,
+        "over",
+        "CPU",
+        opake_module.name(),
+        "over",
+        "CPU",
     )
-    never_above, agree, slowest = True, True, 0.0
-    for case in cases():
-        progress(case.name)
-        mine = timing.timed(case.ours, 3)
-        bounds = mine.result.bounds
-        slowest = max(slowest, mine.seconds)
-        theirs = _peer(case) if installed else None
-        if theirs is not None:
-            never_above &= bounds.upper <= theirs.result * (1.0 + EVERY_OTHER_DIGIT)
-            if not case.bound:
-                agree &= abs(bounds.upper / theirs.result - 1.0) <= EVERY_OTHER_DIGIT
+    for row in measured:
+        bounds = row.ours.result.bounds
         table.add_row(
-            case.name,
+            row.case.name,
             f"{bounds.lower:.5f}",
             f"{bounds.upper:.5f}",
-            yes(mine.result.exact),
-            seconds(mine.seconds),
-            "not installed" if theirs is None else f"{theirs.result:.5f}",
-            "" if theirs is None else seconds(theirs.seconds),
+            "yes" if row.ours.result.exact else "no",
+            f"{row.by_hand:.5f}",
+            seconds(row.ours.seconds),
+            *_cells(row, JAX),
+            *_cells(row, OPAKE),
         )
-    console.print(table, NOTE, "", sep="\n")
-    fast = Verdict("sensitivity of C, slowest", "<= 2 s", seconds(slowest), slowest <= 2.0)
-    if not installed:
-        return [fast]
-    return [
-        fast,
-        Verdict(
-            "sensitivity of C, where both are exact", "equal", yes(agree).split("]")[1][:-2], agree
-        ),
-        Verdict(
-            "sensitivity of C, never above jax_privacy's",
-            "each",
-            yes(never_above).split("]")[1][:-2],
-            never_above,
-        ),
+    console.print(table, NOTE, _below(measured), "", sep="\n")
+    return verdicts(measured)
+
+
+def _below(measured: list[Row]) -> str:
+    below = [
+        f"{peer} in {row.case.name} (by {-row.over(peer):.0e})"
+        for row in measured
+        for peer in row.theirs
+        if row.over(peer) < -FLOAT64_DIGITS
     ]
+    return f"Below the truth: {', '.join(below) or 'nobody'}."
 
 
-def _peer(case: Case) -> timing.Timing[float]:
-    from jax_privacy.matrix_factorization import sensitivity
+def _cells(row: Row, peer: str) -> tuple[str, str, str]:
+    answer = row.theirs.get(peer)
+    if answer is None:
+        return "not installed", "", ""
+    return f"{answer.result:.5f}", f"{row.over(peer):+.0e}", seconds(answer.seconds)
 
-    case.peer(sensitivity)
-    return timing.timed(lambda: case.peer(sensitivity), 3)
+
+def verdicts(measured: list[Row]) -> list[Verdict]:
+    """Return what was asked, and what came out."""
+    slowest = max(row.ours.seconds for row in measured)
+    sound = all(
+        row.by_hand <= row.ours.result.bounds.upper * (1.0 + FLOAT64_DIGITS) for row in measured
+    )
+    asked = [
+        Verdict("sensitivity of C, slowest", "<= 2 s", seconds(slowest), slowest <= 2.0),
+        Verdict("sensitivity of C, at or above the one by hand", "each", word(sound), sound),
+    ]
+    for peer in measured[0].theirs:
+        digits = LAST_DIGITS[peer]
+        equal = all(abs(row.ratio(peer) - 1.0) <= digits for row in measured if not row.case.bound)
+        never_above = all(row.ratio(peer) <= 1.0 + digits for row in measured)
+        asked += [
+            Verdict(f"sensitivity of C, where {peer} is exact too", "equal", word(equal), equal),
+            Verdict(
+                f"sensitivity of C, never above {peer}'s", "each", word(never_above), never_above
+            ),
+        ]
+    return asked
 
 
 if __name__ == "__main__":
-    show(Console(width=140))
+    from verdicts import summary
+
+    wide = Console(width=170)
+    wide.print(summary(show(wide)))

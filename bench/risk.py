@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
 import timing
-from dp_accounting.pld import privacy_loss_distribution
+from loss_inversion import SampledLosses, exact_noise
 from rich.console import Console
 from rich.table import Table
-from verdicts import Verdict, grid, progress, seconds, yes
+from verdicts import Verdict, grid, progress, seconds
 
 import privplan as pp
 from privplan import events as ev
@@ -29,7 +28,7 @@ TOLERANCE = 1e-6
 """Distance to the target at which the peer's bisection stops."""
 
 GRID_STEP = 1e-4
-"""The peer's own discretisation, and that of the re-check."""
+"""The peer's own discretisation."""
 
 LEAST_NOISE, MOST_NOISE = 0.3, 10.0
 """Where the peer searches: its own [0.1, 50] takes longer."""
@@ -46,10 +45,9 @@ USUAL_DELTA = 1e-5
 NOTE = f"""\
 ours: the full call with both ends, after a warm-up. {PEER}: its bisection for DP-SGD between
 {LEAST_NOISE:g} and {MOST_NOISE:g}, tolerance {TOLERANCE:g}, grid {GRID_STEP:g}; once if it takes
-over {timing.SINGLE_RUN_SECONDS:g} s. re-checked: the risk by the deltas of dp_accounting's PLD
-at {GRID_STEP:g}, less the excess of its grid, at our noise and at the peer's; `tight` is the
-noise at which that risk is the target. through epsilon: the noise of the epsilon at delta
-{USUAL_DELTA:g} that implies the same risk of any mechanism, by privplan."""
+over {timing.SINGLE_RUN_SECONDS:g} s. exact: by characteristic functions, without a grid of losses;
+the exact noise is where that risk is the target, and less noise misses it. through epsilon: the
+noise of the epsilon at delta {USUAL_DELTA:g} that implies the same risk of any mechanism."""
 
 
 @dataclass(frozen=True)
@@ -91,27 +89,10 @@ class RiskCase:
             alpha=self.values["fpr"], beta=1.0 - self.values["tpr"], beta_tol=TOLERANCE, **common
         )
 
-    def rechecked(self, noise: float, around: float) -> float:
-        """Return the risk at a noise by dp_accounting's deltas near an epsilon.
-
-        A grid of width w adds an excess of order w^2, of which two widths tell the size.
-        """
-        fine, coarse = (self._risk(noise, around, width) for width in (GRID_STEP, 2 * GRID_STEP))
-        return fine - max(coarse - fine, 0.0) / 3.0
-
-    def _risk(self, noise: float, around: float, width: float) -> float:
-        loss = privacy_loss_distribution.from_gaussian_mechanism(
-            noise, sampling_prob=self.rate, value_discretization_interval=width
-        ).self_compose(self.rounds)
-        if self.kind == "advantage":
-            return float(loss.get_delta_for_epsilon(0.0))
-        fpr = self.values["fpr"]
-        near = [around + 0.01 * step for step in range(-10, 11)]
-        return min(
-            fpr * math.exp(each) + float(loss.get_delta_for_epsilon(each))
-            for each in near
-            if each >= 0.0
-        )
+    def exact(self, noise: float) -> float:
+        """Return the risk at a noise, by an independent computation."""
+        losses = SampledLosses(noise, self.rate, self.rounds)
+        return losses.advantage() if self.kind == "advantage" else losses.tpr(self.values["fpr"])
 
 
 CASES = (
@@ -125,12 +106,14 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
+    """What both find, and the exact risks at both noises."""
+
     case: RiskCase
     ours: timing.Timing[pp.Calibration]
     peer: timing.Timing[float] | None
     risk: float
     peer_risk: float | None
-    tight: float
+    exact_noise: float
     usual: float
 
     @property
@@ -139,8 +122,13 @@ class Row:
 
     @property
     def difference(self) -> float:
-        """How far our noise is above the tight one by the re-check, relative."""
-        return self.ours.result.value / self.tight - 1.0
+        """How far our noise is above the exact one, relative."""
+        return self.ours.result.value / self.exact_noise - 1.0
+
+    @property
+    def apart(self) -> float | None:
+        """How far our noise is above the peer's, relative."""
+        return None if self.peer is None else self.ours.result.value / self.peer.result - 1.0
 
 
 def installed() -> bool:
@@ -160,17 +148,14 @@ def rows(quick: bool) -> Iterator[Row]:
         else:
             case.ours()
             ours = timing.timed(case.ours, 3)
-        noise, around = ours.result.value, ours.result.guarantee.epsilon.upper
-        risk = case.rechecked(noise, around)
-        step = 1e-3 * noise
-        slope = (case.rechecked(noise + step, around) - risk) / step
+        noise = ours.result.value
         yield Row(
             case,
             ours,
             peer,
-            risk,
-            None if peer is None else case.rechecked(peer.result, around),
-            noise + (ours.result.target - risk) / slope,
+            case.exact(noise),
+            None if peer is None else case.exact(peer.result),
+            exact_noise(case.exact, ours.result.target, noise),
             case.through_epsilon(),
         )
 
@@ -193,12 +178,13 @@ def _table(measured: list[Row], peer: str) -> Table:
         peer,
         "ratio",
         "our noise",
-        "peer's noise",
-        "apart",
-        "over tight",
-        f"<within {MAX_DIFFERENCE:g}",
-        "re-checked",
         "peer's",
+        "exact",
+        "apart",
+        "ours over exact",
+        "peer's",
+        "exact risk at ours",
+        "at peer's",
         "through epsilon",
         "saved",
     )
@@ -211,11 +197,12 @@ def _table(measured: list[Row], peer: str) -> Table:
             "-" if other is None else f"{other.seconds / row.ours.seconds:.0f}x",
             f"{noise:.6f}",
             "-" if other is None else f"{other.result:.6f}",
-            "-" if other is None else f"{noise / other.result - 1.0:+.1e}",
+            f"{row.exact_noise:.6f}",
+            "-" if row.apart is None else f"{row.apart:+.1e}",
             f"{row.difference:+.1e}",
-            yes(abs(row.difference) <= MAX_DIFFERENCE),
-            f"{row.risk:.7f}",
-            "-" if row.peer_risk is None else f"{row.peer_risk:.7f}",
+            "-" if other is None else f"{other.result / row.exact_noise - 1.0:+.1e}",
+            f"{row.risk:.8f}",
+            "-" if row.peer_risk is None else f"{row.peer_risk:.8f}",
             f"{row.usual:.4f}",
             f"{1.0 - noise / row.usual:.0%}",
         )
@@ -227,12 +214,19 @@ def verdicts(measured: list[Row]) -> list[Verdict]:
     worst = max(abs(row.difference) for row in measured)
     above = max(row.ours.result.risk.upper / row.target for row in measured)
     saved = min(1.0 - row.ours.result.value / row.usual for row in measured)
+    exactly = max(row.risk / row.target for row in measured)
     asked = [
         Verdict(
-            "attack risk: noise, from the tight one",
+            "attack risk: noise, from the exact one",
             f"at most {MAX_DIFFERENCE:g}",
             f"{worst:.1e}",
             worst <= MAX_DIFFERENCE,
+        ),
+        Verdict(
+            "attack risk: exact over target, at our noise",
+            "at most 1",
+            f"{exactly:.8f}",
+            exactly <= 1.0,
         ),
         Verdict("attack risk: certified over target", "at most 1", f"{above:.8f}", above <= 1.0),
         Verdict(
@@ -242,6 +236,17 @@ def verdicts(measured: list[Row]) -> list[Verdict]:
             saved > 0.0,
         ),
     ]
+    apart = [abs(row.apart) for row in measured if row.apart is not None]
+    if apart:
+        near = sum(each <= MAX_DIFFERENCE for each in apart)
+        asked.append(
+            Verdict(
+                f"attack risk: noise, from {PEER}'s",
+                f"at most {MAX_DIFFERENCE:g} in each",
+                f"in {near} of {len(apart)}, at most {max(apart):.1e}",
+                max(apart) <= MAX_DIFFERENCE,
+            )
+        )
     ratios = [row.peer.seconds / row.ours.seconds for row in measured if row.peer is not None]
     if ratios:
         asked.append(

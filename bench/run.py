@@ -23,6 +23,7 @@ def main() -> None:
     person = dict(os.environ)  # whole processes run in the environment of whoever started this
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one thread for all parties
     import banded
+    import bins
     import bounds
     import calibration
     import canaries
@@ -39,6 +40,7 @@ def main() -> None:
     import grouping
     import log
     import matrix
+    import matrix_epsilons
     import membership
     import noise_removal
     import peers
@@ -72,6 +74,8 @@ def main() -> None:
         *grouping.show(console, quick),
         *schedules.show(console, quick),
         *matrix.show(console),
+        *matrix_epsilons.show(console),
+        *bins.show(console, quick),
         *shuffling.show(console),
         *runs.show(console),
         *log.show(console, quick),

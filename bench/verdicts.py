@@ -23,6 +23,11 @@ def yes(reached: bool) -> str:
     return "[green]yes[/]" if reached else "[red]no[/]"
 
 
+def word(reached: bool) -> str:
+    """Return the word without colour, for what was measured."""
+    return "yes" if reached else "no"
+
+
 def seconds(value: float) -> str:
     """Return a time with three figures."""
     return f"{value:.3g} s" if value >= 1.0 else f"{value * 1e3:.3g} ms"

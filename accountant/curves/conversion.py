@@ -92,7 +92,7 @@ def from_rdp(
         relation,
         "rdp",
         derivation=(step,),
-        warnings=_edge_warnings(at, bounds, best),
+        warnings=(*_falling_warnings(at, bounds), *_edge_warnings(at, bounds, best)),
     )
 
 
@@ -131,6 +131,21 @@ def _log_deltas(at: FloatArray, bounds: FloatArray, epsilon: float, conversion: 
         return log_delta_at_orders(at, bounds, epsilon)
     rounding = _CLASSICAL_ROUNDING * (bounds + epsilon)
     return np.asarray((at - 1.0) * (bounds - epsilon + 2.0 * rounding))
+
+
+def _falling_warnings(at: FloatArray, bounds: FloatArray) -> tuple[str, ...]:
+    """Return a warning where values fall: bounds may, but the curve of a mechanism does not."""
+    finite = np.flatnonzero(np.isfinite(bounds))
+    falls = np.flatnonzero(np.diff(bounds[finite]) < 0.0)
+    if not falls.size:
+        return ()
+    before, later = finite[falls[0]], finite[falls[0] + 1]
+    return (
+        f"`values[{later}]`, {bounds[later]:.6g} at order {at[later]:g}, is below "
+        f"`values[{before}]`, {bounds[before]:.6g}: no Renyi divergence falls as its order grows.  "
+        "If each is a bound, the smaller one holds at all lower orders too, and what is proven "
+        "here is right; if not, check that they are R in nats, each at its own order.",
+    )
 
 
 def _edge_warnings(at: FloatArray, bounds: FloatArray, best: int) -> tuple[str, ...]:

@@ -26,6 +26,10 @@ lies below it where it does at that corner:
 
 **Groups.**  k records together have k mu, along any chain of data sets.
 
+**By trade-off functions** (`accountant.risk`), where the largest loss alone leaves a gap: a release
+and all of them together have the mu that lines below their trade-off function prove at every false
+positive rate, and those that are attained need at least theirs.
+
 **From below**, a delta that is attained at epsilon needs the mu with delta_mu(epsilon) as large.
 
 An event with a delta of its own has no mu: at false positive rate 0 it may find somebody.
@@ -53,6 +57,7 @@ from ..engines.largest_losses import largest_losses
 from ..errors import Unsupported
 from ..guarantee import Bounds, Step
 from ..neighbours import Neighbours, as_neighbours
+from ..risk import risk
 from ..rootfinding import bisect
 from .renyi_curve import known_event
 
@@ -61,6 +66,9 @@ _FUNCTION_ERROR: Final = 1e-12
 
 _MU_ROUNDING: Final = 4.0 * 2.0**-52
 """Relative error of a quotient, a root, a product and the root of a sum of squares together."""
+
+_MAX_TRADE_OFFS: Final = 8
+"""Most different releases whose trade-off functions are computed."""
 
 _SOURCE: Final = (
     "Dong, Roth and Su 2022, Corollaries 2.13 and 3.3, arXiv 1905.02383v3; derived in "
@@ -105,12 +113,23 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     pairs = zip(mus, parts, strict=True)
     seen = [(mu.lower, leaf.count) for mu, leaf in pairs if leaf.fully_observed]
     lower = _composed(seen) * (1.0 - _MU_ROUNDING)
+    step = _step(upper)
     alone = len(parts) == 1 and parts[0].count == 1 and not parts[0].by_lemma
     if alone and isinstance(parts[0].event, (ev.Pure, ev.Local)):
         lower = upper * (1.0 - 4.0 * _FUNCTION_ERROR)  # attained by binary randomized response
+    if lower < upper * (1.0 - 1e-9) and len(parts) <= _MAX_TRADE_OFFS:
+        whole = _by_trade_off(known, relation)
+        each = [
+            (min(mu.upper, _by_trade_off(leaf.event, relation).upper), leaf.count)
+            for mu, leaf in zip(mus, parts, strict=True)
+        ]
+        closer = min(whole.upper, _composed(each) * (1.0 + _MU_ROUNDING))
+        if closer < upper:
+            upper, step = closer, _step(closer, f"{_SOURCE}; trade-off functions: accountant/risk")
+        lower = max(lower, whole.lower)
     if lower < upper * (1.0 - 1e-9):
         lower = max(lower, _shown_by_deltas(known, relation, upper))
-    return GdpGuarantee(Bounds(min(lower, upper), upper), relation, (_step(upper),))
+    return GdpGuarantee(Bounds(min(lower, upper), upper), relation, (step,))
 
 
 def mu_of_pure(epsilon: float) -> float:
@@ -158,6 +177,14 @@ def _mu(event: ev.Event, relation: Neighbours) -> Bounds:
     return Bounds(0.0, mu_of_pure(losses) * (1.0 + _FUNCTION_ERROR))
 
 
+def _by_trade_off(event: ev.Event, relation: Neighbours) -> Bounds:
+    """Return bounds on mu by the trade-off function of an event, none where none is known."""
+    try:
+        return risk(event, neighbours=relation).mu_everywhere
+    except Unsupported:
+        return Bounds(0.0, math.inf)
+
+
 def _largest_loss(event: ev.Event, relation: Neighbours) -> float | None:
     try:
         return largest_losses(event, relation).worse.upper
@@ -203,9 +230,9 @@ def _least_mu(delta: float, epsilon: float, most: float) -> float:
     )[0]
 
 
-def _step(mu: float) -> Step:
+def _step(mu: float, source: str = _SOURCE) -> Step:
     return Step(
         "conversion",
         f"At least as hard to tell apart as N(0, 1) and N(mu, 1), mu = {mu:.6g}.",
-        _SOURCE,
+        source,
     )

@@ -78,6 +78,10 @@ def _losses(leaf: Leaf, neighbours: Neighbours) -> LargestLosses:
     attained = losses.worse.upper
     if math.isinf(attained):
         return losses  # bare numbers without a bound do not say that all is lost
+    if leaf.chain is not None:
+        record = Fraction(leaf.chain.event.epsilon)  # type: ignore[attr-defined]
+        if Fraction(attained) > leaf.chain.size * record:
+            attained = math.nextafter(attained, 0.0)
     return replace(losses, added=Range(attained, attained), removed=Range(attained, attained))
 
 

@@ -23,7 +23,7 @@ from scipy.special import ndtri
 from .. import events as ev
 from ..account import guarded
 from ..arrays import FloatArray
-from ..composition import Leaf
+from ..composition import Leaf, leaves
 from ..engines.base import contribution
 from ..engines.correlated_noise import matrix_shift
 from ..engines.pld.directions import composition_directions
@@ -146,6 +146,14 @@ def _leaf_mu(leaf: Leaf, neighbours: Neighbours) -> Bounds:
     factor only, and that does not matter to a quantile.
     """
     shift = _noise_shift(leaf.event, neighbours)
+    if shift is None and isinstance(leaf.event, ev.ClientSampled) and leaf.event.clients_rate > 0.0:
+        # A coin that is seen: dropping a release is no more than the release, and it is kept each
+        # time with a constant probability.
+        inside = [_leaf_mu(each, neighbours) for each in leaves(leaf.event.event)]
+        shift = Bounds(
+            math.hypot(*(each.lower for each in inside)),
+            math.hypot(*(each.upper for each in inside)),
+        )
     if shift is None:
         largest = _largest_loss(leaf, neighbours)
         # Pure epsilon: f has one corner, at alpha = f = 1 / (1 + e^epsilon).

@@ -10,6 +10,7 @@ from .. import events as ev
 from .. import validate
 from ..account import account
 from ..composition import leaves, unit_of
+from ..decoding import named_keywords
 from ..engines.pld.directions import participation
 from ..errors import InvalidInput, kind_of
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
@@ -57,6 +58,7 @@ class Risk:
         return attack_sentence(self.fpr, self.tpr.upper, self.neighbours)
 
 
+@named_keywords
 def risk(
     event: ev.EventLike,
     *,

@@ -78,14 +78,12 @@ def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
     rng = np.random.default_rng(0)
     # The claimed Gaussian mechanism itself: x ~ N(+-shift, 1) where drawn, N(0, 1) otherwise.
     coins = rng.random(SIMULATED_UNITS) < 0.5
-    moved = np.where(coins, rehearsal.shift, -rehearsal.shift if rehearsal.opposite else 0.0)
+    moved = np.where(coins, 1.0, -1.0 if rehearsal.opposite else 0.0)
     scores = np.zeros(SIMULATED_UNITS)
-    for _ in range(len(rehearsal.observations)):
+    for shift in rehearsal.shifts:
         drawn = rng.random(SIMULATED_UNITS) < rehearsal.rate
-        seen = rng.standard_normal(SIMULATED_UNITS) + drawn * moved
-        scores += likelihood_ratios(
-            seen[None], rehearsal.shift, rehearsal.rate, opposite=rehearsal.opposite
-        )
+        seen = rng.standard_normal(SIMULATED_UNITS) + drawn * (shift * moved)
+        scores += likelihood_ratios(seen[None], shift, rehearsal.rate, opposite=rehearsal.opposite)
     # Running share of right guesses, surest first: (units,).
     surest = np.argsort(-np.abs(scores))
     right = (scores > 0.0) == coins

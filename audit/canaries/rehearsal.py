@@ -49,6 +49,8 @@ class CanaryRehearsal:
       0, or -shift under `replace-one`.  0 where nothing is claimed.
     - `rate`: the probability with which a unit takes part in a round, as far as this observer does
       not know the sample.
+    - `pattern`: (rounds x looks,), by how much of `shift` a unit that takes part moves each row;
+      None: by all of it.
     - `groups`: (m,), the silo that a unit lies in, -1 where it lies in all.
     - `event`: what is claimed of all rounds made for this observer, and `claimed` the epsilon that
       it proves at `delta`, certified from above; None where nothing is claimed.
@@ -74,6 +76,7 @@ class CanaryRehearsal:
     seeded: bool = False
     looks: int = 1
     partial: bool = False
+    pattern: FloatArray | None = None
 
     @property
     def canaries(self) -> int:
@@ -90,10 +93,22 @@ class CanaryRehearsal:
         """Whether a unit that is out moves the sum by -shift, as under `replace-one`."""
         return self.neighbours == "replace-one"
 
+    @property
+    def shifts(self) -> list[float]:
+        """How far a unit that takes part moves each row of observations, as claimed."""
+        moved = np.ones(len(self.observations)) if self.pattern is None else self.pattern
+        return [self.shift * float(times) for times in moved]
+
     @cached_property
     def scores(self) -> FloatArray:
         """The log-likelihood ratio of the claim, in over out, of each unit: (m,)."""
-        return likelihood_ratios(self.observations, self.shift, self.rate, opposite=self.opposite)
+        return likelihood_ratios(
+            self.observations,
+            self.shift,
+            self.rate,
+            opposite=self.opposite,
+            pattern=self.pattern,
+        )
 
 
 def rehearse(
@@ -181,6 +196,7 @@ def _rehearsal(asked: RehearsalRequest, seen: CanaryObservations) -> CanaryRehea
         seeded=asked.seed is not None,
         looks=seen.looks,
         partial=seen.partial,
+        pattern=seen.pattern,
     )
 
 

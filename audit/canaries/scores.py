@@ -16,7 +16,12 @@ from ...accountant.arrays import BoolArray, FloatArray
 
 
 def likelihood_ratios(
-    observations: FloatArray, shift: float, rate: float, *, opposite: bool = False
+    observations: FloatArray,
+    shift: float,
+    rate: float,
+    *,
+    opposite: bool = False,
+    pattern: FloatArray | None = None,
 ) -> FloatArray:
     """Return the log-likelihood ratio of each unit, in over out, under the claim: (m,).
 
@@ -25,8 +30,12 @@ def likelihood_ratios(
 
         sum over rounds of log(1 - q + q exp(shift x - shift^2 / 2))
 
-    less the same with -shift, if `opposite`.  Without a shift it is the sum of the observations.
+    less the same with -shift, if `opposite`.  With a `pattern`, (rows,), the shift of each row is
+    so many times `shift`, and the ratio is the matched filter.  Without a shift it is the sum of
+    the observations, weighted by the pattern.
     """
+    if pattern is not None:
+        return _matched(observations, shift, rate, pattern, opposite=opposite)
     if shift == 0.0:
         return np.asarray(observations.sum(axis=0))
     if rate >= 1.0:
@@ -40,6 +49,20 @@ def likelihood_ratios(
         ratios += _log_mixture(shift * row, shift, rate)
         if opposite:
             ratios -= _log_mixture(-shift * row, shift, rate)
+    return ratios
+
+
+def _matched(
+    observations: FloatArray, shift: float, rate: float, pattern: FloatArray, *, opposite: bool
+) -> FloatArray:
+    """Return `likelihood_ratios` of rows whose shifts differ."""
+    if shift == 0.0:
+        return np.asarray(pattern @ observations)
+    ratios = np.zeros(observations.shape[1])
+    # A row that the unit does not move tells nothing of it.
+    for row in np.flatnonzero(pattern):
+        own = observations[row : row + 1]
+        ratios += likelihood_ratios(own, shift * float(pattern[row]), rate, opposite=opposite)
     return ratios
 
 

@@ -125,11 +125,14 @@ class _Classes:
 
     def merged(self, parts: Iterable[Leaf], step: float) -> tuple[Leaf, ...]:
         """Return the leaves with rounded events, equal ones as one."""
-        counts: dict[tuple[ev.Event, bool], int] = {}
+        counts: dict[tuple[ev.Event, bool, ev.Group | None], int] = {}
         for part in parts:
-            key = self._rounded(part.event, step), part.fully_observed
+            key = self._rounded(part.event, step), part.fully_observed, part.chain
             counts[key] = counts.get(key, 0) + part.count
-        return tuple(Leaf(event, count, attained) for (event, attained), count in counts.items())
+        return tuple(
+            Leaf(event, count, attained, chain=chain)
+            for (event, attained, chain), count in counts.items()
+        )
 
     def _rounded(self, event: ev.Event, step: float) -> ev.Event:
         match event:

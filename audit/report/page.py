@@ -24,7 +24,7 @@ from ...fl.observers.words import phrase, population_words, unit_before
 from ..levels import one_in, unusual
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from . import figures
-from .run_facts import CORRELATED_NOT_ATTACKED, RunFacts, contradicts
+from .run_facts import RunFacts, contradicts
 
 TEMPLATE: Final = "page.html.j2"
 
@@ -97,7 +97,6 @@ def render(facts: RunFacts) -> str:
         columns=_columns(facts, shown),
         measured=[_row(number, result) for number, result in shown],
         unshown=len(facts.measured) - len(shown),
-        unattacked=CORRELATED_NOT_ATTACKED if facts.correlated else "",
         sealed=Counter(row.tier for row in facts.results if row.sealed is not None),
         unreadable=[row for row in facts.results if row.problem],
         tiers=TIER_QUESTIONS,

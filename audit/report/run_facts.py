@@ -39,13 +39,6 @@ MIN_SPENDING_POINTS: Final = 4
 """Least number of points of the curve."""
 
 
-CORRELATED_NOT_ATTACKED: Final = (
-    "nothing: no attack of these tiers knows correlated noise; the tier residual tests the fresh "
-    "noise of each round, for a trusted auditor alone"
-)
-"""What is said where rounds share noise, so that no attack appends a result."""
-
-
 @dataclass(frozen=True)
 class SpendingPoint:
     """The upper end of epsilon that the log supports after `rounds` of its rounds."""
@@ -61,7 +54,7 @@ class RunFacts:
     `budget` is what the log supports; `course` how that grew, before the observer of the claim;
     `event` all of it as one event, for that observer; `evaluation` the last metrics of the model;
     `results` what audits appended, and `measured` those of them that can be read as such: all, as
-    whoever shows the newest alone lets one choose among them.  `correlated`: rounds share noise.
+    whoever shows the newest alone lets one choose among them.
     """
 
     opened: RunOpen
@@ -70,7 +63,6 @@ class RunFacts:
     event: ev.Event
     evaluation: Evaluation | None
     results: tuple[Result, ...]
-    correlated: bool = False
 
     @property
     def measured(self) -> tuple[tuple[int, Measurement], ...]:
@@ -157,7 +149,6 @@ def read(
             for entry in entries
             if isinstance(entry.record, AuditResult)
         ),
-        correlated=any(spent.intent.block is not None for spent in ledger.spent),
     )
 
 

@@ -10,7 +10,7 @@ from ...accountant import validate
 from ...accountant.composition import check_depth
 from ...accountant.errors import Unsupported
 
-_NOISY = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
+_NOISY = (ev.Gaussian, ev.MatrixGaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 _BARE = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)
 
 MIN_DISCRETE_DEVIATION: Final = 3.0
@@ -21,12 +21,13 @@ def scaled(event: ev.Event, factor: float) -> ev.Event:
     """Return the event with every noise multiplier times `factor`, and all else as it is.
 
     A bare epsilon is divided by the factor, and rho by its square.  A larger factor protects
-    better: noise of a larger scale is the smaller one with more added (Gaussian, Laplace, discrete
-    Laplace).  Discrete Gaussian noise is no such sum: of standard deviation 0.6 it shows more than
-    of 0.5 where one unit in 200 is a false alarm.  From 3 on, calculation finds no error, averaged
-    over both kinds in any way, that falls by more than 1e-12 as noise grows.  Range: factor above
-    0.  Raises `Unsupported` where nothing in the event is noise, and for discrete Gaussian noise of
-    a standard deviation (`noise_multiplier` x `sensitivity`) below 3.
+    better: noise of a larger scale is the smaller one with more added (Gaussian, also where rounds
+    share it, Laplace, discrete Laplace).  Discrete Gaussian noise is no such sum: of standard
+    deviation 0.6 it shows more than of 0.5 where one unit in 200 is a false alarm.  From 3 on,
+    calculation finds no error, averaged over both kinds in any way, that falls by more than 1e-12
+    as noise grows.  Range: factor above 0.  Raises `Unsupported` where nothing in the event is
+    noise, and for discrete Gaussian noise of a standard deviation (`noise_multiplier` x
+    `sensitivity`) below 3.
 
     >>> scaled(ev.Repeat(50, ev.Poisson(0.1, ev.Gaussian(1.0))), 0.5)
     Repeat(count=50, event=Poisson(rate=0.1, event=Gaussian(noise_multiplier=0.5)))

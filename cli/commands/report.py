@@ -104,13 +104,10 @@ def _rendered(facts: RunFacts) -> str:
 
 
 def _measured_text(facts: RunFacts, contradicted: Sequence[str]) -> str:
-    from ...audit.report.run_facts import CORRELATED_NOT_ATTACKED
 
     count, unusual = len(facts.measured), len(facts.unusual)
     if contradicted:
         return f"the claim is contradicted: {', '.join(contradicted)}"
-    if not count and facts.correlated:
-        return CORRELATED_NOT_ATTACKED
     if not count:
         return "nothing yet: privplan audit attack DIR"
     rare = f", {unusual} unusual" if unusual else ""

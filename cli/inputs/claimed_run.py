@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .run_files import printed_number
-from .sampling import ALLOCATED, SHUFFLED
+from .sampling import ALLOCATED, REPLACED, SHUFFLED
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -70,7 +70,7 @@ def _tables(run: DescribedRun, typed: TypedFacts) -> dict[str, Mapping[str, obje
         "schedule": {"steps": schedule.rounds},
     }
     sampling: dict[str, object] = {}
-    if schedule.rate == 1.0:
+    if schedule.rate == 1.0 and schedule.sampling != REPLACED:
         sampling["method"] = "full"
     elif typed.sampling:
         sampling["method"] = schedule.sampling

@@ -60,6 +60,7 @@ def read_curve(source: str, neighbours: str) -> Event:
             source,
             f"its first line is {','.join(rows[0])[:60]!r}",
             f"A curve begins with {','.join(LISTED_HEADER)!r} or {','.join(CURVE_HEADER)!r}.",
+            _missing_header(rows[0]),
         )
     finite = [(order, value) for order, value in points if value < math.inf]
     if not finite:
@@ -112,6 +113,15 @@ def _rows(source: str) -> list[list[str]]:
     if len(rows) < 2:
         raise _refusal(source, "it has no rows", "A curve has one row for each order.")
     return rows
+
+
+def _missing_header(first: Sequence[str]) -> str:
+    """Return what to do about a first line that holds numbers; empty for any other one."""
+    try:
+        [float(field) for field in first]
+    except ValueError:
+        return ""
+    return f"Put the line {','.join(LISTED_HEADER)} above the numbers."
 
 
 def _refuse_more_columns(source: str, columns: int, rows: Sequence[Sequence[str]]) -> None:

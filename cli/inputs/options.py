@@ -104,7 +104,14 @@ Rate = Annotated[
         envvar="PRIVPLAN_RATE", show_envvar=False, help="Probability that a record joins a step."
     ),
 ]
-SAMPLERS: Final = ("poisson", "shuffled", "fixed-size", "random-allocation", "full")
+SAMPLERS: Final = (
+    "poisson",
+    "shuffled",
+    "fixed-size",
+    "with-replacement",
+    "random-allocation",
+    "full",
+)
 """The words of --sampling, the usual one first."""
 
 Sampling = Annotated[
@@ -153,8 +160,8 @@ _REASON_BY_OPTION: Final[Mapping[str, str]] = {
 
 
 _OTHERWISE: Final[Mapping[str, str]] = {
-    "sampling": "privplan explain sampling; of batches drawn with replacement or by weights: "
-    "privplan check --set method=with-replacement",
+    "sampling": "privplan explain sampling; of batches drawn by weights: privplan check --set "
+    "method=weighted",
 }
 """What to do about a word that is like none of an option's."""
 

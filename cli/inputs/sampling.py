@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
 
 SAMPLERS: Final = options.SAMPLERS
-POISSON, SHUFFLED, FIXED_SIZE, ALLOCATED, FULL = SAMPLERS
+POISSON, SHUFFLED, FIXED_SIZE, REPLACED, ALLOCATED, FULL = SAMPLERS
 
 IN_PASSES: Final = (SHUFFLED, ALLOCATED)
 """Samplers whose unit is a pass: each record is used once in it, and passes are counted."""
+
+OF_EXACT_SIZE: Final = (FIXED_SIZE, REPLACED)
+"""Samplers of exactly so many draws, which a rate does not describe."""
 
 
 class SampledSteps(Protocol):
@@ -53,6 +56,10 @@ def sampled(schedule: SampledSteps, release: Event) -> Event:
     """Return the event that a schedule repeats: a step, or a pass where the sampler has passes."""
     from ...accountant import events as ev
 
+    if schedule.sampling == REPLACED:
+        assert schedule.batch is not None
+        assert schedule.records is not None
+        return ev.WithReplacement(schedule.batch, schedule.records, release)
     if schedule.rate == 1.0:
         return release  # every record is in every step, however it is drawn
     if schedule.sampling == SHUFFLED:
@@ -70,6 +77,10 @@ def text(schedule: SampledSteps) -> str:
     """Return how often, and on which sample, noise is added, for a person."""
     steps = f"{schedule.rounds:,} step" + ("" if schedule.rounds == 1 else "s")
     passes = f"{schedule.repeats:,} pass" + ("" if schedule.repeats == 1 else "es")
+    if schedule.sampling == REPLACED:
+        return (
+            f"{steps}, each of {schedule.batch:,} draws of {schedule.records:,} records, put back"
+        )
     if schedule.rate == 1.0:
         return f"{steps}, every record in every step"
     if schedule.sampling == SHUFFLED:
@@ -89,9 +100,9 @@ def require_possible(schedule: SampledSteps) -> None:
             "Full means that every record is in every step.",
             "Give --rounds alone, or a --batch of all --records; or name the sampler of the parts.",
         )
-    if schedule.sampling == FIXED_SIZE and schedule.records is None:
+    if schedule.sampling in OF_EXACT_SIZE and schedule.records is None:
         raise InvalidInput(
-            "`sampling` is fixed-size, and `records` and `batch` are not given.",
+            f"`sampling` is {schedule.sampling}, and `records` and `batch` are not given.",
             "A rate does not say how many records are drawn, and of how many.",
             "Give --records, --batch and --epochs in the place of --rate and --rounds.",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +16,14 @@ class Coins:
     """For each of m units: whether it is in, its first sign (+1 or -1), and its column.
 
     `columns` is a permutation of 0 to m - 1: directions are orthogonal, and the position of a
-    column says nothing about its unit.
+    column says nothing about its unit.  `turn` says for a round how often a unit was there before,
+    for those that are not in every round.
     """
 
     into: BoolArray
     signs: FloatArray
     columns: IntArray
+    turn: Callable[[int], int] = int
 
     def __len__(self) -> int:
         return len(self.into)
@@ -28,10 +31,11 @@ class Coins:
     def sign(self, number: int) -> FloatArray:
         """Return the sign of each unit in round `number`: (m,), +1 or -1.
 
-        Signs alternate by round, so that what repeats in all rounds, such as noise that is reused,
-        cancels out and the canary is left.  Signs are public; only the coins are secret.
+        Signs alternate by round, or by `turn`, so that what repeats in all rounds, such as noise
+        that is reused, cancels out and the canary is left.  Signs are public; only the coins are
+        secret.
         """
-        return self.signs if number % 2 == 0 else -self.signs
+        return self.signs if self.turn(number) % 2 == 0 else -self.signs
 
 
 def flip_coins(canaries: int, rng: np.random.Generator) -> Coins:

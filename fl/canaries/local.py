@@ -38,13 +38,14 @@ class RealUsers:
 
 
 class CanaryLocalTraining:
-    """Training in which canary j is the user after all real ones, and moves its own column alone.
+    """Training in which each canary is a user behind all real ones, and moves its own column alone.
 
-    `federation` is made by `canary_federation`; a row is `CANARY_NORM_IN_CLIPS` times `clip` long.
-    A unit whose coin says in moves the sum along its sign of the round (`Coins.sign`); one whose
-    coin says out moves it the other way with `opposite` (the relation replace-one), and otherwise
-    not at all, whether it has records or not.  The real users' model comes first in the vector,
-    the canaries' columns follow.
+    `users` are their numbers, (m,), ascending; None: those that follow the real users, without a
+    gap.  Users between them are nobody.  `federation` is made by `canary_federation`; a row is
+    `CANARY_NORM_IN_CLIPS` times `clip` long.  A unit whose coin says in moves the sum along its
+    sign of the round (`Coins.sign`); one whose coin says out moves it the other way with `opposite`
+    (the relation replace-one), and otherwise not at all, whether it has records or not.  The real
+    users' model comes first in the vector, the canaries' columns follow.
     """
 
     def __init__(
@@ -55,14 +56,19 @@ class CanaryLocalTraining:
         clip: float,
         opposite: bool = False,
         beside: RealUsers | None = None,
+        users: IntArray | None = None,
     ) -> None:
         self._first = 0 if beside is None else beside.federation.users
         self._width = 0 if beside is None else beside.width
-        if federation.users != self._first + len(coins):
+        self._users = self._first + np.arange(len(coins)) if users is None else users
+        if federation.users != self._users[-1] + 1:
             raise InvalidInput(
                 f"{len(coins)} canaries and {self._first} real users are not the "
                 f"{federation.users} users of the federation."
             )
+        # The unit of each user: (users,), -1 where it is no canary.
+        self._unit = np.full(federation.users, -1)
+        self._unit[self._users] = np.arange(len(coins))
         self._coins, self._federation, self._beside = coins, federation, beside
         out = -1.0 if opposite else 0.0
         self._length = CANARY_NORM_IN_CLIPS * clip * np.where(coins.into, 1.0, out)
@@ -112,7 +118,7 @@ class CanaryLocalTraining:
             model = parameters[: self._width]
             rows[:, : self._width] = self._beside.local.silo_deltas(model, number)
         # Row of canary j: +-(norm) in its own column, in every silo where it has records.
-        present = self._federation.counts[self._first :] > 0
+        present = self._federation.counts[self._users] > 0
         moved = self._length * self._coins.sign(number)
         rows[:, self.columns] += np.where(present, moved[:, None], 0.0).T
         return rows
@@ -120,7 +126,7 @@ class CanaryLocalTraining:
     def record_gradients(self, models: Rows, chosen: IntArray, step: int) -> Rows:
         """Return the gradient of each record at its silo's model: (records, D)."""
         rows = np.zeros((len(chosen), self.width))
-        unit = self._federation.user[chosen] - self._first
+        unit = self._unit[self._federation.user[chosen]]
         canary = unit >= 0
         if self._beside is not None:
             real_models = models[:, : self._width]
@@ -134,14 +140,14 @@ class CanaryLocalTraining:
 
     def _rows(self, users: Sequence[IntArray], number: int, times: float) -> UpdateBlock:
         """Return one row for each canary in each silo where it takes part."""
-        unit = [here[here >= self._first] - self._first for here in users]
+        unit = [numbers[numbers >= 0] for numbers in (self._unit[here] for here in users)]
         silo = np.repeat(np.arange(len(users)), [len(here) for here in unit])
         which = np.concatenate(unit)
         moves: BoolArray = self._length[which] != 0.0
         which, silo = which[moves], silo[moves]
         moved: FloatArray = times * self._length[which] * self._coins.sign(number)[which]
         rows = Sparse(self.columns[which][:, None], moved[:, None], self.width)
-        return UpdateBlock(self._first + which, silo, rows)
+        return UpdateBlock(self._users[which], silo, rows)
 
     def _real(self, users: Sequence[IntArray]) -> list[IntArray]:
         return [here[here < self._first] for here in users]

@@ -65,8 +65,15 @@ def rounds_to_simulate(plan: Plan, rounds: int | None = None) -> int:
 
 
 def by_phase(plan: Plan, rounds: int) -> list[int]:
-    """Return how many of the first `rounds` rounds of a plan fall into each phase."""
-    return rounds_by_phase(plan.phases, rounds)
+    """Return how many events of each phase the first `rounds` rounds of a plan are paid with.
+
+    One for each round, or for each block of rounds that they began: it is paid whole.
+    """
+    counts = zip(plan.phases, rounds_by_phase(plan.phases, rounds), strict=True)
+    return [
+        count if phase.blocks is None else -(-count * phase.blocks // phase.rounds)
+        for phase, count in counts
+    ]
 
 
 def training_phase(plan: Plan) -> PlannedPhase:

@@ -66,11 +66,12 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     from ...accountant.randomness import Streams
     from ..datasets.registry import scaling_of
 
-    # Two canaries suffice: noise and rounds of a plan depend on no record.
+    # Few canaries suffice, as noise and rounds of a plan depend on no record; each cohort has one.
+    few = max(2, settings.privacy.cohorts or 0)
     features = int(np.size(scaling_of(settings.data.name).lower))
-    present = np.ones((2, silos), np.int64)
+    present = np.ones((few, silos), np.int64)
     federation = canary_federation(present, features=features)
-    coins = Coins(np.ones(2, bool), np.ones(2), np.arange(2))
+    coins = Coins(np.ones(few, bool), np.ones(few), np.arange(few))
     local = CanaryLocalTraining(coins, federation, clip=settings.training.clip)
     plan = build(settings, federation, local, Streams.secure()).plan()
     return training_noise(plan), training_phase(plan).rounds

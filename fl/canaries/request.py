@@ -84,6 +84,8 @@ class CanaryObservations:
       0, or -shift under `replace-one`.
     - `rate`: the probability with which a unit takes part in a round, as far as this observer does
       not know the sample; in (0, 1].
+    - `pattern`: (rounds x looks,), by how much of `shift` a unit that takes part moves each row;
+      None: by all of it.
     - `plan`, `opening`: those of the system that was rehearsed; `rounds`: how many of its rounds
       were made (`simulate_rounds`).
     - `looks`: how many numbers of a round are looked at for each unit: parts of what is released
@@ -112,6 +114,7 @@ class CanaryObservations:
     looks: int = 1
     rehearsable: tuple[str, ...] = REHEARSABLE_OBSERVERS
     partial: bool = False
+    pattern: FloatArray | None = None
 
     def __post_init__(self) -> None:
         units, rows = len(self.coins), self.rounds * validate.count(looks=self.looks)
@@ -121,6 +124,11 @@ class CanaryObservations:
             "observations": (
                 self.observations.shape == (rows, units),
                 f"({rows}, {units}), one number for each unit in each look at a round",
+            ),
+            "pattern": (
+                self.pattern is None
+                or (self.pattern.shape == (rows,) and bool(np.isfinite(self.pattern).all())),
+                f"({rows},), one finite number for each look at a round",
             ),
             "groups": (self.groups is None or self.groups.shape == (units,), f"({units},)"),
         }

@@ -30,6 +30,8 @@ class View:
     unit has in the round (`Coins.sign`).  Where the observer knows the sample, `joined` returns
     which units took part in the last round, `rate` is 1, and a round that a unit missed is recorded
     as `missed`, half way between in and out.  Without `alternates` units keep their first sign.
+    Where a look at a round shows what a unit did in an earlier one, `shown` returns that round, and
+    its sign counts.
     """
 
     shift: float
@@ -40,6 +42,7 @@ class View:
     groups: IntArray | None = None
     note: tuple[str, ...] = ()
     alternates: bool = True
+    shown: Callable[[int], int] = int
 
 
 def observe_rounds(
@@ -57,8 +60,8 @@ def observe_rounds(
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
         # With the sign taken out, a unit that is in is seen at +shift in every round.
-        sign = coins.sign(number) if view.alternates else coins.signs
-        row = view.look(before, after) * sign
+        row = view.look(before, after)
+        row = row * (coins.sign(view.shown(number)) if view.alternates else coins.signs)
         if view.joined is not None:  # a round that a unit is known to have missed tells nothing
             row = np.where(view.joined(), row, view.missed)
         seen[number - 1] = row

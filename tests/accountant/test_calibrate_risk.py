@@ -335,3 +335,20 @@ def test_reached_rounds_to_the_safe_side():
         delta = target.delta(epsilon)
         risk = target.reached(epsilon, Bounds(0.0, delta))
         assert 0.07 * (1.0 - 1e-9) <= risk.upper <= 0.07
+
+
+@pytest.mark.parametrize(
+    ("call", "keyword", "says"),
+    [
+        (pp.calibrate, "bayes", "Did you mean `bayes_risk`?"),
+        (pp.calibrate, "eps", "Did you mean `epsilon`?"),
+        (pp.calibrate, "sigma", "Give one of make_event, epsilon, delta"),
+        (pp.account, "neighbors", "Did you mean `neighbours`?"),
+        (pp.risk, "guess", "Did you mean `guesses`?"),
+    ],
+)
+def test_a_keyword_that_is_none_is_named_with_the_nearest(call, keyword, says) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        call(ev.Gaussian(1.0), **{keyword: 0.1})
+    assert f"`{call.__name__}` has no `{keyword}`." in str(refusal.value)
+    assert says in str(refusal.value)

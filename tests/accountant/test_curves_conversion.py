@@ -53,7 +53,8 @@ def test_delta_is_its_formula_rounded_up(order: float, value: float, epsilon: fl
         second = min(mp.exp((mp.mpf(order) - 1) * (mp.mpf(value) - mp.mpf(epsilon))), mp.mpf(1))
         for name, truth in (("improved", first), ("classical", second)):
             ours = pp.from_rdp([order], [value], epsilon=epsilon, conversion=name).delta.upper
-            assert truth <= ours <= truth * (1.0 + 1e-10)
+            # Below 2^-1022 numbers lie 2^-1074 apart, whatever their size.
+            assert truth <= ours <= truth * (1.0 + 1e-10) + mp.mpf(2) ** -1074
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5, 1e-12, 1e-300])
@@ -112,6 +113,23 @@ def test_an_order_at_an_end_is_said() -> None:
     assert "larger orders" in last.warnings[0]
     assert "smaller orders" in first.warnings[0]
     assert middle.warnings == ()
+
+
+def test_values_that_fall_are_said_and_each_of_them_still_counts() -> None:
+    falling = pp.from_rdp([2.0, 4.0, 8.0, 16.0], [1.0, 3.0, math.inf, 2.0], delta=1e-5)
+    (said,) = [text for text in falling.warnings if "falls as its order grows" in text]
+    assert "`values[3]`, 2 at order 16, is below `values[1]`, 3" in said
+    assert "at all lower orders too" in said
+    with mp.workdps(40):
+        pairs = [(2.0, 1.0), (4.0, 3.0), (16.0, 2.0)]
+        best = min(improved(order, value, 1e-5) for order, value in pairs)
+    assert best <= falling.epsilon.upper <= best * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0, 2.0], [0.0, math.inf, math.inf], [3.0, 3.0, 3.0]])
+def test_values_that_do_not_fall_are_no_news(values) -> None:
+    warnings = pp.from_rdp([2.0, 4.0, 8.0], values, delta=1e-5).warnings
+    assert not [text for text in warnings if "falls" in text]
 
 
 @pytest.mark.parametrize(

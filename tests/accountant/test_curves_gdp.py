@@ -117,13 +117,66 @@ def test_the_least_mu_of_laplace_noise_lies_between_its_ends() -> None:
     assert mu.lower >= 0.99 * needed
 
 
-def test_composition_takes_the_smaller_of_two_sums() -> None:
-    many = pp.gdp(ev.Repeat(30, ev.Pure(1.0))).mu.upper
-    assert many == pytest.approx(math.sqrt(30) * mu_of_pure(1.0))
-    # Few large epsilons: one large epsilon is less than the root of the sum of squares.
-    few = pp.gdp(ev.Repeat(2, ev.Pure(0.1))).mu.upper
-    assert few <= mu_of_pure(0.2) * (1 + 1e-9)
+def mu_of_responses(epsilon: float, count: int) -> float:
+    """Return the least mu of `count` binary responses: of all corners of their trade-off curve.
+
+    The worst of all compositions of epsilon-DP releases (Kairouz, Oh and Viswanath 2015).
+    """
+    with mp.workdps(40):
+        truth = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+
+        def tail(least: int, rate: mp.mpf) -> mp.mpf:
+            return mp.fsum(
+                mp.binomial(count, k) * rate**k * (1 - rate) ** (count - k)
+                for k in range(least, count + 1)
+            )
+
+        def quantile(rate: mp.mpf) -> mp.mpf:
+            return mp.sqrt(2) * mp.erfinv(2 * rate - 1)
+
+        rates = [(tail(k, truth), tail(k, 1 - truth)) for k in range(1, count + 1)]
+        return float(max(quantile(found) - quantile(accused) for found, accused in rates))
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.5, 3), (0.1, 2), (1.0, 12), (0.2, 30)])
+def test_responses_have_the_mu_of_their_corners(epsilon: float, count: int) -> None:
+    mu = pp.gdp(ev.Repeat(count, ev.Pure(epsilon))).mu
+    truth = mu_of_responses(epsilon, count)
+    assert mu.lower <= truth * (1 + 1e-12)
+    assert truth <= mu.upper <= truth * (1 + 1e-3)
+    # Both sums by the largest loss alone are larger.
+    assert mu.upper <= min(math.sqrt(count) * mu_of_pure(epsilon), mu_of_pure(count * epsilon))
+
+
+def test_nothing_has_mu_zero() -> None:
     assert pp.gdp(ev.Compose([])).mu.upper == 0.0
+
+
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@pytest.mark.parametrize("noise", [0.3, 1.0, 5.0])
+def test_laplace_noise_has_the_mu_of_its_trade_off_curve(noise: float, neighbours: str) -> None:
+    """TPR e^t FPR up to FPR e^-t / 2, from there on 1 - e^-t / (4 FPR) as far as FPR 1/2."""
+    t = (2.0 if neighbours == REPLACE else 1.0) / noise
+    with mp.workdps(40):
+        fprs = [mp.exp(-t - mp.mpf(step) / 8) / 2 for step in range(1, 200)]
+        fprs += [mp.exp(-t + t * mp.mpf(step) / 200) / 2 for step in range(201)]
+
+        def power(fpr: mp.mpf) -> mp.mpf:
+            return mp.exp(t) * fpr if 2 * fpr <= mp.exp(-t) else 1 - mp.exp(-t) / (4 * fpr)
+
+        truth = max(
+            mp.sqrt(2) * (mp.erfinv(2 * power(fpr) - 1) - mp.erfinv(2 * fpr - 1)) for fpr in fprs
+        )
+    mu = pp.gdp(ev.Laplace(noise), neighbours=neighbours).mu
+    assert mu.lower <= float(truth) * (1 + 1e-4)  # a grid of false positive rates
+    assert truth <= mu.upper <= truth * (1 + 1e-3)
+
+
+def test_each_release_counts_with_the_mu_of_its_trade_off_curve() -> None:
+    both = pp.gdp(ev.Compose([ev.Gaussian(1.0), ev.Laplace(1.0)])).mu
+    laplace = pp.gdp(ev.Laplace(1.0)).mu
+    assert both.lower > 1.0
+    assert both.upper == pytest.approx(math.hypot(1.0, laplace.upper), rel=1e-9)
 
 
 def test_a_delta_leaves_no_mu() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from scipy.stats import norm
 
 import privplan as pp
 from privplan import account, calibrate
@@ -83,22 +84,24 @@ def test_a_batch_that_is_everybody_claims_no_more():
 def test_many_rounds_claim_no_more_than_their_groups_allow():
     # From one round's largest power, 30 rounds at most: (G^2)^30 composed is at most their sum.
     answer = account(ev.Repeat(30, ev.Group(2, ev.Pure(0.1))), epsilon=0.0).delta
-    assert answer.lower == 0.0
-    assert answer.upper < 1.0
+    assert 0.0 < answer.lower <= answer.upper < 30 * most_shown(2, 0.1, 0.0, 0.0)
 
 
 def test_one_record_keeps_the_worst_of_its_class():
     for event in (ev.Pure(1.0), ev.Group(1, ev.Pure(1.0))):
         assert account(event, epsilon=0.5).delta.gap < 1e-6
     mixed = account(ev.Compose((ev.Pure(1.0), ev.Group(2, ev.Pure(0.3)))), epsilon=0.5).delta
-    assert mixed.lower == pytest.approx(account(ev.Pure(1.0), epsilon=0.5).delta.lower, rel=1e-3)
+    assert mixed.lower > account(ev.Pure(1.0), epsilon=0.5).delta.upper
+    assert mixed.lower <= mixed.upper <= mixed.lower * (1 + 1e-3)
 
 
 def test_curves_of_a_group_claim_no_more():
-    # A chain of two shows at epsilon 0 at most .632, for which mu = 1.803 is enough.
+    # A chain of two finds most, for a Gaussian, at the level 1 / (e (1 + e)): e / (1 + e).
     group = ev.Group(2, ev.Pure(1.0))
-    assert pp.gdp(group).mu.lower <= 1.8031
-    assert pp.gdp(group).mu.upper >= 1.8031
+    enough = norm.isf(1.0 / (math.e * (1.0 + math.e))) + norm.ppf(math.e / (1.0 + math.e))
+    assert enough == pytest.approx(1.90364, abs=1e-5)
+    assert pp.gdp(group).mu.lower <= enough <= pp.gdp(group).mu.upper
+    assert pp.risk(group).mu_everywhere.lower <= enough <= pp.risk(group).mu_everywhere.upper
     assert pp.rdp(group, [2.0]).lower[0] == 0.0
     assert pp.rdp(ev.Pure(1.0), [2.0]).lower[0] > 0.0
     assert (
@@ -107,13 +110,12 @@ def test_curves_of_a_group_claim_no_more():
 
 
 def test_the_warning_says_what_is_not_proven():
-    answer = account(ev.Group(3, ev.Approximate(8.0, 1e-6)), epsilon=24.0)
-    assert answer.delta.upper == 1.0
-    assert answer.delta.lower <= 0.9996656
+    answer = account(ev.Group(3, ev.Approximate(8.0, 1e-6)), delta=1e-5)
+    assert answer.epsilon.upper == math.inf
     (text,) = [text for text in answer.warnings if "unit of 3 records" in text]
     assert "nothing is proven of it" in text
 
 
 def test_a_calibration_claims_no_more():
     found = calibrate(lambda s: ev.Group(2, ev.Pure(1.0 / s)), epsilon=1.0, delta=0.0)
-    assert found.guarantee.epsilon.lower == 0.0
+    assert found.guarantee.epsilon.lower <= 2.0 / found.value <= 1.0

@@ -38,11 +38,13 @@ def test_just_below_the_largest_loss_delta_is_that_of_one_outcome() -> None:
     assert -math.expm1(-1e-3) / 8.0 * (1 - 1e-6) <= below.upper <= -math.expm1(-1e-3) / 8.0 * 1.01
 
 
-def test_a_group_whose_delta_outgrows_1_says_so() -> None:
+def test_a_group_whose_delta_by_the_lemma_outgrows_1() -> None:
     answer = account(ev.Group(3, ev.Approximate(8.0, 1e-6)), epsilon=24.0)
-    assert answer.delta.upper == 1.0
-    assert any("unit of 3 records is 1" in text for text in answer.warnings)
-    assert any("No delta below 1" in text for text in answer.warnings)
+    assert answer.delta.lower == pytest.approx(0.9996655, abs=1e-7)
+    assert answer.delta.upper == pytest.approx(0.9996655, abs=1e-7)
+    assert answer.warnings == ()
+    at_delta = account(ev.Group(3, ev.Approximate(8.0, 1e-6)), delta=1e-5)
+    assert any("unit of 3 records is 1" in text for text in at_delta.warnings)
     smaller = account(ev.Group(3, ev.Approximate(1.0, 1e-6)), epsilon=3.0)
     assert smaller.delta.upper == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=1e-6)
     assert smaller.warnings == ()

@@ -155,8 +155,8 @@ def test_crowds_are_attained(noise, relation):
     designs = []
     for c in crowd.CROWD_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
-        others = {"add-remove": [None], "zero-out": [(0.0, 0.0)]}
-        designs += [((-c, s), o) for o in others.get(relation, [(1.0, 0.0), (-c, -s)])]
+        other = {"add-remove": None, "zero-out": (0.0, 0.0), "replace-one": (c, -s)}[relation]
+        designs.append(((-c, s), other))
     assert len(result) == len(designs)
     for pair, (unit, law_q) in zip(result, designs, strict=True):
         p, q = crowded(release, 40, 0.1, 4, unit, law_q, axes=axes)

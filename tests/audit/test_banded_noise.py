@@ -20,13 +20,11 @@ from privplan.accountant.mechanisms import BandedGaussian
 from privplan.accountant.records import Block, RoundIntent
 from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import BudgetReport, audit_budget
-from privplan.audit.canaries.rehearsal import rehearse
 from privplan.audit.derivation.blocks import beyond_schedule
 from privplan.audit.edits import edits_of
 from privplan.fl.log import read
 from privplan.fl.running import Configuration, how_to_resume, ready_new_run, ready_to_resume
 from privplan.fl.running.session import execute
-from privplan.fl.settings.file import read_settings
 from privplan.fl.uldp.correlated import Schedule
 
 from . import forging
@@ -196,10 +194,28 @@ def test_units_of_the_turns_of_a_block_are_all_units_at_most(
     assert not beyond_schedule(apart, 1)
 
 
-def test_canaries_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(CONFIG)
-    with pytest.raises(Unsupported, match="share correlated noise"):
-        rehearse(read_settings(tmp_path / "run.toml"), canaries=100)
+def test_canaries_are_held_against_the_blocks_of_the_log(honest: Path) -> None:
+    request = AttackRequest(tiers=("claim", "robust"), canaries=2000, seed=1)
+    report = attack(honest, request, append=False)
+    assert report.verdict == "not-contradicted"
+    for measured in report.measurements:
+        assert measured.claimed == pytest.approx(of_blocks(2), rel=1e-9)
+        assert 0.0 < measured.value < measured.claimed
+        assert any("cohort 1 of 4" in each for each in measured.assumes)
+
+
+def test_fewer_rounds_are_held_against_the_blocks_that_they_begin(honest: Path) -> None:
+    request = AttackRequest(tiers=("claim",), canaries=1000, rounds=3, seed=1)
+    report = attack(honest, request, append=False)
+    (measured,) = report.measurements
+    assert measured.claimed == pytest.approx(of_blocks(1), rel=1e-9)
+    assert any("3 rounds of 4 were made" in each for each in measured.assumes)
+
+
+def test_an_observer_without_a_number_is_not_rehearsed(by_records: Path) -> None:
+    request = AttackRequest(tiers=("claim",), observer="silo-with-records", canaries=100)
+    with pytest.raises(Unsupported, match="not rehearsed with canaries"):
+        attack(by_records, request, append=False)
 
 
 def test_an_observer_without_a_guarantee_is_no_accusation(by_records: Path) -> None:
@@ -234,6 +250,11 @@ def test_a_run_that_goes_on_begins_a_new_block(tmp_path: Path) -> None:
     assert report.total.upper == pytest.approx(of_blocks(2), rel=1e-9)
     assert not edits_of(folder)
     assert not attack(folder, RESIDUAL, append=False).contradicted
+    # Canaries rehearse the plan: what was cut off was paid for all the same.
+    request = AttackRequest(tiers=("claim",), canaries=1000, seed=1)
+    (measured,) = attack(folder, request, append=False).measurements
+    assert measured.verdict == "not-contradicted"
+    assert measured.claimed == pytest.approx(of_blocks(2), rel=1e-9)
 
 
 def test_a_run_without_a_block_left_does_not_go_on(tmp_path: Path) -> None:

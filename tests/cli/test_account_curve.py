@@ -129,6 +129,7 @@ def test_a_curve_from_elsewhere(run: Run) -> None:
         ("", "has no rows"),
         ("order,value\n", "has no rows"),
         ("a,b\n1,2\n", "its first line is 'a,b'"),
+        ("2,1\n4,2\n", "Put the line order,value above the numbers."),
         ("order,value\n2,one\n", "line 2, column 2 is no number"),
         ("order,value\n2\n", "line 2, column 2 is no number"),
         ("order,value\n2,nan\n", "line 2, column 2 is no number"),

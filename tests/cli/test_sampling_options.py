@@ -19,8 +19,14 @@ WRAPPERS = {
     "poisson": ev.Poisson,
     "shuffled": ev.ShuffledBatches,
     "fixed-size": ev.FixedSize,
+    "with-replacement": ev.WithReplacement,
     "random-allocation": ev.RandomAllocation,
 }
+SEARCHED = [  # a search over draws with replacement takes seconds
+    pytest.param(word, marks=pytest.mark.slow) if word == "with-replacement" else word
+    for word in WRAPPERS
+]
+QUICK = tuple(word for word in WRAPPERS if word != "with-replacement")
 PLAN = """
 [target]
 epsilon = 3.0
@@ -41,12 +47,12 @@ epochs = 3
 
 
 def test_the_words_have_names() -> None:
-    words = (sampling.POISSON, sampling.SHUFFLED, sampling.FIXED_SIZE, sampling.ALLOCATED)
-    assert (*words, sampling.FULL) == options.SAMPLERS
+    words = (sampling.POISSON, sampling.SHUFFLED, sampling.FIXED_SIZE, sampling.REPLACED)
+    assert (*words, sampling.ALLOCATED, sampling.FULL) == options.SAMPLERS
     assert set(WRAPPERS) == set(options.SAMPLERS) - {sampling.FULL}
 
 
-@pytest.mark.parametrize("sampler", WRAPPERS)
+@pytest.mark.parametrize("sampler", SEARCHED)
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
 def test_the_calibrated_noise_proves_the_target(sampler: str, neighbours: str, run: Run) -> None:
     words = ("calibrate", *TARGET, *EPOCHS, "--sampling", sampler, "--neighbours", neighbours)
@@ -75,7 +81,7 @@ def test_the_line_says_how_it_is_drawn(run: Run) -> None:
 
 def test_without_amplification_more_noise_is_needed(run: Run) -> None:
     words = ("calibrate", *TARGET, *EPOCHS, "--neighbours", "zero-out", "-q", "--sampling")
-    noise = {sampler: float(run(*words, sampler).out) for sampler in WRAPPERS}
+    noise = {sampler: float(run(*words, sampler).out) for sampler in QUICK}
     assert noise["shuffled"] > noise["fixed-size"] > noise["random-allocation"]
     full = ("--records", "400", "--batch", "400", "--epochs", "3", "--sampling", "full", "-q")
     # One use in each of three passes, and no amplification: what three full rounds need.
@@ -88,6 +94,7 @@ def test_without_amplification_more_noise_is_needed(run: Run) -> None:
         (("--sampling", "bernoulli", *EPOCHS), "`sampling` must be one of"),
         (("--sampling", "full", *EPOCHS), "`sampling` is full"),
         (("--sampling", "fixed-size", "--rate", "0.1", "--rounds", "3"), "fixed-size"),
+        (("--sampling", "with-replacement", "--rate", "1", "--rounds", "3"), "with-replacement"),
         (("--sampling", "random-allocation", "--rate", "0", "--rounds", "3"), "above 0"),
     ],
 )
@@ -98,10 +105,48 @@ def test_a_sampler_that_a_schedule_does_not_fit(
     assert said in refused(command, *TARGET, *words)
 
 
+def test_draws_with_replacement_are_said_in_words(run: Run) -> None:
+    words = ("account", "--noise-multiplier", "5", *EPOCHS, "--sampling", "with-replacement")
+    assert "60 x Gaussian noise 5, 20 draws of 400 records, put back" in run(*words).out
+
+
+@pytest.mark.slow
+def test_the_line_of_a_calibration_says_the_draws(run: Run) -> None:
+    words = ("calibrate", *TARGET, *EPOCHS, "--sampling", "with-replacement")
+    assert "60 steps, each of 20 draws of 400 records, put back\n" in run(*words).out
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+def test_all_records_drawn_with_replacement_are_not_all_records(neighbours: str, run: Run) -> None:
+    """Three draws of three records: one of them may be drawn three times, and moves the sum so."""
+    words = ("--records", "3", "--batch", "3", "--epochs", "2", "--neighbours", neighbours)
+    noise = ("account", "--noise-multiplier", "5")
+    asked = ("--delta", "0.01", "--sampling", "with-replacement", "--json")
+    result = run(*noise, *words, *asked).json["result"]
+    event = ev.Repeat(2, ev.WithReplacement(3, 3, ev.Gaussian(5.0)))
+    assert result["event"] == event.to_json()
+    proven = pp.account(event, delta=0.01, neighbours=neighbours).epsilon
+    assert result["epsilon"]["upper"] == pytest.approx(proven.upper, rel=1e-5)
+    full = run(*noise, *words, "--delta", "0.01", "--sampling", "full", "-q").out
+    assert proven.lower > float(full)
+
+
+def test_a_claim_of_draws_with_replacement_is_checked_as_such(run: Run) -> None:
+    words = ("--noise-multiplier", "1", *EPOCHS, "--sampling", "with-replacement")
+    about = ("--delta", "1e-4", "--neighbours", "replace-one")
+    for claimed, verdict in (("30", "holds"), ("0.1", "false")):
+        outcome = run("account", *words, *about, "--claimed", claimed, "--json")
+        assert outcome.json["result"]["check"]["verdict"] == verdict
+    # At a batch of all records too: they are not all in every step.
+    whole = ("--noise-multiplier", "1", "--records", "40", "--batch", "40", "--epochs", "3")
+    poor = ("--sampling", "with-replacement", "--delta", "1e-3", "--claimed", "7", "--json")
+    assert run("account", *whole, *poor).json["result"]["check"]["verdict"] == "false"
+
+
 def test_the_sampler_of_a_single_phase(run: Run) -> None:
     words = ("plan", *TARGET, *EPOCHS, "--neighbours", "zero-out", "--json", "--sampling")
     calibrated = ("calibrate", *TARGET, *EPOCHS, "--neighbours", "zero-out", "-q", "--sampling")
-    for sampler in WRAPPERS:
+    for sampler in QUICK:
         result = run(*words, sampler).json["result"]
         noise = result["alternatives"][0]["phases"][0]["noise_multiplier"]
         assert noise == pytest.approx(float(run(*calibrated, sampler).out), rel=1e-3)

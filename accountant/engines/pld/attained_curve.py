@@ -9,6 +9,7 @@ over alpha of h(alpha) + alpha x FPR, a minimum that lies at a grid point.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from .estimate import SaddlePointEstimate
 from .grid import GridTooFine
 from .noise import UNIT_ROUNDOFF
 from .pmf_rows import lower_pmf_rows
+from .questions import EpsilonAt
 
 MIN_ROUND_POINTS: Final = 2.0**12
 """Fewest grid points on which the losses of one round lie."""
@@ -34,6 +36,9 @@ MIN_ROUND_POINTS: Final = 2.0**12
 MIN_CROWDED_POINTS: Final = 2.0**16
 """The same where most losses are small and crowd at an end, and a few are large: a grid that fits
 the large ones would lower the small ones too far."""
+
+COMPARED_AT: Final = (0.1, 1e-3, 1e-6)
+"""Deltas at which those of several data sets are chosen that seem to show most."""
 
 MAX_WIDENINGS: Final = 12
 """Most doublings of the grid's width; a wider one would show nothing."""
@@ -60,15 +65,28 @@ def attained_curves(
 
     None where no pair of data sets is known.  `accuracy` is as in `delta_curves`.
     """
+    return tuple(itertools.chain(*attained_orders(leaves, neighbours, accuracy)))
+
+
+def attained_orders(
+    leaves: Sequence[Leaf], neighbours: Neighbours, accuracy: float = 1e-5
+) -> tuple[tuple[AttainedCurve, ...], ...]:
+    """Return the curves of `attained_curves` in the order (with, without), and in the reverse one
+    where it differs."""
     return tuple(
-        curve
+        tuple(_curves(direction, accuracy))
         for direction in composition_directions(leaves, neighbours, CURVE_TAIL_DELTA)
-        for curve in _curves(direction, accuracy)
     )
 
 
 def _curves(direction: Direction, accuracy: float) -> Iterator[AttainedCurve]:
-    for pairs, estimate in direction.lower_candidates:
+    # The same data sets may show most at several deltas.
+    shown = {
+        id(pairs): (pairs, estimate)
+        for delta in COMPARED_AT
+        for pairs, estimate in direction.lower_candidates(EpsilonAt(delta))
+    }
+    for pairs, estimate in shown.values():
         curve = _curve(direction, pairs, estimate, accuracy)
         if curve is not None:
             yield curve

@@ -220,7 +220,8 @@ def _inside_a_client(query: AccountQuery) -> tuple[str, ...]:
         return ()
     return (
         f"{gap_text}: "
-        "the lower end counts one release of each round of a client, the upper end all of them.",
+        "the lower end is that of one pair of data sets in all releases of a client's round, the "
+        "upper end holds for every pair.",
     )
 
 
@@ -262,6 +263,9 @@ def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
     if not any(
         isinstance(leaf.event, ev.Approximate) and leaf.event.delta >= 1.0 for leaf in query.parts
     ) or not (sizes := [size for size in group_sizes(query.event) if size > 1]):
+        return ()
+    # What a chain of records can be may still say something.
+    if query.bounds.upper < (1.0 if query.delta is None else math.inf):
         return ()
     return (
         f"The delta that the lemma gives to a unit of {max(sizes):,} records is 1, so nothing is "

@@ -129,7 +129,8 @@ class Certificate:
                     width = fitting_width(worst.direction.dominating, worst.width / finer)
                     for end in lower_ends(worst.direction, question, width):
                         lower = max(lower, end)
-                if upper - lower <= self.tolerance * upper or not worst.direction.is_tight:
+                near = lower == upper or upper - lower <= self.tolerance * upper
+                if near or not worst.direction.is_tight:
                     break
                 costly = (
                     grid_points_needed(worst.direction, saddle, worst.width / finer)
@@ -181,7 +182,7 @@ def lower_ends(direction: Direction, question: Question, width: float) -> Iterat
 
     Raises `GridTooFine`, perhaps after the first.
     """
-    for lower_pairs, estimate in direction.lower_candidates:
+    for lower_pairs, estimate in direction.lower_candidates(question):
         saddle = question.saddle(estimate)
         bound = lower_delta_bound(lower_pairs, width, saddle, question.scale(saddle))
         yield question.lower(bound, saddle)

@@ -6,7 +6,8 @@ visible, (1-q) nothing + q P against (1-q) nothing + q Q, and each hockey stick 
 against Q.  At most that is seen where the client's absence is hidden by others.
 
 Several releases of one round hang on the same draw of the client, so they are composed first:
-chords of certified bounds on their delta make a pair, of which again q counts.
+chords of certified bounds on their delta make a pair, of which again q counts.  From below the same
+is made of the delta that two data sets attain in all these releases (attained_pairs.py).
 
 The records of a client are drawn together, so several of them make the same mixture of their
 group's release.  Source: by definition.
@@ -15,6 +16,7 @@ group's release.  Source: by definition.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -25,12 +27,14 @@ from ...guarantee import Neighbours, Step
 from ...schedules import shown
 from ..loss_ranges import LARGEST_EXPONENT
 from .atoms import AtomPair
+from .attained_curve import attained_orders
+from .attained_pairs import pair_below
 from .curve import DeltaCurve, delta_curves
 from .mechanism_algebra import is_single_pair
 from .pair import Pair
 from .pair_algebra import mixture_of_pairs, two_sided
 from .profiles import pair_of_profile
-from .registry import DominatedMechanism, pairs
+from .registry import DominatedMechanism, leaf_pairs, pairs
 
 MAX_CHORDS: Final = 8_000
 """Most points at which the composition inside of a client is read off."""
@@ -45,13 +49,13 @@ def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Dominate
     lower_pair = pair if release.lower_pair is release.pair else None
     if lower_pair is None and release.lower_pair is not None:
         lower_pair = _visibly_sampled(release.lower_pair, rate)
-    second, of_class = release.second_lower_pair, release.class_pair
+    of_class = release.class_pair
     return DominatedMechanism(
         pair,
         lower_pair,
         release.symmetric,
         (*release.steps, _step(rate, neighbours)),
-        second_lower_pair=None if second is None else _visibly_sampled(second, rate),
+        other_lower_pairs=tuple(_visibly_sampled(each, rate) for each in release.other_lower_pairs),
         class_pair=None if of_class is None else _visibly_sampled(of_class, rate),
     )
 
@@ -60,35 +64,54 @@ def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechan
     """Return all that the client releases in one round, as one mechanism."""
     inner = leaves(event.event)
     if len(inner) == 1 and inner[0].count == 1 and inner[0].fully_observed:
-        release = pairs(inner[0].event, neighbours)
+        release = leaf_pairs(inner[0], neighbours)
         if is_single_pair(release) and release.lower_power in (None, 1):
             return release
     return _composition(inner, neighbours)
 
 
-def _composition(inner: Sequence[Leaf], neighbours: Neighbours) -> DominatedMechanism:
-    """Return a pair above the certified curve of a composition; from below, that of one release."""
+@lru_cache(maxsize=32)
+def _composition(inner: tuple[Leaf, ...], neighbours: Neighbours) -> DominatedMechanism:
+    """Return a pair above the certified curves of a composition, and pairs below attained ones."""
     curves = delta_curves(inner, neighbours)
     # Both directions agree at epsilon 0, where delta is the total variation distance.
     distance = max(float(curve.at(np.zeros(1))[0]) for curve in curves)
     upper = [_pair_above(curve, distance) for curve in curves]
-    seen = [pairs(leaf.event, neighbours) for leaf in inner if leaf.fully_observed]
-    lower = [each.lower_pair for each in seen if each.lower_pair is not None]
+    attained = _attained_pairs(inner, neighbours)
     listed, summaries = shown(inner)
-    steps = [step for leaf in listed for step in pairs(leaf.event, neighbours).steps]
+    steps = [step for leaf in listed for step in leaf_pairs(leaf, neighbours).steps]
     count = sum(leaf.count for leaf in inner)
     together = Step(
         "composition",
         f"{count:,} releases of one round are one, by certified chords of its delta.",
         "connect the dots, arXiv 2207.04380",
-        ("lower end: one of these releases",),
+        ("lower end: chords of the delta that two data sets attain, or one of these releases",),
     )
     return DominatedMechanism(
         two_sided(upper[-1].reverse(), upper[0]),
-        max(lower, key=lambda pair: pair.loss_range(1e-3)[1], default=None),
+        next(iter(attained), None),
         len(curves) == 1,
         (*steps, *summaries, together),
+        other_lower_pairs=tuple(attained[1:]),
     )
+
+
+def _attained_pairs(inner: Sequence[Leaf], neighbours: Neighbours) -> list[Pair]:
+    """Return pairs below what two data sets attain in all releases, then that of one of them."""
+    below = [
+        (pair, order)
+        for order, curves in enumerate(attained_orders(inner, neighbours))
+        for pair in map(pair_below, curves)
+        if pair is not None
+    ]
+    single = [
+        each.lower_pair
+        for each in (leaf_pairs(leaf, neighbours) for leaf in inner if leaf.fully_observed)
+        if each.lower_pair is not None
+    ]
+    # A curve has few digits where delta is tiny; there a single release may show more.
+    strongest = sorted(single, key=lambda pair: -pair.loss_range(1e-3)[1])[:1]
+    return [pair.reverse() if order else pair for pair, order in below] + strongest
 
 
 def _pair_above(curve: DeltaCurve, distance: float) -> Pair:

@@ -8,12 +8,12 @@ from ...composition import Leaf
 from ...guarantee import Neighbours, Step, unique_steps
 from ...schedules import shown
 from .directions import fitted, participation
-from .registry import pairs
+from .registry import leaf_pairs
 
 
 def participation_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
     for leaf in leaves:
-        pairs(leaf.event, neighbours)  # refuses what is not understood
+        leaf_pairs(leaf, neighbours)  # refuses what is not understood
     step = Step(
         "sampling",
         f"A unit is drawn at all with probability at most {abs(participation(leaves)):.3g}. "

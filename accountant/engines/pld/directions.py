@@ -15,10 +15,14 @@ from ...schedules import sketched
 from .estimate import SaddlePoint, SaddlePointEstimate
 from .families import families
 from .pair import Pair
-from .questions import MIN_CERTIFIED_DELTA, WIDE_LOSS_DEVIATION
-from .registry import DominatedMechanism, pairs
+from .questions import MIN_CERTIFIED_DELTA, WIDE_LOSS_DEVIATION, Question
+from .registry import DominatedMechanism, leaf_pairs
 
 CountedPairs = Sequence[tuple[Pair, int]]
+EstimatedPairs = tuple[CountedPairs, SaddlePointEstimate]
+
+MAX_COMPOSED_OTHERS: Final = 2
+"""Most sets of pairs that are composed for a lower end, beside the first."""
 
 SCHEDULE_ACCURACY_FACTORS: Final = ((64, 4.0), (2_000, 6.0))
 """With more different releases than the first number time counts, and `accuracy` is so many times
@@ -36,9 +40,9 @@ ROUNDING_STEPS: Final = 32.0
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.  `second_lower_pairs` are pairs of other
-    data sets, with their estimate: which of them shows more is seen when both are composed.
-    `adapted` says whether some pair was fitted to the delta that is asked about.
+    Each side has its estimate, for they may lie far apart.  `other_lower_pairs` are sets of pairs
+    of other data sets, each with its estimate, which may show more.  `adapted` says whether some
+    pair was fitted to the delta that is asked about.
     """
 
     dominating: CountedPairs
@@ -46,18 +50,23 @@ class Direction:
     estimate: SaddlePointEstimate
     lower_estimate: SaddlePointEstimate
     adapted: bool
-    second_lower_pairs: tuple[CountedPairs, SaddlePointEstimate] | None = None
+    other_lower_pairs: tuple[EstimatedPairs, ...] = ()
 
     @property
     def rounds(self) -> int:
         """Number of rounds."""
         return sum(count for _, count in self.dominating)
 
-    @property
-    def lower_candidates(self) -> tuple[tuple[CountedPairs, SaddlePointEstimate], ...]:
-        """What lower bounds may be made from; the largest counts."""
+    def lower_candidates(self, question: Question) -> tuple[EstimatedPairs, ...]:
+        """What lower bounds may be made from, the largest of which counts: the first pairs, and of
+        the others those that seem to show most."""
         first = ((self.lower_pairs, self.lower_estimate),) if self.lower_pairs else ()
-        return first if self.second_lower_pairs is None else (*first, self.second_lower_pairs)
+        others = self.other_lower_pairs
+        if len(others) > MAX_COMPOSED_OTHERS:
+            sizes = [question.size(question.saddle(estimate)) for _, estimate in others]
+            best = sorted(range(len(others)), key=lambda index: -sizes[index])
+            others = tuple(others[index] for index in best[:MAX_COMPOSED_OTHERS])
+        return (*first, *others)
 
     @property
     def largest_loss(self) -> float:
@@ -110,7 +119,7 @@ def _mechanisms(
 def _with_lower_pairs(mechanism: DominatedMechanism, leaf: Leaf) -> DominatedMechanism:
     """Return the mechanism with the lower pairs that this leaf may use."""
     if not leaf.fully_observed:
-        return replace(mechanism, lower_pair=None, second_lower_pair=None)
+        return replace(mechanism, lower_pair=None, other_lower_pairs=())
     if leaf.worst_of_class and mechanism.class_pair is not None:
         return replace(mechanism, lower_pair=mechanism.class_pair)
     return mechanism
@@ -126,7 +135,7 @@ def fitted(
     rounds = sum(leaf.count for leaf in leaves) if rounds is None else rounds
     mechanisms = []
     for leaf in leaves:
-        mechanism = pairs(leaf.event, neighbours)
+        mechanism = leaf_pairs(leaf, neighbours)
         if mechanism.fitted is not None:
             other = mechanism.fitted(delta / rounds)
             steps = (other.steps[0], *mechanism.steps[1:])
@@ -155,15 +164,13 @@ def _direction(
     lower_estimate = SaddlePointEstimate.of(
         _lower_pairs(sketch, sketched_pairs, reverse), estimate_level(delta)
     )
-    if all(mechanism.second_lower_pair is None for mechanism, _ in mechanisms):
-        return Direction(dominating, lower_pairs, estimate, lower_estimate, adapted)
-    second_estimate = SaddlePointEstimate.of(
-        _lower_pairs(sketch, sketched_pairs, reverse, second=True), estimate_level(delta)
-    )
-    second = _lower_pairs(mechanisms, dominating, reverse, second=True)
-    return Direction(
-        dominating, lower_pairs, estimate, lower_estimate, adapted, (second, second_estimate)
-    )
+    others = []
+    for index in range(max(len(mechanism.other_lower_pairs) for mechanism, _ in mechanisms)):
+        estimated = SaddlePointEstimate.of(
+            _lower_pairs(sketch, sketched_pairs, reverse, index), estimate_level(delta)
+        )
+        others.append((_lower_pairs(mechanisms, dominating, reverse, index), estimated))
+    return Direction(dominating, lower_pairs, estimate, lower_estimate, adapted, tuple(others))
 
 
 def _dominating(
@@ -184,10 +191,10 @@ def _lower_pairs(
     mechanisms: Sequence[tuple[DominatedMechanism, int]],
     dominating: CountedPairs,
     reverse: bool,
-    *,
-    second: bool = False,
+    other: int | None = None,
 ) -> list[tuple[Pair, int]]:
-    """Return the pairs that are attained, with their counts; those of `second` where they exist.
+    """Return the pairs that are attained, with their counts; of `other_lower_pairs` the one with
+    the index `other`, or the last, where there are any.
 
     One that dominates too is the very object of `dominating`.
     """
@@ -195,8 +202,8 @@ def _lower_pairs(
     first_pairs = dominating[: len(mechanisms)]  # the rest are those beside them
     for (mechanism, count), (dominating_pair, _) in zip(mechanisms, first_pairs, strict=True):
         pair = mechanism.lower_pair
-        if second and mechanism.second_lower_pair is not None:
-            pair = mechanism.second_lower_pair
+        if other is not None and mechanism.other_lower_pairs:
+            pair = mechanism.other_lower_pairs[min(other, len(mechanism.other_lower_pairs) - 1)]
         if pair is None:
             continue
         # The lower pair may stand for fewer or more copies than the dominating one.

@@ -12,7 +12,7 @@ from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours
 from ...rootfinding import log_odds_over
-from ...schedules import sketched
+from ...schedules import kind, sketched
 from ..base import Answer
 from .certificate import (
     MAX_REFINED_POINTS,
@@ -115,7 +115,10 @@ class PldEngine:
         if participation_bound == 0.0:
             return -math.inf
         _refuse_below_floor(delta)
-        if delta > MAX_SADDLE_POINT_DELTA:
+        # The pair of a shuffled round costs most, and has rare losses so large that they, and not
+        # what is likely, would decide where the saddle point lies.
+        shuffled = any("shuffle" in kind(leaf.event) for leaf in leaves)
+        if delta > MAX_SADDLE_POINT_DELTA or shuffled:
             return self.certificate(
                 leaves, epsilon, delta, neighbours, ESTIMATE_WIDTH_FACTOR
             ).log_excess
@@ -345,7 +348,7 @@ class PldEngine:
                 width *= 2.0
                 continue
             target_gap = question.tolerance(upper, self.tolerance, saddle)
-            if upper - lower <= target_gap or not direction.is_tight:
+            if lower == upper or upper - lower <= target_gap or not direction.is_tight:
                 break
             # The error is of second order: if a costly grid hardly helped, no narrower one will.
             costly = grid_points_needed(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS

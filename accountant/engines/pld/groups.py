@@ -40,12 +40,14 @@ import numpy as np
 from ... import events as ev
 from ...amplification.group import group_step, type_of
 from ...arrays import FloatArray
+from ...composition import by_lemma
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .bare import worst_pair
 from .binomial import BinomialShifts, GaussianShifts, LaplaceShifts
 from .binomial_mixtures import BinomialLoss, BinomialMixturePair
+from .group_classes import BARE_RECORDS, chained
 from .pair import Pair
 from .registry import (
     MAX_SUPPORT_SIZE,
@@ -65,6 +67,8 @@ MIN_GRID_ATOM_MASS: Final = 1e-9
 @pairs.register(ev.Group)
 def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
     size, sampled = event.size, event.event
+    if isinstance(sampled, BARE_RECORDS):
+        return chained(size, sampled, by_lemma(event), neighbours)
     if isinstance(sampled, ev.FixedSize) and neighbours == "replace-one":
         from .fixed_size_groups import replaced_records
 

@@ -108,10 +108,13 @@ def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     # A little more depth and a little less mass than computed: the bound stays a lower one.
     masses = lower_hull(to_left, to_right, excess * (1.0 + 1e-6), grid.width)
     masses *= 1.0 - pair.mass_error(tail)
+    return LossPmf(grid, first, masses, certain_mass(pair), 2.0 * pair.edge_error(tail))
+
+
+def certain_mass(pair: Pair) -> float:
+    """Return the P mass at an infinite loss, rounded down."""
     infinite = pair.infinite_mass * (1.0 - 1e-12)
-    if infinite < LEAST_LOWER_MASS:
-        infinite = 0.0
-    return LossPmf(grid, first, masses, infinite, 2.0 * pair.edge_error(tail))
+    return infinite if infinite >= LEAST_LOWER_MASS else 0.0
 
 
 def _smooth_chords(

@@ -92,7 +92,7 @@ def _fitted_to(
         mechanism,
         lower_pair=attained[0],
         lower_beside=attained[1] if len(attained) > 1 else None,
-        second_lower_pair=along,
+        other_lower_pairs=(along,),
     )
 
 

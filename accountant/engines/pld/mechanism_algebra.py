@@ -51,7 +51,7 @@ def from_above(mechanism: DominatedMechanism) -> DominatedMechanism:
         mechanism,
         lower_pair=None,
         lower_power=None,
-        second_lower_pair=None,
+        other_lower_pairs=(),
         lower_beside=None,
         class_pair=None,
         fitted=None if fitted is None else lambda delta: from_above(fitted(delta)),

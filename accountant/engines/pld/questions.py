@@ -25,6 +25,9 @@ MIN_BULK_DELTA: Final = 0.1
 WIDE_LOSS_DEVIATION: Final = 3.0
 """Deviation of the losses from which on delta is about the share of them beyond epsilon."""
 
+LARGEST_LOSS: Final = 1e30
+"""An epsilon above every finite loss that a grid has."""
+
 LEAST_DELTA: Final = 5e-324
 """The smallest delta above 0 that a float can be."""
 
@@ -171,6 +174,7 @@ def _mean(atoms: QuadraturePoints) -> float:
 def crossing(bound: DeltaBound, log_delta: float, saddle: SaddlePoint) -> tuple[float, float]:
     """Return epsilons (low, high) next to each other, at which the bound's delta was computed:
     above the target at low (or low is 0), and at most the target at high (or high is infinite).
+    Where it is above the target at every epsilon, both are infinite.
 
     So `high` of an upper bound is an upper end, and `low` of a lower bound a lower end.
     """
@@ -185,6 +189,9 @@ def crossing(bound: DeltaBound, log_delta: float, saddle: SaddlePoint) -> tuple[
     step = 0.01 / max(saddle.tilt, 1e-3)  # delta falls by about a hundredth
     bracket = enclose(excess, max(saddle.epsilon, 0.0), step, 0.0, 1e12)
     if bracket is None:
-        return (0.0, 0.0) if excess(0.0) <= 0.0 else (0.0, math.inf)
+        if excess(0.0) <= 0.0:
+            return 0.0, 0.0
+        # Above the target however far: what is left is the mass at an infinite loss.
+        return (math.inf if excess(LARGEST_LOSS) > 0.0 else 0.0), math.inf
     root = narrow(excess, bracket, relative=1e-9)
     return root.low, root.high

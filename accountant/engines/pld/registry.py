@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ... import events as ev
-from ...guarantee import Step
+from ...composition import Leaf
+from ...guarantee import Neighbours, Step
 from ..base import Registry
 from .pair import Pair
 
@@ -29,12 +30,12 @@ class DominatedMechanism:
     same.  The mechanism is dominated by `power` independent copies of `pair`, and attains as
     many of `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where
     there is one, is the same mechanism seen as fits a question about this delta: its pair, power,
-    `beside` and first step take the place of those here.  `second_lower_pair` is the pair of other
-    fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism runs.
+    `beside` and first step take the place of those here.  `other_lower_pairs` are those of
+    other fixed data sets, which may show more or less than `lower_pair`, by the question.
     `beside` are other pairs, each with its own power, that are composed with `pair` in each run:
     only all of them together dominate the mechanism, so whoever takes `pair` alone must refuse
     where there are any (mechanism_algebra.py).  `lower_beside` is attained together with each
-    `lower_pair`, not with `second_lower_pair`.  `class_pair` is for an event that names a class of
+    `lower_pair`, not with the others.  `class_pair` is for an event that names a class of
     mechanisms: the pair that the worst of them attains.
     """
 
@@ -45,7 +46,7 @@ class DominatedMechanism:
     power: int = 1
     lower_power: int | None = None
     fitted: Callable[[float], DominatedMechanism] | None = None
-    second_lower_pair: Pair | None = None
+    other_lower_pairs: tuple[Pair, ...] = ()
     beside: tuple[tuple[Pair, int], ...] = ()
     class_pair: Pair | None = None
     lower_beside: Pair | None = None
@@ -86,3 +87,8 @@ pairs: Registry[DominatedMechanism] = Registry(
 
 The module of a type is loaded when the first event of that type is met.
 """
+
+
+def leaf_pairs(leaf: Leaf, neighbours: Neighbours) -> DominatedMechanism:
+    """Return the mechanism of a leaf: of a group of bare numbers that of its chain."""
+    return pairs(leaf.event if leaf.chain is None else leaf.chain, neighbours)

@@ -78,10 +78,11 @@ def _truncated_geometric(
         after = 1.0 - math.exp(-epsilon) * max(1.0 - then - delta, 0.0)
         lower = _coins(kept, then) if then - kept > after - then else _coins(then, after)
         new = _new_key(delta, 1.0 - _PROBABILITY_ROUNDING)
+    other = () if new is None else (new,)
     falling = ((pair.reverse(), keys),) if neighbours == "replace-one" else ()
     # One that is replaced by a unit without keys is one that goes: attained under replace-one too.
     return DominatedMechanism(
-        pair, lower, False, (step,), power=keys, second_lower_pair=new, beside=falling
+        pair, lower, False, (step,), power=keys, other_lower_pairs=other, beside=falling
     )
 
 
@@ -149,7 +150,6 @@ def _threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Dominate
     dominating = _new_key(shown, 1.0 + _PROBABILITY_ROUNDING, replaced=replaced)
     # Among the smallest floats the relative error has no bound: there nothing is attained.
     sure = shown if shown >= LEAST_ATTAINED else 0.0
-    attained = _new_key(sure, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
     step = Step(
         "mechanism",
         f"{event.noise.capitalize()} noise {event.noise_scale:g} on the counts of at most {keys:,} "
@@ -159,15 +159,18 @@ def _threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Dominate
     )
     # Replaced: keys of the old value fall and those of the new one rise, twice as many counts.
     counts = 2 * keys if replaced else keys
-    # Copies of the second pair are as many as counts; half of them where one of each two is new.
-    second = attained if not replaced else None
+    # Copies of another pair are as many as counts, of which one in two is new where one replaces
+    # another: two copies of a key that passes with 1 - sqrt(1 - p) show as much as one.
+    if replaced:
+        sure = -math.expm1(0.5 * math.log1p(-sure)) if sure < 1.0 else 1.0
+    attained = _new_key(sure, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
     return DominatedMechanism(
         moved,
         moved,
         replaced,
         (step,),
         power=counts,
-        second_lower_pair=second,
+        other_lower_pairs=(attained,),
         beside=((dominating, keys),),
     )
 

@@ -28,7 +28,8 @@ far from tight where it seldom is: N spreads over many numbers, and the one unit
 and F_B differ is hidden in noise.  The shares are such that both parts lose about the same.
 
 The lower end is that of others at 0, which hide N: Poisson sampling at the rate q P(N < B) + f;
-or, where it shows more, that of others who are all at one point (crowd.py).
+or, where it shows more, that of others who are all at one point (crowd.py).  At q = 1 the sample is
+full with the unit and without it, and the lower end is that of a sample of fixed size.
 
 Source: derived here.  dp_accounting (which names arXiv 2508.15089) tells full samples apart, and
 treats them by the replace-one pair under every relation.
@@ -54,7 +55,6 @@ from .noise import UNIT_ROUNDOFF
 from .pair import Pair
 from .pair_algebra import mixture_of_pairs, scaled_measures
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
-from .scores import strongest_pair
 
 SHARING_TAIL: Final = 1e-2
 """Where in the tail of the release the two parts should lose the same."""
@@ -83,7 +83,7 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
     sampled = _split_full_samples(inner, rate, cut, neighbours) or _distinguished(
         poisson, inner, cut, neighbours
     )
-    lower_pair, crowd_pair = _lower_pair(event, cut, neighbours)
+    lower_pair, crowds = _lower_pairs(event, cut, neighbours)
     cutting = replace(
         sampled.steps[-1],
         statement=f"Cut to {event.batch:,} of {event.population:,} units: {cut.full:.3g} is the "
@@ -97,30 +97,32 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
     )
     steps = (*poisson.steps, *sampled.steps[:-1], cutting)
     symmetric = neighbours == "replace-one"
-    return DominatedMechanism(
-        sampled.pair, lower_pair, symmetric, steps, second_lower_pair=crowd_pair
-    )
+    return DominatedMechanism(sampled.pair, lower_pair, symmetric, steps, other_lower_pairs=crowds)
 
 
 @lru_cache(maxsize=32)
-def _lower_pair(
+def _lower_pairs(
     event: ev.TruncatedPoisson, cut: Cut, neighbours: Neighbours
-) -> tuple[Pair | None, Pair | None]:
-    """Return the lower-bound pairs with others at 0, and with others at the best single point.
+) -> tuple[Pair | None, tuple[Pair, ...]]:
+    """Return the lower-bound pairs with others at 0, and with all others at one point or another.
 
-    Which of them shows more depends on how often the event is repeated.
+    Which of them shows more depends on delta, and on how often the event is repeated.
     """
     inner = event.event
     if not (isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)) and cut.overall > 0.0):
-        return None, None
+        return None, ()
+    if event.rate == 1.0:
+        # The sample is full with the unit and without it: one of a fixed size.
+        share = event.batch / event.population
+        return without_replacement(inner, share, neighbours).lower_pair, ()
     hidden = pairs(ev.Poisson(cut.overall, inner), neighbours).lower_pair
     noise = additive_noise(inner)
     if hidden is None or noise is None or not MIN_SAMPLING_RATE <= event.rate < 1.0:
-        return hidden, None
+        return hidden, ()
     crowds = crowd_pairs(noise, event.population, event.rate, event.batch, neighbours)
-    if not crowds:
-        return hidden, None
-    return hidden, strongest_pair(crowds, either_way=neighbours == "replace-one")
+    if neighbours == "replace-one":  # the unit may be exchanged either way
+        crowds = [each for pair in crowds for each in (pair, pair.reverse())]
+    return hidden, tuple(crowds)
 
 
 def _distinguished(

@@ -86,7 +86,8 @@ def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Domi
         "lower end: others at -1 or at 0",
     )
     steps = (*pairs(inner, neighbours).steps, step)
-    return DominatedMechanism(dominated, lower_pair, False, steps, second_lower_pair=second)
+    others = () if second is None else (second,)
+    return DominatedMechanism(dominated, lower_pair, False, steps, other_lower_pairs=others)
 
 
 def _always_drawn(event: ev.WithReplacement, neighbours: Neighbours) -> DominatedMechanism:

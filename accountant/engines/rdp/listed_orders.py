@@ -26,7 +26,7 @@ import numpy as np
 from ... import events as ev
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
-from .curves import Curve, curve
+from .curves import NOTHING, Curve, curve
 from .moments import RENYI_OUTWARD_FACTOR
 
 
@@ -36,6 +36,9 @@ def renyi_at_orders(event: ev.Renyi, neighbours: Neighbours) -> Curve:  # noqa: 
 
     The values hold for the relation that is named; see the docstring of the module.
     """
+    if 0.0 in event.values:
+        # A divergence of 0 at one order is that of equal distributions: 0 at every order.
+        return NOTHING
     hull = lower_hull(event.orders, event.values)
     last = event.orders[-1]
 

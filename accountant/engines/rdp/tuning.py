@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -111,10 +112,17 @@ def _run(event: ev.Event, neighbours: Neighbours) -> _Run:
                 total += count * part.at(orders)
         return total * RENYI_OUTWARD_FACTOR
 
-    limit = (
-        sum(count * part.limit for part, count in parts if part.limit > 0.0) * RENYI_OUTWARD_FACTOR
-    )
+    limits = [(part.limit, count) for part, count in parts if part.limit > 0.0]
+    limit = math.inf
+    if all(math.isfinite(each) for each, _ in limits):
+        limit = _rounded_up(sum((count * Fraction(each) for each, count in limits), Fraction(0)))
     return _Run(at, limit, unique_steps([step for part, _ in parts for step in part.steps]))
+
+
+def _rounded_up(exact: Fraction) -> float:
+    """Return the least float that is not below."""
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
 def _negative_binomial(run: _Run, event: ev.BestOf, eta: float | None) -> Curve:
@@ -147,9 +155,10 @@ def _negative_binomial(run: _Run, event: ev.BestOf, eta: float | None) -> Curve:
         f"The best of a {distribution} number of runs with mean {mean:g}: R(a) + {constant:.6g} + "
         "log(mean) / (a-1)."
     )
-    return _monotone_curve(
-        run, at, (2.0 + eta) * run.limit * RENYI_OUTWARD_FACTOR, how, _PAPERNOT_STEINKE.format(2)
-    )
+    limit = run.limit
+    if math.isfinite(limit):
+        limit = _rounded_up((2 + Fraction(eta)) * Fraction(limit))
+    return _monotone_curve(run, at, limit, how, _PAPERNOT_STEINKE.format(2))
 
 
 def _poisson(run: _Run, mean: float) -> Curve:

@@ -14,6 +14,8 @@ shows where a unit lies in every silo, to who sees the model.
 Where silos may be missing, so many are, in every round, if weights are by records: the last ones,
 and no unit lies there.  Only then is the noise no more than what is claimed.  Of uniform weights
 more would be lost with a silo than of the noise, so none is missing.
+
+Where rounds share correlated noise, all are in one cohort; see `turns`.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ from ...frame.model import Parameters
 from ...frame.system import System, build
 from ...settings.schema import Settings
 from ...training.local_training import TorchLocalTraining
+from .turns import BlockRecorder, Turns
 
 IN_EVERY_SILO: Final = -1
 """The group of units that lie in every silo that is watched."""
@@ -56,26 +59,40 @@ IN_EVERY_SILO: Final = -1
 def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what the observer sees of users who are in or out, in every round."""
     coins = flip_coins(request.canaries, request.rng())
+    turns = Turns.of(request.settings, request.rounds)
+    if turns is not None:
+        coins = turns.coins(coins)
     opposite = request.settings.privacy.neighbours == "replace-one"
     groups = placed(request)
     present = spread(
         groups, request.silos, observer=request.observer, staying=_silos_present(request)
     )
     beside = _beside(request) if request.real else None
-    settings = request.settings if beside is None else _with_steps(request, beside)
-    federation = canary_federation(
-        present if opposite else np.where(coins.into[:, None], present, 0),
-        real=None if beside is None else beside.federation,
-    )
+    first = 0 if beside is None else beside.federation.users
+    users = first + np.arange(request.canaries)
+    if turns is not None:
+        users = turns.users(request.canaries, first, request.silos)
+    table = np.zeros((users[-1] - first + 1, request.silos), np.int64)
+    table[users - first] = present if opposite else np.where(coins.into[:, None], present, 0)
+    federation = canary_federation(table, real=None if beside is None else beside.federation)
+    settings = request.settings
+    if beside is not None:
+        settings = _with_steps(settings, federation.users / first)
     local = CanaryLocalTraining(
-        coins, federation, clip=settings.training.clip, opposite=opposite, beside=beside
+        coins,
+        federation,
+        clip=settings.training.clip,
+        opposite=opposite,
+        beside=beside,
+        users=users,
     )
     streams = request.streams()
     system = build(settings, federation, local, streams)
     require_observer(system.plan(), request.observer)
     weights = user_weights(settings.training.weighting, present)
     recorder = _record_aggregator(system, missing=range(_silos_present(request), request.silos))
-    shift, look = _view(request, system, local, weights, recorder)
+    blocks = None if turns is None else BlockRecorder(turns, system)
+    shift, look = _view(request, system, local, weights, recorder, blocks)
     drawn = _SampleRecorder(system, units=request.canaries) if _knows_sample(request) else None
     view = View(
         shift,
@@ -85,9 +102,13 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
         missed=0.0 if opposite else shift / 2.0,
         groups=groups,
         note=_notes(request),
+        shown=int if blocks is None else blocks.shown,
     )
     with _threads(request):
-        return observe_rounds(request, system, coins, view, streams)
+        seen = observe_rounds(request, system, coins, view, streams)
+    if blocks is None:
+        return seen
+    return replace(seen, pattern=blocks.pattern, note=(*seen.note, *blocks.notes))
 
 
 def placed(request: RehearsalRequest) -> IntArray:
@@ -118,6 +139,7 @@ def _view(
     local: CanaryLocalTraining,
     weights: FloatArray,
     recorder: RecordingAggregator,
+    blocks: BlockRecorder | None,
 ) -> tuple[float, ObserveUnits]:
     """Return the claimed shift of a unit, and what makes observations of two models.
 
@@ -129,10 +151,14 @@ def _view(
     std = multiplier * clip * math.sqrt(there / _silos_with_noise(request))
     column = local.columns
     constant = settings.privacy.sampling_rate * system.opening().population.users * silos
+    constant /= settings.privacy.cohorts or 1
     length = constant / _global_rate(system)
 
-    def released(before: Parameters, after: Parameters) -> FloatArray:
+    def steps(before: Parameters, after: Parameters) -> FloatArray:
         return np.asarray((after[column] - before[column]) * length)
+
+    # What silos send are rows with white noise; a model shows what follows from them.
+    released = steps if blocks is None else blocks.whitened(steps)
 
     if request.observer == "model":
         return float(weights[0].sum()) * clip / std, lambda *two: released(*two) / std
@@ -227,13 +253,13 @@ def _beside(request: RehearsalRequest) -> RealUsers:
     return RealUsers(local, ready.model.parameters, ready.federation)
 
 
-def _with_steps(request: RehearsalRequest, beside: RealUsers) -> Settings:
+def _with_steps(settings: Settings, times: float) -> Settings:
     """Return settings in which the real model takes the steps of the run.
 
-    The sum is divided by |U|, which counts the canaries too; that is done after the noise.
+    The sum is divided by |U|, which is so many `times` that of the run, as it counts the canaries
+    too; that is done after the noise.
     """
-    settings, real = request.settings, beside.federation.users
-    rate = settings.training.global_rate * (real + request.canaries) / real
+    rate = settings.training.global_rate * times
     return replace(settings, training=replace(settings.training, global_rate=rate))
 
 

@@ -160,7 +160,8 @@ def test_keys_that_fall_are_not_forgotten():
 def test_a_release_that_hides_the_unit_attains_less_than_one():
     event = ev.WithReplacement(3, 20, ev.Gaussian(2.0))
     mechanism = pairs(ev.ShuffledBatches(2, event), "zero-out")
-    assert mechanism.lower_pair is mechanism.second_lower_pair is mechanism.lower_beside is None
+    assert mechanism.lower_pair is mechanism.lower_beside is None
+    assert mechanism.other_lower_pairs == ()
 
 
 @pytest.mark.parametrize("event", [BINS, KEYS, GEOMETRIC, SHUFFLED], ids=lambda event: event.type)
@@ -174,7 +175,8 @@ def test_copies_of_a_mechanism_are_those_of_all_its_pairs(event):
     assert _counted(both) == _counted(mechanism) + _counted(many)
     above = from_above(many)
     assert _counted(above) == _counted(many)
-    assert above.lower_pair is above.second_lower_pair is above.lower_beside is None
+    assert above.lower_pair is above.lower_beside is None
+    assert above.other_lower_pairs == ()
     assert above.class_pair is above.lower_power is None
     if mechanism.fitted is not None:
         total = sum(count for _, count in _counted(mechanism.fitted(2e-7)))
