@@ -15,8 +15,8 @@ from .pair import Pair
 MAX_LISTED_OUTCOMES: Final = 100_000
 """Most outcomes of one release that are summed at each epsilon."""
 
-LOG_ROUNDING: Final = 1e-12
-"""Error of the logarithm of a delta, and of what is left of a rounding below it."""
+LOG_ROUNDING: Final = 2e-13
+"""Error of the logarithm of a delta, which is at least -745."""
 
 
 def listed_outcomes(pairs: Sequence[tuple[Pair, int]]) -> Pair | None:
