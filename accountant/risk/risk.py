@@ -19,7 +19,7 @@ from .attack_power import AttackPower, attack_power, ordered
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .reconstruction import reconstruction
 from .sentence import attack_sentence
-from .trade_off import trade_off
+from .trade_off import delta_by_larger_epsilons, trade_off
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def risk(
         )
     power = attack_power(known, relation)
     at_zero = account(known, epsilon=0.0, neighbours=relation)
-    advantage = _nearer(at_zero.delta, 0.0, known, power)
+    advantage = _nearer(at_zero.delta, 0.0, known, relation, power)
     mu, everywhere = _gaussians(power, known, relation, from_fpr)
     steps = unique_steps((*at_zero.derivation, *_steps(fpr, prior, guesses, from_fpr)))
     return Risk(
@@ -153,12 +153,18 @@ def _gaussians(
 def _delta(event: ev.Event, epsilon: float, relation: Neighbours, power: AttackPower) -> Bounds:
     """Return bounds on delta at an epsilon: those of `account`, or a known test's where better."""
     return _nearer(
-        account(event, epsilon=epsilon, neighbours=relation).delta, epsilon, event, power
+        account(event, epsilon=epsilon, neighbours=relation).delta, epsilon, event, relation, power
     )
 
 
-def _nearer(delta: Bounds, epsilon: float, event: ev.Event, power: AttackPower) -> Bounds:
-    upper = min(delta.upper, participation(leaves(event)))
+def _nearer(
+    delta: Bounds, epsilon: float, event: ev.Event, relation: Neighbours, power: AttackPower
+) -> Bounds:
+    upper = min(
+        delta.upper,
+        participation(leaves(event)),
+        delta_by_larger_epsilons(event, relation, epsilon),
+    )
     return ordered(max(delta.lower, power.attained_delta(epsilon)), upper)
 
 
