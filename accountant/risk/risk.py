@@ -31,7 +31,8 @@ class Risk:
     with probability `prior` (its lower end is the guarantee); `reconstruction` the largest
     probability to name the right one of `guesses` equally likely candidates; `mu` the least mu of a
     Gaussian that is as easy to tell apart at every FPR from `from_fpr` up to where FPR and miss
-    rate meet, beyond which the data sets change sides, and `mu_everywhere` from 0 up to there.  An
+    rate meet, beyond which the data sets change sides (at `from_fpr` alone where it lies beyond, so
+    that `mu` need not fall as `from_fpr` grows), and `mu_everywhere` from 0 up to there.  An
     upper end (of `bayes_risk` the lower) holds for all neighbouring data sets and all tests; the
     other end is attained by two of them.  `assumes` says of each, in a sentence, what the attacker
     knows.
