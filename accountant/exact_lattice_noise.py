@@ -85,9 +85,12 @@ class Release:
     def noise(self, least: float, farther: int) -> FloatArray | None:
         """Return the masses of the summed noise from -K to K; None where those are too many.
 
-        What lies beyond K, or K - `farther`, weighs below 1e-20 of `least`.
+        What a noise has beyond the range, less `farther`, weighs below 1e-20 of `least`.  Times
+        e^epsilon it weighs no more: where losses exceed epsilon, the other data set gives the same
+        outcomes at least as often.
         """
-        radius = self.sigma * math.sqrt(2.0 * self.count * math.log(1e20 / least)) + farther + 1.0
+        tail = math.log(self.count) + math.log(1e20) - math.log(least)
+        radius = self.sigma * math.sqrt(2.0 * tail) + farther + 1.0
         if self.bound is not None:
             radius = min(radius, float(self.bound))
         most = MAX_OUTCOMES if self.count == 1 else MAX_SUMMED_OUTCOMES / self.count
@@ -96,9 +99,10 @@ class Release:
         z = np.arange(-math.ceil(radius), math.ceil(radius) + 1, dtype=float)
         masses: FloatArray = np.exp(-0.5 * (z / self.sigma) ** 2)
         masses /= masses.sum()
-        summed = masses
-        for _ in range(self.count - 1):
-            summed = np.convolve(summed, masses)
+        summed = np.ones(1)
+        for bit in f"{self.count:b}":
+            summed = np.convolve(summed, summed)
+            summed = np.convolve(summed, masses) if bit == "1" else summed
         return summed
 
     def tests(self, epsilon: float, relation: Neighbours) -> tuple[Test, ...]:

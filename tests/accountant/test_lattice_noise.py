@@ -149,7 +149,21 @@ def test_the_noise_at_which_a_test_shows_more_than_a_level_is_an_interval(shift,
             assert np.count_nonzero(np.diff(above) == 1) + above[0] <= 1
 
 
-SUMS = [(2, 1, 8.0, 1e-4), (3, 1, 12.0, 1e-5), (2, 2, 5.0, 1e-3), (5, 1, 12.0, 1e-5)]
+def random_sums(count):
+    """Return random counts, sensitivities and targets."""
+    rng = np.random.default_rng(7)
+    return [
+        (
+            int(rng.integers(2, 7)),
+            int(rng.integers(1, 3)),
+            float(np.exp(rng.uniform(math.log(2.0), math.log(20.0)))),
+            float(np.exp(rng.uniform(math.log(1e-9), math.log(0.1)))),
+        )
+        for _ in range(count)
+    ]
+
+
+SUMS = [(2, 1, 8.0, 1e-4), (5, 1, 12.0, 1e-5), *random_sums(40)]
 
 
 @pytest.mark.parametrize(("count", "sensitivity", "epsilon", "delta"), sweep(SUMS, quick=2))
