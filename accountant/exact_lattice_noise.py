@@ -40,7 +40,7 @@ from .rootfinding import enclose, narrow
 Test: TypeAlias = tuple[tuple[float, int], ...]
 """Pairs (a, d): the hockey stick of the test that accuses from j on is sum a T(j + d)."""
 
-LEAST_DELTA: Final = 1e-280
+LEAST_CLIMBED_DELTA: Final = 1e-280
 """Smaller ones leave no room for the tails of the noise in 64 bits."""
 
 MOST_EPSILON: Final = 500.0
@@ -148,7 +148,7 @@ def smallest_lattice_noise(
     if unknown.name != "noise multiplier" or not isinstance(certifier, PldCertifier):
         return None
     epsilon, delta, relation = certifier.target
-    if delta < LEAST_DELTA or epsilon > MOST_EPSILON:
+    if delta < LEAST_CLIMBED_DELTA or epsilon > MOST_EPSILON:
         return None
     if single_release(event_at(unknown.start)) is None:
         return None

@@ -12,10 +12,10 @@ from .loss_pmfs import LEAST_LOWER_MASS, LEAST_MASS, certain_mass
 from .noise import UNIT_ROUNDOFF
 from .pair import Pair
 
-MAX_LISTED_OUTCOMES: Final = 100_000
+MAX_ADDED_OUTCOMES: Final = 100_000
 """Most outcomes of one release that are summed at each epsilon."""
 
-LOG_ROUNDING: Final = 2e-13
+LISTED_ROUNDING: Final = 2e-13
 """Error of the logarithm of a delta, which is at least -745."""
 
 
@@ -24,7 +24,7 @@ def listed_outcomes(pairs: Sequence[tuple[Pair, int]]) -> Pair | None:
     if len(pairs) != 1 or pairs[0][1] != 1:
         return None
     pair = pairs[0][0]
-    few = pair.atoms is not None and pair.atoms.log_p.size <= MAX_LISTED_OUTCOMES
+    few = pair.atoms is not None and pair.atoms.log_p.size <= MAX_ADDED_OUTCOMES
     return pair if few and pair.continuous is None else None
 
 
@@ -51,7 +51,7 @@ def listed_delta(pair: Pair, *, upward: bool) -> Callable[[float], float]:
         shares = -np.expm1(epsilon - losses[first:])
         delta = (float((masses[first:] * shares).sum()) + infinite) * factor
         if upward:
-            return min(math.log(delta) + LOG_ROUNDING, 0.0) if delta > 0.0 else -math.inf
-        return math.log(delta) - LOG_ROUNDING if delta >= LEAST_LOWER_MASS else -math.inf
+            return min(math.log(delta) + LISTED_ROUNDING, 0.0) if delta > 0.0 else -math.inf
+        return math.log(delta) - LISTED_ROUNDING if delta >= LEAST_LOWER_MASS else -math.inf
 
     return log_delta
