@@ -69,9 +69,9 @@ def account(
     With `delta` in [0, 1), `guarantee.epsilon.upper` is an epsilon at which the event is
     (epsilon, delta)-DP, and no epsilon below `guarantee.epsilon.lower` is; with `epsilon` 0 or
     above, `guarantee.delta` is bounded likewise.  Where an event names a class of mechanisms
-    (`Pure`, `Approximate`, `Local`) the lower end is that of the worst of them, and the derivation
-    says so.  `event` may also be an event of dp_accounting, or
-    the named tuple of one, and stands for what that means here.  `neighbours` is the relation:
+    (`Pure`, `Approximate`, `Local`) the lower end is that of the worst of them, where that is
+    known, and the derivation says so; else it is 0.  `event` may also be an event of dp_accounting,
+    or the named tuple of one, and stands for what that means here.  `neighbours` is the relation:
     `add-remove`, `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp,
     blanket, pure, google, microsoft; the default takes the tightest bounds that hold (largest
     losses at delta 0, the closed form for unsampled Gaussians, the blanket for a single shuffled

@@ -22,6 +22,15 @@ MAX_ROUNDS: Final = 10**15
 
 _CLASSES: Final = (ev.Pure, ev.Approximate, ev.Local)
 
+_SAMPLERS: Final = (
+    ev.FixedSize,
+    ev.TruncatedPoisson,
+    ev.WithReplacement,
+    ev.ShuffledBatches,
+    ev.RandomAllocation,
+)
+"""What draws a sample, other than Poisson sampling, that all releases inside of it share."""
+
 
 @dataclass(frozen=True)
 class Leaf:
@@ -52,12 +61,13 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     `Poisson` (a unit survives both draws with the product of the rates); `Poisson` at rate 1 is
     its event; unsampled or jointly sampled Gaussians that are composed under one sample are one
     Gaussian with noise (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient
-    statistic); a `Group` of a composition is the composition of groups (its relation between data
-    sets is one relation, whatever is released), and a group of what scales is scaled, see
-    `_grouped`; the best of a fixed number of runs is a post-processing of them all.  The order of
-    composition is forgotten: no engine here depends on it.
+    statistic), and a composition of one release is that release, under every sampler; a `Group` of
+    a composition is the composition of groups (its relation between data sets is one relation,
+    whatever is released), and a group of what scales is scaled, see `_grouped`; the best of a
+    fixed number of runs is a post-processing of them all.  The order of composition is forgotten:
+    no engine here depends on it.
 
-    Raises `Unsupported` for a sample of any other composition, `InvalidInput` for nesting
+    Raises `Unsupported` for a Poisson sample of any other composition, `InvalidInput` for nesting
     deeper than `MAX_DEPTH` and for more than `MAX_ROUNDS` rounds.
 
     >>> (leaf,) = leaves(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])))
@@ -96,8 +106,11 @@ def _has_worst(leaf: Leaf) -> bool:
 
 def names_class(event: ev.Event) -> bool:
     """Return whether an event is known by bare numbers, which a class of mechanisms has."""
-    # A client that is seen to take part shows the worst of them, too.
-    inside = isinstance(event, (ev.Shuffle, ev.ClientSampled))
+    # A client that is seen to take part shows the worst of them, too, and so does a sample, by a
+    # mechanism that answers whether the unit is in it.
+    if isinstance(event, ev.ClientSampled):
+        return any(names_class(leaf.event) for leaf in leaves(event.event))
+    inside = isinstance(event, (ev.Shuffle, ev.Poisson, ev.FixedSize))
     return isinstance(event.event if inside else event, _CLASSES)  # type: ignore[attr-defined]
 
 
@@ -268,6 +281,8 @@ def _inside(
                 yield (leaf, attained and runs == 1), count * runs
         case ev.ClientSampled():
             yield from _visibly_drawn(event, results)
+        case _ if isinstance(event, _SAMPLERS):
+            yield from _on_one_sample(event, results)
         case _:
             normal = _normal(event)
             if isinstance(normal, ev.GaussianMixture):
@@ -277,8 +292,10 @@ def _inside(
                 inner = contributions.reduced(mixture)
                 if isinstance(inner, ev.Gaussian):
                     normal = replace(normal, event=inner)  # type: ignore[call-arg]
+            elif isinstance(normal, (ev.Shuffle, ev.SampledShuffle)):
+                normal = _of_one_message(normal, results)
             if normal != ev.Compose(()):  # nothing moves
-                yield (normal, True), 1
+                yield (normal, _all_seen(event, results)), 1
 
 
 def _visibly_drawn(
@@ -304,12 +321,49 @@ def _visibly_drawn(
     yield (ev.ClientSampled(rate, inner), attained), 1
 
 
+def _on_one_sample(
+    event: ev.Event, results: dict[int, _Counts]
+) -> Iterator[tuple[tuple[ev.Event, bool], int]]:
+    """Yield the leaf of releases that share a sample: Gaussians are one, and one is that one."""
+    inner: ev.Event = event.event  # type: ignore[attr-defined]
+    parts = _counts(inner, results)
+    if not parts:
+        if isinstance(inner, (ev.Compose, ev.Repeat)):
+            raise Unsupported("A sample of an empty composition has no meaning.")
+        return  # nothing moves
+    attained = all(seen for _, seen in parts)
+    if list(parts.values()) == [1]:
+        ((single, _),) = parts
+        # What is left at random draws a sample of its own, which samplers know less about.
+        if not isinstance(inner, ev.GaussianMixture) or isinstance(single, ev.Gaussian):
+            inner = by_lemma(single) if _is_chain(single) else single
+    elif all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
+        inner = _one_gaussian(leaves(inner))
+    unchanged = inner is event.event  # type: ignore[attr-defined]
+    yield (event if unchanged else replace(event, event=inner), attained), 1  # type: ignore[call-arg]
+
+
+def _all_seen(event: ev.Event, results: dict[int, _Counts]) -> bool:
+    """Return whether all that is released on a Poisson sample is seen."""
+    if not isinstance(event, ev.Poisson):
+        return True
+    return all(seen for _, seen in _counts(event.event, results))
+
+
+def _of_one_message(event: ev.Shuffle | ev.SampledShuffle, results: dict[int, _Counts]) -> ev.Event:
+    """Return a shuffle whose messages are a composition of one release as that of the release."""
+    if not isinstance(event.event, (ev.Compose, ev.Repeat, ev.BestOf)):
+        return event
+    parts = _counts(event.event, results)
+    return replace(event, event=next(iter(parts))[0]) if list(parts.values()) == [1] else event
+
+
 def _normal(event: ev.Event) -> ev.Event:
     if not isinstance(event, ev.Poisson):
         return event
     rate, inner = event.rate, event.event
     # A unit survives nested draws with the product of the rates.
-    while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat, ev.Group)):
+    while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat, ev.Group)) or _is_certain(inner):
         if isinstance(inner, ev.Poisson):
             # A product that underflows is rounded up to the least float: rate 0 would say that
             # nothing is seen.
@@ -324,6 +378,14 @@ def _normal(event: ev.Event) -> ev.Event:
     if isinstance(inner, ev.GaussianMixture):
         return contributions.sampled(rate, inner)
     return inner if rate == 1.0 else ev.Poisson(rate, inner)
+
+
+def _is_certain(event: ev.Event) -> bool:
+    """Return whether an event is a choice without a choice: so many runs, or a certain draw."""
+    match event:
+        case ev.BestOf("fixed") | ev.ClientSampled(1.0):
+            return True
+    return False
 
 
 def _sampled_run(inner: ev.MatrixGaussian) -> Unsupported:
@@ -436,20 +498,26 @@ def _merged_gaussian(event: ev.Event) -> ev.Event:
     parts = leaves(event)
     if len(parts) == 1 and parts[0].count == 1 and parts[0].fully_observed:
         return parts[0].event
-    least = min(
-        (part.event.noise_multiplier for part in parts if isinstance(part.event, ev.Gaussian)),
-        default=1.0,
-    )
-    precision = 0.0  # in units of 1 / least^2, so that it neither overflows nor vanishes
     for part in parts:
-        if not (isinstance(part.event, ev.Gaussian) and part.fully_observed):
+        if not isinstance(part.event, ev.Gaussian):
             raise Unsupported(
                 f"Poisson sampling of a composition that holds {part.event.type} is not supported.",
                 "One sample that several releases share is only understood for Gaussian noise.",
                 "Sample each release by itself, or write the Repeat outside the Poisson.",
             )
-        # Jointly sampled Gaussians are one: 1/noise^2 adds up (a sufficient statistic).
-        precision += part.count * (least / part.event.noise_multiplier) ** 2
-    if precision == 0.0:
+    if not parts:
         raise Unsupported("Poisson sampling of an empty composition has no meaning.")
+    return _one_gaussian(parts)
+
+
+def _one_gaussian(parts: tuple[Leaf, ...]) -> ev.Gaussian:
+    """Return the Gaussian that jointly sampled ones are together (a sufficient statistic)."""
+    counted = [
+        (part.event.noise_multiplier, part.count)
+        for part in parts
+        if isinstance(part.event, ev.Gaussian)
+    ]
+    least = min(noise for noise, _ in counted)
+    # 1/noise^2 adds up, in units of 1 / least^2, so that it neither overflows nor vanishes.
+    precision = sum(count * (least / noise) ** 2 for noise, count in counted)
     return ev.Gaussian(least / math.sqrt(precision))

@@ -206,13 +206,13 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> LargestLosses:
     if isinstance(inner, (ev.ShuffledBatches, ev.SampledShuffle)):
         raise _unknown(f"fixed-size sampling of `{inner.type}`")
     if event.batch == event.population:
-        return largest_losses(inner, neighbours)
+        return _together(inner, neighbours)
     rate = event.batch / event.population
     name = f"exactly {event.batch:,} of {event.population:,} units"
     if neighbours == "zero-out":
         if not isinstance(inner, _SUMS):
             # The same sample holds the unit or zeros, so it shows no more than the release.
-            plain = largest_losses(inner, neighbours)
+            plain = _together(inner, neighbours)
             plain = plain if isinstance(inner, _NOISY) else plain.upper_only()
             return replace(plain, statement=f"{plain.statement[:-1]}; {name}: nothing is gained.")
         far, near = quotient(2, inner.noise_multiplier), quotient(1, inner.noise_multiplier)
@@ -226,7 +226,7 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> LargestLosses:
         how = f"{base.statement[:-1]}; {name}: a drawn unit stands in for another one."
         sampled = LargestLosses(added, removed, how)
         return sampled if isinstance(inner, _NOISY) else sampled.upper_only()
-    base = largest_losses(inner, "replace-one")
+    base = _together(inner, "replace-one")
     how = f"{base.statement[:-1]}; {name}: log(1-q+q e^f), either value first."
     # Attained by noisy sums, with others at -1.
     sampled = LargestLosses.alike(amplified(rate, base.worse), how)
@@ -250,12 +250,9 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> LargestLos
 def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> LargestLosses:
     inner, batch, population = event.event, event.batch, event.population
     name = f"{batch:,} draws of {population:,} units, put back"
-    # In every batch at most all draws are the unit.
-    whole = leaves(ev.Group(batch, inner))
-    if len(whole) != 1 or whole[0].count != 1:
-        raise _unknown(f"draws with replacement of `{inner.type}`")
     if neighbours != "add-remove":
-        base = largest_losses(whole[0].event, neighbours)
+        # In every batch at most all draws are the unit.
+        base = _together(ev.Group(batch, inner), neighbours)
         exact = population == 1 or isinstance(inner, (ev.Gaussian, ev.DiscreteGaussian))
         base = base if exact and isinstance(inner, _NOISY) else base.upper_only()
         return replace(base, statement=f"{base.statement[:-1]}; {name}: nothing is gained.")
@@ -270,7 +267,19 @@ def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Larg
 @largest_losses.register(ev.ClientSampled)
 def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> LargestLosses:
     # Whoever sees the client take part sees all that it releases.
-    inner = [(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves(event.event)]
+    base = _together(event.event, neighbours)
+    return replace(base, statement=f"{base.statement[:-1]}; seen when the client takes part.")
+
+
+def _together(event: ev.Event, neighbours: Neighbours) -> LargestLosses:
+    """Return the sums of the largest losses of all that is released; what is hidden has no lower.
+
+    Raises `Unsupported` where one of them is not known.
+    """
+    inner = [(largest_losses(leaf.event, neighbours), leaf) for leaf in leaves(event)]
+    if len(inner) == 1 and inner[0][1].count == 1:
+        ((single, leaf),) = inner
+        return single if leaf.fully_observed else single.upper_only()
     added = removed = Range(0.0, 0.0)
     for each, leaf in inner:
         seen = each if leaf.fully_observed else each.upper_only()
@@ -279,7 +288,7 @@ def _client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> LargestL
             removed.plus(seen.removed.times(leaf.count)),
         )
     names = "; ".join(dict.fromkeys(each.statement.rstrip(".") for each, _ in inner))
-    return LargestLosses(added, removed, f"{names}; seen when the client takes part.")
+    return LargestLosses(added, removed, f"{names}.")
 
 
 # --- epochs ---------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from ..schedules import shown
 from .base import Answer
 from .largest_losses import LargestLosses, largest_losses
-from .loss_ranges import Range
+from .loss_ranges import Range, amplified, lessened
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,30 @@ def largest_sum(leaves: Sequence[Leaf], neighbours: Neighbours) -> Bounds:
 def _losses(leaf: Leaf, neighbours: Neighbours) -> LargestLosses:
     """Return the largest losses of a leaf; randomized response attains those of bare numbers."""
     losses = largest_losses(leaf.event, neighbours)
-    if not (leaf.worst_of_class and isinstance(leaf.event, (ev.Pure, ev.Local, ev.Approximate))):
+    if not leaf.worst_of_class:
         return losses
-    attained = losses.worse.upper
-    if math.isinf(attained):
-        return losses  # bare numbers without a bound do not say that all is lost
-    if leaf.chain is not None:
-        record = Fraction(leaf.chain.event.epsilon)  # type: ignore[attr-defined]
-        if Fraction(attained) > leaf.chain.size * record:
-            attained = math.nextafter(attained, 0.0)
-    return replace(losses, added=Range(attained, attained), removed=Range(attained, attained))
+    event = leaf.event
+    if isinstance(event, (ev.Pure, ev.Local, ev.Approximate)):
+        attained = losses.worse.upper
+        if isinstance(event, ev.Approximate) and event.delta > 0.0:
+            attained = math.inf  # the worst of them may reveal everything
+        elif leaf.chain is not None:
+            record = Fraction(leaf.chain.event.epsilon)  # type: ignore[attr-defined]
+            if Fraction(attained) > leaf.chain.size * record:
+                attained = math.nextafter(attained, 0.0)
+        return LargestLosses.alike(Range(attained, attained), losses.statement)
+    inside = event.event if isinstance(event, (ev.Poisson, ev.FixedSize)) else None
+    if not isinstance(inside, (ev.Pure, ev.Local)):
+        return losses
+    worst = Range(inside.epsilon, inside.epsilon)
+    # By randomized response about whether the unit is in the sample.
+    if isinstance(event, ev.Poisson) and neighbours == "add-remove":
+        added, removed = amplified(event.rate, worst), lessened(event.rate, worst)
+        return replace(losses, added=added, removed=removed)
+    if isinstance(event, ev.FixedSize) and neighbours == "replace-one":
+        shown_value = amplified(event.batch / event.population, worst)
+        return LargestLosses.alike(shown_value, losses.statement)
+    return losses
 
 
 def _worse_sum(losses: Sequence[tuple[LargestLosses, Leaf]]) -> Bounds:

@@ -127,8 +127,9 @@ def test_the_best_of_a_fixed_number_of_runs_is_counted_from_above_only():
     assert leaves(ev.BestOf("fixed", 1, one)) == (Leaf(one, 1),)
     both = ev.Compose([ev.BestOf("fixed", 3, one), one])
     assert leaves(ev.BestOf("fixed", 2, both)) == (Leaf(one, 8, fully_observed=False),)
-    with pytest.raises(Unsupported):  # one Gaussian would stand for all runs, from below too
-        leaves(ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 3, ev.Gaussian(1.0))])))
+    # One Gaussian stands for all runs, from above only.
+    (hidden,) = leaves(ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 4, ev.Gaussian(1.0))])))
+    assert hidden == Leaf(ev.Poisson(0.1, ev.Gaussian(0.5)), 1, fully_observed=False)
 
 
 def test_a_unit_is_named_by_its_records():

@@ -37,8 +37,12 @@ def test_the_worst_of_a_class_with_a_larger_delta_has_no_epsilon(rounds):
     event = ev.Repeat(rounds, ev.Approximate(1.0, 0.1))
     ends = account(event, delta=1e-3).epsilon
     assert ends.lower == ends.upper == math.inf
-    # A given mechanism of the class may have one.
-    assert account(ev.Poisson(0.5, ev.Approximate(1.0, 0.1)), delta=1e-3).epsilon.lower == 0.0
+    # On a sample it reveals all with probability 0.05; by steps of several records it need not.
+    sampled = ev.Poisson(0.5, ev.Approximate(1.0, 0.1))
+    assert account(sampled, delta=1e-3).epsilon.lower == math.inf
+    assert account(sampled, delta=0.06).epsilon.upper < math.inf
+    drawn = ev.FixedSize(1, 2, ev.Approximate(1.0, 0.1))
+    assert account(drawn, delta=1e-3).epsilon.lower == 0.0
     finite = account(event, delta=1.0 - 0.9**rounds + 0.01).epsilon
     assert finite.lower <= finite.upper < math.inf
 

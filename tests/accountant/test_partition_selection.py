@@ -166,3 +166,34 @@ def test_thresholds_under_replacement_and_in_rdp():
 def test_a_low_threshold_hides_no_new_key():
     event = ev.ThresholdSelection("laplace", 1.0, 0.5, 1)
     assert account(event, epsilon=5.0).delta.lower == pytest.approx(laplace.sf(-0.5), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta", "keys"), [(1.0, 1e-3, 1), (1.0, 1e-3, 2), (2.0, 0.05, 1), (0.5, 0.01, 1)]
+)
+def test_one_key_comes_and_another_goes(eps, delta, keys):
+    steps = list(itertools.pairwise(keep_probabilities(eps, delta)))
+    event = ev.TruncatedGeometricSelection(eps, delta, keys)
+    for epsilon in (0.2, 0.5 * eps, eps):
+        exact = max(
+            hockey_stick([b] * keys + [c] * keys, [a] * keys + [d] * keys, epsilon)
+            for (a, b), (c, d) in itertools.product(steps, repeat=2)
+        )
+        answer = account(event, epsilon=epsilon, neighbours="replace-one").delta
+        assert 0.8 * exact <= answer.lower <= exact * (1 + 1e-9)
+        assert exact <= answer.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta", "least"), [(13.0, 1e-3, 0.998), (30.0, 1e-9, 0.999), (1.0, 0.9, 0.98)]
+)
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_keys_of_a_large_epsilon_or_delta_show_most_units(eps, delta, least, relation):
+    steps = list(itertools.pairwise(keep_probabilities(eps, delta, 20)))
+    rising = max(hockey_stick([b] * 2, [a] * 2, 1.0) for a, b in steps)
+    event = ev.TruncatedGeometricSelection(eps, delta, 2)
+    answer = account(event, epsilon=1.0, neighbours=relation).delta
+    assert answer.lower >= least
+    if relation == "add-remove":
+        assert answer.lower <= rising * (1 + 1e-9)
+    assert rising <= answer.upper * (1 + 1e-9)

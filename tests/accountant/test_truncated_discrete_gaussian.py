@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -156,3 +157,72 @@ def test_noise_with_a_bound_is_calibrated_though_more_noise_fails():
     )
     assert exact_delta(cut(50.0), 1.0, 1) > 1e-3
     assert Fraction(result.value) > 0
+
+
+Sums = dict[int, float]
+
+
+def fixed_size(units: tuple[int, ...]) -> Sums:
+    batches = list(itertools.combinations(units, 2))
+    return summed((sum(batch), 1.0 / len(batches)) for batch in batches)
+
+
+def with_replacement(units: tuple[int, ...]) -> Sums:
+    batches = list(itertools.product(units, repeat=2))
+    return summed((sum(batch), 1.0 / len(batches)) for batch in batches)
+
+
+def truncated_poisson(units: tuple[int, ...]) -> Sums:
+    """Each unit joins with probability 0.4; of more than two, two stay at random."""
+    weighted = []
+    for joined in itertools.product((0, 1), repeat=len(units)):
+        weight = math.prod(0.4 if each else 0.6 for each in joined)
+        sample = [unit for unit, each in zip(units, joined, strict=True) if each]
+        kept = list(itertools.combinations(sample, min(len(sample), 2)))
+        weighted += [(sum(batch), weight / len(kept)) for batch in kept]
+    return summed(weighted)
+
+
+def summed(weighted) -> Sums:
+    sums: Sums = {}
+    for total, weight in weighted:
+        sums[total] = sums.get(total, 0.0) + weight
+    return sums
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "zero-out", "replace-one"])
+@pytest.mark.parametrize(
+    ("sampler", "drawn"),
+    [
+        (lambda inner: ev.FixedSize(2, 4, inner), fixed_size),
+        (lambda inner: ev.WithReplacement(2, 4, inner), with_replacement),
+        (lambda inner: ev.TruncatedPoisson(0.4, 2, 4, inner), truncated_poisson),
+    ],
+)
+def test_samples_are_enumerated_over_all_data_sets(sampler, drawn, relation):
+    noise_event = ev.TruncatedDiscreteGaussian(1.5, 1, 5)
+    noise = np.array([pmf(noise_event).get(z, 0.0) for z in range(-9, 10)])
+
+    def output(units: tuple[int, ...]) -> np.ndarray:
+        return sum(w * np.roll(noise, total) for total, w in drawn(units).items())
+
+    epsilons = (0.1, 0.8, 2.0)
+    exact = [0.0] * len(epsilons)
+    for others in itertools.combinations_with_replacement((-1, 0, 1), 3):
+        for old, new in itertools.product((-1, 0, 1), repeat=2):
+            changed = {
+                "add-remove": others,
+                "zero-out": (*others, 0),
+                "replace-one": (*others, new),
+            }
+            p, q = output((*others, old)), output(changed[relation])
+            for index, epsilon in enumerate(epsilons):
+                for a, b in ((p, q), (q, p)):
+                    stick = float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum())
+                    exact[index] = max(exact[index], stick)
+    for epsilon, truth in zip(epsilons, exact, strict=True):
+        delta = account(sampler(noise_event), epsilon=epsilon, neighbours=relation).delta
+        assert delta.lower <= truth * (1.0 + 1e-9)
+        assert truth <= delta.upper * (1.0 + 1e-9)
+        if drawn is fixed_size and relation != "zero-out":
+            assert delta.gap <= 1e-3 * truth + 1e-9

@@ -112,11 +112,14 @@ def round_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
 def class_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
     """Return pairs, as `round_tests`, that some randomizer of a bare local epsilon attains.
 
-    Randomized response among a few categories is such a randomizer; none for other events.
+    Randomized response among a few categories is such a randomizer; none for other events.  The
+    value 0 of a unit that is zeroed out may be any category, so there the pairs are those of a
+    value that is replaced.
     """
     if not isinstance(event, ev.Shuffle) or not isinstance(event.event, ev.Local):
         return ()
     epsilon = event.event.epsilon
     responses = [ev.RandomizedResponse(epsilon, count) for count in CLASS_CATEGORIES]
-    tests = [round_tests(ev.Shuffle(event.users, each), neighbours) for each in responses]
+    relation: Neighbours = "replace-one" if neighbours == "zero-out" else neighbours
+    tests = [round_tests(ev.Shuffle(event.users, each), relation) for each in responses]
     return tuple(pair for pairs in tests for pair in pairs)

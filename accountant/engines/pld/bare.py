@@ -25,12 +25,12 @@ def _randomized_response(
 
 @pairs.register(ev.Pure)
 def _pure(event: ev.Pure, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return _whole_class(event.epsilon, 0.0)
+    return whole_class(event.epsilon, 0.0)
 
 
 @pairs.register(ev.Local)
 def _local(event: ev.Local, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return _whole_class(event.epsilon, 0.0)
+    return whole_class(event.epsilon, 0.0)
 
 
 @pairs.register(ev.Exponential)
@@ -40,7 +40,7 @@ def _exponential(event: ev.Exponential, neighbours: Neighbours) -> DominatedMech
 
 @pairs.register(ev.Approximate)
 def _approximate(event: ev.Approximate, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
-    return _whole_class(event.epsilon, event.delta)
+    return whole_class(event.epsilon, event.delta)
 
 
 @pairs.register(ev.NoGuarantee)
@@ -72,9 +72,12 @@ def _response_outcomes(event: ev.RandomizedResponse) -> Outcomes:
     return Outcomes(np.array([other, true, rest])[:keep], np.array([true, other, rest])[:keep])
 
 
-def _whole_class(epsilon: float, delta: float) -> DominatedMechanism:
-    """Return the pair of all (epsilon, delta)-DP mechanisms, which the worst of them attains."""
-    worst = worst_pair(epsilon, delta, 1.0)
+def whole_class(epsilon: float, delta: float, rate: float = 1.0) -> DominatedMechanism:
+    """Return the pair of all (epsilon, delta)-DP mechanisms, which the worst of them attains.
+
+    So it does on a Poisson sample, by answering whether the unit is in it.
+    """
+    worst = worst_pair(epsilon, delta, rate)
     return replace(worst, class_pair=worst.pair)
 
 

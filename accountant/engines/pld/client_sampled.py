@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
-from ...composition import Leaf, leaves
+from ...composition import Leaf, leaves, worst_leaves
 from ...guarantee import Neighbours, Step
 from ...schedules import shown
 from ..loss_ranges import LARGEST_EXPONENT
@@ -67,12 +67,17 @@ def _release(event: ev.ClientSampled, neighbours: Neighbours) -> DominatedMechan
         release = leaf_pairs(inner[0], neighbours)
         if is_single_pair(release) and release.lower_power in (None, 1):
             return release
-    return _composition(inner, neighbours)
+    return _composition(inner, worst_leaves(event.event), neighbours)
 
 
 @lru_cache(maxsize=32)
-def _composition(inner: tuple[Leaf, ...], neighbours: Neighbours) -> DominatedMechanism:
-    """Return a pair above the certified curves of a composition, and pairs below attained ones."""
+def _composition(
+    inner: tuple[Leaf, ...], worst: tuple[Leaf, ...], neighbours: Neighbours
+) -> DominatedMechanism:
+    """Return a pair above the certified curves of a composition, and pairs below attained ones.
+
+    `worst` are the same leaves with the lower ends of the worst of each class that they name.
+    """
     curves = delta_curves(inner, neighbours)
     # Both directions agree at epsilon 0, where delta is the total variation distance.
     distance = max(float(curve.at(np.zeros(1))[0]) for curve in curves)
@@ -93,6 +98,7 @@ def _composition(inner: tuple[Leaf, ...], neighbours: Neighbours) -> DominatedMe
         len(curves) == 1,
         (*steps, *summaries, together),
         other_lower_pairs=tuple(attained[1:]),
+        class_pair=next(iter(_attained_pairs(worst, neighbours)), None) if worst != inner else None,
     )
 
 

@@ -62,7 +62,7 @@ from .pair import Pair
 from .pair_algebra import two_sided
 from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
-INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace)
+INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace, ev.TruncatedDiscreteGaussian)
 BARE = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate, ev.NoGuarantee)
 SHUFFLED = (ev.Shuffle, ev.SampledShuffle)
 
@@ -100,21 +100,21 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     The last step says what the sampling does.  Raises `Unsupported` for an event whose guarantee
     says nothing about a replaced unit, and for samples of samples.
     """
-    if rate == 1.0:
-        return _all_but_few(inner, neighbours)
-    if rate < MIN_SAMPLING_RATE and isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)):
-        pairs(inner, neighbours)  # refuses what is not understood
-        disclosed = pairs(ev.Approximate(0.0, rate), neighbours)
-        return replace(disclosed, steps=(_step("A unit that is drawn is laid open.", neighbours),))
-    if isinstance(inner, (ev.Gaussian, ev.Laplace)):
-        return _noisy_sum(inner, rate, neighbours)
-    if not isinstance(inner, (*INTEGER_SUMS, *BARE, *SHUFFLED)):
+    if not isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS, *BARE, *SHUFFLED)):
         raise Unsupported(
             f"The pld engine cannot treat fixed-size sampling of `{inner.type}`.",
             "What a replaced unit changes is known for single releases only.",
             "Sample the innermost release, write Repeat outside of FixedSize, or use rdp under "
             "replace-one.",
         )
+    if rate == 1.0:
+        return _all_but_few(inner, neighbours)
+    if rate < MIN_SAMPLING_RATE and isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)):
+        pairs(inner, neighbours)  # refuses what is not understood
+        disclosed = replace(pairs(ev.Approximate(0.0, rate), neighbours), class_pair=None)
+        return replace(disclosed, steps=(_step("A unit that is drawn is laid open.", neighbours),))
+    if isinstance(inner, (ev.Gaussian, ev.Laplace)):
+        return _noisy_sum(inner, rate, neighbours)
     if neighbours == "add-remove":
         return _present_or_absent(inner, rate)
     return _replaced(inner, rate, neighbours)
@@ -267,7 +267,8 @@ def _present_or_absent(inner: ev.Event, rate: float) -> DominatedMechanism:
     sampled = pairs(ev.Poisson(rate, twice.event), "add-remove")
     how = f"a drawn unit stands in for another one: two steps of the release, q = {rate:.6g}."
     step = _step(how, "add-remove", "one unit more or less, as large a sample")
-    return replace(sampled, steps=(*sampled.steps, step))
+    # Two steps of a class of mechanisms: no chain of them is known to attain the pair.
+    return replace(sampled, steps=(*sampled.steps, step), class_pair=None)
 
 
 def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
@@ -294,8 +295,20 @@ def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated
         conditions = ["a unit at 0 is one value that may replace it; nothing sharper is used"]
     if lower_pair is not None:
         conditions.append("lower end: the others do not matter")
-    return DominatedMechanism(
-        pair, lower_pair, False, (*base.steps, _step(how, neighbours, *conditions))
+    of_class = None
+    if neighbours == "replace-one" and base.class_pair is not None:
+        # Attained where the release answers whether the unit's old value is in the sample.
+        of_class = Pair.of_outcomes(_mixed_above(base.class_pair, rate))
+    steps = (*base.steps, _step(how, neighbours, *conditions))
+    return DominatedMechanism(pair, lower_pair, False, steps, class_pair=of_class)
+
+
+def _mixed_above(base: Pair, rate: float) -> AtomPair:
+    """Return ((1-q) Q + q P, Q)."""
+    assert base.atoms is not None
+    log_p, log_q = base.atoms.log_p, base.atoms.log_q
+    return AtomPair(
+        blend(rate, log_q, log_p), log_q, base.atoms.omitted_mass, rounding=base.atoms.rounding
     )
 
 
@@ -305,7 +318,7 @@ def sampled_outcomes(base: Pair, rate: float) -> Pair:
     log_p, log_q = base.atoms.log_p, base.atoms.log_q
     omitted_mass, rounding = base.atoms.omitted_mass, base.atoms.rounding
     # Orders of at least 1: ((1-q) Q + q P, Q); below 1: (P, (1-q) P + q Q).
-    above = AtomPair(blend(rate, log_q, log_p), log_q, omitted_mass, rounding=rounding)
+    above = _mixed_above(base, rate)
     below = AtomPair(log_p, blend(rate, log_p, log_q), omitted_mass, rounding=rounding)
     return two_sided(Pair.of_outcomes(below), Pair.of_outcomes(above))
 

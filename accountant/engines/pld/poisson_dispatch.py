@@ -12,7 +12,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import sampled_instead
 from .atoms import AtomPair
-from .bare import response, worst_pair
+from .bare import response, whole_class, worst_pair
 from .integer_sums import integer_sum
 from .noise import GaussianNoise, LaplaceNoise
 from .noisy_sums import noisy_sum
@@ -51,10 +51,12 @@ def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> Domin
         )
     if isinstance(inner, ev.RandomizedResponse):
         return response(inner, rate, neighbours)
-    if isinstance(inner, (ev.Pure, ev.Local, ev.Exponential)):
+    if isinstance(inner, ev.Exponential):
         return worst_pair(inner.epsilon, 0.0, rate)
+    if isinstance(inner, (ev.Pure, ev.Local)):
+        return whole_class(inner.epsilon, 0.0, rate)
     if isinstance(inner, ev.Approximate):
-        return worst_pair(inner.epsilon, inner.delta, rate)
+        return whole_class(inner.epsilon, inner.delta, rate)
     if isinstance(inner, ev.NoGuarantee):
         return worst_pair(0.0, 1.0, rate)
     if isinstance(inner, ev.Shuffle):

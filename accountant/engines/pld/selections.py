@@ -32,6 +32,7 @@ from scipy.special import log_ndtr
 
 from ... import events as ev
 from ...guarantee import Neighbours, Step
+from ..loss_ranges import LARGEST_EXPONENT
 from .atoms import AtomPair
 from .bare import worst_pair
 from .noise import GaussianNoise, LaplaceNoise
@@ -51,6 +52,9 @@ LEAST_SHOWN: Final = 5e-324
 LEAST_ATTAINED: Final = 1e-300
 """Least probability of a new key that the lower end counts."""
 
+LEAST_DROPPED: Final = 1e-4
+"""Least 1 - p(n) - delta of which enough digits are left."""
+
 _PROBABILITY_ROUNDING: Final = 1e-11
 """Relative error of a probability after `MAX_COUNTS` steps: 1e-16 each."""
 
@@ -69,26 +73,41 @@ def _truncated_geometric(
         "engines/pld/selections.py",
         ("a unit adds at most 1 to the count of a key", f"neighbours: {neighbours}"),
     )
-    if kept is None:
-        pair, lower, new = worst_pair(epsilon, delta, 1.0).pair, None, None
-    else:
+    replaced = neighbours == "replace-one"
+    pair = worst_pair(epsilon, delta, 1.0).pair
+    if kept is not None and epsilon <= MAX_WALKED_EPSILON:
         pair = _envelope(epsilon, delta, kept)
-        # Of the two keys at the ends of the chord, the one that tells more apart.
-        then = math.exp(epsilon) * kept + delta
-        after = 1.0 - math.exp(-epsilon) * max(1.0 - then - delta, 0.0)
-        lower = _coins(kept, then) if then - kept > after - then else _coins(then, after)
-        new = _new_key(delta, 1.0 - _PROBABILITY_ROUNDING)
-    other = () if new is None else (new,)
-    falling = ((pair.reverse(), keys),) if neighbours == "replace-one" else ()
-    # One that is replaced by a unit without keys is one that goes: attained under replace-one too.
+    lower = None if kept is None else _at_the_chord(epsilon, delta, kept)
+    new = _new_key(delta, 1.0 - _PROBABILITY_ROUNDING, replaced=replaced)
+    falling = ((pair.reverse(), keys),) if replaced else ()
+    # Replaced: keys of the old value lose a unit and those of the new one win one.
+    lost = lower.reverse() if replaced and lower is not None else None
     return DominatedMechanism(
-        pair, lower, False, (step,), power=keys, other_lower_pairs=other, beside=falling
+        pair,
+        new if lower is None else lower,
+        False,
+        (step,),
+        power=keys,
+        other_lower_pairs=() if lower is None else (new,),
+        beside=falling,
+        lower_beside=lost,
     )
+
+
+def _at_the_chord(epsilon: float, delta: float, kept: float) -> Pair | None:
+    """Return the pair of the key at an end of the chord that tells more apart."""
+    then = math.exp(epsilon) * kept + delta
+    after_gone = math.exp(-epsilon) * max(1.0 - then - delta, 0.0)
+    # Next to 1 no digits are left of what the second key is dropped with.
+    first_only = then - kept > 1.0 - after_gone - then or 1.0 - then - delta < LEAST_DROPPED
+    if first_only:
+        return _coins(kept, then, 1.0 - then)
+    return _coins(then, 1.0 - after_gone, after_gone)
 
 
 def _before_the_chord(epsilon: float, delta: float) -> float | None:
     """Return the last p(n) on the first line; None where it cannot be told to enough digits."""
-    if epsilon > MAX_WALKED_EPSILON:
+    if epsilon > LARGEST_EXPONENT:
         return None
     # The two lines meet at p = (1 - delta) / (1 + e^eps).
     kept, meeting = 0.0, (1.0 - delta) / (1.0 + math.exp(epsilon))
@@ -114,11 +133,14 @@ def _envelope(epsilon: float, delta: float, kept: float) -> Pair:
         return Pair.of_outcomes(AtomPair(np.log(p), np.log(q), rounding=rounding))
 
 
-def _coins(without: float, with_unit: float) -> Pair | None:
-    """Return the pair of a key that is kept with either probability; None where that is sure."""
-    if not 0.0 < without < with_unit < 1.0:
+def _coins(without: float, with_unit: float, dropped: float) -> Pair | None:
+    """Return the pair of a key that is kept with either probability; None where that is sure.
+
+    `dropped` is 1 - `with_unit`.
+    """
+    if not (0.0 < without < with_unit and dropped > 0.0):
         return None
-    p, q = np.array([with_unit, 1.0 - with_unit]), np.array([without, 1.0 - without])
+    p, q = np.array([with_unit, dropped]), np.array([without, 1.0 - without])
     return Pair.of_outcomes(AtomPair(np.log(p), np.log(q), rounding=_PROBABILITY_ROUNDING))
 
 

@@ -44,7 +44,7 @@ from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .allocation import additive_noise
-from .fixed_size import BARE, INTEGER_SUMS, without_replacement
+from .fixed_size import BARE, without_replacement
 from .mechanism_algebra import single_pair
 from .noise import UNIT_ROUNDOFF, AdditiveNoise
 from .occurrences import Occurrences
@@ -55,13 +55,13 @@ from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 REACH_TAIL: Final = 1e-40
 """The tail down to which the losses of all parts together reach."""
 
-NOISY: Final = (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)
+NOISY: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 
 
 @pairs.register(ev.WithReplacement)
 def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> DominatedMechanism:
     inner, batch, population = event.event, event.batch, event.population
-    if not isinstance(inner, (*NOISY, *BARE)):
+    if not isinstance(inner, (*NOISY, *BARE, ev.TruncatedDiscreteGaussian)):
         raise Unsupported(
             f"The pld engine cannot treat draws with replacement of `{inner.type}`.",
             "What several replaced units change is known for single releases only.",
@@ -112,7 +112,7 @@ def _present_or_absent(event: ev.WithReplacement) -> DominatedMechanism:
         met = "attained by others at -1 and a unit at +1"
     else:
         drawn = DominatedMechanism(_replaced(event, "add-remove"), None, False, ())
-        met = "no lower end: the parameters name a class of mechanisms"
+        met = "no lower end is known"
     return replace(drawn, steps=(_step(event, how, "add-remove", met),))
 
 

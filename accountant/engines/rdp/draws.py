@@ -7,7 +7,8 @@ of samples of fixed size at rate q in which j > 0 units are replaced, and joint 
 
     e^((a-1) R(a)) <= sum_{j>0} (w_j/q) e^((a-1) R_j(a)).
 
-Both are derived in engines/pld/with_replacement.py.
+Both are derived in engines/pld/with_replacement.py.  Several releases on the same draws are one,
+whose group curves are the sums of theirs (joint.py).
 
 **A sampled client.**  (1-q) nothing + q P against (1-q) nothing + q Q have, whatever is composed in
 one round, e^((a-1) R(a)) = 1 - q + q e^((a-1) R_inner(a)) and the same largest loss.
@@ -28,6 +29,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .curves import NOTHING, Curve, curve, set_aside
 from .fixed_size import without_replacement
+from .joint import joint, single_release
 from .moments import RENYI_OUTWARD_FACTOR
 
 _NOISY = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
@@ -48,13 +50,14 @@ def with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Curve
                 "Both data sets must hold a unit to draw.",
                 "Ask under replace-one or zero-out.",
             )
-        return _of_leaf(ev.Group(event.batch, event.event), neighbours)
+        return joint(ev.Group(event.batch, event.event), neighbours)
     if neighbours == "add-remove" and isinstance(event.event, ev.Gaussian):
         return _moved_twice(event, event.event)
     if neighbours == "add-remove" and isinstance(event.event, _NOISY):
-        (twice,) = leaves(ev.Group(2, event.event))
-        group = ev.Group(event.batch, ev.Poisson(1.0 / event.population, twice.event))
-        drawn = _of_leaf(group, "add-remove")
+        twice = single_release(leaves(ev.Group(2, event.event)))
+        assert twice is not None  # a noisy sum scales
+        group = ev.Group(event.batch, ev.Poisson(1.0 / event.population, twice))
+        drawn = joint(group, "add-remove")
         return Curve(drawn.at, drawn.limit, (*drawn.steps, _step(event)), drawn.slack)
     return _seen_numbers(event, neighbours)
 
@@ -77,10 +80,11 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     counts = OccurrenceCounts.of(event.batch, event.population)
     drawn = presence(event.batch, event.population)
     rate = min(drawn * (1.0 + 1e-15), 1.0)
-    parts = []
-    for number in counts.numbers.tolist():
-        (leaf,) = leaves(ev.Group(int(number), event.event))
-        parts.append(without_replacement(leaf.event, rate, neighbours))
+    # All that is released on one batch, with so many copies of the unit in it.
+    parts = [
+        without_replacement(ev.Group(int(number), event.event), rate, neighbours)
+        for number in counts.numbers.tolist()
+    ]
     if any(part.slack > 0.0 for part in parts):
         raise Unsupported(
             f"The rdp engine cannot account for draws with replacement of `{event.event.type}`.",
@@ -118,11 +122,6 @@ def _step(event: ev.WithReplacement) -> Step:
         "engines/pld/with_replacement.py",
         ("a unit that is drawn j times contributes j times",),
     )
-
-
-def _of_leaf(event: ev.Event, neighbours: Neighbours) -> Curve:
-    (leaf,) = leaves(event)
-    return curve(leaf.event, neighbours)
 
 
 @curve.register(ev.ClientSampled)

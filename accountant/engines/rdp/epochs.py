@@ -22,12 +22,14 @@ import numpy as np
 from ... import events as ev
 from ...amplification.truncation import Cut
 from ...arrays import FloatArray
+from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import SIZED_RELEASES
 from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, replaced_release
 from .curves import Curve, curve
 from .fixed_size import without_replacement
+from .joint import added_up, joint
 from .moments import RENYI_OUTWARD_FACTOR
 
 
@@ -37,7 +39,7 @@ def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve
 
     See engines/shuffled_epochs.py: one record replaced in one batch, and one removed in the last.
     """
-    unsampled = curve(event.event, neighbours)
+    unsampled = joint(event.event, neighbours)
     if event.batches == 1:
         step = Step("sampling", "An epoch of one batch is that release.", "by definition")
         return replace(unsampled, steps=(*unsampled.steps, step))
@@ -53,7 +55,9 @@ def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve
 
 
 def _record_more_or_less(event: ev.ShuffledBatches, removed: Curve) -> Curve:
-    replaced = curve(*replaced_release(event.event))
+    replaced = added_up(
+        [(curve(*replaced_release(leaf.event)), leaf) for leaf in leaves(event.event)]
+    )
     step = Step(
         "sampling",
         f"An epoch of {event.batches:,} batches: one has a record replaced, the last one a record "
@@ -76,14 +80,15 @@ def _record_more_or_less(event: ev.ShuffledBatches, removed: Curve) -> Curve:
 @curve.register(ev.RandomAllocation)
 def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Curve:
     """The curve of `chosen` releases: the steps are counted as known."""
-    if isinstance(event.event, SIZED_RELEASES):
+    sized = [leaf for leaf in leaves(event.event) if isinstance(leaf.event, SIZED_RELEASES)]
+    if sized:
         raise Unsupported(
-            f"Random allocation of `{event.event.type}` has no meaning here.",
+            f"Random allocation of `{sized[0].event.type}` has no meaning here.",
             "That release fixes how many units take part in it, and here that number is random.",
             "Allocate a release that takes any number of units.",
         )
     # Given the steps, a unit takes part in `chosen` releases, which compose.
-    base, chosen = curve(event.event, neighbours), event.chosen
+    base, chosen = joint(event.event, neighbours), event.chosen
     if base.slack > 0.0:
         raise Unsupported(
             f"The rdp engine cannot account for random allocation of `{event.event.type}`.",

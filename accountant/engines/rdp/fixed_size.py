@@ -28,7 +28,7 @@ arXiv 2106.08567v4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -38,11 +38,12 @@ from scipy.special import gammaln, roots_legendre
 
 from ... import events as ev
 from ...arrays import FloatArray
-from ...composition import leaves
+from ...composition import Leaf, leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, response_pair, shift_ratio
+from .joint import joint, joint_of_leaves, single_release
 from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi
 from .quadrature import MAX_QUADRATURE_NODES, MAX_QUADRATURE_NOISE, MIN_QUADRATURE_NOISE
 
@@ -60,11 +61,12 @@ def fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Curve:
     """The curve of a release on a fixed-size sample.
 
     A batch that is the whole population is the base event, unless a unit may be gone.  Raises
-    `Unsupported` for a base that is itself sampled or that has a delta.
+    `Unsupported` for a base that is itself sampled or that has a delta.  Several releases on one
+    sample are one release, whose curve is the sum of theirs.
     """
     if event.batch == event.population:
         require_both_drawn(event.batch, event.population, neighbours)
-        return curve(event.event, neighbours)
+        return joint(event.event, neighbours)
     rate = event.batch / event.population
     sampled = without_replacement(event.event, rate, neighbours)
     how = f"{event.batch} of {event.population} units without replacement."
@@ -84,30 +86,24 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     if neighbours == "add-remove":
         return _present_or_absent(inner, rate)
     conditions = ["replace-one, for the base curve too"]
+    parts = leaves(inner)
     if neighbours == "zero-out":
         conditions = ["a unit at 0 is one value that may replace it"]
-        if not isinstance(inner, _SUMS):
-            twice = leaves(ev.Group(2, inner))
-            if len(twice) == 1 and twice[0].count == 1:  # else refused below
-                inner = twice[0].event
-    base = curve(inner, "replace-one")
-    if base.slack > 0.0 or type(inner) not in _UNSAMPLED:
-        raise Unsupported(
-            f"The rdp engine cannot account for fixed-size sampling of `{inner.type}`.",
-            "The amplification bound is only used here for an unsampled release with a Renyi "
-            "curve at every order.",
-            "Leave the choice of the engine to privplan.",
-            otherwise="Account for it without sampling, under replace-one: a batch reveals no more "
-            "than that.",
-        )
+        # A release whose noise says what any change costs is asked as it is.
+        parts = tuple(leaf for each in parts for leaf in _by_way_of_zero(each))
+    _refuse_other_than_unsampled(inner, parts)
+    base = joint_of_leaves(parts, "replace-one")
+    if base.slack > 0.0:
+        raise _refused(inner)
     if rate == 1.0:  # rounded; all curves grow with the rate
         return base
     # The pure epsilon under sampling: log(1 + q (e^eps - 1)).
     limit = base.limit
     if 0.0 < limit < 700.0:
         limit = math.log1p(rate * math.expm1(limit)) * RENYI_OUTWARD_FACTOR
-    make = _PROFILES.get(type(inner))
-    at = _smallest(base, rate, limit, make(inner) if make else None)
+    single = single_release(parts)
+    make = None if single is None else _PROFILES.get(type(single))
+    at = _smallest(base, rate, limit, make(single) if make else None)
     source = (
         "Balle, Barthe and Gaboardi 2018, Theorem 2, arXiv 1807.01647v2; Zhu, Dong and Wang 2022, "
         "arXiv 2106.08567v4"
@@ -118,18 +114,47 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     return Curve(at, limit, (*base.steps, step))
 
 
+def _by_way_of_zero(leaf: Leaf) -> tuple[Leaf, ...]:
+    if isinstance(leaf.event, _SUMS):
+        return (leaf,)
+    twice = leaves(ev.Group(2, leaf.event))
+    return tuple(replace(each, count=each.count * leaf.count) for each in twice)
+
+
+def _named(inner: ev.Event) -> str:
+    return " and ".join(dict.fromkeys(f"`{leaf.event.type}`" for leaf in leaves(inner)))
+
+
+def _refuse_other_than_unsampled(inner: ev.Event, parts: Sequence[Leaf]) -> None:
+    if not parts or any(type(leaf.event) not in _UNSAMPLED for leaf in parts):
+        raise _refused(inner)
+
+
+def _refused(inner: ev.Event) -> Unsupported:
+    return Unsupported(
+        f"The rdp engine cannot account for fixed-size sampling of {_named(inner)}.",
+        "The amplification bound is only used here for an unsampled release with a Renyi "
+        "curve at every order.",
+        "Leave the choice of the engine to privplan.",
+        otherwise="Account for it without sampling, under replace-one: a batch reveals no more "
+        "than that.",
+    )
+
+
 def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
-    if type(inner) not in _UNSAMPLED or isinstance(inner, ev.ZCDP):
+    parts = leaves(inner)
+    known = all(type(leaf.event) in _UNSAMPLED - {ev.ZCDP} for leaf in parts)
+    twice = _two_steps(inner, parts) if parts and known else None
+    if twice is None:
         raise Unsupported(
-            f"The rdp engine cannot account for fixed-size sampling of `{inner.type}` under "
+            f"The rdp engine cannot account for fixed-size sampling of {_named(inner)} under "
             "add-remove.",
             "A drawn unit stands in for another one, and the Renyi curve of that alone does not "
             "bound what a sample of it reveals.",
             "Ask under replace-one, or leave the choice of the engine to privplan.",
             otherwise="Ask under replace-one.",
         )
-    (twice,) = leaves(ev.Group(2, inner))
-    sampled = curve(ev.Poisson(rate, twice.event), "add-remove")
+    sampled = curve(ev.Poisson(rate, twice), "add-remove")
     step = Step(
         "sampling",
         f"A sample of fixed size, rate {rate:.6g}.",
@@ -138,6 +163,20 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
         ("the sample is as large with the unit as without it",),
     )
     return replace(sampled, steps=(*sampled.steps, step))
+
+
+def _two_steps(inner: ev.Event, parts: Sequence[Leaf]) -> ev.Event | None:
+    """Return a release that dominates two steps of all in `inner`; None where none is known."""
+    grown = leaves(ev.Group(2, inner))
+    single = single_release(grown)
+    if single is not None:
+        return single
+    if single_release(parts) is not None:
+        return None
+    # Several: binary randomized response at their largest losses together dominates them.
+    together = joint_of_leaves(grown, "add-remove")
+    bounded = math.isfinite(together.limit) and together.slack == 0.0
+    return ev.Pure(together.limit) if bounded else None
 
 
 def _smallest(
