@@ -52,10 +52,12 @@ def calibrate(
     engine is at work (`gap` says so); its certificate is never above the target.  A bound that
     counts whole messages, as those of padded shuffling do, jumps as noise grows; where it jumps
     over the target the result is the edge of the jump, to a relative 1e-4, and the risk may lie
-    well below the target.  A Bayes risk below 1e-12 of the smaller prior leaves a little more room:
-    a delta that near to 1 has few digits.  Discrete Gaussian noise may meet a target, miss it with
-    a little more noise, and meet it again: the smallest that a scan certifies is returned, and more
-    noise than that need not do.
+    well below the target.  A Bayes risk below 1e-12 of the smaller prior costs more noise than the
+    smallest that meets it, several times as much far below, since a delta that near to 1 has few
+    digits.  Discrete Gaussian noise may meet a target, miss it with a little more noise, and meet
+    it again: more noise than the result need not do.  The result is the smallest for one release,
+    sampled or not; for others a scan down to about a fifth of what a search returns may miss a
+    smaller one between two of its points.
     Range: `epsilon` above 0, `delta` in [0, 1), `advantage`, `fpr` and `prior` in (0, 1), `tpr` in
     (`fpr`, 1), `bayes_risk` in (0, min(prior, 1 - prior)).  `engine` forces one engine; the default
     is led by the engine that is expected to be tightest, and checked by the others that `account`
@@ -133,12 +135,20 @@ def _led(
 ) -> tuple[CertifiedValue, str]:
     """Return the best value by the first engine that can bring the risk below the target."""
     names = aim.engines(event_at(quantity.start))
+    unreachable = None
     for name in names[:-1]:
-        with contextlib.suppress(Unsupported, TargetUnreachable):
+        try:
             return aim.search(quantity, name, event_at), name
+        except TargetUnreachable as missed:
+            unreachable = unreachable or missed
+        except Unsupported:
+            pass
     try:
         return aim.search(quantity, names[-1], event_at), names[-1]
     except Unsupported as refusal:
+        # An engine that could answer says more than the last one, which cannot.
+        if unreachable is not None:
+            raise unreachable from None
         if engine is None:
             raise refusal.unforced() from None
         raise

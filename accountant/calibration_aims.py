@@ -18,6 +18,7 @@ from .certifiers import Certifier, certifiers_for
 from .composition import leaves, observer_of, unit_of
 from .engine_order import engines_for
 from .engines.base import Answer
+from .exact_lattice_noise import smallest_lattice_noise
 from .guarantee import Bounds, Guarantee
 from .lattice_noise import less_lattice_noise, where_delta_falls
 from .neighbours import Neighbours
@@ -99,6 +100,9 @@ class ContractAim:
 
 def search(quantity: Unknown, certifier: Certifier, event_at: EventAt) -> CertifiedValue:
     """Return the best value of the unknown that the certifier accepts."""
+    exact = smallest_lattice_noise(quantity, certifier, event_at)
+    if exact is not None:
+        return exact
     best = find_certified_value(
         where_delta_falls(quantity, certifier, event_at),
         certify=lambda value: certifier.certify(leaves(event_at(value))),

@@ -32,6 +32,9 @@ The first value, before two tries have shown the slope, must be as near as `SEAR
 ESTIMATE_LOG_EXCESS: Final = 2e-2
 """Log excess at which an estimate is good enough: its own error is larger."""
 
+LEAST_FALL: Final = 1e-3
+"""Fall of the log excess, over half the way to the end of a range, that shows in a sentence."""
+
 COARSE_LOG_EXCESS: Final = 0.05
 """Log excess below which a coarse certificate is near enough to begin with exact ones."""
 
@@ -116,10 +119,10 @@ def find_certified_value(
         if search.record(value, certificate) and search.meets_delta_query(delta_excess):
             break
         if not search.best and value == unknown.strongest:
-            raise _unreachable(unknown)
+            raise _unreachable(unknown, coarse)
         coordinate = search.next()
     if not search.meets_delta_query(delta_excess) or search.best is None:
-        raise _unreachable(unknown)
+        raise _unreachable(unknown, coarse)
     if search.best.value == unknown.weakest and unknown.name != "sampling rate":
         raise trivial_target(unknown, search.best.value)
     return search.best
@@ -271,7 +274,7 @@ def _approached(
     return coordinate, slope
 
 
-def _unreachable(unknown: Unknown) -> TargetUnreachable:
+def _unreachable(unknown: Unknown, coarse: Callable[[float], float]) -> TargetUnreachable:
     if unknown.limited_by:
         limit = unknown.limited_by
         return TargetUnreachable(
@@ -280,11 +283,25 @@ def _unreachable(unknown: Unknown) -> TargetUnreachable:
             f"the {limit} more often, which tells the data sets apart.",
             f"Use a larger {limit}, or ask for a larger epsilon or delta.",
         )
+    why = "What does not depend on it costs more than the whole budget."
+    if unknown.whole:
+        why = f"Already the smallest, {unknown.strongest:g}, costs more than the target allows."
+    elif _still_falls(unknown, coarse):
+        why = (
+            f"The search ends at {unknown.strongest:g}, where delta still falls as the "
+            f"{unknown.name} {'grows' if unknown.sign > 0 else 'shrinks'}."
+        )
     return TargetUnreachable(
         f"No {unknown.name} from {unknown.low:g} to {unknown.high:g} meets this target.",
-        "What does not depend on it costs more than the whole budget.",
+        why,
         "Ask for a larger epsilon or delta, or release less.",
     )
+
+
+def _still_falls(unknown: Unknown, coarse: Callable[[float], float]) -> bool:
+    """Return whether delta depends on the unknown at the value that protects best."""
+    end = unknown.coordinate(unknown.strongest)
+    return coarse(unknown.value(end - math.log(2.0))) > coarse(unknown.strongest) + LEAST_FALL
 
 
 def trivial_target(unknown: Unknown, value: float) -> TargetTrivial:
@@ -292,12 +309,12 @@ def trivial_target(unknown: Unknown, value: float) -> TargetTrivial:
     if unknown.name == "group size":
         return TargetTrivial(
             f"The target still holds for groups of {value:,.0f}.",
-            "The event leaks nothing that adds up, so the size of a group is not bounded by it.",
+            "The search ends there: a group that large still leaks less than the target allows.",
         )
     if unknown.whole:
         return TargetTrivial(
             f"The target still holds after {value:,.0f} rounds.",
-            "The event leaks nothing that adds up, so the number of rounds is not bounded by it.",
+            "The search ends there: so many rounds still leak less than the target allows.",
         )
     return TargetTrivial(
         f"The target already holds at a {unknown.name} of {value:g}: it needs no noise.",

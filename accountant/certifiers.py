@@ -109,11 +109,11 @@ class PldCertifier:
         from .engines.pld.engine import PldEngine
 
         self._engine = PldEngine()
-        self._target = epsilon, delta, relation
+        self.target = epsilon, delta, relation
 
     def certify(self, parts: Sequence[Leaf]) -> Certificate:
         with guarded(self.name):
-            return self._engine.certificate(parts, *self._target)
+            return self._engine.certificate(parts, *self.target)
 
     def delta_log_excess(self, certificate: Certificate) -> float:
         from .engines.pld.certificate import Certificate as PldCertificate
@@ -124,11 +124,11 @@ class PldCertifier:
 
     def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
         with guarded(self.name):
-            return self._engine.certificate(parts, *self._target, coarser=4.0).log_excess
+            return self._engine.certificate(parts, *self.target, coarser=4.0).log_excess
 
     def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
         with guarded(self.name):
-            return self._engine.estimate(parts, *self._target)
+            return self._engine.estimate(parts, *self.target)
 
     def tangent(self, parts: Sequence[Leaf], slope: float, largest: float) -> tuple[float, float]:
         """Return it from a curve of delta at all epsilons, at one of its nodes."""
@@ -137,7 +137,7 @@ class PldCertifier:
         from .engines.pld.curve import delta_curves
 
         with guarded(self.name):
-            curves = delta_curves(parts, self._target[2], TANGENT_ACCURACY)
+            curves = delta_curves(parts, self.target[2], TANGENT_ACCURACY)
         nodes = np.unique(np.concatenate([np.zeros(1), *(curve.epsilons for curve in curves)]))
         nodes = nodes[(nodes >= 0.0) & (nodes <= largest)]
         deltas = np.max([curve.at(nodes) for curve in curves], axis=0)

@@ -5,13 +5,18 @@ points of it above epsilon.  As noise grows, points pass epsilon, and in between
 noise that meets a target is then a union of intervals, and a search for one crossing ends at any of
 their lower ends.  So the noise below it is scanned, on a grid that is fine in relative terms.
 
+One release, and few of the same noise, are climbed to from below instead (`exact_lattice_noise`);
+this scan is for all others, samples of several rounds, say, and for engines with a bound of their
+own.  Between two of its points the dips of delta are followed down by golden sections.
+
 **Where that can be.**  With t the slope of log delta over epsilon and w = 1 / (m^2 D) the distance
 of two losses (multiplier m, sensitivity D), the part of delta that comes and goes with the lattice
 is about (t w)^2 / 12 of it, and moves fast enough to turn delta around only if t w is above 2.
 Noise that is cut off at a bound has a delta that rises with the noise in the end, whatever t w, and
 so have noisy counts with a threshold that hides new keys.
 
-Every value that is returned is certified; that none was missed between two points is not proven.
+Every value that is returned is certified; that none was missed between two points is not proven,
+and nothing below e^-1.5 of what the search returned is looked at.
 """
 
 from __future__ import annotations
@@ -21,13 +26,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from . import events as ev
 from .certified_search import COARSE_LOG_EXCESS, SEARCH_PRECISION, CertifiedValue, Unknown
 from .certifiers import Certifier
 from .composition import leaves
 from .errors import Unsupported
+from .rootfinding import least_argument
 
 SCANNED_STEP: Final = 1.0 / 64.0
 """Distance of two points of the scan, in logs of the noise."""
@@ -35,14 +39,17 @@ SCANNED_STEP: Final = 1.0 / 64.0
 SCANNED_POINTS: Final = 96
 """How many points are looked at, down to e^-1.5 of what the search returned."""
 
-FINE_POINTS: Final = 66
-"""Points over two steps of the scan, around a dip of delta."""
-
-DEEPEST_DIP: Final = 1.0
+DEEPEST_DIP: Final = 2.0
 """Log excess at a point of the scan below which a dip next to it may reach the target."""
 
-LEAST_TURNING: Final = 1.0
-"""Least t w from which on the noise below is scanned: half of what turns delta around."""
+DIP_PRECISION: Final = 1e-5
+"""How near to the lowest point of a dip golden sections go, in logs of the noise."""
+
+LEAST_TURNING: Final = 0.25
+"""Least t w from which on the noise below is scanned: an eighth of what turns delta around."""
+
+TILT_SPANS: Final = (1.02, 1.1, 1.3)
+"""Factors of the noise over which t is measured; the largest counts, as steps hide it."""
 
 TURNING_STEP: Final = 0.2
 """Distance of two points, in logs, at which delta is looked at where it turns around."""
@@ -56,8 +63,8 @@ POINTS_ABOVE: Final = 40
 MAX_LEAST_STEPS: Final = 30
 """Most steps towards the noise at which delta is least."""
 
-MAX_SCAN_CERTIFICATES: Final = 8
-"""Most points of the scan that are certified, the smallest first."""
+MAX_SCAN_CERTIFICATES: Final = 24
+"""Most dips of the scan whose lowest point is certified, the smallest noise first."""
 
 
 def less_lattice_noise(
@@ -88,26 +95,34 @@ def less_lattice_noise(
         except Unsupported:
             return math.inf
 
-    points = [best.value * math.exp(-SCANNED_STEP * i) for i in range(SCANNED_POINTS + 1)]
-    points = [value for value in points if value >= unknown.low]
-    excesses = [excess(value) for value in points]
-    # An interval that serves may be narrower than a step, next to the cliff where a loss passes
-    # epsilon: between two points around each dip the scan is finer.
-    for at in range(1, len(points) - 1):
-        if excesses[at] < DEEPEST_DIP and excesses[at] <= min(excesses[at - 1], excesses[at + 1]):
-            fine = np.geomspace(points[at + 1], points[at - 1], FINE_POINTS)[1:-1].tolist()
-            points += fine
-            excesses += [excess(value) for value in fine]
-    hopeful = [
-        value
-        for value, over in zip(points, excesses, strict=True)
-        if over <= COARSE_LOG_EXCESS and value < best.value
-    ]
-    for value in sorted(hopeful)[:MAX_SCAN_CERTIFICATES]:
+    for value, _ in _dips(best.value, unknown.low, excess)[:MAX_SCAN_CERTIFICATES]:
         smaller = certified(value)
         if smaller is not None:
             return _at_the_edge(smaller, certified)
     return best
+
+
+def _dips(best: float, least: float, excess: Callable[[float], float]) -> list[tuple[float, float]]:
+    """Return the noise below `best` at which an excess is least around, and about met, ascending.
+
+    Dips lie where a heavy loss passes epsilon, and may be much narrower than a step.
+    """
+    points = [best * math.exp(-SCANNED_STEP * i) for i in range(SCANNED_POINTS + 1)]
+    points = sorted(value for value in points if value >= least)
+    excesses = [excess(value) for value in points]
+    dips = []
+    for at in range(len(points) - 1):
+        before = excesses[at - 1] if at else math.inf
+        if excesses[at] > min(before, excesses[at + 1], DEEPEST_DIP):
+            continue
+        value, over = points[at], excesses[at]
+        if over > -COARSE_LOG_EXCESS and at:
+            ends = math.log(points[at - 1]), math.log(points[at + 1])
+            nearer = math.exp(least_argument(lambda x: excess(math.exp(x)), *ends, DIP_PRECISION))
+            value, over = min((value, over), (nearer, excess(nearer)), key=lambda each: each[1])
+        if over <= COARSE_LOG_EXCESS and value < best:
+            dips.append((value, over))
+    return sorted(dips)
 
 
 def where_delta_falls(
@@ -194,9 +209,13 @@ def _may_turn(
     if best.certificate.epsilon == 0.0:
         return True  # an advantage: the rule below is about tails
     # log delta over log noise has slope -2 t epsilon, about: losses go with 1 / noise^2.
-    near, off = best.value, best.value * 1.02
-    low, high = (certifier.coarse_log_excess(leaves(event_at(value))) for value in (near, off))
-    tilt = abs(high - low) / math.log(off / near) / (2.0 * best.certificate.epsilon)
+    here = certifier.coarse_log_excess(leaves(event_at(best.value)))
+    falls = [
+        abs(certifier.coarse_log_excess(leaves(event_at(best.value * span))) - here)
+        / math.log(span)
+        for span in TILT_SPANS
+    ]
+    tilt = max(falls) / (2.0 * best.certificate.epsilon)
     widest = max(1.0 / (each.noise_multiplier**2 * each.sensitivity) for each in lattices)
     return not tilt * widest < LEAST_TURNING
 

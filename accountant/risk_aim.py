@@ -119,6 +119,9 @@ class RiskAim:
                 f"With {with_article(quantity.name)} of {quantity.strongest:g}, the strongest of "
                 f"those tried, the {LABELS[target.measure]} is {met}."
             )
+            if (risk.lower == 0.0) if is_error else (risk.upper == 1.0):
+                why += " Nothing better is proven of it, so that no other target is met either."
+                ask = "Release something with a guarantee, or less of it."
             if risk.lower >= target.value if is_error else risk.upper <= target.value:
                 why += " That meets it, but the risk rises and falls in between."
                 ask = f"Take that {quantity.name}, or ask for {target.relaxed}."

@@ -24,7 +24,7 @@ from scipy.special import ndtr, ndtri
 
 from .. import events as ev
 from ..account import account, guarded
-from ..composition import leaves
+from ..composition import leaves, worst_leaves
 from ..engines.pld.attained_curve import attained_curves
 from ..errors import EnginesDisagree, Unsupported
 from ..guarantee import Bounds, Neighbours
@@ -41,6 +41,9 @@ from .trade_off import (
 
 NORMAL_ROUNDING: Final = 1e-11
 """Bound on the relative rounding of Phi and its inverse together."""
+
+NEXT_TO_NOTHING: Final = 1e-12
+"""An advantage below is looked at again, whether it is 0."""
 
 BISECTIONS: Final = 40
 """Steps to where miss rate and FPR meet; ends hold after any number."""
@@ -173,6 +176,12 @@ def proven_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
     curves = upper_curves(event, neighbours)
     nodes = common_nodes(curves)
     deltas = [curve.at(nodes) for curve in curves]
+    # The delta at 0 may be 0 but for the rounding of curves: then nothing is shown at all.
+    if (
+        max(float(each[0]) for each in deltas) < NEXT_TO_NOTHING
+        and account(event, epsilon=0.0, neighbours=neighbours).delta.upper == 0.0
+    ):
+        return AttackPower((), (), mu=Bounds.exactly(0.0))
     floors = tuple(
         Lines.of(nodes, forth, back) for forth, back in zip(deltas, deltas[::-1], strict=True)
     )
@@ -188,11 +197,14 @@ def proven_power(event: ev.Event, neighbours: Neighbours) -> AttackPower:
 def _ceilings(event: ev.Event, neighbours: Neighbours) -> tuple[AttainedMiss, ...]:
     try:
         with guarded("pld"):
-            attained = attained_curves(leaves(event), neighbours)
+            # Of bare numbers the worst mechanism that has them.
+            attained = attained_curves(worst_leaves(event), neighbours)
     except Unsupported:
         lowers = [bounds.lower for bounds in account_deltas(event, neighbours)]
         return (SingleTests(np.array(FALLBACK_EPSILONS), np.array(lowers)),)
-    if not attained:
-        lower = account(event, epsilon=0.0, neighbours=neighbours).delta.lower
-        return (SingleTests(np.zeros(1), np.array([lower])),)
-    return tuple(MissCeiling.of(curve) for curve in attained)
+    ceilings = tuple(MissCeiling.of(curve) for curve in attained)
+    if any(ceiling.delta(0.0) > 0.0 for ceiling in ceilings):
+        return ceilings
+    # No curve, or one whose grid is too wide for a loss that is next to all: the advantage alone.
+    lower = account(event, epsilon=0.0, neighbours=neighbours).delta.lower
+    return (*ceilings, SingleTests(np.zeros(1), np.array([lower])))

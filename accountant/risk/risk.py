@@ -19,7 +19,7 @@ from .attack_power import AttackPower, attack_power, ordered
 from .gaussian_mu import gaussian_mu_everywhere, gaussian_mu_from
 from .reconstruction import reconstruction
 from .sentence import attack_sentence
-from .trade_off import trade_off
+from .trade_off import delta_by_larger_epsilons, trade_off
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Risk:
     with probability `prior` (its lower end is the guarantee); `reconstruction` the largest
     probability to name the right one of `guesses` equally likely candidates; `mu` the least mu of a
     Gaussian that is as easy to tell apart at every FPR from `from_fpr` up to where FPR and miss
-    rate meet, beyond which the data sets change sides, and `mu_everywhere` from 0 up to there.  An
+    rate meet, beyond which the data sets change sides (at `from_fpr` alone where it lies beyond, so
+    that `mu` need not fall as `from_fpr` grows), and `mu_everywhere` from 0 up to there.  An
     upper end (of `bayes_risk` the lower) holds for all neighbouring data sets and all tests; the
     other end is attained by two of them.  `assumes` says of each, in a sentence, what the attacker
     knows.
@@ -104,7 +105,7 @@ def risk(
         )
     power = attack_power(known, relation)
     at_zero = account(known, epsilon=0.0, neighbours=relation)
-    advantage = _nearer(at_zero.delta, 0.0, known, power)
+    advantage = _nearer(at_zero.delta, 0.0, known, relation, power)
     mu, everywhere = _gaussians(power, known, relation, from_fpr)
     steps = unique_steps((*at_zero.derivation, *_steps(fpr, prior, guesses, from_fpr)))
     return Risk(
@@ -159,12 +160,18 @@ def _gaussians(
 def _delta(event: ev.Event, epsilon: float, relation: Neighbours, power: AttackPower) -> Bounds:
     """Return bounds on delta at an epsilon: those of `account`, or a known test's where better."""
     return _nearer(
-        account(event, epsilon=epsilon, neighbours=relation).delta, epsilon, event, power
+        account(event, epsilon=epsilon, neighbours=relation).delta, epsilon, event, relation, power
     )
 
 
-def _nearer(delta: Bounds, epsilon: float, event: ev.Event, power: AttackPower) -> Bounds:
-    upper = min(delta.upper, participation(leaves(event)))
+def _nearer(
+    delta: Bounds, epsilon: float, event: ev.Event, relation: Neighbours, power: AttackPower
+) -> Bounds:
+    upper = min(
+        delta.upper,
+        participation(leaves(event)),
+        delta_by_larger_epsilons(event, relation, epsilon),
+    )
     return ordered(max(delta.lower, power.attained_delta(epsilon)), upper)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,7 @@ def roc(event: ev.EventLike, fprs: Iterable[float], *, neighbours: str = "add-re
             f"`event` must be an event; it is {kind_of(event)}.",
             next_step="Give an event such as Gaussian(1.0).",
         )
-    if isinstance(fprs, (str, bytes)) or not isinstance(fprs, Iterable):
+    if isinstance(fprs, (str, bytes, Mapping)) or not isinstance(fprs, Iterable):
         raise InvalidInput(
             f"`fprs` must be a list of rates; it is {kind_of(fprs)}.",
             next_step="Give a list such as [0.001, 0.01].",
@@ -65,6 +65,12 @@ def roc(event: ev.EventLike, fprs: Iterable[float], *, neighbours: str = "add-re
     rates = [
         validate.open_probability(**{f"fprs[{index}]": rate}) for index, rate in enumerate(fprs)
     ]
+    if not rates:
+        raise InvalidInput(
+            "`fprs` holds no rates.",
+            "A curve has at least one point.",
+            "Give a list such as [0.001, 0.01].",
+        )
     power = attack_power(known, relation)
     ends = [power.tpr(rate) for rate in rates]
     return RocCurve(

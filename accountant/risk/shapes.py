@@ -126,9 +126,11 @@ class MissCeiling:
         kept = curve.epsilons <= MAX_LINE_EPSILON
         epsilons = curve.epsilons[kept]
         grown = np.exp(epsilons) * (1.0 - 4.0 * ULP * (1.0 + np.abs(epsilons)))
-        # Below the first node the hockey stick is a chord from (0, total); beyond the last that is
-        # kept it is at least `beyond`.
+        # Below the first node the hockey stick is a chord from (0, total); beyond the last it is at
+        # least `beyond`, and so it is at all that are left out.
         steepest = float(grown[-1]) if grown.size else 0.0
+        if not kept.all():
+            steepest = math.exp(MAX_LINE_EPSILON) * (1.0 - 4.0 * ULP * (1.0 + MAX_LINE_EPSILON))
         deltas = np.concatenate(([curve.total], curve.deltas[kept], [curve.beyond]))
         return cls(1.0 - deltas + ULP, np.concatenate(([0.0], grown, [steepest])), curve)
 

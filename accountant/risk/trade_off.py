@@ -181,6 +181,24 @@ def nearer_floor(event: ev.Event, neighbours: Neighbours, near: float, fpr: floa
     return best
 
 
+def delta_by_larger_epsilons(event: ev.Event, neighbours: Neighbours, epsilon: float) -> float:
+    """Return an upper bound on delta at one epsilon by the deltas at larger ones, 1 without any.
+
+    What is (e, d)-DP in both orders has at an epsilon below e at most
+    d + (1 - d) (e^e - e^epsilon) / (1 + e^e).  Rounded up; for events whose deltas are those of
+    `account`, which at a small epsilon may be far above what a larger one leaves.
+    Source: Kairouz, Oh and Viswanath 2015, arXiv 1311.0776v4 (the region of both error rates).
+    """
+    if pld_curves(event, neighbours) is not None:
+        return 1.0
+    (curve,) = upper_curves(event, neighbours)
+    larger = curve.epsilons >= epsilon
+    deltas, at = curve.deltas[larger], curve.epsilons[larger]
+    left = -np.expm1(epsilon - at) / (1.0 + np.exp(-at))
+    bounds = (deltas + (1.0 - deltas) * left) * (1.0 + 1e-12)
+    return float(bounds.min(initial=1.0))
+
+
 def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
     deltas = [bounds.upper for bounds in account_deltas(event, neighbours)]
     # delta falls with epsilon; the running minimum of upper bounds is one, too.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -152,11 +153,11 @@ def asked_target(
     try:
         return risk_target(named, values)
     except InvalidInput as error:
-        # The names of the library are those of the options, but for one.
+        # The names of the library are those of the options, but for one; what to do is typed.
         raise InvalidInput(
             error.what.replace("`bayes_risk`", "`bayes`"),
             error.why or _REASONS[kind],
-            error.next_step.replace("`bayes_risk`", "`bayes`"),
+            re.sub(r"`(\w+)`", r"--\1", error.next_step.replace("`bayes_risk`", "`bayes`")),
         ) from None
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.decoding import first_bytes
 from ...accountant.errors import InvalidInput
+from ...accountant.neighbours import NEIGHBOURS
 from .event_file import read_event
 
 if TYPE_CHECKING:
@@ -91,19 +92,28 @@ def require_replaceable(path: Path) -> bool:
             "A curve is one file.",
             CURVE_EXAMPLE,
         )
-    if not (path.exists() or path.is_symlink()):
-        return False
+    exists = path.exists() or path.is_symlink()
+    if exists and not _holds_curve(path):
+        raise InvalidInput(
+            f"{path} is there, and is no curve.",
+            "It is not written over: what is in it would be lost.",
+            "Give another file.",
+        )
+    if not names_curve(str(path)):
+        raise InvalidInput(
+            f"{path} cannot be written: a curve is a file whose name ends with .csv.",
+            "By that name it is known for a curve where it is read.",
+            CURVE_EXAMPLE,
+        )
+    return exists
+
+
+def _holds_curve(path: Path) -> bool:
     first = ",".join(CURVE_HEADER).encode()
-    if (
+    return (
         path.is_file()
         and not path.is_symlink()
         and first_bytes(str(path), len(first)).startswith(first)
-    ):
-        return True
-    raise InvalidInput(
-        f"{path} is there, and is no curve.",
-        "It is not written over: what is in it would be lost.",
-        "Give another file.",
     )
 
 
@@ -171,24 +181,38 @@ def _written_points(
     source: str, rows: Sequence[_Line], neighbours: str
 ) -> list[tuple[float, float]]:
     points = []
+    relations: dict[str, int] = {}
     for number, row in rows:
         if row[0] != RENYI_KIND:
             continue
         points.append((_number(source, number, row, 1), _number(source, number, row, 3)))
-        if len(row) < len(CURVE_HEADER) or row[4] != neighbours:
-            held = row[4] if len(row) >= len(CURVE_HEADER) else "nothing"
+        if _number(source, number, row, 2) > points[-1][1]:
+            raise _refusal(
+                source,
+                f"line {number} has a lower end above its upper end",
+                "One of them is wrong, so neither is taken.",
+            )
+        held = row[4] if len(row) >= len(CURVE_HEADER) else "nothing"
+        relations.setdefault(held, number)
+    for held, number in relations.items():
+        if held != neighbours:
+            # Only a file that holds for one known relation can be asked about with it.
+            usable = held in NEIGHBOURS and len(relations) == 1
             raise _refusal(
                 source,
                 f"line {number} holds for {held}, and {neighbours} was asked",
                 "A divergence between other neighbours may be larger.",
-                f"Ask with --neighbours {held}.",
+                f"Ask with --neighbours {held}."
+                if usable
+                else f"Give a file whose rows all hold for {neighbours}.",
             )
     return points
 
 
 def _number(source: str, line: int, row: Sequence[str], column: int) -> float:
     try:
-        number = float(row[column])
+        # Python reads 1_0 as 10, and nobody else does.
+        number = math.nan if "_" in row[column] else float(row[column])
     except (IndexError, ValueError):
         number = math.nan
     if math.isnan(number):

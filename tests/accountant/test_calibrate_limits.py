@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from privplan import account, calibrate
 from privplan import events as ev
-from privplan.accountant.errors import TargetUnreachable
+from privplan.accountant.errors import TargetTrivial, TargetUnreachable
 
 
 def shown(noise: str, scale: float, threshold: float) -> float:
@@ -76,3 +76,53 @@ def test_a_limit_that_is_too_near_is_named(at, limit):
     # None of these serves, and the noise that is named is among the best.
     for scale in np.geomspace(0.1, 50.0, 25):
         assert account(at(float(scale)), delta=1e-5).epsilon.upper > 0.5
+
+
+UNREACHABLE = [
+    (ev.Gaussian, {"epsilon": 1e-9, "delta": 1e-12}, "noise", "The search ends at 1e+09"),
+    (
+        lambda s: ev.Compose([ev.Gaussian(s), ev.Laplace(1.0)]),
+        {"epsilon": 0.1, "delta": 1e-6},
+        "noise",
+        "What does not depend on it",
+    ),
+    (
+        lambda n: ev.Repeat(n, ev.Gaussian(1.0)),
+        {"epsilon": 0.1, "delta": 1e-6},
+        "rounds",
+        "Already the smallest, 1,",
+    ),
+    (lambda _: ev.NoGuarantee("none"), {"advantage": 0.1}, "noise", "Release something with a"),
+    (lambda _: ev.NoGuarantee("none"), {"bayes_risk": 0.1}, "noise", "Release something with a"),
+    (lambda _: ev.Gaussian(1.0), {"advantage": 0.1}, "noise", "Ask for a larger advantage"),
+]
+
+
+@pytest.mark.parametrize(("at", "target", "unknown", "says"), UNREACHABLE)
+def test_why_a_target_is_not_met(at, target, unknown, says):
+    with pytest.raises(TargetUnreachable) as caught:
+        calibrate(at, unknown=unknown, **target)
+    assert says in str(caught.value)
+
+
+def test_a_target_that_pld_cannot_reach_is_not_blamed_on_rdp():
+    with pytest.raises(TargetUnreachable) as caught:
+        calibrate(
+            lambda s: ev.Poisson(0.97, ev.TruncatedDiscreteGaussian(s, 1, 10)),
+            epsilon=0.8,
+            delta=5e-9,
+        )
+    assert "larger bound" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "at"),
+    [
+        ("rounds", lambda n: ev.Repeat(n, ev.Gaussian(1e8))),
+        ("group", lambda n: ev.Group(n, ev.Gaussian(1e8))),
+    ],
+)
+def test_a_target_beyond_the_range_says_where_the_search_ends(unknown, at):
+    with pytest.raises(TargetTrivial) as caught:
+        calibrate(at, advantage=0.1, unknown=unknown)
+    assert "The search ends there" in str(caught.value)

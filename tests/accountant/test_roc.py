@@ -43,7 +43,7 @@ def test_a_point_of_the_curve_is_the_tpr_of_a_risk() -> None:
     assert bounds == pp.risk(event, fpr=0.01).tpr
 
 
-@pytest.mark.parametrize("fprs", [[0.0], [0.5, 1.0], ["a"], "0.5", 0.5])
+@pytest.mark.parametrize("fprs", [[0.0], [0.5, 1.0], ["a"], "0.5", 0.5, [], {}, {0.1: 1}])
 def test_what_is_no_rate_is_refused(fprs: object) -> None:
     with pytest.raises(pp.errors.InvalidInput, match="fprs"):
         pp.roc(ev.Gaussian(1.0), fprs)

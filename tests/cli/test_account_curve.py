@@ -207,3 +207,33 @@ def test_one_order_is_one_order(run: Run) -> None:
     said = run("account", "event.json").out
     assert "a Renyi divergence at order 2" in said
     assert "1 orders" not in said
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("renyi,2,5,.2,add-remove", "lower end above its upper end"),
+        ("renyi,2,0,.2,whatever", "whose rows all hold for add-remove"),
+        ("renyi,2,0,.2,replace-one", "Ask with --neighbours replace-one"),
+        (
+            "renyi,2,0,.2,add-remove\nrenyi,3,0,.3,replace-one",
+            "line 3 holds for replace-one, and add-remove was asked",
+        ),
+        (
+            "renyi,2,0,.2,replace-one\nrenyi,3,0,.3,zero-out",
+            "whose rows all hold for add-remove",
+        ),
+        ("renyi,1_0,0,.2,add-remove", "line 2, column 2 is no number"),
+    ],
+)
+def test_rows_that_contradict_are_refused(body: str, says: str, refused: Refused) -> None:
+    Path("curve.csv").write_text(",".join(CURVE_HEADER) + "\n" + body + "\n")
+    assert says in refused("account", "curve.csv")
+
+
+@pytest.mark.parametrize("name", ["-", "curve.txt", "curve"])
+def test_a_curve_is_written_where_it_can_be_read(
+    name: str, gaussian: str, refused: Refused
+) -> None:
+    assert "ends with .csv" in refused("account", gaussian, "--curve", name)
+    assert not Path(name).exists()

@@ -275,6 +275,8 @@ def test_the_certificate_says_how_it_bounds_the_risk(measure: str, run: Run) -> 
         (("--tpr", "0.3", "--fpr", "0"), "`fpr` must be"),
         (("--advantage", "1"), "`advantage` must be"),
         (("--bayes", "0.6"), "`bayes` must be below 0.5"),
+        (("--bayes", "0.6"), "Give a --bayes below 0.5."),
+        (("--tpr", "0.01", "--fpr", "0.07"), "Give a --tpr above 0.07."),
         (("--prior", "0.6"), "`bayes` is missing"),
         (("--advantage", "0.1", "--tpr", "0.3", "--fpr", "0.1"), "Several targets"),
         (("--advantage", "0.1", "--epsilon", "1", "--delta", "1e-5"), "Several targets"),

@@ -12,17 +12,14 @@ from .compose import ComposedLoss, compose
 from .estimate import SaddlePoint
 from .families import CountedPair, Family, families
 from .grid import Grid, LossPmf
-from .loss_pmfs import LEAST_LOWER_MASS, certain_mass, lower_pmf, upper_pmf
-from .noise import UNIT_ROUNDOFF
+from .listed_delta import listed_delta, listed_outcomes
+from .loss_pmfs import lower_pmf, upper_pmf
 from .pair import Pair
 from .pmf_rows import PmfRows, lower_pmf_rows, upper_pmf_rows
 from .rounds import Part, RepeatedPmf, RepeatedPmfRows, Rounds
 
 TAIL_SHARE_OF_DELTA: Final = 1e-7
 """Mass that a pmf may move to infinity, or drop, over all rounds, as a share of delta."""
-
-MAX_SUMMED_OUTCOMES: Final = 100_000
-"""Most outcomes of one release that are summed at each epsilon, without a grid."""
 
 DELTA_LOG_ROUNDING: Final = 1e-12
 """Error of adding the two parts of delta, as a log."""
@@ -36,6 +33,9 @@ def upper_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return an upper bound on log delta, tight around the saddle point's epsilon and `delta`."""
+    listed = listed_outcomes(pairs)
+    if listed is not None:
+        return listed_delta(listed, upward=True)
     rounds = discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
@@ -54,8 +54,9 @@ def lower_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
     """Return a lower bound on log delta, tight around the saddle point's epsilon and `delta`."""
-    if len(pairs) == 1 and pairs[0][1] == 1 and _is_short_list(pairs[0][0]):
-        return _sum_over_outcomes(pairs[0][0])
+    listed = listed_outcomes(pairs)
+    if listed is not None:
+        return listed_delta(listed, upward=False)
     rounds = discretized_rounds(pairs, width, saddle, delta, lower_pmf_rows, informative_lower_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
@@ -64,28 +65,6 @@ def lower_delta_bound(
     def log_delta(epsilon: float) -> float:
         finite = composed.log_delta_lower(epsilon) if composed is not None else -math.inf
         return _log_add(finite, infinite) - DELTA_LOG_ROUNDING
-
-    return log_delta
-
-
-def _is_short_list(pair: Pair) -> bool:
-    atoms = pair.atoms
-    return pair.continuous is None and atoms is not None and atoms.log_p.size <= MAX_SUMMED_OUTCOMES
-
-
-def _sum_over_outcomes(pair: Pair) -> DeltaBound:
-    """Return the hockey stick of one release with finitely many outcomes, which needs no grid."""
-    assert pair.atoms is not None
-    losses, masses = pair.atoms.losses, pair.atoms.masses
-    infinite = certain_mass(pair)
-    error, off = pair.mass_error(0.0) + losses.size * UNIT_ROUNDOFF, 2.0 * pair.edge_error(0.0)
-
-    def log_delta(epsilon: float) -> float:
-        # Every loss may be off; what exceeds epsilon is then rounded down.
-        above = np.maximum(losses - off - epsilon, 0.0)
-        finite = float((masses * -np.expm1(-above)).sum()) * (1.0 - error)
-        total = finite + infinite
-        return math.log(total) - DELTA_LOG_ROUNDING if total >= LEAST_LOWER_MASS else -math.inf
 
     return log_delta
 
