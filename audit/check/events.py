@@ -27,7 +27,7 @@ from .release_readings import (
     with_releases,
 )
 from .sampler_events import sampler_of
-from .shared_passes import independent_phases
+from .shared_passes import in_pairs, independent_phases
 
 T = TypeVar("T")
 
@@ -74,7 +74,8 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     """
     upper_noise, lower_noise = _noise_of_phases(run, method)
     if method == "shuffled" and len(lower_noise) > 1:
-        shown = independent_phases(run, [phase for phase, _, _ in lower_noise])
+        phases = [phase for phase, _, _ in lower_noise]
+        shown = independent_phases(run, phases, of_full_draws=True)
         lower_noise = [lower_noise[index] for index in shown]
     steps = _steps_of(run, method)
     stated = upper_reading(run.settings.releases, steps)
@@ -137,7 +138,8 @@ def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], 
         ]
         return drawn, drawn
     ends = ends_of(phases_of(run, method), in_passes=method == "shuffled")
-    upper, lower = ([_with_noise(run, phase) for phase in end] for end in (ends.upper, ends.lower))
+    least = in_pairs(run, ends.lower) if method == "shuffled" else ends.lower
+    upper, lower = ([_with_noise(run, phase) for phase in end] for end in (ends.upper, least))
     return upper, lower
 
 
