@@ -17,6 +17,8 @@ from privplan.audit.description.run_description import Phase
 from .loader_enumeration import MOVED, Loader, loaders, rates
 from .small_runs import NO_RATE, lower, run
 
+Fitting = list[tuple[Loader, list[Phase]]]
+
 ROUNDING = 1e-6
 OF_PHASES = ("sampling.rate", "schedule.steps", "noise.noise_multiplier", "data.records")
 
@@ -36,7 +38,7 @@ def in_phases(
 
 
 def assert_not_above(
-    facts: Mapping[str, object], without: tuple[str, ...], fitting: list[tuple[Loader, list[Phase]]]
+    facts: Mapping[str, object], without: tuple[str, ...], fitting: Fitting
 ) -> None:
     """Assert that the lower end is not above the truth of any of the loaders."""
     result = run(facts, without)
@@ -103,7 +105,7 @@ def test_the_last_group_of_batches_may_be_small_and_its_loader_drop_a_record() -
     assert_not_above(by_steps, NO_RATE, [(dropping, phases)])
 
 
-def _of_phases(generator: random.Random) -> Iterator[tuple[Mapping[str, object], list]]:
+def _of_phases(generator: random.Random) -> Iterator[tuple[Mapping[str, object], Fitting]]:
     """Yield descriptions by phases of one rate, each with the loaders that it may be of."""
     while True:
         records = generator.randint(3, 12)
@@ -129,7 +131,7 @@ def _of_phases(generator: random.Random) -> Iterator[tuple[Mapping[str, object],
         yield facts, fitting
 
 
-def _of_groups(generator: random.Random) -> Iterator[tuple[Mapping[str, object], list]]:
+def _of_groups(generator: random.Random) -> Iterator[tuple[Mapping[str, object], Fitting]]:
     """Yield descriptions by steps or epochs of batches in groups, with the loaders that fit."""
     while True:
         records, together = generator.randint(3, 14), generator.randint(1, 4)
