@@ -275,6 +275,11 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
             "A record changes one microbatch alone: which records are clipped together does not "
             "depend on who else is there."
         )
+    if settings.batch is not None and settings.microbatches > settings.batch:
+        sentences.append(
+            f"Microbatches of {settings.microbatches:,} are more than the batch of "
+            f"{settings.batch:,}: all records of a batch are clipped together."
+        )
     if settings.accumulation > 1 and run.batches_in_draw[1] == 1:
         sentences.append(
             "The batches that are summed before a noise draw are parts of one sample: a record "
