@@ -168,7 +168,8 @@ def _left_out(run: Run) -> tuple[str, ...]:
 
 
 NO_EVIDENCE: Final = (
-    "Nothing was found against the log here; a fault too small for this many values may be there."
+    "Nothing was found against the log here; a fault too small for this many values may be there, "
+    "and so may one too small for the values of its round, if only one round has it."
 )
 
 

@@ -137,8 +137,8 @@ class Schedule:
             gained = f"Correlated noise is a loss here: at {times}"
         everybody = (
             "Beside everybody in every round, with independent noise at the same epsilon, it has "
-            f"{_times(to_everybody)} times the noise; cohorts are for users who cannot take part so "
-            "often."
+            f"{_times(to_everybody)} times the noise; cohorts are for users who cannot take part "
+            "so often."
         )
         numbers = {"error_ratio": ratio, "error_ratio_to_everybody": to_everybody}
         return (gained, everybody), numbers
