@@ -209,6 +209,9 @@ def _lower_end(
     anything remains: that is the last event of each reading.
     """
     every = _readings(phases)
+    if any(part.alone for parts in every for part in parts):
+        ends = [_lower_composed(run, parts, aside, grouped=False) for parts in every]
+        return tuple(dict.fromkeys(ends))
     ends = [_lower_composed(run, parts, aside) for parts in every]
     if isinstance(of_unit(run, every[-1][0].event), ev.Group):
         ends.append(_lower_composed(run, every[-1], aside, grouped=False))

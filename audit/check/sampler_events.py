@@ -147,6 +147,11 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
     bound (or at zero, where the neighbour is zero) one batch moves; and only if the record is kept.
     """
     relation = _relation(run)
+    records = run.settings.records_per_user or 1
+    if run.settings.unit == "user" and records > 1:
+        # Records of a user are drawn without replacement, so not independently: one shows anything.
+        rate = min(draws.lower_rate, least.drawn) / records
+        return (BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove", alone=True),)
     if least.passes == 0:
         once = ev.Poisson(min(draws.lower_rate, least.drawn), draws.lower)
         return (BoundingEvent(once, "add-remove"),)
