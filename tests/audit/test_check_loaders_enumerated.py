@@ -14,7 +14,7 @@ import pytest
 
 from privplan.audit.description.run_description import Phase
 
-from .loader_enumeration import MOVED, Loader, loaders, rates
+from .loader_enumeration import MOVED, Loader, gaussian_delta, loaders, rates
 from .small_runs import NO_RATE, lower, run
 
 Fitting = list[tuple[Loader, list[Phase]]]
@@ -103,6 +103,36 @@ def test_the_last_group_of_batches_may_be_small_and_its_loader_drop_a_record() -
     assert_not_above(facts, NO_RATE, [(dropping, phases)])
     by_steps = {key: value for key, value in facts.items() if key != "schedule.epochs"}
     assert_not_above(by_steps, NO_RATE, [(dropping, phases)])
+
+
+@pytest.mark.parametrize(
+    ("users", "noise", "delta", "known"), [(3, 0.7, 0.05, True), (5, 1.5, 0.01, False)]
+)
+def test_records_of_a_user_are_drawn_without_replacement(
+    users: int, noise: float, delta: float, known: bool
+) -> None:
+    """One batch of 4 records; each user has 3: seldom are all of them in it."""
+    records = 3 * users
+    facts = {
+        "sampling.method": "shuffled",
+        "claim.delta": delta,
+        "claim.unit": "user",
+        "claim.neighbours": "zero-out",
+        "noise.noise_multiplier": noise,
+        "data.users": users,
+        "data.records_per_user": 3,
+        "sampling.batch": 4,
+        "schedule.steps": 1,
+        **({"data.records": records} if known else {}),
+    }
+    without = NO_RATE if known else (*NO_RATE, "data.records")
+    epsilon = lower(run(facts, without))
+    chances = [math.comb(4, j) * math.comb(records - 4, 3 - j) for j in range(4)]
+    truth = sum(
+        chance / math.comb(records, 3) * gaussian_delta(epsilon, j / noise)
+        for j, chance in enumerate(chances)
+    )
+    assert truth >= delta * (1.0 - ROUNDING) or epsilon == 0.0
 
 
 def _of_phases(generator: random.Random) -> Iterator[tuple[Mapping[str, object], Fitting]]:
