@@ -22,6 +22,7 @@ from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
 from ..hazards.configuration_mismatch import comparison, file_mismatch
 from ..hazards.edited_log import hazards_beside
 from ..hazards.foreign_results import foreign_results
+from ..hazards.run_course import lost_if_cut_off
 from ..ledger.commitments import not_stated
 from ..ledger.entries import Entry, Ledger, rounds_of
 from ..verify import Verification, verify
@@ -148,6 +149,7 @@ def audit_ledger(
         limit=limit,
         left=None if left is None else left.rounds,
         paid_ahead=0 if left is None else left.paid,
+        resumable=closed is not None or lost_if_cut_off(ledger) is None,
         assumptions=assumptions_of(evidence),
         relief=remedies(evidence.circumstances),
         observers=_named(ledger.opened),

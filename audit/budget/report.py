@@ -153,6 +153,7 @@ class BudgetReport:
     what rests on them is neither right nor wrong.  `sealed` is how much of the sidecar was tested;
     None where it was not opened.  `derived` counts what was computed later of what was released,
     at no cost; `paid_ahead` how many of the rounds that are `left` the last block has paid for.
+    Where a run that was cut off at the end of this log could not be resumed, `resumable` is False.
     """
 
     chain: Chain
@@ -176,6 +177,7 @@ class BudgetReport:
     sealed: SealedCheck | None = None
     derived: int = 0
     paid_ahead: int = 0
+    resumable: bool = True
 
     @property
     def worst(self) -> WorstRow | None:

@@ -14,13 +14,15 @@ class BoundingEvent:
     """An event under a relation; `delta_spent` of the claim's delta is spent beside it.
 
     `present` is the probability with which a lower event shows the unit at all; in the other case
-    nothing of it is released.
+    nothing of it is released.  `alone` says that it is about a single record, also where the unit
+    has several.
     """
 
     event: ev.Event
     neighbours: Neighbours
     delta_spent: float = 0.0
     present: float = 1.0
+    alone: bool = False
 
 
 LowerEnd = tuple[BoundingEvent, ...]

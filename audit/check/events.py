@@ -27,7 +27,7 @@ from .release_readings import (
     with_releases,
 )
 from .sampler_events import sampler_of
-from .shared_passes import independent_phases
+from .shared_passes import in_pairs, independent_phases
 
 T = TypeVar("T")
 
@@ -74,7 +74,8 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     """
     upper_noise, lower_noise = _noise_of_phases(run, method)
     if method == "shuffled" and len(lower_noise) > 1:
-        shown = independent_phases(run, [phase for phase, _, _ in lower_noise])
+        phases = [phase for phase, _, _ in lower_noise]
+        shown = independent_phases(run, phases, of_full_draws=True)
         lower_noise = [lower_noise[index] for index in shown]
     steps = _steps_of(run, method)
     stated = upper_reading(run.settings.releases, steps)
@@ -137,7 +138,8 @@ def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], 
         ]
         return drawn, drawn
     ends = ends_of(phases_of(run, method), in_passes=method == "shuffled")
-    upper, lower = ([_with_noise(run, phase) for phase in end] for end in (ends.upper, ends.lower))
+    least = in_pairs(run, ends.lower) if method == "shuffled" else ends.lower
+    upper, lower = ([_with_noise(run, phase) for phase in end] for end in (ends.upper, least))
     return upper, lower
 
 
@@ -207,6 +209,9 @@ def _lower_end(
     anything remains: that is the last event of each reading.
     """
     every = _readings(phases)
+    if any(part.alone for parts in every for part in parts):
+        ends = [_lower_composed(run, parts, aside, grouped=False) for parts in every]
+        return tuple(dict.fromkeys(ends))
     ends = [_lower_composed(run, parts, aside) for parts in every]
     if isinstance(of_unit(run, every[-1][0].event), ev.Group):
         ends.append(_lower_composed(run, every[-1], aside, grouped=False))
@@ -272,6 +277,11 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
         sentences.append(
             "A record changes one microbatch alone: which records are clipped together does not "
             "depend on who else is there."
+        )
+    if settings.batch is not None and settings.microbatches > settings.batch:
+        sentences.append(
+            f"Microbatches of {settings.microbatches:,} are more than the batch of "
+            f"{settings.batch:,}: all records of a batch are clipped together."
         )
     if settings.accumulation > 1 and run.batches_in_draw[1] == 1:
         sentences.append(

@@ -6,7 +6,7 @@ A loader may keep a smaller last batch or drop it; an epoch may be less than a p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..description.run_description import Phase
@@ -17,18 +17,25 @@ from .noise_draws import LackingFacts
 ROUNDING: Final = 1e-9
 """Relative error by which a count of epochs or batches may miss an integer."""
 
+_IN_PARTS: Final = 0.75
+"""The least probability that one of two parts with u > 1 of a pass each in sum brings a record:
+1 - (1 - i)(1 - j) with i + j = u is u - u^2 / 4 or more, and u can be taken in (1, 2]."""
+
 
 @dataclass(frozen=True)
 class LeastPasses:
     """What certainly happened in one reading: `passes` over the data in `batches` batches each.
 
-    `kept` is the probability that a pass does not drop a record with its last batch.  Where the
-    batches do not all come from whole passes (`whole` is False) each pass shows one batch only.
+    `kept` is the probability that a pass does not drop a record with its last batch, and `drawn`
+    that a full draw has it; the last draw of a pass may have less, unless draws are `alike`.  Where
+    the batches do not all come from whole passes (`whole` is False) each pass shows one batch only.
     """
 
     batches: int
     passes: int
     kept: float = 1.0
+    drawn: float = 1.0
+    alike: bool = True
     whole: bool = True
 
 
@@ -123,49 +130,88 @@ def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> in
 
 
 def _least(run: CheckedRun, phase: Phase, share: float, rate: float) -> tuple[LeastPasses, ...]:
-    batches = 1.0 / min(rate, 1.0)
-    kept = max(1, math.ceil(batches * (1.0 - ROUNDING)))
+    """Return what happened in each reading of a loader whose draws are `rate` of all records.
+
+    A loader keeps its last batch or drops it, and of several batches in a draw those that are left
+    over in a pass get a draw of their own or none.
+    """
     epochs = stated_epochs(run)
     steps = phase.steps if run.steps_are_counted or epochs is None else None
+    ways = _ways_through(run, phase, rate)
+    # A rate may be that of an epoch's records.
+    partial = min(1.0, share) if _rate_is_said(run) else 1.0
+    # A phase that begins within a pass completes one fewer.
+    cut = 1 if _has_several_phases(run) else 0
     if rate > 1.0 + ROUNDING:
         # Each draw has every record, of one pass or of two.
         by_epochs = math.inf if epochs is None else math.floor(epochs / rate * (1.0 + ROUNDING))
-        draws = min(by_epochs, math.inf if steps is None else steps)
-        return (LeastPasses(1, int(draws) if abs(share - 1.0) <= ROUNDING else 0),)
-    dropping = max(1, math.floor(batches * (1.0 + ROUNDING)))
-    stays = min(1.0, dropping * rate)
-    if kept == dropping:
-        stays = _kept_by_loader(run, phase, rate)
-    # A phase that begins within a pass completes one fewer.
-    cut = 1 if _has_several_phases(run) else 0
-    readings = [LeastPasses(kept, max(0, _passes(steps, epochs, kept) - cut))]
-    if stays < 1.0:
-        fewest = max(0, _passes(steps, epochs, dropping) - cut)
-        readings.append(LeastPasses(dropping, fewest, stays))
-        # Where steps and epochs are both stated, they can tell which it was.
-        told = [each for each in readings if steps == each.batches * (epochs or 0.0)]
-        readings = told or readings
+        draws = max(0, int(min(by_epochs, math.inf if steps is None else steps)) - cut)
+        # A draw that ends one pass and begins another may lack a record in either.
+        drawn = min(_IN_PARTS, *(each.drawn for each in ways))
+        if abs(share - 1.0) > ROUNDING:
+            return (LeastPasses(1, 0, drawn=drawn * partial),)
+        # Of a loader that drops records, two draws hold a whole pass, in one of them or in both.
+        halves = [LeastPasses(2, draws // 2, each.kept, drawn) for each in ways if each.kept < 1.0]
+        return (LeastPasses(1, draws, drawn=drawn), *halves)
+    readings = [
+        replace(each, passes=max(0, _passes(steps, epochs, each.batches) - cut)) for each in ways
+    ]
+    # Where steps and epochs are both stated, they can tell which it was.
+    told = [each for each in readings if steps == each.batches * (epochs or 0.0)]
+    readings = told or readings
     if abs(share - 1.0) > ROUNDING:
-        drops = stays < 1.0 and abs(share - stays) <= ROUNDING
+        drops = [
+            each for each in readings if each.kept < 1.0 and abs(share - each.kept) <= ROUNDING
+        ]
         if drops:
-            return (readings[-1],)
+            return tuple(drops)
         passes = math.floor((epochs or 0.0) * share * (1.0 + ROUNDING)) if share < 1.0 else 0
-        return (LeastPasses(kept, max(1, passes), whole=False),)
+        least = partial * min(each.drawn for each in ways) / rate
+        return (replace(ways[0], passes=max(1, passes), kept=least, whole=False),)
     return tuple(readings)
 
 
-def _kept_by_loader(run: CheckedRun, phase: Phase, rate: float) -> float:
-    """Return how probably a pass in draws of `rate` brings a record, by what is known of both.
+def _ways_through(run: CheckedRun, phase: Phase, rate: float) -> tuple[LeastPasses, ...]:
+    """Return one pass of each loader whose draws are `rate` of all records.
 
-    A rate of one over the batches of a loader may be that of one that drops the rest.
+    The first keeps everything, the second drops its last batch and keeps all groups of batches, the
+    third releases full groups only.
     """
-    if not _rate_is_said(run):
-        return 1.0
-    batches = round(1.0 / rate)
+    group = run.settings.accumulation
+    batches, said = group / rate, 1.0
+    most = max(1, math.ceil(batches * (1.0 - ROUNDING)))
+    full = max(1, math.floor(batches * (1.0 + ROUNDING)))
+    exact = not _rate_is_said(run)
+    if most == full and not exact:
+        # A rate of one over the batches of a loader may be that of one that drops the rest.
+        said = _kept_by_loader(run, phase, rate)
+    draws = -(-most // group)
+    even = exact and most == full and full % group == 0
+    ways = [LeastPasses(draws, 1, 1.0, min(1.0, rate), even or draws == 1)]
+    kept, drawn = min(1.0, full * rate / group) * said, min(1.0, rate * said)
+    groups = full // group
+    if kept < 1.0:
+        alike = group == 1 or (exact and full % group == 0)
+        flushed = -(-full // group)
+        ways.append(LeastPasses(flushed, 1, kept, min(kept, drawn), alike or flushed == 1))
+    if 0 < groups < -(-full // group) or 0 < groups < draws:
+        ways.append(LeastPasses(groups, 1, kept * groups * group / full, drawn))
+    return tuple(dict.fromkeys(ways))
+
+
+def _kept_by_loader(run: CheckedRun, phase: Phase, rate: float) -> float:
+    """Return how probably a pass in draws of `rate` brings a record, by what is known of both."""
+    group, draws = run.settings.accumulation, 1.0 / rate
     share = batch_share(run, phase.rate)
     if share is None:
+        whole = abs(draws - round(draws)) <= ROUNDING * draws
+        batches = round(draws) if whole else round(group * draws)
         return batches / (batches + 1.0)
-    return min(1.0, share / phase.rate)
+    # A batch may be that of the loader, or all of a draw.
+    certain = (
+        max(1, math.floor(1.0 / each * (1.0 + ROUNDING))) * each for each in (share, share / group)
+    )
+    return min(1.0, share / phase.rate, *certain)
 
 
 def _rate_is_said(run: CheckedRun) -> bool:

@@ -147,14 +147,20 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
     bound (or at zero, where the neighbour is zero) one batch moves; and only if the record is kept.
     """
     relation = _relation(run)
+    records = run.settings.records_per_user or 1
+    if run.settings.unit == "user" and records > 1:
+        # Records of a user are drawn without replacement, so not independently: one shows anything.
+        rate = min(draws.lower_rate, least.drawn) / records
+        return (BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove", alone=True),)
     if least.passes == 0:
-        return (BoundingEvent(_attained_in_one_step(draws), "add-remove"),)
+        once = ev.Poisson(min(draws.lower_rate, least.drawn), draws.lower)
+        return (BoundingEvent(once, "add-remove"),)
     first_batch = ev.Poisson(least.kept / least.batches, draws.lower)
     one_of_each = ev.Repeat(least.passes, first_batch)
     if not least.whole:
         if run.units is not None:
             batch = max(1, math.floor(draws.lower_rate * run.units * (1.0 + ROUNDING)))
-            rate = min(draws.lower_rate, presence(batch, run.units))
+            rate = least.kept * min(draws.lower_rate, presence(batch, run.units))
             one_of_each = ev.Repeat(least.passes, ev.Poisson(rate, draws.lower))
         return (BoundingEvent(one_of_each, "add-remove"),)
     if least.kept < 1.0:
@@ -299,12 +305,18 @@ def _not_amplified(run: CheckedRun, draws: PhaseDraws, units: int) -> RunEvents:
 
 def _present(run: CheckedRun, draws: PhaseDraws, rate: float) -> ev.Event:
     """Return steps that a record is in with the probability of one or more of a batch's draws."""
-    if run.units is not None:
-        batch = math.floor(rate * run.units * (1.0 + ROUNDING))
-        if batch == 0:
-            return _attained_in_one_step(draws)
-        rate = min(rate, presence(batch, run.units))
-    return ev.Repeat(draws.phase.steps, ev.Poisson(rate, draws.lower))
+    if run.units is not None and math.floor(rate * run.units * (1.0 + ROUNDING)) == 0:
+        return _attained_in_one_step(draws)
+    return ev.Repeat(draws.phase.steps, ev.Poisson(_presence_in(run, rate), draws.lower))
+
+
+def _presence_in(run: CheckedRun, rate: float) -> float:
+    """Return the probability that a batch, drawn with replacement, has a record at least once."""
+    if run.units is None:
+        # 1 - (1 - 1/n)^(rate n) is never below that, whatever n is.
+        return -math.expm1(-rate)
+    batch = math.floor(rate * run.units * (1.0 + ROUNDING))
+    return min(rate, presence(batch, run.units)) if batch > 0 else rate
 
 
 def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
@@ -342,8 +354,7 @@ def _client(method: Sampler) -> Sampler:
 
     def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         each = method(run, draws)
-        clients_rate = run.settings.clients_rate or 1.0
-        rate = clients_rate * draws.lower_rate
+        rate = (run.settings.clients_rate or 1.0) * _least_presence(run, draws, method)
         once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove")
         return replace(
             each,
@@ -355,6 +366,16 @@ def _client(method: Sampler) -> Sampler:
         )
 
     return events
+
+
+def _least_presence(run: CheckedRun, draws: PhaseDraws, method: Sampler) -> float:
+    """Return the least probability that a full draw of a client has a record of it."""
+    if method is _shuffled:
+        least = passes_of(run, draws.phase).least
+        return min(draws.lower_rate, *(each.drawn for each in least))
+    if method in (_with_replacement, _weighted):
+        return _presence_in(run, draws.lower_rate)
+    return draws.lower_rate
 
 
 _METHODS: Final[dict[str, Sampler]] = {

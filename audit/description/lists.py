@@ -50,8 +50,11 @@ def releases(name: str, value: object) -> tuple[ExtraRelease, ...]:
 
 def _rows(name: str, value: object) -> list[object]:
     if not isinstance(value, (list, tuple)) or not 0 < len(value) <= MAX_ROWS:
+        given = in_words(value)
+        if isinstance(value, (list, tuple)):
+            given = f"one of {len(value):,}" if value else "empty"
         raise InvalidInput(
-            f"`{name}` must be a list of 1 to {MAX_ROWS:,} rows; it is {in_words(value)}.",
+            f"`{name}` must be a list of 1 to {MAX_ROWS:,} rows; it is {given}.",
             next_step=f"Give `{name}` a row for each, or leave it out.",
         )
     return list(value)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
+from ...fl.frame.private_normalisation import MOMENTS_DESCRIPTION, NORMALISE
 from ...fl.running.resumption import NEW_RUN_OF_MORE_BLOCKS, is_last_block_open
 from ..evidence.evidence import Evidence
+from ..ledger.entries import Ledger
 from .rule import RuleFinding, left_over, rounds, rule
 
 
@@ -112,6 +115,27 @@ def dangling(evidence: Evidence) -> RuleFinding | None:
     return RuleFinding(f"{rounds(len(lines)).capitalize()} announced and not released.", lines)
 
 
+@dataclass(frozen=True)
+class LostIfCutOff:
+    """What of a run is `open` and lies in memory alone, and what to do once it is lost."""
+
+    open: str
+    next_step: str
+
+
+def lost_if_cut_off(ledger: Ledger) -> LostIfCutOff | None:
+    """Return what keeps a run from being resumed, once it was cut off where its log ends."""
+    intents = [spent.intent for spent in ledger.spent]
+    if is_last_block_open(ledger.opened.plan.rounds, intents):
+        return LostIfCutOff("the last block of its plan is not at its end", NEW_RUN_OF_MORE_BLOCKS)
+    if any(spent.intent.phase == NORMALISE and not spent.releases for spent in ledger.spent):
+        return LostIfCutOff(
+            f"{MOMENTS_DESCRIPTION} were announced and not released",
+            "Start a new run in another folder then; what this one has spent counts beside it.",
+        )
+    return None
+
+
 @rule(
     "incomplete",
     "warning",
@@ -123,12 +147,12 @@ def incomplete(evidence: Evidence) -> RuleFinding | None:
     ledger = evidence.ledger
     if ledger.closed:
         return None
-    intents = [spent.intent for spent in ledger.spent]
-    if is_last_block_open(ledger.opened.plan.rounds, intents):
+    lost = lost_if_cut_off(ledger)
+    if lost:
         return RuleFinding(
-            "The log has no `run.close`, and the last block of its plan is not at its end.",
+            f"The log has no `run.close`, and {lost.open}.",
             next_step="Let the run go on if it still does: once it was cut off, nothing resumes "
-            f"it. {NEW_RUN_OF_MORE_BLOCKS}",
+            f"it. {lost.next_step}",
         )
     return RuleFinding("The log has no `run.close`.")
 

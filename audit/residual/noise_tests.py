@@ -2,16 +2,18 @@
 
 Each has the null hypothesis that it is.  With a p-value, so that a sound run may be rejected:
 
-variance   the sum of squares of each share, of all shares, and of the whole sums
-parts      the sum of squares of each kind of values, where they have kinds: of each share, of all
+variance   the sum of squares of each share, of all shares, and of the whole sums: over the run, in
+           each release by itself, and in each of the sums of a release
+parts      the sum of squares of each kind of values, where they have kinds: of each share, of all,
+           over the run and in each release
 shape      the distribution of each silo's noise over the run, and of the whole sums
-over time  correlation of noise with that of the round before, or of another step of the round
+over time  correlation of noise with that of the rounds before, or of another step of the round
 silos      correlation of the noise of two silos
 zeros      values that have no noise at all
 
-With certainty, or nearly so: equal noise, terms beyond their norm, sums that are not those of the
-clipped and weighted terms, weights that sum to too much, units that join too often, and shares that
-were not drawn.
+With certainty, or nearly so: noise that is equal (but for its order and signs), terms beyond their
+norm, sums that are not those of the clipped and weighted terms, weights that sum to too much, units
+that join too often, and shares that were not drawn.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from ...fl.parties.network import silo_name
 from ..derivation.blocks import beyond_schedule
@@ -62,63 +65,113 @@ class _Squares:
 
 
 def variance(run: Run) -> NoiseTest | None:
-    """Test the variance of the noise: of each silo, of all together, and of the whole sums."""
-    shares, sums = _Squares(), _Squares()
-    silos: dict[str, _Squares] = {}
+    """Test the variance of the noise: of each silo, of all together, and of the whole sums.
+
+    Over the run, and in each release: a single round without noise hardly shows in the sum of all.
+    """
+    over_run, single = _Families("sums", "silos"), _Families("releases", "residuals", "steps")
     for release, name, residual, stated in _standardised(run):
         if residual.squares is None:
             continue
-        squares = residual.squares / stated
+        squares, n = residual.squares / stated, residual.squares_n
+        where = f"round {release.intent.round}, line {release.number}"
         if residual is release.whole:
-            sums.add(squares, residual.squares_n)
+            over_run.add("sums", "whole sums", squares, n)
         else:
-            shares.add(squares, residual.squares_n)
-            silos.setdefault(name, _Squares()).add(squares, residual.squares_n)
-    totals = {
-        name: total for name, total in (("all shares", shares), ("whole sums", sums)) if total.n
-    }
-    if not totals:
-        return None
-    # Bonferroni, half of the level for the sums over all, half for the silos, however many.
-    tested = [(2.0 * len(totals) * total.p, name, total) for name, total in totals.items()]
-    tested += [(2.0 * len(silos) * silo.p, name, silo) for name, silo in silos.items()]
-    p, worst, least_likely = min(tested, key=lambda test: test[0])
-    return NoiseTest(
+            over_run.add("sums", "all shares", squares, n)
+            over_run.add("silos", name, squares, n)
+            single.add("releases", f"all shares of {where}", squares, n)
+        single.add("residuals", f"{name} of {where}", squares, n)
+        if residual.of_sums is not None:
+            # The least likely of all sums is the one with the least or the most, so two stand here.
+            for which, size in (("least", residual.of_sums.least), ("most", residual.of_sums.most)):
+                of_step = f"{name} of the sum with the {which} noise of {where}"
+                single.add("steps", of_step, size / stated, residual.of_sums.n)
+            single.tried("steps", residual.sums - 2)
+    return _variance_test(
         "variance of the noise",
-        min(1.0, p),
         "The noise that was drawn has another variance than the log says.",
-        {"values": shares.n, "worst": worst, "drawn over logged": least_likely.ratio},
+        over_run,
+        single if len(run.releases) > 1 or single.has("steps") else None,
+        sum(total.n for name, total in over_run.of("sums").items() if name == "all shares"),
     )
 
 
 def parts(run: Run) -> NoiseTest | None:
     """Test the variance of each kind of values by itself: of each silo, and of all together."""
-    kinds: dict[str, _Squares] = {}
-    apart: dict[tuple[str, int], _Squares] = {}
+    over_run, single = _Families("kinds", "shares"), _Families("kinds", "shares")
     for release in run.releases:
         stated = _stated_variance(release)
+        where = f"round {release.intent.round}, line {release.number}"
         for part in release.parts:
-            squares = part.squares / stated
-            kinds.setdefault(part.name, _Squares()).add(squares, part.n)
-            apart.setdefault((part.name, part.silo), _Squares()).add(squares, part.n)
-    if not kinds:
-        return None
-    # Bonferroni, as in `variance`: half of the level for each way to sum.
-    tested = [(2.0 * len(kinds) * total.p, name, total) for name, total in kinds.items()]
-    tested += [
-        (2.0 * len(apart) * total.p, f"{name}, {silo_name(silo)}", total)
-        for (name, silo), total in apart.items()
-    ]
-    p, worst, least_likely = min(tested, key=lambda test: test[0])
-    return NoiseTest(
+            squares, share = part.squares / stated, f"{part.name}, {silo_name(part.silo)}"
+            over_run.add("kinds", part.name, squares, part.n)
+            over_run.add("shares", share, squares, part.n)
+            single.add("kinds", f"{part.name} of {where}", squares, part.n)
+            single.add("shares", f"{share} of {where}", squares, part.n)
+    return _variance_test(
         "variance of parts of the noise",
-        min(1.0, p),
         "The noise on one kind of values has another variance than the log says.",
-        {
-            "values": sum(total.n for total in kinds.values()),
-            "worst": worst,
-            "drawn over logged": least_likely.ratio,
-        },
+        over_run,
+        single if len(run.releases) > 1 else None,
+        sum(total.n for total in over_run.of("kinds").values()),
+    )
+
+
+SINGLE_RELEASES_SHARE: Final = 0.25
+"""The part of the level of a test of variances for those of single releases."""
+
+
+class _Families:
+    """Sums of squares by name, in families that share the level of a test equally."""
+
+    def __init__(self, *families: str) -> None:
+        self._squares: dict[str, dict[str, _Squares]] = {family: {} for family in families}
+        self._besides = dict.fromkeys(families, 0)
+
+    def add(self, family: str, name: str, squares: float, n: int) -> None:
+        self._squares[family].setdefault(name, _Squares()).add(squares, n)
+
+    def tried(self, family: str, more: int) -> None:
+        """Count so many more sums of a family, of which none is less likely than those added."""
+        self._besides[family] += more
+
+    def has(self, family: str) -> bool:
+        return bool(self._squares[family])
+
+    def of(self, family: str) -> dict[str, _Squares]:
+        return self._squares[family]
+
+    def least_likely(self) -> tuple[float, str, _Squares] | None:
+        """Return the p-value of all by Bonferroni, and the name and sum that it is of."""
+        families = {name: sums for name, sums in self._squares.items() if sums}
+        tested = [
+            (len(families) * (len(sums) + self._besides[family]) * total.p, name, total)
+            for family, sums in families.items()
+            for name, total in sums.items()
+        ]
+        return min(tested, key=lambda test: test[0], default=None)
+
+
+def _variance_test(
+    what: str, proves: str, over_run: _Families, single: _Families | None, values: int
+) -> NoiseTest | None:
+    tested = over_run.least_likely()
+    if tested is None:
+        return None
+    p, worst, least_likely = tested
+    in_one = None if single is None else single.least_likely()
+    if in_one is not None:
+        p /= 1.0 - SINGLE_RELEASES_SHARE
+        if in_one[0] / SINGLE_RELEASES_SHARE < p:
+            p, worst, least_likely = in_one
+            p /= SINGLE_RELEASES_SHARE
+    ratio = least_likely.ratio
+    return NoiseTest(
+        what,
+        min(1.0, p),
+        proves,
+        {"values": values, "worst": worst, "drawn over logged": ratio},
     )
 
 
@@ -144,37 +197,52 @@ def shape(run: Run) -> NoiseTest | None:
 
 
 def over_time(run: Run) -> NoiseTest | None:
-    """Test whether noise was reused, whole or in part, in the next round or in another step."""
+    """Test whether noise was reused, whole or in part, in a later round or in another step."""
     shares = [share for release in run.releases for share in release.shares]
-    series = {
-        "rounds": [share.lag for share in shares if _has_direction(share.lag)],
-        "steps": [share.within for share in shares if _has_direction(share.within)],
+    near = {
+        "rounds": [share.lag for share in shares],
+        "steps": [share.within for share in shares],
     }
+    far: dict[str, list[Angle | None]] = {}
+    for share in shares:
+        for ago, angle in enumerate(share.earlier or (), start=2):
+            far.setdefault(f"rounds {ago} apart", []).append(angle)
     p_value_of: dict[str, float] = {}
-    largest = 0.0
-    for name, angles in series.items():
-        usable = [angle for angle in angles if angle is not None]
-        if usable:
+    angles: list[Angle] = []
+    groups = [
+        {name: kept for name, series in group.items() if (kept := _with_direction(series))}
+        for group in (near, far)
+    ]
+    groups = [group for group in groups if group]
+    for group in groups:
+        # Half of the level for what is near, half for what is farther off.
+        tried = 2 * len(group) * len(groups)
+        for name, usable in group.items():
             # Under the null a cosine has a known law whatever the other vector is.  Their sum
             # finds a weak correlation in every round, the least p-value a strong one in one round.
             values = [p_values.cosine_z(angle.cosine, angle.n) for angle in usable]
-            p_value_of[f"{name}, all of them"] = p_values.summed_z(values)
-            p_value_of[f"{name}, one of them"] = p_values.bonferroni(
+            p_value_of[f"{name}, all of them"] = tried * p_values.summed_z(values)
+            p_value_of[f"{name}, one of them"] = tried * p_values.bonferroni(
                 [p_values.cosine_p(a.cosine, a.n) for a in usable]
             )
-            largest = max(largest, *(abs(angle.cosine) for angle in usable))
+            angles += usable
     if not p_value_of:
         return None
+    worst = min(p_value_of, key=lambda name: p_value_of[name])
     return NoiseTest(
         "noise over time",
-        p_values.bonferroni(list(p_value_of.values())),
+        min(1.0, p_value_of[worst]),
         "The noise of one round, or step, depends on that of another: it was not drawn afresh.",
         {
-            "pairs": sum(map(len, series.values())),
-            "worst": min(p_value_of, key=lambda name: p_value_of[name]),
-            "largest correlation": largest,
+            "pairs": len(angles),
+            "worst": worst,
+            "largest correlation": max(abs(angle.cosine) for angle in angles),
         },
     )
+
+
+def _with_direction(angles: list[Angle | None]) -> list[Angle]:
+    return [angle for angle in angles if angle is not None and angle.n > 1]
 
 
 def across_silos(run: Run) -> NoiseTest | None:
@@ -222,27 +290,37 @@ def zeros(run: Run) -> NoiseTest | None:
 
 
 def equal(run: Run) -> NoiseTest:
-    """Test whether the same noise was added twice, anywhere in a run."""
-    seen: dict[tuple[str, str], int] = {}
-    number, again, fewest, chance = 0, 0, 0, 0.0
+    """Test whether the same noise was added twice, anywhere in a run, in any order and sign."""
+    seen: set[tuple[str, str]] = set()
+    sizes: set[tuple[str, str]] = set()
+    number, again, rearranged, fewest, fewest_values, chance = 0, 0, 0, 0, 0, 0.0
     for release in run.releases:
         noise = release.intent.noise
         chance = max(chance, p_values.zero_probability(noise.share_std, noise.grid, noise.family))
         for share in release.shares:
             key = release.segment, share.fingerprint
             again += share.equal_sums + (key in seen)
-            seen[key] = 1
+            if share.unordered is not None:
+                of_sizes = release.segment, share.unordered
+                rearranged += of_sizes in sizes and key not in seen
+                sizes.add(of_sizes)
+                fewest_values = min(fewest_values or share.values, share.values)
+            seen.add(key)
             number += share.sums
             width = max(1, share.n // share.sums)
             fewest = min(fewest, width) if fewest else width
     # The smallest width and the likeliest value: the bound on a chance collision errs upwards.
     pairs = number * (number - 1) / 2.0
-    bound = p_values.collision_bound(pairs, max(1, fewest), chance)
+    p = 1.0
+    if again:
+        p = 2.0 * p_values.collision_bound(pairs, max(1, fewest), chance)
+    if rearranged:
+        p = min(p, 2.0 * p_values.rearranged_bound(pairs, fewest_values, chance))
     return NoiseTest(
         "equal noise",
-        bound if again else 1.0,
+        min(1.0, p),
         "The same noise was added to two sums, so it can be taken off their difference.",
-        {"residuals": number, "equal to another": again},
+        {"residuals": number, "equal to another": again + rearranged},
     )
 
 

@@ -96,6 +96,17 @@ def collision_bound(pairs: float, values: int, probability: float) -> float:
     return min(1.0, math.exp(min(0.0, math.log(max(pairs, 1.0)) + values * math.log(probability))))
 
 
+def rearranged_bound(pairs: float, values: int, probability: float) -> float:
+    """Return a union bound on two vectors, among the pairs, that are equal but for order and signs.
+
+    pairs x values! x 2^values x probability^values: each order and each choice of signs of one
+    vector is a value that the other may have.
+    """
+    ways = math.lgamma(values + 1.0) + values * math.log(2.0)
+    exponent = math.log(max(pairs, 1.0)) + ways + values * math.log(probability)
+    return min(1.0, math.exp(min(0.0, exponent)))
+
+
 def holm(values: Sequence[float]) -> list[float]:
     """Return p-values adjusted by Holm's method, in the order given.
 

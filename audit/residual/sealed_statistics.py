@@ -25,11 +25,16 @@ _OF_ALL: Final = ("values", "n", "sums", "within_n")
 _OF_EACH: Final = (
     *("fingerprints", "equal_sums", "zeros", "squares", "squares_n", "ks", "ks_n", "lag", "within"),
 )
+_SINCE_LATER: Final = ("earlier", "unordered")
+"""Lists over silos that earlier versions did not seal."""
 _OF_MANY: Final = frozenset(_OF_EACH) - {"fingerprints", "equal_sums"} | {"alike", "within_n"}
 """What is there for as many values as a statistic is kept of, and not for fewer."""
 
 MAX_COUNT: Final = 2**53
 """Most values that are counted; a number that is larger was not counted by anybody."""
+
+MAX_EARLIER: Final = 64
+"""Most earlier residuals that one is compared with."""
 
 COSINE_ROUNDING: Final = 1e-9
 """By how much a cosine that was computed in floats may be beyond 1."""
@@ -49,6 +54,8 @@ class ResidualStatistics:
 
     `values` were there, `n` of them looked at, in `sums` sums; `squares` is the sum of squares of
     `squares_n` of them in units, None where they are too few to say more than how many they are.
+    What earlier versions did not seal is None: `earlier` angles with residuals 2, 3, ... before,
+    `unordered` fingerprints, and `of_sums`, the squares of the sums with the least and the most.
     """
 
     silo: int | None
@@ -64,6 +71,18 @@ class ResidualStatistics:
     ks_n: int = 0
     lag: Angle | None = None
     within: Angle | None = None
+    earlier: tuple[Angle | None, ...] | None = None
+    unordered: str | None = None
+    of_sums: SumSquares | None = None
+
+
+@dataclass(frozen=True)
+class SumSquares:
+    """The least and the largest sum of squares, in units, of single sums of `n` values each."""
+
+    least: float
+    most: float
+    n: int
 
 
 @dataclass(frozen=True)
@@ -282,10 +301,25 @@ def _shares(noise: Mapping[str, Any]) -> tuple[ResidualStatistics, ...]:
         _OF_MANY if noise["n"] >= residuals.MIN_VALUES else set()
     ):
         raise ValueError  # a question that is not asked would seem to be answered
+    lists |= {name: noise[name] for name in _SINCE_LATER if name in noise}
+    of_sums = noise.get("of_sums")
+    if of_sums is not None:
+        lists |= {"least": of_sums["least"], "most": of_sums["most"]}
+    if any(len(values) != len(silos) for values in lists.values()):
+        raise ValueError
     return tuple(
-        _residual({**single, **{name: values[index] for name, values in lists.items()}}, silo)
+        replace(
+            _residual({**single, **{name: values[index] for name, values in lists.items()}}, silo),
+            of_sums=None if of_sums is None else _of_sums(of_sums, index, noise),
+        )
         for index, silo in enumerate(silos)
     )
+
+
+def _of_sums(of_sums: Mapping[str, Any], index: int, noise: Mapping[str, Any]) -> SumSquares:
+    """Return the extreme squares of the sums of one silo's residual."""
+    n = _count(of_sums["n"], least=residuals.MIN_VALUES, most=_count(noise["values"]))
+    return SumSquares(_number(of_sums["least"][index]), _number(of_sums["most"][index]), n)
 
 
 def _pair(silos: Any) -> tuple[int, int]:
@@ -313,7 +347,17 @@ def _residual(statistics: Mapping[str, Any], silo: int | None) -> ResidualStatis
         ks_n=0 if few else _count(statistics["ks_n"], least=n),
         lag=_angle(statistics.get("lag"), n),
         within=_angle(statistics.get("within"), statistics.get("within_n", 0)),
+        earlier=_earlier(statistics.get("earlier"), n),
+        unordered=None if statistics.get("unordered") is None else str(statistics["unordered"]),
     )
+
+
+def _earlier(cosines: Any, n: int) -> tuple[Angle | None, ...] | None:
+    if cosines is None:
+        return None
+    if not isinstance(cosines, list) or len(cosines) > MAX_EARLIER:
+        raise ValueError
+    return tuple(_angle(cosine, n) for cosine in cosines)
 
 
 def _angle(cosine: Any, n: Any) -> Angle | None:

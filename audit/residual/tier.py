@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
+from ...fl.aggregation.residuals import EARLIER
 from ..levels import STRICT_LEVELS
 from ..measurement import Measurement
 from . import noise_tests
@@ -56,9 +57,20 @@ ASSUMES: Final = (
     "not found.",
     "Of each residual 2,048 values at most were looked at, evenly spaced; for the variance 65,536, "
     "and for values without noise all of them.",
+    "What values of one residual have to do with each other is not asked.",
+)
+
+COMPARED: Final = (
+    f"Noise is compared, value by value, with that of the {EARLIER} rounds before, and within a "
+    "round; of older noise only what is equal as a whole is found, in whatever order and with "
+    "whatever signs where a silo's noise has 65,536 values at most, and only where one process "
+    "made both."
+)
+
+COMPARED_WITH_THE_LAST: Final = (
     "Noise is compared with the round before, and within a round; of older noise only what is "
-    "equal as a whole is found, and only where one process made both. What values of one residual "
-    "have to do with each other is not asked.",
+    "equal as a whole is found, and only where one process made both: an earlier version, which "
+    "sealed no more, made some of the rounds."
 )
 
 
@@ -120,7 +132,7 @@ def _measured(run: Run, answer: NoiseTest, p: float, alpha: float) -> Measuremen
         neighbours=claim.neighbours,
         confidence=1.0 - alpha,
         quantity="p-value",
-        assumes=(*ASSUMES, *_left_out(run)),
+        assumes=(*ASSUMES, _compared(run), *_left_out(run)),
         sample={"p before correction": answer.p, **answer.sample, **_tested(run)},
     )
 
@@ -129,6 +141,12 @@ def _tested(run: Run) -> dict[str, int]:
     """Return how many rounds there were to test, and how many values of their noise."""
     values = sum(share.values for release in run.releases for share in release.shares)
     return {ROUNDS_TESTED: len(run.releases), VALUES_TESTED: values}
+
+
+def _compared(run: Run) -> str:
+    shares = [share for release in run.releases for share in release.shares]
+    last = any(share.earlier is None for share in shares if share.squares is not None)
+    return COMPARED_WITH_THE_LAST if last else COMPARED
 
 
 def _left_out(run: Run) -> tuple[str, ...]:
@@ -150,7 +168,8 @@ def _left_out(run: Run) -> tuple[str, ...]:
 
 
 NO_EVIDENCE: Final = (
-    "Nothing was found against the log here; a fault too small for this many values may be there."
+    "Nothing was found against the log here; a fault too small for this many values may be there, "
+    "and so may one too small for the values of its round, if only one round has it."
 )
 
 

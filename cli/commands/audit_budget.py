@@ -202,9 +202,11 @@ def _left(report: BudgetReport, left: int) -> str:
         return "no further round like the last one"
     more = f"{left:,} more rounds like the last one" if left > 1 else "1 more round like the last"
     planned = max(report.planned_rounds - report.spent, 0)
-    ahead = f"; {report.paid_ahead:,} paid for, unless the run was cut off" * bool(
-        report.paid_ahead
-    )
+    ahead = f"; {report.paid_ahead:,} paid for" * bool(report.paid_ahead)
+    if not report.resumable:
+        ahead += "; if the run was cut off, nothing resumes it"
+    elif report.paid_ahead:
+        ahead += ", unless the run was cut off"
     what = f"{planned:,} are planned{ahead}"
     return f"{more}; round {report.spent + left + 1:,} would exceed it ({what})"
 

@@ -13,7 +13,10 @@ n              the number of values that the other statistics use: all, or about
 zeros          how many of all values are 0, so had no noise
 ks             Kolmogorov-Smirnov distance to N(0, `std`^2) of `ks_n` values: those of the same silo
                in all rounds since this process began
+of_sums        the smallest and the largest sum of squares of a single sum, and its values, where a
+               round has several
 lag            the cosine between this residual and the same silo's previous one
+earlier        the cosines with those 2, 3, ... up to `EARLIER` before it
 within         the cosine between sums 0, 2, 4, ... of a round and sums 1, 3, 5, ...
 alike          the two silos with the largest cosine in size, and that cosine
 equal_sums     how many sums of a round have the same noise as an earlier one
@@ -22,6 +25,8 @@ parts          where values are of kinds (the diagonal of a matrix, label sums):
 fingerprints   a keyed hash of the residual: equal noise has equal hashes.  The key exists only in
                the memory of this process, so a hash reveals nothing else, even to a reader of the
                sidecar
+unordered      the same of its absolute values in order of size: noise that was moved to other
+               places, or has other signs, has equal ones; of `SQUARED_VALUES` values at most
 
 **What is not sealed, and why.**  The noise itself: subtracted from the release it gives the exact
 sum.  A hash of it without a key: whoever guesses the data can compute the residual and confirm the
@@ -39,6 +44,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -62,6 +68,9 @@ SQUARED_VALUES: Final = 2**16
 MIN_VALUES: Final = 8
 """Fewest values of which statistics are sealed."""
 
+EARLIER: Final = 8
+"""With how many residuals of the same silo each is compared."""
+
 _BINS_PER_STD: Final = 32
 """Bins of the distribution for each standard deviation."""
 
@@ -77,7 +86,7 @@ class Residuals:
     def __init__(self) -> None:
         self._key = Secret(os.urandom(32))
         self.segment = os.urandom(8).hex()
-        self._last: dict[int, FloatArray] = {}
+        self._last: dict[int, deque[FloatArray]] = {}
         self._bins: dict[str, IntArray] = {}
 
     def monitor(
@@ -89,16 +98,26 @@ class Residuals:
         """
         return ResidualMonitor(self, noise, parts or {})
 
-    def since(self, silos: Sequence[int], samples: FloatArray) -> list[float | None]:
-        """Return the cosine of each silo's sample with its previous one, which it replaces.
+    def since(self, silos: Sequence[int], samples: FloatArray) -> list[list[float | None]]:
+        """Return the cosines of each silo's sample with its last ones, the last one first.
 
-        `samples` is (silos, n).  All None where a silo has no previous sample of this length.
+        `samples` is (silos, n), and is kept.  None where a silo
+        has no sample of this length so long ago; then all silos have None.
         """
-        last = [self._last.get(silo) for silo in silos]
-        self._last.update(zip(silos, samples, strict=True))
-        if all(row is not None and row.shape == samples.shape[1:] for row in last):
-            return _cosines(np.array(last), samples)
-        return [None] * len(silos)
+        cosines = []
+        for ago in range(1, EARLIER + 1):
+            rows = [self._ago(silo, ago) for silo in silos]
+            if all(row is not None and row.shape == samples.shape[1:] for row in rows):
+                cosines.append(_cosines(np.array(rows), samples))
+            else:
+                cosines.append([None] * len(silos))
+        for silo, sample in zip(silos, samples, strict=True):
+            self._last.setdefault(silo, deque(maxlen=EARLIER)).append(sample)
+        return [list(of_silo) for of_silo in zip(*cosines, strict=True)]
+
+    def _ago(self, silo: int, rounds: int) -> FloatArray | None:
+        last = self._last.get(silo, ())
+        return last[-rounds] if rounds <= len(last) else None
 
     def forget(self) -> None:
         """Drop the last samples of noise, where no round comes that they are compared with."""
@@ -216,6 +235,13 @@ class ResidualMonitor:
         sums = first.pairs
         halves = [table.reshape(len(silos), *first.sample.shape)[:, i:sums:2] for i in (0, 1)]
         size = halves[0][0].size
+        last = self._memory.since(silos, table)
+        if first.of_sum_n:
+            statistics["of_sums"] = {
+                "n": first.of_sum_n,
+                "least": [share.of_sum[0] for share in samples],
+                "most": [share.of_sum[1] for share in samples],
+            }
         return {
             **statistics,
             "zeros": [share.zeros for share in samples],
@@ -223,7 +249,12 @@ class ResidualMonitor:
             "squares_n": [share.squares_n for share in samples],
             "ks": distances,
             "ks_n": counted,
-            "lag": self._memory.since(silos, table),
+            "lag": [of_silo[0] for of_silo in last],
+            "earlier": [of_silo[1:] for of_silo in last],
+            "unordered": [
+                None if share.sizes is None else self._memory.fingerprint(share.sizes)
+                for share in samples
+            ],
             "within": _cosines(*halves) if size >= MIN_VALUES else [None] * len(silos),
             "within_n": size,
             "alike": _alike(silos, table),
@@ -236,7 +267,9 @@ class _ResidualSample:
 
     `steps` are the sampled integers (sums, n / sums), `sample` the same in units.  `squares` is the
     sum of squares of `squares_n` values, and `zeros` counts those that are 0 of all `values`.
-    `equal` sums have the same noise as an earlier one.
+    `equal` sums have the same noise as an earlier one.  `sizes` are all absolute values in order,
+    None where they are too many; `of_sum` is the smallest and the largest sum of squares of one
+    sum, of `of_sum_n` values each (0 where there is one sum, or it has too few).
     """
 
     steps: NDArray[Any]
@@ -246,6 +279,9 @@ class _ResidualSample:
     equal: int
     squares: float
     squares_n: int
+    sizes: NDArray[Any] | None
+    of_sum: tuple[float, float]
+    of_sum_n: int
 
     @classmethod
     def at(cls, residual: NDArray[Any], unit: float) -> _ResidualSample:
@@ -256,8 +292,21 @@ class _ResidualSample:
         sample = np.asarray(steps * unit, np.float64)
         # More values than the sample has: a sum of squares is cheap.
         squared = table[:, :: max(1, -(-table.size // SQUARED_VALUES))] * unit
-        squares = float(np.einsum("ij,ij->", squared, squared))
-        return cls(steps, sample, table.size, zeros, equal, squares, squared.size)
+        of_each = _inner(squared, squared)
+        several = len(table) > 1 and squared.shape[1] >= MIN_VALUES
+        few = table.size <= SQUARED_VALUES
+        return cls(
+            steps,
+            sample,
+            table.size,
+            zeros,
+            equal,
+            float(of_each.sum()),
+            squared.size,
+            np.sort(np.abs(table), axis=None) if few else None,
+            (float(of_each.min()), float(of_each.max())),
+            squared.shape[1] if several else 0,
+        )
 
     @property
     def pairs(self) -> int:

@@ -134,7 +134,8 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
             at_least(2),
             'for noise = "banded": groups of users that take part in turns, one in each round',
             "required there",
-            NOTHING_FOR_EVERYBODY,
+            "It counts groups of users; with one, everybody takes part in every round, where "
+            "correlated noise gains nothing.",
         ),
         Key(
             "bands",

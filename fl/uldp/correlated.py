@@ -123,7 +123,7 @@ class Schedule:
         shape = self.rounds, self.bands, self.cohorts, self.blocks
         ratio, to_everybody = error_ratio(*shape), error_ratio_to_everybody(*shape)
         times = (
-            f"this epsilon, what rounds add up to has {ratio:.2g} times the noise that "
+            f"this epsilon, what rounds add up to has {_times(ratio)} times the noise that "
             "independent rounds of the same cohorts give it, in the root mean square."
         )
         if ratio < 1.0:
@@ -137,8 +137,8 @@ class Schedule:
             gained = f"Correlated noise is a loss here: at {times}"
         everybody = (
             "Beside everybody in every round, with independent noise at the same epsilon, it has "
-            f"{to_everybody:.2g} times the noise; cohorts are for users who cannot take part so "
-            "often."
+            f"{_times(to_everybody)} times the noise; cohorts are for users who cannot take part "
+            "so often."
         )
         numbers = {"error_ratio": ratio, "error_ratio_to_everybody": to_everybody}
         return (gained, everybody), numbers
@@ -155,6 +155,16 @@ class Schedule:
         """Return the noise of a round, given that of a round by itself."""
         stated = {item.name: getattr(alone, item.name) for item in fields(Gaussian)}
         return BandedGaussian(**stated, block=block, number=number)
+
+
+def _times(ratio: float) -> str:
+    """Return a ratio in as many digits, two or more, as tell it from 1.
+
+    >>> _times(0.62), _times(1.0134), _times(0.99996)
+    ('0.62', '1.01', '0.99996')
+    """
+    texts = (f"{ratio:.{digits}g}" for digits in range(2, 11))
+    return next((text for text in texts if float(text) != 1.0), "1")
 
 
 def require_room(mechanism: BandedGaussian, users: int) -> None:

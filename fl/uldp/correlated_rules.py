@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant.errors import counted
+from ...accountant.sensitivity.matrix.strategies import MAX_STRATEGY_STEPS
 from ..declarations.declaration import Complaint, Given
 from ..declarations.toml_keys import CORRELATED_KEYS, NOTHING_FOR_EVERYBODY
 
@@ -79,6 +80,14 @@ def fits_the_run(given: Given) -> Complaint | None:
 
 def unfit_schedule(rounds: int | None, bands: int, cohorts: int, blocks: int) -> Complaint | None:
     """Refuse bands and blocks that these cohorts and rounds do not allow; None: not known yet."""
+    counts = {"rounds": rounds, "bands": bands, "cohorts": cohorts, "blocks": blocks}
+    for key, value in counts.items():
+        if value is not None and value < 1:
+            return (
+                f"gives {key} = {value}",
+                "It is a count.",
+                f"Write `{key}` as a whole number from 1 on.",
+            )
     if bands > cohorts:
         return (
             f"gives bands = {bands} and cohorts = {cohorts} in [privacy]",
@@ -93,6 +102,13 @@ def unfit_schedule(rounds: int | None, bands: int, cohorts: int, blocks: int) ->
             f"gives blocks = {blocks} in [privacy] for {counted(rounds, 'round')}",
             "Blocks have equal length, and each is paid for as a whole.",
             "Write a number of blocks that divides the rounds.",
+        )
+    if rounds // blocks > MAX_STRATEGY_STEPS:
+        return (
+            f"gives rounds = {rounds} in [run] and blocks = {blocks} in [privacy], so blocks of "
+            f"{counted(rounds // blocks, 'round')}",
+            f"The noise of a block is computed for {MAX_STRATEGY_STEPS:,} rounds at most.",
+            "Write fewer `rounds` in [run], or more `blocks` in [privacy].",
         )
     if bands > rounds // blocks:
         return (

@@ -23,6 +23,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.measurement import Measurement
 from privplan.audit.residual.sealed_statistics import Run, _release_from
+from privplan.audit.residual.tier import judged
 from privplan.fl.aggregation.residuals import Residuals
 from privplan.fl.log import LogWriter
 
@@ -77,12 +78,13 @@ def release(number: int, seq: int, width: int, sealed: Mapping[str, str]) -> Rou
 
 
 def items(kept: Residuals, values: np.ndarray, **limits: Any) -> dict[str, Any]:
-    """Return what is sealed of one round with this noise over `STD`: (silos, width)."""
+    """Return what is sealed of a round with this noise over `STD`: (silos, [sums,] width)."""
     own = steps(values)
     monitor = kept.monitor(intent(1).noise)
     for silo, one in enumerate(own):
         monitor.share(silo, one, GRID)
-    monitor.whole(own.sum(axis=0), GRID, range(SILOS))
+    if own.ndim == 2:
+        monitor.whole(own.sum(axis=0), GRID, range(SILOS))
     return {**monitor.items(), "recomputed": {**SOUND, **limits}}
 
 
@@ -90,8 +92,10 @@ def in_memory(law: Law, seed: int, *, rounds: int, width: int, **limits: Any) ->
     """Return a run as the audit reads it."""
     rng, kept, releases = np.random.default_rng(seed), Residuals(), []
     for number in range(rounds):
-        found = items(kept, law(rng, number, width), **limits)
-        own, given = intent(number + 1), release(number + 1, 1, width, {})
+        noise = law(rng, number, width)
+        found = items(kept, noise, **limits)
+        draws = 1 if noise.ndim == 2 else noise.shape[1]
+        own, given = intent(number + 1, draws=draws), release(number + 1, 1, width, {})
         releases.append(_release_from(1, own, given, found["residuals"], found["recomputed"]))
     return Run(opening(rounds), tuple(releases))
 
@@ -134,6 +138,12 @@ def against(found: tuple[Measurement, ...]) -> set[str]:
 def noticed(found: tuple[Measurement, ...]) -> set[str]:
     """Return what was contradicted, or unusual."""
     return {one.what for one in found if one.verdict != "not-contradicted"}
+
+
+def accused(law: Any, seeds: range, **size: int) -> tuple[int, int]:
+    """Return how many of so many runs were contradicted, and how many of them or unusual."""
+    runs = [judged(in_memory(law, seed, **size), 0.05) for seed in seeds]
+    return sum(bool(against(one)) for one in runs), sum(bool(noticed(one)) for one in runs)
 
 
 def written(folder: Path, change: Any) -> Path:

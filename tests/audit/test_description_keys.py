@@ -80,7 +80,7 @@ def test_synonyms_name_keys() -> None:
         ("sampling.rate", 0, "above 0, and at most 1"),
         ("sampling.rate", 5e-324, "above 0, and at most 1"),
         ("schedule.epochs", 0.0, "finite number above 0"),
-        ("schedule.phases", [], "list of 1 to"),
+        ("schedule.phases", [], "list of 1 to 100,000 rows; it is empty"),
         ("schedule.phases", [[1.1, 0.004]], "three numbers"),
         ("schedule.phases", [[1.1, 2.0, 10]], r"phases\[0\].rate"),
         ("releases", {"what": "counts"}, "list of tables"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -91,3 +93,18 @@ def test_holm_is_between_bonferroni_and_nothing() -> None:
         assert (adjusted >= p).all()
         assert (adjusted <= np.minimum(1.0, 6 * p) + 1e-15).all()
         assert adjusted[order[0]] == pytest.approx(min(1.0, 6 * p.min()))
+
+
+def test_noise_in_another_order_and_with_other_signs_is_counted_by_its_ways() -> None:
+    """Three values on seven points: the bound is above the chance, by at most the ways of ties."""
+    points = range(-3, 4)
+    chance = 1.0 / len(points)
+    vectors = list(itertools.product(points, repeat=3))
+    alike = sum(
+        sorted(map(abs, one)) == sorted(map(abs, other)) for one in vectors for other in vectors
+    )
+    exact = alike / len(vectors) ** 2
+    assert exact <= p_values.rearranged_bound(1.0, 3, chance) <= 3.0 * exact
+    assert p_values.rearranged_bound(10.0, 3, 1e-6) == pytest.approx(10 * 6 * 8 * 1e-18)
+    assert p_values.rearranged_bound(1.0, 2**16, 0.4 * 2.0**-20) < 1e-300
+    assert p_values.rearranged_bound(1.0, 2**16, 0.4 * 2.0**-12) == 1.0

@@ -16,6 +16,7 @@ from .residual_runs import (
     SILOS,
     SURE,
     WHAT,
+    accused,
     against,
     in_memory,
     normal,
@@ -25,12 +26,6 @@ from .residual_runs import (
 )
 
 # --- false alarms and power -----------------------------------------------------------------------
-
-
-def accused(law: Any, seeds: range, **size: int) -> tuple[int, int]:
-    """Return how many of so many runs were contradicted, and how many of them or unusual."""
-    runs = [judged(in_memory(law, seed, **size), 0.05) for seed in seeds]
-    return sum(bool(against(one)) for one in runs), sum(bool(noticed(one)) for one in runs)
 
 
 @pytest.mark.parametrize(("rounds", "width"), [(6, 31), (2, 300), (1, 12)])

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -229,7 +230,20 @@ def test_rounds_that_a_block_has_paid_for_are_said_to_be_so(run: Run, tmp_path: 
     said = " ".join(run("audit", "budget", "run", "--limit", "1e-9").out.split())
     assert "no further round like the last" in said
     said = " ".join(run("audit", "budget", "run", "--limit", "100").out.split())
-    assert "(17 are planned; 17 paid for, unless the run was cut off)" in said
+    assert "(17 are planned; 17 paid for; if the run was cut off, nothing resumes it)" in said
+    written(tmp_path / "two", intents(block=Block(1, 10, (1.0,), 10))(weighted(20))[:7])
+    said = " ".join(run("audit", "budget", "two", "--limit", "100").out.split())
+    assert "(17 are planned; 7 paid for, unless the run was cut off)" in said
+
+
+def test_moments_that_were_not_released_are_said_to_be_lost(run: Run, tmp_path: Path) -> None:
+    records = weighted(5)[:2]
+    records[1] = replace(records[1], phase="normalise", round=0)
+    written(tmp_path / "run", records)
+    outcome = run("audit", "budget", "run", "--limit", "1000")
+    said = " ".join(outcome.out.split())
+    assert "are planned; if the run was cut off, nothing resumes it)" in said
+    assert "normalised by were announced and not released" in said
 
 
 # --- the sealed sidecar -------------------------------------------------------------------------

@@ -19,7 +19,14 @@ from privplan.accountant.mechanisms.noisy_sums import NoisySums
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.aggregation.clip_check import ClipCheck
-from privplan.fl.aggregation.residuals import MIN_VALUES, SAMPLE, Residuals, every
+from privplan.fl.aggregation.residuals import (
+    EARLIER,
+    MIN_VALUES,
+    SAMPLE,
+    SQUARED_VALUES,
+    Residuals,
+    every,
+)
 from privplan.fl.aggregation.sums import PlainAggregator, noisy_sum
 from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.frame.private_normalisation import MomentsRelease
@@ -89,6 +96,41 @@ def test_the_distance_is_that_of_all_rounds_and_never_above_that_of_kolmogorov()
     assert found["ks"][0] > 0.05  # it is 1.3 times as wide as is stated
 
 
+def test_noise_is_compared_with_that_of_the_last_rounds():
+    rng, kept = np.random.default_rng(8), Residuals()
+    rounds = [[drawn(rng, 40) for _ in range(2)] for _ in range(EARLIER + 3)]
+    for number, noise in enumerate(rounds):
+        found = sealed(kept, dict(enumerate(noise)))
+        for silo in range(2):
+            cosines = [found["lag"][silo], *found["earlier"][silo]]
+            known = min(number, EARLIER)
+            exact = [cosine(rounds[number - ago][silo], noise[silo]) for ago in range(1, known + 1)]
+            assert cosines[:known] == pytest.approx(exact)
+            assert cosines[known:] == [None] * (EARLIER - known)
+
+
+def test_of_several_sums_the_least_and_the_largest_squares_are_sealed():
+    rng = np.random.default_rng(9)
+    noise = {silo: drawn(rng, 7, 31) for silo in range(2)}
+    found = sealed(Residuals(), noise)["of_sums"]
+    squares = [((own * GRID) ** 2).sum(axis=1) for own in noise.values()]
+    assert found["n"] == 31
+    assert found["least"] == pytest.approx([own.min() for own in squares], rel=1e-12)
+    assert found["most"] == pytest.approx([own.max() for own in squares], rel=1e-12)
+    assert "of_sums" not in sealed(Residuals(), {0: drawn(rng, 31)})
+    assert "of_sums" not in sealed(Residuals(), {0: drawn(rng, 31, MIN_VALUES - 1)})
+
+
+def test_moved_and_turned_noise_has_the_same_values_in_order_of_size():
+    rng, kept = np.random.default_rng(10), Residuals()
+    noise = drawn(rng, 40)
+    moved = -np.roll(noise, 3)
+    found = [sealed(kept, {0: own}) for own in (noise, moved, drawn(rng, 40))]
+    assert found[0]["unordered"] == found[1]["unordered"] != found[2]["unordered"]
+    assert len({each["fingerprints"][0] for each in found}) == 3
+    assert sealed(kept, {0: drawn(rng, SQUARED_VALUES + 1)})["unordered"] == [None]
+
+
 def test_a_round_of_many_sums_is_compared_with_itself():
     rng, kept = np.random.default_rng(3), Residuals()
     noise = drawn(rng, 7, 31)
@@ -138,7 +180,11 @@ def test_what_is_sealed_does_not_grow_with_the_noise_and_holds_none_of_it():
         noise += np.sign(noise) * 10**4  # none is a count of anything
         own = sealed(Residuals(), {0: noise}, whole=noise)
         lengths.append(len(json.dumps(own)))
-        keyed = {own["segment"], *own["fingerprints"]}  # digits of these are drawn afresh
+        keyed = {
+            own["segment"],
+            *own["fingerprints"],
+            *own["unordered"],
+        }  # digits of these are drawn afresh
         assert all(re.fullmatch("[0-9a-f]{16}|[0-9a-f]{32}", one) for one in keyed)
         rest = [one for one in leaves(own) if one not in keyed]
         assert all(isinstance(one, int | float | None) for one in rest)

@@ -298,3 +298,30 @@ def test_a_sum_that_could_overflow_is_refused() -> None:
     require_room(mechanism, 50)
     with pytest.raises(InvalidInput, match="Give more noise"):
         require_room(mechanism, 2000)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((6, 2, 3, 0), "gives blocks = 0"),
+        ((0, 2, 3, 1), "gives rounds = 0"),
+        ((6, 2, 3, -1), "gives blocks = -1"),
+        ((6, 0, 3, 1), "gives bands = 0"),
+        ((6, 2, -3, 1), "gives cohorts = -3"),
+        ((10**9, 2, 3, 2), r"rounds = 1000000000 in \[run\] and blocks = 2 in \[privacy\]"),
+    ],
+)
+def test_a_schedule_of_nothing_or_of_too_much_is_refused(
+    given: tuple[int, int, int, int], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said) as refused:
+        Schedule(*given)
+    assert "bands = 0" not in (refused.value.next_step or "")
+    assert "Write `" in str(refused.value) or "more `blocks`" in str(refused.value)
+
+
+def test_a_ratio_near_one_is_not_said_to_be_one() -> None:
+    note = Schedule(50, 5, 10, 10).note
+    assert note.numbers["error_ratio"] == pytest.approx(1.013, abs=1e-3)
+    assert "has 1.01 times the noise" in note.sentences[1]
+    assert "a loss here" in note.sentences[1]
