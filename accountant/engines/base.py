@@ -10,6 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from .. import events as ev
 from ..composition import Leaf
 from ..errors import Unsupported
+from ..events.parts import events_inside
 from ..guarantee import Bounds, Neighbours, Step
 
 T = TypeVar("T")
@@ -114,6 +115,15 @@ SIZED_RELEASES: Final = (
 """Releases that say how many units they hold, which is not known of a sample."""
 
 
+def sized_release(event: ev.Event) -> ev.Event | None:
+    """Return a release that says how many units it holds, at any depth; None where there is none.
+
+    >>> sized_release(ev.ClientSampled(0.5, ev.Compose([ev.Shuffle(9, ev.Local(1.0))]))).type
+    'shuffle'
+    """
+    return next((each for each in events_inside(event) if isinstance(each, SIZED_RELEASES)), None)
+
+
 def sampled_instead(inner: ev.Event) -> str:
     """Return what to do where no engine knows a Poisson sample of a release.
 
@@ -122,7 +132,7 @@ def sampled_instead(inner: ev.Event) -> str:
     take part.
     """
     # Taken off the sample, such a release would count other units than those that it names.
-    if isinstance(inner, SIZED_RELEASES):
+    if sized_release(inner) is not None:
         return "Sample the innermost release, if that is what runs."
     return "Account for it without sampling: a sample reveals no more than that."
 

@@ -14,6 +14,7 @@ from typing import Final
 from ... import events as ev
 from ...composition import Leaf, group_sizes, leaves
 from ...errors import EnginesDisagree, counted
+from ...events.parts import events_inside
 from ...guarantee import Bounds, Neighbours, unique_steps
 from ...sensitivity.matrix import sensitivity_bounds, strategy_steps
 from ..base import Answer
@@ -40,13 +41,8 @@ class AccountQuery:
 
     def events(self) -> Iterator[ev.Event]:
         """Yield the leaves and the events inside them."""
-        waiting = [leaf.event for leaf in reversed(self.parts)]
-        while waiting:
-            event = waiting.pop()
-            yield event
-            inner = getattr(event, "event", None)
-            parts = event.events if isinstance(event, ev.Compose) else ()
-            waiting += [*reversed(parts)] if inner is None else [inner]
+        for leaf in self.parts:
+            yield from events_inside(leaf.event)
 
     def gap_text(self) -> str | None:
         """Return the gap between the bounds in words, None where they are close."""
@@ -274,7 +270,7 @@ def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
 def _renyi_values(query: AccountQuery) -> tuple[str, ...]:
     if ev.Renyi not in query.event_types():
         return ()
-    values = [event.values for event in _renyi_events(query.parts)]
+    values = [event.values for event in query.events() if isinstance(event, ev.Renyi)]
     warnings = []
     if any(low > high for each in values for low, high in itertools.pairwise(each)):
         warnings.append(
@@ -287,17 +283,6 @@ def _renyi_values(query: AccountQuery) -> tuple[str, ...]:
             "data at all; check that it is no divergence that was rounded down."
         )
     return tuple(warnings)
-
-
-def _renyi_events(parts: Sequence[Leaf]) -> list[ev.Renyi]:
-    """Return the events of that type, bare or inside a leaf."""
-    inside: list[ev.Renyi] = []
-    for leaf in parts:
-        event: ev.Event | None = leaf.event
-        while event is not None and not isinstance(event, ev.Renyi):
-            event = getattr(event, "event", None)
-        inside += [] if event is None else [event]
-    return inside
 
 
 CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (

@@ -24,7 +24,7 @@ from ...amplification.truncation import Cut
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from ..base import SIZED_RELEASES
+from ..base import sized_release
 from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, replaced_release
 from .curves import Curve, curve
 from .fixed_size import without_replacement
@@ -76,9 +76,10 @@ def _record_more_or_less(event: ev.ShuffledBatches, removed: Curve) -> Curve:
 @curve.register(ev.RandomAllocation)
 def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Curve:
     """The curve of `chosen` releases: the steps are counted as known."""
-    if isinstance(event.event, SIZED_RELEASES):
+    sized = sized_release(event.event)
+    if sized is not None:
         raise Unsupported(
-            f"Random allocation of `{event.event.type}` has no meaning here.",
+            f"Random allocation of `{sized.type}` has no meaning here.",
             "That release fixes how many units take part in it, and here that number is random.",
             "Allocate a release that takes any number of units.",
         )
