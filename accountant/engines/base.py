@@ -137,6 +137,33 @@ def sampled_instead(inner: ev.Event) -> str:
     return "Account for it without sampling: a sample reveals no more than that."
 
 
+def cut_instead(inner: ev.Event) -> str:
+    """Return what to do where no engine knows a sample that is cut at a size.
+
+    A unit that joins a full sample drives another one out, so the release is that of a replaced
+    unit, and not that of one that comes or goes.
+    """
+    if sized_release(inner) is not None:
+        return "Sample the innermost release, if that is what runs."
+    return (
+        "Account for it without sampling, under replace-one: a unit that joins a full sample "
+        "drives another one out."
+    )
+
+
+def drawn_instead(batch: int) -> str:
+    """Return what to do where no engine knows a release on `batch` draws with replacement.
+
+    A unit that is drawn j times contributes j times, and takes the places of other units.
+    """
+    if batch == 1:
+        return "Account for it without sampling, under replace-one: it is drawn at most once."
+    return (
+        f"Account for a group of {batch:,} without sampling, under replace-one: a unit that is "
+        "drawn several times contributes as often."
+    )
+
+
 def require_both_drawn(batch: int, population: int, neighbours: Neighbours) -> None:
     """Raise `Unsupported` where a batch cannot be drawn from the smaller of two data sets."""
     if batch == population and neighbours == "add-remove":

@@ -26,8 +26,9 @@ from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import drawn_instead
 from .curves import NOTHING, Curve, curve, set_aside
-from .fixed_size import without_replacement
+from .fixed_size import UNSAMPLED, without_replacement
 from .moments import RENYI_OUTWARD_FACTOR
 
 _NOISY = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
@@ -40,6 +41,17 @@ def with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Curve
     Raises `Unsupported` where a fixed-size sample of the release has no curve, and under
     add-remove for a population of 1.
     """
+    inner = event.event
+    unknown = isinstance(inner, ev.ZCDP) and neighbours == "add-remove"
+    if type(inner) not in UNSAMPLED or unknown:
+        raise Unsupported(
+            f"The rdp engine cannot account for draws with replacement of `{inner.type}`"
+            f"{' under add-remove' if unknown else ''}.",
+            "What a unit that is drawn several times costs is known here for single releases with "
+            "a Renyi curve at every order.",
+            "Leave the choice of the engine to privplan.",
+            otherwise=drawn_instead(event.batch),
+        )
     if event.population == 1:
         if neighbours == "add-remove":
             raise Unsupported(

@@ -83,17 +83,17 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     """
     if neighbours == "add-remove":
         return _present_or_absent(inner, rate)
-    conditions = ["replace-one, for the base curve too"]
+    stated, conditions = inner, ["replace-one, for the base curve too"]
     if neighbours == "zero-out":
         conditions = ["a unit at 0 is one value that may replace it"]
         if not isinstance(inner, _SUMS):
             twice = leaves(ev.Group(2, inner))
             if len(twice) == 1 and twice[0].count == 1:  # else refused below
                 inner = twice[0].event
-    base = curve(inner, "replace-one")
-    if base.slack > 0.0 or type(inner) not in _UNSAMPLED:
+    base = curve(inner, "replace-one") if type(inner) in UNSAMPLED else None
+    if base is None or base.slack > 0.0:
         raise Unsupported(
-            f"The rdp engine cannot account for fixed-size sampling of `{inner.type}`.",
+            f"The rdp engine cannot account for fixed-size sampling of `{stated.type}`.",
             "The amplification bound is only used here for an unsampled release with a Renyi "
             "curve at every order.",
             "Leave the choice of the engine to privplan.",
@@ -119,7 +119,7 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
 
 
 def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
-    if type(inner) not in _UNSAMPLED or isinstance(inner, ev.ZCDP):
+    if type(inner) not in UNSAMPLED or isinstance(inner, ev.ZCDP):
         raise Unsupported(
             f"The rdp engine cannot account for fixed-size sampling of `{inner.type}` under "
             "add-remove.",
@@ -317,6 +317,7 @@ _PROFILES: Final[dict[type[ev.Event], Callable[[Any], Profile]]] = {
 _SUMS: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 """Releases whose noise says what any change of a unit costs."""
 
-_UNSAMPLED: Final = frozenset(
+UNSAMPLED: Final = frozenset(
     {*_SUMS, *_PROFILES, ev.Exponential, ev.Approximate, ev.ZCDP, ev.NoGuarantee}
 )
+"""Releases that a sample of a fixed size is accounted around."""
