@@ -35,15 +35,13 @@ def _refusal(event: ev.Event, relation: str, engine: str | None = None) -> Unsup
 
 
 def test_a_unit_that_is_drawn_several_times_counts_as_a_group() -> None:
-    # C x moves by the columns 0, 4, 8 of C, whose squares add up to 3.75; others contribute
-    # nothing, a unit at +1 or at -1 is drawn J ~ Bin(10, 1/100) times and moves J times as much.
-    shift, noise, delta = math.sqrt(3.75), 2.0, 1e-5
-    x = np.arange(-300.0, 300.0, 0.01)
+    # C x moves by the columns 0, 4, 8 of C, whose squares add up to 3.75.  A unit is drawn
+    # J ~ Bin(10, 1/100) times; others are at -1, and it is at +1, or at -1 as they are.
+    shift, noise, delta = 2.0 * math.sqrt(3.75), 2.0, 1e-5
+    x = np.arange(-60.0, 120.0, 0.01)
     weights = binom.pmf(np.arange(11), 10, 0.01)
-    present, absent = (
-        sum(w * norm.pdf(x, sign * j * shift, noise) for j, w in enumerate(weights))
-        for sign in (1.0, -1.0)
-    )
+    present = sum(w * norm.pdf(x, j * shift, noise) for j, w in enumerate(weights))
+    absent = norm.pdf(x, 0.0, noise)
 
     def hockey_stick(epsilon: float) -> float:
         return float(np.maximum(present - math.exp(epsilon) * absent, 0.0).sum() * 0.01)
