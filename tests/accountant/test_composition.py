@@ -128,7 +128,7 @@ def test_the_best_of_a_fixed_number_of_runs_is_counted_from_above_only():
     both = ev.Compose([ev.BestOf("fixed", 3, one), one])
     assert leaves(ev.BestOf("fixed", 2, both)) == (Leaf(one, 8, fully_observed=False),)
     with pytest.raises(Unsupported):  # one Gaussian would stand for all runs, from below too
-        leaves(ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 3, ev.Gaussian(1.0))])))
+        leaves(ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 3, ev.Gaussian(1.0)), one])))
 
 
 def test_a_unit_is_named_by_its_records():
