@@ -6,9 +6,10 @@ worst vectors, and `bounds` puts them together.
 """
 
 from .bounds import MatrixSensitivity, sensitivity_bounds
-from .strategies import column_bands, strategy_matrix, strategy_steps
+from .strategies import MAX_MATRIX_ENTRIES, column_bands, strategy_matrix, strategy_steps
 
 __all__ = [
+    "MAX_MATRIX_ENTRIES",
     "MatrixSensitivity",
     "column_bands",
     "sensitivity_bounds",
