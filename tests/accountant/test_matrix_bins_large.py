@@ -95,3 +95,34 @@ def test_what_is_too_large_to_compare_counts_the_bin_as_known(
     known = pp.account(event, delta=1e-5, engine="gdp").epsilon.upper
     assert pp.account(event, delta=1e-5).epsilon.upper <= known * (1.0 + 1e-3)
     assert len(bin_comparisons(event).above) == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "relation", "engine"),
+    [
+        (LARGE, "add-remove", "gdp"),
+        (LARGE, "zero-out", "gdp"),
+        (ev.Group(2, LARGE), "replace-one", None),
+        (ev.Group(2, LARGE), "add-remove", "pld"),
+    ],
+)
+def test_the_words_say_that_a_bin_counts_as_known(
+    event: ev.Event, relation: str, engine: str | None
+) -> None:
+    answer = pp.account(event, delta=1e-5, neighbours=relation, engine=engine)
+    said = " ".join(answer.warnings)
+    assert answer.epsilon.lower == 0.0
+    assert "counts every unit's bin as known" in said
+    assert "overlap" not in said
+    assert "+1" not in said
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_the_words_say_how_a_hidden_bin_counts(relation: str) -> None:
+    small = ev.MatrixGaussian(2.0, ev.ToeplitzStrategy(12, (1.0, 0.5)), ev.BallsInBins(4))
+    answer = pp.account(small, delta=1e-5, neighbours=relation)
+    said = " ".join(answer.warnings)
+    if answer.epsilon.upper > 1.01 * answer.epsilon.lower:
+        assert "overlap little" in said
+        assert "contributions of +1" in said
+    assert "as known" not in said

@@ -15,10 +15,10 @@ from ... import events as ev
 from ...composition import Leaf, group_sizes, leaves
 from ...errors import EnginesDisagree, counted
 from ...events.parts import events_inside
-from ...guarantee import Bounds, Neighbours, unique_steps
+from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ...sensitivity.matrix import sensitivity_bounds, strategy_steps
 from ..base import Answer
-from ..correlated_noise import rests_on
+from ..correlated_noise import HIDDEN_BIN, rests_on
 from .batches import batch_warnings
 from .best_of_runs import best_of_lower
 from .cap import WIDE_INTERVAL_RATIO, cap_warnings
@@ -26,7 +26,10 @@ from .cap import WIDE_INTERVAL_RATIO, cap_warnings
 
 @dataclass(frozen=True)
 class AccountQuery:
-    """A question about an event, and the bounds that answer it; `delta` or `epsilon` was given."""
+    """A question about an event, with the bounds that answer it, and by which steps.
+
+    Either `delta` or `epsilon` was given.
+    """
 
     event: ev.Event
     parts: Sequence[Leaf]
@@ -34,6 +37,7 @@ class AccountQuery:
     bounds: Bounds
     delta: float | None
     epsilon: float | None
+    steps: tuple[Step, ...] = ()
 
     def event_types(self) -> set[type[ev.Event]]:
         """Return the types of the leaves and of the events inside them."""
@@ -67,7 +71,8 @@ def with_caveats(
     Raises `EnginesDisagree` where that end lies above the upper one.
     """
     answer = _with_search_bound(event, answer, neighbours, delta, epsilon)
-    query = AccountQuery(event, leaves(event), neighbours, answer.bounds, delta, epsilon)
+    parts = leaves(event)
+    query = AccountQuery(event, parts, neighbours, answer.bounds, delta, epsilon, answer.steps)
     warnings = tuple(text for cause in CAUSES for text in cause(query))
     return replace(answer, warnings=(*answer.warnings, *warnings))
 
@@ -163,10 +168,23 @@ def _correlated(query: AccountQuery) -> tuple[str, ...]:
     )
     gap_text = query.gap_text()
     if gap_text is not None and any(isinstance(r.participation, ev.BallsInBins) for r in runs):
+        hides = any(HIDDEN_BIN in step.conditions for step in query.steps)
+        counted = (
+            "looks at bins that overlap little, some at a time"
+            if hides
+            else ("counts every unit's bin as known")
+        )
+        lower = (
+            ""
+            if query.bounds.lower == 0.0
+            else (
+                "; the lower end is that of contributions of +1 in every round of the bin, where C "
+                "has no negative entry"
+            )
+        )
         why = (
-            f"{gap_text}: what a hidden bin hides has no exact value here.  The upper end looks at "
-            "bins that overlap little, some at a time, and is believed loose; the lower end is "
-            "that of contributions of +1 in every round of the bin, where C has no negative entry."
+            f"{gap_text}: what a hidden bin hides has no exact value here.  The upper end "
+            f"{counted}, and is believed loose{lower}."
         )
         return (*dict.fromkeys(rests), why)
     known = all(sensitivity_bounds(run.strategy, run.participation).exact for run in runs)
