@@ -166,3 +166,25 @@ def test_thresholds_under_replacement_and_in_rdp():
 def test_a_low_threshold_hides_no_new_key():
     event = ev.ThresholdSelection("laplace", 1.0, 0.5, 1)
     assert account(event, epsilon=5.0).delta.lower == pytest.approx(laplace.sf(-0.5), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1.0, 1e-5), (0.5, 1e-6), (2.0, 1e-8), (13.0, 1e-3)]
+)
+def test_one_key_is_by_definition_as_private_as_it_says(epsilon: float, delta: float) -> None:
+    event = ev.TruncatedGeometricSelection(epsilon, delta, 1)
+    answer = account(event, delta=delta).epsilon
+    # (epsilon, delta)-DP at just these numbers, and the counts 1 and 2 show that at no less: a key
+    # is kept with probability delta, then with e^epsilon delta + delta.
+    assert epsilon <= answer.upper <= epsilon * (1.0 + 1e-12)
+    assert answer.lower <= epsilon
+    # Less delta than the key of a single unit has leaves it in the open.
+    assert account(event, delta=delta * (1.0 - 1e-9)).epsilon.upper == math.inf
+
+
+def test_several_keys_answer_at_the_sum_of_their_deltas() -> None:
+    event = ev.TruncatedGeometricSelection(1.0, 1e-5, 3)
+    assert account(event, delta=3e-5).epsilon.upper <= 3.0 * (1.0 + 1e-12)
+    # A unit with 3 keys of its own is seen with probability 1 - (1 - d)^3.
+    seen = 1.0 - (1.0 - 1e-5) ** 3
+    assert account(event, delta=seen * (1.0 - 1e-6)).epsilon.upper == math.inf
