@@ -179,7 +179,7 @@ def _up(value: float) -> float:
 
 def _is_feasible(means: FloatArray) -> bool:
     rows, bins = means.shape
-    return float(rows) * bins * bins <= MAX_GRAM_PRODUCTS
+    return bool(float(rows) * bins * bins <= MAX_GRAM_PRODUCTS)
 
 
 def _bin_means(strategy: ev.Strategy, bins: int) -> tuple[FloatArray, FloatArray] | None:

@@ -115,6 +115,7 @@ class MatrixSensitivity:
 
 
 @lru_cache(maxsize=64)
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by its range
 def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -> MatrixSensitivity:
     """Return bounds on the largest L2 norm of C d, over what one unit may contribute.
 
@@ -199,6 +200,7 @@ def _decreasing(coefficients: FloatArray, allowed: SeparatedRounds) -> MatrixSen
     column = np.zeros(allowed.steps)
     column[: coefficients.size] = coefficients
     column = shifted_sums(column, allowed.most, allowed.separation)
+    _require_range(float(column.max()) * float(column.max()))
     square = math.fsum((column * column).tolist())
     # All terms are 0 or above: each of the few additions is off by a rounding of its result.
     margin = 4.0 * UNIT_ROUNDOFF * (2 * allowed.most.bit_length() + 16)
