@@ -40,7 +40,7 @@ MAX_COUNTED_USERS: Final = 20_000
 """Most users whose every crowd is computed."""
 
 MAX_LOCAL_EPSILON: Final = 30.0
-"""Largest local epsilon; beyond it one of `MAX_COUNTED_USERS` lies in fewer than 1 of 10^8 rounds."""
+"""Largest local epsilon; beyond it one of so many users lies in fewer than 1 of 10^8 rounds."""
 
 WINDOW_DEVIATIONS: Final = 9.0
 """How far a window reaches, in standard deviations of the count."""
