@@ -12,6 +12,7 @@ from . import events as ev
 from . import validate
 from .errors import InvalidInput, Unsupported
 from .events import contributions
+from .events.parts import events_inside, parts_of
 
 SMALLEST_POSITIVE_RATE: Final = 5e-324
 """The smallest rate above 0."""
@@ -30,6 +31,11 @@ _SAMPLERS: Final = (
     ev.RandomAllocation,
 )
 """What draws a sample, other than Poisson sampling, that all releases inside of it share."""
+
+_NOTHING: Final = ev.Compose(())
+"""Nothing is released."""
+
+_SHUFFLES: Final = (ev.Shuffle, ev.SampledShuffle)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,8 @@ class Leaf:
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     """Return the distinct leaves below `Compose` and `Repeat`, with their total counts.
 
-    A leaf is any other event.  It is put into one normal form: `Poisson` of `Poisson` is one
+    A leaf is any other event.  It is put into one normal form: a composition of one release is
+    that release, at any depth; `Poisson` of `Poisson` is one
     `Poisson` (a unit survives both draws with the product of the rates); `Poisson` at rate 1 is
     its event; unsampled or jointly sampled Gaussians that are composed under one sample are one
     Gaussian with noise (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient
@@ -74,7 +81,7 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     >>> leaf.event, leaf.count
     (Gaussian(noise_multiplier=1.0), 6)
     """
-    check_depth(event)
+    event = rewritten(event, _unwrapped)
     counts = _counts(event, {})
     # No run is that long: a larger count is a mistake.
     total = sum(counts.values())
@@ -91,6 +98,22 @@ def _leaf(event: ev.Event, count: int, attained: bool, grown: frozenset[ev.Event
     if _is_chain(event):
         return Leaf(by_lemma(event), count, attained, by_lemma=True, chain=event)
     return Leaf(event, count, attained, by_lemma=_grows_inside(event, grown))
+
+
+def _unwrapped(event: ev.Event) -> ev.Event:
+    """Return the release that a composition, a repetition or a group of one is; others as is."""
+    match event:
+        case ev.Compose(parts):
+            kept = tuple(part for part in parts if part != _NOTHING)
+            if len(kept) == 1:
+                return kept[0]
+            return event if len(kept) == len(parts) else ev.Compose(kept)
+        case ev.Repeat(1, inner) | ev.Group(1, inner):
+            return inner
+        case ev.Repeat(_, inner) | ev.Group(_, inner) if inner == _NOTHING:
+            return inner
+        case _:
+            return event
 
 
 def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
@@ -134,19 +157,6 @@ def _grows_inside(leaf: ev.Event, grown: frozenset[ev.Event]) -> bool:
     return grows and any(isinstance(each, (*_CLASSES, ev.RandomizedResponse)) for each in inside)
 
 
-def events_inside(event: ev.Event) -> tuple[ev.Event, ...]:
-    """Return an event and all that are inside it, each once."""
-    seen: dict[int, ev.Event] = {}
-    waiting = [event]
-    while waiting:
-        each = waiting.pop()
-        if id(each) not in seen:
-            seen[id(each)] = each
-            inner = getattr(each, "event", None)
-            waiting += getattr(each, "events", () if inner is None else (inner,))
-    return tuple(seen.values())
-
-
 def unit_of(event: ev.Event) -> str:
     """Return what one unit of an event is: a record, or a group of so many records.
 
@@ -167,16 +177,8 @@ def observer_of(event: ev.Event) -> str:
     'analyzer'
     """
     check_depth(event)
-    return "analyzer" if _is_shuffled(event, {}) else "model"
-
-
-def _is_shuffled(event: ev.Event, results: dict[int, bool]) -> bool:
-    if id(event) not in results:
-        inner = getattr(event, "event", None)
-        parts = getattr(event, "events", () if inner is None else (inner,))
-        shuffles = isinstance(event, (ev.Shuffle, ev.SampledShuffle))
-        results[id(event)] = shuffles or any(_is_shuffled(part, results) for part in parts)
-    return results[id(event)]
+    is_shuffled = any(isinstance(each, _SHUFFLES) for each in events_inside(event))
+    return "analyzer" if is_shuffled else "model"
 
 
 def rewritten(event: ev.Event, rule: Callable[[ev.Event], ev.Event]) -> ev.Event:
@@ -215,8 +217,7 @@ def group_sizes(event: ev.Event) -> tuple[int, ...]:
 def _sizes(event: ev.Event, results: dict[int, frozenset[int]]) -> frozenset[int]:
     """Return how many records a unit has in each release of an event."""
     if id(event) not in results:
-        inner = getattr(event, "event", None)
-        parts = getattr(event, "events", () if inner is None else (inner,))
+        parts = parts_of(event)
         below = frozenset().union(*(_sizes(part, results) for part in parts))
         if isinstance(event, ev.Group):
             below = frozenset(event.size * size for size in below)
@@ -238,11 +239,8 @@ def _descend(event: ev.Event, depth: int, seen: dict[int, int]) -> None:
     if seen.get(id(event), -1) >= depth:
         return
     seen[id(event)] = depth
-    for part in getattr(event, "events", ()):
+    for part in parts_of(event):
         _descend(part, depth + 1, seen)
-    inner = getattr(event, "event", None)
-    if isinstance(inner, ev.Event):
-        _descend(inner, depth + 1, seen)
 
 
 _Counts = dict[tuple[ev.Event, bool], int]
@@ -292,9 +290,9 @@ def _inside(
                 inner = contributions.reduced(mixture)
                 if isinstance(inner, ev.Gaussian):
                     normal = replace(normal, event=inner)  # type: ignore[call-arg]
-            elif isinstance(normal, (ev.Shuffle, ev.SampledShuffle)):
+            elif isinstance(normal, _SHUFFLES):
                 normal = _of_one_message(normal, results)
-            if normal != ev.Compose(()):  # nothing moves
+            if normal != _NOTHING:  # nothing moves
                 yield (normal, _all_seen(event, results)), 1
 
 

@@ -31,6 +31,7 @@ from .certified_search import COARSE_LOG_EXCESS, SEARCH_PRECISION, CertifiedValu
 from .certifiers import Certifier
 from .composition import leaves
 from .errors import Unsupported
+from .events.parts import events_inside
 from .rootfinding import least_argument
 
 SCANNED_STEP: Final = 1.0 / 64.0
@@ -171,14 +172,12 @@ def _turning(event: ev.Event) -> list[tuple[float, float, str]]:
     """Return the limit, the scale of the noise and the kind of limit of what turns around."""
     limits: list[tuple[float, float, str]] = []
     for leaf in leaves(event):
-        inner: ev.Event | None = leaf.event
-        while inner is not None:
+        for inner in events_inside(leaf.event):
             if isinstance(inner, ev.TruncatedDiscreteGaussian):
                 scale = inner.noise_multiplier * inner.sensitivity
                 limits.append((float(inner.bound), scale, "bound"))
             elif isinstance(inner, ev.ThresholdSelection):
                 limits.append((max(inner.threshold, 1.0), inner.noise_scale, "threshold"))
-            inner = getattr(inner, "event", None)
     return limits
 
 
@@ -222,8 +221,6 @@ def _may_turn(
 
 def _lattices(event: ev.Event) -> Iterator[ev.DiscreteGaussian | ev.TruncatedDiscreteGaussian]:
     for leaf in leaves(event):
-        inner: ev.Event | None = leaf.event
-        while inner is not None:
+        for inner in events_inside(leaf.event):
             if isinstance(inner, (ev.DiscreteGaussian, ev.TruncatedDiscreteGaussian)):
                 yield inner
-            inner = getattr(inner, "event", None)

@@ -63,12 +63,12 @@ class RiskAim:
         self, target: TprTarget, quantity: Unknown, name: str, event_at: EventAt
     ) -> CertifiedValue:
         """Return the best value for a TPR: by one epsilon, then by all of them where that helps."""
-        by_one = TangentSearch(target, self.relation, name, event_at)
+        tangents = TangentSearch(target, self.relation, name, event_at)
         if name != "pld":
-            return by_one.best(quantity)
+            return tangents.best(quantity)
         best = None
         with contextlib.suppress(TargetUnreachable):
-            best = by_one.best(quantity)
+            best = tangents.best(quantity)
         by_all = TprSearch(target, self.relation, quantity, event_at)
         value = by_all.below(quantity.strongest if best is None else best.value)
         if value is None:

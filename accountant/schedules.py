@@ -12,6 +12,7 @@ from typing import Final
 
 from . import events as ev
 from .composition import Leaf
+from .events.parts import events_inside
 from .guarantee import Step
 
 SKETCH_LEAVES: Final = 48
@@ -27,8 +28,7 @@ def kind(event: ev.Event) -> tuple[str, ...]:
     >>> kind(ev.Poisson(0.1, ev.Gaussian(1.0)))
     ('poisson', 'gaussian')
     """
-    inner = getattr(event, "event", None)
-    return (event.type, *(kind(inner) if isinstance(inner, ev.Event) else ()))
+    return tuple(each.type for each in events_inside(event))
 
 
 def sketched(leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
@@ -91,13 +91,8 @@ def _by_kind(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
 
 def _field(event: ev.Event, name: str) -> float:
     """Return a number that an event, or the outermost one inside it, has; nan where none has."""
-    inner: ev.Event | None = event
-    while inner is not None:
-        value = getattr(inner, name, None)
-        if value is not None:
-            return float(value)
-        inner = getattr(inner, "event", None)
-    return math.nan
+    values = (getattr(each, name, None) for each in events_inside(event))
+    return next((float(value) for value in values if value is not None), math.nan)
 
 
 def _log_leakage(event: ev.Event) -> float:

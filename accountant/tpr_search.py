@@ -17,6 +17,7 @@ from . import events as ev
 from .certified_search import SEARCH_PRECISION, Unknown
 from .composition import leaves
 from .errors import Unsupported
+from .events.parts import events_inside
 from .guarantee import Neighbours
 from .risk.attack_power import AttackPower, proven_power
 from .risk.trade_off import gaussian_mu
@@ -119,8 +120,4 @@ class TprSearch:
 
 def _lattices(event: ev.Event) -> Iterator[ev.Event]:
     for leaf in leaves(event):
-        inner: ev.Event | None = leaf.event
-        while inner is not None:
-            if isinstance(inner, _LATTICES):
-                yield inner
-            inner = getattr(inner, "event", None)
+        yield from (each for each in events_inside(leaf.event) if isinstance(each, _LATTICES))

@@ -60,7 +60,13 @@ from scipy import sparse
 from .. import events as ev
 from ..arrays import FloatArray
 from ..errors import Unsupported
-from ..sensitivity.matrix import sensitivity_bounds, strategy_matrix
+from ..sensitivity.matrix import (
+    MAX_MATRIX_ENTRIES,
+    column_bands,
+    sensitivity_bounds,
+    strategy_matrix,
+    strategy_steps,
+)
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
@@ -152,10 +158,10 @@ def bin_comparisons(event: ev.MatrixGaussian) -> BinComparisons:
         return BinComparisons((), ())
     known = sensitivity_bounds(event.strategy, participation).bounds.upper / noise
     revealed = HiddenBins(1, _up(known * known), 0.0)
-    matrix = strategy_matrix(event.strategy)
-    if bins == 1 or not _is_feasible(matrix, bins):
+    means = _bin_means(event.strategy, bins) if bins > 1 else None
+    if means is None or not _is_feasible(means[0]):
         return BinComparisons((revealed,), ())
-    upper, lower = _grams(matrix, bins, noise)
+    upper, lower = _grams(*means, passes=-(-strategy_steps(event.strategy) // bins), noise=noise)
     below, profile = tuple(_below(lower)), cyclic_profile(upper)
     shifts = tuple(_shifts(upper, lower).tolist()) if below else ()
     return BinComparisons((revealed, *_above(profile)), below, shifts, _rings(profile))
@@ -171,8 +177,47 @@ def _up(value: float) -> float:
     return max(value * (1.0 + 8.0 * UNIT_ROUNDOFF), LEAST_SQUARE) if value > 0.0 else 0.0
 
 
-def _is_feasible(matrix: FloatArray, bins: int) -> bool:
-    return float(matrix.shape[0]) * bins * bins <= MAX_GRAM_PRODUCTS
+def _is_feasible(means: FloatArray) -> bool:
+    rows, bins = means.shape
+    return bool(float(rows) * bins * bins <= MAX_GRAM_PRODUCTS)
+
+
+def _bin_means(strategy: ev.Strategy, bins: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return the sums of the columns of |C| and of C in each bin; None where they are too large."""
+    try:
+        matrix = strategy_matrix(strategy)
+    except Unsupported:
+        return _banded_means(strategy, bins)
+    above = bin_columns(np.abs(matrix), bins)
+    return above, above if (matrix >= 0.0).all() else bin_columns(matrix, bins)
+
+
+def _banded_means(strategy: ev.Strategy, bins: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return the same from the bands of a strategy that is too large to be written down."""
+    steps = strategy_steps(strategy)
+    try:
+        bands = column_bands(strategy) if steps * bins <= MAX_MATRIX_ENTRIES else None
+    except Unsupported:
+        return None
+    if bands is None:
+        return None
+    above = _summed_bands(np.abs(bands), bins)
+    return above, above if (bands >= 0.0).all() else _summed_bands(bands, bins)
+
+
+def _summed_bands(bands: FloatArray, bins: int) -> FloatArray:
+    """Return the sums of columns of a matrix in each bin, from C[j + m, j] at [m, j].
+
+    >>> _summed_bands(np.array([[1.0, 1.0, 1.0], [0.5, 0.5, 0.0]]), 2).tolist()
+    [[1.0, 0.0], [0.5, 1.0], [1.0, 0.5]]
+    """
+    steps = bands.shape[1]
+    means = np.zeros((steps, bins))
+    rounds = np.arange(steps)
+    for lag, band in enumerate(bands):
+        # A round is in one row of each band, so no entry is named twice.
+        means[rounds[lag:], rounds[: steps - lag] % bins] += band[: steps - lag]
+    return means
 
 
 def bin_columns(matrix: FloatArray, bins: int) -> FloatArray:
@@ -188,14 +233,18 @@ def bin_columns(matrix: FloatArray, bins: int) -> FloatArray:
     return np.asarray(padded.reshape(rows, passes, bins).sum(axis=1))
 
 
-def _grams(matrix: FloatArray, bins: int, noise: float) -> tuple[FloatArray, FloatArray]:
-    """Return the Gram matrix of |C|, rounded up, and that of C, rounded down."""
-    passes = -(-matrix.shape[1] // bins)
+def _grams(
+    above: FloatArray, plain: FloatArray, *, passes: int, noise: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Gram matrix of |C|, rounded up, and that of C, rounded down.
+
+    `above` and `plain` are the sums over bins of their columns.
+    """
     # Entries are sums of rows x (passes)^2 products of non-negative numbers.
-    margin = (matrix.shape[0] + 2.0 * passes + 16.0) * UNIT_ROUNDOFF
-    above = _gram(bin_columns(np.abs(matrix), bins)) / (noise * noise)
-    plain = above if (matrix >= 0.0).all() else _gram(bin_columns(matrix, bins)) / (noise * noise)
-    return above * (1.0 + margin), plain - above * margin
+    margin = (above.shape[0] + 2.0 * passes + 16.0) * UNIT_ROUNDOFF
+    most = _gram(above) / (noise * noise)
+    least = most if plain is above else _gram(plain) / (noise * noise)
+    return most * (1.0 + margin), least - most * margin
 
 
 def _gram(columns: FloatArray) -> FloatArray:

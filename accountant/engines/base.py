@@ -10,6 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from .. import events as ev
 from ..composition import Leaf
 from ..errors import Unsupported
+from ..events.parts import events_inside
 from ..guarantee import Bounds, Neighbours, Step
 
 T = TypeVar("T")
@@ -114,6 +115,15 @@ SIZED_RELEASES: Final = (
 """Releases that say how many units they hold, which is not known of a sample."""
 
 
+def sized_release(event: ev.Event) -> ev.Event | None:
+    """Return a release that says how many units it holds, at any depth; None where there is none.
+
+    >>> sized_release(ev.ClientSampled(0.5, ev.Compose([ev.Shuffle(9, ev.Local(1.0))]))).type
+    'shuffle'
+    """
+    return next((each for each in events_inside(event) if isinstance(each, SIZED_RELEASES)), None)
+
+
 def sampled_instead(inner: ev.Event) -> str:
     """Return what to do where no engine knows a Poisson sample of a release.
 
@@ -122,9 +132,36 @@ def sampled_instead(inner: ev.Event) -> str:
     take part.
     """
     # Taken off the sample, such a release would count other units than those that it names.
-    if isinstance(inner, SIZED_RELEASES):
+    if sized_release(inner) is not None:
         return "Sample the innermost release, if that is what runs."
     return "Account for it without sampling: a sample reveals no more than that."
+
+
+def cut_instead(inner: ev.Event) -> str:
+    """Return what to do where no engine knows a sample that is cut at a size.
+
+    A unit that joins a full sample drives another one out, so the release is that of a replaced
+    unit, and not that of one that comes or goes.
+    """
+    if sized_release(inner) is not None:
+        return "Sample the innermost release, if that is what runs."
+    return (
+        "Account for it without sampling, under replace-one: a unit that joins a full sample "
+        "drives another one out."
+    )
+
+
+def drawn_instead(batch: int) -> str:
+    """Return what to do where no engine knows a release on `batch` draws with replacement.
+
+    A unit that is drawn j times contributes j times, and takes the places of other units.
+    """
+    if batch == 1:
+        return "Account for it without sampling, under replace-one: it is drawn at most once."
+    return (
+        f"Account for a group of {batch:,} without sampling, under replace-one: a unit that is "
+        "drawn several times contributes as often."
+    )
 
 
 def require_both_drawn(batch: int, population: int, neighbours: Neighbours) -> None:

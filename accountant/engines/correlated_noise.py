@@ -26,6 +26,9 @@ LARGEST: Final = Fraction(math.nextafter(math.inf, 0.0)) / 2
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
+HIDDEN_BIN: Final = "each unit's bin is uniform, the same in every pass, independent and secret"
+"""The condition of an upper end that counts what a bin hides."""
+
 SOURCE: Final = (
     "Denisov, McMahan, Rush, Smith and Thakurta 2022, Theorem 2.1, arXiv 2202.08312; the "
     "sensitivity: {}"

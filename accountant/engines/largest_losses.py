@@ -45,13 +45,14 @@ from .. import events as ev
 from ..amplification.group import along_chain
 from ..composition import leaves
 from ..errors import Unsupported
+from ..events.parts import events_inside
 from ..guarantee import Neighbours
 from .base import (
-    SIZED_RELEASES,
     Registry,
     contribution,
     require_both_drawn,
     sampled_instead,
+    sized_release,
 )
 from .loss_ranges import (
     LARGEST_EXPONENT,
@@ -66,6 +67,7 @@ from .shuffled_epochs import replaced_release
 
 _SUMS: Final = (ev.Laplace, ev.DiscreteLaplace)
 _NOISY: Final = (*_SUMS, ev.Gaussian, ev.DiscreteGaussian)
+_MIXED: Final = (ev.ShuffledBatches, ev.SampledShuffle)
 _BARE: Final = (ev.Pure, ev.Local, ev.Exponential, ev.RandomizedResponse, ev.Approximate)
 
 
@@ -180,8 +182,8 @@ def _slack(
 @largest_losses.register(ev.Poisson)
 def _poisson(event: ev.Poisson, neighbours: Neighbours) -> LargestLosses:
     rate, inner = event.rate, event.event
-    if isinstance(inner, SIZED_RELEASES):
-        raise _unknown(f"Poisson sampling of `{inner.type}`", sampled_instead(inner))
+    if (sized := sized_release(inner)) is not None:
+        raise _unknown(f"Poisson sampling of `{sized.type}`", sampled_instead(inner))
     if rate == 0.0:
         return LargestLosses.alike(Range(0.0, 0.0), "A rate of 0 releases nothing about anybody.")
     if neighbours != "add-remove" and _holds_bare(inner):
@@ -203,8 +205,9 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> LargestLosses:
 def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> LargestLosses:
     inner = event.event
     require_both_drawn(event.batch, event.population, neighbours)
-    if isinstance(inner, (ev.ShuffledBatches, ev.SampledShuffle)):
-        raise _unknown(f"fixed-size sampling of `{inner.type}`")
+    mixed = (each for each in events_inside(inner) if isinstance(each, _MIXED))
+    if (sized := next(mixed, None)) is not None:
+        raise _unknown(f"fixed-size sampling of `{sized.type}`")
     if event.batch == event.population:
         return _together(inner, neighbours)
     rate = event.batch / event.population
@@ -236,8 +239,8 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> LargestLosses:
 @largest_losses.register(ev.TruncatedPoisson)
 def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> LargestLosses:
     inner = event.event
-    if isinstance(inner, SIZED_RELEASES):
-        raise _unknown(f"truncated Poisson sampling of `{inner.type}`")
+    if (sized := sized_release(inner)) is not None:
+        raise _unknown(f"truncated Poisson sampling of `{sized.type}`")
     two_steps = neighbours == "add-remove" and event.batch < event.population
     base = largest_losses(_two_steps(inner) if two_steps else inner, neighbours)
     how = "a unit that joins a full sample drives another one out" if two_steps else "not amplified"
@@ -296,8 +299,8 @@ def _together(event: ev.Event, neighbours: Neighbours) -> LargestLosses:
 
 @largest_losses.register(ev.RandomAllocation)
 def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> LargestLosses:
-    if isinstance(event.event, SIZED_RELEASES):
-        raise _unknown(f"random allocation of `{event.event.type}`")
+    if (sized := sized_release(event.event)) is not None:
+        raise _unknown(f"random allocation of `{sized.type}`")
     base = largest_losses(event.event, neighbours)
     # The mean over sets of steps of e^(sum of losses) is e^(chosen f) where every loss is f.
     if not isinstance(event.event, _NOISY):
@@ -366,12 +369,7 @@ def _two_steps(inner: ev.Event) -> ev.Event:
 
 def _holds_bare(event: ev.Event) -> bool:
     """Return whether an event, or one inside it, only states a number, for some relation."""
-    inner: ev.Event | None = event
-    while inner is not None:
-        if isinstance(inner, _BARE):
-            return True
-        inner = getattr(inner, "event", None)
-    return False
+    return any(isinstance(each, _BARE) for each in events_inside(event))
 
 
 def _unknown(what: str, next_step: str = "") -> Unsupported:

@@ -36,8 +36,9 @@ from typing import Final
 from .. import events as ev
 from ..composition import leaves
 from ..errors import Unsupported
+from ..events.parts import events_inside
 from ..neighbours import Neighbours
-from .base import SIZED_RELEASES
+from .base import sized_release
 
 EPOCH_CONDITIONS: Final = (
     "the order is uniformly random and secret",
@@ -90,23 +91,22 @@ def replaced_release(event: ev.Event) -> tuple[ev.Event, Neighbours]:
     """
     if isinstance(event, _BARE):
         return leaves(ev.Group(2, event))[0].event, "add-remove"
-    inner: ev.Event | None = event
-    while inner is not None:
-        if isinstance(inner, _BARE):
-            raise Unsupported(
-                f"Shuffled batches of `{event.type}` of `{inner.type}` cannot be accounted under "
-                "add-remove.",
-                "In one batch another record takes the place of the one that goes, and a bare "
-                "number that holds for a record that comes or goes does not say what that costs "
-                "in a sample.",
-                "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
-            )
-        if isinstance(inner, SIZED_RELEASES):
-            raise Unsupported(
-                f"Shuffled batches of `{inner.type}` cannot be accounted under add-remove.",
-                "That release fixes how many units take part in it, and the last batch holds one "
-                "unit less where one is removed.",
-                "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
-            )
-        inner = getattr(inner, "event", None)
+    bare = next((each for each in events_inside(event) if isinstance(each, _BARE)), None)
+    if bare is not None:
+        raise Unsupported(
+            f"Shuffled batches of `{event.type}` of `{bare.type}` cannot be accounted under "
+            "add-remove.",
+            "In one batch another record takes the place of the one that goes, and a bare "
+            "number that holds for a record that comes or goes does not say what that costs "
+            "in a sample.",
+            "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
+        )
+    sized = sized_release(event)
+    if sized is not None:
+        raise Unsupported(
+            f"Shuffled batches of `{sized.type}` cannot be accounted under add-remove.",
+            "That release fixes how many units take part in it, and the last batch holds one "
+            "unit less where one is removed.",
+            "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
+        )
     return event, "replace-one"

@@ -92,7 +92,9 @@ def _decoded(
         raise _too_deep()
     if not isinstance(source, dict):
         raise InvalidInput(
-            f"`{path}` must be a JSON object with a `type`; it is {kind_of(source)}."
+            f"`{path}` must be a JSON object with a `type`; it is "
+            f"{'null' if source is None else kind_of(source)}.",
+            next_step=f"Give one of these types: {', '.join(sorted(types))}.",
         )
     name = source.get("type")
     cls = types.get(name) if isinstance(name, str) else None
@@ -110,7 +112,8 @@ def _decoded(
     expected = sorted(
         item.name for item in fields(cls) if item.name in source or not item.metadata["optional"]
     )
-    listed = f"The fields of {cls.type}: {', '.join(sorted(item.name for item in fields(cls)))}."
+    every = ", ".join(sorted(item.name for item in fields(cls)))
+    listed = f"The fields of {cls.type}: {every}." if every else f"`{cls.type}` has no fields."
     require_fields(names, expected, path, otherwise=listed, if_missing=listed)
     given: dict[str, object] = {}
     for key in expected:

@@ -31,20 +31,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Final
+from numbers import Real
+from typing import Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import events as ev
-from .. import records
+from .. import records, validate
 from ..arrays import FloatArray, IntArray
-from ..errors import InvalidInput, Unsupported
+from ..errors import InvalidInput, Unsupported, kind_of
 from ..neighbours import Neighbours
-from .clip import MAX_SUM, Sparse
+from .clip import MAX_SUM, Sparse, numbers
 from .gaussian import Gaussian
 from .round_description import RoundDescription
 from .round_ticket import Ticket
@@ -84,6 +84,7 @@ class BandedGaussian(Gaussian):
         if not isinstance(self.block, records.Block):
             raise InvalidInput("`block` must be a Block of rounds.")
         require_coefficients(self.block.coefficients)
+        self._set_checked(number=validate.count(number=self.number))
         if len(self.block.coefficients) > self.block.separation:
             raise InvalidInput(
                 f"{len(self.block.coefficients)} bands are more than the {self.block.separation} "
@@ -93,8 +94,10 @@ class BandedGaussian(Gaussian):
             )
         if not self.block.first <= self.number <= self.block.last:
             raise InvalidInput(
-                f"Round {self.number:,} is not of the block from {self.block.first:,} to "
-                f"{self.block.last:,}."
+                f"`number` must be a round of the block, from {self.block.first:,} to "
+                f"{self.block.last:,}; it is {self.number:,}.",
+                "The noise of a block is for its rounds alone.",
+                "Begin a new block for later rounds.",
             )
         if self.tolerated_dropouts or self.terms != "unit":
             raise InvalidInput(
@@ -105,6 +108,59 @@ class BandedGaussian(Gaussian):
             )
         super().__post_init__()
         _ = self.terms_alone  # its range is checked at the door
+
+    @classmethod
+    def with_multiplier(
+        cls,
+        noise_multiplier: float,
+        *,
+        bound: float,
+        relation: str,
+        shares: int = 1,
+        terms: Literal["unit", "silo-delta"] = "unit",
+        weights: records.Weights | None = None,
+        unit: Literal["record", "user", "silo", "entry"] = "user",
+        tolerated_dropouts: int = 0,
+        block: records.Block | None = None,
+        number: int | None = None,
+    ) -> Self:
+        """Return the mechanism whose event has at least this noise multiplier, and hardly more.
+
+        `block` must be given; `number` is its first round where none is named.
+
+        >>> block = records.Block(1, 4, (1.0, 0.5), 2)
+        >>> given = dict(bound=1.0, relation="add-remove", block=block)
+        >>> BandedGaussian.with_multiplier(5.0, **given).event("add-remove").noise_multiplier
+        5.0
+        """
+        if not isinstance(block, records.Block):
+            raise InvalidInput(
+                f"`block` must be a Block of rounds; it is {kind_of(block)}.",
+                "Correlated noise is accounted for all rounds of a block together.",
+                "Give block=records.Block(1, 10, (1.0, 0.5), 2), for example.",
+            )
+        plain = Gaussian.with_multiplier(
+            noise_multiplier,
+            bound=bound,
+            relation=relation,
+            shares=shares,
+            terms=terms,
+            weights=weights,
+            unit=unit,
+            tolerated_dropouts=tolerated_dropouts,
+        )
+        return cls(
+            bound,
+            plain.std,
+            shares,
+            terms,
+            plain.weights,
+            unit,
+            "public",
+            tolerated_dropouts,
+            block=block,
+            number=block.first if number is None else number,
+        )
 
     @cached_property
     def terms_alone(self) -> Gaussian:
@@ -182,16 +238,24 @@ class BandedGaussian(Gaussian):
                 "A row that lacks some of its terms is not what is accounted.",
                 "Begin a new block where the last sums are lost.",
             )
+        sums = _checked_sums(totals)
         # Every factor is an integer of 2^-8, so the row is exact.
         steps = [int(value * _STEPS) for value in self.block.coefficients[:lags]]
         largest = sum(
-            Fraction(factor) * int(np.abs(total).max(initial=0))
-            for factor, total in zip(steps, totals, strict=True)
+            factor * max(int(total.max()), -int(total.min()))
+            for factor, total in zip(steps, sums, strict=True)
+            if total.size
         )
         if largest > MAX_SUM:
-            raise InvalidInput("The sums of a silo are too many steps of the noise's grid.")
-        products = (factor * total for factor, total in zip(steps, totals, strict=True))
-        return np.asarray(sum(products, np.zeros_like(totals[0])))
+            raise InvalidInput(
+                "The sums of a silo are too many steps of the noise's grid.",
+                "A row that overflows would wrap around, and no noise covers that.",
+                "Give more noise for this bound, or fewer rows.",
+            )
+        row = np.zeros_like(sums[0])
+        for factor, total in zip(steps, sums, strict=True):
+            row += factor * total
+        return row
 
     def solved(self, received: FloatArray, earlier: Sequence[FloatArray]) -> FloatArray:
         """Return y_t from the released u_t, (D,), and y_(t-1), y_(t-2), ...; post-processing."""
@@ -202,12 +266,33 @@ class BandedGaussian(Gaussian):
         return solved
 
 
+def _checked_sums(totals: Sequence[IntArray]) -> list[IntArray]:
+    """Return sums on the grid, of int64 and of equal shape; raise `InvalidInput` for others."""
+    sums = [numbers(total, "i") for total in totals]
+    known = [each for each in sums if each is not None and each.dtype == np.int64]
+    if len(known) < len(sums):
+        raise InvalidInput(
+            "The sums of a row must be integers on the grid, of int64.",
+            "Others could be rounded or wrap around, and the noise covers neither.",
+            "Use what `total` or `totals` returns.",
+        )
+    if len({each.shape for each in known}) > 1:
+        raise InvalidInput(
+            "The sums of a row must be of equal shape.",
+            "Where one of them counts several times a unit moves more than is accounted.",
+            "Use what `total` returns for each of the last rounds.",
+        )
+    return known
+
+
 def require_coefficients(coefficients: Sequence[float]) -> None:
     """Raise `InvalidInput` unless these are multiples of 2^-8 in [0, 1], of which the first is 1.
 
     They must not grow, so that the sensitivity of the strategy is known exactly.
     """
-    steps = [value * _STEPS for value in coefficients]
+    values = list(coefficients) if isinstance(coefficients, (list, tuple)) else []
+    real = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+    steps = [float(value) * _STEPS for value in values] if real else []
     whole = all(0.0 <= step <= _STEPS and step == int(step) for step in steps)
     falling = all(after <= before for before, after in pairwise(steps))
     if whole and falling and steps and steps[0] == _STEPS:

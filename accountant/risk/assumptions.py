@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from .. import events as ev
-from ..composition import events_inside, leaves
+from ..composition import leaves
+from ..events.parts import events_inside
 from ..guarantee import Neighbours
 from ..rounding import as_given
 

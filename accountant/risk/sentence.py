@@ -55,8 +55,10 @@ def attack_sentence(fpr: float, tpr: float, neighbours: Neighbours) -> str:
             f"Of a unit whose value is A or B: an attacker who says B in {accused} of {whole} "
             f"cases of A, {said}."
         )
-    found = f"finds at most {known} in {whole} members" if most < 1 else "may find all members"
-    return f"An attacker who accuses {accused} in {whole} innocents {found}."
+    accusations = (
+        f"finds at most {known} in {whole} members" if most < 1 else "may find all members"
+    )
+    return f"An attacker who accuses {accused} in {whole} innocents {accusations}."
 
 
 def quick_tpr(event: ev.Event, neighbours: Neighbours, fpr: float = USUAL_FPR) -> float | None:

@@ -156,13 +156,13 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
         once = ev.Poisson(min(draws.lower_rate, least.drawn), draws.lower)
         return (BoundingEvent(once, "add-remove"),)
     first_batch = ev.Poisson(least.kept / least.batches, draws.lower)
-    one_of_each = ev.Repeat(least.passes, first_batch)
+    first_batches = ev.Repeat(least.passes, first_batch)
     if not least.whole:
         if run.units is not None:
             batch = max(1, math.floor(draws.lower_rate * run.units * (1.0 + ROUNDING)))
             rate = least.kept * min(draws.lower_rate, presence(batch, run.units))
-            one_of_each = ev.Repeat(least.passes, ev.Poisson(rate, draws.lower))
-        return (BoundingEvent(one_of_each, "add-remove"),)
+            first_batches = ev.Repeat(least.passes, ev.Poisson(rate, draws.lower))
+        return (BoundingEvent(first_batches, "add-remove"),)
     if least.kept < 1.0:
         draw = draws.lower if relation == "zero-out" else _twice(draws.lower)
         hidden = ev.RandomAllocation(least.batches, 1, draw)
@@ -177,7 +177,7 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
         return (
             *largest,
             BoundingEvent(ev.Repeat(least.passes, hidden), "add-remove", present=present),
-            BoundingEvent(one_of_each, "add-remove"),
+            BoundingEvent(first_batches, "add-remove"),
         )
     shuffled = ev.Repeat(least.passes, ev.ShuffledBatches(least.batches, draws.lower))
     alone = ev.Repeat(least.passes, ev.RandomAllocation(least.batches, 1, draws.lower))

@@ -160,11 +160,11 @@ def _variance_test(
     if tested is None:
         return None
     p, worst, least_likely = tested
-    in_one = None if single is None else single.least_likely()
-    if in_one is not None:
+    single_worst = None if single is None else single.least_likely()
+    if single_worst is not None:
         p /= 1.0 - SINGLE_RELEASES_SHARE
-        if in_one[0] / SINGLE_RELEASES_SHARE < p:
-            p, worst, least_likely = in_one
+        if single_worst[0] / SINGLE_RELEASES_SHARE < p:
+            p, worst, least_likely = single_worst
             p /= SINGLE_RELEASES_SHARE
     ratio = least_likely.ratio
     return NoiseTest(

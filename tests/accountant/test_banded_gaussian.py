@@ -16,6 +16,7 @@ from privplan.accountant.arrays import FloatArray, IntArray
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.guarantee import Bounds, Guarantee
 from privplan.accountant.mechanisms import BandedGaussian, Gate, Gaussian
+from privplan.accountant.mechanisms.banded_gaussian import require_coefficients
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import Plan, PlannedPhase
 from privplan.accountant.randomness import Streams
@@ -188,7 +189,7 @@ def test_a_block_that_is_none_is_refused(change: dict[str, object]) -> None:
 def test_a_missing_share_and_a_round_outside_are_refused() -> None:
     with pytest.raises(InvalidInput, match="silos that all stay"):
         replace(MECHANISM, tolerated_dropouts=1)
-    with pytest.raises(InvalidInput, match="not of the block"):
+    with pytest.raises(InvalidInput, match="must be a round of the block"):
         replace(MECHANISM, number=8)
     with pytest.raises(Unsupported, match="random sample"):
         MECHANISM.event("add-remove", records.Sampling("poisson", "user", 0.5, "server"))
@@ -300,3 +301,81 @@ def test_a_later_round_that_reaches_others_is_not_covered() -> None:
     reaches = {"server": records.Reach("each")}
     with pytest.raises(BudgetExceeded, match="not the next one of a block"):
         gate.open(replace(intent_of(2), reaches=reaches))
+
+
+# --- what a row and a round refuse ----------------------------------------------------------------
+
+
+def sums_of(*values: Any, dtype: Any = np.int64) -> list[Any]:
+    return [np.array(value, dtype) for value in values]
+
+
+@pytest.mark.parametrize(
+    "totals",
+    [
+        sums_of([[1, 2, 3]], [1, 2, 3]),  # (1, 3) and (3,) would be added up by broadcasting
+        sums_of([[1], [2]], [1, 2, 3]),
+        sums_of([1, 2], [3, 4, 5]),
+        sums_of([1.0, 2.0], [1.0, 2.0], dtype=float),
+        sums_of([2**30, 1], [2**30, 1], dtype=np.int32),  # 256 times that wraps around
+        sums_of([100], [100], dtype=np.int8),
+        sums_of([1], [1], dtype=np.uint64),
+        sums_of([True], [False], dtype=bool),
+        [[1, [2]], [3, 4]],
+        [[math.nan, 1.0], [1.0, 1.0]],
+        ["a", "b"],
+        [None, None],
+        [[2**80], [1]],
+    ],
+)
+def test_a_row_takes_integers_of_64_bits_and_of_equal_shape_only(totals: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="sums of a row"):
+        replace(MECHANISM, number=2).row(totals)
+
+
+@pytest.mark.parametrize("extreme", [-(2**63), 2**63 - 1, -(2**62), 2**56])
+def test_a_row_that_could_wrap_around_is_refused(extreme: int) -> None:
+    assert abs(extreme) * 256 > 2**62  # in the integers of Python, which do not wrap around
+    for totals in (sums_of([extreme], [0]), sums_of([0], [2 * (extreme // 2)])):
+        with pytest.raises(InvalidInput, match="too many steps"):
+            replace(MECHANISM, number=2).row(totals)
+
+
+def test_a_row_is_that_of_pythons_integers() -> None:
+    totals = sums_of([2**40 + 1, -(2**41)], [-(2**42) + 3, 5], [7, 2**43])
+    row = replace(MECHANISM, number=3).row(totals)
+    exact = [256 * int(a) + 128 * int(b) + 96 * int(c) for a, b, c in zip(*totals, strict=True)]
+    assert row.dtype == np.int64
+    assert row.tolist() == exact
+
+
+@pytest.mark.parametrize("number", [1.5, 1.0, "1", None, True, 0, -1, 8, math.nan])
+def test_a_round_between_rounds_would_be_paid_by_nobody(number: Any) -> None:
+    with pytest.raises(InvalidInput, match="`number` must be"):
+        replace(MECHANISM, number=number)
+
+
+def test_a_numpy_integer_is_a_round() -> None:
+    first = replace(MECHANISM, number=np.int64(1))
+    assert type(first.number) is int
+    assert first.event("add-remove").type == "matrix-gaussian"
+
+
+def test_a_multiplier_is_that_of_the_event_of_its_block() -> None:
+    given = {"bound": 0.3, "relation": "replace-one", "shares": 3, "block": BLOCK}
+    mechanism = BandedGaussian.with_multiplier(5.0, **given)
+    event = mechanism.event("replace-one")
+    assert mechanism.is_first
+    assert isinstance(event, ev.MatrixGaussian)
+    assert 5.0 <= event.noise_multiplier < 5.0 * (1.0 + 1e-12)
+    assert BandedGaussian.with_multiplier(5.0, number=2, **given).number == 2
+    with pytest.raises(InvalidInput, match="`block` must be"):
+        BandedGaussian.with_multiplier(5.0, bound=1.0, relation="add-remove")
+
+
+@pytest.mark.parametrize(
+    "coefficients", [["a"], [None], [(1.0,)], [True], [math.nan], [math.inf], [], None, "1", 1.0]
+)
+def test_coefficients_that_are_no_list_of_numbers_are_refused(coefficients: Any) -> None:
+    with pytest.raises(InvalidInput, match="coefficients of correlated noise"):
+        require_coefficients(coefficients)

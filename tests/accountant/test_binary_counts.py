@@ -111,3 +111,40 @@ def test_few_of_many_crowds_are_computed(monkeypatch):
     monkeypatch.setattr(BinaryCounts, "_law", counted)
     assert BinaryCounts(2.0, 15_000).epsilon(1e-6, 2.0) == pytest.approx(0.069589, rel=1e-4)
     assert sum(rows) < 1500
+
+
+@pytest.mark.parametrize("epsilon0", [29.0, 31.0, 36.7, 38.0, 40.0, 62.6, 100.0, 800.0])
+@pytest.mark.parametrize("users", [2, 3, 5])
+def test_a_response_that_never_lies_has_numbers_too(epsilon0: float, users: int) -> None:
+    # All of n bits, with q the chance of a lie: the count with another 1 among the others' ones
+    # against the count with a 0, by enumeration of who lies; lies so rare change one count by one.
+    lie = math.exp(-epsilon0) / (1.0 + math.exp(-epsilon0))
+    event = ev.Shuffle(users, ev.RandomizedResponse(epsilon0, 2))
+    told: dict[int, dict[int, float]] = {}
+    for mine in (0, 1):
+        law: dict[int, float] = {}
+        bits = (mine, *(1,) * (users - 1))
+        for lies in itertools.product((False, True), repeat=users):
+            count = sum(bit ^ lied for bit, lied in zip(bits, lies, strict=True))
+            chance = math.prod(lie if lied else 1.0 - lie for lied in lies)
+            law[count] = law.get(count, 0.0) + chance
+        told[mine] = law
+    attained = sum(
+        max(told[1].get(count, 0.0) - math.e * told[0].get(count, 0.0), 0.0)
+        for count in range(users + 1)
+    )
+    delta = pp.account(event, epsilon=1.0, neighbours="replace-one", engine="blanket").delta
+    assert attained * (1.0 - 1e-12) <= delta.upper <= 1.0
+    answer = pp.account(event, delta=1e-6, neighbours="replace-one", engine="blanket").epsilon
+    assert answer.lower <= answer.upper <= epsilon0 * (1.0 + 1e-9)
+
+
+@pytest.mark.slow
+def test_a_calibration_passes_over_responses_that_never_lie() -> None:
+    found = pp.calibrate(
+        lambda scale: ev.Shuffle(500, ev.RandomizedResponse(1.0 / scale, 2)),
+        advantage=0.05,
+        neighbours="replace-one",
+    )
+    event = ev.Shuffle(500, ev.RandomizedResponse(1.0 / found.value, 2))
+    assert pp.account(event, epsilon=0.0, neighbours="replace-one").delta.upper <= 0.05

@@ -197,3 +197,25 @@ def test_keys_of_a_large_epsilon_or_delta_show_most_units(eps, delta, least, rel
     if relation == "add-remove":
         assert answer.lower <= rising * (1 + 1e-9)
     assert rising <= answer.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1.0, 1e-5), (0.5, 1e-6), (2.0, 1e-8), (13.0, 1e-3)]
+)
+def test_one_key_is_by_definition_as_private_as_it_says(epsilon: float, delta: float) -> None:
+    event = ev.TruncatedGeometricSelection(epsilon, delta, 1)
+    answer = account(event, delta=delta).epsilon
+    # (epsilon, delta)-DP at just these numbers, and the counts 1 and 2 show that at no less: a key
+    # is kept with probability delta, then with e^epsilon delta + delta.
+    assert epsilon <= answer.upper <= epsilon * (1.0 + 1e-12)
+    assert answer.lower <= epsilon
+    # Less delta than the key of a single unit has leaves it in the open.
+    assert account(event, delta=delta * (1.0 - 1e-9)).epsilon.upper == math.inf
+
+
+def test_several_keys_answer_at_the_sum_of_their_deltas() -> None:
+    event = ev.TruncatedGeometricSelection(1.0, 1e-5, 3)
+    assert account(event, delta=3e-5).epsilon.upper <= 3.0 * (1.0 + 1e-12)
+    # A unit with 3 keys of its own is seen with probability 1 - (1 - d)^3.
+    seen = 1.0 - (1.0 - 1e-5) ** 3
+    assert account(event, delta=seen * (1.0 - 1e-6)).epsilon.upper == math.inf

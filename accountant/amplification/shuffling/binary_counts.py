@@ -39,8 +39,8 @@ from ...arrays import FloatArray, IndexArray
 MAX_COUNTED_USERS: Final = 20_000
 """Most users whose every crowd is computed."""
 
-MAX_LOCAL_EPSILON: Final = 100.0
-"""Largest local epsilon; beyond it a lie is too rare to count."""
+MAX_LOCAL_EPSILON: Final = 30.0
+"""Largest local epsilon; beyond it one of so many users lies in fewer than 1 of 10^8 rounds."""
 
 WINDOW_DEVIATIONS: Final = 9.0
 """How far a window reaches, in standard deviations of the count."""

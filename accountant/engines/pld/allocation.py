@@ -45,6 +45,7 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import sized_release
 from .atoms import AtomPair
 from .maximum import maximum_pair
 from .mechanism_algebra import from_above, repeated
@@ -73,23 +74,13 @@ LOG_RATIO_ERROR: Final = 2e-12
 for P and Q, and rounded logarithms."""
 
 
-FIXED_COUNT_EVENTS: Final = (
-    ev.FixedSize,
-    ev.WithReplacement,
-    ev.TruncatedPoisson,
-    ev.Shuffle,
-    ev.SampledShuffle,
-    ev.ShuffledBatches,
-)
-"""Releases that fix how many units take part, which random allocation does not."""
-
-
 @pairs.register(ev.RandomAllocation)
 def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> DominatedMechanism:
     steps, chosen, inner = event.steps, event.chosen, event.event
-    if isinstance(inner, FIXED_COUNT_EVENTS):
+    sized = sized_release(inner)
+    if sized is not None:
         raise Unsupported(
-            f"Random allocation of `{inner.type}` has no meaning here.",
+            f"Random allocation of `{sized.type}` has no meaning here.",
             "That release fixes how many units take part in it, and here that number is random.",
             "Allocate a release that takes any number of units.",
         )

@@ -14,10 +14,11 @@ from typing import Final
 from ... import events as ev
 from ...composition import Leaf, group_sizes, leaves
 from ...errors import EnginesDisagree, counted
-from ...guarantee import Bounds, Neighbours, unique_steps
+from ...events.parts import events_inside
+from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ...sensitivity.matrix import sensitivity_bounds, strategy_steps
 from ..base import Answer
-from ..correlated_noise import rests_on
+from ..correlated_noise import HIDDEN_BIN, rests_on
 from .batches import batch_warnings
 from .best_of_runs import best_of_lower
 from .cap import WIDE_INTERVAL_RATIO, cap_warnings
@@ -25,9 +26,9 @@ from .cap import WIDE_INTERVAL_RATIO, cap_warnings
 
 @dataclass(frozen=True)
 class AccountQuery:
-    """A question about an event, and the bounds that answer it; `delta` or `epsilon` was given.
+    """A question about an event, with the bounds that answer it, and by which steps.
 
-    `quantity` names what is bounded, where that is neither of the two.
+    Either `delta` or `epsilon` was given; `quantity` names what is bounded, where that is neither.
     """
 
     event: ev.Event
@@ -37,6 +38,7 @@ class AccountQuery:
     delta: float | None
     epsilon: float | None
     quantity: str = ""
+    steps: tuple[Step, ...] = ()
 
     def event_types(self) -> set[type[ev.Event]]:
         """Return the types of the leaves and of the events inside them."""
@@ -44,13 +46,8 @@ class AccountQuery:
 
     def events(self) -> Iterator[ev.Event]:
         """Yield the leaves and the events inside them."""
-        waiting = [leaf.event for leaf in reversed(self.parts)]
-        while waiting:
-            event = waiting.pop()
-            yield event
-            inner = getattr(event, "event", None)
-            parts = event.events if isinstance(event, ev.Compose) else ()
-            waiting += [*reversed(parts)] if inner is None else [inner]
+        for leaf in self.parts:
+            yield from events_inside(leaf.event)
 
     def gap_text(self) -> str | None:
         """Return the gap between the bounds in words, None where they are close."""
@@ -76,7 +73,10 @@ def with_caveats(
     Raises `EnginesDisagree` where that end lies above the upper one.
     """
     answer = _with_search_bound(event, answer, neighbours, delta, epsilon)
-    query = AccountQuery(event, leaves(event), neighbours, answer.bounds, delta, epsilon)
+    parts = leaves(event)
+    query = AccountQuery(
+        event, parts, neighbours, answer.bounds, delta, epsilon, steps=answer.steps
+    )
     warnings = tuple(text for cause in CAUSES for text in cause(query))
     return replace(answer, warnings=(*answer.warnings, *warnings))
 
@@ -89,7 +89,7 @@ def risk_caveats(
     `quantity` names the risk in a sentence.  Warnings that speak of an epsilon at a delta are left
     out: nobody named any.
     """
-    query = AccountQuery(event, leaves(event), neighbours, bounds, None, 0.0, quantity)
+    query = AccountQuery(event, leaves(event), neighbours, bounds, None, 0.0, quantity=quantity)
     causes = [cause for cause in CAUSES if cause not in ABOUT_EPSILON_AND_DELTA]
     return tuple(text for cause in causes for text in cause(query))
 
@@ -185,10 +185,23 @@ def _correlated(query: AccountQuery) -> tuple[str, ...]:
     )
     gap_text = query.gap_text()
     if gap_text is not None and any(isinstance(r.participation, ev.BallsInBins) for r in runs):
+        hides = any(HIDDEN_BIN in step.conditions for step in query.steps)
+        counted = (
+            "looks at bins that overlap little, some at a time"
+            if hides
+            else ("counts every unit's bin as known")
+        )
+        lower = (
+            ""
+            if query.bounds.lower == 0.0
+            else (
+                "; the lower end is that of contributions of +1 in every round of the bin, where C "
+                "has no negative entry"
+            )
+        )
         why = (
-            f"{gap_text}: what a hidden bin hides has no exact value here.  The upper end looks at "
-            "bins that overlap little, some at a time, and is believed loose; the lower end is "
-            "that of contributions of +1 in every round of the bin, where C has no negative entry."
+            f"{gap_text}: what a hidden bin hides has no exact value here.  The upper end "
+            f"{counted}, and is believed loose{lower}."
         )
         return (*dict.fromkeys(rests), why)
     known = all(sensitivity_bounds(run.strategy, run.participation).exact for run in runs)
@@ -296,7 +309,7 @@ def _groups_that_outgrow(query: AccountQuery) -> tuple[str, ...]:
 def _renyi_values(query: AccountQuery) -> tuple[str, ...]:
     if ev.Renyi not in query.event_types():
         return ()
-    values = [event.values for event in _renyi_events(query.parts)]
+    values = [event.values for event in query.events() if isinstance(event, ev.Renyi)]
     warnings = []
     if any(low > high for each in values for low, high in itertools.pairwise(each)):
         warnings.append(
@@ -309,17 +322,6 @@ def _renyi_values(query: AccountQuery) -> tuple[str, ...]:
             "data at all; check that it is no divergence that was rounded down."
         )
     return tuple(warnings)
-
-
-def _renyi_events(parts: Sequence[Leaf]) -> list[ev.Renyi]:
-    """Return the events of that type, bare or inside a leaf."""
-    inside: list[ev.Renyi] = []
-    for leaf in parts:
-        event: ev.Event | None = leaf.event
-        while event is not None and not isinstance(event, ev.Renyi):
-            event = getattr(event, "event", None)
-        inside += [] if event is None else [event]
-    return inside
 
 
 CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (

@@ -21,7 +21,7 @@ from ...amplification.bins import BinComparisons, HiddenBins, bin_comparisons, i
 from ...amplification.group import group_step
 from ...guarantee import Neighbours, Step
 from ..base import contribution
-from ..correlated_noise import correlated_noise
+from ..correlated_noise import HIDDEN_BIN, correlated_noise
 from .atoms import AtomPair
 from .mechanism_algebra import from_above, single_pair
 from .noise import GaussianNoise
@@ -36,6 +36,8 @@ CELLS: Final = 4096
 """Into how many cells a value on a line is put."""
 
 CELL_TAIL_MASS: Final = 1e-30
+
+_KNOWN_BIN: Final = "which bin a unit is in does not depend on the data; it may be known"
 
 SOURCE: Final = (
     "Choquette-Choo et al. 2024, arXiv 2410.06266 (the pair); Kahane's inequality, derived with "
@@ -179,7 +181,7 @@ def _step(event: ev.MatrixGaussian, compared: HiddenBins, neighbours: Neighbours
         statement,
         SOURCE,
         (
-            "each unit's bin is uniform, the same in every pass, independent and secret",
+            HIDDEN_BIN if compared.bins > 1 else _KNOWN_BIN,
             "contributions are at most 1 bound, vectors of any sign, and may depend on the noised "
             "values that hold earlier rounds only",
             f"neighbours: {neighbours}",

@@ -47,9 +47,10 @@ from ...amplification.truncation import Cut
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import cut_instead
 from .allocation import additive_noise
 from .crowd import crowd_pairs
-from .fixed_size import INTEGER_SUMS, SHUFFLED, without_replacement
+from .fixed_size import BARE, INTEGER_SUMS, SHUFFLED, without_replacement
 from .mechanism_algebra import single_pair
 from .noise import UNIT_ROUNDOFF
 from .pair import Pair
@@ -65,12 +66,22 @@ MAX_EDGE_GROWTH: Final = 1e3
 MAX_WEIGHT_ERROR: Final = 1e-8
 """Probabilities with a larger relative error are not weighed against each other."""
 
+_KNOWN: Final = (ev.Gaussian, ev.Laplace, *INTEGER_SUMS, *BARE, *SHUFFLED)
+
 
 @pairs.register(ev.TruncatedPoisson)
 def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedMechanism:
     inner, rate = event.event, event.rate
+    is_cut = rate > 0.0 and event.batch < event.population
+    if is_cut and not isinstance(inner, _KNOWN):
+        raise Unsupported(
+            f"The pld engine cannot treat truncated Poisson sampling of `{inner.type}`.",
+            "What a replaced unit changes is known for single releases only.",
+            "Leave the choice of the engine to privplan.",
+            otherwise=cut_instead(inner),
+        )
     poisson = pairs(ev.Poisson(rate, inner) if rate < 1.0 else inner, neighbours)
-    if rate == 0.0 or event.batch >= event.population:
+    if not is_cut:
         step = Step("sampling", "No sample is ever cut.", "by definition")
         return replace(poisson, steps=(*poisson.steps, step))
     if isinstance(inner, SHUFFLED):

@@ -43,6 +43,7 @@ from ...amplification.occurrences import OccurrenceCounts, presence
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import drawn_instead
 from .allocation import additive_noise
 from .fixed_size import BARE, without_replacement
 from .mechanism_algebra import single_pair
@@ -66,6 +67,7 @@ def _with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Domi
             f"The pld engine cannot treat draws with replacement of `{inner.type}`.",
             "What several replaced units change is known for single releases only.",
             "Sample the innermost release, and write Repeat outside of it.",
+            otherwise=drawn_instead(batch),
         )
     if population == 1:
         return _always_drawn(event, neighbours)

@@ -27,8 +27,9 @@ from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import drawn_instead
 from .curves import NOTHING, Curve, curve, set_aside
-from .fixed_size import without_replacement
+from .fixed_size import UNSAMPLED, without_replacement
 from .joint import joint, single_release
 from .moments import RENYI_OUTWARD_FACTOR
 
@@ -51,6 +52,7 @@ def with_replacement(event: ev.WithReplacement, neighbours: Neighbours) -> Curve
                 "Ask under replace-one or zero-out.",
             )
         return joint(ev.Group(event.batch, event.event), neighbours)
+    _require_unsampled(event, neighbours)
     if neighbours == "add-remove" and isinstance(event.event, ev.Gaussian):
         return _moved_twice(event, event.event)
     if neighbours == "add-remove" and isinstance(event.event, _NOISY):
@@ -81,10 +83,7 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     drawn = presence(event.batch, event.population)
     rate = min(drawn * (1.0 + 1e-15), 1.0)
     # All that is released on one batch, with so many copies of the unit in it.
-    parts = [
-        _of_sample(event.event, ev.Group(int(number), event.event), rate, neighbours)
-        for number in counts.numbers.tolist()
-    ]
+    parts = [_of_sample(event, int(number), rate, neighbours) for number in counts.numbers.tolist()]
     if any(part.slack > 0.0 for part in parts):
         raise Unsupported(
             f"The rdp engine cannot account for draws with replacement of `{event.event.type}`.",
@@ -98,24 +97,37 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     return Curve(at, limit, steps, counts.tail)
 
 
-def _of_sample(inner: ev.Event, grouped: ev.Event, rate: float, neighbours: Neighbours) -> Curve:
-    """Return the curve of a sample of fixed size; refuse it in words about the draws."""
+def _require_unsampled(event: ev.WithReplacement, neighbours: Neighbours) -> None:
+    known = UNSAMPLED - {ev.ZCDP} if neighbours == "add-remove" else UNSAMPLED
+    if any(type(leaf.event) not in known for leaf in leaves(event.event)):
+        raise _refused(event, neighbours)
+
+
+def _of_sample(
+    event: ev.WithReplacement, number: int, rate: float, neighbours: Neighbours
+) -> Curve:
+    """Return the curve of a sample of fixed size in which so many units are replaced."""
     try:
-        return without_replacement(grouped, rate, neighbours)
+        return without_replacement(ev.Group(number, event.event), rate, neighbours)
     except Unsupported:
-        otherwise = "Sample the innermost release, and write Repeat outside of it."
-        if isinstance(inner, ev.GaussianMixture):
-            otherwise = (
-                "Put `gaussian` in its place, with the noise over the largest contribution: no "
-                "mixture of smaller ones reveals more."
-            )
-        raise Unsupported(
-            f"The rdp engine cannot account for draws with replacement of `{inner.type}` under "
-            f"{neighbours}.",
-            "What several replaced units change is known for single releases only.",
-            "Leave the choice of the engine to privplan.",
-            otherwise=otherwise,
-        ) from None
+        raise _refused(event, neighbours) from None
+
+
+def _refused(event: ev.WithReplacement, neighbours: Neighbours) -> Unsupported:
+    otherwise = drawn_instead(event.batch)
+    if isinstance(event.event, ev.GaussianMixture):
+        otherwise = (
+            "Put `gaussian` in its place, with the noise over the largest contribution: no "
+            "mixture of smaller ones reveals more."
+        )
+    return Unsupported(
+        f"The rdp engine cannot account for draws with replacement of `{event.event.type}` under "
+        f"{neighbours}.",
+        "What a unit that is drawn several times costs is known here for releases with a Renyi "
+        "curve at every order.",
+        "Leave the choice of the engine to privplan.",
+        otherwise=otherwise,
+    )
 
 
 def _mixed(

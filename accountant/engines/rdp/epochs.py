@@ -25,12 +25,13 @@ from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from ..base import SIZED_RELEASES
+from ..base import cut_instead, sized_release
 from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, replaced_release
 from .curves import Curve, curve
 from .fixed_size import without_replacement
 from .joint import added_up, joint
 from .moments import RENYI_OUTWARD_FACTOR
+from .sampled import SAMPLED_EVENTS
 
 
 @curve.register(ev.ShuffledBatches)
@@ -80,10 +81,10 @@ def _record_more_or_less(event: ev.ShuffledBatches, removed: Curve) -> Curve:
 @curve.register(ev.RandomAllocation)
 def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Curve:
     """The curve of `chosen` releases: the steps are counted as known."""
-    sized = [leaf for leaf in leaves(event.event) if isinstance(leaf.event, SIZED_RELEASES)]
-    if sized:
+    sized = sized_release(event.event)
+    if sized is not None:
         raise Unsupported(
-            f"Random allocation of `{sized[0].event.type}` has no meaning here.",
+            f"Random allocation of `{sized.type}` has no meaning here.",
             "That release fixes how many units take part in it, and here that number is random.",
             "Allocate a release that takes any number of units.",
         )
@@ -112,8 +113,16 @@ def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Cur
 def truncated_poisson(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Curve:
     """The blend of the curves of Poisson and of fixed-size sampling, for any relation."""
     rate, inner = event.rate, event.event
+    is_cut = rate > 0.0 and event.batch < event.population
+    if is_cut and (type(inner) not in SAMPLED_EVENTS or isinstance(inner, ev.ZCDP)):
+        raise Unsupported(
+            f"The rdp engine cannot account for truncated Poisson sampling of `{inner.type}`.",
+            "Its Renyi curve alone does not bound what a sample of it reveals.",
+            "Leave the choice of the engine to privplan.",
+            otherwise=cut_instead(inner),
+        )
     poisson = curve(ev.Poisson(rate, inner), neighbours)
-    if rate == 0.0 or event.batch >= event.population:
+    if not is_cut:
         return poisson
     cut = Cut.of(event.population, rate, event.batch)
     full = without_replacement(inner, cut.rate, neighbours)

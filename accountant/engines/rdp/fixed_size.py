@@ -122,11 +122,13 @@ def _by_way_of_zero(leaf: Leaf) -> tuple[Leaf, ...]:
 
 
 def _named(inner: ev.Event) -> str:
+    if not isinstance(inner, (ev.Compose, ev.Repeat)):
+        return f"`{inner.type}`"
     return " and ".join(dict.fromkeys(f"`{leaf.event.type}`" for leaf in leaves(inner)))
 
 
 def _refuse_other_than_unsampled(inner: ev.Event, parts: Sequence[Leaf]) -> None:
-    if not parts or any(type(leaf.event) not in _UNSAMPLED for leaf in parts):
+    if not parts or any(type(leaf.event) not in UNSAMPLED for leaf in parts):
         raise _refused(inner)
 
 
@@ -143,7 +145,7 @@ def _refused(inner: ev.Event) -> Unsupported:
 
 def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
     parts = leaves(inner)
-    known = all(type(leaf.event) in _UNSAMPLED - {ev.ZCDP} for leaf in parts)
+    known = all(type(leaf.event) in UNSAMPLED - {ev.ZCDP} for leaf in parts)
     twice = _two_steps(inner, parts) if parts and known else None
     if twice is None:
         raise Unsupported(
@@ -356,6 +358,7 @@ _PROFILES: Final[dict[type[ev.Event], Callable[[Any], Profile]]] = {
 _SUMS: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 """Releases whose noise says what any change of a unit costs."""
 
-_UNSAMPLED: Final = frozenset(
+UNSAMPLED: Final = frozenset(
     {*_SUMS, *_PROFILES, ev.Exponential, ev.Approximate, ev.ZCDP, ev.NoGuarantee}
 )
+"""Releases that a sample of a fixed size is accounted around."""

@@ -29,6 +29,7 @@ from ...amplification.bin_moments import (
 from ...amplification.bins import BinRing, HiddenBins, bin_comparisons
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
+from ..correlated_noise import HIDDEN_BIN
 from .curves import Curve, curve, interpolated, matrix_gaussian
 from .moments import RENYI_OUTWARD_FACTOR
 
@@ -62,7 +63,7 @@ def bins_curve(event: ev.MatrixGaussian, neighbours: Neighbours) -> Curve:
         "least at each order, and the larger of both directions.",
         "derived in amplification/bins.py and amplification/bin_moments.py",
         (
-            "each unit's bin is uniform, the same in every pass, independent and secret",
+            HIDDEN_BIN,
             f"neighbours: {neighbours}",
         ),
     )

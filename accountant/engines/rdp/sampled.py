@@ -86,7 +86,7 @@ def poisson(event: ev.Poisson, neighbours: Neighbours) -> Curve:
 def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
     if isinstance(inner, ev.ZCDP):
         raise _no_sampled_rho(inner, neighbours)
-    if type(inner) not in _SAMPLED_EVENTS:
+    if type(inner) not in SAMPLED_EVENTS:
         raise Unsupported(
             f"The rdp engine cannot account for Poisson sampling of `{inner.type}`.",
             "Its Renyi curve alone does not bound what a sample of it reveals.",
@@ -391,7 +391,7 @@ def _no_guarantee(inner: ev.NoGuarantee, neighbours: Neighbours) -> Sampler:
     return lambda _rate: no_guarantee(inner, neighbours)
 
 
-_SAMPLED_EVENTS: Final = frozenset(
+SAMPLED_EVENTS: Final = frozenset(
     {
         ev.Gaussian,
         ev.DiscreteGaussian,

@@ -29,6 +29,7 @@ def threshold(event: ev.ThresholdSelection, neighbours: Neighbours) -> Curve:
         single = curve(ev.Laplace(event.noise_scale), "add-remove")
         shown = 0.5 * math.exp(-abs(above))
         shown = shown if above >= 0.0 else 1.0 - shown
+    shown *= 1.0 + 1e-11  # its own rounding
     return _of_counts(
         single, set_aside(shown), event.partitions, neighbours, "noisy counts of keys"
     )
@@ -38,7 +39,9 @@ def _of_counts(single: Curve, alone: float, keys: int, neighbours: Neighbours, w
     """Return the curve of all counts that a unit moves, `alone` set aside for each of its keys."""
     counts = 2 * keys if neighbours == "replace-one" else keys
     # 1 - (1 - d)^counts, rounded up: replaced, either data set may show a key of its own.
-    slack = 1.0 if alone >= 1.0 else -math.expm1(counts * math.log1p(-alone)) * (1.0 + 1e-11)
+    slack = min(alone, 1.0)
+    if counts > 1 and slack < 1.0:
+        slack = -math.expm1(counts * math.log1p(-slack)) * (1.0 + 1e-11)
     slack = set_aside(slack) if alone > 0.0 else 0.0
     step = Step(
         "mechanism",

@@ -7,9 +7,10 @@ worst vectors, `bounds` puts them together, and `front` is what is asked from ou
 
 from .bounds import MatrixSensitivity, sensitivity_bounds
 from .front import sensitivity
-from .strategies import column_bands, strategy_matrix, strategy_steps
+from .strategies import MAX_MATRIX_ENTRIES, column_bands, strategy_matrix, strategy_steps
 
 __all__ = [
+    "MAX_MATRIX_ENTRIES",
     "MatrixSensitivity",
     "column_bands",
     "sensitivity",

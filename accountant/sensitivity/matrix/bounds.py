@@ -23,11 +23,16 @@ from .participations import (
     strided_patterns,
 )
 from .separated import (
+    MAX_CHAIN_STEPS,
     MAX_WINDOW_STATES,
+    chain_steps,
     climbed,
+    even_sum,
     heaviest_pattern,
     largest_sum,
     row_bounds,
+    shifted_sums,
+    sum_of_stretches,
     window_states,
 )
 from .strategies import (
@@ -83,6 +88,11 @@ SPECTRUM: Final = (
     "from above the largest eigenvalue of C^T C, times the rounds of a pattern; from below a "
     "pattern, with signs or vectors, that attains it"
 )
+STRETCHES: Final = (
+    "bands of C at most twice the separation, and too many rounds to look at every pattern: from "
+    "above the heaviest round of each stretch, with what links it to the one before; from below "
+    "rounds that are evenly apart, with signs"
+)
 ROW_SUMS: Final = (
     "from above the largest sum, over patterns, of each round's largest sum of |C^T C|; from below "
     "a pattern, with signs or vectors, that attains it"
@@ -105,6 +115,7 @@ class MatrixSensitivity:
 
 
 @lru_cache(maxsize=64)
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by its range
 def sensitivity_bounds(strategy: ev.Strategy, participation: ev.Participation) -> MatrixSensitivity:
     """Return bounds on the largest L2 norm of C d, over what one unit may contribute.
 
@@ -186,14 +197,15 @@ def _decreasing(coefficients: FloatArray, allowed: SeparatedRounds) -> MatrixSen
     with j - i.  The n-th round of any pattern is at least n b, and two of them as far apart as
     there, so that no pair of another pattern counts for more.
     """
-    steps, apart = allowed.steps, allowed.separation
-    column = np.zeros(steps)
-    for start in range(0, allowed.most * apart, apart):
-        length = min(coefficients.size, steps - start)
-        column[start : start + length] += coefficients[:length]
-    square = math.fsum(column * column)
+    column = np.zeros(allowed.steps)
+    column[: coefficients.size] = coefficients
+    column = shifted_sums(column, allowed.most, allowed.separation)
+    _require_range(float(column.max()) * float(column.max()))
+    square = math.fsum((column * column).tolist())
+    # All terms are 0 or above: each of the few additions is off by a rounding of its result.
+    margin = 4.0 * UNIT_ROUNDOFF * (2 * allowed.most.bit_length() + 16)
     source = COLUMN_NORM if allowed.most == 1 else DECREASING
-    return _result(_exactly(square, 1, allowed.most), source)
+    return _result(Squares(square * (1.0 - margin), square * (1.0 + margin)), source)
 
 
 def _by_bands(bands: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
@@ -201,6 +213,10 @@ def _by_bands(bands: FloatArray, allowed: SeparatedRounds) -> MatrixSensitivity:
     weights = (bands * bands).sum(axis=0)
     lags = range(allowed.separation, len(bands)) if allowed.most > 1 else range(0)
     links = {lag: _links(bands, lag) for lag in lags}
+    if chain_steps(links, allowed) > MAX_CHAIN_STEPS:
+        low, high = even_sum(weights, links, allowed), sum_of_stretches(weights, links, allowed)
+        margin = rounding_margin(3 * len(bands) + 2 * allowed.most, 1)
+        return _result(Squares(low * (1.0 - margin), high * (1.0 + margin)), STRETCHES)
     square = largest_sum(weights, links, allowed)
     source = COLUMN_NORM if allowed.most == 1 else CHAIN if links else ORTHOGONAL
     return _result(_chained(square, bands, allowed.most), source)
@@ -269,8 +285,9 @@ def _by_search(matrix: FloatArray, gram: FloatArray, allowed: SeparatedRounds) -
     margin = 1.0 + rounding_margin(len(matrix), allowed.most)
     upper, source = largest_sum(weights, {}, allowed), ROW_SUMS
     meeting = [lag for lag in range(len(gram)) if magnitudes.diagonal(lag).any()]
-    if window_states(allowed.separation, meeting[-1] + 1) <= MAX_WINDOW_STATES:
-        links = {lag: 2.0 * magnitudes.diagonal(lag) for lag in meeting if lag}
+    states = window_states(allowed.separation, meeting[-1] + 1)
+    links = {lag: 2.0 * magnitudes.diagonal(lag) for lag in meeting if lag}
+    if states <= MAX_WINDOW_STATES and chain_steps(links, allowed, states) <= MAX_CHAIN_STEPS:
         upper, source = largest_sum(magnitudes.diagonal(), links, allowed), WINDOWS
     upper *= margin
     spectral = allowed.most * largest_eigenvalue(gram, len(matrix))

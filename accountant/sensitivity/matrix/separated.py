@@ -17,6 +17,77 @@ MAX_ROW_STEPS: Final = 5e7
 """Most steps of exact dynamic programmes in all rows; beyond, quicker bounds are taken."""
 
 
+MAX_CHAIN_STEPS: Final = 1e8
+"""Most steps of a dynamic programme over patterns; beyond, quicker bounds are taken."""
+
+
+def shifted_sums(values: FloatArray, count: int, apart: int) -> FloatArray:
+    """Return at each place the sum of `values` there and at 1, 2, ..., count - 1 times `apart`
+    before it, by doubling: 2 log2(count) additions for each.
+
+    >>> shifted_sums(np.array([1.0, 10.0, 100.0, 1000.0, 10000.0]), 2, 2).tolist()
+    [1.0, 10.0, 101.0, 1010.0, 10100.0]
+    """
+    total = np.zeros_like(values)
+    doubled, width, done = values, apart, 0
+    while count and done < values.size:
+        if count % 2:
+            total[done:] += doubled[: values.size - done]
+            done += width
+        count //= 2
+        if width < values.size:
+            grown = doubled.copy()
+            grown[width:] += doubled[: values.size - width]
+            doubled = grown
+        width *= 2
+    return total
+
+
+def chain_steps(
+    links: Mapping[int, FloatArray], allowed: SeparatedRounds, states: int = 1
+) -> float:
+    """Return about how many steps `largest_sum` takes, given in how many ways gaps can be."""
+    reach = min(max(links, default=0) + 1, allowed.steps)
+    gaps = 1 + max(reach - allowed.separation, 0)
+    return float(allowed.most) * allowed.steps * gaps * states
+
+
+def even_sum(
+    weights: FloatArray, links: Mapping[int, FloatArray], allowed: SeparatedRounds
+) -> float:
+    """Return the largest sum that rounds at an even distance from the first on weigh together.
+
+    Only rounds that follow each other are linked.  Distances are those of links, and the least.
+    """
+    best = 0.0
+    for stride in {allowed.separation, *links}:
+        rounds = np.arange(0, weights.size, stride)[: allowed.most]
+        total = float(weights[rounds].sum())
+        if stride in links:
+            total += float(links[stride][rounds[:-1]].sum())
+        best = max(best, total)
+    return best
+
+
+def sum_of_stretches(
+    weights: FloatArray, links: Mapping[int, FloatArray], allowed: SeparatedRounds
+) -> float:
+    """Return no less than `largest_sum`, where only rounds that follow each other are linked.
+
+    A round but the first counts with its largest link to an earlier one, and of `separation`
+    rounds in a row at most one is of a pattern.
+    """
+    reached = np.zeros_like(weights)
+    for lag, link in links.items():
+        reached[lag:] = np.maximum(reached[lag:], link)
+    heaviest = np.maximum.reduceat(
+        weights + reached, np.arange(0, weights.size, allowed.separation)
+    )
+    later = np.sort(heaviest)[::-1][: allowed.most]
+    every = float(later.sum())
+    return min(every, float(weights.max()) + float(later[: allowed.most - 1].sum()))
+
+
 def window_states(separation: int, reach: int) -> int:
     """Return how many ways the gaps before a round can be, as far as rounds `reach` later know.
 

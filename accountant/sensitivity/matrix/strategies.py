@@ -201,10 +201,17 @@ def _require_independent_columns(matrix: FloatArray) -> None:
         return
     dependent = 0 if rows < steps else _first_dependent(matrix / np.abs(matrix).max(axis=0))
     if dependent is not None:
-        which = f"{rows} rows are fewer" if rows < steps else f"column {dependent} is not"
+        which, why = f"{rows} rows are fewer", "The strategy is singular"
+        if rows >= steps:
+            which = f"column {dependent} is not, up to rounding"
+            share = 16.0 * UNIT_ROUNDOFF * rows
+            why = (
+                "Up to rounding the strategy is singular: what the columns before it do not make "
+                f"up is at most {share:.1e} of that column"
+            )
         raise InvalidInput(
             f"`strategy.rows` must have {steps} linearly independent columns; {which}.",
-            "The strategy is singular: some round cannot be computed from its noised values.",
+            f"{why}, so some round cannot be computed from its noised values.",
             "Add rows, or account for the values that are released as Gaussian events.",
         )
 

@@ -87,10 +87,10 @@ class Turns:
             return None
         tables = settings.tables()
         schedule = Schedule.of(lambda table, key: getattr(tables[table], key))
-        made = schedule.rounds if rounds is None else min(rounds, schedule.rounds)
+        rounds_run = schedule.rounds if rounds is None else min(rounds, schedule.rounds)
         # Of each round from 0 on: the end of its block, and the cohort whose turn it is.
-        every = np.arange(made)
-        end = np.minimum(made, (every // schedule.block_rounds + 1) * schedule.block_rounds)
+        every = np.arange(rounds_run)
+        end = np.minimum(rounds_run, (every // schedule.block_rounds + 1) * schedule.block_rounds)
         shown = _reached(schedule.block(1).coefficients, end - every)
         by_cohort = np.bincount(every % schedule.cohorts, shown)
         return cls(schedule, int(by_cohort.argmax()))
@@ -136,10 +136,10 @@ class Turns:
             f"all canaries are in cohort {self.cohort + 1:,} of {self.schedule.cohorts:,}, and "
             f"take part in {counted(len(rounds), 'round')} of {len(rows):,}",
         ]
-        made = len(rows) - blocks[-1].first + 1
-        if made < blocks[-1].rounds:
+        rounds_run = len(rows) - blocks[-1].first + 1
+        if rounds_run < blocks[-1].rounds:
             notes.append(
-                f"of the last block {counted(made, 'round')} of {blocks[-1].rounds:,} were made, "
+                f"of the last block {counted(rounds_run, 'round')} of {blocks[-1].rounds:,} were made, "
                 "and all are paid for and claimed"
             )
         share = math.sqrt(float(rows @ rows) / sum(_worst(block) for block in blocks))
