@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 
 from .. import events as ev
-from ..account import account, bounds_on_delta
+from ..account import account, bounds_on_delta, bounds_on_deltas
 from ..arrays import FloatArray
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Step
@@ -42,6 +42,9 @@ from .renyi_curve import checked_numbers, known_event
 
 _SIGNED_DELTA_ROUNDING: Final = 4e-16
 """Relative error of an exponential, a product and a sum."""
+
+SINGLE_QUESTIONS: Final = 8
+"""With fewer epsilons than this each is a question by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +95,13 @@ def privacy_profile(
     # One question for each distance from 0, whatever its sign.
     sizes, where = np.unique(np.abs(at), return_inverse=True)
     first = account(known, epsilon=float(sizes[0]), neighbours=relation)
-    answers = [first.delta] + [
-        bounds_on_delta(known, epsilon=size, neighbours=relation) for size in sizes[1:].tolist()
-    ]
+    others: list[float] = sizes[1:].tolist()
+    # A few are asked one by one, and say what `account` does to the last digit.
+    if len(others) < SINGLE_QUESTIONS:
+        rest = [bounds_on_delta(known, epsilon=each, neighbours=relation) for each in others]
+    else:
+        rest = bounds_on_deltas(known, others, neighbours=relation)
+    answers = [first.delta, *rest]
     # Delta never rises with epsilon: each bound holds on its side of the others.
     upper = np.minimum.accumulate([bounds.upper for bounds in answers])
     lower = np.maximum.accumulate([bounds.lower for bounds in answers][::-1])[::-1]
