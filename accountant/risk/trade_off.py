@@ -36,6 +36,9 @@ from .shapes import MAX_LINE_EPSILON, GaussianShape, Lines, TradeOffShape
 FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
 """Epsilons at which other engines than pld are asked."""
 
+NEGLIGIBLE_DELTA: Final = 1e-40
+"""Once an upper end is below this, it stands for all larger epsilons but the last."""
+
 NEARER_PRECISION: Final = 1e-6
 """How near to the best epsilon a search next to one of these goes; its error counts twice over."""
 
@@ -198,4 +201,9 @@ def account_deltas(event: ev.Event, neighbours: Neighbours) -> tuple[Bounds, ...
     first, last = at(FALLBACK_EPSILONS[0]), at(FALLBACK_EPSILONS[-1])
     if first.upper == last.upper:  # and so in between, since delta falls
         return (first,) + (last,) * (len(FALLBACK_EPSILONS) - 1)
-    return (first, *(at(epsilon) for epsilon in FALLBACK_EPSILONS[1:-1]), last)
+    bounds = [first]
+    for epsilon in FALLBACK_EPSILONS[1:-1]:
+        # Delta falls: what bounds it from above does so from there on.
+        small = bounds[-1].upper < NEGLIGIBLE_DELTA
+        bounds.append(Bounds(0.0, bounds[-1].upper) if small else at(epsilon))
+    return (*bounds, last)
