@@ -25,12 +25,12 @@ from .. import validate
 from ..account import account, bounds_on_delta, guarded
 from ..arrays import FloatArray
 from ..composition import Leaf, leaves
-from ..engines.base import contribution
 from ..engines.pld.curve import DeltaCurve, delta_curves
 from ..engines.pld.directions import participation
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..guarantee import Bounds, Neighbours, as_neighbours
 from ..rootfinding import least_argument
+from .release_mu import composed_mu
 from .shapes import MAX_LINE_EPSILON, GaussianShape, Lines, TradeOffShape
 
 FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
@@ -147,14 +147,9 @@ def common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
 
 def gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
     """Return mu, rounded up, if all is Gaussian noise without sampling."""
-    total = 0.0
-    for part in parts:
-        if not (isinstance(part.event, ev.Gaussian) and part.fully_observed):
-            return None
-        # mu of n releases of noise sigma: sqrt(n) / sigma; squares add over parts.
-        total = math.hypot(total, math.sqrt(part.count) / part.event.noise_multiplier)
-    # Twice under `replace-one`, where the sum moves by twice the bound; rounded up.
-    mu = contribution(neighbours) * total * (1.0 + 1e-12)
+    if not all(isinstance(part.event, ev.Gaussian) and part.fully_observed for part in parts):
+        return None
+    mu = composed_mu(parts, neighbours).upper
     if math.isinf(mu):
         raise Unsupported("The noise is too small for any trade-off function to be computed.")
     return mu
