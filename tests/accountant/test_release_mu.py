@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 
 import mpmath as mp
 import pytest
@@ -26,7 +25,7 @@ def quantile(rate: mp.mpf) -> mp.mpf:
 
 
 def mu_of_tail(shifts: dict[float, float], cut: float) -> float:
-    """Return mu at the FPR of the test "above `cut`" of N(0, 1) against a mixture of N(shift, 1)."""
+    """Return mu at the FPR of the test "above `cut`", of N(0, 1) against N(shift, 1) mixed."""
     with mp.workdps(40):
         found = mp.fsum(weight * mp.ncdf(shift - mp.mpf(cut)) for shift, weight in shifts.items())
         return float(mp.mpf(cut) - quantile(found))
@@ -86,8 +85,20 @@ def asked(question, event: ev.Event, neighbours: str) -> Bounds | None:
     return mu if math.isfinite(mu.upper) else None
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("event", [event for event, _ in EXAMPLES], ids=operator.attrgetter("type"))
+QUICK = (ev.Gaussian, ev.Laplace, ev.Pure, ev.Poisson, ev.FixedSize, ev.GaussianMixture, ev.Compose)
+ASKED = [
+    pytest.param(
+        event,
+        neighbours,
+        marks=() if isinstance(event, QUICK) and neighbours != "zero-out" else pytest.mark.slow,
+        id=f"{event.type}-{neighbours}",
+    )
+    for event, _ in EXAMPLES
+    for neighbours in RELATIONS
+]
+
+
+@pytest.mark.parametrize(("event", "neighbours"), ASKED)
 def test_both_questions_about_mu_agree(event: ev.Event, neighbours: str) -> None:
     by_gdp = asked(lambda e, n: pp.gdp(e, neighbours=n).mu, event, neighbours)
     by_risk = asked(lambda e, n: pp.risk(e, neighbours=n).mu_everywhere, event, neighbours)
