@@ -15,7 +15,7 @@ from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_
 from .decoding import named_keywords
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
-from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
+from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .guarantee import Bounds, Guarantee, Step, unique_steps
 from .neighbours import Neighbours, as_neighbours
 
@@ -86,12 +86,7 @@ def account(
     """
     question = _Question(delta, epsilon)
     relation = as_neighbours(neighbours)
-    known = ev.as_event(event)
-    if known is None:
-        raise InvalidInput(
-            f"`event` must be an event; it is {kind_of(event)}.",
-            next_step="Give an event such as privplan.events.Gaussian(1.0).",
-        )
+    known = ev.known_event(event)
     parts = leaves(known)
     answer, name = _answer(parts, question, relation, engine)
     answer = _with_class_lower(known, answer, question, relation, engine)

@@ -22,7 +22,7 @@ from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Guarantee, Step
 from ..neighbours import as_neighbours
-from .renyi_curve import checked_numbers, checked_orders
+from .renyi_curve import checked_orders
 
 CONVERSION_SOURCES: Final = {
     "improved": "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4",
@@ -99,7 +99,7 @@ def from_rdp(
 def _checked_curve(
     orders: Iterable[float], values: Iterable[float]
 ) -> tuple[FloatArray, FloatArray]:
-    at, bounds = checked_orders(orders), checked_numbers(values=values)
+    at, bounds = checked_orders(orders), np.array(validate.listed(values=values))
     if at.size != bounds.size:
         raise InvalidInput(
             f"`values` must have as many numbers as `orders` ({at.size}); it has {bounds.size}.",

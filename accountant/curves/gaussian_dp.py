@@ -42,7 +42,6 @@ from ..risk.release_mu import (
     release_mu,
 )
 from ..rootfinding import bisect
-from .renyi_curve import known_event
 
 _MAX_TRADE_OFFS: Final = 8
 """Most different releases whose trade-off functions are computed."""
@@ -79,7 +78,7 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     1.232
     """
     relation = as_neighbours(neighbours)
-    known = known_event(event)
+    known = ev.known_event(event)
     parts = leaves(known)
     if any(_has_its_own_delta(leaf.event) for leaf in parts):
         warning = "It may reveal everything with a small probability, so no mu is finite."

@@ -33,12 +33,12 @@ from typing import Final
 import numpy as np
 
 from .. import events as ev
+from .. import validate
 from ..account import account, bounds_on_delta, bounds_on_deltas
 from ..arrays import FloatArray
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Step
 from ..neighbours import Neighbours, as_neighbours
-from .renyi_curve import checked_numbers, known_event
 
 _SIGNED_DELTA_ROUNDING: Final = 4e-16
 """Relative error of an exponential, a product and a sum."""
@@ -85,8 +85,8 @@ def privacy_profile(
     [0.6788, 0.3829, 0.1269]
     """
     relation = as_neighbours(neighbours)
-    known = known_event(event)
-    at = checked_numbers(epsilons=epsilons)
+    known = ev.known_event(event)
+    at = np.array(validate.listed(epsilons=epsilons))
     for index in np.flatnonzero(~np.isfinite(at))[:1].tolist():
         raise InvalidInput(
             f"`epsilons[{index}]` must be a finite number; it is {at[index]:g}.",

@@ -27,7 +27,7 @@ from ..arrays import FloatArray
 from ..composition import Leaf, leaves
 from ..engines.pld.curve import DeltaCurve, delta_curves
 from ..engines.pld.directions import participation
-from ..errors import InvalidInput, Unsupported, kind_of
+from ..errors import InvalidInput, Unsupported
 from ..guarantee import Bounds, Neighbours, as_neighbours
 from ..rootfinding import least_argument
 from .release_mu import composed_mu
@@ -81,9 +81,7 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
     where no engine has an answer, `InvalidInput` for what is no event or relation.
     """
     relation = as_neighbours(neighbours)
-    if not isinstance(event, ev.Event) or not event.type:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    return _trade_off(event, relation)
+    return _trade_off(ev.known_event(event), relation)
 
 
 @lru_cache(maxsize=64)
