@@ -33,6 +33,7 @@ from ..errors import Unsupported
 from ..guarantee import Bounds, Step
 from ..neighbours import Neighbours, as_neighbours
 from ..risk import risk
+from ..risk.attack_power import ordered
 from ..risk.release_mu import (
     FUNCTION_ERROR,
     MU_ROUNDING,
@@ -69,8 +70,9 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
     for what has a largest loss, and for compositions of these; wherever `mu_everywhere` of `risk`
     is finite.  Infinite for an event with a delta of its own.
 
-    Raises `InvalidInput` for values out of range, `Unsupported` for other events.
-    Source: Dong, Roth and Su 2022, arXiv 1905.02383v3; derived in accountant/curves/gaussian_dp.py.
+    Raises `InvalidInput` for values out of range, `Unsupported` for other events, and
+    `EnginesDisagree` where a lower end lies above what is proven.
+    Source: Dong, Roth and Su 2022, arXiv 1905.02383v3; derived in accountant/risk/release_mu.py.
 
     >>> round(gdp(ev.Repeat(4, ev.Gaussian(1.0))).mu.upper, 6)
     2.0
@@ -101,6 +103,7 @@ def gdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> GdpGuarantee:
         raise _unknown(parts, relation)
     if lower < upper * (1.0 - 1e-9):
         lower = max(lower, _shown_by_deltas(known, relation, upper))
+    ordered(lower * (1.0 - 1e-9), upper)  # beyond rounding the ends contradict each other
     return GdpGuarantee(Bounds(min(lower, upper), upper), relation, (step,))
 
 
@@ -135,10 +138,12 @@ def _by_trade_off(event: ev.Event, relation: Neighbours) -> Bounds:
 
 def _of_largest_losses(parts: Sequence[Leaf], relation: Neighbours) -> float:
     """Return mu of everything as one release with a largest loss; infinite where it has none."""
-    losses = [(largest_loss(leaf.event, relation), leaf.count) for leaf in parts]
-    total = math.fsum(loss * count for loss, count in losses)
-    if math.isinf(total):
-        return math.inf
+    losses = []
+    for leaf in parts:
+        losses.append(leaf.count * largest_loss(leaf.event, relation))
+        if math.isinf(losses[-1]):
+            return math.inf
+    total = math.fsum(losses)
     return mu_of_pure(total * (1.0 + MU_ROUNDING)) * (1.0 + FUNCTION_ERROR)
 
 
