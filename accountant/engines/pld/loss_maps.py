@@ -33,7 +33,7 @@ class LossMap(Protocol):
 
 
 @dataclass(frozen=True)
-class _Sampled:
+class _SampledNoise:
     """Noise that is shifted with probability q = `rate`."""
 
     noise: Noise
@@ -46,7 +46,7 @@ class _Sampled:
 
 
 @dataclass(frozen=True)
-class SampledShift(_Sampled):
+class SampledShift(_SampledNoise):
     """Loss of (1-q) noise(0) + q noise(1) against noise(0): log(1 - q + q e^r)."""
 
     def loss(self, x: FloatArray) -> FloatArray:
@@ -66,7 +66,7 @@ class SampledShift(_Sampled):
 
 
 @dataclass(frozen=True)
-class _Opposite(_Sampled):
+class _Opposite(_SampledNoise):
     """Loss of (1-q) noise(0) + q noise(1) against (1-q) noise(0) + q noise(-1); odd."""
 
     def loss(self, x: FloatArray) -> FloatArray:
