@@ -16,7 +16,7 @@ from .decoding import named_keywords
 from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
-from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
+from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .guarantee import Bounds, Guarantee, Step, unique_steps
 from .neighbours import Neighbours, as_neighbours
 
@@ -90,12 +90,7 @@ def account(
     """
     question = _Question(delta, epsilon)
     relation = as_neighbours(neighbours)
-    known = ev.as_event(event)
-    if known is None:
-        raise InvalidInput(
-            f"`event` must be an event; it is {kind_of(event)}.",
-            next_step="Give an event such as privplan.events.Gaussian(1.0).",
-        )
+    known = ev.known_event(event)
     parts = leaves(known)
     answer, name = _answer(parts, question, relation, engine)
     answer = _with_class_lower(known, answer, question, relation, engine)
@@ -138,6 +133,30 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     return _with_class_lower(event, answer, question, relation, None).bounds
 
 
+def bounds_on_deltas(
+    event: ev.Event, epsilons: Sequence[float], *, neighbours: str = "add-remove"
+) -> list[Bounds]:
+    """Return what `bounds_on_delta` does at ascending epsilons, from few compositions.
+
+    Raises as `account` does.
+
+    >>> [round(bounds.upper, 4) for bounds in bounds_on_deltas(ev.Gaussian(1.0), [0.0, 1.0])]
+    [0.3829, 0.1269]
+    """
+    from .engines.pld.profile_engine import ProfileEngine
+
+    if any(isinstance(leaf.event, ev.BestOf) for leaf in leaves(event)):
+        return [bounds_on_delta(event, epsilon=each, neighbours=neighbours) for each in epsilons]
+    parts, relation = leaves(event), as_neighbours(neighbours)
+    pld = ProfileEngine()
+    results = []
+    for epsilon in epsilons:
+        question = _Question(None, epsilon)
+        answer = _answer(parts, question, relation, None, pld)[0]
+        results.append(_with_class_lower(event, answer, question, relation, None, pld).bounds)
+    return results
+
+
 def with_class_lower(
     event: ev.Event, answer: Answer, relation: Neighbours, *, delta: float, engine: str | None
 ) -> Answer:
@@ -154,11 +173,12 @@ def _with_class_lower(
     question: _Question,
     relation: Neighbours,
     engine: str | None,
+    pld: Engine | None = None,
 ) -> Answer:
     worst = worst_leaves(event)
     if not any(leaf.worst_of_class for leaf in worst):
         return answer
-    lower = _answer(worst, question, relation, engine)[0].bounds.lower
+    lower = _answer(worst, question, relation, engine, pld)[0].bounds.lower
     if lower <= answer.bounds.lower:
         return answer
     upper = answer.bounds.upper
@@ -167,9 +187,16 @@ def _with_class_lower(
 
 
 def _answer(
-    parts: Sequence[Leaf], question: _Question, relation: Neighbours, engine: str | None
+    parts: Sequence[Leaf],
+    question: _Question,
+    relation: Neighbours,
+    engine: str | None,
+    pld: Engine | None = None,
 ) -> tuple[Answer, str]:
-    """Return the answer to a question about leaves, and the engine that gave it."""
+    """Return the answer to a question about leaves, and the engine that gave it.
+
+    `pld` stands in for the engine of that name.
+    """
     chosen = None if engine is None else engine_named(engine)
     # Nothing released, one engine by name, or the tightest of those that know the leaves.
     if not parts:
@@ -180,7 +207,11 @@ def _answer(
     names = engines_for(parts, question.delta)
     if question.epsilon is not None and _exceeds_all_losses(question.epsilon, parts, relation):
         names = ("pure", *names)
-    return tightest(names, lambda name: question.ask(engine_named(name), parts, relation))
+
+    def named(name: str) -> Engine:
+        return pld if pld is not None and name == pld.name else engine_named(name)
+
+    return tightest(names, lambda name: question.ask(named(name), parts, relation))
 
 
 def _enough_delta(parts: Sequence[Leaf], relation: Neighbours) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from .amplification.shuffling.routes import shuffle_routes
 from .composition import Leaf, group_sizes, leaves
 from .engine_order import engine_order
 from .engines.base import Engine
-from .errors import InvalidInput, Unsupported, kind_of
+from .errors import Unsupported
 from .guarantee import Bounds
 from .neighbours import Neighbours, as_neighbours
 
@@ -59,9 +59,7 @@ def routes(
     """
     at = validate.open_probability(delta=delta)
     relation = as_neighbours(neighbours)
-    known = ev.as_event(event)
-    if known is None:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
+    known = ev.known_event(event)
     return tuple(
         route
         for source_of_routes in ROUTE_SOURCES

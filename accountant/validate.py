@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from .errors import InvalidInput
+from .errors import InvalidInput, kind_of
 
 
 def _single(field: Mapping[str, object]) -> tuple[str, object]:
@@ -137,3 +137,21 @@ def choice(options: Sequence[str], **field: object) -> str:
     if not isinstance(value, str) or value not in options:
         raise _refuse(name, "one of " + ", ".join(options), value)
     return value
+
+
+def listed(**field: object) -> list[float]:
+    """Return the numbers of a list, at least one; infinite ones are left to the caller."""
+    name, values = _single(field)
+    next_step = "Give a list such as [2.0, 4.0, 8.0]."
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidInput(
+            f"`{name}` must be a list of numbers; it is {kind_of(values)}.", next_step=next_step
+        )
+    listed_numbers = [
+        _real(f"{name}[{index}]", "a number", value) for index, value in enumerate(values)
+    ]
+    if not listed_numbers:
+        raise InvalidInput(
+            f"`{name}` must be a list of numbers, at least one; it is empty.", next_step=next_step
+        )
+    return listed_numbers

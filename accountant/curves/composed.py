@@ -48,7 +48,8 @@ def upper_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
 def lower_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) -> FloatArray:
     """Return lower bounds on R, attained by one pair of data sets; 0 where none is known.
 
-    Every `lower` is of the outputs with the unit from those without it, so that they add up.
+    Every `lower` is of the outputs with the unit from those without it, so that they add up.  The
+    divergence of a pair never falls with the order: what holds at an order holds at larger ones.
     """
     total = np.zeros_like(orders)
     for part, leaf in parts:
@@ -57,6 +58,8 @@ def lower_divergence(parts: Sequence[tuple[Curve, Leaf]], orders: FloatArray) ->
             # What overflowed may be any number: nothing is known of it from below.
             values[np.isinf(values)] = 0.0
             total += leaf.count * np.maximum(values - _UNDERFLOW, 0.0)
+    ascending = np.argsort(orders)
+    total[ascending] = np.maximum.accumulate(total[ascending])
     return np.asarray(np.minimum(total, np.finfo(np.float64).max) * (2.0 - RENYI_OUTWARD_FACTOR))
 
 

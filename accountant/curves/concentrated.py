@@ -39,7 +39,6 @@ from ..guarantee import Bounds, Step, unique_steps
 from ..neighbours import Neighbours, as_neighbours
 from .composed import checked_ends, counted_curves, lower_divergence, upper_divergence
 from .least_rho import least_rho
-from .renyi_curve import known_event
 
 _SUMS: Final = (ev.Gaussian, ev.DiscreteGaussian)
 _SEARCHED_ORDERS: Final = 1.0 + np.geomspace(1e-4, 1e6, 96)
@@ -79,7 +78,7 @@ def zcdp(event: ev.EventLike, *, neighbours: str = "add-remove") -> ZcdpGuarante
     True
     """
     relation = as_neighbours(neighbours)
-    parts = leaves(known_event(event))
+    parts = leaves(ev.known_event(event))
     with guarded("rdp"):
         curves = counted_curves(parts, relation)
         upper, unbounded = _upper(curves, relation)

@@ -23,7 +23,7 @@ from ..engines.rdp.conversion import epsilon_at_orders, log_delta_at_orders
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Guarantee, Step
 from ..neighbours import as_neighbours
-from .renyi_curve import RenyiCurve, checked_numbers, checked_orders
+from .renyi_curve import RenyiCurve, checked_orders
 
 CONVERSION_SOURCES: Final = {
     "improved": "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4",
@@ -134,7 +134,7 @@ def _checked_curve(
             "A list of orders says nothing without the divergence at each of them.",
             "Give from_rdp(orders, values, delta=1e-5), or the curve that rdp returned.",
         )
-    at, bounds = checked_orders(orders), checked_numbers(values=values)
+    at, bounds = checked_orders(orders), np.array(validate.listed(values=values))
     if at.size != bounds.size:
         raise InvalidInput(
             f"`values` must have as many numbers as `orders` ({at.size}); it has {bounds.size}.",

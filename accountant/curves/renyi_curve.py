@@ -13,7 +13,7 @@ from .. import validate
 from ..account import guarded
 from ..arrays import FloatArray
 from ..composition import leaves
-from ..errors import InvalidInput, kind_of
+from ..errors import InvalidInput
 from ..guarantee import Step, unique_steps
 from ..neighbours import Neighbours, as_neighbours
 from ..schedules import shown
@@ -73,7 +73,7 @@ def rdp(
     """
     relation = as_neighbours(neighbours)
     at = checked_orders(orders)
-    known = known_event(event)
+    known = ev.known_event(event)
     parts = leaves(known)
     with guarded("rdp"):
         curves = counted_curves(parts, relation)
@@ -105,17 +105,9 @@ def rdp(
     )
 
 
-def known_event(event: ev.EventLike) -> ev.Event:
-    """Return the event that a value stands for; raise `InvalidInput` where it is none."""
-    known = ev.as_event(event)
-    if known is None:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    return known
-
-
 def checked_orders(orders: Iterable[float]) -> FloatArray:
     """Return the orders as an array; raise `InvalidInput` unless all are finite and above 1."""
-    numbers = checked_numbers(orders=orders)
+    numbers = np.array(validate.listed(orders=orders))
     for index, order in enumerate(numbers.tolist()):
         if not 1.0 < order < math.inf:
             raise InvalidInput(
@@ -125,27 +117,3 @@ def checked_orders(orders: Iterable[float]) -> FloatArray:
                 "Give orders such as 2, 4 and 8.",
             )
     return numbers
-
-
-def checked_numbers(**given: object) -> FloatArray:
-    """Return a list of numbers as an array of float64; raise `InvalidInput` where it is none."""
-    ((name, values),) = given.items()
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidInput(
-            f"`{name}` must be a list of numbers; it is {kind_of(values)}.",
-            next_step="Give a list such as [2.0, 4.0, 8.0].",
-        )
-    numbers = [_number(f"{name}[{index}]", value) for index, value in enumerate(values)]
-    if not numbers:
-        raise InvalidInput(
-            f"`{name}` must be a list of numbers, at least one; it is empty.",
-            next_step="Give a list such as [2.0, 4.0, 8.0].",
-        )
-    return np.array(numbers, np.float64)
-
-
-def _number(name: str, value: object) -> float:
-    # Infinite values are left to the caller, who knows what they mean.
-    if isinstance(value, (float, np.floating)) and math.isinf(value):
-        return float(value)
-    return validate.finite(**{name: value})

@@ -56,7 +56,7 @@ from .definitions import (
     to_json,
 )
 from .dp_accounting_exchange import from_dp_event, to_dp_event
-from .dp_event_tuples import EventLike, as_event, from_named_tuple
+from .dp_event_tuples import EventLike, as_event, from_named_tuple, known_event
 from .json_decoding import from_json
 from .run_counts import negative_binomial_mean
 
@@ -113,6 +113,7 @@ __all__ = [
     "from_dp_event",
     "from_json",
     "from_named_tuple",
+    "known_event",
     "negative_binomial_mean",
     "to_dp_event",
     "to_json",

@@ -125,6 +125,17 @@ def as_event(value: object) -> ev.Event | None:
     return None
 
 
+def known_event(value: object) -> ev.Event:
+    """Return the event that a value stands for; raise `InvalidInput` where it is none."""
+    known = as_event(value)
+    if known is None:
+        raise InvalidInput(
+            f"`event` must be an event; it is {kind_of(value)}.",
+            next_step="Give an event such as privplan.events.Gaussian(1.0).",
+        )
+    return known
+
+
 def _opened(source: Any, at: Position) -> tuple[str, Any]:
     """Return the class name that data state, and their fields as attributes."""
     given, named = _stated(source, at)

@@ -20,20 +20,15 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtri
 
-from .. import events as ev
-from ..account import guarded
 from ..arrays import FloatArray
-from ..composition import Leaf, leaves
-from ..engines.base import contribution
-from ..engines.correlated_noise import matrix_shift
-from ..engines.pld.directions import composition_directions
-from ..errors import Unsupported
+from ..composition import Leaf
 from ..guarantee import Bounds, Neighbours
 from .attack_power import AttackPower, ordered
+from .release_mu import composed_mu
 from .shapes import ULP, Lines
 
 QUANTILE_ROUNDING: Final = 1e-11
-"""Relative rounding of sums of two quantiles, and of mu in closed form."""
+"""Relative rounding of sums of two quantiles."""
 
 UPPER_POINTS: Final = 1200
 """Ends of the intervals over which lines stand for f."""
@@ -67,10 +62,9 @@ def gaussian_mu_everywhere(
     if power.mu is not None:
         return power.mu
     meeting = power.meeting
-    shifts = [_leaf_mu(leaf, neighbours) for leaf in parts]
-    upper = math.hypot(*(shift.upper for shift in shifts)) * (1.0 + QUANTILE_ROUNDING)
-    upper = min(upper, _below_largest_loss(power, meeting.upper))
-    lower = math.hypot(*(shift.lower for shift in shifts)) * (1.0 - QUANTILE_ROUNDING)
+    shift = composed_mu(parts, neighbours)
+    upper = min(shift.upper, _below_largest_loss(power, meeting.upper))
+    lower = shift.lower
     if lower >= upper * (1.0 - 4.0 * QUANTILE_ROUNDING):
         return Bounds(lower, upper)
     lower = max(lower, _attained_on(power, LEAST_FPR, max(meeting.lower, LEAST_FPR)))
@@ -136,68 +130,3 @@ def _below_largest_loss(power: AttackPower, meeting: float) -> float:
         rest = max(_largest_on(floor, start, meeting) for floor in power.floors)
         bounds.append(max(steep, rest))
     return min(bounds)
-
-
-def _leaf_mu(leaf: Leaf, neighbours: Neighbours) -> Bounds:
-    """Return bounds on mu at every FPR of one leaf, all of its rounds.
-
-    A sample reveals no more than the release itself (joint convexity), and at FPR near 0 no less:
-    the test of the sum of all rounds finds a unit that is drawn each time, TPR falls by a constant
-    factor only, and that does not matter to a quantile.
-    """
-    shift = _noise_shift(leaf.event, neighbours)
-    if shift is None and isinstance(leaf.event, ev.ClientSampled) and leaf.event.clients_rate > 0.0:
-        # A coin that is seen: dropping a release is no more than the release, and it is kept each
-        # time with a constant probability.
-        inside = [_leaf_mu(each, neighbours) for each in leaves(leaf.event.event)]
-        shift = Bounds(
-            math.hypot(*(each.lower for each in inside)),
-            math.hypot(*(each.upper for each in inside)),
-        )
-    if shift is None:
-        largest = _largest_loss(leaf, neighbours)
-        # Pure epsilon: f has one corner, at alpha = f = 1 / (1 + e^epsilon).
-        each = -2.0 * float(ndtri(1.0 / (1.0 + math.exp(largest)))) if largest < 700.0 else math.inf
-        shift = Bounds(0.0, each)
-    root = math.sqrt(leaf.count)
-    return Bounds(root * shift.lower if leaf.fully_observed else 0.0, root * shift.upper)
-
-
-def _noise_shift(event: ev.Event, neighbours: Neighbours) -> Bounds | None:
-    """Return bounds on mu of one Gaussian release, sampled or not, None for any other event."""
-    across = contribution(neighbours)
-    match event:
-        case ev.Gaussian():
-            return Bounds.exactly(across / event.noise_multiplier)
-        case ev.MatrixGaussian():
-            return matrix_shift(event, neighbours)
-        case ev.Group(size=size, event=ev.MatrixGaussian() as inner):
-            return Bounds(0.0, size * matrix_shift(inner, neighbours).upper)
-        case ev.Poisson(rate=rate, event=ev.Gaussian() as inner):
-            # Of the two records under replace-one, the other one is drawn less than always.
-            return _sampled_shift(rate, inner, across)
-        case ev.FixedSize(event=ev.Gaussian() as inner):
-            # One unit takes another's turn: all others at -1, and it at +1.
-            apart = 1 if neighbours == "zero-out" else 2
-            return Bounds.exactly(apart / inner.noise_multiplier)
-        case ev.Group(size=size, event=ev.Poisson(rate=rate, event=ev.Gaussian() as inner)):
-            shift = _sampled_shift(rate, inner, across)
-            return Bounds(size * shift.lower, size * shift.upper)
-    return None
-
-
-def _sampled_shift(rate: float, inner: ev.Gaussian, across: int) -> Bounds:
-    if rate == 0.0:
-        return Bounds.exactly(0.0)
-    lower = across if rate == 1.0 else 1
-    return Bounds(lower / inner.noise_multiplier, across / inner.noise_multiplier)
-
-
-def _largest_loss(leaf: Leaf, neighbours: Neighbours) -> float:
-    """Return a bound on the privacy loss of one round of a leaf, infinite where there is none."""
-    try:
-        with guarded("pld"):
-            directions = composition_directions((Leaf(leaf.event, 1),), neighbours, 1e-6)
-            return max(0.0, *(direction.largest_loss for direction in directions))
-    except Unsupported:
-        return math.inf

@@ -12,7 +12,7 @@ from ..account import account
 from ..composition import leaves, unit_of
 from ..decoding import named_keywords
 from ..engines.pld.directions import participation
-from ..errors import InvalidInput, kind_of
+from ..errors import InvalidInput
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
 from .assumptions import assumptions, hidden_draws_of
 from .attack_power import AttackPower, attack_power, ordered
@@ -97,12 +97,7 @@ def risk(
     guesses = validate.count_from(2, guesses=guesses)
     from_fpr = start_of_mu(from_fpr=from_fpr)
     relation = as_neighbours(neighbours)
-    known = ev.as_event(event)
-    if known is None:
-        raise InvalidInput(
-            f"`event` must be an event; it is {kind_of(event)}.",
-            next_step="Give an event such as privplan.events.Gaussian(1.0).",
-        )
+    known = ev.known_event(event)
     power = attack_power(known, relation)
     at_zero = account(known, epsilon=0.0, neighbours=relation)
     advantage = _nearer(at_zero.delta, 0.0, known, relation, power)

@@ -51,12 +51,7 @@ def roc(event: ev.EventLike, fprs: Iterable[float], *, neighbours: str = "add-re
     [0.0924, 0.3891, 0.8413]
     """
     relation = as_neighbours(neighbours)
-    known = ev.as_event(event)
-    if known is None:
-        raise InvalidInput(
-            f"`event` must be an event; it is {kind_of(event)}.",
-            next_step="Give an event such as Gaussian(1.0).",
-        )
+    known = ev.known_event(event)
     if isinstance(fprs, (str, bytes, Mapping)) or not isinstance(fprs, Iterable):
         raise InvalidInput(
             f"`fprs` must be a list of rates; it is {kind_of(fprs)}.",

@@ -25,16 +25,19 @@ from .. import validate
 from ..account import account, bounds_on_delta, guarded
 from ..arrays import FloatArray
 from ..composition import Leaf, leaves
-from ..engines.base import contribution
 from ..engines.pld.curve import DeltaCurve, delta_curves
 from ..engines.pld.directions import participation
-from ..errors import InvalidInput, Unsupported, kind_of
+from ..errors import InvalidInput, Unsupported
 from ..guarantee import Bounds, Neighbours, as_neighbours
 from ..rootfinding import least_argument
+from .release_mu import composed_mu
 from .shapes import MAX_LINE_EPSILON, GaussianShape, Lines, TradeOffShape
 
 FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
 """Epsilons at which other engines than pld are asked."""
+
+NEGLIGIBLE_DELTA: Final = 1e-40
+"""Once an upper end is below this, it stands for all larger epsilons but the last."""
 
 NEARER_PRECISION: Final = 1e-6
 """How near to the best epsilon a search next to one of these goes; its error counts twice over."""
@@ -78,9 +81,7 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
     where no engine has an answer, `InvalidInput` for what is no event or relation.
     """
     relation = as_neighbours(neighbours)
-    if not isinstance(event, ev.Event) or not event.type:
-        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    return _trade_off(event, relation)
+    return _trade_off(ev.known_event(event), relation)
 
 
 @lru_cache(maxsize=64)
@@ -144,14 +145,9 @@ def common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
 
 def gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
     """Return mu, rounded up, if all is Gaussian noise without sampling."""
-    total = 0.0
-    for part in parts:
-        if not (isinstance(part.event, ev.Gaussian) and part.fully_observed):
-            return None
-        # mu of n releases of noise sigma: sqrt(n) / sigma; squares add over parts.
-        total = math.hypot(total, math.sqrt(part.count) / part.event.noise_multiplier)
-    # Twice under `replace-one`, where the sum moves by twice the bound; rounded up.
-    mu = contribution(neighbours) * total * (1.0 + 1e-12)
+    if not all(isinstance(part.event, ev.Gaussian) and part.fully_observed for part in parts):
+        return None
+    mu = composed_mu(parts, neighbours).upper
     if math.isinf(mu):
         raise Unsupported("The noise is too small for any trade-off function to be computed.")
     return mu
@@ -216,4 +212,9 @@ def account_deltas(event: ev.Event, neighbours: Neighbours) -> tuple[Bounds, ...
     first, last = at(FALLBACK_EPSILONS[0]), at(FALLBACK_EPSILONS[-1])
     if first.upper == last.upper:  # and so in between, since delta falls
         return (first,) + (last,) * (len(FALLBACK_EPSILONS) - 1)
-    return (first, *(at(epsilon) for epsilon in FALLBACK_EPSILONS[1:-1]), last)
+    bounds = [first]
+    for epsilon in FALLBACK_EPSILONS[1:-1]:
+        # Delta falls: what bounds it from above does so from there on.
+        small = bounds[-1].upper < NEGLIGIBLE_DELTA
+        bounds.append(Bounds(0.0, bounds[-1].upper) if small else at(epsilon))
+    return (*bounds, last)

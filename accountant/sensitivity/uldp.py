@@ -134,22 +134,6 @@ def naive_release(
     )
 
 
-def weighted_sensitivity(
-    clip: float, weights: ArrayLike, neighbours: str = "add-remove"
-) -> Sensitivity:
-    """Return by how much a user moves the sum of weighted, clipped deltas.
-
-    C max_u sum_s w_su for a user whose records go; twice that for one whose records are exchanged
-    (attained by opposite deltas).  `weights` is (users, silos): public, or covering every user
-    that the promise is for (`worst_weights`).
-    """
-    relation = as_neighbours(neighbours)
-    c = Fraction(validate.positive(clip=clip))
-    # C times the largest weight sum, twice that for exchanged records; rounded up.
-    bound = up(sensitivity_multiplier(relation) * c * Fraction(weight_sum(weights)))
-    return Sensitivity(bound, relation, unit="user", conditions=_conditions())
-
-
 def worst_weights(silos: int) -> FloatArray:
     """Return weights that stand for every user: row s is a user with all its records in silo s.
 

@@ -66,9 +66,6 @@ KNOWN_ROWS: Final = 3
 OBSERVERS: Final = (MODEL, SERVER, ANALYZER, SHUFFLER)
 """The observers that can be rehearsed: of the sum, and of what each client sends."""
 
-_CANARY_WORK: Final = 8_000
-"""What a canary costs with its client's rows, noise and gate, in steps of half a microsecond."""
-
 SURELY_OUT: Final = -100.0
 """What is observed of a canary that is proven to be out; no noise reaches as far."""
 
@@ -311,8 +308,3 @@ def _federation(rows: FloatArray, silo: IntArray, silos: int) -> Federation:
 def empty_federation(features: int, silos: int, users: int = 1) -> Federation:
     """Return a federation without records, for a system whose records are not looked at."""
     return replace(_federation(np.zeros((0, features)), np.zeros(0, np.int64), silos), users=users)
-
-
-def pca_work(canaries: int) -> int:
-    """Return the work of a rehearsal, as `fl.canaries.rehearsal_cost.Work` says; of any clients."""
-    return _CANARY_WORK * canaries

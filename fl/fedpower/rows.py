@@ -76,16 +76,6 @@ def all_rows(federation: Federation) -> Rows:
     return _gathered(federation)[0]
 
 
-def row_norms(rows: Rows) -> FloatArray:
-    """Return the L2 norm of each row, (rows,), rounded as float64 rounds; nothing is made dense."""
-    if isinstance(rows, np.ndarray):
-        dense: FloatArray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        return dense
-    squares = csr_array((rows.data**2, rows.indices, rows.indptr), shape=rows.shape)
-    norms: FloatArray = np.sqrt(squares @ np.ones(rows.shape[1]))
-    return norms
-
-
 def _gathered(federation: Federation) -> tuple[Rows, IntArray]:
     if federation not in _GATHERED:
         offsets = np.concatenate(([0], np.cumsum(row_counts(federation)))).astype(np.int64)

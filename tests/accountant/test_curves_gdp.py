@@ -10,8 +10,8 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.curves.gaussian_dp import mu_of_pure
 from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.risk.release_mu import mu_of_pure
 
 from .rdp_answers import ADD, REPLACE
 

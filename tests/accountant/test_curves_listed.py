@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privplan as pp
@@ -40,10 +40,13 @@ CURVES = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(CURVES, st.floats(1.001, 60.0))
+@example([(1.5, 0.0), (2.0, 1.0)], 3.0)
 def test_the_hull_is_the_least_of_all_chords(points, order: float) -> None:
     orders, values = zip(*points, strict=True)
     ours = divergence(ev.Renyi(orders, values), order)
-    if order > orders[-1]:
+    if 0.0 in values:  # equal distributions, at all orders
+        assert ours == 0.0
+    elif order > orders[-1]:
         assert ours == math.inf
     else:
         assert ours == pytest.approx(least_chord(orders, values, order), rel=1e-9, abs=1e-12)

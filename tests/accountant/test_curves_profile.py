@@ -10,6 +10,8 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.account import bounds_on_delta
+from privplan.accountant.engines.pld import delta_bounds
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.guarantee import Bounds
 
@@ -102,3 +104,42 @@ def test_nothing_released_and_everything() -> None:
 def test_epsilons_are_checked(epsilons) -> None:
     with pytest.raises(InvalidInput, match="`epsilons"):
         pp.privacy_profile(ev.Gaussian(1.0), epsilons)
+
+
+MANY = (
+    ev.Repeat(400, ev.Poisson(0.01, ev.Gaussian(1.1))),
+    ev.Compose([ev.Gaussian(3.0), ev.Repeat(50, ev.Poisson(0.05, ev.Gaussian(1.0)))]),
+    ev.Repeat(30, ev.Laplace(2.0)),
+    ev.Repeat(20, ev.Pure(0.3)),
+)
+
+
+@pytest.mark.parametrize(
+    ("event", "neighbours"),
+    list(zip(MANY, ("add-remove", "replace-one") * 2, strict=True)),
+    ids=["samples", "mixed", "laplace", "pure"],
+)
+def test_many_epsilons_say_what_each_says_alone(event: ev.Event, neighbours: str) -> None:
+    """Ends hold beside those of single questions, and differ by what 1e-3 of epsilon does."""
+    epsilons = np.linspace(0.0, 5.0, 11)
+    many = pp.privacy_profile(event, epsilons, neighbours=neighbours).deltas
+    for epsilon, bounds in zip(epsilons.tolist(), many, strict=True):
+        alone = bounds_on_delta(event, epsilon=epsilon, neighbours=neighbours)
+        assert bounds.lower <= alone.upper
+        assert alone.lower <= bounds.upper
+        before, after = (
+            bounds_on_delta(event, epsilon=epsilon * factor, neighbours=neighbours)
+            for factor in (1.0 - 1e-3, 1.0 + 1e-3)
+        )
+        assert bounds.upper <= before.upper * (1.0 + 5e-4)
+        assert bounds.lower >= after.lower * (1.0 - 5e-4)
+
+
+def test_many_epsilons_share_compositions(monkeypatch: pytest.MonkeyPatch) -> None:
+    composed = []
+    compose = delta_bounds.compose
+    monkeypatch.setattr(
+        delta_bounds, "compose", lambda *given: composed.append(given) or compose(*given)
+    )
+    pp.privacy_profile(MANY[0], np.linspace(0.0, 2.0, 101))
+    assert len(composed) < 101

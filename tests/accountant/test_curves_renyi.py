@@ -204,6 +204,30 @@ def test_a_curve_never_falls(neighbours: Neighbours) -> None:
         assert (curve.lower <= curve.upper).all()
 
 
+@pytest.mark.parametrize("order", [38.0, 64.0, 256.0, 5000.0])
+def test_a_client_that_is_seen_at_large_orders(order: float) -> None:
+    """R(a) = log(1 - q + q e^((a-1) a / 2)) / (a - 1), with 40 digits."""
+    rate = 0.1
+    with mp.workdps(40):
+        moment = 1 - rate + rate * mp.exp(mp.mpf(order) * (order - 1) / 2)
+        truth = mp.log(moment) / (order - 1)
+    curve = pp.rdp(ev.ClientSampled(rate, ev.Gaussian(1.0)), [order])
+    assert curve.lower[0] <= truth <= curve.upper[0]
+    assert curve.lower[0] >= truth * (1 - 1e-10)
+
+
+def test_lower_ends_never_fall_with_the_order() -> None:
+    """At orders that no quadrature reaches, what holds at smaller ones still does."""
+    orders = np.geomspace(1.01, 1e9, 60)
+    for event in (ev.Poisson(0.1, ev.Gaussian(1.0)), ev.ClientSampled(0.1, ev.Laplace(1.0))):
+        shuffled = np.random.default_rng(7).permutation(orders)
+        curve = pp.rdp(event, shuffled)
+        ascending = np.argsort(shuffled)
+        assert (np.diff(curve.lower[ascending]) >= 0.0).all()
+        assert (curve.lower <= curve.upper).all()
+        assert curve.lower[ascending][-1] > 0.0
+
+
 def test_many_orders_are_those_asked_one_by_one() -> None:
     event = ev.Poisson(0.02, ev.Gaussian(1.3))
     orders = np.linspace(1.1, 30.0, 300)[::-1]

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -79,14 +80,14 @@ def best_of_lower(
     if not searches or not all(leaf.fully_observed for leaf in searches):
         return None
     try:
-        lower, how = (
-            _random_choice_bound(parts, neighbours, delta, epsilon),
-            "picks a run by chance",
-        )
+        lower, how = 0.0, "puts what tells most before all else"
+        by_chance = math.inf
         if len(parts) == 1 and parts[0].count == 1:
-            tested = _test_order_bound(parts[0].event, neighbours, delta, epsilon)
-            if tested > lower:
-                lower, how = tested, "puts what tells most before all else"
+            lower, by_chance = _test_order_bound(parts[0].event, neighbours, delta, epsilon)
+        if by_chance > lower:
+            chance = _random_choice_bound(parts, neighbours, delta, epsilon)
+            if chance >= lower:
+                lower, how = chance, "picks a run by chance"
     except Unsupported:
         return None
     step = Step(
@@ -181,36 +182,69 @@ def _random_choice_bound(
 
 def _test_order_bound(
     search: ev.Event, neighbours: Neighbours, delta: float | None, epsilon: float | None
-) -> float:
+) -> tuple[float, float]:
+    """Return the bound of the best test, and what an order that says nothing shows at most.
+
+    The second is infinite where that is not known.
+    """
     assert isinstance(search, ev.BestOf)
-    runs = leaves(search.event)
     run_count = RunCount.of(search)
-    question: Question
-    directions: Sequence[Direction]
     if delta is not None:
-        question = EpsilonAt(max(delta / max(search.mean, 1.0), MIN_CERTIFIED_DELTA))
-        directions = composition_directions(runs, neighbours, question.least_delta)
+        level = max(delta / max(search.mean, 1.0), MIN_CERTIFIED_DELTA)
     else:
         assert epsilon is not None
-        question, directions = PldEngine().delta_question(runs, neighbours, epsilon)
-    bounds = [0.0]
-    for direction in directions:
-        if direction.lower_pairs:
-            points = _test_points(direction, question)
-            bounds += [_worst_case_bound(run_count, *point, delta, epsilon) for point in points]
-    return max(bounds)
+        runs = leaves(search.event)
+        question, _ = PldEngine().delta_question(runs, neighbours, epsilon)
+        # Tests hold at every epsilon: questions whose deltas are close share them.
+        level = _shared_level(question.least_delta)
+    tests = _tests(search.event, neighbours, level)
+    points = [point for each in tests for point in each.points]
+    bounds = [_worst_case_bound(run_count, *point, delta, epsilon) for point in points]
+    by_chance = math.inf
+    if epsilon is not None and all(each.shown is not None for each in tests):
+        shown = [math.exp(each.shown(epsilon)) for each in tests if each.shown is not None]
+        by_chance = max(shown, default=0.0) * math.exp(run_count.log_any_run)
+    return max(bounds, default=0.0), by_chance
 
 
-def _test_points(
-    direction: Direction, question: Question
-) -> list[tuple[float, float, float, float]]:
-    """Return rows (x, h, q low, q high): orders x = e^t and bounds on the hockey stick and q
-    there."""
+def _shared_level(delta: float) -> float:
+    """Return one of few deltas at or below, the farther apart the smaller they are.
+
+    Powers 4^-k, with k of three binary digits at most.
+    """
+    power = max(math.ceil(-math.log(delta) / math.log(4.0)), 0)
+    step = 1 << max(power.bit_length() - 3, 0)
+    return float(max(4.0 ** -(-(-power // step) * step), MIN_CERTIFIED_DELTA))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tests:
+    """Rows (x, h, q low, q high): orders x = e^t and bounds on the hockey stick and q there.
+
+    `shown` bounds the log of that hockey stick from above, None where other data sets may show
+    more.
+    """
+
+    points: tuple[tuple[float, float, float, float], ...]
+    shown: DeltaBound | None
+
+
+@lru_cache(maxsize=256)
+def _tests(run: ev.Event, neighbours: Neighbours, level: float) -> tuple[_Tests, ...]:
+    """Return the tests of a run that tell most around the epsilon whose delta is `level`."""
+    question = EpsilonAt(level)
+    directions = composition_directions(leaves(run), neighbours, level)
+    return tuple(
+        _tests_of(direction, question) for direction in directions if direction.lower_pairs
+    )
+
+
+def _tests_of(direction: Direction, question: Question) -> _Tests:
     saddle = question.saddle(direction.lower_estimate)
     scale = question.scale(saddle)
     ends = _hockey_stick_bounds(direction, question, scale)
     if ends is None:
-        return []
+        return _Tests((), None)
     fall = 1.0 / max(saddle.tilt, 1e-3)
     centre = max(saddle.epsilon, 0.0)
     at = np.concatenate(
@@ -221,7 +255,7 @@ def _test_points(
     # Convexity: the chords on both sides of x bound the slope -q of h there.
     low, high = ([math.exp(bound(float(t))) for t in at] for bound in ends)
     x = np.exp(at)
-    return [
+    points = tuple(
         (
             float(x[i]),
             low[i],
@@ -230,7 +264,8 @@ def _test_points(
             (high[i - 1] - low[i]) / float(x[i] - x[i - 1]) * (1.0 + SEARCH_ROUNDING_RELATIVE),
         )
         for i in range(1, at.size - 1)
-    ]
+    )
+    return _Tests(points, None if direction.other_lower_pairs else ends[1])
 
 
 def _hockey_stick_bounds(

@@ -149,7 +149,7 @@ class PldEngine:
         question = EpsilonAt(delta)
         certified: list[CertifiedDirection] = []
         dismissed_epsilon, worst_log_delta = 0.0, -math.inf
-        for direction, saddle in _worst_first(question, directions):
+        for direction, saddle in worst_first(question, directions):
             if certified and direction.largest_loss <= epsilon:
                 dismissed_epsilon = max(dismissed_epsilon, direction.largest_loss)
                 continue
@@ -194,7 +194,7 @@ class PldEngine:
         question, directions = self.delta_question(leaves, neighbours, epsilon, directions, delta)
         certified_on = {each.grid: each for each in certified}
         log_delta = -math.inf
-        needed = _worst_first(question, _needed_at(epsilon, directions))
+        needed = worst_first(question, _needed_at(epsilon, directions))
         for index, (direction, saddle) in enumerate(needed):
             upper = math.log(question.ceiling)
             if question.at_largest_loss(direction.largest_loss) == 0.0:
@@ -289,15 +289,15 @@ class PldEngine:
     ) -> Answer:
         lower = upper = 0.0
         widths: list[float] = []
-        worst_first = _worst_first(question, directions)
-        for direction, saddle in worst_first:
+        ordered = worst_first(question, directions)
+        for direction, saddle in ordered:
             sufficient = upper if widths else None
             bounds, width = self._bounds(direction, saddle, question, sufficient)
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
         overall = Bounds(lower, upper)
         steps = composed_steps(leaves, neighbours, widths, question.least_delta)
-        worst, saddle = worst_first[0]
+        worst, saddle = ordered[0]
         target_gap = question.tolerance(upper, self.tolerance, saddle)
         warnings = (
             wide_interval_warnings(question.name, overall, target_gap) if worst.is_tight else ()
@@ -394,7 +394,7 @@ def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePo
     return max(candidates, key=lambda each: each[0].log_delta)
 
 
-def _worst_first(
+def worst_first(
     question: Question, directions: Sequence[Direction]
 ) -> list[tuple[Direction, SaddlePoint]]:
     """Return the directions with their saddles, the one with the largest answer first."""

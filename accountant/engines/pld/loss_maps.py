@@ -33,8 +33,8 @@ class LossMap(Protocol):
 
 
 @dataclass(frozen=True)
-class SampledShift:
-    """Loss of (1-q) noise(0) + q noise(1) against noise(0): log(1 - q + q e^r)."""
+class _SampledNoise:
+    """Noise that is shifted with probability q = `rate`."""
 
     noise: Noise
     rate: float
@@ -43,6 +43,11 @@ class SampledShift:
     def largest_log(self) -> float:
         """Return |log q|."""
         return -math.log(self.rate)
+
+
+@dataclass(frozen=True)
+class SampledShift(_SampledNoise):
+    """Loss of (1-q) noise(0) + q noise(1) against noise(0): log(1 - q + q e^r)."""
 
     def loss(self, x: FloatArray) -> FloatArray:
         """Return log(1 - q + q e^r(x))."""
@@ -61,16 +66,8 @@ class SampledShift:
 
 
 @dataclass(frozen=True)
-class _Opposite:
+class _Opposite(_SampledNoise):
     """Loss of (1-q) noise(0) + q noise(1) against (1-q) noise(0) + q noise(-1); odd."""
-
-    noise: Noise
-    rate: float
-
-    @property
-    def largest_log(self) -> float:
-        """Return |log q|."""
-        return -math.log(self.rate)
 
     def loss(self, x: FloatArray) -> FloatArray:
         """Return log((1 - q + q e^r(x)) / (1 - q + q e^r(-x)))."""

@@ -186,8 +186,11 @@ def client_sampled(event: ev.ClientSampled, neighbours: Neighbours) -> Curve:
         for (part, count), leaf in zip(inner, parts, strict=True):
             if part.lower is not None and leaf.fully_observed and not leaf.by_lemma:
                 grown += count * part.lower(orders)
-        grown = np.minimum(beta * grown, 600.0)
-        moments = np.log1p(rate * np.expm1(grown)) * (1.0 - 1e-13)
+        grown = beta * grown
+        near = np.log1p(rate * np.expm1(np.minimum(grown, 30.0)))
+        # The moment is at least q e^g, and grows with g.
+        far = math.log(rate) + grown - 1e-13 * grown
+        moments = np.where(grown < 30.0, near, np.maximum(near, far)) * (1.0 - 1e-13)
         return np.asarray(np.maximum(moments / beta * (2.0 - RENYI_OUTWARD_FACTOR), 0.0))
 
     limit = math.fsum(count * part.limit for part, count in inner if part.limit > 0.0)

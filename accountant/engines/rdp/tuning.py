@@ -33,6 +33,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -56,6 +57,10 @@ _PAPERNOT_STEINKE: Final = (
 )
 
 
+REMEMBERED_GRIDS: Final = 256
+"""At how many grids of orders the curve of a run is remembered."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Run:
     """The curve of one run."""
@@ -72,6 +77,7 @@ class _Run:
 
 
 @curve.register(ev.BestOf)
+@lru_cache(maxsize=16)
 def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
     """The curve of the best of a random number of runs, for any relation of the runs' own curves.
 
@@ -97,12 +103,20 @@ def _run(event: ev.Event, neighbours: Neighbours) -> _Run:
             "State the runs as noise (Gaussian, Laplace, ...) or as a pure or zcdp guarantee.",
         )
 
+    remembered: dict[bytes, FloatArray] = {}
+
     def at(orders: FloatArray) -> FloatArray:
-        total = np.zeros_like(orders)
-        for part, count in parts:
-            if part.limit > 0.0:
-                total += count * part.at(orders)
-        return total * RENYI_OUTWARD_FACTOR
+        # Searches over orders begin with the same few grids, whatever they look for.
+        key = orders.tobytes()
+        if key not in remembered:
+            if len(remembered) >= REMEMBERED_GRIDS:
+                remembered.clear()
+            total = np.zeros_like(orders)
+            for part, count in parts:
+                if part.limit > 0.0:
+                    total += count * part.at(orders)
+            remembered[key] = total * RENYI_OUTWARD_FACTOR
+        return remembered[key].copy()
 
     limits = [(part.limit, count) for part, count in parts if part.limit > 0.0]
     limit = math.inf

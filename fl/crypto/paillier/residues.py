@@ -32,7 +32,6 @@ within k 2^-128 together, given the bases.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn
@@ -71,19 +70,6 @@ def shape(key_bits: int) -> Shape:
     wanted = key_bits + _EXPONENT_SURPLUS_BITS
     bits = max(1, wanted // (8 * _MIN_BASES)) * 8
     return Shape(max(_MIN_BASES, -(-wanted // bits)), bits)
-
-
-def log2_distance(key_bits: int, table_shape: Shape) -> float:
-    """Return log2 of the bound on one draw's distance from uniform, as the module states it."""
-    m, t = table_shape
-    # From d = 8 on f_d <= 5 / (4 d), and a sum is at most its first term and the integral.
-    small = [2 * math.log2(d) + m * math.log2(1 / d + d / 4 ** (t + 1)) for d in range(4, 8)]
-    rest = m * math.log2(5 / 32) + 6 + math.log2(1 + 8 / (m - 3))
-    root = [term / 2 for term in [*small, rest, key_bits - m * t]]  # roots add up to more
-    thirds = 3 + m * math.log2(1 / 3 + 2.0**-t)
-    terms = [math.log2(3) - m, thirds, *root]
-    top = max(terms)
-    return top + math.log2(sum(2.0 ** (term - top) for term in terms)) - 1
 
 
 class Residues:

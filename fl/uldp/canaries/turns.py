@@ -139,8 +139,8 @@ class Turns:
         rounds_run = len(rows) - blocks[-1].first + 1
         if rounds_run < blocks[-1].rounds:
             notes.append(
-                f"of the last block {counted(rounds_run, 'round')} of {blocks[-1].rounds:,} were made, "
-                "and all are paid for and claimed"
+                f"of the last block {counted(rounds_run, 'round')} of {blocks[-1].rounds:,} were "
+                "made, and all are paid for and claimed"
             )
         share = math.sqrt(float(rows @ rows) / sum(_worst(block) for block in blocks))
         if share < _ALL:

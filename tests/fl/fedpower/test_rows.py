@@ -80,13 +80,6 @@ def test_rows_that_there_are_not_are_refused(silo: int, start: int, stop: int) -
         rows.node_rows(rated(CELLS, users=5, silos=2, columns=4), silo, start, stop)
 
 
-def test_norms_are_those_of_the_dense_rows() -> None:
-    made = rated(CELLS, users=5, silos=2, columns=4)
-    assert rows.row_norms(rows.all_rows(made)) == pytest.approx(np.linalg.norm(DENSE, axis=1))
-    other = rows.all_rows(recorded())
-    assert rows.row_norms(other) == pytest.approx(np.linalg.norm(dense(other), axis=1))
-
-
 def test_rows_are_gathered_once_and_let_go_with_the_federation() -> None:
     made = rated(CELLS, users=5, silos=2, columns=4)
     assert rows.all_rows(made) is rows.all_rows(made)
