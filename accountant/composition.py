@@ -481,7 +481,9 @@ def _grouped_approximate(size: int, epsilon: float, delta: float) -> ev.Event:
     """Return Approximate(k epsilon, delta sum_{i<k} e^(i epsilon)), rounded up, delta at most 1."""
     grown = _times_up(size, epsilon)
     # log of (e^(k epsilon) - 1) / (e^epsilon - 1), without overflow where k epsilon is large.
-    if grown > 700.0:
+    if epsilon > 30.0:
+        log_factor = grown - epsilon + math.exp(-epsilon)
+    elif grown > 700.0:
         log_factor = grown - (math.log(math.expm1(epsilon)) if epsilon > 0.0 else 0.0)
     elif epsilon == 0.0:
         log_factor = math.log(size)

@@ -291,6 +291,18 @@ def test_a_blanket_keeps_mass_and_means(randomizer: Randomizer, outside: float) 
         assert float((masses * np.maximum(values, 0.0)).sum()) + gone >= local * (1.0 - 1e-11)
 
 
+@pytest.mark.parametrize("noise", [1e-30, 1e-8, 3e-8, 1e-3, 0.05, 0.1])
+def test_hardly_any_noise_is_bounded_by_what_one_message_shows(noise: float) -> None:
+    # One message in the clear: Phi(a - b) - e^eps Phi(-a - b), a = 1 / noise, b = eps noise / 2.
+    event = ev.Shuffle(100, ev.Gaussian(noise))
+    for epsilon in (0.0, 1.0, 3.0):
+        answer = account(event, epsilon=epsilon, neighbours="replace-one").delta
+        a, b = 1.0 / noise, 0.5 * epsilon * noise
+        assert answer.upper == pytest.approx(norm.cdf(a - b), abs=1e-6)
+    at_delta = account(event, delta=1e-3, neighbours="replace-one").epsilon
+    assert at_delta.upper >= 1.9 / noise**2  # the mean of the losses is 2 / noise^2
+
+
 def test_an_inexact_ratio_is_rounded_up() -> None:
     for noise in np.random.default_rng(3).uniform(0.1, 30.0, 300):
         known = randomizer_of(ev.Laplace(float(noise)))

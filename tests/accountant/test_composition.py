@@ -111,6 +111,10 @@ def test_what_scales_is_scaled_and_never_to_its_favour(event, grouped):
         (0.5, 1e-6, 3, 1 + math.exp(0.5) + math.exp(1.0)),
         (1e-9, 1e-6, 5, 5.00000001),
         (400.0, 1e-200, 2, 1 + math.exp(400.0)),
+        (31.0, 1e-40, 2, 1 + math.exp(31.0)),
+        (705.0, 1e-310, 2, 1 + math.exp(705.0)),
+        (710.0, 1e-4, 2, math.inf),  # e^epsilon is no number of the machine
+        (1e300, 1e-300, 3, math.inf),
     ],
 )
 def test_delta_of_a_group_is_the_exact_sum(epsilon, delta, size, factor):

@@ -50,6 +50,22 @@ def test_a_group_whose_delta_by_the_lemma_outgrows_1() -> None:
     assert smaller.warnings == ()
 
 
+@pytest.mark.parametrize("epsilon", [1e80, 1e155, 1.7e308])
+@pytest.mark.parametrize(
+    "release", [ev.Pure, ev.Exponential, lambda epsilon: ev.ClientSampled(0.1, ev.Pure(epsilon))]
+)
+def test_an_epsilon_whose_square_is_no_number_still_has_ends(release, epsilon: float) -> None:
+    event = release(epsilon)
+    within = account(event, epsilon=1.0).delta
+    assert 0.0 <= within.lower <= within.upper <= 1.0
+    # A loss of +-epsilon shows nearly everybody who takes part.
+    assert within.upper >= (0.0999 if isinstance(event, ev.ClientSampled) else 0.999)
+    assert account(event, epsilon=epsilon).delta.upper == 0.0
+    at_delta = account(event, delta=1e-3).epsilon
+    assert at_delta.lower <= epsilon * (1.0 + 1e-12)
+    assert at_delta.upper >= epsilon * (1.0 - 1e-6)
+
+
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_no_guarantee_is_an_infinite_epsilon_with_its_reason(rounds: int) -> None:
     event = ev.Repeat(rounds, ev.NoGuarantee("the update is sent in the clear"))

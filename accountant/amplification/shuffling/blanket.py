@@ -54,6 +54,9 @@ UNBOUNDED_LOSS_MAX_POINTS: Final = 1 << 17
 BOUNDED_LOSS_ACCURACY: Final = 2e-4
 """Relative accuracy of the bound on the sum for a randomizer with bounded privacy loss."""
 
+LARGEST_LEFT_OUT: Final = 1.0 - 1e-9
+"""Beyond this mass of losses too large to be summed, the local delta stands alone."""
+
 _MAX_TRUNCATIONS: Final = 4
 """Most truncated blankets for which the sum is evaluated."""
 
@@ -75,13 +78,17 @@ def blanket_profile(randomizer: Randomizer, users: int) -> Profile:
     """
     counted_users = min(validate.count(users=users), MAX_BLANKET_USERS)
     truncated_blanket = cache(randomizer.blanket)  # the same few for every epsilon
+    # A blanket leaves out the losses above the largest that are summed, so where nearly all lie
+    # there no sum says more than the local delta.
+    beyond = math.exp(min(randomizer.log_local_delta(MAX_AMPLIFIED_LOSS), 0.0))
+    alone = counted_users == 1 or beyond > LARGEST_LEFT_OUT
 
     def log_delta(epsilon: float) -> float:
         if epsilon >= randomizer.largest_loss:
             return -math.inf
         # Shuffling is post-processing of the local messages, so the local delta is always a bound.
         log_local_delta = min(randomizer.log_local_delta(epsilon), 0.0)
-        if counted_users == 1 or MAX_AMPLIFIED_LOSS < randomizer.largest_loss < math.inf:
+        if alone or MAX_AMPLIFIED_LOSS < randomizer.largest_loss < math.inf:
             return log_local_delta
         if randomizer.largest_loss < math.inf:
             amplified = _log_delta(truncated_blanket(0.0), counted_users, epsilon)

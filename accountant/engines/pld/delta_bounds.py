@@ -135,7 +135,7 @@ def fitting_width(pairs: Sequence[tuple[Pair, int]], max_width: float) -> float:
         abs(atom - pair.grid_atoms[0])
         for pair, _ in pairs
         for atom in pair.grid_atoms[1:]
-        if abs(atom - pair.grid_atoms[0]) >= max_width
+        if max_width <= abs(atom - pair.grid_atoms[0]) < math.inf
     ]
     if not distances:
         return max_width

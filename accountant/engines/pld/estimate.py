@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from ...arrays import FloatArray
 from ...rootfinding import enclose, narrow
 from .noise import dot
 from .pair import Pair
+
+MAX_ESTIMATED_LOSS: Final = 1e150
+"""Larger losses are estimated as this one, whose square is a number of the machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,4 +134,5 @@ def _atoms(pair: Pair, count: int, tail: float) -> QuadraturePoints:
     losses, log_p = pair.quadrature_points(tail)
     if losses.size == 0:
         return QuadraturePoints(np.zeros(1), np.zeros(1), count)
+    losses = np.clip(losses, -MAX_ESTIMATED_LOSS, MAX_ESTIMATED_LOSS)
     return QuadraturePoints(losses, log_p, count)
