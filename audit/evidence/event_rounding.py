@@ -14,6 +14,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.composition import Leaf
 from ...accountant.errors import Unsupported
+from ...accountant.events.parts import events_inside
 from ...accountant.schedules import kind
 
 MAX_EVENT_KINDS: Final = 32
@@ -116,11 +117,9 @@ class _Classes:
         """Return classes that begin at the least noise and at the highest rate."""
         least, most = math.inf, 0.0
         for part in parts:
-            event: ev.Event | None = part.event
-            while event is not None:
+            for event in events_inside(part.event):
                 least = min(least, getattr(event, "noise_multiplier", math.inf))
                 most = max(most, event.rate if isinstance(event, ev.Poisson) else 0.0)
-                event = getattr(event, "event", None)
         return cls(least, most, weaker)
 
     def merged(self, parts: Iterable[Leaf], step: float) -> tuple[Leaf, ...]:

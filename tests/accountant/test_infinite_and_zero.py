@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from privplan import account, calibrate
 from privplan import events as ev
+from privplan.accountant.engines.rdp.curves import of_pair, pure_pair
 from privplan.accountant.errors import InvalidInput, TargetUnreachable
 
 
@@ -64,6 +66,19 @@ def test_an_epsilon_whose_square_is_no_number_still_has_ends(release, epsilon: f
     at_delta = account(event, delta=1e-3).epsilon
     assert at_delta.lower <= epsilon * (1.0 + 1e-12)
     assert at_delta.upper >= epsilon * (1.0 - 1e-6)
+
+
+@pytest.mark.parametrize("loss", [1e9, 1e13, 1e20, 1e30, 1e306])
+def test_no_divergence_of_a_large_loss_is_below_the_loss_itself(loss: float) -> None:
+    # Binary randomized response: R(a) = eps + log((1 + e^((1-2a) eps)) / (1 + e^-eps)) / (a - 1).
+    orders = 1.0 + np.array([1e-10, 1e-8, 1e-5, 1e-3, 1.0])
+    values = of_pair(pure_pair(loss))(orders)
+    assert np.all(values >= loss)
+    assert np.all(values <= loss * (1.0 + 1e-10))
+    for event in (ev.Pure(loss), ev.ClientSampled(0.1, ev.Pure(loss))):
+        upper = account(event, delta=1e-3, engine="rdp").epsilon.upper
+        # Exactly eps + log(1 - 1e-3) and eps + log(1 - 1e-2), which a float rounds.
+        assert upper >= loss - 0.0101
 
 
 @pytest.mark.parametrize("rounds", [1, 5])

@@ -226,6 +226,13 @@ def test_rounding_goes_one_way(weaker: bool, step: float) -> None:
             assert abs(math.log(after[0] / before[0])) <= math.log(step) * (1 + 1e-6)
 
 
+def test_classes_begin_at_what_a_composition_inside_holds() -> None:
+    inside = ev.Compose([ev.Gaussian(0.5), ev.Poisson(0.3, ev.Gaussian(2.0))])
+    parts = (Leaf(ev.ClientSampled(0.1, inside), 1), Leaf(ev.Poisson(0.2, ev.Gaussian(1.0)), 1))
+    classes = _Classes.of(parts, weaker=True)
+    assert (classes.least, classes.most) == (0.5, 0.3)
+
+
 def _noise_and_rate(event: ev.Event) -> tuple[float, float]:
     rate, inner = 1.0, event
     while not hasattr(inner, "noise_multiplier"):

@@ -45,8 +45,9 @@ def mixed(rate: float, losses: FloatArray) -> FloatArray:
 def renyi(pair: Pair, orders: FloatArray) -> FloatArray:
     """Return R(a) for each order a > 1, rounded outward."""
     beta = orders[:, None] - 1.0
-    # Shape (orders, points): log of Q (P/Q)^a, the summands of E_Q[(P/Q)^a].
-    exponents = orders[:, None] * pair.losses + pair.log_weights
+    # Shape (orders, points): log of Q (P/Q)^a = P (P/Q)^(a-1), the summands of E_Q[(P/Q)^a].  By
+    # P: a large loss times an order close to 1 would leave its rounding beside a small moment.
+    exponents = beta * pair.losses + (pair.log_weights + pair.losses)
     peaks = exponents.max(axis=1)
     small = peaks < _MAX_DIRECT_EXPONENT
     moments = np.empty_like(orders)
