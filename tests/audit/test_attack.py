@@ -207,6 +207,18 @@ def test_fewer_rounds_may_be_rehearsed_and_never_more(folder: Path) -> None:
         attack(folder, AttackRequest(rounds=20), tier_functions=more.tools())
 
 
+@pytest.mark.parametrize(("rounds", "said"), [(7, True), (20, False)])
+def test_what_is_held_against_the_whole_promise_is_not_called_a_part(
+    folder: Path, rounds: int, said: bool
+) -> None:
+    """As with blocks of rounds, each of which is paid whole where its first round is made."""
+    asked = AttackRequest(rounds=rounds)
+    found = attack(folder, asked, tier_functions=Stand().tools(), append=False)
+    assert not any("held against what is claimed of that part" in line for line in found.warnings)
+    whole = [line for line in found.warnings if "held against all that the log promises" in line]
+    assert bool(whole) == said
+
+
 @pytest.mark.parametrize(
     ("bad", "field"),
     [
