@@ -214,6 +214,11 @@ class _Attack:
             self._skip(tiers, error)
             return
         self._require_same(rehearsal)
+        if rehearsal.share < 1.0 and rehearsal.claimed is not None:
+            self.warnings.append(
+                "The claim is above what any unit shows: canaries are told apart by "
+                f"{rehearsal.share:.3g} times what it allows."
+            )
         measurements: list[Measurement] = []
         for tier in tiers:
             self.progress(_PROGRESS_TEXTS[tier])

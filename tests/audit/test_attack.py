@@ -219,6 +219,14 @@ def test_what_is_held_against_the_whole_promise_is_not_called_a_part(
     assert bool(whole) == said
 
 
+@pytest.mark.parametrize(("share", "said"), [(1.0, False), (0.894, True)])
+def test_how_much_of_a_claim_can_be_shown_is_said(folder: Path, share: float, said: bool) -> None:
+    tools = Stand(rehearse={"share": share}).tools()
+    found = attack(folder, tier_functions=tools, append=False)
+    lines = [line for line in found.warnings if "told apart by 0.894 times what it allows" in line]
+    assert bool(lines) == said
+
+
 @pytest.mark.parametrize(
     ("bad", "field"),
     [

@@ -264,6 +264,8 @@ def test_what_canaries_show_is_what_is_claimed_or_less(shape: tuple[int, ...]) -
     attains = max(every) == shape[3] * worst
     assert shown <= claimed * (1.0 + 1e-12)
     assert (shown == pytest.approx(claimed, rel=1e-9)) == attains
+    assert found.share == pytest.approx(math.sqrt(shown / claimed), rel=1e-9)
+    assert (found.share == 1.0) == attains
     assert any("worst cohort" in note for note in found.note) != attains
 
 
