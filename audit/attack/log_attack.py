@@ -28,7 +28,11 @@ from ...fl.log.canonical import SEALED
 from ...fl.log.reader import log_of
 from ...fl.log.signing import OTHER_KEY
 from ..budget import audit_budget
-from ..configuration.announced_rounds import require_same_epsilon, require_same_event
+from ..configuration.announced_rounds import (
+    announced_in_full,
+    require_same_epsilon,
+    require_same_event,
+)
 from ..configuration.comparison import require_as_configured
 from ..configuration.logged_settings import path_in, require_same_file, settings_in
 from ..edits import require_unedited
@@ -210,6 +214,11 @@ class _Attack:
             self._skip(tiers, error)
             return
         self._require_same(rehearsal)
+        if rehearsal.share < 1.0 and rehearsal.claimed is not None:
+            self.warnings.append(
+                "The claim is above what any unit shows: canaries are told apart by "
+                f"{rehearsal.share:.3g} times what it allows."
+            )
         measurements: list[Measurement] = []
         for tier in tiers:
             self.progress(_PROGRESS_TEXTS[tier])
@@ -251,10 +260,17 @@ class _Attack:
             require_same_event(rehearsal.event, self.opened, self.observer, cut=cut)
         if self.observer == claim.observer:
             require_same_epsilon(rehearsal.claimed, self.opened, cut=cut)
-        if cut and rehearsal.claimed is not None:
+        if not cut or rehearsal.claimed is None:
+            return
+        if not announced_in_full(rehearsal.event, self.opened, self.observer):
             self.warnings.append(
                 "A part of the run is rehearsed (fewer rounds, or one phase of several), and is "
                 "held against what is claimed of that part, not against all that the log promises."
+            )
+        elif self.request.rounds is not None and self.request.rounds < settings.run.rounds:
+            self.warnings.append(
+                "Fewer rounds than planned are rehearsed, and are held against all that the log "
+                "promises: what they begin is paid whole."
             )
 
     def _residual(self) -> None:

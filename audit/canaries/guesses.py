@@ -81,6 +81,9 @@ def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
     moved = np.where(coins, 1.0, -1.0 if rehearsal.opposite else 0.0)
     scores = np.zeros(SIMULATED_UNITS)
     for shift in rehearsal.shifts:
+        # Of rows that a unit does not move the score takes no notice, unless no row is moved.
+        if shift == 0.0 and rehearsal.shift != 0.0:
+            continue
         drawn = rng.random(SIMULATED_UNITS) < rehearsal.rate
         seen = rng.standard_normal(SIMULATED_UNITS) + drawn * (shift * moved)
         scores += likelihood_ratios(seen[None], shift, rehearsal.rate, opposite=rehearsal.opposite)

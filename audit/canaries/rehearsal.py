@@ -56,6 +56,7 @@ class CanaryRehearsal:
       it proves at `delta`, certified from above; None where nothing is claimed.
     - `note`: what was assumed, and what was left out.
     - `partial`: whether `event` and `claimed` are those of a part of the plan.
+    - `share`: how far units are told apart, as a share of what the claim allows.
 
     Nothing in it depends on a private record.
     """
@@ -77,6 +78,7 @@ class CanaryRehearsal:
     looks: int = 1
     partial: bool = False
     pattern: FloatArray | None = None
+    share: float = 1.0
 
     @property
     def canaries(self) -> int:
@@ -197,6 +199,7 @@ def _rehearsal(asked: RehearsalRequest, seen: CanaryObservations) -> CanaryRehea
         looks=seen.looks,
         partial=seen.partial,
         pattern=seen.pattern,
+        share=seen.share,
     )
 
 

@@ -43,6 +43,12 @@ def require_same_event(
         raise _announced(observer)
 
 
+def announced_in_full(event: ev.Event | None, opened: RunOpen, observer: str) -> bool:
+    """Return whether what was rehearsed is all that the log announces to an observer."""
+    planned = opened.plan.events.get(observer)
+    return event is not None and planned is not None and _counted(event) == _counted(planned)
+
+
 def _of_any_silo(event: ev.Event, opened: RunOpen, observer: str) -> bool:
     """Return whether a log announces no less, by one number for silos with and without the unit.
 

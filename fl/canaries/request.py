@@ -96,9 +96,10 @@ class CanaryObservations:
     - `rehearsable`: the observers that the carrier can rehearse.
     - `partial`: whether a part of the plan is rehearsed by itself, such as what is released before
       the training; what is claimed is then what `event` proves.
+    - `share`: how far units are told apart, as a share of what the claim allows; in (0, 1].
 
-    Raises `InvalidInput` for arrays that do not fit one another, a rate outside (0, 1] and a shift
-    that is negative or not finite: of such a thing no test could be made.
+    Raises `InvalidInput` for arrays that do not fit one another, a rate or a share outside (0, 1]
+    and a shift that is negative or not finite: of such a thing no test could be made.
     """
 
     coins: BoolArray
@@ -115,6 +116,7 @@ class CanaryObservations:
     rehearsable: tuple[str, ...] = REHEARSABLE_OBSERVERS
     partial: bool = False
     pattern: FloatArray | None = None
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         units, rows = len(self.coins), self.rounds * validate.count(looks=self.looks)
@@ -144,6 +146,12 @@ class CanaryObservations:
             raise InvalidInput(
                 "`rate` of what a carrier saw must be a number in (0, 1]; it is 0.",
                 "A unit that never takes part shows nothing.",
+                "Correct the carrier of the system.",
+            )
+        if validate.probability(share=self.share) == 0.0:
+            raise InvalidInput(
+                "`share` of what a carrier saw must be a number in (0, 1]; it is 0.",
+                "Units that cannot be told apart show nothing.",
                 "Correct the carrier of the system.",
             )
 

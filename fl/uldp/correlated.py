@@ -190,12 +190,13 @@ class RunningBlock:
         self._block: records.Block | None = None
         self._terms: list[IntArray] = []
         self._solved: list[FloatArray] = []
+        self._released = 0
         self._again: list[SumsMadeAgain] = []
 
     def at(self, number: int) -> records.Block:
         """Return the block of a round: the one under way, or a new one that begins with it."""
         block = self._block
-        next_round = 0 if block is None else block.first + len(self._solved)
+        next_round = 0 if block is None else block.first + self._released
         # Also where a round is left out, whose terms are missing from the rows that follow; and
         # where a first round failed, and is made again.
         if block is None or not block.first < number <= block.last or number != next_round:
@@ -214,6 +215,7 @@ class RunningBlock:
 
     def _forget(self) -> None:
         self._terms, self._solved, self._again = [], [], []
+        self._released = 0
 
     def rows(self, mechanism: BandedGaussian, totals: IntArray) -> IntArray:
         """Return what each silo adds noise to, (silos, D), and keep its terms, (silos, D)."""
@@ -231,6 +233,8 @@ class RunningBlock:
 
     def solved(self, mechanism: BandedGaussian, received: FloatArray) -> FloatArray:
         """Return the noisy sum of the round, (D,), from what was released of it."""
-        solved = mechanism.solved(received, self._solved[::-1])
-        self._solved.append(solved)
+        solved = mechanism.solved(received, self._solved)
+        # The latest first; of older ones no later round takes anything off.
+        self._solved = [solved, *self._solved][: len(mechanism.block.coefficients) - 1]
+        self._released += 1
         return solved

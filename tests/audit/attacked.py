@@ -157,7 +157,7 @@ class Stand:
             "event": ev.Repeat(20, ledgers.weighted(1)[1].event),  # type: ignore[attr-defined]
         }
         changes = answer if isinstance(answer, dict) else {}
-        return SimpleNamespace(**{"partial": False, **usual, **changes})
+        return SimpleNamespace(**{"partial": False, "share": 1.0, **usual, **changes})
 
     def _seal(self, folder: Path, measurements: Sequence[Measurement]) -> Path:
         self.asked.append(("seal", {"folder": folder, "measurements": tuple(measurements)}))

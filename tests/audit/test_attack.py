@@ -207,6 +207,26 @@ def test_fewer_rounds_may_be_rehearsed_and_never_more(folder: Path) -> None:
         attack(folder, AttackRequest(rounds=20), tier_functions=more.tools())
 
 
+@pytest.mark.parametrize(("rounds", "said"), [(7, True), (20, False)])
+def test_what_is_held_against_the_whole_promise_is_not_called_a_part(
+    folder: Path, rounds: int, said: bool
+) -> None:
+    """As with blocks of rounds, each of which is paid whole where its first round is made."""
+    asked = AttackRequest(rounds=rounds)
+    found = attack(folder, asked, tier_functions=Stand().tools(), append=False)
+    assert not any("held against what is claimed of that part" in line for line in found.warnings)
+    whole = [line for line in found.warnings if "held against all that the log promises" in line]
+    assert bool(whole) == said
+
+
+@pytest.mark.parametrize(("share", "said"), [(1.0, False), (0.894, True)])
+def test_how_much_of_a_claim_can_be_shown_is_said(folder: Path, share: float, said: bool) -> None:
+    tools = Stand(rehearse={"share": share}).tools()
+    found = attack(folder, tier_functions=tools, append=False)
+    lines = [line for line in found.warnings if "told apart by 0.894 times what it allows" in line]
+    assert bool(lines) == said
+
+
 @pytest.mark.parametrize(
     ("bad", "field"),
     [

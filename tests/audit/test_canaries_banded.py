@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.linalg import solve_triangular, toeplitz
-from scipy.stats import binom
+from scipy.optimize import brentq
+from scipy.stats import binom, norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
@@ -28,6 +29,7 @@ from privplan.accountant.arrays import FloatArray
 from privplan.accountant.mechanisms import BandedGaussian, gaussian
 from privplan.accountant.plan.banded_strategy import banded_coefficients
 from privplan.audit.canaries import CanaryRehearsal, claim_tier, rehearse, robust_tier
+from privplan.audit.canaries.guesses import SIMULATED_UNITS, expected_accuracy
 from privplan.audit.canaries.scores import likelihood_ratios
 from privplan.audit.statistics import claim_only, scaled
 from privplan.fl.settings.schema import Settings
@@ -74,6 +76,42 @@ def test_without_a_claim_rows_are_weighted_by_the_pattern() -> None:
     rows = np.random.default_rng(1).standard_normal((2, 10))
     scores = likelihood_ratios(rows, 0.0, 1.0, pattern=np.array([1.0, 0.5]))
     assert scores == pytest.approx(rows[0] + rows[1] / 2.0)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("guesses", [100, 1000, 30_000])
+def test_as_many_guesses_are_expected_to_be_right_as_the_score_allows(
+    neighbours: str, guesses: int
+) -> None:
+    """Of a score that is N(+-m, 2 m): m = mu^2 / 2, or 2 mu^2 of units that are replaced."""
+    noise = 2.0 if neighbours == "add-remove" else 4.0
+    found = rehearse(banded(noise_multiplier=noise, neighbours=neighbours), canaries=20, seed=1)
+    assert found.pattern is not None
+    assert (found.pattern == 0.0).any()  # bands are fewer than cohorts
+    mean = found.shift**2 * float(found.pattern @ found.pattern)
+    mean *= 2.0 if found.opposite else 0.5
+    spread = np.sqrt(2.0 * mean)
+    # The surest are at or beyond the threshold, which is a quantile of the size of the score.
+    share = guesses / SIMULATED_UNITS
+    threshold = brentq(lambda at: _beyond(at, mean, spread) - share, 0.0, mean + 9.0 * spread)
+    expected = norm.sf(threshold, mean, spread) / share
+    deviation = np.sqrt(expected * (1.0 - expected) / guesses)
+    assert expected < 0.99
+    assert expected_accuracy(found)[guesses - 1] == pytest.approx(expected, abs=5.0 * deviation)
+
+
+def _beyond(threshold: float, mean: float, spread: float) -> float:
+    """Return how likely a score of either coin is so far from 0: of both it is the same."""
+    right, wrong = norm.sf(threshold, mean, spread), norm.cdf(-threshold, mean, spread)
+    return float(right + wrong)
+
+
+def test_rows_that_move_nothing_change_no_guess() -> None:
+    found = rehearse(SHORT, canaries=20, seed=1)
+    assert found.pattern is not None
+    moved = found.pattern > 0.0
+    without = replace(found, pattern=found.pattern[moved], observations=found.observations[moved])
+    assert (expected_accuracy(found) == expected_accuracy(without)).all()
 
 
 def test_the_family_of_a_block_is_its_noise_times_a_factor() -> None:

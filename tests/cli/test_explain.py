@@ -175,6 +175,7 @@ def test_the_page_of_attacks_says_when_residual_is_taken() -> None:
     page = " ".join(topics.page("attack").split())
     assert "taken too unless tiers are named, where the sidecar holds such statistics" in page
     assert "minutes where users send messages through a shuffler" in page
+    assert "changes only other cohorts than that of the canaries is invisible to claim and" in page
 
 
 def test_whose_number_a_limit_and_a_bare_number_are_is_said(run: Run) -> None:

@@ -217,6 +217,8 @@ SAID = {"coins": np.ones(4, bool), "observations": np.zeros((2, 4)), "shift": 1.
         ("looks", 0),
         ("rate", 0.0),
         ("rate", 1.5),
+        ("share", 0.0),
+        ("share", 1.5),
         ("shift", -1.0),
         ("shift", math.inf),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from privplan.accountant.arrays import FloatArray
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.mechanisms import Gate
+from privplan.accountant.mechanisms import Gate, Gaussian
 from privplan.accountant.mechanisms.clip import Sparse
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan.banded_strategy import error_ratio, error_ratio_to_everybody
@@ -22,7 +22,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.averaging import UldpAvg
-from privplan.fl.uldp.correlated import Schedule, require_room
+from privplan.fl.uldp.correlated import RunningBlock, Schedule, require_room
 
 TABLES: dict[str, dict[str, Any]] = {
     "run": {"system": "uldp-avg", "rounds": 6, "seed": 7},
@@ -161,6 +161,23 @@ def test_nothing_is_remembered_behind_the_last_round() -> None:
     assert not held["_solved"]
     assert not held["_again"]
     assert not system.residuals._last
+
+
+def test_no_more_noisy_sums_are_kept_than_later_rounds_need() -> None:
+    """Of 4 rounds with 3 bands, the last two; what they are solved by is the latest first."""
+    schedule = Schedule(8, 3, 4, 2)
+    running, received = RunningBlock(schedule), np.array([1.0, 0.0, 0.0, 0.0])
+    alone = Gaussian(bound=1.0, std=4.0)
+    sums: list[float] = []
+    kept: list[int] = []
+    for number in (1, 2, 3, 4):
+        mechanism = schedule.noise(alone, running.at(number), number)
+        assert mechanism.block.first == 1  # it is known which round is the next
+        sums.append(float(running.solved(mechanism, received[number - 1 : number])[0]))
+        kept.append(len(vars(running)["_solved"]))
+    # The first column of C^-1 with C of 1, 1/2, 3/8 on its diagonals.
+    assert sums == [1.0, -0.5, -0.125, 0.25]
+    assert kept == [1, 2, 2, 2]
 
 
 def test_a_block_remembers_sums_and_no_row_of_a_user() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.arrays import FloatArray
 from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.mechanisms import Gaussian
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES, canary_count
 from privplan.audit.canaries import CanaryRehearsal, rehearse
@@ -20,7 +22,7 @@ from privplan.fl.canaries import RehearsalRequest, flip_coins, simulate_rounds
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.canaries.dispatch import work
-from privplan.fl.uldp.canaries.turns import MAX_USERS_TIMES_SILOS, Turns
+from privplan.fl.uldp.canaries.turns import MAX_USERS_TIMES_SILOS, BlockRecorder, Turns
 from privplan.fl.uldp.correlated import RunningBlock, Schedule
 
 from ..audit.rehearsals import settings
@@ -187,7 +189,11 @@ def test_a_masked_server_sees_what_the_model_shows() -> None:
 
 # --- whose turn it is -----------------------------------------------------------------------------
 
-SHAPES = [(8, 3, 4, 2), (16, 3, 4, 2), (10, 3, 3, 2), (12, 2, 5, 3), (7, 2, 3, 1), (50, 10, 20, 5)]
+SHAPES = [
+    *((8, 3, 4, 2), (16, 3, 4, 2), (10, 3, 3, 2), (12, 2, 5, 3), (7, 2, 3, 1), (50, 10, 20, 5)),
+    # Here the second or the third cohort shows most of all rounds, and not of all but the last.
+    *((9, 3, 5, 3), (10, 3, 4, 2), (15, 3, 4, 3)),
+]
 
 
 def squares(shape: tuple[int, ...], cohort: int, rounds: int) -> float:
@@ -212,6 +218,31 @@ def test_canaries_are_in_the_cohort_that_shows_most(shape: tuple[int, ...], left
     found = rehearse(banded(*shape), canaries=6, seed=1, rounds=rounds)
     assert found.pattern is not None
     assert float(found.pattern @ found.pattern) == pytest.approx(max(every), rel=1e-12)
+    times = sum(number % shape[2] == turns.cohort for number in range(rounds))
+    (said,) = (note for note in found.note if "take part in" in note)
+    assert said.startswith(f"all canaries are in cohort {turns.cohort + 1} of {shape[2]},")
+    assert said.endswith(f"take part in {times} round{'s' * (times != 1)} of {rounds}")
+
+
+def test_a_row_without_a_term_has_the_sign_of_its_round() -> None:
+    """Two blocks of five rounds: of the turn in round 4 nothing is left in round 6."""
+    turns = turns_of(10, 3, 3, 2)
+    schedule = turns.schedule
+    alone = Gaussian(bound=1.0, std=4.0)
+    system: Any = SimpleNamespace(
+        banded_mechanism=lambda number: schedule.noise(
+            alone, schedule.block(1 if number < 6 else 6), number
+        )
+    )
+    rows = BlockRecorder(turns, system)
+    shown = []
+    for number in range(1, 11):
+        system.banded_mechanism(number)
+        shown.append(rows.shown(number))
+    assert turns.cohort == 0
+    assert shown == [1, 1, 1, 4, 4, 6, 7, 7, 7, 10]
+    assert [turns.turn(number) % 2 for number in (4, 6)] == [0, 1]
+    assert rows.pattern.tolist() == [1.0, 0.5, 0.375, 1.0, 0.5, 0.0, 1.0, 0.5, 0.375, 1.0]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -233,6 +264,8 @@ def test_what_canaries_show_is_what_is_claimed_or_less(shape: tuple[int, ...]) -
     attains = max(every) == shape[3] * worst
     assert shown <= claimed * (1.0 + 1e-12)
     assert (shown == pytest.approx(claimed, rel=1e-9)) == attains
+    assert found.share == pytest.approx(math.sqrt(shown / claimed), rel=1e-9)
+    assert (found.share == 1.0) == attains
     assert any("worst cohort" in note for note in found.note) != attains
 
 

@@ -142,13 +142,18 @@ class Turns:
                 f"of the last block {counted(rounds_run, 'round')} of {blocks[-1].rounds:,} were "
                 "made, and all are paid for and claimed"
             )
-        share = math.sqrt(float(rows @ rows) / sum(_worst(block) for block in blocks))
-        if share < _ALL:
+        share = self.share(rows, blocks)
+        if share < 1.0:
             notes.append(
                 f"canaries are told apart by {share:.3g} times what the claim allows, which takes "
                 "all rounds of each block at their worst cohort"
             )
         return tuple(notes)
+
+    def share(self, rows: FloatArray, blocks: list[Block]) -> float:
+        """Return how far canaries are told apart, as a share of what the claim allows."""
+        share = math.sqrt(float(rows @ rows) / sum(_worst(block) for block in blocks))
+        return share if share < _ALL else 1.0
 
     def _had(self, number: int) -> int:
         return (number - 1 - self.cohort) // self.schedule.cohorts + 1
@@ -185,6 +190,11 @@ class BlockRecorder:
     def notes(self) -> tuple[str, ...]:
         """What was assumed, and what was left out."""
         return self._turns.notes(self.pattern, list(dict.fromkeys(self._blocks)))
+
+    @property
+    def share(self) -> float:
+        """How far canaries are told apart, as a share of what the claim allows."""
+        return self._turns.share(self.pattern, list(dict.fromkeys(self._blocks)))
 
     def shown(self, number: int) -> int:
         """Return the round whose term a row holds; the round itself where it holds none."""

@@ -108,7 +108,8 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
         seen = observe_rounds(request, system, coins, view, streams)
     if blocks is None:
         return seen
-    return replace(seen, pattern=blocks.pattern, note=(*seen.note, *blocks.notes))
+    note = (*seen.note, *blocks.notes)
+    return replace(seen, pattern=blocks.pattern, share=blocks.share, note=note)
 
 
 def placed(request: RehearsalRequest) -> IntArray:
