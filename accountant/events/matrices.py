@@ -8,11 +8,14 @@ released as B x + B C^{-1} z, prefix sums or models say, is computed from that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from .. import validate
 from ..errors import InvalidInput, kind_of
 from .base import Event, TypedValue, checked, listed, numbers_value
+
+MAX_STRATEGY_STEPS: Final = 2**22
+"""Most rounds of a strategy that are computed with."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.account import bounds_on_epsilon
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
+from ...accountant.events.parts import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.rounding import up
 from ..description.run_description import ExtraRelease
@@ -64,13 +65,19 @@ class Proof:
     alternatives: Mapping[str, Bounds] = field(default_factory=dict)
 
 
+def _joins(event: ev.Event) -> bool:
+    """Return whether several releases share what an event draws."""
+    shared = (each for each in events_inside(event) if each is not event)
+    return any(isinstance(each, ev.Compose) and len(each.events) > 1 for each in shared)
+
+
 @lru_cache(maxsize=1024)
 def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | str:
     """Return the bounds of an event on epsilon, or why there are none."""
     try:
         return bounds_on_epsilon(event, delta=delta, neighbours=neighbours)
     except Unsupported as refusal:
-        return NOT_JOINED if "engine has no mathematics" in refusal.what else refusal.what
+        return NOT_JOINED if _joins(event) else refusal.what
     except InvalidInput as refusal:
         return refusal.what
     except EnginesDisagree as disagreement:

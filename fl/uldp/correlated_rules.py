@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant.errors import counted
-from ...accountant.sensitivity.matrix.strategies import MAX_STRATEGY_STEPS
+from ...accountant.events.matrices import MAX_STRATEGY_STEPS
 from ..declarations.declaration import Complaint, Given
 from ..declarations.toml_keys import CORRELATED_KEYS, NOTHING_FOR_EVERYBODY
 

@@ -29,7 +29,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import drawn_instead
 from .curves import NOTHING, Curve, curve, set_aside
-from .fixed_size import UNSAMPLED, without_replacement
+from .fixed_size import UNSAMPLED, named, without_replacement
 from .joint import joint, single_release
 from .moments import RENYI_OUTWARD_FACTOR
 
@@ -86,7 +86,7 @@ def _seen_numbers(event: ev.WithReplacement, neighbours: Neighbours) -> Curve:
     parts = [_of_sample(event, int(number), rate, neighbours) for number in counts.numbers.tolist()]
     if any(part.slack > 0.0 for part in parts):
         raise Unsupported(
-            f"The rdp engine cannot account for draws with replacement of `{event.event.type}`.",
+            f"The rdp engine cannot account for draws with replacement of {named(event.event)}.",
             "It has a delta of its own.",
             "Leave the choice of the engine to privplan.",
         )
@@ -121,7 +121,7 @@ def _refused(event: ev.WithReplacement, neighbours: Neighbours) -> Unsupported:
             "mixture of smaller ones reveals more."
         )
     return Unsupported(
-        f"The rdp engine cannot account for draws with replacement of `{event.event.type}` under "
+        f"The rdp engine cannot account for draws with replacement of {named(event.event)} under "
         f"{neighbours}.",
         "What a unit that is drawn several times costs is known here for releases with a Renyi "
         "curve at every order.",

@@ -121,7 +121,8 @@ def _by_way_of_zero(leaf: Leaf) -> tuple[Leaf, ...]:
     return tuple(replace(each, count=each.count * leaf.count) for each in twice)
 
 
-def _named(inner: ev.Event) -> str:
+def named(inner: ev.Event) -> str:
+    """Return what is sampled in words: each release of a composition by its type."""
     if not isinstance(inner, (ev.Compose, ev.Repeat)):
         return f"`{inner.type}`"
     return " and ".join(dict.fromkeys(f"`{leaf.event.type}`" for leaf in leaves(inner)))
@@ -134,7 +135,7 @@ def _refuse_other_than_unsampled(inner: ev.Event, parts: Sequence[Leaf]) -> None
 
 def _refused(inner: ev.Event) -> Unsupported:
     return Unsupported(
-        f"The rdp engine cannot account for fixed-size sampling of {_named(inner)}.",
+        f"The rdp engine cannot account for fixed-size sampling of {named(inner)}.",
         "The amplification bound is only used here for an unsampled release with a Renyi "
         "curve at every order.",
         "Leave the choice of the engine to privplan.",
@@ -149,7 +150,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
     twice = _two_steps(inner, parts) if parts and known else None
     if twice is None:
         raise Unsupported(
-            f"The rdp engine cannot account for fixed-size sampling of {_named(inner)} under "
+            f"The rdp engine cannot account for fixed-size sampling of {named(inner)} under "
             "add-remove.",
             "A drawn unit stands in for another one, and the Renyi curve of that alone does not "
             "bound what a sample of it reveals.",

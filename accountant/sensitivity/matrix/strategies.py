@@ -12,13 +12,10 @@ import numpy as np
 from ... import events as ev
 from ...arrays import FloatArray
 from ...errors import InvalidInput, Unsupported
-from ...events.matrices import rounds_of
+from ...events.matrices import MAX_STRATEGY_STEPS, rounds_of
 
 MAX_MATRIX_ENTRIES: Final = 2**24
 """Most numbers of a matrix that is written down."""
-
-MAX_STRATEGY_STEPS: Final = 2**22
-"""Most rounds of a strategy."""
 
 MAX_CANCELLING_TERMS: Final = 1_000_000
 """Most terms of a buffered strategy that are added up with more digits, as they cancel."""
