@@ -11,12 +11,13 @@ from typing import Final, Literal, cast
 
 from . import events as ev
 from . import rounding, validate
-from .composition import Leaf, group_sizes, leaves, observer_of, unit_of, worst_leaves
+from .composition import Leaf, leaves, worst_leaves
 from .decoding import named_keywords
 from .delta_checks import refuse_negative_epsilon
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported
+from .event_tree import group_sizes, observer_of, unit_of
 from .guarantee import Bounds, Guarantee, Step, unique_steps
 from .neighbours import Neighbours, as_neighbours
 

@@ -15,10 +15,11 @@ from . import events as ev
 from . import validate
 from .account import engine_named, guarded
 from .amplification.shuffling.routes import shuffle_routes
-from .composition import Leaf, group_sizes, leaves
+from .composition import Leaf, leaves
 from .engine_order import engine_order
 from .engines.base import Engine
 from .errors import Unsupported
+from .event_tree import group_sizes
 from .guarantee import Bounds
 from .neighbours import Neighbours, as_neighbours
 

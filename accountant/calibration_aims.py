@@ -15,9 +15,10 @@ from .account import combine, engine_named, tightest, with_class_lower, with_sco
 from .calibration import Calibration
 from .certified_search import CertifiedValue, Unknown, find_certified_value
 from .certifiers import Certifier, certifiers_for
-from .composition import leaves, observer_of, unit_of
+from .composition import leaves
 from .engine_order import engines_for
 from .engines.base import Answer
+from .event_tree import observer_of, unit_of
 from .exact_lattice_noise import smallest_lattice_noise
 from .guarantee import Bounds, Guarantee
 from .lattice_noise import less_lattice_noise, where_delta_falls

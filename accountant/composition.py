@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Final, TypeGuard
+from typing import Final
 
 from . import events as ev
-from . import validate
 from .errors import InvalidInput, Unsupported
+from .event_tree import rewritten
 from .events import contributions
-from .events.parts import events_inside, parts_of
+from .events.parts import events_inside
+from .grouping import CLASSES, by_lemma, grouped, is_chain
 
 SMALLEST_POSITIVE_RATE: Final = 5e-324
 """The smallest rate above 0."""
@@ -20,8 +20,6 @@ SMALLEST_POSITIVE_RATE: Final = 5e-324
 MAX_ROUNDS: Final = 10**15
 """Most rounds that are accounted; beyond, a count is surely a mistake."""
 
-
-_CLASSES: Final = (ev.Pure, ev.Approximate, ev.Local)
 
 _SAMPLERS: Final = (
     ev.FixedSize,
@@ -63,16 +61,15 @@ class Leaf:
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     """Return the distinct leaves below `Compose` and `Repeat`, with their total counts.
 
-    A leaf is any other event.  It is put into one normal form: a composition of one release is
-    that release, at any depth; `Poisson` of `Poisson` is one
-    `Poisson` (a unit survives both draws with the product of the rates); `Poisson` at rate 1 is
-    its event; unsampled or jointly sampled Gaussians that are composed under one sample are one
-    Gaussian with noise (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient
-    statistic), and a composition of one release is that release, under every sampler; a `Group` of
-    a composition is the composition of groups (its relation between data sets is one relation,
-    whatever is released), and a group of what scales is scaled, see `_grouped`; the best of a
-    fixed number of runs is a post-processing of them all.  The order of composition is forgotten:
-    no engine here depends on it.
+    A leaf is any other event.  It is put into one normal form: a composition of one release is that
+    release, at any depth and under every sampler; `Poisson` of `Poisson` is one `Poisson` (a unit
+    survives both draws with the product of the rates); `Poisson` at rate 1 is its event; unsampled
+    or jointly sampled Gaussians that are composed under one sample are one Gaussian with noise
+    (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient statistic); a `Group` of a
+    composition is the composition of groups (its relation between data sets is one relation,
+    whatever is released), and a group of what scales is scaled (`grouping`); the best of a fixed
+    number of runs is a post-processing of them all.  The order of composition is forgotten: no
+    engine here depends on it.
 
     Raises `Unsupported` for a Poisson sample of any other composition, `InvalidInput` for nesting
     deeper than `MAX_DEPTH` and for more than `MAX_ROUNDS` rounds.
@@ -95,7 +92,7 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
 
 
 def _leaf(event: ev.Event, count: int, attained: bool, grown: frozenset[ev.Event]) -> Leaf:
-    if _is_chain(event):
+    if is_chain(event):
         return Leaf(by_lemma(event), count, attained, by_lemma=True, chain=event)
     return Leaf(event, count, attained, by_lemma=_grows_inside(event, grown))
 
@@ -123,7 +120,7 @@ def worst_leaves(event: ev.Event) -> tuple[Leaf, ...]:
 
 def _has_worst(leaf: Leaf) -> bool:
     if leaf.chain is not None:
-        return isinstance(leaf.chain.event, _CLASSES)
+        return isinstance(leaf.chain.event, CLASSES)
     return names_class(leaf.event) and not leaf.by_lemma
 
 
@@ -134,17 +131,17 @@ def names_class(event: ev.Event) -> bool:
     if isinstance(event, ev.ClientSampled):
         return any(names_class(leaf.event) for leaf in leaves(event.event))
     inside = isinstance(event, (ev.Shuffle, ev.Poisson, ev.FixedSize))
-    return isinstance(event.event if inside else event, _CLASSES)  # type: ignore[attr-defined]
+    return isinstance(event.event if inside else event, CLASSES)  # type: ignore[attr-defined]
 
 
 def _grown(event: ev.Event) -> frozenset[ev.Event]:
     """Return the leaves whose bare numbers are those of one record, grown by the lemma."""
     return frozenset(
-        by_lemma(leaf) if _is_chain(leaf) else leaf
+        by_lemma(leaf) if is_chain(leaf) else leaf
         for group in events_inside(event)
         if isinstance(group, ev.Group) and group.size > 1
         for leaf, _ in _counts(group, {})
-        if isinstance(leaf, _CLASSES) or _is_chain(leaf)
+        if isinstance(leaf, CLASSES) or is_chain(leaf)
     )
 
 
@@ -154,93 +151,7 @@ def _grows_inside(leaf: ev.Event, grown: frozenset[ev.Event]) -> bool:
     if any(each in grown for each in inside):
         return True
     grows = any(isinstance(each, (ev.Group, ev.WithReplacement)) for each in inside)
-    return grows and any(isinstance(each, (*_CLASSES, ev.RandomizedResponse)) for each in inside)
-
-
-def unit_of(event: ev.Event) -> str:
-    """Return what one unit of an event is: a record, or a group of so many records.
-
-    >>> unit_of(ev.Repeat(3, ev.Group(8, ev.Gaussian(1.0))))
-    'group of 8 records'
-    """
-    sizes = group_sizes(event)
-    if len(sizes) > 1:
-        return "unit"
-    size = max(sizes, default=1)
-    return "record" if size == 1 else f"group of {size:,} records"
-
-
-def observer_of(event: ev.Event) -> str:
-    """Return from whom an event hides a unit: whoever sees the model, or the shuffled messages.
-
-    >>> observer_of(ev.Repeat(3, ev.Shuffle(100, ev.Laplace(2.0))))
-    'analyzer'
-    """
-    check_depth(event)
-    is_shuffled = any(isinstance(each, _SHUFFLES) for each in events_inside(event))
-    return "analyzer" if is_shuffled else "model"
-
-
-def rewritten(event: ev.Event, rule: Callable[[ev.Event], ev.Event]) -> ev.Event:
-    """Return an event with every sub-event, the innermost first, as a rule has it.
-
-    The event itself where the rule changes nothing.
-    """
-    check_depth(event)
-    return _rewritten(event, rule, {})
-
-
-def _rewritten(
-    event: ev.Event, rule: Callable[[ev.Event], ev.Event], results: dict[int, ev.Event]
-) -> ev.Event:
-    """Return it; `results` holds those of shared sub-events, by identity."""
-    if id(event) in results:
-        return results[id(event)]
-    result = event
-    if isinstance(event, ev.Compose):
-        parts = tuple(_rewritten(part, rule, results) for part in event.events)
-        if any(new is not old for new, old in zip(parts, event.events, strict=True)):
-            result = ev.Compose(parts)
-    elif isinstance(inner := getattr(event, "event", None), ev.Event):
-        new = _rewritten(inner, rule, results)
-        result = event if new is inner else replace(event, event=new)  # type: ignore[call-arg]
-    results[id(event)] = rule(result)
-    return results[id(event)]
-
-
-def group_sizes(event: ev.Event) -> tuple[int, ...]:
-    """Return, ascending, how many records a unit has in the releases of an event."""
-    check_depth(event)
-    return tuple(sorted(_sizes(event, {})))
-
-
-def _sizes(event: ev.Event, results: dict[int, frozenset[int]]) -> frozenset[int]:
-    """Return how many records a unit has in each release of an event."""
-    if id(event) not in results:
-        parts = parts_of(event)
-        below = frozenset().union(*(_sizes(part, results) for part in parts))
-        if isinstance(event, ev.Group):
-            below = frozenset(event.size * size for size in below)
-        results[id(event)] = below if parts or isinstance(event, ev.Compose) else frozenset({1})
-    return results[id(event)]
-
-
-def check_depth(event: ev.Event) -> None:
-    """Raise `InvalidInput` for nesting deeper than `MAX_DEPTH`, before anything walks down it."""
-    _descend(event, 0, {})
-
-
-def _descend(event: ev.Event, depth: int, seen: dict[int, int]) -> None:
-    if depth > ev.MAX_DEPTH:
-        raise InvalidInput(
-            f"The event is nested more than {ev.MAX_DEPTH} levels deep.",
-            next_step="Flatten it.",
-        )
-    if seen.get(id(event), -1) >= depth:
-        return
-    seen[id(event)] = depth
-    for part in parts_of(event):
-        _descend(part, depth + 1, seen)
+    return grows and any(isinstance(each, (*CLASSES, ev.RandomizedResponse)) for each in inside)
 
 
 _Counts = dict[tuple[ev.Event, bool], int]
@@ -271,7 +182,7 @@ def _inside(
         # One relation between data sets, whatever is released: the group goes to each leaf.
         case ev.Group(size, inner):
             for (leaf, attained), count in _counts(inner, results).items():
-                yield (_grouped(size, leaf), attained), count
+                yield (grouped(size, leaf), attained), count
         # Post-processing of all runs: an upper bound counts each, a lower bound none of several.
         case ev.BestOf("fixed", mean, inner):
             runs = int(mean)
@@ -334,7 +245,7 @@ def _on_one_sample(
         ((single, _),) = parts
         # What is left at random draws a sample of its own, which samplers know less about.
         if not isinstance(inner, ev.GaussianMixture) or isinstance(single, ev.Gaussian):
-            inner = by_lemma(single) if _is_chain(single) else single
+            inner = by_lemma(single) if is_chain(single) else single
     elif all(isinstance(leaf, ev.Gaussian) for leaf, _ in parts):
         inner = _one_gaussian(leaves(inner))
     unchanged = inner is event.event  # type: ignore[attr-defined]
@@ -397,101 +308,6 @@ def _sampled_run(inner: ev.MatrixGaussian) -> Unsupported:
         "Poisson(q b, Gaussian)), with the noise over the largest column norm; otherwise account "
         "for the run without sampling, as a sample reveals no more than that.",
     )
-
-
-def _grouped(size: int, leaf: ev.Event) -> ev.Event:
-    """Return the leaf as a unit of `size` records sees it, scaled where that is exact or a bound.
-
-    A sum moves by `size` bounds; a bounded range grows by the factor, rho by its square.  What is
-    known by a bare epsilon and delta stays a group: `by_lemma` has its bare numbers.
-    """
-    if size == 1:
-        return leaf
-    if size * getattr(leaf, "sensitivity", 1) > validate.LARGEST_COUNT:
-        raise Unsupported(
-            f"A group of {size:,} records moves `{leaf.type}` by more than can be counted.",
-            next_step="Use a smaller group, or continuous noise.",
-        )
-    # Noise per moved bound is rounded down, a bare epsilon or rho up: never too private.
-    match leaf:
-        case ev.Gaussian(noise):
-            return ev.Gaussian(math.nextafter(noise / size, 0.0))
-        case ev.MatrixGaussian(noise, strategy, participation) if not isinstance(
-            participation, ev.BallsInBins
-        ):
-            # Records that contribute alike, in the same rounds, attain it.
-            return ev.MatrixGaussian(math.nextafter(noise / size, 0.0), strategy, participation)
-        case ev.Laplace(noise):
-            return ev.Laplace(math.nextafter(noise / size, 0.0))
-        case ev.DiscreteGaussian(noise, sensitivity):
-            return ev.DiscreteGaussian(math.nextafter(noise / size, 0.0), sensitivity * size)
-        case ev.TruncatedDiscreteGaussian(noise, sensitivity, bound):
-            return ev.TruncatedDiscreteGaussian(noise / size, sensitivity * size, bound)
-        case ev.DiscreteLaplace(noise, sensitivity):
-            return ev.DiscreteLaplace(math.nextafter(noise / size, 0.0), sensitivity * size)
-        case ev.Exponential(epsilon):
-            return ev.Exponential(_times_up(size, epsilon))
-        case ev.ZCDP(rho):
-            return ev.ZCDP(size * size * rho * (1.0 + 1e-15))
-        case ev.NoGuarantee():
-            return leaf
-        case ev.Group(inner_size, inner):
-            return ev.Group(size * inner_size, inner)
-        # A client's records are drawn together.
-        case ev.ClientSampled(rate, inner):
-            return ev.ClientSampled(rate, ev.Group(size, inner))
-        case ev.GaussianMixture():
-            return contributions.several(size, leaf)
-        # Each draw is of the unit with probability size / population.
-        case ev.WithReplacement(batch, population, inner) if population % size == 0:
-            return ev.WithReplacement(batch, population // size, inner)
-        case _:
-            return ev.Group(size, leaf)
-
-
-def _is_chain(event: ev.Event) -> TypeGuard[ev.Group]:
-    """Return whether an event is a group of records of which only bare numbers are known."""
-    bare = (*_CLASSES, ev.RandomizedResponse)
-    return isinstance(event, ev.Group) and isinstance(event.event, bare)
-
-
-def by_lemma(group: ev.Group) -> ev.Event:
-    """Return the bare event of a group of bare events, by the lemma for groups.
-
-    Epsilon grows by the factor, delta to delta (e^(size epsilon) - 1) / (e^epsilon - 1).
-
-    >>> by_lemma(ev.Group(3, ev.Local(0.5)))
-    Pure(epsilon=1.5)
-    """
-    record = group.event
-    if isinstance(record, ev.Approximate):
-        return _grouped_approximate(group.size, record.epsilon, record.delta)
-    assert isinstance(record, (ev.Pure, ev.Local, ev.RandomizedResponse))
-    return ev.Pure(_times_up(group.size, record.epsilon))
-
-
-def _times_up(size: int, epsilon: float) -> float:
-    """Return the product, rounded up."""
-    product = size * epsilon
-    exact = math.isinf(product) or Fraction(product) >= size * Fraction(epsilon)
-    return product if exact else math.nextafter(product, math.inf)
-
-
-def _grouped_approximate(size: int, epsilon: float, delta: float) -> ev.Event:
-    """Return Approximate(k epsilon, delta sum_{i<k} e^(i epsilon)), rounded up, delta at most 1."""
-    grown = _times_up(size, epsilon)
-    # log of (e^(k epsilon) - 1) / (e^epsilon - 1), without overflow where k epsilon is large.
-    if epsilon > 30.0:
-        log_factor = grown - epsilon + math.exp(-epsilon)
-    elif grown > 700.0:
-        log_factor = grown - (math.log(math.expm1(epsilon)) if epsilon > 0.0 else 0.0)
-    elif epsilon == 0.0:
-        log_factor = math.log(size)
-    else:
-        log_factor = math.log(math.expm1(grown) / math.expm1(epsilon))
-    log_delta = math.log(delta) + log_factor if delta > 0.0 else -math.inf
-    total = 1.0 if log_delta >= 0.0 else min(math.exp(log_delta) * (1.0 + 1e-12), 1.0)
-    return ev.Approximate(grown, total)
 
 
 def _merged_gaussian(event: ev.Event) -> ev.Event:

@@ -9,8 +9,8 @@ from typing import NoReturn, Protocol
 
 from .. import events as ev
 from .. import validate
-from ..composition import check_depth
 from ..errors import InvalidInput, PrivplanError, kind_of
+from ..event_tree import check_depth
 from ..guarantee import Guarantee
 from ..neighbours import as_neighbours
 from .adaptive_ledger import CURRENCIES, AdaptiveLedger, currency_named, seen

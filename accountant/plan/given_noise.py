@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from .. import events as ev
 from .. import validate
-from ..composition import unit_of
 from ..errors import InvalidInput
+from ..event_tree import unit_of
 from ..guarantee import Guarantee
 from ..neighbours import as_neighbours
 from .observer_guarantees import observers_of, of_units, proven, unit_named

@@ -9,8 +9,8 @@ from typing import Final, TypedDict
 from .. import events as ev
 from .. import validate
 from ..calibrate import calibrate
-from ..composition import unit_of
 from ..errors import InvalidInput, PrivplanError, TargetTrivial, Unsupported
+from ..event_tree import unit_of
 from ..guarantee import Guarantee
 from ..neighbours import Neighbours, as_neighbours
 from .cheapest_split import cheapest_ratios

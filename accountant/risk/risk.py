@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from .. import events as ev
 from .. import validate
 from ..account import account
-from ..composition import leaves, unit_of
+from ..composition import leaves
 from ..decoding import named_keywords
 from ..engines.pld.directions import participation
 from ..errors import InvalidInput
+from ..event_tree import unit_of
 from ..guarantee import Bounds, Neighbours, Step, as_neighbours, unique_steps
 from .assumptions import assumptions, hidden_draws_of
 from .attack_power import AttackPower, attack_power, ordered

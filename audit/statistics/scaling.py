@@ -7,8 +7,8 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant import validate
-from ...accountant.composition import check_depth
 from ...accountant.errors import Unsupported
+from ...accountant.event_tree import check_depth
 
 _NOISY = (ev.Gaussian, ev.MatrixGaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 _BARE = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)

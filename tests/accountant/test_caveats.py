@@ -12,11 +12,12 @@ from scipy.stats import norm
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.calibrate import calibrate
-from privplan.accountant.composition import leaves, rewritten
+from privplan.accountant.composition import leaves
 from privplan.accountant.engines.base import Answer
 from privplan.accountant.engines.pld.best_of_runs import RunCount, best_of_lower
 from privplan.accountant.engines.pld.caveats import with_caveats
 from privplan.accountant.errors import EnginesDisagree
+from privplan.accountant.event_tree import rewritten
 from privplan.accountant.guarantee import Bounds
 
 GAUSSIAN = ev.Gaussian(1.0)

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, group_sizes, leaves, unit_of
+from privplan.accountant.composition import Leaf, leaves
 from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.event_tree import group_sizes, unit_of
 
 
 def test_equal_leaves_are_counted_together_in_any_nesting():

@@ -28,8 +28,9 @@ from typing import Final
 
 from ... import events as ev
 from ... import rounding
-from ...composition import leaves, rewritten
+from ...composition import leaves
 from ...errors import PrivplanError
+from ...event_tree import rewritten
 from ...guarantee import Bounds, Neighbours, Step
 from ..shuffled_epochs import EPOCH_CONDITIONS, EPOCH_SOURCE, joint_release, replaced_release
 from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range

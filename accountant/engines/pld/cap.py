@@ -16,8 +16,9 @@ from typing import Final
 from ... import events as ev
 from ... import rounding
 from ...amplification.truncation import Cut
-from ...composition import Leaf, leaves, rewritten
+from ...composition import Leaf, leaves
 from ...errors import PrivplanError
+from ...event_tree import rewritten
 from ...guarantee import Bounds, Neighbours
 from ...rootfinding import Bracket, narrow
 from .engine import PldEngine

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ... import events as ev
-from ...composition import Leaf, group_sizes, leaves
+from ...composition import Leaf, leaves
 from ...errors import EnginesDisagree, counted
+from ...event_tree import group_sizes
 from ...events.parts import events_inside
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ...sensitivity.matrix import sensitivity_bounds, strategy_steps

@@ -40,8 +40,8 @@ import numpy as np
 from ... import events as ev
 from ...amplification.group import group_step, type_of
 from ...arrays import FloatArray
-from ...composition import by_lemma
 from ...errors import Unsupported
+from ...grouping import by_lemma
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .bare import worst_pair
