@@ -45,7 +45,12 @@ def imports() -> Mapping[str, frozenset[str]]:
 
     Imports inside a function and under `TYPE_CHECKING` count like any other.
     """
-    return {name: frozenset(_imported(name)) - {name} for name in modules()}
+    return {name: imports_of(name) for name in modules()}
+
+
+def imports_of(name: str) -> frozenset[str]:
+    """Return what one module imports of the floors."""
+    return frozenset(_imported(name)) - {name}
 
 
 def circles(arrows: Mapping[Node, Iterable[Node]]) -> set[frozenset[Node]]:
