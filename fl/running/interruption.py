@@ -44,20 +44,19 @@ def interruptions_delayed() -> Iterator[None]:
 def sigterm_as_interrupt() -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does: by `KeyboardInterrupt`.
 
-    A program that handles it itself goes on doing so, and elsewhere than in the main thread
-    nothing is changed.
+    A program that handles it itself, or was started with it ignored, goes on doing so; elsewhere
+    than in the main thread nothing is changed.
     """
-    # Python lets only the main thread set handlers, and a handler of the program's stays.
-    before = signal.getsignal(signal.SIGTERM)
+    # Python lets only the main thread set handlers, and whatever somebody asked for stays.
     main = threading.current_thread() is threading.main_thread()
-    if not main or before is None or callable(before):
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ..usual_signals import usual_signals
 from .conftest import Refused, Run
 from .runs import content_of, log_of, written
 from .test_run_killed import followed
@@ -211,6 +212,7 @@ def test_a_configuration_that_was_removed_is_named_again_and_kept(
 
 @pytest.mark.usefixtures("fl")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@usual_signals()
 def test_an_interruption_at_the_last_line_leads_to_the_audit(
     number: signal.Signals, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

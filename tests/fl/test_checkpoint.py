@@ -23,6 +23,8 @@ from privplan.fl.running.interruption import (
     sigterm_as_interrupt,
 )
 
+from ..usual_signals import usual_signals
+
 KEPT = Checkpoint(
     "ab" * 16,
     3,
@@ -129,6 +131,7 @@ def test_a_write_that_was_cut_off_leaves_no_file_of_that_name(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@usual_signals()
 def test_interruptions_wait_while_something_is_written(number: int) -> None:
     reached: list[bool] = []
     before = signal.getsignal(number)
@@ -142,6 +145,22 @@ def test_interruptions_wait_while_something_is_written(number: int) -> None:
         writing()
     assert reached
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_that_was_started_with_a_signal_ignored_goes_on_ignoring_it(number: int) -> None:
+    """As in the background of a script, where Ctrl-C is meant for the one in front."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with sigterm_as_interrupt():
+            os.kill(os.getpid(), number)
+            with interruptions_delayed():
+                os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.SIG_IGN
+    except KeyboardInterrupt:
+        pytest.fail("the signal was not ignored")
+    finally:
+        signal.signal(number, before)
 
 
 def test_without_an_interruption_nothing_happens() -> None:
@@ -159,6 +178,7 @@ def test_without_an_interruption_nothing_happens() -> None:
     assert done == [1]
 
 
+@usual_signals()
 def test_a_recorder_finishes_its_line() -> None:
     lines: list[str] = []
 

@@ -24,6 +24,7 @@ from privplan.fl.running import RunInterrupted, preparation
 from privplan.fl.settings.file import read_settings
 from privplan.fl.settings.schema import Settings
 
+from ..usual_signals import usual_signals
 from .wards import Tables, command, ward, written
 
 
@@ -186,6 +187,7 @@ def test_an_interruption_ends_what_interruptions_end() -> None:
     assert not isinstance(stopped.value, Exception)
 
 
+@usual_signals()
 def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

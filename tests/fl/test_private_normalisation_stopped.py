@@ -25,6 +25,7 @@ from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.log import LogWriter
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 
+from ..usual_signals import usual_signals
 from .normalised_runs import (
     LOST,
     SMALL,
@@ -174,6 +175,7 @@ def test_what_a_phase_keeps_is_what_it_released_once(
         resumed(SMALL, tmp_path)
 
 
+@usual_signals()
 def test_an_interruption_waits_until_the_moments_are_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from privplan.fl.settings.schema import (
     Settings,
 )
 
+from ..usual_signals import usual_signals
 from .small_runs import (
     SMALL,
     Failing,
@@ -84,6 +85,7 @@ def test_a_run_goes_on_after_many_stops(tmp_path: Path) -> None:
     assert len(of(tmp_path, records.RunRecover)) == 5
 
 
+@usual_signals()
 def test_an_interruption_is_an_abort_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
