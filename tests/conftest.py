@@ -1,4 +1,4 @@
-"""Settings for all tests: one thread for algebra each, and no clock on Hypothesis' examples."""
+"""Settings for all tests: one thread for algebra each, no clock on Hypothesis' examples, cases."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import settings
 
+from .cases import SHARE, shares
+
 # Before numpy is loaded: several workers share the machine.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -16,12 +18,41 @@ settings.register_profile("privplan", deadline=None)  # times belong to a machin
 settings.load_profile("privplan")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a person run some cases of a test that goes over many."""
+    parser.addoption("--case", metavar="TEXT", help="only cases whose name holds TEXT")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make an item of the quick cases of a test, and one of its slow cases."""
+    if not hasattr(metafunc.function, "cases"):
+        return
+    mark = metafunc.definition.get_closest_marker("quick")
+    parts = shares(
+        metafunc.function,
+        quick=mark.args[0] if mark else None,
+        holding=metafunc.config.getoption("--case"),
+    )
+    single = len(parts) == 1
+    metafunc.parametrize(
+        SHARE,
+        [
+            pytest.param(
+                cases,
+                id=pytest.HIDDEN_PARAM if single else name,
+                marks=pytest.mark.slow if name.startswith("slow") else (),
+            )
+            for name, cases in parts
+        ],
+    )
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m 'not slow'` is looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all but `quick(n)` cases of a test slow; those that stay are spread evenly."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("quick"):
+        if item.get_closest_marker("quick") and not hasattr(item.function, "cases"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for same in cases.values():
         (quick,) = same[0].get_closest_marker("quick").args
