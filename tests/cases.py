@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -173,6 +173,8 @@ def _fresh(fixtures: dict[str, Any], number: int, *, alone: bool) -> Iterator[di
         if "tmp_path" in fresh and not alone:
             folder: Path = fresh["tmp_path"] / f"case-{number}"
             folder.mkdir()
+            if Path.cwd() == fresh["tmp_path"]:
+                stack.enter_context(chdir(folder))
             fresh["tmp_path"] = folder
         if "capsys" in fresh:
             fresh["capsys"].readouterr()

@@ -119,7 +119,10 @@ def test_cases_are_spread_over_the_items_that_are_asked() -> None:
 
 @each(
     ("values", "message"),
-    [([(1, 2, 3)], "3 values for 2"), ([pytest.param(1, 2, marks=pytest.mark.skip)], "only be")],
+    [
+        ([(1, 2, 3)], "3 values for 2"),
+        ([pytest.param(1, 2, marks=pytest.mark.skip)], "slow or not at all"),
+    ],
 )
 def test_cases_that_do_not_fit_are_refused(values: list, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -128,7 +131,7 @@ def test_cases_that_do_not_fit_are_refused(values: list, message: str) -> None:
 
 def test_a_name_that_the_test_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="no argument 'number'"):
-        each("number", [1])(lambda other: None)
+        each("number", [1])(lambda _: None)
 
 
 def test_pytest_counts_items_marks_and_cases(pytester: pytest.Pytester) -> None:
