@@ -101,9 +101,7 @@ def _case(columns: list[str], value: Any, ids: Any, index: int) -> Case:
         slow = any(mark.name == "slow" for mark in value.marks)
         others = {mark.name for mark in value.marks} - {"slow"}
         if others:
-            raise ValueError(
-                f"a case can only be marked slow, not {sorted(others)}: parametrize it"
-            )
+            raise ValueError(f"a case is marked slow or not at all, here {sorted(others)}")
     plain = value.values if marked else ((value,) if len(columns) == 1 else tuple(value))
     if len(plain) != len(columns):
         raise ValueError(f"case {index} has {len(plain)} values for {len(columns)} names")
