@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import json
+import os
 import re
 import subprocess
 import sys
@@ -480,8 +481,8 @@ def _absolute(file: str, name: str) -> str:
 
 def _git(root: Path, *words: str) -> list[str]:
     command = ["git", "-C", str(root), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
-    return [name for name in done.stdout.split("\0") if name]
+    done = subprocess.run(command, capture_output=True, check=True)
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
 if __name__ == "__main__":

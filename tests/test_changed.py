@@ -175,10 +175,10 @@ def test_what_changed_is_what_git_says(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "first")
     assert changed.base(tmp_path) == "HEAD"
-    written(tmp_path, dict.fromkeys(("edited.py", "n\u00ebw.py", "ignored.py"), "1\n"))
+    written(tmp_path, dict.fromkeys(("edited.py", 'new "n.py', "ignored.py"), "1\n"))
     (tmp_path / "gone.py").unlink()
-    assert changed.changed_since(tmp_path, "HEAD") == ["edited.py", "gone.py", "n\u00ebw.py"]
-    assert Tree.of(tmp_path).files == {"kept.py", "edited.py", "n\u00ebw.py", ".gitignore"}
+    assert changed.changed_since(tmp_path, "HEAD") == ["edited.py", "gone.py", 'new "n.py']
+    assert Tree.of(tmp_path).files == {"kept.py", "edited.py", 'new "n.py', ".gitignore"}
     # On a branch, its commits count as well.
     git(tmp_path, "update-ref", "refs/remotes/origin/main", "HEAD")
     git(tmp_path, "add", "edited.py")

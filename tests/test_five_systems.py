@@ -19,7 +19,7 @@ from privplan.fl.declarations.registry import declared
 from privplan.fl.running.configuration import Configuration
 
 ROOT: Final = Path(__file__).parents[1]
-README: Final = (ROOT / "README.md").read_text()
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 FILE: Final = ROOT / "bench" / "five_systems.json"
 ROWS: Final[list[dict[str, Any]]] = json.loads(FILE.read_text())["rows"]
 TITLES: Final = ("Uldp-FL", "FLAME", "DISCO", "FedPower", "DELM")

@@ -20,6 +20,7 @@ import privplan
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 FLOORS = ("accountant", "audit", "fl", "cli")
 CODE = sorted(path.relative_to(ROOT) for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
 TEXTS = sorted(
@@ -121,7 +122,7 @@ def test_readme_states_the_command_that_ci_runs() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     command = re.search(r"^readme_tests='(.+)'$", script, re.MULTILINE)
     assert command is not None
-    assert f"\n{command[1]}\n" in (ROOT / "README.md").read_text()
+    assert f"\n{command[1]}\n" in README
 
 
 def test_what_is_left_out_by_default_is_run_by_ci() -> None:
@@ -131,7 +132,7 @@ def test_what_is_left_out_by_default_is_run_by_ci() -> None:
 
 
 def test_readme_examples_in_python_are_true() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert blocks
     for block in blocks:
         example = doctest.DocTestParser().get_doctest(block, {}, "README.md", "README.md", 0)
@@ -151,7 +152,7 @@ ENCRYPTED = "run sealed.toml --out sealed"
 
 def _commands() -> dict[str, str]:
     """Return what the README shows of each command, by its words after `privplan`."""
-    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
     shown = [
         command for block in blocks for command in re.split(r"^\$ privplan ", block, flags=re.M)[1:]
     ]
@@ -164,12 +165,11 @@ def _commands() -> dict[str, str]:
 
 def _files(folder: Path) -> None:
     """Write the files of the README into a folder."""
-    readme = (ROOT / "README.md").read_text()
-    written = re.findall(r"`(\w+\.json)`[^`]*?```json\n(.*?)```", readme, re.DOTALL)
+    written = re.findall(r"`(\w+\.json)`[^`]*?```json\n(.*?)```", README, re.DOTALL)
     assert [name for name, _ in written] == ["opacus.json", "event.json"]
     for name, content in written:
         (folder / name).write_text(content)
-    described = re.findall(r"`(\w+\.toml)`[^`]*?```toml\n(.*?)```", readme, re.DOTALL)
+    described = re.findall(r"`(\w+\.toml)`[^`]*?```toml\n(.*?)```", README, re.DOTALL)
     assert [name for name, _ in described] == ["ward.toml", "sealed.toml"]
     for name, content in described:
         (folder / name).write_text(content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from privplan.cli.terminal import output
 
 from .conftest import FakeLibrary, Refused, Run
 
-PRIVPLAN = f"{sys.executable} -W error -m privplan.cli"
+PRIVPLAN = f"{shlex.quote(sys.executable)} -W error -m privplan.cli"
 
 CODES = [
     (errors.InvalidInput, 2),
@@ -216,8 +217,8 @@ def test_a_name_that_is_not_text() -> None:
     assert done.stderr.startswith("error: The file")
 
 
-def test_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
-    (tmp_path / "b\u00e4d.json").write_text("{")
-    done = shell(f"PYTHONIOENCODING=ascii {PRIVPLAN} account b*.json")
+def test_a_terminal_that_knows_only_ascii() -> None:
+    shell("printf '{' >$'b\\xc3\\xa4d.json'")  # by its bytes: not every locale can write that name
+    done = shell(f"PYTHONUTF8=1 PYTHONIOENCODING=ascii {PRIVPLAN} account b*.json")
     assert done.returncode == 2
     assert "b\\xe4d.json" in done.stderr

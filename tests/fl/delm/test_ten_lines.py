@@ -20,7 +20,10 @@ from privplan.accountant.sensitivity.functional import Objective, delta_as_publi
 
 ROOT: Final = Path(privplan.__file__).parent
 SECTION: Final = (
-    (ROOT / "README.md").read_text().split("## DELM in ten lines\n")[1].split("\n## ")[0]
+    (ROOT / "README.md")
+    .read_text(encoding="utf-8")
+    .split("## DELM in ten lines\n")[1]
+    .split("\n## ")[0]
 )
 EXAMPLE: Final[dict[str, Any]] = tomllib.loads((ROOT / "examples" / "delm.toml").read_text())
 
