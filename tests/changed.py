@@ -306,9 +306,8 @@ def ordered(tree: Tree, changed: Iterable[str], durations: Mapping[str, float]) 
     """
     changed = tuple(changed)
     words = {word for each in changed for word in PurePosixPath(each).with_suffix("").parts[-2:]}
-    named = re.compile(
-        "|".join(rf"\b{re.sub('[-_]', '[-_]', re.escape(word))}\b" for word in words)
-    )
+    either = ("[-_]".join(map(re.escape, re.split("[-_]", word))) for word in words)
+    named = re.compile(rf"\b(?:{'|'.join(either)})\b")
     tests = [
         Candidate(
             file, steps - kinship(file, changed) if steps else 0, durations.get(file, UNKNOWN)
@@ -426,6 +425,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write-durations", type=Path, metavar="XML", help="write the table anew")
     given = parser.parse_args(arguments)
     started = time.monotonic()
+    if not (ROOT / ".git").exists():
+        parser.error(
+            "This is no checkout under git, so nobody knows what changed: run `make test`."
+        )
     tree = Tree.of(ROOT)
     if given.write_durations:
         print(f"{write_durations(tree, given.write_durations)} test files in {TABLE.name}.")
@@ -451,7 +454,7 @@ def tell(choice: Choice, count: int) -> None:
     reaching = len(choice.run) + len(choice.left)
     print(f"{reaching} of {count} test files reach that; {len(choice.run)} are run:")
     for test in choice.run:
-        print(f"  {test.seconds:6.1f} s  {test.steps:2d} steps  {test.file}")
+        print(f"  {test.seconds:6.1f} s  {max(test.steps, 0):2d} steps  {test.file}")
     if choice.left:
         seconds = sum(test.seconds for test in choice.left)
         print(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -168,6 +169,7 @@ def git(root: Path, *words: str) -> None:
     subprocess.run(["git", *who, *words], cwd=root, check=True, env={**os.environ, **none})
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_what_changed_is_what_git_says(tmp_path: Path) -> None:
     names = ("kept.py", "edited.py", "gone.py", ".gitignore")
     written(tmp_path, dict.fromkeys(names, "") | {".gitignore": "ignored.py\n"})
