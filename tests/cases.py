@@ -1,7 +1,7 @@
 """One test for many cases: all of them run, and every one that fails is reported.
 
 A parametrised test makes an item of every case, with fixtures, reports and messages between
-workers of its own.  `each` goes over the cases inside one item.  Cases that are marked slow make a
+workers of its own.  `for_each` goes over the cases inside one item.  Cases that are marked slow make a
 second item, which the default run leaves out; `--case TEXT` runs only cases whose name holds TEXT.
 """
 
@@ -34,7 +34,7 @@ class Case:
     slow: bool = False
 
 
-def each(
+def for_each(
     names: str | Sequence[str],
     values: Sequence[Any],
     *,

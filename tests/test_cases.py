@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .cases import Case, each, shares
+from .cases import Case, for_each, shares
 
 pytest_plugins = ("pytester",)
 
@@ -20,8 +20,8 @@ def run_all(test, **fixtures):
 def test_every_case_runs_once() -> None:
     seen = []
 
-    @each("b", ["x", "y"])
-    @each("a", [1, 2, 3])
+    @for_each("b", ["x", "y"])
+    @for_each("a", [1, 2, 3])
     def test(a: int, b: str) -> None:
         seen.append((a, b))
 
@@ -32,7 +32,9 @@ def test_every_case_runs_once() -> None:
 def test_every_failing_case_is_named_and_the_others_run() -> None:
     seen = []
 
-    @each(("low", "high"), [(1, 2), (2, 1), (0, 3), (5, 4)], ids=["good", "bad", "fine", "worse"])
+    @for_each(
+        ("low", "high"), [(1, 2), (2, 1), (0, 3), (5, 4)], ids=["good", "bad", "fine", "worse"]
+    )
     def test(low: int, high: int) -> None:
         seen.append(low)
         assert low < high
@@ -47,7 +49,7 @@ def test_every_failing_case_is_named_and_the_others_run() -> None:
 
 
 def test_one_failure_is_raised_as_it_is() -> None:
-    @each("number", [0.5, 0.0, 2.0])
+    @for_each("number", [0.5, 0.0, 2.0])
     def test(number: float) -> None:
         assert 1.0 / number
 
@@ -57,7 +59,7 @@ def test_one_failure_is_raised_as_it_is() -> None:
 
 
 def test_fail_counts_as_a_failure_and_an_interrupt_ends_all() -> None:
-    @each("error", [pytest.fail.Exception("wrong"), KeyboardInterrupt(), ValueError("late")])
+    @for_each("error", [pytest.fail.Exception("wrong"), KeyboardInterrupt(), ValueError("late")])
     def test(error: BaseException) -> None:
         raise error
 
@@ -68,7 +70,7 @@ def test_fail_counts_as_a_failure_and_an_interrupt_ends_all() -> None:
 
 
 def test_skipped_cases_hide_no_other() -> None:
-    @each("present", [False, True, False])
+    @for_each("present", [False, True, False])
     def test(present: bool) -> None:
         if not present:
             pytest.skip("absent")
@@ -83,7 +85,7 @@ def test_skipped_cases_hide_no_other() -> None:
 def test_each_case_has_a_folder_and_patches_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @each("text", ["a", "b"])
+    @for_each("text", ["a", "b"])
     def test(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(tmp_path.iterdir()) == []
         assert "PATCHED" not in os.environ
@@ -94,7 +96,7 @@ def test_each_case_has_a_folder_and_patches_of_its_own(
 
 
 def test_slow_cases_make_an_item_of_their_own() -> None:
-    @each("number", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, id="four")])
+    @for_each("number", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, id="four")])
     def test(number: int) -> None: ...
 
     def numbers(cases: list[Case]) -> list[int]:
@@ -108,7 +110,7 @@ def test_slow_cases_make_an_item_of_their_own() -> None:
 
 
 def test_cases_are_spread_over_the_items_that_are_asked() -> None:
-    @each("number", range(10), items=3)
+    @for_each("number", range(10), items=3)
     def test(number: int) -> None: ...
 
     parts = shares(test, quick=None, holding=None)
@@ -117,7 +119,7 @@ def test_cases_are_spread_over_the_items_that_are_asked() -> None:
     assert numbers == list(range(10))
 
 
-@each(
+@for_each(
     ("values", "message"),
     [
         ([(1, 2, 3)], "3 values for 2"),
@@ -126,12 +128,12 @@ def test_cases_are_spread_over_the_items_that_are_asked() -> None:
 )
 def test_cases_that_do_not_fit_are_refused(values: list, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        each("low, high", values)
+        for_each("low, high", values)
 
 
 def test_a_name_that_the_test_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="no argument 'number'"):
-        each("number", [1])(lambda _: None)
+        for_each("number", [1])(lambda _: None)
 
 
 def test_pytest_counts_items_marks_and_cases(pytester: pytest.Pytester) -> None:
@@ -143,7 +145,7 @@ def test_pytest_counts_items_marks_and_cases(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_some="""
         import pytest
-        from cases import each
+        from cases import for_each
 
         @pytest.fixture
         def word():
@@ -151,11 +153,11 @@ def test_pytest_counts_items_marks_and_cases(pytester: pytest.Pytester) -> None:
 
         class TestIt:
             @pytest.mark.quick(2)
-            @each("number", range(5))
+            @for_each("number", range(5))
             def test_method(self, word, number):
                 assert word == "w" and number != 4
 
-        @each("number", [7, 8])
+        @for_each("number", [7, 8])
         def test_plain(number):
             assert number
         """

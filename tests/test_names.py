@@ -12,9 +12,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from privplan.fl.declarations.registry import declared
+
+from .cases import for_each
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -84,7 +84,7 @@ def test_every_exception_is_needed() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ('if system == "uldp-group":', "uldp-group"),

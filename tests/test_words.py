@@ -15,8 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-import pytest
-
+from .cases import for_each
 from .source_tree import FLOORS, ROOT, parsed
 
 MAX_PRIVATE_WORD_SHARE: Final = 0.001
@@ -197,7 +196,7 @@ def test_an_array_type_has_one_alias() -> None:
     assert spare == {}
 
 
-@pytest.mark.parametrize("word", sorted(PRIVATE_WORDS))
+@for_each("word", sorted(PRIVATE_WORDS))
 def test_a_private_word_is_seen_wherever_it_is_bound(word: str) -> None:
     sources = (f"{word} = 1", f"for _{word} in x: pass", f"[0 for last_{word} in x]")
     assert all(is_private(name) for text in sources for name in bindings(ast.parse(text)))

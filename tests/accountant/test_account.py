@@ -13,6 +13,7 @@ from privplan.accountant.engines.base import Answer
 from privplan.accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from privplan.accountant.guarantee import Bounds
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 SAMPLED = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
@@ -41,7 +42,7 @@ def test_unsampled_gaussians_take_the_closed_form_and_are_cross_checked():
     assert "rdp" in guarantee.derivation[-1].statement
 
 
-@pytest.mark.parametrize("engine", ["rdp", "pld", "google", "microsoft"])
+@for_each("engine", ["rdp", "pld", "google", "microsoft"])
 def test_every_engine_can_be_forced_and_none_contradicts_another(engine):
     truth = pp.account(SAMPLED, delta=1e-5).epsilon
     forced = pp.account(SAMPLED, delta=1e-5, engine=engine)
@@ -50,7 +51,7 @@ def test_every_engine_can_be_forced_and_none_contradicts_another(engine):
     assert forced.epsilon.lower <= truth.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours", "expected"),
     sweep(
         [
@@ -127,7 +128,7 @@ def test_a_class_of_mechanisms_has_the_lower_end_of_its_worst():
     assert pp.account(ev.ZCDP(0.1), delta=1e-5).epsilon.lower == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "words"),
     [
         ({}, "exactly one of `delta` and `epsilon`"),
@@ -171,8 +172,8 @@ def test_shared_events_are_accounted_once_and_deep_ones_refused():
         pp.account(deep, delta=1e-5)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("event", [SAMPLED, ev.Poisson(0.1, ev.DiscreteGaussian(1.25, 3))])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("event", [SAMPLED, ev.Poisson(0.1, ev.DiscreteGaussian(1.25, 3))])
 def test_every_derivation_names_the_noise_the_rate_and_the_relation(event, neighbours):
     guarantee = pp.account(event, delta=1e-5, neighbours=neighbours)
     text = " ".join(" ".join((step.statement, *step.conditions)) for step in guarantee.derivation)

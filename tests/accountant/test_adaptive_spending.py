@@ -16,6 +16,7 @@ from privplan.accountant.engines.rdp.moments import Pair, renyi
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.odometer.budget_currencies import Gdp, Target
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .odometers import budget_at
 
@@ -136,7 +137,7 @@ def _tree(make, epsilon, depth, pick):
     return walk((), 1.0, 1.0, depth)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         {"currency": "zcdp"},
@@ -144,7 +145,7 @@ def _tree(make, epsilon, depth, pick):
         {"currency": "rdp", "orders": (2.0, 4.0, 12.0)},
     ],
 )
-@pytest.mark.parametrize("trees", sweep([3, 8], quick=1))
+@for_each("trees", sweep([3, 8], quick=1))
 def test_no_adaptive_tree_of_releases_exceeds_the_promise(given, trees):
     epsilon, delta = 1.0, 0.08
     used = 0.0

@@ -31,6 +31,8 @@ from privplan.accountant.amplification.shuffling.randomizers import (
     ResponseRandomizer,
 )
 
+from ..cases import for_each
+
 
 def exact_sum(parts: list[Part]) -> list[mpmath.mpf]:
     """Convolve one message at a time, with 40 digits."""
@@ -46,7 +48,7 @@ def exact_sum(parts: list[Part]) -> list[mpmath.mpf]:
     return law
 
 
-@pytest.mark.parametrize(
+@for_each(
     "parts",
     [
         [Part(np.array([0.3, 0.7]), 40)],
@@ -84,7 +86,7 @@ def test_laws_of_long_sums_keep_their_digits_far_out() -> None:
         assert high[0] - low[0] < 2e-6
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("randomizer", "published"),
     [
         (lambda e: ResponseRandomizer(e, 3), (0.03799, 0.13394, 0.38104)),
@@ -101,9 +103,7 @@ def test_published_lower_ends(randomizer, published) -> None:  # type: ignore[no
         assert expected * (1 - 4e-4) <= result <= expected * (1 + 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("users", "delta", "published"), [(10**4, 1e-6, 0.0458), (10**5, 1e-7, 0.0154)]
-)
+@for_each(("users", "delta", "published"), [(10**4, 1e-6, 0.0458), (10**5, 1e-7, 0.0154)])
 def test_gaussian_lower_ends(users: int, delta: float, published: float) -> None:
     result = lower_epsilon(attained_pairs(GaussianRandomizer(1.0), users), delta)
     assert 0.98 * published <= result <= 1.01 * published
@@ -115,8 +115,8 @@ def exact_hockey_stick(law_p: list, law_q: list, epsilon: float) -> float:  # ty
     )
 
 
-@pytest.mark.parametrize("users", [1, 2, 25])
-@pytest.mark.parametrize("categories", [2, 3, 6])
+@for_each("users", [1, 2, 25])
+@for_each("categories", [2, 3, 6])
 def test_response_pairs_lie_just_below_the_exact_ones(users: int, categories: int) -> None:
     randomizer = ResponseRandomizer(1.2, categories)
     bins = response_bins(randomizer)
@@ -144,7 +144,7 @@ def upper_of(randomizer: Randomizer, users: int, delta: float) -> float:
     return smallest_epsilon(blanket_profile(randomizer, users), delta)
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(200, marks=pytest.mark.slow)])
+@for_each("count", [15, pytest.param(200, marks=pytest.mark.slow)])
 def test_no_lower_end_is_above_an_upper_end(count: int) -> None:
     """Random settings: blanket, and for bounded losses both clones bounds too."""
     rng = np.random.default_rng(2024)
@@ -192,7 +192,7 @@ def wang_variation_ratio(epsilon0: float, users: int, categories: int, epsilon: 
     return sum(max(law_p.get(k, 0.0) - math.exp(epsilon) * law_q.get(k, 0.0), 0.0) for k in keys)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon0", "epsilon", "exact", "claimed"),
     [(2.0, 1.0, 6.274e-4, 3.915e-4), (1.0, 0.5, 4.28e-7, 2.31e-7)],
 )

@@ -21,6 +21,7 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import Plan, PlannedPhase
 from privplan.accountant.randomness import Streams
 
+from ..cases import for_each
 from .gates import FakeRecorder, about
 
 COEFFICIENTS = (1.0, 0.5, 0.375)
@@ -143,7 +144,7 @@ def test_the_first_round_has_the_event_of_all_and_the_others_none() -> None:
     assert intent_of(1).block == intent_of(2).block == BLOCK
 
 
-@pytest.mark.parametrize(("rounds", "separation"), [(7, 3), (6, 3), (8, 4)])
+@for_each(("rounds", "separation"), [(7, 3), (6, 3), (8, 4)])
 def test_no_unit_moves_a_block_further_than_the_sensitivity(rounds: int, separation: int) -> None:
     """By every set of rounds and every sign; bands at most the separation never overlap."""
     matrix = toeplitz(rounds, COEFFICIENTS)
@@ -168,9 +169,7 @@ def test_bands_beyond_the_separation_are_refused() -> None:
         BandedGaussian(bound=1.0, std=4.0, block=replace(BLOCK, separation=2), number=1)
 
 
-@pytest.mark.parametrize(
-    "coefficients", [(1.0, 0.3), (0.5, 0.25), (1.0, -0.5), (1.0, 0.25, 0.5), (2.0, 1.0)]
-)
+@for_each("coefficients", [(1.0, 0.3), (0.5, 0.25), (1.0, -0.5), (1.0, 0.25, 0.5), (2.0, 1.0)])
 def test_coefficients_off_the_grid_are_refused(coefficients: tuple[float, ...]) -> None:
     with pytest.raises(InvalidInput, match="multiples of 2\\^-8"):
         BandedGaussian(
@@ -178,7 +177,7 @@ def test_coefficients_off_the_grid_are_refused(coefficients: tuple[float, ...]) 
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change", [{"rounds": 2}, {"coefficients": ()}, {"separation": 0}, {"coefficients": (0.0, 1.0)}]
 )
 def test_a_block_that_is_none_is_refused(change: dict[str, object]) -> None:
@@ -206,7 +205,7 @@ def test_a_block_is_paid_once() -> None:
         gate.open(intent_of(1))
 
 
-@pytest.mark.parametrize("numbers", [(2,), (1, 3), (1, 2, 2)])
+@for_each("numbers", [(2,), (1, 3), (1, 2, 2)])
 def test_a_round_that_was_not_paid_is_refused(numbers: tuple[int, ...]) -> None:
     gate, recorder, _ = gate_of()
     for number in numbers[:-1]:
@@ -217,7 +216,7 @@ def test_a_round_that_was_not_paid_is_refused(numbers: tuple[int, ...]) -> None:
     assert len(recorder.lines) == lines
 
 
-@pytest.mark.parametrize(
+@for_each(
     "mechanism",
     [
         replace(MECHANISM, block=replace(BLOCK, coefficients=(1.0, 0.5, 0.25))),
@@ -253,7 +252,7 @@ def test_a_ticket_of_another_round_draws_nothing() -> None:
         plain.noisy(ticket, [np.zeros(3, np.int64)] * 2, ["a", "b"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Gaussian(4.0),
@@ -277,7 +276,7 @@ def first_of_less_noise() -> records.RoundIntent:
     return noisy.intent(about(1, views=views), "add-remove")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"event": BLOCK.event(10.0)},
@@ -310,7 +309,7 @@ def sums_of(*values: Any, dtype: Any = np.int64) -> list[Any]:
     return [np.array(value, dtype) for value in values]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "totals",
     [
         sums_of([[1, 2, 3]], [1, 2, 3]),  # (1, 3) and (3,) would be added up by broadcasting
@@ -333,7 +332,7 @@ def test_a_row_takes_integers_of_64_bits_and_of_equal_shape_only(totals: list[An
         replace(MECHANISM, number=2).row(totals)
 
 
-@pytest.mark.parametrize("extreme", [-(2**63), 2**63 - 1, -(2**62), 2**56])
+@for_each("extreme", [-(2**63), 2**63 - 1, -(2**62), 2**56])
 def test_a_row_that_could_wrap_around_is_refused(extreme: int) -> None:
     assert abs(extreme) * 256 > 2**62  # in the integers of Python, which do not wrap around
     for totals in (sums_of([extreme], [0]), sums_of([0], [2 * (extreme // 2)])):
@@ -349,7 +348,7 @@ def test_a_row_is_that_of_pythons_integers() -> None:
     assert row.tolist() == exact
 
 
-@pytest.mark.parametrize("number", [1.5, 1.0, "1", None, True, 0, -1, 8, math.nan])
+@for_each("number", [1.5, 1.0, "1", None, True, 0, -1, 8, math.nan])
 def test_a_round_between_rounds_would_be_paid_by_nobody(number: Any) -> None:
     with pytest.raises(InvalidInput, match="`number` must be"):
         replace(MECHANISM, number=number)
@@ -373,7 +372,7 @@ def test_a_multiplier_is_that_of_the_event_of_its_block() -> None:
         BandedGaussian.with_multiplier(5.0, bound=1.0, relation="add-remove")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "coefficients", [["a"], [None], [(1.0,)], [True], [math.nan], [math.inf], [], None, "1", 1.0]
 )
 def test_coefficients_that_are_no_list_of_numbers_are_refused(coefficients: Any) -> None:

@@ -19,6 +19,8 @@ from privplan.accountant.plan.banded_strategy import (
 from privplan.accountant.records import Block
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 
+from ..cases import for_each
+
 
 def dense(rounds: int, bands: int) -> np.ndarray:
     """Return C with the coefficients binom(2k, k) / 4^k of (1 - x)^(-1/2), cut to 2^-8."""
@@ -30,14 +32,12 @@ def dense(rounds: int, bands: int) -> np.ndarray:
     return matrix
 
 
-@pytest.mark.parametrize("bands", [1, 2, 10, 40])
+@for_each("bands", [1, 2, 10, 40])
 def test_coefficients_are_central_binomials_on_the_grid(bands: int) -> None:
     assert list(banded_coefficients(bands)) == dense(bands, bands)[:, 0].tolist()
 
 
-@pytest.mark.parametrize(
-    ("rounds", "bands", "cohorts"), [(12, 3, 4), (12, 4, 4), (9, 2, 5), (6, 3, 1), (5, 5, 5)]
-)
+@for_each(("rounds", "bands", "cohorts"), [(12, 3, 4), (12, 4, 4), (9, 2, 5), (6, 3, 1), (5, 5, 5)])
 def test_the_ratio_of_errors_is_that_of_dense_matrices(
     rounds: int, bands: int, cohorts: int
 ) -> None:
@@ -65,7 +65,7 @@ def of_blocks(rounds: int, blocks: int, bands: int, cohorts: int) -> tuple[float
     return sensitivity, float(np.linalg.norm(sums @ np.linalg.inv(matrix)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rounds", "blocks", "bands", "cohorts", "expected"),
     [
         (10, 2, 3, 4, 0.858),
@@ -88,7 +88,7 @@ def test_several_blocks_are_compared_with_all_rounds_of_the_run(
     assert ratio == pytest.approx(expected, abs=0.0051)
 
 
-@pytest.mark.parametrize(("rounds", "blocks", "bands", "cohorts"), [(50, 5, 10, 10), (12, 1, 3, 5)])
+@for_each(("rounds", "blocks", "bands", "cohorts"), [(50, 5, 10, 10), (12, 1, 3, 5)])
 def test_the_ratio_to_everybody_is_that_of_means_over_users(
     rounds: int, blocks: int, bands: int, cohorts: int
 ) -> None:
@@ -101,7 +101,7 @@ def test_the_ratio_to_everybody_is_that_of_means_over_users(
     assert ratio == pytest.approx(banded / everybody, rel=1e-12)
 
 
-@pytest.mark.parametrize("bands", [2, 3, 5, 10])
+@for_each("bands", [2, 3, 5, 10])
 def test_nothing_is_gained_where_everybody_takes_part_in_every_round(bands: int) -> None:
     assert error_ratio(50, bands, 1) > 1.0
     assert error_ratio(50, bands, bands) < 1.0
@@ -134,7 +134,7 @@ def test_the_sensitivity_of_a_block_is_known_exactly() -> None:
     assert found.bounds.upper >= expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "named"),
     [
         ((5, 6, 6), "bands"),

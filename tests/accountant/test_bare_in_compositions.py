@@ -17,6 +17,8 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.errors import PrivplanError, Unsupported
 from privplan.accountant.events.parts import events_inside
 
+from ..cases import for_each
+
 BARE = [
     ev.Pure(1.0),
     ev.Local(1.0),
@@ -90,8 +92,8 @@ def _leaves(event: ev.Event) -> object:
 # --- what was said too small --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("beside", [[], [NEXT_TO_NOTHING]])
-@pytest.mark.parametrize("bare", BARE)
+@for_each("beside", [[], [NEXT_TO_NOTHING]])
+@for_each("bare", BARE)
 def test_a_bare_number_in_a_client_says_nothing_of_a_replaced_record_in_a_batch(
     bare: ev.Event, beside: list[ev.Event]
 ) -> None:
@@ -127,9 +129,9 @@ def test_that_pair_of_epochs_shows_more_than_two_bounds() -> None:
     assert excess > 0.04
 
 
-@pytest.mark.parametrize("beside", [[], [ev.Laplace(1e6)]])
-@pytest.mark.parametrize("bare", [ev.Pure(1.0), ev.Local(1.0), ev.Exponential(1.0)])
-@pytest.mark.parametrize("relation", ["zero-out", "replace-one"])
+@for_each("beside", [[], [ev.Laplace(1e6)]])
+@for_each("bare", [ev.Pure(1.0), ev.Local(1.0), ev.Exponential(1.0)])
+@for_each("relation", ["zero-out", "replace-one"])
 def test_a_sampled_bare_number_compares_two_values_of_a_unit_that_is_drawn(
     relation: str, bare: ev.Event, beside: list[ev.Event]
 ) -> None:
@@ -145,10 +147,8 @@ def test_a_sampled_bare_number_compares_two_values_of_a_unit_that_is_drawn(
     assert at_epsilon is None or at_epsilon[1] >= attained > 0.02
 
 
-@pytest.mark.parametrize("sized", SIZED)
-@pytest.mark.parametrize(
-    "sample", [lambda e: ev.Poisson(0.1, e), lambda e: ev.RandomAllocation(4, 2, e)]
-)
+@for_each("sized", SIZED)
+@for_each("sample", [lambda e: ev.Poisson(0.1, e), lambda e: ev.RandomAllocation(4, 2, e)])
 def test_a_sample_of_any_size_holds_no_release_of_a_fixed_size(
     sized: ev.Event, sample: Callable[[ev.Event], ev.Event]
 ) -> None:
@@ -161,7 +161,7 @@ def test_a_sample_of_any_size_holds_no_release_of_a_fixed_size(
 # --- every release inside every wrapper ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", PLAIN)
+@for_each("form", PLAIN)
 def test_a_composition_of_one_is_that_release_inside_of_every_two_wrappers(form: str) -> None:
     # What engines are asked about is the same, or the same is refused.
     for release, outer, inner in itertools.product(
@@ -181,8 +181,8 @@ def test_at_delta_0_a_composition_is_refused_as_its_parts_are(relation: str, wra
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("wrapper", WRAPPERS)
+@for_each("relation", RELATIONS)
 def test_a_composition_is_refused_as_its_parts_are(relation: str, wrapper: str) -> None:
     _compare_with_compositions(relation, wrapper, {"epsilon": 0.2})
 

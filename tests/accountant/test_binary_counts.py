@@ -13,6 +13,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.amplification.shuffling.binary_counts import BinaryCounts, binary_counts
 
+from ..cases import for_each
+
 
 def law_of_count(bits, p):
     """Return the chances of each number of ones, over all answers of all users one by one."""
@@ -28,8 +30,8 @@ def hockey(p, q, epsilon):
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
 
 
-@pytest.mark.parametrize("epsilon0", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4])
+@for_each("epsilon0", [0.5, 1.0, 3.0])
+@for_each("epsilon", [0.0, 0.1, 0.4])
 def test_delta_is_that_of_the_worst_data_set(epsilon0, epsilon):
     users, p = 7, 1 / (1 + math.exp(-epsilon0))
     worst = max(
@@ -41,7 +43,7 @@ def test_delta_is_that_of_the_worst_data_set(epsilon0, epsilon):
     assert worst <= delta <= worst * (1 + 1e-6) + 1e-12
 
 
-@pytest.mark.parametrize(("users", "epsilon0", "epsilon"), [(60, 1.0, 0.3), (400, 2.0, 0.35)])
+@for_each(("users", "epsilon0", "epsilon"), [(60, 1.0, 0.3), (400, 2.0, 0.35)])
 def test_windows_and_transforms_lose_nothing(users, epsilon0, epsilon):
     q = 1 / (1 + math.exp(epsilon0))
     gain, worst = (1 - q) - math.exp(epsilon) * q, 0.0
@@ -79,15 +81,15 @@ def test_what_is_no_such_round_is_not_counted():
     assert BinaryCounts(0.0, 50).delta(0.0) == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("epsilon0", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.3])
+@for_each("epsilon0", [0.3, 1.0, 4.0])
+@for_each("epsilon", [0.0, 0.05, 0.3])
 def test_ranges_of_crowds_lose_nothing(epsilon0, epsilon):
     counts, crowds = BinaryCounts(epsilon0, 300), np.arange(300)
     every = counts._advantages(counts._law(crowds, 299 - crowds), epsilon).max()
     assert every <= counts.delta(epsilon) <= every * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(("ones", "zeros"), [(0, 9), (5, 5), (9, 0), (3, 2)])
+@for_each(("ones", "zeros"), [(0, 9), (5, 5), (9, 0), (3, 2)])
 def test_a_crowd_that_loses_users_hides_less(ones, zeros):
     p, epsilon = 1 / (1 + math.exp(-1.0)), 0.2
 
@@ -113,8 +115,8 @@ def test_few_of_many_crowds_are_computed(monkeypatch):
     assert sum(rows) < 1500
 
 
-@pytest.mark.parametrize("epsilon0", [29.0, 31.0, 36.7, 38.0, 40.0, 62.6, 100.0, 800.0])
-@pytest.mark.parametrize("users", [2, 3, 5])
+@for_each("epsilon0", [29.0, 31.0, 36.7, 38.0, 40.0, 62.6, 100.0, 800.0])
+@for_each("users", [2, 3, 5])
 def test_a_response_that_never_lies_has_numbers_too(epsilon0: float, users: int) -> None:
     # All of n bits, with q the chance of a lie: the count with another 1 among the others' ones
     # against the count with a 0, by enumeration of who lies; lies so rare change one count by one.

@@ -22,13 +22,14 @@ from privplan.accountant.amplification.shuffling.randomizers import (
     randomizer_of,
 )
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .blankets import RANDOMIZERS, delta_of, histogram
 
 # --- golden values --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("users", "exact"),
     # 1-LDP Laplace noise at delta = .01 / n; computed with a lattice four times as fine and without
     # certification, to all digits given.
@@ -46,7 +47,7 @@ def test_laplace_reaches_the_exact_blanket(users: int, exact: float) -> None:
     assert 0.8 * exact <= result.epsilon.lower <= exact
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("randomizer", "users", "delta", "low", "high"),
     [
         (LaplaceRandomizer(1.0), 10**4, 1e-6, 0.0378430, 0.0378440),
@@ -70,7 +71,7 @@ def test_blankets_of_known_settings(
     assert low <= smallest_epsilon(blanket_profile(randomizer, users), delta) <= high
 
 
-@pytest.mark.parametrize(("noise", "sigma"), [(2.0, 1.0), (0.6, 0.3)])
+@for_each(("noise", "sigma"), [(2.0, 1.0), (0.6, 0.3)])
 def test_units_of_noise_are_those_of_a_range_of_two_bounds(noise: float, sigma: float) -> None:
     assert randomizer_of(ev.Gaussian(noise)) == GaussianRandomizer(sigma)
     assert randomizer_of(ev.Laplace(noise)) == LaplaceRandomizer(
@@ -106,9 +107,9 @@ def response_delta(epsilon0: float, categories: int, users: int, epsilon: float)
     return total / users
 
 
-@pytest.mark.parametrize("categories", [2, 3, 10])
-@pytest.mark.parametrize("users", sweep([1, 2, 3, 5, 8, 13, 20], quick=3))
-@pytest.mark.parametrize("epsilon0", [0.3, 1.0, 3.0])
+@for_each("categories", [2, 3, 10])
+@for_each("users", sweep([1, 2, 3, 5, 8, 13, 20], quick=3))
+@for_each("epsilon0", [0.3, 1.0, 3.0])
 def test_response_is_its_exact_sum(categories: int, users: int, epsilon0: float) -> None:
     profile = blanket_profile(ResponseRandomizer(epsilon0, categories), users)
     for share in (0.0, 0.1, 0.5, 0.9, 0.99):
@@ -117,8 +118,8 @@ def test_response_is_its_exact_sum(categories: int, users: int, epsilon0: float)
         assert exact * (1.0 - 1e-12) <= result <= exact * (1.0 + 2e-3)
 
 
-@pytest.mark.parametrize("users", [30, 1000, 10**5, 10**6])
-@pytest.mark.parametrize("epsilon0", [0.5, 2.0, 6.0])
+@for_each("users", [30, 1000, 10**5, 10**6])
+@for_each("epsilon0", [0.5, 2.0, 6.0])
 def test_binary_response_is_the_clones_pair(users: int, epsilon0: float) -> None:
     # The same variable, summed in another way (over the exact binomials) by the clones.
     blanket = blanket_profile(ResponseRandomizer(epsilon0, 2), users)
@@ -142,15 +143,15 @@ def laplace_delta_of_two(epsilon0: float, epsilon: float) -> float:
     return 0.5 * (2.0 * rest * alone + both)
 
 
-@pytest.mark.parametrize("epsilon0", [0.5, 2.0, 5.0])
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 0.95])
+@for_each("epsilon0", [0.5, 2.0, 5.0])
+@for_each("share", [0.0, 0.2, 0.6, 0.95])
 def test_laplace_of_two_users_is_its_integral(epsilon0: float, share: float) -> None:
     result = delta_of(blanket_profile(LaplaceRandomizer(epsilon0), 2), share * epsilon0)
     assert result == pytest.approx(laplace_delta_of_two(epsilon0, share * epsilon0), rel=1e-4)
 
 
-@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
+@for_each("sigma", [0.5, 1.0, 3.0])
+@for_each("epsilon", [0.0, 0.1, 1.0])
 def test_gaussian_of_two_users_is_its_integral(sigma: float, epsilon: float) -> None:
     y = 0.5 + sigma * (np.arange(4001) - 2000.0) / 2000.0 * (6.0 + 0.5 / sigma)
     mu_0, mu_1 = norm.pdf(y, 0.0, sigma), norm.pdf(y, 1.0, sigma)
@@ -168,7 +169,7 @@ def test_gaussian_of_two_users_is_its_integral(sigma: float, epsilon: float) -> 
 # --- the mechanism itself -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("categories", "users", "epsilon0"),
     [(2, 2, 1.0), (2, 5, 0.5), (2, 9, 2.0), (3, 3, 1.0), (3, 5, 2.0), (4, 4, 0.7)],
 )
@@ -190,7 +191,7 @@ def test_no_data_of_randomized_response_exceed_the_bound(
     assert tightest > 0.5
 
 
-@pytest.mark.parametrize("epsilon0", [0.5, 2.0, 4.0])
+@for_each("epsilon0", [0.5, 2.0, 4.0])
 def test_no_data_of_laplace_exceed_the_bound(epsilon0: float) -> None:
     y = np.linspace(-6.0 / epsilon0, 1.0 + 6.0 / epsilon0, 501)
     laws = {x: np.exp(-epsilon0 * np.abs(y - x)) for x in (0.0, 0.4, 1.0)}
@@ -214,7 +215,7 @@ def excess(
     return float((shared * np.maximum(ratio - at[1], 0.0)).sum())
 
 
-@pytest.mark.parametrize("kind", ["laplace", "gaussian", "response"])
+@for_each("kind", ["laplace", "gaussian", "response"])
 def test_the_ends_of_the_range_are_the_worst_pair_of_values(kind: str) -> None:
     rng = np.random.default_rng(17)
     for _ in range(60):
@@ -237,7 +238,7 @@ def test_the_ends_of_the_range_are_the_worst_pair_of_values(kind: str) -> None:
             assert result <= worst + 1e-4 * float(laws[0].sum())
 
 
-@pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=str)
+@for_each("randomizer", RANDOMIZERS, ids=str)
 def test_alone_it_is_the_local_randomizer_and_more_users_never_hurt(randomizer: Randomizer) -> None:
     scale = min(randomizer.largest_loss, 2.0)
     for epsilon in scale * np.array([0.0, 0.05, 0.3, 0.8]):
@@ -250,7 +251,7 @@ def test_alone_it_is_the_local_randomizer_and_more_users_never_hurt(randomizer: 
         assert max(logs) <= local
 
 
-@pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=str)
+@for_each("randomizer", RANDOMIZERS, ids=str)
 def test_delta_falls_with_epsilon_and_ends_at_the_local_epsilon(randomizer: Randomizer) -> None:
     profile = blanket_profile(randomizer, 300)
     scale = min(randomizer.largest_loss, 1.0)
@@ -274,8 +275,8 @@ def test_local_hockey_sticks_are_exact() -> None:
             )
 
 
-@pytest.mark.parametrize("randomizer", [*RANDOMIZERS, GaussianRandomizer(0.2)], ids=str)
-@pytest.mark.parametrize("outside", [1e-3, 1e-12])
+@for_each("randomizer", [*RANDOMIZERS, GaussianRandomizer(0.2)], ids=str)
+@for_each("outside", [1e-3, 1e-12])
 def test_a_blanket_keeps_mass_and_means(randomizer: Randomizer, outside: float) -> None:
     blanket = randomizer.blanket(outside)
     masses = np.exp(np.append(blanket.log_masses, blanket.log_rest))
@@ -291,7 +292,7 @@ def test_a_blanket_keeps_mass_and_means(randomizer: Randomizer, outside: float) 
         assert float((masses * np.maximum(values, 0.0)).sum()) + gone >= local * (1.0 - 1e-11)
 
 
-@pytest.mark.parametrize("noise", [1e-30, 1e-8, 3e-8, 1e-3, 0.05, 0.1])
+@for_each("noise", [1e-30, 1e-8, 3e-8, 1e-3, 0.05, 0.1])
 def test_hardly_any_noise_is_bounded_by_what_one_message_shows(noise: float) -> None:
     # One message in the clear: Phi(a - b) - e^eps Phi(-a - b), a = 1 / noise, b = eps noise / 2.
     event = ev.Shuffle(100, ev.Gaussian(noise))

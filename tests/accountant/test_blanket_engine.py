@@ -25,6 +25,7 @@ from privplan.accountant.engines.pld import PldEngine
 from privplan.accountant.engines.rdp import RdpEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .blankets import RANDOMIZERS, histogram
 
@@ -44,7 +45,7 @@ def local_profile(randomizer: Randomizer) -> Profile:
     return Profile(lambda e: randomizer.log_local_delta(e), randomizer.largest_loss, ())
 
 
-@pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=str)
+@for_each("randomizer", RANDOMIZERS, ids=str)
 def test_the_pair_of_a_profile_lies_above_it_and_close(randomizer: Randomizer) -> None:
     profile = local_profile(randomizer)
     log_p, log_q = atoms(profile)
@@ -62,7 +63,7 @@ def test_the_pair_of_a_profile_lies_above_it_and_close(randomizer: Randomizer) -
             assert hockey_stick(log_p, log_q, 1.001 * epsilon) <= delta
 
 
-@pytest.mark.parametrize("randomizer", sweep(RANDOMIZERS[1::2], quick=2), ids=str)
+@for_each("randomizer", sweep(RANDOMIZERS[1::2], quick=2), ids=str)
 def test_a_single_round_loses_little_through_its_pair(randomizer: Randomizer) -> None:
     for users in (3000,) if randomizer.largest_loss == math.inf else (20, 3000):
         profile = blanket_profile(randomizer, users)
@@ -108,7 +109,7 @@ def two_round_delta(epsilon0: float, users: int, epsilon: float) -> float:
     return worst
 
 
-@pytest.mark.parametrize(("epsilon0", "users"), [(1.0, 2), (2.0, 6), (0.5, 12)])
+@for_each(("epsilon0", "users"), [(1.0, 2), (2.0, 6), (0.5, 12)])
 def test_two_rounds_are_bounded_by_the_composed_pair(epsilon0: float, users: int) -> None:
     # Exchanging the two categories exchanges the neighbours, so one order is enough.
     event = ev.Repeat(2, ev.Shuffle(users, ev.RandomizedResponse(epsilon0, 2)))
@@ -121,7 +122,7 @@ def test_two_rounds_are_bounded_by_the_composed_pair(epsilon0: float, users: int
         )
 
 
-@pytest.mark.parametrize("randomizer", [ev.Laplace(2.0), ev.RandomizedResponse(3.0, 4)], ids=str)
+@for_each("randomizer", [ev.Laplace(2.0), ev.RandomizedResponse(3.0, 4)], ids=str)
 def test_many_rounds_approach_their_normal_limit(randomizer: ev.Event) -> None:
     known = randomizer_of(randomizer)
     assert known is not None
@@ -157,7 +158,7 @@ def _random_round(rng: np.random.Generator) -> ev.Shuffle:
     return ev.Shuffle(users, ev.RandomizedResponse(epsilon0, categories))
 
 
-@pytest.mark.parametrize("trials", [40, pytest.param(200, marks=pytest.mark.slow)])
+@for_each("trials", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_lower_ends_never_exceed_upper_ends(trials: int) -> None:
     rng = np.random.default_rng(99)
     met = 0
@@ -204,7 +205,7 @@ def test_the_ends_of_the_range() -> None:
     assert ENGINE.epsilon(hopeless, 1e-6, "replace-one").bounds.upper <= 2000.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     sweep(
         [ev.Laplace(2.0), ev.Local(0.5), ev.RandomizedResponse(1.0, 4), ev.Gaussian(1.0)], quick=2
@@ -224,7 +225,7 @@ def test_zero_out_is_a_case_of_replace_one() -> None:
     assert zeroed.lower == 0.0
 
 
-@pytest.mark.parametrize("engine", [ENGINE, PldEngine(), RdpEngine()], ids=lambda each: each.name)
+@for_each("engine", [ENGINE, PldEngine(), RdpEngine()], ids=lambda each: each.name)
 def test_add_remove_is_refused_and_the_next_relation_named(engine: BlanketEngine) -> None:
     for event in (ev.Shuffle(1000, ev.Laplace(2.0)), ev.Shuffle(1000, ev.Local(1.0))):
         with pytest.raises(Unsupported) as refused:
@@ -233,7 +234,7 @@ def test_add_remove_is_refused_and_the_next_relation_named(engine: BlanketEngine
         assert "replace-one" in refused.value.next_step
 
 
-@pytest.mark.parametrize(
+@for_each(
     "inner",
     [
         ev.Pure(1.0),

@@ -11,6 +11,7 @@ from privplan.accountant.account import account
 from privplan.accountant.bound_routes import Route, routes
 from privplan.accountant.errors import InvalidInput
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 GROUPS = [
@@ -28,7 +29,7 @@ def listed(event, delta=1e-5, neighbours="add-remove"):
     return {route.name: route for route in routes(event, delta=delta, neighbours=neighbours)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size", "uppers"),
     [
         # Uldp-FL (arXiv 2308.12210v3), Figure 2: noise 5, rate .01, 100,000 rounds, delta 1e-5.
@@ -49,7 +50,7 @@ def test_the_routes_of_figure_2(size, uppers):
     assert account(event, delta=1e-5).epsilon.upper == truth.upper
 
 
-@pytest.mark.parametrize("neighbours", sweep(["add-remove", "replace-one", "zero-out"], quick=1))
+@for_each("neighbours", sweep(["add-remove", "replace-one", "zero-out"], quick=1))
 def test_every_route_is_above_the_lower_end(neighbours):
     for event in (
         ev.Group(3, ev.Repeat(40, ev.Poisson(0.05, ev.Gaussian(1.5)))),

@@ -18,20 +18,21 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.odometer.budget_currencies import Gdp, Rdp, Target, Zcdp
 from privplan.accountant.odometer.unit_balances import BUDGET_UNITS, EXHAUSTED, price
 
+from ..cases import for_each
 from .odometers import SAMPLED, budget_at
 
 # The currencies: budgets and prices.
 
 
-@pytest.mark.parametrize(("epsilon", "mu"), [(1, 0.268051), (2, 0.501552), (4, 0.924931)])
+@for_each(("epsilon", "mu"), [(1, 0.268051), (2, 0.501552), (4, 0.924931)])
 def test_the_budget_in_mu_is_that_of_the_closed_form(epsilon, mu):
     # Published: the mu of Gaussian privacy at delta 1e-5, six digits.
     (budget,) = Gdp(Target(epsilon, 1e-5)).budgets
     assert math.sqrt(budget) == pytest.approx(mu, abs=6e-7)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@for_each("epsilon", [0.1, 1.0, 8.0])
+@for_each("delta", [1e-3, 1e-9])
 def test_the_budget_in_rho_just_meets_the_target(epsilon, delta):
     (budget,) = Zcdp(Target(epsilon, delta)).budgets
     rho = mpmath.mpf(budget.numerator) / budget.denominator
@@ -48,7 +49,7 @@ def test_the_budget_in_rho_just_meets_the_target(epsilon, delta):
     assert epsilon * (1 - 1e-9) <= proof.epsilon.upper <= epsilon
 
 
-@pytest.mark.parametrize("orders", [(8.0,), (2.5, 16.0, 200.0)])
+@for_each("orders", [(8.0,), (2.5, 16.0, 200.0)])
 def test_the_budget_at_an_order_is_rounded_down(orders):
     epsilon, delta = 3.0, 1e-5
     with mpmath.workdps(50):
@@ -59,7 +60,7 @@ def test_the_budget_at_an_order_is_rounded_down(orders):
             assert found >= exact * (1 - mpmath.mpf("1e-12"))
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.05, 1.0, 4.0, 20.0])
+@for_each("epsilon", [1e-3, 0.05, 1.0, 4.0, 20.0])
 def test_the_rho_of_laplace_noise_is_the_published_one(epsilon):
     # Harrison and Manurangsi 2025, arXiv 2510.25746: epsilon + e^-epsilon - 1.
     exact = epsilon + math.expm1(-epsilon)
@@ -67,7 +68,7 @@ def test_the_rho_of_laplace_noise_is_the_published_one(epsilon):
     assert exact * (1 - 1e-9) <= rho <= exact * (1 + 2e-5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Pure(0.3),
@@ -89,7 +90,7 @@ def test_rho_bounds_the_curve_at_every_order(event):
     assert rho <= near * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
+@for_each("relation", ["add-remove", "replace-one", "zero-out"])
 def test_gaussian_noise_costs_exactly_what_it_should(relation):
     apart = 2 if relation == "replace-one" else 1
     exact = Fraction(apart) / Fraction(1.7)
@@ -98,7 +99,7 @@ def test_gaussian_noise_costs_exactly_what_it_should(relation):
         assert Zcdp(Target(1.0, 1e-5)).cost(event, relation).amounts == (exact**2 / 2,)
 
 
-@pytest.mark.parametrize("currency", [Zcdp(Target(1.0, 1e-5)), Rdp(Target(1.0, 1e-5), (16.0,))])
+@for_each("currency", [Zcdp(Target(1.0, 1e-5)), Rdp(Target(1.0, 1e-5), (16.0,))])
 def test_prices_are_rounded_up(currency):
     for noise in (0.5, 3.0, 33.3, 1e6, 1e12):
         (parts, slack) = map(int, price(ev.Gaussian(noise), currency, "add-remove"))
@@ -108,7 +109,7 @@ def test_prices_are_rounded_up(currency):
         assert parts == EXHAUSTED if exact > BUDGET_UNITS else exact <= parts < exact + 1
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "gdp"])
+@for_each("currency", ["zcdp", "gdp"])
 def test_what_has_no_price_is_refused_and_says_what_to_do(currency):
     odometer = Odometer(1.0, 1e-5, currency=currency)
     for ask in (odometer.would_exceed, odometer.spend, odometer.remaining_rounds):
@@ -123,7 +124,7 @@ def test_mu_squared_is_for_gaussian_noise_only():
         Odometer(1.0, 1e-5, currency="gdp").spend(ev.Laplace(10.0))
 
 
-@pytest.mark.parametrize("given", [{}, {"currency": "gdp"}, {"currency": "rdp", "orders": [20]}])
+@for_each("given", [{}, {"currency": "gdp"}, {"currency": "rdp", "orders": [20]}])
 def test_what_protects_nobody_never_fits(given):
     odometer = Odometer(1.0, 1e-5, **given)
     assert odometer.would_exceed(ev.NoGuarantee("a raw gradient"))

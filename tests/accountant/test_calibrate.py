@@ -18,6 +18,7 @@ from privplan.accountant.errors import (
 )
 from privplan.accountant.guarantee import Bounds
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 # The tight noise of the six benchmark targets, from dp_accounting's PLD at discretisation 1e-5
@@ -36,8 +37,8 @@ def _dp_sgd(rate, rounds):
     return lambda noise: ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise)))
 
 
-@pytest.mark.parametrize(("target", "tight"), TARGETS)
-@pytest.mark.parametrize("engine", [None, "pld"])
+@for_each(("target", "tight"), TARGETS)
+@for_each("engine", [None, "pld"])
 def test_benchmark_targets_are_met_within_one_in_ten_thousand(target, tight, engine):
     epsilon, delta, rate, rounds = target
     found = pp.calibrate(_dp_sgd(rate, rounds), epsilon=epsilon, delta=delta, engine=engine)
@@ -49,7 +50,7 @@ def test_benchmark_targets_are_met_within_one_in_ten_thousand(target, tight, eng
 
 
 @pytest.mark.slow  # by default peers.json stands for that library, and targets are met by ours
-@pytest.mark.parametrize("target", [TARGETS[1][0], TARGETS[5][0]])
+@for_each("target", [TARGETS[1][0], TARGETS[5][0]])
 def test_another_library_finds_the_target_met(target):
     epsilon, delta, rate, rounds = target
     found = pp.calibrate(_dp_sgd(rate, rounds), epsilon=epsilon, delta=delta)
@@ -73,7 +74,7 @@ def _random_targets(count):
         )
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.slow)])
+@for_each("count", [20, pytest.param(60, marks=pytest.mark.slow)])
 def test_account_agrees_that_random_targets_are_met(count):
     reached = 0
     for epsilon, delta, rate, rounds, neighbours, mechanism in _random_targets(count):
@@ -126,7 +127,7 @@ def test_a_rate_of_one_may_be_enough():
     assert found.guarantee.epsilon == pp.account(make(1.0), delta=1e-5).epsilon
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_laplace_alone_in_one_round_is_pure(neighbours):
     reach = 2 if neighbours == "replace-one" else 1
     found = pp.calibrate(ev.Laplace, epsilon=1.0, delta=1e-12, neighbours=neighbours)
@@ -178,7 +179,7 @@ def test_a_target_that_nothing_meets_is_said_plainly():
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "epsilon", "delta"),
     [
         (_dp_sgd(1e-9, 10), 1.0, 1e-5),
@@ -203,7 +204,7 @@ def test_rounds_without_a_limit_are_said_plainly():
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "words"),
     [
         ({"epsilon": 0.0, "delta": 1e-5}, "`epsilon` must be a finite number above 0"),
@@ -224,7 +225,7 @@ def test_make_event_must_return_an_event():
         pp.calibrate(lambda noise: noise, epsilon=1.0, delta=1e-5)
 
 
-@pytest.mark.parametrize("noise_free", [0.1, 0.5])
+@for_each("noise_free", [0.1, 0.5])
 def test_the_engine_that_proves_more_leads(noise_free):
     # rdp knows the bounded range of selections, pld only their epsilon; at .5 pld never gets there.
     def run(noise):
@@ -254,7 +255,7 @@ class _Fake:
         return Bounds(0.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "excess",
     [
         lambda v: 3.0 - v,  # gentle
@@ -265,7 +266,7 @@ class _Fake:
         lambda v: 5.0 * (math.log(3.0) - math.log(v)) + (0.5 if v < 3.0 else -0.5),
     ],
 )
-@pytest.mark.parametrize("misled", [1.0, 1.4, 0.3])
+@for_each("misled", [1.0, 1.4, 0.3])
 def test_the_search_never_returns_a_value_above_the_target(excess, misled):
     """Whatever the shape, and however wrong the estimate."""
     found = find_certified_value(
@@ -279,7 +280,7 @@ def test_the_search_never_returns_a_value_above_the_target(excess, misled):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(
+@for_each(
     ("make", "epsilon", "delta"),
     [
         # Plateaus, where delta at the target hardly depends on the noise.
@@ -300,7 +301,7 @@ def _padded(noise):
     return ev.Repeat(2, ev.SampledShuffle(*dimensions, ev.Laplace(noise)))
 
 
-@pytest.mark.parametrize("noise", [0.4627, 0.4885])
+@for_each("noise", [0.4627, 0.4885])
 def test_both_questions_about_a_bound_that_jumps_agree(noise):
     """Delta at an epsilon is no more than where that epsilon was proven."""
     event = _padded(noise)
@@ -331,7 +332,7 @@ def test_the_certificate_belongs_to_the_event_that_is_returned():
         assert pp.account(found.event, delta=1e-5).epsilon.upper <= 1.0
 
 
-@pytest.mark.parametrize("rounds", sweep([10, 100], quick=1))
+@for_each("rounds", sweep([10, 100], quick=1))
 def test_a_coarse_engine_does_not_pass_the_target_either(rounds):
     found = pp.calibrate(_dp_sgd(0.01, rounds), epsilon=1.0, delta=1e-5, engine="microsoft")
     assert found.guarantee.epsilon.upper <= 1.0

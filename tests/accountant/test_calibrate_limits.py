@@ -12,6 +12,8 @@ from privplan import account, calibrate
 from privplan import events as ev
 from privplan.accountant.errors import TargetTrivial, TargetUnreachable
 
+from ..cases import for_each
+
 
 def shown(noise: str, scale: float, threshold: float) -> float:
     """Return the probability that a new key of one unit passes the threshold."""
@@ -19,7 +21,7 @@ def shown(noise: str, scale: float, threshold: float) -> float:
     return 0.5 * math.exp(-above) if noise == "laplace" else float(norm.sf(above))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("noise", "threshold", "keys", "epsilon"),
     [
         ("laplace", 20.0, 1, 0.6),
@@ -41,7 +43,7 @@ def test_a_window_of_noise_under_a_threshold_is_hit(noise, threshold, keys, epsi
     assert shown(noise, 2.0 * found.value, threshold) > 1e-5
 
 
-@pytest.mark.parametrize(("bound", "epsilon", "delta"), [(10, 0.01, 0.0477), (2, 0.05, 0.21)])
+@for_each(("bound", "epsilon", "delta"), [(10, 0.01, 0.0477), (2, 0.05, 0.21)])
 def test_noise_wider_than_its_bound_serves_where_uniform_noise_does(bound, epsilon, delta):
     # Uniform noise in [-B, B] moved by one differs in 1 of 2 B + 1 outcomes.
     assert 1.0 / (2 * bound + 1) < delta
@@ -62,7 +64,7 @@ def test_noise_wider_than_its_bound_serves_where_uniform_noise_does(bound, epsil
     assert exact(0.995 * found.value) > delta
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("at", "limit"),
     [
         (lambda s: ev.TruncatedDiscreteGaussian(s, 1, 10), "bound"),
@@ -98,7 +100,7 @@ UNREACHABLE = [
 ]
 
 
-@pytest.mark.parametrize(("at", "target", "unknown", "says"), UNREACHABLE)
+@for_each(("at", "target", "unknown", "says"), UNREACHABLE)
 def test_why_a_target_is_not_met(at, target, unknown, says):
     with pytest.raises(TargetUnreachable) as caught:
         calibrate(at, unknown=unknown, **target)
@@ -115,7 +117,7 @@ def test_a_target_that_pld_cannot_reach_is_not_blamed_on_rdp():
     assert "larger bound" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unknown", "at"),
     [
         ("rounds", lambda n: ev.Repeat(n, ev.Gaussian(1e8))),

@@ -15,6 +15,8 @@ from privplan.accountant.guarantee import Bounds
 from privplan.accountant.risk.attack_power import attack_power
 from privplan.accountant.targets import AdvantageTarget, BayesTarget, TprTarget, risk_target
 
+from ..cases import for_each
+
 
 def sampled(rate, rounds):
     return lambda noise: ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise)))
@@ -27,8 +29,8 @@ def gaussian_bayes(mu, prior):
     return (1.0 - prior) * norm.sf(cut) + prior * norm.cdf(cut - mu)
 
 
-@pytest.mark.parametrize("engine", [None, "pld"])
-@pytest.mark.parametrize("advantage", [0.01, 0.1, 0.5, 0.9])
+@for_each("engine", [None, "pld"])
+@for_each("advantage", [0.01, 0.1, 0.5, 0.9])
 def test_the_noise_for_an_advantage_of_one_gaussian(advantage, engine):
     calibrated = pp.calibrate(ev.Gaussian, advantage=advantage, engine=engine)
     tight = 1.0 / (2.0 * norm.ppf((1.0 + advantage) / 2.0))
@@ -41,8 +43,8 @@ def test_the_noise_for_an_advantage_of_one_gaussian(advantage, engine):
 RATES = [(0.07, 0.01), (0.02, 1e-4), (0.9, 0.5), (0.3, 0.25), (0.99, 0.9), (0.5, 1e-9)]
 
 
-@pytest.mark.parametrize("engine", [None, "pld"])
-@pytest.mark.parametrize(("tpr", "fpr"), RATES)
+@for_each("engine", [None, "pld"])
+@for_each(("tpr", "fpr"), RATES)
 def test_the_noise_for_a_tpr_of_one_gaussian(tpr, fpr, engine):
     calibrated = pp.calibrate(ev.Gaussian, tpr=tpr, fpr=fpr, engine=engine)
     tight = 1.0 / (norm.ppf(tpr) - norm.ppf(fpr))
@@ -52,8 +54,8 @@ def test_the_noise_for_a_tpr_of_one_gaussian(tpr, fpr, engine):
     assert 0.0 <= calibrated.gap <= 1e-3 * tpr
 
 
-@pytest.mark.parametrize("prior", [0.5, 0.3, 0.7, 0.02, 0.98])
-@pytest.mark.parametrize("share", [0.3, 0.9])
+@for_each("prior", [0.5, 0.3, 0.7, 0.02, 0.98])
+@for_each("share", [0.3, 0.9])
 def test_the_noise_for_a_bayes_risk_of_one_gaussian(prior, share):
     target = share * min(prior, 1.0 - prior)
     calibrated = pp.calibrate(ev.Gaussian, bayes_risk=target, prior=prior)
@@ -106,7 +108,7 @@ def test_no_enumerated_test_beats_the_targets_and_little_less_noise_would_let_on
 RISKCAL_ADVANTAGE = [((0.1, 0.01, 1_000), 1.4224564), ((0.2, 0.01, 10_000), 2.0880747)]
 
 
-@pytest.mark.parametrize(("case", "peer"), RISKCAL_ADVANTAGE)
+@for_each(("case", "peer"), RISKCAL_ADVANTAGE)
 def test_riskcal_finds_the_same_noise_for_an_advantage(case, peer):
     advantage, rate, rounds = case
     calibrated = pp.calibrate(sampled(rate, rounds), advantage=advantage)
@@ -141,7 +143,7 @@ def reached(event, measure, neighbours="add-remove"):
     return Bounds(0.2 * (1.0 - delta.upper), 0.2 * (1.0 - delta.lower))
 
 
-@pytest.mark.parametrize(("rate", "rounds", "neighbours", "mechanism"), GRID)
+@for_each(("rate", "rounds", "neighbours", "mechanism"), GRID)
 def test_no_target_is_exceeded_and_less_noise_misses_it(rate, rounds, neighbours, mechanism):
     def make(noise):
         return ev.Repeat(rounds, ev.Poisson(rate, mechanism(noise)))
@@ -160,7 +162,7 @@ def test_no_target_is_exceeded_and_less_noise_misses_it(rate, rounds, neighbours
             assert bounds.lower <= calibrated.target < fewer.upper
 
 
-@pytest.mark.parametrize(("neighbours", "reach"), [("add-remove", 1), ("replace-one", 2)])
+@for_each(("neighbours", "reach"), [("add-remove", 1), ("replace-one", 2)])
 def test_the_noise_for_a_tpr_of_one_laplace(neighbours, reach):
     # Up to an FPR of e^(-reach / noise) / 2 the best test has TPR = e^(reach / noise) FPR.
     calibrated = pp.calibrate(ev.Laplace, tpr=0.08, fpr=0.01, neighbours=neighbours)
@@ -249,7 +251,7 @@ def test_an_epsilon_that_implies_the_risk_costs_more():
         assert direct.value < 0.9 * through.value
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.02])
+@for_each("delta", [0.0, 1e-5, 0.02])
 def test_the_worst_mechanism_of_an_epsilon_just_meets_the_risk(delta):
     """Its trade-off function has three corners, at which a linear objective is least."""
 
@@ -277,7 +279,7 @@ def test_no_epsilon_implies_a_risk_below_its_delta():
     assert TprTarget(0.010001, 0.01).through_epsilon(1e-5) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "field"),
     [
         ({"advantage": 0.0}, "`advantage`"),
@@ -337,7 +339,7 @@ def test_reached_rounds_to_the_safe_side():
         assert 0.07 * (1.0 - 1e-9) <= risk.upper <= 0.07
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "keyword", "says"),
     [
         (pp.calibrate, "bayes", "Did you mean `bayes_risk`?"),

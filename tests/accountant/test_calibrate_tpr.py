@@ -19,6 +19,7 @@ from privplan.accountant.errors import InvalidInput, TargetTrivial, TargetUnreac
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.targets import BayesTarget, TprTarget
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 NEAR = 1e-4
@@ -51,7 +52,7 @@ def lattice_tpr(noise, sensitivity, fpr, bound=None):
 LATTICES = [(1, 0.05, 1e-5), (1, 0.22035, 1.083e-4), (2, 0.37388, 2.353e-4), (3, 0.2, 1e-3)]
 
 
-@pytest.mark.parametrize(("sensitivity", "tpr", "fpr"), sweep(LATTICES, quick=2))
+@for_each(("sensitivity", "tpr", "fpr"), sweep(LATTICES, quick=2))
 def test_the_smallest_discrete_gaussian_noise(sensitivity, tpr, fpr):
     found = pp.calibrate(lambda s: ev.DiscreteGaussian(s, sensitivity), tpr=tpr, fpr=fpr)
     assert lattice_tpr(found.value, sensitivity, fpr) <= found.risk.upper * (1.0 + 1e-9)
@@ -72,7 +73,7 @@ def sampled_tpr(rate, noise, fpr):
 ASYMMETRIC = [(0.05, 0.5, 0.48), (0.05, 0.42, 0.4), (0.2, 0.6, 0.5), (0.5, 0.6, 0.3)]
 
 
-@pytest.mark.parametrize(("rate", "tpr", "fpr"), sweep(ASYMMETRIC, quick=2))
+@for_each(("rate", "tpr", "fpr"), sweep(ASYMMETRIC, quick=2))
 def test_each_order_of_the_data_sets_counts_by_itself(rate, tpr, fpr):
     found = pp.calibrate(lambda s: ev.Poisson(rate, ev.Gaussian(s)), tpr=tpr, fpr=fpr)
     assert sampled_tpr(rate, found.value, fpr) <= found.risk.upper * (1.0 + 1e-9)
@@ -141,7 +142,7 @@ AT_SINGLE_EPSILONS = [
 ]
 
 
-@pytest.mark.parametrize(("make", "tpr", "fpr"), sweep(AT_SINGLE_EPSILONS, quick=2))
+@for_each(("make", "tpr", "fpr"), sweep(AT_SINGLE_EPSILONS, quick=2))
 def test_the_report_of_the_calibrated_event_is_not_above_the_target(make, tpr, fpr):
     """Where deltas are known at single epsilons only, the report looks for the best of them."""
     found = pp.calibrate(make, tpr=tpr, fpr=fpr)
@@ -182,7 +183,7 @@ def test_a_delta_that_meets_a_tpr_leaves_no_more_than_that():
                 assert target.reached(epsilon, Bounds(0.0, delta)).upper <= target.value
 
 
-@pytest.mark.parametrize(("risk", "near"), [(1e-3, NEAR), (5e-13, 2e-4)])
+@for_each(("risk", "near"), [(1e-3, NEAR), (5e-13, 2e-4)])
 def test_a_tiny_bayes_risk_wastes_little_noise(risk, near):
     found = pp.calibrate(ev.Gaussian, bayes_risk=risk)
     # At even odds the error is Phi(-mu / 2).
@@ -194,7 +195,7 @@ def test_a_tiny_bayes_risk_wastes_little_noise(risk, near):
 # --- what is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "target",
     [
         {"tpr": math.nextafter(0.01, 1.0), "fpr": 0.01},

@@ -18,6 +18,7 @@ from privplan import events as ev
 from privplan.accountant.amplification.shuffling.double import _revealed
 from privplan.accountant.mechanisms import ShuffledRound
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .capped import (
     READINGS,
@@ -75,8 +76,8 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("reading", [*READINGS, "refuse"])
-@pytest.mark.parametrize("case", sweep([(case,) for case in WHOLE], quick=2))
+@for_each("reading", [*READINGS, "refuse"])
+@for_each("case", sweep([(case,) for case in WHOLE], quick=2))
 def test_no_data_exceed_the_bound_however_a_cap_is_read(
     case: tuple[int, int, int, int, int], reading: str
 ) -> None:
@@ -119,8 +120,8 @@ def test_no_data_exceed_the_bound_however_a_cap_is_read(
     assert closest == 0.0 if always_refused else closest > 0.3
 
 
-@pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize(
+@for_each("reading", READINGS)
+@for_each(
     ("categories", "users", "dimensions", "chosen", "padded_to"),
     sweep(
         [(2, 3, 1, 1, 2), (2, 3, 2, 2, 1), (3, 4, 1, 1, 2), (2, 4, 2, 1, 2), (2, 4, 2, 2, 3)],
@@ -169,7 +170,7 @@ def beside(dimensions: int, order: Fraction, value: int = 1) -> float:
     return result
 
 
-@pytest.mark.parametrize("dimensions", [1, 2])
+@for_each("dimensions", [1, 2])
 def test_a_cap_may_keep_a_message_instead_of_one_that_is_known(dimensions: int) -> None:
     """The counterexample: the cap of the others alone promises too much, and is refused."""
     mixed = ShuffledRound(3, dimensions, 1, 2, overflow="cap")
@@ -198,9 +199,9 @@ def test_a_choice_by_the_data_beside_colluders_has_no_guarantee_where_a_cap_cuts
     assert upper(mixed.without(1).event(response(2), 1), Fraction(100), "replace-one") == 1.0
 
 
-@pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize(("users", "padded_to"), [(3, 2), (3, 3), (4, 3)])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("reading", READINGS)
+@for_each(("users", "padded_to"), [(3, 2), (3, 3), (4, 3)])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_what_is_left_beside_a_colluder_is_covered(
     users: int, padded_to: int, neighbours: str, reading: str
 ) -> None:

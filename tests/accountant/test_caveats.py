@@ -20,6 +20,8 @@ from privplan.accountant.errors import EnginesDisagree
 from privplan.accountant.event_tree import rewritten
 from privplan.accountant.guarantee import Bounds
 
+from ..cases import for_each
+
 GAUSSIAN = ev.Gaussian(1.0)
 RATE = 256 / 60_000
 
@@ -41,7 +43,7 @@ def caps_in(warning):
 # --- no epsilon, and more rounds than fit ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.TruncatedGeometricSelection(1.0, 1e-5, 3),
@@ -65,7 +67,7 @@ def test_a_release_that_protects_nobody_has_no_such_delta():
     )
 
 
-@pytest.mark.parametrize(("most", "said"), [(10, False), (20, True)])
+@for_each(("most", "said"), [(10, False), (20, True)])
 def test_more_rounds_than_fit_are_named_with_how_many_fit(most, said):
     strategy = ev.ToeplitzStrategy(100, [1.0, 0.5])
     run = ev.MatrixGaussian(4.0, strategy, ev.SeparatedParticipation(most, 10))
@@ -78,7 +80,7 @@ def test_more_rounds_than_fit_are_named_with_how_many_fit(most, said):
 # --- caps -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("cap", "relation"), [(260, "add-remove"), (290, "zero-out")])
+@for_each(("cap", "relation"), [(260, "add-remove"), (290, "zero-out")])
 def test_the_cap_that_is_named_costs_nearly_nothing_and_about_the_next_lower_one_does(
     cap, relation
 ):
@@ -140,7 +142,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.parametrize(("event", "relation", "words"), WIDE)
+@for_each(("event", "relation", "words"), WIDE)
 def test_a_wide_answer_says_by_how_much_and_why(event, relation, words):
     found = account(event, delta=1e-5, neighbours=relation)
     ratio = found.epsilon.upper / found.epsilon.lower
@@ -156,7 +158,7 @@ def test_runs_of_which_nothing_is_known_from_below_have_no_lower_end():
     assert any("The lower end is 0: none is known" in text for text in found.warnings)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "relation"),
     [
         (ev.Repeat(10, ev.Poisson(0.1, GAUSSIAN)), "add-remove"),
@@ -194,8 +196,8 @@ def generating(kind, mean):
     return lambda x: (masses * np.power.outer(x, k)).sum(axis=-1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mean", [2.0, 30.0])
+@for_each("kind", KINDS)
+@for_each("mean", [2.0, 30.0])
 def test_the_number_of_runs_has_the_law_of_its_series(kind, mean):
     x = np.array([1e-9, 1e-4, 0.03, 0.5, 1.0])
     series = 1.0 - generating(kind, mean)(1.0 - x)
@@ -218,9 +220,9 @@ def best_test(f, noise, epsilon):
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mean", [2.0, 30.0])
-@pytest.mark.parametrize("noise", [0.8, 3.0])
+@for_each("kind", KINDS)
+@for_each("mean", [2.0, 30.0])
+@for_each("noise", [0.8, 3.0])
 def test_a_search_shows_no_more_than_the_largest_or_least_or_any_of_its_runs(kind, mean, noise):
     """The exact laws of the largest and the least of K outputs, and of one by chance."""
     event = ev.BestOf(kind, mean, ev.Gaussian(noise))
@@ -248,7 +250,7 @@ def test_a_search_shows_no_more_than_the_largest_or_least_or_any_of_its_runs(kin
         assert back <= epsilon * (1 + 5e-3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_search_over_compositions_has_a_lower_end_above_that_of_one_run(kind):
     run = ev.Repeat(100, ev.Poisson(0.05, GAUSSIAN))
     found = account(ev.BestOf(kind, 40, run), delta=1e-5).epsilon
@@ -293,7 +295,7 @@ def test_events_are_rewritten_from_the_inside_out_and_else_left_alone():
     assert leaves(coarser)[0].event.event == ev.Gaussian(2.0)
 
 
-@pytest.mark.parametrize("mean", [1e-16, 1.7e-16, 1.5e-15, 1e-10, 1e-7])
+@for_each("mean", [1e-16, 1.7e-16, 1.5e-15, 1e-10, 1e-7])
 def test_a_search_that_hardly_ever_runs_shows_no_more_than_that_it_ran(mean: float) -> None:
     """Delta is at most P(K >= 1), and that at most the mean number of runs."""
     found = account(ev.BestOf("poisson", mean, ev.Gaussian(0.05)), epsilon=1.0).delta

@@ -22,12 +22,13 @@ from privplan.accountant.mechanisms import (
 )
 from privplan.accountant.sensitivity import selection
 
+from ..cases import for_each
 from .mechanism_tickets import FALSE_ALARM, ticket_for
 
 # --- randomized response --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), [(0.0, 3), (1.0, 2), (2.0, 5)])
+@for_each(("epsilon", "categories"), [(0.0, 3), (1.0, 2), (2.0, 5)])
 def test_reports_have_their_law(epsilon: float, categories: int) -> None:
     own = RandomizedResponse(epsilon, categories)
     count, truth = 100_000, 1
@@ -63,7 +64,7 @@ def test_randomized_response_is_for_replace_one() -> None:
     assert (stated.noise.family, stated.noise.std) == ("randomized-response", 0.0)
 
 
-@pytest.mark.parametrize("values", [[4], [-1], [0.5], [[1]], ["a"]])
+@for_each("values", [[4], [-1], [0.5], [[1]], ["a"]])
 def test_values_out_of_range_are_refused_and_not_shown(values: Any) -> None:
     own = RandomizedResponse(1.0, 4)
     with pytest.raises(InvalidInput) as caught:
@@ -82,7 +83,7 @@ def law_of(own: Exponential, scores: list[float]) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-@pytest.mark.parametrize("change", selection.CHANGES)
+@for_each("change", selection.CHANGES)
 def test_selection_has_its_law(change: Any) -> None:
     own = Exponential(2.0, 0.5, "add-remove", change)
     scores = [0.0, 1.0, 0.25, 1.0, -3.0]
@@ -140,7 +141,7 @@ def test_extreme_scores() -> None:
     assert sorted(own.select(ticket_for(own, 3), [top, -top, 0.0], "a", count=3)) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "scores", [[], [1.0], [math.nan, 1.0], [math.inf, 1.0], [[1.0, 2.0]], np.zeros(2**20 + 1)]
 )
 def test_scores_are_checked_and_not_shown(scores: Any) -> None:

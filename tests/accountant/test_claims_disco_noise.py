@@ -13,6 +13,8 @@ from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.noise import Noise
 from privplan.accountant.errors import InvalidInput
 
+from ..cases import for_each
+
 LINES = {(line.setting, line.way): line for line in tables.noise("disco")}
 SIX = "20 rounds, 6 tensors, epsilon 10"
 FIFTY = "20 rounds, 50 tensors, epsilon 10"
@@ -46,15 +48,13 @@ def exact_epsilon(mu: float, delta: str = "1e-5") -> float:
         return float(high)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "mu"), [(1.0, 0.2681), (5.0, 1.1212), (10.0, 2.0004), (20.0, 3.4478)]
-)
+@for_each(("epsilon", "mu"), [(1.0, 0.2681), (5.0, 1.1212), (10.0, 2.0004), (20.0, 3.4478)])
 def test_the_shift_by_the_analytic_formula(epsilon: float, mu: float) -> None:
     """The oracle of this file, at the numbers that were computed before by another program."""
     assert shift(epsilon) == pytest.approx(mu, abs=5e-5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rounds", "tensors", "printed"),
     [(20, 6, "11.0"), (20, 50, "31.6"), (100, 6, "24.5"), (20, 1, "4.47"), (1, 1, "1.00")],
 )
@@ -66,14 +66,14 @@ def test_the_least_noise_is_two_roots_over_mu(rounds: int, tensors: int, printed
     assert f"{least:.3g}" == f"{exact:.3g}" == str(float(printed)).removesuffix(".0")
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 5.0, 20.0])
+@for_each("epsilon", [1.0, 5.0, 20.0])
 def test_the_least_noise_at_other_epsilons(epsilon: float) -> None:
     exact = 2.0 * math.sqrt(120) / shift(epsilon)
     least = disco_noise.least_noise(20, 6, epsilon)
     assert exact * (1.0 - 1e-12) <= least <= exact * (1.0 + 1e-4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "way", "deviation", "symbol", "proven"),
     [
         (SIX, "as published, radii as coded", 21.7, "r", math.inf),
@@ -108,7 +108,7 @@ def seen(line: Noise) -> float:
     return 2.0 * math.sqrt(clips / others) / line.deviation
 
 
-@pytest.mark.parametrize("line", LINES.values(), ids=lambda line: f"{line.setting}: {line.way}")
+@for_each("line", LINES.values(), ids=lambda line: f"{line.setting}: {line.way}")
 def test_what_a_line_proves_is_its_epsilon_by_the_closed_form(line: Noise) -> None:
     if line.way == "as published, radii as coded":
         assert line.proven == math.inf
@@ -129,20 +129,20 @@ def test_a_flat_clip_of_the_same_size_asks_for_the_same_noise() -> None:
     assert (flat.length, in_clips.length) == (disco_noise.TENSOR_RADIUS, disco_noise.FLAT_CLIP)
 
 
-@pytest.mark.parametrize(("peers", "colluders"), [(20, 0), (20, 2), (3, 1), (1000, 500)])
+@for_each(("peers", "colluders"), [(20, 0), (20, 2), (3, 1), (1000, 500)])
 def test_the_parts_of_the_others_add_up_to_the_noise(peers: int, colluders: int) -> None:
     part = disco_noise.part_of_peer(10.952, peers, colluders)
     together = part * math.sqrt(peers - 1 - colluders)
     assert 10.952 <= together <= 10.952 * (1.0 + 1e-11)
 
 
-@pytest.mark.parametrize(("peers", "colluders"), [(20, 19), (2, 1), (1, 0), (5, 100)])
+@for_each(("peers", "colluders"), [(20, 19), (2, 1), (1, 0), (5, 100)])
 def test_nobody_left_to_hide_a_message_is_refused(peers: int, colluders: int) -> None:
     with pytest.raises(InvalidInput, match="`colluders` must be at most"):
         disco_noise.part_of_peer(10.0, peers, colluders)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"deviation": 0.0},

@@ -18,6 +18,8 @@ from privplan.accountant.claims.flame_lower import (
     tuple_epsilon,
 )
 
+from ..cases import for_each
+
 
 def hockey_stick_epsilon(p: np.ndarray, q: np.ndarray, delta: float) -> float:
     """Return the epsilon of two laws at `delta`, by halving."""
@@ -29,7 +31,7 @@ def hockey_stick_epsilon(p: np.ndarray, q: np.ndarray, delta: float) -> float:
     return high
 
 
-@pytest.mark.parametrize(("stays", "own", "messages"), [(0.8, 3, 12), (0.61, 10, 40), (0.9, 1, 5)])
+@for_each(("stays", "own", "messages"), [(0.8, 3, 12), (0.61, 10, 40), (0.9, 1, 5)])
 def test_a_count_never_shows_more_than_the_two_laws(stays: float, own: int, messages: int) -> None:
     """The whole law of the count, term by term."""
     others = binom.pmf(np.arange(messages - own + 1), messages - own, 0.5)
@@ -48,7 +50,7 @@ def test_a_count_never_shows_more_than_the_two_laws(stays: float, own: int, mess
     assert found == pytest.approx(best, rel=1e-5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "own", "deviations"),
     [(7_850_000, 7850, 3.0), (78_500_000_000, 785, 4.5), (52_281, 157, -2.0)],
 )
@@ -71,7 +73,7 @@ def test_the_tails_of_large_binomials(messages: int, own: int, deviations: float
     assert mass == pytest.approx(float(first), rel=1e-8)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stays", "own", "messages", "delta", "expected"),
     [
         (laplace_stays(0.01), 7850, 7850 * 1000, 5.011872e-6, "0.0900"),

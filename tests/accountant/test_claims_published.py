@@ -13,10 +13,12 @@ import pytest
 from privplan.accountant.claims import delm, disco, fedpower, uldp_fl, uldp_leaks
 from privplan.accountant.claims import flame_published as flame
 
+from ..cases import for_each
+
 # --- Uldp-FL ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size", "printed", "final"),
     [
         (1, "2.85", 7.8),
@@ -37,7 +39,7 @@ def test_figure_2_of_uldp_fl(size: int, printed: str, final: float) -> None:
     assert (order < 1.5) == (size >= 32)
 
 
-@pytest.mark.parametrize("size", [1, 8])
+@for_each("size", [1, 8])
 def test_figure_2_with_another_librarys_divergences(size: int) -> None:
     """dp_accounting's own sampled-Gaussian moments, integer and fractional orders."""
     from dp_accounting.rdp import rdp_privacy_accountant as peer
@@ -58,7 +60,7 @@ def test_figure_2_with_another_librarys_divergences(size: int) -> None:
     assert found == pytest.approx(min(values), rel=1e-8)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rounds", "rate", "printed"),
     [
         (50, 1.0, "7.08"),
@@ -173,7 +175,7 @@ def test_what_the_correct_bound_would_have_given() -> None:
     assert f"{theorem_4(0.5, **sound, **TENTH):.3f}" == "2.919"
 
 
-@pytest.mark.parametrize("buggy", [True, False])
+@for_each("buggy", [True, False])
 def test_bennett_against_its_formula_in_high_precision(buggy: bool) -> None:
     local, users, delta = 0.5, 333, 8e-7
     bound = flame.published_buggy_bennett if buggy else flame.corrected_bennett
@@ -264,7 +266,7 @@ def test_the_total_of_delm() -> None:
     assert f"{delm.published_layer_amplification_unexpanded(3.0):.3f}" == "1.996"
 
 
-@pytest.mark.parametrize("users", [1, 2, 7])
+@for_each("users", [1, 2, 7])
 def test_the_event_that_all_messages_agree(users: int) -> None:
     """The whole law of the count of 1s, for binary randomized response: epsilon is its worst."""
     epsilon = 1.2

@@ -13,6 +13,8 @@ from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import LOOSE_CLAIM_FACTOR, VERDICTS, Claim, judge
 from privplan.accountant.errors import InvalidInput
 
+from ..cases import for_each
+
 numbers = st.floats(0.0, 1e12)
 maybe = st.none() | numbers | st.just(math.inf)
 
@@ -73,7 +75,7 @@ def test_what_is_printed_counts_when_it_is_larger() -> None:
     assert dataclasses.replace(EXAMPLE, printed="1,234.5").largest == 1234.5
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"claimed": -1.0},
@@ -92,7 +94,7 @@ def test_a_row_that_cannot_be_true_is_refused(wrong: dict[str, float]) -> None:
         dataclasses.replace(EXAMPLE, **wrong)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "meant"),
     [("flam", "flame"), ("FLAME", "flame"), ("uldp", "uldp-fl"), ("fedpow", "fedpower")],
 )

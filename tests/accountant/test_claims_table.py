@@ -17,6 +17,8 @@ from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import VERDICTS, Claim
 from privplan.accountant.claims.table import SYSTEMS
 
+from ..cases import for_each
+
 OBSERVERS = {"model", "server", "silo", "silo-with-records", "client", "peer", "analyzer"}
 NEIGHBOURS = {"add-remove", "replace-one", "zero-out"}
 
@@ -170,7 +172,7 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "row", "proven", "lower", "verdict"),
     [
         pytest.param(*first, marks=pytest.mark.slow if first[1] in DEAR.values() else ())

@@ -12,6 +12,8 @@ from privplan import account
 from privplan import events as ev
 from privplan.accountant.errors import InvalidInput
 
+from ..cases import for_each
+
 
 def response_delta(epsilon: float, at: float) -> float:
     """Return delta of binary randomized response, by its two outcomes."""
@@ -29,7 +31,7 @@ def test_a_profile_has_the_lower_ends_of_account():
         assert lower == pytest.approx(account(ev.Pure(1.0), epsilon=epsilon).delta.lower)
 
 
-@pytest.mark.parametrize("event", [ev.Pure(1.0), ev.Local(1.0), ev.Approximate(1.0, 0.0)])
+@for_each("event", [ev.Pure(1.0), ev.Local(1.0), ev.Approximate(1.0, 0.0)])
 def test_randomized_response_attains_the_sum_at_delta_0(event):
     epsilon = account(ev.Repeat(30, event), delta=0.0).epsilon
     assert epsilon.lower == pytest.approx(30.0, rel=1e-14)
@@ -40,8 +42,8 @@ def test_randomized_response_attains_the_sum_at_delta_0(event):
     assert grouped.lower <= 60.0 <= grouped.upper
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.5])
-@pytest.mark.parametrize("at", [0.0, 0.4])
+@for_each("rate", [0.05, 0.5])
+@for_each("at", [0.0, 0.4])
 def test_a_client_that_is_seen_shows_the_worst_of_the_class(rate, at):
     exact = rate * response_delta(1.0, at)
     delta = account(ev.ClientSampled(rate, ev.Pure(1.0)), epsilon=at).delta
@@ -58,7 +60,7 @@ def test_the_renyi_curve_of_a_client_has_a_lower_end():
     np.testing.assert_allclose(curve.lower, exact, rtol=1e-8)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "relation", "rho"),
     [
         (ev.ClientSampled(0.1, ev.Gaussian(2.0)), "add-remove", 1 / 8),

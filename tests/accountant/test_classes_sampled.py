@@ -10,6 +10,8 @@ import pytest
 from privplan import account
 from privplan import events as ev
 
+from ..cases import for_each
+
 Law = dict[tuple[int, ...], float]
 
 
@@ -38,16 +40,16 @@ def worse_stick(p: Law, q: Law, epsilon: float) -> float:
     )
 
 
-@pytest.mark.parametrize("at", [0.0, 0.05, 0.1])
-@pytest.mark.parametrize("rounds", [1, 3])
-@pytest.mark.parametrize(
+@for_each("at", [0.0, 0.05, 0.1])
+@for_each("rounds", [1, 3])
+@for_each(
     ("sampler", "relation"),
     [
         (lambda inner: ev.Poisson(0.3, inner), "add-remove"),
         (lambda inner: ev.FixedSize(3, 10, inner), "replace-one"),
     ],
 )
-@pytest.mark.parametrize("inner", [ev.Pure(1.0), ev.Local(1.0), ev.Approximate(1.0, 0.0)])
+@for_each("inner", [ev.Pure(1.0), ev.Local(1.0), ev.Approximate(1.0, 0.0)])
 def test_answers_about_who_is_in_a_sample(inner, sampler, relation, rounds, at):
     """Randomized response about whether the unit's value is in the sample, in every round."""
     p = several([mixed(0.3, response(1.0, 1), response(1.0, 0))] * rounds)
@@ -59,7 +61,7 @@ def test_answers_about_who_is_in_a_sample(inner, sampler, relation, rounds, at):
     assert exact <= delta.upper * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "relation", "losses"),
     [
         (ev.Poisson(0.3, ev.Pure(1.0)), "add-remove", (0.3 * math.e + 0.7, 0.3 / math.e + 0.7)),
@@ -74,13 +76,13 @@ def test_the_largest_loss_of_a_sample_is_attained_at_delta_0(event, relation, lo
     assert exact <= epsilon.upper * (1 + 1e-15)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-7])
+@for_each("delta", [0.0, 1e-7])
 def test_what_reveals_all_attains_an_infinite_epsilon(delta):
     for event in (ev.Approximate(1.0, 1e-6), ev.Group(2, ev.Approximate(1.0, 1e-6))):
         assert account(event, delta=delta).epsilon.lower == math.inf
 
 
-@pytest.mark.parametrize("others", [0, 1, 3])
+@for_each("others", [0, 1, 3])
 def test_a_zeroed_value_is_one_of_the_categories(others):
     """The message of the unit is 1 or 0, the others' 2; the multiset of messages is seen."""
     crowd = [response(1.0, 2, 3)] * others
@@ -102,7 +104,7 @@ def test_a_zeroed_value_is_one_of_the_categories(others):
         assert zeroed.lower <= exact * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("at", [0.0, 0.5, 1.2])
+@for_each("at", [0.0, 0.5, 1.2])
 def test_a_client_shows_the_worst_of_all_that_it_releases(at):
     p, q = (several([response(1.0, value), response(0.5, value)]) for value in (1, 0))
     exact = 0.3 * worse_stick(p, q, at)
@@ -116,7 +118,7 @@ def test_a_client_shows_the_worst_of_all_that_it_releases(at):
     assert account(grown, epsilon=at).delta.lower == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "relation"),
     [
         (ev.FixedSize(1, 4, ev.Pure(1.0)), "add-remove"),

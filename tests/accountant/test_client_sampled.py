@@ -15,6 +15,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.rdp.curves import curve
 
+from ..cases import for_each
+
 RELATIONS = ("add-remove", "zero-out", "replace-one")
 
 
@@ -44,9 +46,9 @@ def test_absence_that_may_be_seen_hides_little() -> None:
     assert f"{hidden.upper:.2f}" == "1.68"
 
 
-@pytest.mark.parametrize(("neighbours", "moved"), [("add-remove", 1), ("replace-one", 2)])
-@pytest.mark.parametrize(("rounds", "rate"), [(1, 0.3), (10, 0.1), (40, 0.02)])
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
+@for_each(("neighbours", "moved"), [("add-remove", 1), ("replace-one", 2)])
+@for_each(("rounds", "rate"), [(1, 0.3), (10, 0.1), (40, 0.02)])
+@for_each("epsilon", [0.2, 1.0, 4.0])
 def test_several_rounds(
     rounds: int, rate: float, epsilon: float, neighbours: str, moved: int
 ) -> None:
@@ -58,7 +60,7 @@ def test_several_rounds(
     assert delta.upper <= truth * 1.01 + 1e-12
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_steps_of_one_round_hang_on_one_draw(neighbours: str) -> None:
     """Gaussian steps of one round are one Gaussian with less noise, sampled once."""
     steps = ev.Repeat(4, ev.Gaussian(4.0))
@@ -71,7 +73,7 @@ def test_steps_of_one_round_hang_on_one_draw(neighbours: str) -> None:
     assert pp.account(apart, delta=1e-6, neighbours=neighbours).epsilon.upper < ours.epsilon.lower
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+@for_each("epsilon", [0.3, 1.0, 2.5])
 def test_randomized_responses_enumerated(epsilon: float) -> None:
     """Three rounds of two responses each: every outcome, with the one of a client that is away."""
     rate, truth_probability = 0.3, math.e / (math.e + 1.0)
@@ -92,7 +94,7 @@ def test_randomized_responses_enumerated(epsilon: float) -> None:
     assert delta.lower >= truth * 0.995
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_a_whole_local_run_is_one_release(neighbours: str) -> None:
     run = ev.Repeat(10, ev.Poisson(0.05, ev.Gaussian(1.0)))
     for epsilon in (0.3, 1.0):
@@ -104,8 +106,8 @@ def test_a_whole_local_run_is_one_release(neighbours: str) -> None:
         assert 0.0999 * inner.lower <= sampled.lower <= 0.1 * inner.upper
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("epsilon", [0.0, 0.7, 2.0])
+@for_each("neighbours", RELATIONS)
+@for_each("epsilon", [0.0, 0.7, 2.0])
 def test_two_noises_under_one_draw_by_quadrature(epsilon: float, neighbours: str) -> None:
     """A Gaussian and a Laplace sum of one round, on a fine grid of the plane: both ends."""
     edges = np.concatenate(([-np.inf], np.linspace(-12.0, 12.0, 1201), [np.inf]))
@@ -123,15 +125,15 @@ def test_two_noises_under_one_draw_by_quadrature(epsilon: float, neighbours: str
     assert delta.upper >= truth * (1.0 - 1e-12)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_the_ends_of_a_local_run_are_near_each_other(neighbours: str) -> None:
     run = ev.Repeat(50, ev.ClientSampled(0.1, ev.Repeat(20, ev.Poisson(0.1, ev.Gaussian(1.0)))))
     bounds = pp.account(run, delta=1e-5, neighbours=neighbours).epsilon
     assert bounds.lower >= 0.995 * bounds.upper
 
 
-@pytest.mark.parametrize(("neighbours", "moved"), [("add-remove", 1.0), ("replace-one", 2.0)])
-@pytest.mark.parametrize("rounds", [1, 9])
+@for_each(("neighbours", "moved"), [("add-remove", 1.0), ("replace-one", 2.0)])
+@for_each("rounds", [1, 9])
 def test_mu_of_a_seen_client_is_that_of_its_release(
     rounds: int, neighbours: str, moved: float
 ) -> None:
@@ -156,7 +158,7 @@ def test_mu_of_several_releases_of_a_seen_client() -> None:
     assert mu.lower <= truth <= mu.upper <= truth * (1.0 + 1e-8)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_renyi_curves(neighbours: str) -> None:
     inner = ev.Compose([ev.Gaussian(3.0), ev.Repeat(3, ev.Poisson(0.2, ev.Laplace(2.0)))])
     orders = np.array([1.2, 2.0, 7.5, 200.0])

@@ -23,6 +23,8 @@ from privplan.accountant.mechanisms.clip import (
     limits,
 )
 
+from ..cases import for_each
+
 MAX = float(np.finfo(np.float64).max)
 TINY = 5e-324
 
@@ -94,8 +96,8 @@ def test_rows_within_the_bound_are_only_cut_to_the_grid(
     assert (np.abs(found - exact) <= 1.0 + np.abs(exact) * 2.0**-50).all()
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-@pytest.mark.parametrize("dimensions", [1, 7, 5012, 300_000])
+@for_each("norm", ["l1", "l2"])
+@for_each("dimensions", [1, 7, 5012, 300_000])
 def test_long_rows_on_the_bound(dimensions: int, norm: Norm) -> None:
     """Many equal or random coordinates, whose rounding errors add up: still exact, and close."""
     rng = np.random.default_rng(4)
@@ -121,8 +123,8 @@ def test_floats_alone_exceed_the_bound() -> None:
     assert max(lengths) > 1
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-@pytest.mark.parametrize("dimensions", [1, 2])
+@for_each("norm", ["l1", "l2"])
+@for_each("dimensions", [1, 2])
 def test_the_margin_covers_rounding_on_the_finest_grid(dimensions: int, norm: Norm) -> None:
     """With 2^52 steps in the bound, a rounding error is a step, and little is cut to the grid."""
     rng = np.random.default_rng(4)
@@ -181,19 +183,19 @@ def test_broken_rows_count_as_zero_and_leave_the_others() -> None:
     assert mixed.tolist() == alone.tolist()
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0)])
+@for_each("shape", [(0, 3), (2, 0), (0, 0)])
 def test_empty_sums(shape: tuple[int, int]) -> None:
     total = clipped_sum(np.empty(shape), None, bound=1.0, grid=2.0**-20, norm="l2")
     assert total.tolist() == [0] * shape[1]
 
 
-@pytest.mark.parametrize("rows", [np.zeros(3), np.zeros((1, 2, 3)), [["a"]], [[1j]], [[None]]])
+@for_each("rows", [np.zeros(3), np.zeros((1, 2, 3)), [["a"]], [[1j]], [[None]]])
 def test_rows_are_tables_of_numbers(rows: Any) -> None:
     with pytest.raises(InvalidInput, match="rows"):
         clipped_sum(rows, None, bound=1.0, grid=1.0, norm="l2")
 
 
-@pytest.mark.parametrize("weights", [[1.0], [0.5, -0.1], [0.5, 1.1], [0.5, math.nan], [[0.5, 0.5]]])
+@for_each("weights", [[1.0], [0.5, -0.1], [0.5, 1.1], [0.5, math.nan], [[0.5, 0.5]]])
 def test_weights_are_checked(weights: Any) -> None:
     with pytest.raises(InvalidInput, match="weights"):
         clipped_sum(np.zeros((2, 3)), weights, bound=1.0, grid=1.0, norm="l2")
@@ -214,8 +216,8 @@ def test_sums_that_could_overflow_are_refused() -> None:
     assert 0 < total[0] <= 1000 * 2**51
 
 
-@pytest.mark.parametrize("chunk", [7, 1 << 16])
-@pytest.mark.parametrize("ascending", [True, False])
+@for_each("chunk", [7, 1 << 16])
+@for_each("ascending", [True, False])
 def test_groups_are_summed_by_themselves(
     ascending: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,13 +238,13 @@ def test_groups_are_summed_by_themselves(
     assert none.tolist() == [[0, 0, 0]] * 2
 
 
-@pytest.mark.parametrize("groups", [[0, 2], [-1, 0], [0], [0.0, 1.0], [[0, 1]], "ab", [0, None]])
+@for_each("groups", [[0, 2], [-1, 0], [0], [0.0, 1.0], [[0, 1]], "ab", [0, None]])
 def test_groups_are_places(groups: Any) -> None:
     with pytest.raises(InvalidInput, match="groups"):
         clipped_sums(np.zeros((2, 3)), groups, 2, None, bound=1.0, grid=1.0, norm="l2")
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
+@for_each("norm", ["l1", "l2"])
 def test_sparse_rows_are_clipped_as_the_table_of_their_places(norm: Norm) -> None:
     rng = np.random.default_rng(5)
     width, places = 50, 4

@@ -21,6 +21,8 @@ from privplan.accountant.amplification.shuffling.profile import smallest_epsilon
 from privplan.accountant.amplification.shuffling.randomizers import ResponseRandomizer
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
+
 
 @cache
 def exact_delta(epsilon0: float, users: int, epsilon: float, adaptive: bool) -> mpmath.mpf:
@@ -41,8 +43,8 @@ def exact_delta(epsilon0: float, users: int, epsilon: float, adaptive: bool) -> 
         return +total
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize(
+@for_each("adaptive", [False, True])
+@for_each(
     ("epsilon0", "users", "epsilon"),
     [
         (1.0, 1, 0.5),
@@ -66,8 +68,8 @@ def test_bound_is_just_above_the_exact_sum(
     assert exact <= result <= exact * (1 + 1e-6) + 1e-21
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize(
+@for_each("adaptive", [False, True])
+@for_each(
     ("epsilon0", "users", "epsilon"),
     [(1.0, 10**6, 0.004), (1.0, 10**4, 0.06), (8.0, 10**6, 0.5), (4.0, 10**5, 0.2)],
 )
@@ -86,7 +88,7 @@ def test_large_sums_agree_with_another_library(
     assert result == pytest.approx(math.log(reference), abs=1e-7)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon0", "users", "delta", "fmt21", "fmt23"),
     [
         (1.0, 10**4, 1e-6, 0.05301, 0.04321),
@@ -191,7 +193,7 @@ def test_binary_response_attains_the_blanket_form_of_the_2023_bound() -> None:
             assert two.log_delta(epsilon) >= profile.log_delta(epsilon) - 1e-9
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
+@for_each("adaptive", [False, True])
 def test_laws(adaptive: bool) -> None:
     """More users never worse; delta falls with epsilon; amplified never above local; 2021 above."""
     rng = np.random.default_rng(11)
@@ -213,7 +215,7 @@ def test_laws(adaptive: bool) -> None:
         assert profile.log_delta(epsilon0) == -math.inf
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon0", "users", "epsilon"),
     [
         (1e-12, 10, 1e-13),

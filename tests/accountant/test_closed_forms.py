@@ -22,10 +22,12 @@ from privplan.accountant.amplification.shuffling.randomizers import (
 from privplan.accountant.amplification.shuffling.routes import shuffle_routes
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
+
 SETTINGS = ((1.0, 10**4, 1e-6), (4.0, 10**5, 1e-7), (8.0, 10**6, 1e-8))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("form", "published"),
     [
         (forms.fmt21_epsilon, (0.2140, 0.5643, 1.0874)),
@@ -70,8 +72,8 @@ def master(values: list[float], masses: list[float], rest: float, users: int) ->
         return total / users
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.4, 0.9])
-@pytest.mark.parametrize("adaptive", [False, True])
+@for_each("epsilon", [0.05, 0.4, 0.9])
+@for_each("adaptive", [False, True])
 def test_forms_lie_above_the_exact_sum(epsilon: float, adaptive: bool) -> None:
     """L has two values for a bare epsilon0; its sum is exact, and both formulas are recomputed."""
     p, users = math.e, 40
@@ -117,7 +119,7 @@ def laplace_moments(epsilon0: float, epsilon: float) -> tuple[float, float, floa
     return mean(1), mean(2), excess(-1.0)
 
 
-@pytest.mark.parametrize(("epsilon0", "epsilon"), [(1.0, 0.1), (4.0, 1.0), (0.01, 0.001)])
+@for_each(("epsilon0", "epsilon"), [(1.0, 0.1), (4.0, 1.0), (0.01, 0.001)])
 def test_bennett_for_laplace_is_its_formula(epsilon0: float, epsilon: float) -> None:
     """Recomputed with 30 digits from moments by quadrature."""
     mean, square, largest = laplace_moments(epsilon0, epsilon)
@@ -169,8 +171,8 @@ def test_forms_are_above_the_numerical_bounds() -> None:
     assert min(seen.values()) >= 2
 
 
-@pytest.mark.parametrize("epsilon0", [0.3, 2.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+@for_each("epsilon0", [0.3, 2.0])
+@for_each("delta", [1e-3, 1e-9])
 def test_clones_forms_hold_at_the_very_edge_of_their_ranges(epsilon0: float, delta: float) -> None:
     tail, p = math.log(4 / delta), math.exp(epsilon0)
     for form, profile, least in (
@@ -183,7 +185,7 @@ def test_clones_forms_hold_at_the_very_edge_of_their_ranges(epsilon0: float, del
             form(epsilon0, math.floor(least * (1 - 1e-9)) - 1, delta)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ask", "condition"),
     [
         (lambda: forms.efmrtt19_epsilon(0.5, 10**4, 1e-6), "epsilon0 < 1/2"),
@@ -228,7 +230,7 @@ def test_edges() -> None:
     assert forms.bennett_epsilon(LaplaceRandomizer(1e-6), 10, 1e-12) <= 1e-6
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("inner", "forms_that_hold", "refused"),
     [
         (ev.Laplace(2.0), 7, 1),

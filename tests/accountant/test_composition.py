@@ -11,6 +11,8 @@ from privplan.accountant.composition import Leaf, leaves
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.event_tree import group_sizes, unit_of
 
+from ..cases import for_each
+
 
 def test_equal_leaves_are_counted_together_in_any_nesting():
     one = ev.Poisson(0.1, ev.Gaussian(1.0))
@@ -36,7 +38,7 @@ def test_gaussians_that_share_one_sample_are_one_gaussian():
     assert leaf.event.event.noise_multiplier == pytest.approx(1 / math.sqrt(3 / 4 + 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "inner",
     [
         ev.Repeat(2, ev.Laplace(1.0)),
@@ -78,7 +80,7 @@ def test_a_group_of_a_composition_is_a_composition_of_groups():
     assert leaves(ev.Group(1, one)) == (Leaf(one, 1),)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "grouped"),
     [
         (ev.Laplace(2.0), ev.Laplace(0.5)),
@@ -105,7 +107,7 @@ def test_what_scales_is_scaled_and_never_to_its_favour(event, grouped):
             assert found[name] == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon", "delta", "size", "factor"),
     [
         (0.0, 1e-6, 7, 7.0),

@@ -14,6 +14,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
 from .rdp_answers import ADD, REPLACE
 
 
@@ -27,7 +28,7 @@ def test_gaussian_noise_is_exact(noise: float, rounds: int, neighbours) -> None:
     assert rho.upper <= math.nextafter(rho.lower, math.inf)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Laplace(0.5),
@@ -80,7 +81,7 @@ def test_groups_and_batches() -> None:
         assert (pp.rdp(batch, orders, neighbours=neighbours).lower <= rho * orders).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Approximate(1.0, 1e-6),
@@ -116,7 +117,7 @@ def test_noise_for_rho_is_the_least_float(rho: float, rounds: int, neighbours) -
     assert pp.zcdp(ev.Repeat(rounds, ev.Gaussian(noise)), neighbours=neighbours).rho.upper <= rho
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "field"),
     [
         ({"rho": 0.0}, "rho"),

@@ -15,6 +15,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 
+from ..cases import for_each
+
 ORDERS = (1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 256.0)
 
 
@@ -59,8 +61,8 @@ def test_delta_is_its_formula_rounded_up(order: float, value: float, epsilon: fl
             assert truth <= ours <= truth * (1.0 + 1e-10) + 2 * mp.mpf(2) ** -1074
 
 
-@pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5, 1e-12, 1e-300])
-@pytest.mark.parametrize(
+@for_each("delta", [0.3, 1e-2, 1e-5, 1e-12, 1e-300])
+@for_each(
     "event",
     [
         ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))),
@@ -128,13 +130,13 @@ def test_values_that_fall_are_said_and_each_of_them_still_counts() -> None:
     assert best <= falling.epsilon.upper <= best * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("values", [[1.0, 2.0, 2.0], [0.0, math.inf, math.inf], [3.0, 3.0, 3.0]])
+@for_each("values", [[1.0, 2.0, 2.0], [0.0, math.inf, math.inf], [3.0, 3.0, 3.0]])
 def test_values_that_do_not_fall_are_no_news(values) -> None:
     warnings = pp.from_rdp([2.0, 4.0, 8.0], values, delta=1e-5).warnings
     assert not [text for text in warnings if "falls" in text]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("orders", "values", "field"),
     [
         ([3.0, 2.0], [1.0, 1.0], "orders"),
@@ -152,7 +154,7 @@ def test_what_is_no_curve_is_refused(orders, values, field: str) -> None:
         pp.from_rdp(orders, values, delta=1e-5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "field"),
     [
         ({}, "delta"),

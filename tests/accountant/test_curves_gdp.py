@@ -13,10 +13,11 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.risk.release_mu import mu_of_pure
 
+from ..cases import for_each
 from .rdp_answers import ADD, REPLACE
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE, "zero-out"])
+@for_each("neighbours", [ADD, REPLACE, "zero-out"])
 def test_gaussian_noise_is_exact(neighbours: str) -> None:
     c = 2.0 if neighbours == REPLACE else 1.0
     event = ev.Compose([ev.Repeat(9, ev.Gaussian(2.0)), ev.Gaussian(0.5)])
@@ -26,7 +27,7 @@ def test_gaussian_noise_is_exact(neighbours: str) -> None:
     assert mu.gap <= 1e-14 * truth
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 0.01, 0.999, 1.0, 4.0, 30.0])
+@for_each("epsilon", [1e-9, 0.01, 0.999, 1.0, 4.0, 30.0])
 def test_one_corner_decides_for_binary_response(epsilon: float) -> None:
     with mp.workdps(50):
         corner = 1 / (1 + mp.exp(mp.mpf(epsilon)))
@@ -56,7 +57,7 @@ def test_the_curve_of_mu_lies_below_that_of_the_response() -> None:
         assert trade_off(0.999 * mu.lower, corner)[0] > corner[0]
 
 
-@pytest.mark.parametrize(("rate", "share", "epsilon"), [(0.01, 0.5, 12.0), (0.5, 0.8, 8.0)])
+@for_each(("rate", "share", "epsilon"), [(0.01, 0.5, 12.0), (0.5, 0.8, 8.0)])
 def test_a_sample_needs_the_whole_mu(rate: float, share: float, epsilon: float) -> None:
     event = ev.Poisson(rate, ev.Gaussian(1.0))
     mu = pp.gdp(event).mu
@@ -68,8 +69,8 @@ def test_a_sample_needs_the_whole_mu(rate: float, share: float, epsilon: float) 
     assert attained < pp.account(ev.Gaussian(1.0), epsilon=epsilon).delta.upper
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
-@pytest.mark.parametrize(
+@for_each("neighbours", [ADD, REPLACE])
+@for_each(
     "event",
     [
         ev.Laplace(1.0),
@@ -138,7 +139,7 @@ def mu_of_responses(epsilon: float, count: int) -> float:
         return float(max(quantile(found) - quantile(accused) for found, accused in rates))
 
 
-@pytest.mark.parametrize(("epsilon", "count"), [(0.5, 3), (0.1, 2), (1.0, 12), (0.2, 30)])
+@for_each(("epsilon", "count"), [(0.5, 3), (0.1, 2), (1.0, 12), (0.2, 30)])
 def test_responses_have_the_mu_of_their_corners(epsilon: float, count: int) -> None:
     mu = pp.gdp(ev.Repeat(count, ev.Pure(epsilon))).mu
     truth = mu_of_responses(epsilon, count)
@@ -152,8 +153,8 @@ def test_nothing_has_mu_zero() -> None:
     assert pp.gdp(ev.Compose([])).mu.upper == 0.0
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
-@pytest.mark.parametrize("noise", [0.3, 1.0, 5.0])
+@for_each("neighbours", [ADD, REPLACE])
+@for_each("noise", [0.3, 1.0, 5.0])
 def test_laplace_noise_has_the_mu_of_its_trade_off_curve(noise: float, neighbours: str) -> None:
     """TPR e^t FPR up to FPR e^-t / 2, from there on 1 - e^-t / (4 FPR) as far as FPR 1/2."""
     t = (2.0 if neighbours == REPLACE else 1.0) / noise
@@ -187,9 +188,7 @@ def test_a_delta_leaves_no_mu() -> None:
     assert pp.gdp(ev.Approximate(1.0, 0.0)).mu.upper < 1.3
 
 
-@pytest.mark.parametrize(
-    "event", [ev.ZCDP(0.1), ev.DiscreteGaussian(1.0, 1), ev.Renyi([2.0], [1.0])]
-)
+@for_each("event", [ev.ZCDP(0.1), ev.DiscreteGaussian(1.0, 1), ev.Renyi([2.0], [1.0])])
 def test_what_is_not_known_is_refused(event: ev.Event) -> None:
     with pytest.raises(Unsupported, match="No mu is known"):
         pp.gdp(event)

@@ -17,6 +17,7 @@ from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.engines.rdp.listed_orders import lower_hull
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
 from .rdp_answers import ADD, REPLACE, divergence
 
 
@@ -52,7 +53,7 @@ def test_the_hull_is_the_least_of_all_chords(points, order: float) -> None:
         assert ours == pytest.approx(least_chord(orders, values, order), rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "truth", [ev.Gaussian(1.0), ev.Laplace(0.7), ev.Poisson(0.1, ev.Gaussian(0.8)), ev.Pure(2.0)]
 )
 def test_a_curve_known_in_part_is_above_the_truth(truth: ev.Event) -> None:
@@ -87,7 +88,7 @@ def test_a_value_of_0_is_doubted() -> None:
     assert any("rounded down" in warning for warning in warnings)
 
 
-@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-12])
+@for_each("delta", [1e-3, 1e-5, 1e-12])
 def test_every_listed_order_is_tried(delta: float) -> None:
     """The best order is a corner here, which a search on a grid passes by."""
     orders = [1.9, 4.1, 7.7, 63.3]
@@ -128,8 +129,8 @@ def test_a_shuffled_epoch_takes_it_in_two_steps_and_one() -> None:
     assert exact.epsilon.upper <= ours.epsilon.upper
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE, "zero-out"])
-@pytest.mark.parametrize(
+@for_each("neighbours", [ADD, REPLACE, "zero-out"])
+@for_each(
     "around",
     [
         lambda inner: ev.Poisson(0.1, inner),
@@ -160,7 +161,7 @@ def test_it_travels_as_json() -> None:
     assert ev.from_json(text) == event
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("orders", "values", "field"),
     [
         ([2.0, 2.0], [1.0, 1.0], "orders"),
@@ -185,8 +186,8 @@ def test_the_hull_starts_at_order_1() -> None:
     assert moments.tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE, "zero-out"])
-@pytest.mark.parametrize(
+@for_each("neighbours", [ADD, REPLACE, "zero-out"])
+@for_each(
     "around",
     [
         lambda inner: ev.BestOf("poisson", 5.0, inner),

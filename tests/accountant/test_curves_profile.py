@@ -15,6 +15,8 @@ from privplan.accountant.engines.pld import delta_bounds
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.guarantee import Bounds
 
+from ..cases import for_each
+
 EPSILONS = (-3.0, -1.0, -0.25, 0.0, 0.25, 1.0, 3.0)
 
 
@@ -24,7 +26,7 @@ def gaussian(mu: float, epsilon: float) -> mp.mpf:
     return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
 
 
-@pytest.mark.parametrize("noise", [0.5, 1.0, 4.0])
+@for_each("noise", [0.5, 1.0, 4.0])
 def test_gaussian_noise_equals_its_closed_form(noise: float) -> None:
     profile = pp.privacy_profile(ev.Gaussian(noise), EPSILONS)
     with mp.workdps(40):
@@ -45,7 +47,7 @@ def binary(rate: float, epsilon0: float, epsilon: float) -> float:
     )
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.7])
+@for_each("rate", [0.2, 0.7])
 def test_both_directions_of_a_sampled_response(rate: float) -> None:
     """Its directions differ on both sides of 0, and the bound is never below the larger one."""
     profile = pp.privacy_profile(ev.Poisson(rate, ev.Pure(1.5)), EPSILONS)
@@ -63,7 +65,7 @@ def test_below_0_it_is_the_mirror_image() -> None:
     assert any("Below 0" in step.statement for step in profile.derivation)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Repeat(20, ev.Poisson(0.1, ev.Gaussian(1.0))),
@@ -100,7 +102,7 @@ def test_nothing_released_and_everything() -> None:
     assert everything.upper.tolist() == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("epsilons", [[], [math.inf], [math.nan], ["1"], 1.0])
+@for_each("epsilons", [[], [math.inf], [math.nan], ["1"], 1.0])
 def test_epsilons_are_checked(epsilons) -> None:
     with pytest.raises(InvalidInput, match="`epsilons"):
         pp.privacy_profile(ev.Gaussian(1.0), epsilons)
@@ -114,7 +116,7 @@ MANY = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours"),
     list(zip(MANY, ("add-remove", "replace-one") * 2, strict=True)),
     ids=["samples", "mixed", "laplace", "pure"],

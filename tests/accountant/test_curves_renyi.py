@@ -15,6 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import Neighbours
 
+from ..cases import for_each
 from .rdp_answers import ADD, REPLACE
 
 ORDERS = (1.05, 1.5, 2.0, 2.7, 4.0, 9.3, 32.0)
@@ -42,8 +43,8 @@ def sampled_gaussian(
         return mp.log(total * step / (s * mp.sqrt(2 * mp.pi))) / (a - 1)
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
-@pytest.mark.parametrize(
+@for_each("neighbours", [ADD, REPLACE])
+@for_each(
     ("noise", "rate"), [(1.0, 0.01), (0.7, 0.4), pytest.param(3.0, 0.1, marks=pytest.mark.slow)]
 )
 def test_sampled_gaussian_lies_between_its_ends(
@@ -70,7 +71,7 @@ def response(epsilon: mp.mpf, a: mp.mpf, k: int = 2) -> mp.mpf:
     return mp.log((e**a + e ** (1 - a) + k - 2) / (e + k - 1)) / (a - 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours", "truth"),
     [
         (ev.Gaussian(1.7), ADD, lambda a: a / mp.mpf(1.7) ** 2 / 2),
@@ -102,8 +103,8 @@ def discrete_gaussian(s: float, shift: int, order: float) -> mp.mpf:
         return mp.log(moment / total) / (a - 1)
 
 
-@pytest.mark.parametrize("order", [1.2, 1.8, 2.0, 2.5, 3.0, 3.9, 7.5])
-@pytest.mark.parametrize("noise", [0.3, 1.0])
+@for_each("order", [1.2, 1.8, 2.0, 2.5, 3.0, 3.9, 7.5])
+@for_each("noise", [0.3, 1.0])
 def test_discrete_gaussian_lies_between_its_ends(noise: float, order: float) -> None:
     curve = pp.rdp(ev.DiscreteGaussian(noise, 2), [order])
     truth = discrete_gaussian(2 * noise, 2, order)
@@ -121,8 +122,8 @@ def enumerated(p: list[mp.mpf], q: list[mp.mpf], order: float) -> mp.mpf:
     )
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.3, 0.9])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
+@for_each("rate", [1e-3, 0.3, 0.9])
+@for_each("epsilon", [0.01, 1.0, 6.0])
 def test_sampled_binary_response_equals_its_enumeration(rate: float, epsilon: float) -> None:
     curve = pp.rdp(ev.Poisson(rate, ev.Pure(epsilon)), ORDERS)
     with mp.workdps(40):
@@ -135,7 +136,7 @@ def test_sampled_binary_response_equals_its_enumeration(rate: float, epsilon: fl
     np.testing.assert_allclose(curve.lower, curve.upper, rtol=1e-9)
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@for_each("neighbours", [ADD, REPLACE])
 def test_discrete_laplace_equals_its_enumeration(neighbours: Neighbours) -> None:
     curve = pp.rdp(ev.DiscreteLaplace(1.5, 2), ORDERS, neighbours=neighbours)
     shift = 4 if neighbours == REPLACE else 2
@@ -149,7 +150,7 @@ def test_discrete_laplace_equals_its_enumeration(neighbours: Neighbours) -> None
     np.testing.assert_allclose(curve.lower, curve.upper, rtol=1e-9)
 
 
-@pytest.mark.parametrize("order", [1.3, 4.0])
+@for_each("order", [1.3, 4.0])
 def test_laplace_equals_an_integral_over_the_line(order: float) -> None:
     curve = pp.rdp(ev.Laplace(0.8), [order])
     with mp.workdps(25):
@@ -192,7 +193,7 @@ def test_releases_add_up() -> None:
         np.testing.assert_allclose(getattr(whole, end), 5 * first + second + third, rtol=1e-10)
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE, "zero-out"])
+@for_each("neighbours", [ADD, REPLACE, "zero-out"])
 def test_a_curve_never_falls(neighbours: Neighbours) -> None:
     orders = np.linspace(1.01, 40.0, 300)
     for event in (ev.Laplace(0.5), ev.Poisson(0.05, ev.Gaussian(0.8)), ev.DiscreteGaussian(1.0, 1)):
@@ -204,7 +205,7 @@ def test_a_curve_never_falls(neighbours: Neighbours) -> None:
         assert (curve.lower <= curve.upper).all()
 
 
-@pytest.mark.parametrize("order", [38.0, 64.0, 256.0, 5000.0])
+@for_each("order", [38.0, 64.0, 256.0, 5000.0])
 def test_a_client_that_is_seen_at_large_orders(order: float) -> None:
     """R(a) = log(1 - q + q e^((a-1) a / 2)) / (a - 1), with 40 digits."""
     rate = 0.1
@@ -264,7 +265,7 @@ def test_a_curve_becomes_an_event() -> None:
         pp.rdp(ev.NoGuarantee("clear text"), [2.0]).event()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("orders", "field"),
     [
         ([1.0], r"orders\[0\]"),

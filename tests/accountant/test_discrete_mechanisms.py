@@ -24,6 +24,7 @@ from privplan.accountant.mechanisms import (
 )
 from privplan.accountant.mechanisms.integers import clipped_integers
 
+from ..cases import for_each
 from .mechanism_tickets import FALSE_ALARM, RELATIONS, USERS, ticket_for
 
 # --- Laplace --------------------------------------------------------------------------------------
@@ -39,7 +40,7 @@ def test_laplace_events() -> None:
     assert stated.noise == records.Noise("laplace", 2.0, 1, 2.0, 0, 1, own.grid)
 
 
-@pytest.mark.parametrize("kind", [Laplace, DiscreteLaplace])
+@for_each("kind", [Laplace, DiscreteLaplace])
 def test_sampled_laplace_vectors_are_refused_under_replace_one(kind: Any) -> None:
     vector, single = kind(1, 2.0, dimensions=2), kind(1, 2.0)
     with pytest.raises(Unsupported, match="one dimension"):
@@ -74,7 +75,7 @@ def test_vectors_longer_than_stated_are_refused() -> None:
             own.noisy(ticket_for(own), np.zeros(2, dtype=np.int64), "a")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given_values",
     [{"bound": 0.0}, {"scale": 0.0}, {"scale": math.inf}, {"dimensions": 0}, {"scale": 1e-12}],
 )
@@ -147,13 +148,13 @@ def test_integer_rows_keep_their_bound_exactly(
             assert abs(now) <= abs(before)
 
 
-@pytest.mark.parametrize("values", [[1.5], [[[1]]], ["a"], [None], 3])
+@for_each("values", [[1.5], [[[1]]], ["a"], [None], 3])
 def test_terms_are_integers(values: Any) -> None:
     with pytest.raises(InvalidInput, match="integers"):
         DiscreteGaussian(1, 4.0).total(values)
 
 
-@pytest.mark.parametrize("kind", [DiscreteGaussian, DiscreteLaplace])
+@for_each("kind", [DiscreteGaussian, DiscreteLaplace])
 def test_discrete_noise_has_its_law(kind: Any) -> None:
     count, scale = 200_000, 3.3
     own = kind(1, scale, dimensions=count)
@@ -168,7 +169,7 @@ def test_discrete_noise_has_its_law(kind: Any) -> None:
     assert stats.chisquare(found, ideal).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given_values",
     [
         {"bound": 0},
@@ -185,8 +186,8 @@ def test_discrete_mechanisms_refuse_values_out_of_range(given_values: dict[str, 
             kind(**{"bound": 1, "scale": 2.0, **given_values})
 
 
-@pytest.mark.parametrize("split", [(1, 1), (2, 1), (2, 2), (3, 1)])
-@pytest.mark.parametrize("scale", [0.7, 2.0])
+@for_each("split", [(1, 1), (2, 1), (2, 2), (3, 1)])
+@for_each("scale", [0.7, 2.0])
 def test_laplace_vectors_reveal_no_more_than_one_coordinate(
     split: tuple[int, int], scale: float
 ) -> None:
@@ -214,7 +215,7 @@ def test_laplace_vectors_reveal_no_more_than_one_coordinate(
             assert deltas[1][1] <= deltas[0][1] + 1e-12
 
 
-@pytest.mark.parametrize("scale", [0.8, 2.0, 6.0])
+@for_each("scale", [0.8, 2.0, 6.0])
 def test_gaussian_vectors_keep_their_zcdp(scale: float) -> None:
     """The Renyi divergence of two shifted coordinates, by summing, at several orders."""
     own = DiscreteGaussian(2, scale, dimensions=2)

@@ -35,6 +35,7 @@ from privplan.accountant.mechanisms.exponentials import (
 )
 from privplan.accountant.randomness import Stream
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .streams import Scripted, exactly, stream
 
@@ -66,8 +67,8 @@ def test_alias_tables_are_exact(weights: list[int]) -> None:
 SCALES = [0.1, 0.5, 1.0, 3.7, 33.0, 1000.3, 2.0**20 * 1.3, 2.0**40]
 
 
-@pytest.mark.parametrize("shape", ["gaussian", "laplace"])
-@pytest.mark.parametrize("scale", SCALES)
+@for_each("shape", ["gaussian", "laplace"])
+@for_each("scale", SCALES)
 def test_every_point_comes_with_its_probability(shape: Shape, scale: float) -> None:
     """Weight of the block, 1/width, and a(x) multiply to C e^-g(x), with one C for all x.
 
@@ -103,8 +104,8 @@ def test_every_point_comes_with_its_probability(shape: Shape, scale: float) -> N
         assert weights[blocks + 1] < 1 << (63 - own._width_bits - 14)
 
 
-@pytest.mark.parametrize("shape", ["gaussian", "laplace"])
-@pytest.mark.parametrize("scale", [0.1, 3.7, 1000.3, 2.0**20 * 1.3, 2.0**40])
+@for_each("shape", ["gaussian", "laplace"])
+@for_each("scale", [0.1, 3.7, 1000.3, 2.0**20 * 1.3, 2.0**40])
 def test_floats_stay_within_the_granted_error(shape: Shape, scale: float) -> None:
     """The float that is compared, against the fraction: well within 2^-40."""
     own = DiscreteSampler(shape, scale)
@@ -127,8 +128,8 @@ def test_floats_stay_within_the_granted_error(shape: Shape, scale: float) -> Non
         assert abs(found - true) <= true * Fraction(1, 2**45) + Fraction(1, 2**200)
 
 
-@pytest.mark.parametrize("shape", ["gaussian", "laplace"])
-@pytest.mark.parametrize("scale", [3.7, 100.0])
+@for_each("shape", ["gaussian", "laplace"])
+@for_each("scale", [3.7, 100.0])
 def test_points_are_kept_by_the_comparison_of_real_numbers(shape: Shape, scale: float) -> None:
     """With coarse floats and few bits, each coin decides as its endless row of bits would."""
     own = DiscreteSampler(shape, scale, COARSE)
@@ -207,7 +208,7 @@ def same_law(one: np.ndarray, other: np.ndarray) -> float:
     return float(stats.chi2_contingency(merged).pvalue)
 
 
-@pytest.mark.parametrize("scale", [0.4, 1.0, 2.3, 6.5])
+@for_each("scale", [0.4, 1.0, 2.3, 6.5])
 def test_gaussian_has_the_law_of_the_slow_sampler(scale: float) -> None:
     bits = random.Random(7)
     slow = np.array([slow_gaussian(bits, Fraction(scale)) for _ in range(6000)])
@@ -215,7 +216,7 @@ def test_gaussian_has_the_law_of_the_slow_sampler(scale: float) -> None:
     assert same_law(fast, slow) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [1, 3])
+@for_each("scale", [1, 3])
 def test_laplace_has_the_law_of_the_slow_sampler(scale: int) -> None:
     bits = random.Random(7)
     slow = np.array([slow_laplace(bits, scale) for _ in range(10_000)])
@@ -273,8 +274,8 @@ def test_the_chi_square_can_fail() -> None:
     assert fits(np.abs(drawn), "gaussian", 3.0) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [0.3, 0.7, 1.0, 3.7, 31.9, 32.0, 33.0, 100.5])
-@pytest.mark.parametrize("law", ["gaussian", "laplace", "rounded"])
+@for_each("scale", [0.3, 0.7, 1.0, 3.7, 31.9, 32.0, 33.0, 100.5])
+@for_each("law", ["gaussian", "laplace", "rounded"])
 def test_draws_have_their_law(law: str, scale: float) -> None:
     drawn = DRAW[law](stream(), 300_000, scale)
     assert drawn.dtype == np.int64
@@ -320,7 +321,7 @@ def test_the_exact_path_is_rare(decisions: list[bool]) -> None:
     assert decisions == []
 
 
-@pytest.mark.parametrize("scale", [2.0**20, 2.0**20 * 1.7, 2.0**21 - 1.0, 2.0**30, 2.0**40])
+@for_each("scale", [2.0**20, 2.0**20 * 1.7, 2.0**21 - 1.0, 2.0**30, 2.0**40])
 def test_large_gaussians_look_continuous(scale: float) -> None:
     count = 400_000
     drawn = discrete_sampler.discrete_gaussian(stream(), count, scale).astype(float) / scale
@@ -334,7 +335,7 @@ def test_large_gaussians_look_continuous(scale: float) -> None:
         assert stats.binomtest(found, count, tail).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("law", ["laplace", "rounded"])
+@for_each("law", ["laplace", "rounded"])
 def test_large_laplace_noise_looks_continuous(law: str) -> None:
     count, scale = 400_000, 2.0**20 * 1.7
     drawn = DRAW[law](stream(), count, scale).astype(float) / scale
@@ -359,14 +360,14 @@ def test_tiny_scales() -> None:
     assert stats.binomtest(found, 1_000_000, 2 * math.exp(-12.5)).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**-21, 2.0**41])
-@pytest.mark.parametrize("law", sorted(DRAW))
+@for_each("scale", [0.0, -1.0, math.nan, math.inf, 2.0**-21, 2.0**41])
+@for_each("law", sorted(DRAW))
 def test_scales_out_of_range_are_refused(law: str, scale: float) -> None:
     with pytest.raises(InvalidInput, match="scale"):
         DRAW[law](stream(), 1, scale)
 
 
-@pytest.mark.parametrize("law", sorted(DRAW))
+@for_each("law", sorted(DRAW))
 def test_seeded_draws_repeat_and_go_on(law: str) -> None:
     one, other = stream(), stream()
     assert DRAW[law](one, 100, 5.0).tolist() == DRAW[law](other, 100, 5.0).tolist()

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 
-import pytest
-
 import privplan as pp
 from privplan.accountant import events as ev
+
+from ..cases import for_each
 
 WORDS = {**ev.TYPES, **ev.STRATEGIES, **ev.PARTICIPATIONS}
 PLAIN = {"compose", "no-guarantee", "single", "matrix-gaussian"}
@@ -35,7 +35,7 @@ def words_of(thing: object) -> str:
     return " ".join((thing.__doc__ or "").split())
 
 
-@pytest.mark.parametrize("name", WORDS)
+@for_each("name", WORDS)
 def test_each_event_and_each_part_of_one_names_its_source_and_its_range(name: str) -> None:
     kind, said = WORDS[name], words_of(WORDS[name])
     assert re.search(r"Source: .*\.$", said)
@@ -44,7 +44,7 @@ def test_each_event_and_each_part_of_one_names_its_source_and_its_range(name: st
         assert re.search(r"Range: |in \[0, 1\]|must divide", said)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "gaussian-mixture",
@@ -60,7 +60,7 @@ def test_an_event_that_does_not_mean_the_same_under_each_relation_says_so(name: 
     assert re.search("replace-one|the relation that is asked for", words_of(WORDS[name]))
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: asked.__name__)
+@for_each("asked", ASKED, ids=lambda asked: asked.__name__)
 def test_each_question_of_the_front_door_names_its_source(asked: Callable[..., object]) -> None:
     said = words_of(asked)
     assert "Source: " in said

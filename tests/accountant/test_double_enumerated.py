@@ -25,6 +25,7 @@ from privplan.accountant.amplification.shuffling.double import (
 )
 from privplan.accountant.amplification.shuffling.randomizers import ResponseRandomizer
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .rounds import Rounds, Set, hockey_stick, subsets
 
@@ -52,9 +53,9 @@ def among(rounds: Rounds, sizes: Sequence[int], mine: Sequence[int], epsilon: fl
 # --- what hides the message ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("categories", [2, 3])
-@pytest.mark.parametrize("mine", [(0, 0), (0, 1)])
-@pytest.mark.parametrize("placed", [((0,), (1,)), ((0,), (0,)), ((0,), (0,), (1,))])
+@for_each("categories", [2, 3])
+@for_each("mine", [(0, 0), (0, 1)])
+@for_each("placed", [((0,), (1,)), ((0,), (0,)), ((0,), (0,), (1,))])
 def test_others_hide_as_dummies_where_their_coins_say_so(
     categories: int, mine: Set, placed: tuple[Set, ...]
 ) -> None:
@@ -124,13 +125,11 @@ def exact_failure(
     return failing
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("users", "dimensions", "chosen", "padded_to"),
     [(3, 4, 1, 3), (4, 3, 1, 4), (5, 5, 1, 3), (4, 4, 2, 4), (4, 6, 2, 3), (5, 3, 1, 4)],
 )
-@pytest.mark.parametrize(
-    "inner", [ev.RandomizedResponse(0.3, 2), ev.RandomizedResponse(1.0, 5), ev.Local(0.2)]
-)
+@for_each("inner", [ev.RandomizedResponse(0.3, 2), ev.RandomizedResponse(1.0, 5), ev.Local(0.2)])
 def test_what_is_charged_covers_every_way_to_fail(
     users: int, dimensions: int, chosen: int, padded_to: int, inner: ev.Event
 ) -> None:
@@ -174,8 +173,8 @@ def test_what_is_told_from_dummies_is_what_the_blanket_leaves() -> None:
 # --- what is left -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failure", [1e-4, 1e-3, 0.1])
-@pytest.mark.parametrize(
+@for_each("failure", [1e-4, 1e-3, 0.1])
+@for_each(
     ("users", "dimensions", "chosen", "padded_to"), [(5, 4, 1, 5), (6, 6, 2, 6), (3, 5, 1, 3)]
 )
 def test_the_message_is_among_so_many_dummies_and_no_more(
@@ -234,9 +233,9 @@ def pairs(
     return result
 
 
-@pytest.mark.parametrize("bare", [False, True])
-@pytest.mark.parametrize("overflow", ["refuse", "cap"])
-@pytest.mark.parametrize("case", sweep([(case,) for case in SMALL], quick=5))
+@for_each("bare", [False, True])
+@for_each("overflow", ["refuse", "cap"])
+@for_each("case", sweep([(case,) for case in SMALL], quick=5))
 def test_no_round_exceeds_its_bound(
     case: tuple[float, int, int, int, int, int], overflow: str, bare: bool
 ) -> None:
@@ -276,7 +275,7 @@ def test_small_rounds_count_on_what_others_hide() -> None:
     assert gaining[-1]  # with two coordinates sent
 
 
-@pytest.mark.parametrize("overflow", ["refuse", "cap"])
+@for_each("overflow", ["refuse", "cap"])
 def test_absent_users_are_covered_too(overflow: str) -> None:
     """Add-remove: with the user absent a dummy more is sent, and fewer rounds stop."""
     rounds = Rounds(0.4, 2, 2)

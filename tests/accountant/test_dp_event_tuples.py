@@ -18,6 +18,8 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.events.dp_event_converters import MAX_PARTS
 from privplan.accountant.events.dp_event_tuples import FIELDS, from_named_tuple
 
+from ..cases import for_each
+
 MODULE = "dp_accounting.dp_event"
 GAUSSIAN: list[Any] = [MODULE, "GaussianDpEvent", 1.0]
 
@@ -56,7 +58,7 @@ def by_name(named: Any) -> Any:
     return named
 
 
-@pytest.mark.parametrize("theirs", THEIRS, ids=lambda theirs: type(theirs).__name__)
+@for_each("theirs", THEIRS, ids=lambda theirs: type(theirs).__name__)
 def test_every_shape_says_what_the_event_says(theirs: dp.DpEvent) -> None:
     named, expected = theirs.to_named_tuple(), ev.from_dp_event(theirs)
     assert from_named_tuple(named) == expected
@@ -110,7 +112,7 @@ print("dp_accounting" in sys.modules, "antigravity" in sys.modules)
 # --- newer events ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "expected"),
     [
         (["EpsilonDeltaDpEvent", 1.0, 0.0], ev.Pure(1.0)),
@@ -128,7 +130,7 @@ def test_newer_events(fields: list[Any], expected: ev.Event) -> None:
     assert from_named_tuple([MODULE, *fields]) == expected
 
 
-@pytest.mark.parametrize("fields", [[6.0, 3.0], [6.0, 3.0, None], [6.0, 3.0, 7], [6.0, 2.5, 1]])
+@for_each("fields", [[6.0, 3.0], [6.0, 3.0, None], [6.0, 3.0, 7], [6.0, 2.5, 1]])
 def test_a_discrete_gaussian_of_unknown_dimension_is_its_rho(fields: list[Any]) -> None:
     """In several dimensions one coordinate's law does not decide; rho does."""
     event = from_named_tuple([MODULE, "DiscreteGaussianDpEvent", *fields])
@@ -153,7 +155,7 @@ def holds_itself() -> dict[str, Any]:
     return event
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "words"),
     [
         (nested(ev.MAX_DEPTH + 1), "levels deep"),
@@ -228,7 +230,7 @@ def test_names_in_bytes_are_names() -> None:
     assert from_named_tuple([MODULE.encode(), b"GaussianDpEvent", 1.0]) == ev.Gaussian(1.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         ["UnsupportedDpEvent"],

@@ -10,9 +10,11 @@ from scipy.stats import norm
 from privplan import account, calibrate
 from privplan import events as ev
 
+from ..cases import for_each
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("keys", [1, 3])
+
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("keys", [1, 3])
 def test_a_key_of_one_unit_that_is_too_likely_leaves_no_epsilon(keys, relation):
     """Such a key is shown with probability p, and without the unit never."""
     event = ev.ThresholdSelection("gaussian", 1.0, 3.0, keys)
@@ -25,14 +27,14 @@ def test_a_key_of_one_unit_that_is_too_likely_leaves_no_epsilon(keys, relation):
     assert far.lower <= shown * (1 + 1e-9) <= far.upper * (1 + 2e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 1.9])
+@for_each("epsilon", [0.5, 1.0, 1.9])
 def test_a_laplace_threshold_replaced_shows_at_least_its_new_key(epsilon):
     event = ev.ThresholdSelection("laplace", 1.0, 5.0, 1)
     ends = account(event, epsilon=epsilon, neighbours="replace-one").delta
     assert ends.upper >= ends.lower >= 0.5 * math.exp(-4.0) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("rounds", [1, 4])
+@for_each("rounds", [1, 4])
 def test_the_worst_of_a_class_with_a_larger_delta_has_no_epsilon(rounds):
     event = ev.Repeat(rounds, ev.Approximate(1.0, 0.1))
     ends = account(event, delta=1e-3).epsilon
@@ -64,7 +66,7 @@ def test_noise_that_is_truncated_next_to_its_centre():
         assert ends.upper >= truth * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_a_divergence_of_0_at_one_order_is_equality(relation):
     event = ev.Repeat(5, ev.Renyi([2.0, 3.0], [0.0, 0.5]))
     assert account(event, delta=0.0, neighbours=relation).epsilon == 0.0
@@ -74,7 +76,7 @@ def test_a_divergence_of_0_at_one_order_is_equality(relation):
     assert account(other, delta=1e-5, neighbours=relation).epsilon.upper == alone.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("distribution", "shape", "factor"),
     [("negative-binomial", -0.5, 1.5), ("geometric", None, 3.0), ("logarithmic", None, 2.0)],
 )

@@ -19,6 +19,8 @@ from privplan.audit.evidence.epsilon_total import (
     total,
 )
 
+from ..cases import for_each
+
 
 @dataclass(frozen=True)
 class Case:
@@ -154,9 +156,7 @@ def test_the_audit_asks_rdp_alone_where_many_kinds_of_events_are_vast(asked):
     assert asked == ["rdp"]
 
 
-@pytest.mark.parametrize(
-    "event", [ev.Gaussian(0.012), ev.Poisson(0.5, ev.Gaussian(0.01)), ev.Gaussian(0.0001)]
-)
+@for_each("event", [ev.Gaussian(0.012), ev.Poisson(0.5, ev.Gaussian(0.01)), ev.Gaussian(0.0001)])
 def test_the_audit_proves_of_vast_numbers_what_the_run_states(event):
     found = total({event: 3}, delta=1e-5, neighbours="add-remove")
     assert found.upper > VAST_EPSILON

@@ -18,6 +18,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.events import base
 
+from ..cases import for_each
 from .event_examples import EXAMPLES
 
 
@@ -25,7 +26,7 @@ def test_the_examples_cover_every_type():
     assert {type(event) for event, _ in EXAMPLES} == set(ev.TYPES.values())
 
 
-@pytest.mark.parametrize(("event", "expected"), EXAMPLES, ids=lambda x: getattr(x, "type", ""))
+@for_each(("event", "expected"), EXAMPLES, ids=lambda x: getattr(x, "type", ""))
 def test_json_is_the_contract_and_round_trips(event, expected):
     assert event.to_json() == expected
     assert list(event.to_json()) == list(expected)  # the order of the contract
@@ -56,26 +57,26 @@ def test_any_event_survives_json_text_exactly(event):
 BAD_NOISE = [0, -1, math.nan, math.inf, -math.inf, "1", None, True, 10**400]
 
 
-@pytest.mark.parametrize("noise", BAD_NOISE, ids=repr)
-@pytest.mark.parametrize("make", [ev.Gaussian, ev.Laplace])
+@for_each("noise", BAD_NOISE, ids=repr)
+@for_each("make", [ev.Gaussian, ev.Laplace])
 def test_noise_must_be_a_finite_number_above_zero(make, noise):
     with pytest.raises(InvalidInput, match=r"`noise_multiplier` must be a finite number above 0"):
         make(noise)
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.0001, math.nan, math.inf, "0.1", None, False])
+@for_each("rate", [-0.1, 1.0001, math.nan, math.inf, "0.1", None, False])
 def test_rate_must_be_a_probability(rate):
     with pytest.raises(InvalidInput, match=r"`rate` must be a number in \[0, 1\]"):
         ev.Poisson(rate, ev.Gaussian(1.0))
 
 
-@pytest.mark.parametrize("count", [0, -3, 1.0, 2.5, math.nan, "3", None, True])
+@for_each("count", [0, -3, 1.0, 2.5, math.nan, "3", None, True])
 def test_counts_must_be_positive_integers(count):
     with pytest.raises(InvalidInput, match="`count` must be a positive integer"):
         ev.Repeat(count, ev.Gaussian(1.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "words"),
     [
         (lambda: ev.FixedSize(11, 10, ev.Gaussian(1.0)), "`batch` must be at most `population`"),
@@ -116,7 +117,7 @@ def test_bad_values_are_refused_with_the_field_and_its_range(make, words):
         make()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ('{"type": "gausian", "noise_multiplier": 1}', "Did you mean `gaussian`"),
@@ -168,7 +169,7 @@ def test_arrays_are_lists():
         json.dumps(event.to_json())
 
 
-@pytest.mark.parametrize("empty", [[], (), np.array([])])
+@for_each("empty", [[], (), np.array([])])
 def test_an_empty_list_is_called_empty(empty):
     with pytest.raises(InvalidInput, match="must be a list of numbers, at least one; it is empty"):
         ev.ToeplitzStrategy(2, empty)
@@ -202,7 +203,7 @@ def test_field_names_are_text():
         ev.from_json({"type": "gaussian", 1: 2})
 
 
-@pytest.mark.parametrize("count", [10**19, 10**400, 10**5000], ids=["19", "400", "5000"])
+@for_each("count", [10**19, 10**400, 10**5000], ids=["19", "400", "5000"])
 def test_counts_beyond_use_are_refused(count):
     with pytest.raises(InvalidInput, match=r"at most 10\^18"):
         ev.Repeat(count, ev.Gaussian(1.0))
@@ -247,7 +248,7 @@ def test_a_shared_part_costs_nothing_to_account():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         (ev.Gaussian(1.0), ev.Laplace(1.0)),
@@ -264,9 +265,7 @@ def test_events_that_differ_are_not_equal_even_where_their_hashes_meet(one, othe
     assert other != one
 
 
-@pytest.mark.parametrize(
-    ("event", "expected"), EXAMPLES, ids=lambda item: getattr(item, "type", "")
-)
+@for_each(("event", "expected"), EXAMPLES, ids=lambda item: getattr(item, "type", ""))
 def test_a_hashed_event_still_copies_pickles_replaces_and_travels(event, expected):
     hash(event)
     for twin in (

@@ -14,6 +14,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported, with_article
 from privplan.accountant.events.dp_accounting_exchange import from_dp_event, to_dp_event
 
+from ..cases import for_each
+
 noises = st.floats(1e-6, 1e6)
 rates = st.floats(0.0, 1.0)
 counts = st.integers(1, 10**6)
@@ -108,7 +110,7 @@ def test_discrete_laplace_costs_its_epsilon_over_there() -> None:
     assert accountant.get_epsilon(0.0) == pytest.approx(2.0, abs=2e-4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("theirs", "ours"),
     [
         (dp.NoOpDpEvent(), ev.Compose([])),
@@ -157,7 +159,7 @@ def test_no_guarantee() -> None:
     assert isinstance(from_dp_event(dp.NonPrivateDpEvent()), ev.NoGuarantee)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Pure(1.0),
@@ -185,7 +187,7 @@ def test_truncation_of_other_noise_is_refused() -> None:
         to_dp_event(ev.TruncatedPoisson(0.1, 5, 10, ev.Laplace(1.0)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "theirs",
     [
         dp.UnsupportedDpEvent(),
@@ -207,7 +209,7 @@ def test_import_refuses_a_class_that_only_borrows_a_name() -> None:
         from_dp_event(GaussianDpEvent())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("theirs", "field"),
     [
         (dp.GaussianDpEvent("x"), "noise_multiplier"),  # type: ignore[arg-type]
@@ -248,7 +250,7 @@ def test_nesting_is_bounded_both_ways() -> None:
         to_dp_event(ours)
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), [(2.5, 10**17), (1.0, 2**53 + 1)])
+@for_each(("epsilon", "categories"), [(2.5, 10**17), (1.0, 2**53 + 1)])
 def test_a_response_whose_epsilon_would_be_lost_is_not_exported(epsilon, categories):
     with pytest.raises(Unsupported, match="would not give its epsilon back"):
         to_dp_event(ev.RandomizedResponse(epsilon, categories))

@@ -19,6 +19,8 @@ from privplan.accountant.errors import Unsupported
 from privplan.accountant.events.binomial_mixtures import MAX_LISTED_RECORDS, binomial_weights
 from privplan.accountant.events.contributions import distribution
 
+from ..cases import for_each
+
 NEWER = {
     # Fields as dp_accounting's main branch has them.
     "EpsilonDeltaDpEvent": {"epsilon": attr.NOTHING, "delta": attr.NOTHING},
@@ -56,15 +58,13 @@ OURS = (
 )
 
 
-@pytest.mark.parametrize("event", OURS, ids=repr)
+@for_each("event", OURS, ids=repr)
 @pytest.mark.usefixtures("newer")
 def test_there_and_back(event: ev.Event) -> None:
     assert ev.from_dp_event(ev.Repeat(3, event).to_dp_event()) == ev.Repeat(3, event)
 
 
-@pytest.mark.parametrize(
-    "event", [event for event in OURS if not isinstance(event, ev.Group)], ids=repr
-)
+@for_each("event", [event for event in OURS if not isinstance(event, ev.Group)], ids=repr)
 def test_a_version_that_lacks_a_class_is_named(
     monkeypatch: pytest.MonkeyPatch, event: ev.Event
 ) -> None:
@@ -142,13 +142,13 @@ def test_permute_and_flip_is_its_epsilon(newer: Any) -> None:
 # --- mixtures of Gaussians ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "rate"), [(1, 0.1), (3, 0.25), (8, 0.01), (256, 0.003)])
+@for_each(("size", "rate"), [(1, 0.1), (3, 0.25), (8, 0.01), (256, 0.003)])
 def test_binomial_weights(size: int, rate: float) -> None:
     expected = binom.pmf(np.arange(size + 1), size, rate)
     assert binomial_weights(size, rate) == pytest.approx(expected, rel=1e-9, abs=1e-300)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("theirs", "ours"),
     [
         (dp.MixtureOfGaussiansDpEvent(2.0, [0, 1], [0.9, 0.1]), ev.Poisson(0.1, ev.Gaussian(2.0))),
@@ -168,7 +168,7 @@ def test_mixtures_that_are_groups(theirs: dp.DpEvent, ours: ev.Event) -> None:
     assert ev.from_dp_event(theirs) == ours
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("moves", "weights"),
     [
         ([0.0, 1.0, 3.0], [0.25, 0.5, 0.25]),
@@ -202,7 +202,7 @@ def test_their_accountant_agrees_about_mixtures() -> None:
     assert ours.lower <= theirs.get_epsilon(1e-6) <= 1.02 * ours.upper
 
 
-@pytest.mark.parametrize(("size", "rate", "noise"), [(2, 0.1, 1.0), (5, 0.02, 2.0)])
+@for_each(("size", "rate", "noise"), [(2, 0.1, 1.0), (5, 0.02, 2.0)])
 def test_their_accountant_agrees_about_groups(size: int, rate: float, noise: float) -> None:
     event = ev.Group(size, ev.Poisson(rate, ev.Gaussian(noise)))
     # Their grid is coarse here, so that this is fast; their value is an upper one.

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import mpmath
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from privplan.accountant.mechanisms.exponentials import (
     scaled_exp,
 )
 
+from ..cases import for_each
 from .streams import Scripted, exactly, stream
 
 # --- exponentials ---------------------------------------------------------------------------------
@@ -99,6 +99,6 @@ def test_bernoulli_uses_its_threshold_and_refines_at_it() -> None:
     assert not bernoulli(own, 1, scaled_exp(x, Fraction(1)))[0]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("x", "outcome"), [(Fraction(0), True), (Fraction(10**6), False)])
+@for_each(("x", "outcome"), [(Fraction(0), True), (Fraction(10**6), False)])
 def test_bernoulli_at_the_ends(x: Fraction, outcome: bool) -> None:
     assert bernoulli(stream(), 200, scaled_exp(x, Fraction(1))).tolist() == [outcome] * 200

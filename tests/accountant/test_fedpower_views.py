@@ -22,6 +22,7 @@ from privplan.accountant.sensitivity.fedpower import (
 )
 from privplan.accountant.sensitivity.fedpower_views import release, revealed_probability
 
+from ..cases import for_each
 from .fedpower import D, orthonormal
 
 PUBLISHED_NOISE = element_as_published(10, 20.0, 0.2) * math.sqrt(2 * math.log(1.25e5))
@@ -32,7 +33,7 @@ def epsilon(event: ev.Event, neighbours: str = "add-remove", delta: float = 1e-5
     return pp.account(event, delta=delta, neighbours=neighbours).epsilon.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("moved_by", "once", "all_rounds"),
     [
         (element_as_published(10, 20.0, 0.2), 0.751, 9.87),
@@ -63,7 +64,7 @@ def test_movielens_bounds() -> None:
     assert row_sensitivity(PowerStep(10.0, 10, divisor=9.0)).l2 == pytest.approx(11.1, abs=0.05)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("published", "rounds", "once", "exact", "at_summed_delta"),
     [
         (0.1, 92, "0.061", "0.72", "0.45"),
@@ -104,8 +105,8 @@ def mu_of(event: ev.Event, neighbours: str = "add-remove") -> float:
     return (2 if neighbours == "replace-one" else 1) / event.noise_multiplier
 
 
-@pytest.mark.parametrize("algorithm", ["original", "utility", "private"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("algorithm", ["original", "utility", "private"])
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_the_server_sees_the_noise_of_one_sensitivity(algorithm: str, neighbours: str) -> None:
     moved_by = row_sensitivity(PowerStep(2.0, 3, divisor=5.0), neighbours)
     run = release(algorithm, moved_by, noise=3.0, rounds=50, clients=10)
@@ -127,7 +128,7 @@ def test_private_with_local_steps() -> None:
     assert not alone.warnings
 
 
-@pytest.mark.parametrize(("rounds", "local_steps"), [(1, 1), (7, 3), (9, 3), (5, 9), (92, 4)])
+@for_each(("rounds", "local_steps"), [(1, 1), (7, 3), (9, 3), (5, 9), (92, 4)])
 def test_no_product_of_private_is_left_out(rounds: int, local_steps: int) -> None:
     run = release("private", UNIT, noise=1.0, rounds=rounds, clients=5, local_steps=local_steps)
     local = rounds - rounds // local_steps
@@ -136,7 +137,7 @@ def test_no_product_of_private_is_left_out(rounds: int, local_steps: int) -> Non
     assert mu_of(run.event) ** 2 == pytest.approx(5 * local + syncs)
 
 
-@pytest.mark.parametrize("colluders", [1, 3, 98])
+@for_each("colluders", [1, 3, 98])
 def test_colluders_take_their_noise_out_of_the_sum(colluders: int) -> None:
     run = release(
         "private", UNIT, noise=NOISE, rounds=92, clients=100, observer="client", colluders=colluders
@@ -159,7 +160,7 @@ def test_original_for_others_has_all_the_noise_of_the_sum() -> None:
     assert mu_of(weighted.event) == mu_of(server.event)
 
 
-@pytest.mark.parametrize(("rounds", "share"), [(1, 0.01), (23, 0.21), (92, 0.60)])
+@for_each(("rounds", "share"), [(1, 0.01), (23, 0.21), (92, 0.60)])
 def test_utility_reveals_the_exact_sum_to_a_client(rounds: int, share: float) -> None:
     run = release("utility", UNIT, noise=1e4, rounds=rounds, clients=100, observer="client")
     with mp.workdps(40):
@@ -206,7 +207,7 @@ def test_a_coalition_or_a_biased_server_sees_more_of_utility() -> None:
     assert pp.account(biased.event, epsilon=1.0).delta.upper == 1.0
 
 
-@pytest.mark.parametrize("algorithm", ["original", "utility"])
+@for_each("algorithm", ["original", "utility"])
 def test_local_steps_without_noise_are_no_guarantee_as_calibrated(algorithm: str) -> None:
     given = {"noise": 5.0, "rounds": 8, "clients": 10, "local_steps": 4}
     run = release(algorithm, UNIT, **given)
@@ -218,7 +219,7 @@ def test_local_steps_without_noise_are_no_guarantee_as_calibrated(algorithm: str
     assert isinstance(refused.event, ev.NoGuarantee)
 
 
-@pytest.mark.parametrize("field", ["row_norm", "divisor", "entry_clip", "spectral"])
+@for_each("field", ["row_norm", "divisor", "entry_clip", "spectral"])
 def test_bounds_are_validated_and_must_be_public(field: str) -> None:
     given = {"row_norm": 1.0, "rank": 2, field: -1.0}
     with pytest.raises(InvalidInput, match=field):

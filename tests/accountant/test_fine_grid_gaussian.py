@@ -36,6 +36,7 @@ from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
 from privplan.audit.ledger.entries import SpentIntent
 
+from ..cases import for_each
 from .fine_grids import FORTY, TWENTY, of
 
 RELATIONS = NEIGHBOURS
@@ -52,9 +53,9 @@ class Lying(int):
 # --- what it states -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("sampling", [None, USERS])
-@pytest.mark.parametrize("dropouts", [0, 2])
+@for_each("relation", RELATIONS)
+@for_each("sampling", [None, USERS])
+@for_each("dropouts", [0, 2])
 def test_it_states_what_a_gaussian_on_one_grid_does(
     relation: str, sampling: records.Sampling | None, dropouts: int
 ) -> None:
@@ -133,7 +134,7 @@ def test_it_never_states_more_noise_than_there_is(
     assert own._share_noise.log_error < -2175 * math.log(10)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "name"),
     [
         ({"bound": 0.0}, "bound"),
@@ -194,7 +195,7 @@ def test_digits_keep_their_bound_exactly(
             assert made == [math.trunc(x) for x in exact]
 
 
-@pytest.mark.parametrize("rows", [[1.0], [[["a"]]], "a", None, [["a"]]])
+@for_each("rows", [[1.0], [[["a"]]], "a", None, [["a"]]])
 def test_rows_are_tables_of_numbers(rows: Any) -> None:
     with pytest.raises(InvalidInput, match="rows"):
         of().clipped(rows)
@@ -230,10 +231,10 @@ def audited(own: FineGaussian, relation: str, sampling: records.Sampling) -> tup
     return intent, supported(facts, setting, "model")
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("sampled", [False, True])
-@pytest.mark.parametrize("multiple", [60, TWENTY, FORTY**4])
-@pytest.mark.parametrize("dropouts", [0, 1])
+@for_each("relation", RELATIONS)
+@for_each("sampled", [False, True])
+@for_each("multiple", [60, TWENTY, FORTY**4])
+@for_each("dropouts", [0, 1])
 def test_an_audit_of_the_log_derives_the_same_event(
     relation: str, sampled: bool, multiple: int, dropouts: int
 ) -> None:
@@ -270,8 +271,8 @@ def epsilon_of_sums(own: FineGaussian, dimensions: int, delta: float) -> tuple[f
     return pp.account(ev.ZCDP(rho), delta=delta).epsilon.upper, tau
 
 
-@pytest.mark.parametrize("multiple", [1, 60, FORTY])
-@pytest.mark.parametrize("noise", [0.5, 1.0, 5.0])
+@for_each("multiple", [1, 60, FORTY])
+@for_each("noise", [0.5, 1.0, 5.0])
 def test_the_bound_for_narrow_shares_is_no_better_here(multiple: int, noise: float) -> None:
     own = of(multiple=multiple, std=0.3 * noise)
     theirs, tau = epsilon_of_sums(own, 10**6, 1e-5)
@@ -286,8 +287,8 @@ def test_the_bound_for_narrow_shares_is_no_better_here(multiple: int, noise: flo
     assert exact == pytest.approx(moved, rel=2e-4)
 
 
-@pytest.mark.parametrize("t", [0.6, 0.8, 1.0])
-@pytest.mark.parametrize("shares", [2, 3])
+@for_each("t", [0.6, 0.8, 1.0])
+@for_each("shares", [2, 3])
 def test_sums_of_narrow_shares_are_off_by_less_than_either_bound(t: float, shares: int) -> None:
     """Exactly: log P(sum = x) / P(N_Z = x) against tau / 2 and against Poisson summation's."""
     with mpmath.workdps(50):

@@ -22,6 +22,7 @@ from privplan.accountant.mechanisms import (
 )
 from privplan.accountant.randomness import Streams
 
+from ..cases import for_each
 from .fine_grids import FORTY, TWENTY, of
 
 FALSE_ALARM = 1e-6
@@ -53,7 +54,7 @@ def ticket_for(
 # --- noise ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("multiple", [1, 60, FORTY, math.lcm(*range(1, 201))])
+@for_each("multiple", [1, 60, FORTY, math.lcm(*range(1, 201))])
 def test_shares_and_their_sum_have_the_stated_law(multiple: int) -> None:
     own, count = of(multiple=multiple, std=5.0), 20_000
     ticket = ticket_for(own)
@@ -162,7 +163,7 @@ def test_a_share_that_could_not_be_drawn_does_not_count() -> None:
         other.close()
 
 
-@pytest.mark.parametrize("made", [2, 3])
+@for_each("made", [2, 3])
 def test_a_round_needs_the_shares_that_it_promises(made: int) -> None:
     own = of(tolerated_dropouts=1)
     ticket = ticket_for(own)
@@ -224,8 +225,8 @@ def p_values_of_residues(values: list[int], multiple: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("users", [2, 3])
-@pytest.mark.parametrize("multiple", [2**4 * 9 * 7, TWENTY, FORTY])
+@for_each("users", [2, 3])
+@for_each("multiple", [2**4 * 9 * 7, TWENTY, FORTY])
 def test_what_is_decrypted_is_uniform_in_every_residue(users: int, multiple: int) -> None:
     own = of(multiple=multiple, shares=2)
     ticket = ticket_for(own)
@@ -256,7 +257,7 @@ def test_noise_in_multiples_leaves_residues_without_any() -> None:
     assert max(p_values_of_residues(with_multiples, own.multiple)) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("width", [0.5, 0.6, 0.9])
+@for_each("width", [0.5, 0.6, 0.9])
 def test_residues_are_as_uniform_as_the_module_says(width: float) -> None:
     """Exactly, for noise as wide as so many multiples, and small ones."""
     m, s = 12, 12 * width

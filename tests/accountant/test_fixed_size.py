@@ -16,12 +16,13 @@ from privplan.accountant.engines.pld.directions import participation
 from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.errors import Unsupported
 
+from ..cases import for_each
 from .sampling import ORDERS, RELATIONS, curve_of, density, epsilon, hockey_sticks, neighbours_of
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("release", [ev.Gaussian(0.7), ev.Laplace(1.5)])
-@pytest.mark.parametrize(("size", "population"), [(1, 3), (2, 3), (2, 4)])
+@for_each("relation", RELATIONS)
+@for_each("release", [ev.Gaussian(0.7), ev.Laplace(1.5)])
+@for_each(("size", "population"), [(1, 3), (2, 3), (2, 4)])
 def test_no_small_data_set_is_worse_than_the_fixed_size_curve(release, size, population, relation):
     """All values on a grid: the curve is attained at every order, and never exceeded."""
     pair = pairs(ev.FixedSize(size, population, release), relation).pair
@@ -50,7 +51,7 @@ def test_no_small_data_set_is_worse_than_the_fixed_size_curve(release, size, pop
     assert worst_back == pytest.approx(back, abs=2 * error)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_no_vectors_are_worse_than_the_fixed_size_curve(relation):
     rng = np.random.default_rng(1)
     pair = pairs(ev.FixedSize(1, 3, ev.Gaussian(0.8)), relation).pair
@@ -71,7 +72,7 @@ def test_no_vectors_are_worse_than_the_fixed_size_curve(relation):
         assert (hockey_sticks(p, q, 0.15**2) <= bound + 2e-3).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "target", "lower", "upper"),
     [
         (ev.Repeat(1000, ev.FixedSize(1, 100, ev.Gaussian(1.0))), 1e-5, 13.359, 14.821),
@@ -109,7 +110,7 @@ def composed_by_google(pair, rounds, width=2e-3):
     return google.PrivacyLossDistribution(pmf).self_compose(rounds)
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+@for_each("relation", ["replace-one", "zero-out"])
 def test_fixed_size_composes_as_dp_accounting_says(relation):
     event = ev.FixedSize(3, 100, ev.Gaussian(1.2))
     mechanism = pairs(event, relation)
@@ -121,8 +122,8 @@ def test_fixed_size_composes_as_dp_accounting_says(relation):
     assert found.lower <= below <= found.lower + 0.07
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(
+@for_each("relation", RELATIONS)
+@for_each(
     "release",
     [
         ev.DiscreteGaussian(1.5, 2),
@@ -167,12 +168,12 @@ def test_a_sample_of_everybody_is_the_release_itself():
             account(event, delta=1e-5, engine=engine)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bare",
     [ev.Pure(1.0), ev.Local(1.0), ev.Exponential(1.0), ev.Approximate(1.0, 1e-6)],
     ids=lambda event: event.type,
 )
-@pytest.mark.parametrize("engine", [None, "pld", "rdp", "google"])
+@for_each("engine", [None, "pld", "rdp", "google"])
 def test_a_sampled_bare_number_needs_the_unit_present_or_absent(bare, engine):
     # Who is in the sample may be seen by a mechanism that only hides values: with one unit, drawn
     # at rate q, and binary randomized response on "it is there and not 0".

@@ -14,6 +14,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.engines.pld.fixed_size_groups import ReplacedGroup, replaced_records
 from privplan.accountant.errors import Unsupported
 
+from ..cases import for_each
+
 X = np.linspace(-14.0, 14.0, 5601)
 
 
@@ -27,10 +29,8 @@ def hockey(p, q, epsilon):
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (X[1] - X[0]))
 
 
-@pytest.mark.parametrize(
-    ("size", "batch", "population"), [(1, 2, 4), (2, 2, 4), (2, 1, 4), (2, 3, 4), (3, 2, 4)]
-)
-@pytest.mark.parametrize("sigma", [0.8, 2.0])
+@for_each(("size", "batch", "population"), [(1, 2, 4), (2, 2, 4), (2, 1, 4), (2, 3, 4), (3, 2, 4)])
+@for_each("sigma", [0.8, 2.0])
 def test_no_small_data_set_is_worse(size, batch, population, sigma):
     group = ReplacedGroup.of(size, batch, population, sigma)
     for epsilon in (0.0, 0.5, 1.5):
@@ -46,8 +46,8 @@ def test_no_small_data_set_is_worse(size, batch, population, sigma):
         assert bound <= 1.35 * worst + 1e-9  # some data set has most of it
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0, 8.0])
-@pytest.mark.parametrize(("batch", "noise"), [(10, 1.0), (300, 4.0)])
+@for_each("epsilon", [0.0, 0.1, 1.0, 3.0, 8.0])
+@for_each(("batch", "noise"), [(10, 1.0), (300, 4.0)])
 def test_one_record_is_the_exact_curve(epsilon, batch, noise):
     q, u = batch / 1000, np.linspace(-40.0, 12.0, 520_001)
     exact = norm.cdf(u) * (1.0 - q - math.exp(epsilon)) + q * norm.cdf(u + 2.0 / noise)
@@ -55,7 +55,7 @@ def test_one_record_is_the_exact_curve(epsilon, batch, noise):
     assert bound == pytest.approx(float(exact.max()), rel=1e-7)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0, 6.0])
+@for_each("epsilon", [0.0, 0.3, 2.0, 6.0])
 def test_the_bound_lies_on_or_above_the_mixture_that_is_attained(epsilon):
     size, batch, population, noise = 4, 30, 1000, 1.5
     weights = hypergeom.pmf(np.arange(size + 1), population, size, batch)

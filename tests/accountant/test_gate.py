@@ -14,6 +14,7 @@ from privplan.accountant.mechanisms import Gate, Gaussian
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import Phase, plan
 
+from ..cases import for_each
 from .gates import MECHANISM, TOTAL, Scene, about, intent
 
 # --- the order ------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def test_noiseless_rounds_that_promise_nothing_close_without_draws() -> None:
     assert not release.clip_enforced
 
 
-@pytest.mark.parametrize("given", [None, "round", records.RoundAbort(1, None, "error")])
+@for_each("given", [None, "round", records.RoundAbort(1, None, "error")])
 def test_only_intents_open_rounds(given: object) -> None:
     with pytest.raises(InvalidInput, match="RoundIntent"):
         Scene().gate.open(given)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gaussian, Ticket
 
+from ..cases import for_each
 from .gates import MECHANISM, TOTAL, Scene, _positions, intent
 
 SHARED = Gaussian(bound=1.0, std=4.0, shares=3)
@@ -66,7 +67,7 @@ def test_disjoint_parts_have_counts_of_their_own() -> None:
     assert release.draws == 2
 
 
-@pytest.mark.parametrize("shares", [0, 2, 4])
+@for_each("shares", [0, 2, 4])
 def test_a_sum_has_all_its_shares(shares: int) -> None:
     scene = Scene()
     names = [f"silo-{number}" for number in range(shares)]
@@ -104,7 +105,7 @@ def test_parties_may_draw_their_shares_apart() -> None:
     assert together.recorder.lines == apart.recorder.lines
 
 
-@pytest.mark.parametrize("tolerated", [0, 1])
+@for_each("tolerated", [0, 1])
 def test_an_unfinished_sum_needs_enough_shares(tolerated: int) -> None:
     scene = Scene()
     own = replace(SHARED, tolerated_dropouts=tolerated)
@@ -144,8 +145,8 @@ def test_no_more_shares_are_stated_than_were_drawn() -> None:
         ticket.close(shares=2)
 
 
-@pytest.mark.parametrize("dropouts", [0, 1])
-@pytest.mark.parametrize("by_share", [False, True])
+@for_each("dropouts", [0, 1])
+@for_each("by_share", [False, True])
 def test_what_arrived_with_fewer_shares_than_promised_is_not_released(
     dropouts: int, by_share: bool
 ) -> None:

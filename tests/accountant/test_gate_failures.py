@@ -10,12 +10,13 @@ from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.mechanisms import Ticket
 from privplan.accountant.randomness import poisson
 
+from ..cases import for_each
 from .gates import MECHANISM, TOTAL, FullDisk, Scene, _positions, intent
 
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [FullDisk("full"), KeyboardInterrupt()])
+@for_each("error", [FullDisk("full"), KeyboardInterrupt()])
 def test_an_intent_that_cannot_be_kept_is_spent_and_draws_nothing(error: BaseException) -> None:
     scene = Scene("round.intent", error)
     with pytest.raises(type(error)):
@@ -59,8 +60,8 @@ def released(scene: Scene) -> np.ndarray:
     return noisy
 
 
-@pytest.mark.parametrize("failing", ["seal", "round.release"])
-@pytest.mark.parametrize("error", [FullDisk("full"), KeyboardInterrupt()])
+@for_each("failing", ["seal", "round.release"])
+@for_each("error", [FullDisk("full"), KeyboardInterrupt()])
 def test_a_release_that_cannot_be_kept_is_not_returned(failing: str, error: BaseException) -> None:
     scene = Scene(failing, error)
     with pytest.raises(type(error)) as caught:
@@ -72,7 +73,7 @@ def test_a_release_that_cannot_be_kept_is_not_returned(failing: str, error: Base
         scene.gate.open(intent())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "reason"),
     [
         (ValueError("bad"), "error"),

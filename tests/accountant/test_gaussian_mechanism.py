@@ -22,6 +22,7 @@ from privplan.accountant.mechanisms import (
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.sensitivity import uldp
 
+from ..cases import for_each
 from .mechanism_tickets import FALSE_ALARM, RELATIONS, ticket_for
 
 # --- Gaussian: what it states ---------------------------------------------------------------------
@@ -44,7 +45,7 @@ def test_gaussian_events_by_relation() -> None:
     assert [silos.event(one).noise_multiplier for one in RELATIONS] == [0.5, 1.0, 0.5]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+@for_each("relation", ["replace-one", "zero-out"])
 def test_silos_updates_on_a_sample_have_no_event_where_a_unit_is_exchanged(relation: str) -> None:
     """Without the unit the sum is 2C away from both; two Gaussians C apart from it miss that."""
     own = Gaussian(1.0, 8.0, terms="silo-delta")
@@ -126,7 +127,7 @@ def test_with_multiplier_gives_at_least_that_and_hardly_more(
     assert noise <= event.noise_multiplier <= noise * (1 + 1e-15)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given_values", "name"),
     [
         ({"bound": 0.0}, "bound"),
@@ -188,7 +189,7 @@ def test_steps_and_units_are_the_same_draw() -> None:
     assert (steps * own.grid == units).all()
 
 
-@pytest.mark.parametrize(("shares", "dropouts"), [(1, 0), (4, 0), (5, 2)])
+@for_each(("shares", "dropouts"), [(1, 0), (4, 0), (5, 2)])
 def test_shares_and_their_sum_have_the_stated_noise(shares: int, dropouts: int) -> None:
     own = Gaussian(0.1, 0.5, shares, tolerated_dropouts=dropouts)
     count = 100_000
@@ -232,7 +233,7 @@ def test_units_are_steps_of_the_grid_rounded_once() -> None:
     assert own.units(steps).tolist() == [float(z * Fraction(own.grid)) for z in steps.tolist()]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("totals", "names"),
     [
         ([np.zeros(3)], ["a"]),
@@ -266,7 +267,7 @@ def test_weights_of_a_row_keep_the_stated_sum() -> None:
 # --- why the event of a discrete Gaussian is Gaussian ---------------------------------------------
 
 
-@pytest.mark.parametrize(("smoothing", "noise"), [(0.25, 0.5), (0.25, 4.0), (1.0, 2.0)])
+@for_each(("smoothing", "noise"), [(0.25, 0.5), (0.25, 4.0), (1.0, 2.0)])
 def test_rounding_by_a_discrete_gaussian_gives_a_discrete_gaussian(
     smoothing: float, noise: float
 ) -> None:

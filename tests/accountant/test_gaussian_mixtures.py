@@ -20,6 +20,8 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.events.contributions import distribution, several
 from privplan.accountant.sensitivity.silos import unit_in_silos
 
+from ..cases import for_each
+
 Amounts = dict[float, float]
 RELATIONS = ("add-remove", "zero-out", "replace-one")
 CASES = [
@@ -57,9 +59,9 @@ def stick(event: ev.GaussianMixture, epsilon: float, neighbours: str, reverse: b
     return up - math.exp(epsilon) * down
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("event", CASES)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@for_each("neighbours", RELATIONS)
+@for_each("event", CASES)
+@for_each("epsilon", [0.1, 1.0, 3.0])
 def test_one_release_has_the_delta_of_its_pair(
     event: ev.GaussianMixture, epsilon: float, neighbours: str
 ) -> None:
@@ -70,7 +72,7 @@ def test_one_release_has_the_delta_of_its_pair(
     assert delta.upper - delta.lower <= 2e-3 * truth + 1e-12
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_no_directions_of_vectors_exceed_the_line(seed: int) -> None:
     """P = sum_i w_i N(v_i) in the plane with |v_i| <= c_i, others moving B, too: on a grid."""
     random = np.random.default_rng([7, seed])
@@ -105,8 +107,8 @@ def test_no_directions_of_vectors_exceed_the_line(seed: int) -> None:
             assert seen <= bound + 1e-6
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("event", CASES)
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("event", CASES)
 def test_renyi_curves(event: ev.GaussianMixture, neighbours: str) -> None:
     amounts, noise = distribution(event), event.noise_multiplier
     x = np.linspace(-80.0, 120.0, 100_001)
@@ -199,7 +201,7 @@ def test_several_records_add_up() -> None:
     assert distribution(leaf.event) == pytest.approx(sums, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.GaussianMixture(1.0, [1e-8, 1.0], [0.5, 0.25]),
@@ -222,7 +224,7 @@ def test_extreme_mixtures_have_bounds(event: ev.GaussianMixture) -> None:
 # --- silos ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_a_unit_in_several_silos(neighbours: str) -> None:
     """Every set of silos that may join, one by one."""
     contributions, rates = (0.5, 1.0, 0.25), (0.9, 0.3, 0.5)

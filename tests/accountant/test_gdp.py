@@ -16,6 +16,8 @@ from privplan.accountant.engines.gdp import GdpEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS
 
+from ..cases import for_each
+
 ENGINE: Engine = GdpEngine()
 DELTAS = (1e-300, 1e-100, 1e-15, 1e-5, 1e-3, 0.3, 0.9)
 
@@ -40,7 +42,7 @@ def test_published_epsilons() -> None:
 
 
 # Powers of two, so that the noise multiplier 1/mu is exact.
-@pytest.mark.parametrize("mu", [2.0**-13, 2.0**-7, 0.125, 1.0, 4.0, 16.0, 64.0, 256.0])
+@for_each("mu", [2.0**-13, 2.0**-7, 0.125, 1.0, 4.0, 16.0, 64.0, 256.0])
 def test_epsilon_brackets_the_truth(mu: float) -> None:
     for delta in DELTAS:
         bounds = ENGINE.epsilon(of_mu(mu), delta, "add-remove").bounds
@@ -49,7 +51,7 @@ def test_epsilon_brackets_the_truth(mu: float) -> None:
         assert bounds.gap <= max(1e-11, 1e-13 / mu) * bounds.upper
 
 
-@pytest.mark.parametrize("mu", [2.0**-13, 2.0**-7, 0.125, 1.0, 4.0, 16.0, 64.0, 256.0])
+@for_each("mu", [2.0**-13, 2.0**-7, 0.125, 1.0, 4.0, 16.0, 64.0, 256.0])
 def test_delta_brackets_the_truth(mu: float) -> None:
     for epsilon in (0.0, 1e-9, 1e-3, 0.5, mu * mu / 2, mu * mu / 1.9, 1.0, 30.0, 1000.0, 5000.0):
         bounds = ENGINE.delta(of_mu(mu), epsilon, "add-remove").bounds
@@ -87,7 +89,7 @@ def test_epsilon_is_monotone() -> None:
     assert len(set(uppers)) == len(uppers)
 
 
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("neighbours", NEIGHBOURS)
 def test_replacing_counts_twice(neighbours: str) -> None:
     event = leaves(ev.Gaussian(2.0))
     result = ENGINE.delta(event, 1.0, neighbours).bounds  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from privplan.accountant.engines.google import GoogleEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 ENGINE = GoogleEngine()
@@ -49,11 +50,9 @@ def pair_epsilon(p: Sequence[float], q: Sequence[float], delta: float, runs: int
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize(
-    ("neighbours", "moves"), [("add-remove", 1), ("zero-out", 1), ("replace-one", 2)]
-)
-@pytest.mark.parametrize("noise", [0.8, 5.0])
-@pytest.mark.parametrize("delta", sweep([1e-5, 1e-3, 1e-10], quick=1))
+@for_each(("neighbours", "moves"), [("add-remove", 1), ("zero-out", 1), ("replace-one", 2)])
+@for_each("noise", [0.8, 5.0])
+@for_each("delta", sweep([1e-5, 1e-3, 1e-10], quick=1))
 def test_gaussian_is_just_above_the_closed_form(
     neighbours: Neighbours, moves: int, noise: float, delta: float
 ) -> None:
@@ -70,7 +69,7 @@ def test_many_gaussians_are_one() -> None:
     assert truth <= upper(event) <= truth + 1e-5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours", "expected"),
     sweep(
         [
@@ -87,7 +86,7 @@ def test_known_numbers(event: ev.Event, neighbours: Neighbours, expected: float)
     assert upper(event, 1e-5, neighbours) == pytest.approx(expected, abs=6e-4)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_one_sampled_gaussian_against_its_pair(neighbours: Neighbours) -> None:
     rate, noise = 0.2, 0.8
     at = np.linspace(-12, 12, 200_001)
@@ -109,8 +108,8 @@ def test_one_sampled_gaussian_against_its_pair(neighbours: Neighbours) -> None:
     assert truth - 1e-6 <= result <= truth + 1e-4
 
 
-@pytest.mark.parametrize(("neighbours", "moves"), [("add-remove", 1), ("replace-one", 2)])
-@pytest.mark.parametrize("noise", [0.3, 1.0, 4.0])
+@for_each(("neighbours", "moves"), [("add-remove", 1), ("replace-one", 2)])
+@for_each("noise", [0.3, 1.0, 4.0])
 def test_laplace_is_just_above_the_closed_form(
     neighbours: Neighbours, moves: int, noise: float
 ) -> None:
@@ -119,9 +118,9 @@ def test_laplace_is_just_above_the_closed_form(
     assert upper(ev.Laplace(noise), 1e-14, neighbours) == pytest.approx(moves / noise, abs=2e-4)
 
 
-@pytest.mark.parametrize(("neighbours", "moves"), [("add-remove", 3), ("replace-one", 6)])
-@pytest.mark.parametrize("kind", [ev.DiscreteLaplace, ev.DiscreteGaussian])
-@pytest.mark.parametrize("rate", [1.0, 0.3])
+@for_each(("neighbours", "moves"), [("add-remove", 3), ("replace-one", 6)])
+@for_each("kind", [ev.DiscreteLaplace, ev.DiscreteGaussian])
+@for_each("rate", [1.0, 0.3])
 def test_discrete_noise_is_just_above_its_pair(
     neighbours: Neighbours, moves: int, kind: type[ev.Event], rate: float
 ) -> None:
@@ -149,8 +148,8 @@ def test_discrete_noise_is_just_above_its_pair(
     assert truth <= upper(sampled, 1e-4, neighbours) <= truth + 3e-4
 
 
-@pytest.mark.parametrize("runs", [1, 2, 5])
-@pytest.mark.parametrize("categories", [2, 4])
+@for_each("runs", [1, 2, 5])
+@for_each("categories", [2, 4])
 def test_randomized_response_counts_every_repetition(runs: int, categories: int) -> None:
     odds = math.exp(0.7)
     mass = [odds, 1.0] + [1.0] * (categories - 2)
@@ -164,8 +163,8 @@ def test_randomized_response_counts_every_repetition(runs: int, categories: int)
     assert upper(event, 1e-3, "add-remove") == upper(ev.Repeat(runs, ev.Pure(0.7)), 1e-3)
 
 
-@pytest.mark.parametrize("kind", [ev.Pure, ev.Local, ev.Exponential])
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("kind", [ev.Pure, ev.Local, ev.Exponential])
+@for_each("neighbours", NEIGHBOURS)
 def test_bare_epsilons(kind: type[ev.Event], neighbours: Neighbours) -> None:
     p = [math.exp(0.7) / (1 + math.exp(0.7)), 1 / (1 + math.exp(0.7))]
     truth = pair_epsilon(p, p[::-1], 1e-3, 6)
@@ -213,7 +212,7 @@ def test_losses_beyond_745_are_covered() -> None:
     assert "745" in answer.warnings[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours"),
     [
         (ev.FixedSize(1, 10, ev.Gaussian(1.0)), "replace-one"),

@@ -15,6 +15,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import NoisyGram, gram_grid, grid_bits, require_bits
 from privplan.accountant.sensitivity.gram import GramBound
 
+from ..cases import for_each
+
 PLAIN = GramBound(dimension=4)
 TEN = GramBound(dimension=785, classes=10)
 
@@ -59,7 +61,7 @@ def test_it_is_the_finest_that_fits(gram: GramBound, rows: int, std: float, shar
         assert finer > limit * 0.999 or widest > 2**39 * 0.998
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("gram", "rows", "std", "shares", "bits"),
     [
         (PLAIN, 10**6, 0.4, 1, 20),  # 10^6 2^40 is below 2^60
@@ -115,7 +117,7 @@ def test_noise_that_no_grid_holds_is_refused() -> None:
         grid_bits(PLAIN, most_rows=1, std=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"most_rows": 0},

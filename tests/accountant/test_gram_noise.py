@@ -23,6 +23,7 @@ from privplan.accountant.mechanisms import Gaussian, NoisyGram, gram_noise
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.sensitivity.gram import GramBound
 
+from ..cases import for_each
 from .grams import released
 from .mechanism_tickets import FALSE_ALARM, ticket_for
 
@@ -66,9 +67,9 @@ def exact_epsilon(multiplier: Any, delta: float) -> float:
     return float(low)
 
 
-@pytest.mark.parametrize("relation", PAIRS)
-@pytest.mark.parametrize("classes", [0, 1, 10])
-@pytest.mark.parametrize(("rows", "trace"), [(1, 1.0), (4, 1.0), (4, 4.0)])
+@for_each("relation", PAIRS)
+@for_each("classes", [0, 1, 10])
+@for_each(("rows", "trace"), [(1, 1.0), (4, 1.0), (4, 4.0)])
 def test_the_proven_epsilon_is_that_of_its_noise_and_never_below(
     rows: int, trace: float, classes: int, relation: str
 ) -> None:
@@ -155,7 +156,7 @@ def test_zero_out_and_samples_are_refused() -> None:
         mechanism.event("swap")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "said"),
     [
         ({"std": 0.0}, "std"),
@@ -182,7 +183,7 @@ def test_what_is_out_of_range_is_refused(fields: dict[str, Any], said: str) -> N
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given_values", "said"), [({"bits": 10**9}, "bits"), ({"tolerated_dropouts": 4}, "dropouts")]
 )
 def test_with_multiplier_refuses_what_the_class_does(given_values: Any, said: str) -> None:
@@ -207,8 +208,8 @@ def kinds(mechanism: NoisyGram) -> dict[str, np.ndarray]:
     return {"diagonal": on, "above": ~on & ~last, "labels": last}
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
-@pytest.mark.parametrize(("shares", "dropouts"), [(1, 0), (4, 1)])
+@for_each("family", ["gaussian", "laplace"])
+@for_each(("shares", "dropouts"), [(1, 0), (4, 1)])
 def test_each_kind_of_number_has_the_deviation_that_is_stated(
     family: Any, shares: int, dropouts: int
 ) -> None:
@@ -245,7 +246,7 @@ def test_each_kind_of_number_has_the_deviation_that_is_stated(
         assert stats.pearsonr(drawn[0], share).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@for_each("family", ["gaussian", "laplace"])
 def test_white_coordinates_have_one_deviation(family: Any) -> None:
     """False alarm: 2e-6 for each of three kinds."""
     mechanism = noisy_gram(WIDE, std=1.7, bits=11, family=family)
@@ -256,7 +257,7 @@ def test_white_coordinates_have_one_deviation(family: Any) -> None:
         assert stats.kstest(white[at], law).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("by_class", [False, True])
+@for_each("by_class", [False, True])
 def test_rows_on_the_grid_move_it_as_the_bound_says(by_class: bool) -> None:
     """Integers written out number by number are the vectors of which the bounds are proven."""
     gram = replace(BOUND, by_class=by_class)
@@ -321,7 +322,7 @@ def test_shares_and_their_sum_are_the_same_in_any_order() -> None:
     assert (apart[0] == apart[1]).all()
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@for_each("family", ["gaussian", "laplace"])
 def test_a_round_needs_every_share_that_its_intent_names(family: Any) -> None:
     """Also of Laplace noise, each of whose shares would do: silos add what the log says."""
     mechanism = noisy_gram(family=family, shares=3, tolerated_dropouts=1)
@@ -356,7 +357,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("other", OTHERS, ids=range(len(OTHERS)))
+@for_each("other", OTHERS, ids=range(len(OTHERS)))
 def test_a_ticket_of_another_mechanism_is_refused(other: Any) -> None:
     mechanism = noisy_gram()
     with pytest.raises(Unsupported, match="another mechanism"):
@@ -372,7 +373,7 @@ def test_a_ticket_with_another_event_is_refused() -> None:
         mechanism.share_steps(ticket, nothing(mechanism), "a")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "total",
     [np.zeros(22), np.zeros(21, np.int64), np.zeros((22, 1), np.int64), np.zeros(22, np.int32)],
     ids=range(4),

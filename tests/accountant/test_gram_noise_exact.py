@@ -14,6 +14,8 @@ from privplan.accountant.mechanisms import NoisyGram
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.sensitivity.gram import GramBound
 
+from ..cases import for_each
+
 BITS = 8
 ONE = 2**BITS
 """A row of norm 1, and a label of 1, in steps."""
@@ -55,8 +57,8 @@ def parameters(mechanism: NoisyGram) -> tuple[float, float]:
     return math.sqrt(diagonal), math.sqrt(labels)
 
 
-@pytest.mark.parametrize("weight", [0.5, 1.0])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@for_each("weight", [0.5, 1.0])
+@for_each("epsilon", [0.1, 1.0, 3.0])
 def test_delta_of_two_numbers_is_at_most_what_the_event_proves(
     weight: float, epsilon: float
 ) -> None:
@@ -72,7 +74,7 @@ def test_delta_of_two_numbers_is_at_most_what_the_event_proves(
     assert without > proven.upper
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@for_each("epsilon", [0.1, 1.0, 3.0])
 def test_delta_of_a_replaced_row_is_at_most_what_the_event_proves(epsilon: float) -> None:
     """Opposite rows of one label: only the label sum moves, by twice a row."""
     gram = GramBound(dimension=1, classes=1, label_weight=2.0)
@@ -111,7 +113,7 @@ def test_what_is_drawn_has_the_parameters_of_the_formulas(monkeypatch: pytest.Mo
         assert Fraction(scale) ** 2 >= exact > Fraction(math.nextafter(scale, 0.0)) ** 2
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_rounded_laplace_noise_loses_what_the_event_says(relation: str) -> None:
     """P(noise >= n) = e^-(n - 1/2)/scale / 2, so a shift by n steps costs n / scale at most."""
     gram = GramBound(dimension=1, classes=1, label_weight=2.0)

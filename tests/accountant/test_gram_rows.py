@@ -14,6 +14,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import gram_rows
 from privplan.accountant.mechanisms.gram_rows import gram_total
 
+from ..cases import for_each
 from .gram_sums import mechanism, python_sum
 
 SHAPES = [
@@ -32,8 +33,8 @@ def labels_of(rng: np.random.Generator, classes: int, count: int) -> Any:
     return rng.integers(0, max(classes, 1), count)
 
 
-@pytest.mark.parametrize(("classes", "by_class"), SHAPES)
-@pytest.mark.parametrize("bits", range(8, 21))
+@for_each(("classes", "by_class"), SHAPES)
+@for_each("bits", range(8, 21))
 def test_sums_are_those_of_python_integers(classes: int, by_class: bool, bits: int) -> None:
     rng = np.random.default_rng(bits)
     shapes = [(int(rng.integers(2, 60)), int(rng.integers(1, 9)), 0.2 * rng.random())]
@@ -51,8 +52,8 @@ def test_sums_are_those_of_python_integers(classes: int, by_class: bool, bits: i
         assert longer.sum() - 1 <= summed.clipped <= longer.sum()
 
 
-@pytest.mark.parametrize(("classes", "by_class"), SHAPES)
-@pytest.mark.parametrize("bits", [12, 20])
+@for_each(("classes", "by_class"), SHAPES)
+@for_each("bits", [12, 20])
 def test_many_rows_are_summed_exactly(classes: int, by_class: bool, bits: int) -> None:
     rng = np.random.default_rng(11)
     release = mechanism(4, classes, by_class=by_class, bits=bits)
@@ -62,8 +63,8 @@ def test_many_rows_are_summed_exactly(classes: int, by_class: bool, bits: int) -
     assert summed.total.tolist() == python_sum(release, features, labels, 0.1)
 
 
-@pytest.mark.parametrize("step", [1, 7, 1000, 8192, 10**6])
-@pytest.mark.parametrize(("classes", "by_class"), SHAPES)
+@for_each("step", [1, 7, 1000, 8192, 10**6])
+@for_each(("classes", "by_class"), SHAPES)
 def test_blocks_of_any_size_give_the_same_integers(
     step: int, classes: int, by_class: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +81,7 @@ def test_blocks_of_any_size_give_the_same_integers(
     assert again.clipped == usual.clipped
 
 
-@pytest.mark.parametrize("row_norm", [0.5, 3.0])
+@for_each("row_norm", [0.5, 3.0])
 def test_a_total_is_the_sum_of_its_rows(row_norm: float) -> None:
     rng = np.random.default_rng(13)
     features, labels = rng.normal(size=(300, 5)), rng.integers(0, 3, 300)
@@ -126,7 +127,7 @@ def test_rows_that_are_no_numbers_count_as_zero() -> None:
     assert with_intercept.total.tolist() == [0, 0, 0, 0, 0, 4 * 4**17]
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
+@for_each("order", ["C", "F"])
 def test_rows_in_a_file_are_read_in_slices(order: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(15)
     features = np.asarray(rng.normal(size=(5000, 20)), np.float32, order)
@@ -173,7 +174,7 @@ def test_a_large_file_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     np.testing.assert_array_equal(summed.total, 300_000 * single.total)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "features",
     [np.zeros(3), np.zeros((3, 2, 1)), [["a", "b"]], np.zeros((3, 2), complex), 5, None, [[1], []]],
 )

@@ -21,6 +21,8 @@ from privplan.accountant.mechanisms.gram_row_grid import (
 )
 from privplan.accountant.sensitivity.gram import MAX_DIMENSION
 
+from ..cases import for_each
+
 MAX = float(np.finfo(np.float64).max)
 TINY = 5e-324
 
@@ -92,9 +94,9 @@ def test_norms_hold_and_nothing_moves_outwards(
     np.testing.assert_array_equal(from_sparse.toarray(), on_grid)
 
 
-@pytest.mark.parametrize("row_norm", [1.0, 0.1, 6.0, 1e-310, 1e300, 255.0])
-@pytest.mark.parametrize("square", [Fraction(4**20), Fraction(4**12, 3), Fraction(4**8)])
-@pytest.mark.parametrize("intercept", [0.0, 0.2])
+@for_each("row_norm", [1.0, 0.1, 6.0, 1e-310, 1e300, 255.0])
+@for_each("square", [Fraction(4**20), Fraction(4**12, 3), Fraction(4**8)])
+@for_each("intercept", [0.0, 0.2])
 def test_rows_within_an_ulp_of_the_row_norm(
     row_norm: float, square: Fraction, intercept: float
 ) -> None:
@@ -132,7 +134,7 @@ def test_a_power_of_two_is_multiplied_without_error() -> None:
     assert on_grid.tolist() == [[2**20, 0], [0, -(2**19)], [2**18, 3 * 2**16]]
 
 
-@pytest.mark.parametrize("columns", [1, 100, MAX_DIMENSION])
+@for_each("columns", [1, 100, MAX_DIMENSION])
 def test_long_rows_reach_the_bound_up_to_the_margin(columns: int) -> None:
     rng = np.random.default_rng(columns)
     rows = rng.normal(size=(5, columns)) * 10.0 ** rng.integers(2, 200, (5, 1))
@@ -148,8 +150,8 @@ def test_long_rows_reach_the_bound_up_to_the_margin(columns: int) -> None:
         assert math.sqrt(square) >= math.sqrt(scale.most) * (1 - margin) - math.sqrt(columns)
 
 
-@pytest.mark.parametrize("row_norm", [1.7, 6.0, 0.3, 11.0, 1e-309, 1e301])
-@pytest.mark.parametrize("square", [Fraction(4**20), Fraction(4**17, 3)])
+@for_each("row_norm", [1.7, 6.0, 0.3, 11.0, 1e-309, 1e301])
+@for_each("square", [Fraction(4**20), Fraction(4**17, 3)])
 def test_what_is_just_below_a_step_is_not_rounded_up_to_it(
     row_norm: float, square: Fraction
 ) -> None:
@@ -186,7 +188,7 @@ def test_a_row_is_the_same_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_array_equal(dense_rows(scale, unaligned[None, :])[0][0], together[index])
 
 
-@pytest.mark.parametrize("kind", ["f4", "f2", "i8", "u1", "?", "longdouble"])
+@for_each("kind", ["f4", "f2", "i8", "u1", "?", "longdouble"])
 def test_any_kind_of_number_counts_as_its_float64(kind: str) -> None:
     rows = np.random.default_rng(7).integers(0, 2, (50, 6)).astype(kind) * np.ones(6, kind)
     scale = GridScale(Fraction(4**14), 0.1, 1.5)

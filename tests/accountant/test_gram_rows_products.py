@@ -14,6 +14,7 @@ from privplan.accountant.mechanisms.gram_products import GramProducts, exact_row
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
 
+from ..cases import for_each
 from .gram_sums import mechanism, python_sum
 
 
@@ -22,8 +23,8 @@ def modulo(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-@pytest.mark.parametrize("bits", range(8, 21))
-@pytest.mark.parametrize("rows", [1, 3, 1000, 10**6])
+@for_each("bits", range(8, 21))
+@for_each("rows", [1, 3, 1000, 10**6])
 def test_the_most_rows_of_a_block_are_those_of_the_bound(bits: int, rows: int) -> None:
     square = 4**bits // rows
     largest = math.isqrt(square)
@@ -35,7 +36,7 @@ def test_the_most_rows_of_a_block_are_those_of_the_bound(bits: int, rows: int) -
         assert (most + 1) * max(1, square, largest * label) > 2**53
 
 
-@pytest.mark.parametrize("value", [2**20, 2**20 - 1, 999_983])
+@for_each("value", [2**20, 2**20 - 1, 999_983])
 def test_the_longest_rows_at_the_bound_are_exact(value: int) -> None:
     rows = np.full((exact_rows(4**20, 2**20), 1), float(value))
     products = GramProducts(GramBound(dimension=1, classes=1), len(rows))
@@ -55,8 +56,8 @@ def test_beyond_that_bound_float64_is_not_exact(monkeypatch: pytest.MonkeyPatch)
     assert gram_total(release, features, labels).total.tolist() != expected
 
 
-@pytest.mark.parametrize(("classes", "by_class"), [(0, False), (1, False), (3, False), (3, True)])
-@pytest.mark.parametrize("stays_sparse", [False, True])
+@for_each(("classes", "by_class"), [(0, False), (1, False), (3, False), (3, True)])
+@for_each("stays_sparse", [False, True])
 def test_totals_wrap_around_as_integers_modulo_2_to_the_64(
     classes: int, by_class: bool, stays_sparse: bool
 ) -> None:

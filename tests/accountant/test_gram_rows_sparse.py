@@ -16,6 +16,7 @@ from privplan.accountant.mechanisms.gram_row_grid import grid_rows
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import MAX_DIMENSION
 
+from ..cases import for_each
 from .gram_sums import mechanism
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
@@ -27,9 +28,9 @@ def table(seed: int, rows: int, columns: int, density: float) -> np.ndarray:
     return values * rng.uniform(0.1, 3.0, (rows, 1))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("matrix", [False, True])
-@pytest.mark.parametrize("intercept", [0.0, 0.2])
+@for_each("kind", FORMATS)
+@for_each("matrix", [False, True])
+@for_each("intercept", [0.0, 0.2])
 def test_every_format_gives_the_integers_of_the_table(
     kind: str, matrix: bool, intercept: float
 ) -> None:
@@ -48,7 +49,7 @@ def test_every_format_gives_the_integers_of_the_table(
         assert (summed.clipped, summed.rows) == (expected.clipped, expected.rows)
 
 
-@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "u1", "?", "i8"])
+@for_each("kind", ["f4", "f8", "i4", "u1", "?", "i8"])
 def test_every_type_gives_the_integers_of_the_table(kind: str) -> None:
     features = np.round(np.abs(table(2, 50, 6, 0.4))).astype(kind)
     release = mechanism(6, bits=20, row_norm=2.0)

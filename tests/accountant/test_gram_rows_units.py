@@ -11,6 +11,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import gram_rows
 from privplan.accountant.mechanisms.gram_rows import gram_total
 
+from ..cases import for_each
 from .gram_sums import mechanism
 
 
@@ -18,8 +19,8 @@ def release(rows: int = 3, unit: str = "user") -> Any:
     return mechanism(5, 3, rows=rows, unit=unit, bits=16)
 
 
-@pytest.mark.parametrize("cap", [0, 1, 2, 3, None])
-@pytest.mark.parametrize("sparse_ids", [False, True])
+@for_each("cap", [0, 1, 2, 3, None])
+@for_each("sparse_ids", [False, True])
 def test_another_unit_never_changes_which_rows_are_kept(cap: int | None, sparse_ids: bool) -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):

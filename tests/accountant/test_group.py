@@ -31,6 +31,7 @@ from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.engines.rdp.mixture import Mixture
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 ENGINE = RdpEngine()
@@ -63,7 +64,7 @@ def unit(size, event, rounds=1):
     return ev.Group(size, ev.Repeat(rounds, event))
 
 
-@pytest.mark.parametrize(("size", "by_lemma", "stated", "proven", "triangular", "mixed"), TABLE)
+@for_each(("size", "by_lemma", "stated", "proven", "triangular", "mixed"), TABLE)
 def test_the_ways_of_figure_2(size, by_lemma, stated, proven, triangular, mixed):
     alone = record()
 
@@ -157,7 +158,7 @@ def test_the_lemma_is_solved_where_delta_underflows():
     assert best_log_delta(alone, larger.value / 10_000).value < -1e6
 
 
-@pytest.mark.parametrize("size", [2, 3, 10, 64])
+@for_each("size", [2, 3, 10, 64])
 def test_both_questions_of_the_lemma_agree(size):
     alone = lambda orders: 200 * record(noise=2.0)(orders)  # noqa: E731
     for at in (1e-3, 1e-6, 1e-12):
@@ -195,7 +196,7 @@ def test_the_triangle_inequality_holds_for_any_three_distributions():
     assert nearest < 0.01  # it is not met by being far away
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+@for_each("size", [1, 2, 3, 7, 64, 1000])
 def test_gaussians_reach_the_square_of_the_size(size):
     at = triangle(lambda orders: 0.03 * orders, size)
     orders = np.array([1.0001, 1.2, 2.0, 5.5, 33.0, 1000.0])
@@ -270,7 +271,7 @@ BASES = [
 ]
 
 
-@pytest.mark.parametrize(("base", "neighbours"), sweep(BASES, quick=3))
+@for_each(("base", "neighbours"), sweep(BASES, quick=3))
 def test_laws_of_the_engine(base, neighbours):
     rounds = 50
     below = epsilon(ev.Repeat(rounds, base), 1e-6, neighbours)
@@ -352,7 +353,7 @@ def test_a_group_of_groups_takes_all_their_records_on_the_way():
         curve(ev.Group(2, few), ADD)
 
 
-@pytest.mark.parametrize("size", [10**15, 10**18])
+@for_each("size", [10**15, 10**18])
 def test_a_group_of_any_size_has_an_answer_for_fixed_size_samples(size):
     event = ev.Group(size, ev.FixedSize(2, 10, ev.Gaussian(1.0)))
     bounds = account(event, delta=1e-6, neighbours=REPLACE).epsilon
@@ -371,7 +372,7 @@ def test_units_of_different_sizes_compose():
     assert 0.0 < result.epsilon.lower <= result.epsilon.upper <= epsilon(event, 1e-6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours", "words"),
     [
         (ev.Group(2, ev.Poisson(0.1, ev.ZCDP(1.0))), ADD, "`zcdp`"),

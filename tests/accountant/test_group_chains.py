@@ -20,6 +20,8 @@ from privplan import events as ev
 from privplan.accountant.engines.pld.group_classes import iterated
 from privplan.accountant.engines.pld.registry import pairs
 
+from ..cases import for_each
+
 SIZES = (2, 3, 4)
 BARE = [
     (0.1, 0.0),
@@ -73,8 +75,8 @@ def sticks(p, q, order):
     return float(np.maximum(p - order * q, 0.0).sum())
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("epsilon", "delta"), BARE)
+@for_each("size", SIZES)
+@for_each(("epsilon", "delta"), BARE)
 def test_both_ends_are_those_of_the_worst_chain(size, epsilon, delta):
     event = ev.Group(size, ev.Approximate(epsilon, delta))
     # The solver meets its constraints to 1e-7, which e^at multiplies: not beyond 6.
@@ -87,7 +89,7 @@ def test_both_ends_are_those_of_the_worst_chain(size, epsilon, delta):
         assert ends.lower >= most * (1.0 - 1e-3) - 1e-7
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.5, 0.05)])
+@for_each(("epsilon", "delta"), [(1.0, 0.0), (0.5, 0.05)])
 def test_more_outcomes_show_no_more(epsilon, delta):
     for share in (0.0, 0.4, 0.9):
         at = share * 3 * epsilon
@@ -123,8 +125,8 @@ def chain(size, epsilon, delta, cells=60):
     return np.diff(np.array(beginnings), axis=0).T
 
 
-@pytest.mark.parametrize("size", [*SIZES, 7])
-@pytest.mark.parametrize(("epsilon", "delta"), BARE)
+@for_each("size", [*SIZES, 7])
+@for_each(("epsilon", "delta"), BARE)
 def test_a_chain_of_data_sets_attains_the_pair(size, epsilon, delta):
     laws = chain(size, epsilon, delta)
     assert (laws > -1e-12).all()
@@ -143,8 +145,8 @@ def test_a_chain_of_data_sets_attains_the_pair(size, epsilon, delta):
             assert sticks(q, p, order) == pytest.approx(shown, rel=1e-9, abs=1e-11)
 
 
-@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000), Fraction(1, 7), Fraction(2, 3)])
-@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@for_each("delta", [Fraction(0), Fraction(1, 1000), Fraction(1, 7), Fraction(2, 3)])
+@for_each("size", [1, 2, 5, 12])
 def test_pieces_are_distributions_and_their_own_mirror_image(size, delta):
     lengths, slopes, beyond = iterated(size, Fraction(3, 2), delta)
     assert sum(lengths) + beyond == 1
@@ -153,8 +155,8 @@ def test_pieces_are_distributions_and_their_own_mirror_image(size, delta):
     assert sorted(masses) == sorted(lengths)
 
 
-@pytest.mark.parametrize("rounds", [1, 30])
-@pytest.mark.parametrize("size", [2, 5])
+@for_each("rounds", [1, 30])
+@for_each("size", [2, 5])
 def test_pure_records_are_geometric_noise_on_their_number(size, rounds):
     """By the engine for discrete noise, which knows nothing of groups."""
     group = ev.Repeat(rounds, ev.Group(size, ev.Pure(0.2)))
@@ -186,7 +188,7 @@ def test_a_larger_group_loses_more_and_one_record_what_it_did():
     assert uppers[0] == record
 
 
-@pytest.mark.parametrize("event", [ev.Approximate(0.001, 1e-9), ev.Approximate(600.0, 1e-300)])
+@for_each("event", [ev.Approximate(0.001, 1e-9), ev.Approximate(600.0, 1e-300)])
 def test_where_nothing_is_counted_the_lemma_answers(event):
     group = ev.Group(101, event)
     ends = account(group, epsilon=101 * event.epsilon).delta

@@ -11,6 +11,8 @@ import privplan as pp
 from privplan import account, calibrate
 from privplan import events as ev
 
+from ..cases import for_each
+
 
 def most_shown(size: int, epsilon: float, delta: float, at: float) -> float:
     """Bound delta at `at` over chains of `size` (epsilon, delta)-DP steps, on a grid of tests.
@@ -51,8 +53,8 @@ def test_the_oracle_of_one_step_is_the_worst_mechanism():
     assert most_shown(2, 1.0, 0.0, 0.0) == pytest.approx(0.63212, abs=1e-5)
 
 
-@pytest.mark.parametrize(("size", "epsilon", "delta"), CASES)
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
+@for_each(("size", "epsilon", "delta"), CASES)
+@for_each("share", [0.0, 0.5, 0.9, 1.0])
 def test_no_lower_end_exceeds_what_a_chain_shows(size, epsilon, delta, share):
     at = share * size * epsilon
     most = most_shown(size, epsilon, delta, at)
@@ -67,7 +69,7 @@ def test_no_lower_end_exceeds_what_a_chain_shows(size, epsilon, delta, share):
             assert account(wrapped, epsilon=at, engine="pld").delta.lower <= most * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("inner", [ev.Pure(1.0), ev.RandomizedResponse(1.0, 2)])
+@for_each("inner", [ev.Pure(1.0), ev.RandomizedResponse(1.0, 2)])
 def test_draws_of_the_same_unit_claim_no_more(inner):
     most = most_shown(2, 1.0, 0.0, 0.0)
     for event in (ev.WithReplacement(2, 1, inner), ev.Group(2, inner)):

@@ -13,6 +13,7 @@ from privplan.accountant.engines.rdp import RdpEngine
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.engines.rdp.mixture import Mixture
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 ENGINE = RdpEngine()
@@ -45,8 +46,8 @@ def _mixture_truth(size, rate, noise, order, replaced, backwards):
         return float(mp.log(mp.quad(integrand, pieces)) / (a - 1))
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-@pytest.mark.parametrize(
+@for_each("replaced", [False, True])
+@for_each(
     ("size", "rate", "noise", "order"),
     sweep(
         [(2, 0.1, 1.0, 1.3), (3, 0.3, 2.0, 2.5), (5, 0.01, 1.5, 4.1), (4, 0.7, 4.0, 7.7)], quick=2
@@ -61,9 +62,7 @@ def test_the_mixture_equals_quadrature(size, rate, noise, order, replaced):
     assert truth * (1 - 1e-12) <= result <= truth * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize(
-    ("size", "rate", "noise"), [(2, 0.3, 1.0), (6, 0.05, 0.7), (40, 0.01, 5.0)]
-)
+@for_each(("size", "rate", "noise"), [(2, 0.3, 1.0), (6, 0.05, 0.7), (40, 0.01, 5.0)])
 def test_the_mixture_at_integer_orders_is_a_finite_sum(size, rate, noise):
     """E[(P/Q)^a] sums e^((S^2 - sum of i^2)/(2 s^2)) over a independent draws i, S their sum."""
     weights = np.array(

@@ -12,8 +12,10 @@ from privplan import events as ev
 from privplan.accountant.engines.rdp.curves import of_pair, pure_pair
 from privplan.accountant.errors import InvalidInput, TargetUnreachable
 
+from ..cases import for_each
 
-@pytest.mark.parametrize(
+
+@for_each(
     ("event", "largest"),
     [
         (ev.Repeat(3, ev.Laplace(1.0)), 3.0),
@@ -52,8 +54,8 @@ def test_a_group_whose_delta_by_the_lemma_outgrows_1() -> None:
     assert smaller.warnings == ()
 
 
-@pytest.mark.parametrize("epsilon", [1e80, 1e155, 1.7e308])
-@pytest.mark.parametrize(
+@for_each("epsilon", [1e80, 1e155, 1.7e308])
+@for_each(
     "release", [ev.Pure, ev.Exponential, lambda epsilon: ev.ClientSampled(0.1, ev.Pure(epsilon))]
 )
 def test_an_epsilon_whose_square_is_no_number_still_has_ends(release, epsilon: float) -> None:
@@ -68,7 +70,7 @@ def test_an_epsilon_whose_square_is_no_number_still_has_ends(release, epsilon: f
     assert at_delta.upper >= epsilon * (1.0 - 1e-6)
 
 
-@pytest.mark.parametrize("loss", [1e9, 1e13, 1e20, 1e30, 1e306])
+@for_each("loss", [1e9, 1e13, 1e20, 1e30, 1e306])
 def test_no_divergence_of_a_large_loss_is_below_the_loss_itself(loss: float) -> None:
     # Binary randomized response: R(a) = eps + log((1 + e^((1-2a) eps)) / (1 + e^-eps)) / (a - 1).
     orders = 1.0 + np.array([1e-10, 1e-8, 1e-5, 1e-3, 1.0])
@@ -81,7 +83,7 @@ def test_no_divergence_of_a_large_loss_is_below_the_loss_itself(loss: float) -> 
         assert upper >= loss - 0.0101
 
 
-@pytest.mark.parametrize("rounds", [1, 5])
+@for_each("rounds", [1, 5])
 def test_no_guarantee_is_an_infinite_epsilon_with_its_reason(rounds: int) -> None:
     event = ev.Repeat(rounds, ev.NoGuarantee("the update is sent in the clear"))
     at_delta = account(event, delta=1e-5)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from scipy.stats import binom, norm
 
 from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import Unsupported
+
+from ..cases import for_each
 
 RUN = ev.MatrixGaussian(2.0, ev.ToeplitzStrategy(12, (1.0, 0.5)), ev.SeparatedParticipation(3, 4))
 NOTHING = ev.Compose([])
@@ -83,9 +84,9 @@ def test_a_unit_that_joins_a_full_sample_counts_as_a_replaced_one() -> None:
     assert hockey_stick(replaced) < delta
 
 
-@pytest.mark.parametrize("engine", [None, "rdp", "pld"])
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("inner", OTHERS)
+@for_each("engine", [None, "rdp", "pld"])
+@for_each("relation", RELATIONS)
+@for_each("inner", OTHERS)
 def test_a_refusal_names_the_sampler_and_what_is_sampled(
     inner: ev.Event, relation: str, engine: str | None
 ) -> None:

@@ -17,8 +17,10 @@ from privplan.accountant.key_selection import (
     truncated_geometric_selection,
 )
 
+from ..cases import for_each
 
-@pytest.mark.parametrize(("eps", "delta"), [(1.0, 1e-5), (0.3, 1e-2)])
+
+@for_each(("eps", "delta"), [(1.0, 1e-5), (0.3, 1e-2)])
 def test_the_probabilities_are_the_published_closed_form(eps, delta):
     """Desfontaines, Voss and Gipson, Theorem 1: both branches, and the count where they meet."""
     event = ev.TruncatedGeometricSelection(eps, delta, 1)
@@ -47,8 +49,8 @@ def test_the_probabilities_are_the_published_closed_form(eps, delta):
         assert keep_probability(event, n) == pytest.approx(exact, rel=1e-9)
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("shown", [0.4, 1e-3, 1e-12])
+@for_each("noise", ["laplace", "gaussian"])
+@for_each("shown", [0.4, 1e-3, 1e-12])
 def test_a_key_of_one_unit_passes_with_that_probability(noise, shown):
     law = (norm if noise == "gaussian" else laplace)(scale=3.0)
     assert law.sf(least_threshold(noise, 3.0, shown) - 1.0) == pytest.approx(shown, rel=1e-8)
@@ -78,7 +80,7 @@ def test_the_gaussian_threshold_beats_equal_halves_of_delta():
     assert account(found.event, delta=delta).epsilon.upper <= epsilon
 
 
-@pytest.mark.parametrize("keys", [1, 2])
+@for_each("keys", [1, 2])
 def test_the_truncated_geometric_keeps_no_less_than_an_even_split(keys):
     epsilon, delta = 1.0, 1e-5
     found = truncated_geometric_selection(epsilon=epsilon, delta=delta, partitions=keys)

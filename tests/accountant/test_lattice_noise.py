@@ -14,6 +14,7 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld.engine import PldEngine
 from privplan.accountant.errors import TargetUnreachable
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 NEAR = 1e-4
@@ -76,7 +77,7 @@ ISLANDS = [
 """Sensitivity, epsilon, delta and the smallest noise, a narrow interval in most of them."""
 
 
-@pytest.mark.parametrize(("sensitivity", "epsilon", "delta", "smallest"), ISLANDS)
+@for_each(("sensitivity", "epsilon", "delta", "smallest"), ISLANDS)
 def test_a_narrow_interval_of_noise_is_hit(sensitivity, epsilon, delta, smallest):
     result = calibrate(lambda s: ev.DiscreteGaussian(s, sensitivity), epsilon=epsilon, delta=delta)
     assert result.value == pytest.approx(smallest, rel=NEAR)
@@ -104,7 +105,7 @@ def random_cases(count):
     return cases
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sensitivity", "epsilon", "delta", "rate", "relation", "bound"),
     sweep(random_cases(240), quick=12),
 )
@@ -135,8 +136,8 @@ def test_no_noise_on_a_fine_grid_below_serves(sensitivity, epsilon, delta, rate,
     assert none_serves(sigma, shift, epsilon, delta, **settings)
 
 
-@pytest.mark.parametrize("shift", [1, 2, 5])
-@pytest.mark.parametrize("epsilon", [0.2, 3.0, 15.0])
+@for_each("shift", [1, 2, 5])
+@for_each("epsilon", [0.2, 3.0, 15.0])
 def test_the_noise_at_which_a_test_shows_more_than_a_level_is_an_interval(shift, epsilon):
     sigma = np.geomspace(0.05, 20.0, 1500)
     z = np.arange(-400, 401, dtype=float)
@@ -166,7 +167,7 @@ def random_sums(count):
 SUMS = [(2, 1, 8.0, 1e-4), (5, 1, 12.0, 1e-5), *random_sums(40)]
 
 
-@pytest.mark.parametrize(("count", "sensitivity", "epsilon", "delta"), sweep(SUMS, quick=2))
+@for_each(("count", "sensitivity", "epsilon", "delta"), sweep(SUMS, quick=2))
 def test_several_releases_are_summed(count, sensitivity, epsilon, delta):
     def exact(sigma):
         z = np.arange(-200, 201, dtype=float)
@@ -191,7 +192,7 @@ def test_several_releases_are_summed(count, sensitivity, epsilon, delta):
 SAMPLED = [(0.9, 8.0, 1e-5), (0.7, 4.0, 1e-3), (0.95, 6.0, 1e-2)]
 
 
-@pytest.mark.parametrize(("rate", "epsilon", "delta"), sweep(SAMPLED, quick=1))
+@for_each(("rate", "epsilon", "delta"), sweep(SAMPLED, quick=1))
 def test_two_sampled_rounds_are_scanned(rate, epsilon, delta):
     def exact(sigma):
         z = np.arange(-40, 42, dtype=float)
@@ -210,7 +211,7 @@ def test_two_sampled_rounds_are_scanned(rate, epsilon, delta):
     assert min(map(exact, below)) > delta
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "epsilon"),
     [
         (ev.DiscreteGaussian(0.2036, 1), 12.0865),

@@ -24,6 +24,7 @@ from privplan.accountant.amplification.bins import bin_columns, bin_comparisons
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.sensitivity.matrix import strategy_matrix
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 SMALL = [
@@ -77,7 +78,7 @@ def sticks(ratios, masses, epsilon):
     return max(forward, float((masses * np.maximum(1.0 - order * ratios, 0.0)).sum()))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("coefficients", "sample", "loss"),
     [
         ([1.0], [1.0, 0.0, 1.0, 0.0], 0.4337808304830272),
@@ -92,7 +93,7 @@ def test_the_pair_has_the_losses_that_jax_privacy_publishes(coefficients, sample
     assert found[0] == pytest.approx(loss, abs=1e-12)
 
 
-@pytest.mark.parametrize(("strategy", "bins", "noise"), SMALL)
+@for_each(("strategy", "bins", "noise"), SMALL)
 def test_what_is_attained_by_quadrature_lies_between_the_ends(strategy, bins, noise):
     ratios, masses = quadrature(plain_columns(strategy, bins), noise, 400 if bins == 2 else 110)
     for epsilon in (0.2, 0.7, 1.5):
@@ -102,7 +103,7 @@ def test_what_is_attained_by_quadrature_lies_between_the_ends(strategy, bins, no
         assert truth * 0.99 <= found.upper
 
 
-@pytest.mark.parametrize(("strategy", "bins", "noise"), SMALL)
+@for_each(("strategy", "bins", "noise"), SMALL)
 def test_renyi_curves_lie_above_sums_over_all_tuples_of_bins(strategy, bins, noise):
     means = plain_columns(strategy, bins) / noise
     gram = means.T @ means
@@ -135,7 +136,7 @@ def test_orthogonal_columns_are_random_allocation():
     assert found.upper - found.lower < 1e-3 * found.upper
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "zero-out", "replace-one"])
+@for_each("relation", ["add-remove", "zero-out", "replace-one"])
 def test_one_bin_is_a_gaussian_of_the_whole_sensitivity(relation):
     # All rounds together: the rows of C add up to 1, 1.5, 1.5.
     found = pp.account(
@@ -148,8 +149,8 @@ def test_one_bin_is_a_gaussian_of_the_whole_sensitivity(relation):
     assert found.epsilon.upper >= exact.epsilon.lower
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("engine", ["pld", "rdp"])
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("engine", ["pld", "rdp"])
 def test_more_noise_and_more_bins_cost_less(engine, relation):
     def epsilon(noise, bins):
         event = run(ev.ToeplitzStrategy(24, [1.0, 0.5]), bins, noise)
@@ -176,7 +177,7 @@ def test_replaced_units_lie_between_the_ends():
         assert truth * 0.99 <= found.delta.upper
 
 
-@pytest.mark.parametrize("seed", sweep(range(12), quick=4))
+@for_each("seed", sweep(range(12), quick=4))
 def test_no_adaptive_contribution_of_any_sign_exceeds_the_pair(seed):
     """Two rounds: the second contribution depends on the first noised value, as it likes."""
     generator = np.random.default_rng(seed)
@@ -201,7 +202,7 @@ def test_no_adaptive_contribution_of_any_sign_exceeds_the_pair(seed):
         assert attained * 0.999 <= pp.account(event, epsilon=epsilon).delta.upper
 
 
-@pytest.mark.parametrize("seed", sweep(range(20), quick=5))
+@for_each("seed", sweep(range(20), quick=5))
 def test_larger_gram_matrices_tell_more(seed):
     """Kahane's inequality, by quadrature, for three bins in the plane and a raised entry."""
     generator = np.random.default_rng(seed)
@@ -236,7 +237,7 @@ def test_comparisons_bound_the_gram_matrix_entry_by_entry():
         assert each.shared == 0.0 or each.share == 1.0
 
 
-@pytest.mark.parametrize(("bins", "near"), [(4, 0.3), (5, 0.6), (6, 0.1)])
+@for_each(("bins", "near"), [(4, 0.3), (5, 0.6), (6, 0.1)])
 def test_moments_of_a_circle_are_sums_over_all_tuples_of_its_bins(bins, near):
     distance = np.abs(np.arange(bins)[:, None] - np.arange(bins))
     gram = 0.9 * (distance == 0) + near * ((distance == 1) | (distance == bins - 1))
@@ -250,7 +251,7 @@ def test_moments_of_a_circle_are_sums_over_all_tuples_of_its_bins(bins, near):
         assert exact <= found[order] <= exact + 1e-9
 
 
-@pytest.mark.parametrize(("bins", "hidden"), [(1, 0.5), (2, 1.0), (3, 0.7), (40, 2.0)])
+@for_each(("bins", "hidden"), [(1, 0.5), (2, 1.0), (3, 0.7), (40, 2.0)])
 def test_moments_of_a_mean_are_what_sums_and_quadrature_say(bins, hidden):
     orders = np.arange(2.0, 6.0)
     found = log_power_moments(bins, hidden)[2:6]

@@ -10,6 +10,8 @@ from privplan.accountant.engines.gdp import gaussian_delta
 from privplan.accountant.errors import PrivplanError
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 
+from ..cases import for_each
+
 HALVES = ev.ToeplitzStrategy(20, [1.0, 0.5])
 BINS = ev.BallsInBins(10)
 ONES = ev.ToeplitzStrategy(12, [1.0] * 12)
@@ -27,8 +29,8 @@ def known_epsilon(event, size, relation):
     return high
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("noise", "size"), [(2.0, 2), (6.0, 3)])
+@for_each("relation", RELATIONS)
+@for_each(("noise", "size"), [(2.0, 2), (6.0, 3)])
 def test_a_unit_of_several_costs_no_more_than_in_known_bins(noise, size, relation):
     event = ev.MatrixGaussian(noise, HALVES, BINS)
     answer = pp.account(ev.Group(size, event), delta=1e-5, neighbours=relation).epsilon
@@ -43,7 +45,7 @@ def test_a_unit_of_several_may_cost_less_than_in_known_bins():
     assert answer.upper < 0.5 * known_epsilon(event, 2, "add-remove")
 
 
-@pytest.mark.parametrize("noise", [0.3, 1.0])
+@for_each("noise", [0.3, 1.0])
 def test_one_that_is_replaced_by_zeros_is_replaced(noise):
     event = ev.MatrixGaussian(noise, ev.ToeplitzStrategy(100, [1.0, 0.5]), ev.BallsInBins(50))
     zeroed = pp.account(event, delta=1e-5, neighbours="zero-out").epsilon
@@ -52,7 +54,7 @@ def test_one_that_is_replaced_by_zeros_is_replaced(noise):
     assert replaced.upper >= zeroed.lower
 
 
-@pytest.mark.parametrize(
+@for_each(
     "around",
     [
         lambda run: run,
@@ -70,8 +72,8 @@ def test_what_a_run_rests_on_is_said_wherever_it_stands(around):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(
+@for_each("relation", RELATIONS)
+@for_each(
     ("noise", "strategy"),
     [
         (1e-300, ONES),
@@ -89,8 +91,8 @@ def test_noise_that_is_nothing_is_no_guarantee_and_no_failure(noise, strategy, r
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(
+@for_each("relation", RELATIONS)
+@for_each(
     ("noise", "strategy"),
     [
         (1e100, ONES),

@@ -13,6 +13,8 @@ from privplan.accountant.amplification import bins as bins_module
 from privplan.accountant.amplification.bins import bin_comparisons
 from privplan.accountant.errors import Unsupported
 
+from ..cases import for_each
+
 LARGE = ev.MatrixGaussian(50.0, ev.ToeplitzStrategy(5_000, (1.0, 0.5)), ev.BallsInBins(50))
 
 
@@ -49,7 +51,7 @@ def test_every_question_about_many_rounds_in_bins_has_an_answer() -> None:
     assert pp.risk(LARGE).advantage.upper < 0.02
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("strategy", "bins"),
     [
         (ev.ToeplitzStrategy(17, (1.0, 0.5, -0.25)), 5),
@@ -80,7 +82,7 @@ def test_bands_give_what_the_matrix_gives(
         assert (one.shared, one.hidden) == pytest.approx((other.shared, other.hidden), rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("strategy", "bins"),
     [
         (ev.TreeStrategy(5_000, 2), 50),
@@ -97,7 +99,7 @@ def test_what_is_too_large_to_compare_counts_the_bin_as_known(
     assert len(bin_comparisons(event).above) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "relation", "engine"),
     [
         (LARGE, "add-remove", "gdp"),
@@ -117,7 +119,7 @@ def test_the_words_say_that_a_bin_counts_as_known(
     assert "+1" not in said
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_the_words_say_how_a_hidden_bin_counts(relation: str) -> None:
     small = ev.MatrixGaussian(2.0, ev.ToeplitzStrategy(12, (1.0, 0.5)), ev.BallsInBins(4))
     answer = pp.account(small, delta=1e-5, neighbours=relation)

@@ -14,6 +14,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 
+from ..cases import for_each
+
 SINGLE = ev.SingleParticipation()
 RELATIONS = {"add-remove": 1.0, "zero-out": 1.0, "replace-one": 2.0}
 HALVES = ev.ToeplitzStrategy(6, [1.0, 0.5])
@@ -33,7 +35,7 @@ def _ends(curve):
     return [(Bounds(low, high), order) for low, high, order in rows]
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_a_run_of_single_rounds_is_one_gaussian(relation):
     event = ev.MatrixGaussian(2.0, HALVES, SINGLE)
     mu = RELATIONS[relation] * math.sqrt(1.25) / 2.0
@@ -55,7 +57,7 @@ def test_a_repeated_run_has_as_many_squares():
     assert pp.zcdp(event).rho.lower == pytest.approx(mu**2 / 2, rel=1e-9)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_ends_are_apart_where_the_sensitivity_is(relation, monkeypatch):
     from privplan.accountant.sensitivity.matrix import bounds
 

@@ -19,6 +19,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds, strategy_matrix
 
+from ..cases import for_each
 from .strategies import by_signs
 
 SINGLE = ev.SingleParticipation()
@@ -36,7 +37,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 # --- what a run costs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_a_run_is_a_gaussian_over_its_sensitivity(relation: str) -> None:
     run = ev.MatrixGaussian(3.0, DIFFERENCES, TWICE)
     whole = ev.Gaussian(3.0 / math.sqrt(5.0))
@@ -77,8 +78,8 @@ def test_rounds_that_share_their_noise_are_not_added_up_one_by_one() -> None:
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("engine", ["gdp", "pld", "rdp"])
+@for_each("seed", range(10))
+@for_each("engine", ["gdp", "pld", "rdp"])
 def test_every_engine_holds_for_small_strategies(engine: str, seed: int) -> None:
     generator = np.random.default_rng(seed)
     steps = int(generator.integers(2, 6))
@@ -152,8 +153,8 @@ def test_a_group_moves_as_many_times_as_much() -> None:
     assert grouped.epsilon.upper == pytest.approx(alone.epsilon.upper, rel=1e-12)
 
 
-@pytest.mark.parametrize("inside", [lambda run: run, lambda run: ev.Repeat(1, run)])
-@pytest.mark.parametrize("engine", [None, "gdp", "pld", "rdp"])
+@for_each("inside", [lambda run: run, lambda run: ev.Repeat(1, run)])
+@for_each("engine", [None, "gdp", "pld", "rdp"])
 def test_a_sample_around_a_run_is_refused_with_what_can_be_asked(inside, engine) -> None:
     event = ev.Poisson(0.1, inside(ev.MatrixGaussian(6.0, DIFFERENCES, TWICE)))
     with pytest.raises(Unsupported) as caught:
@@ -167,7 +168,7 @@ def test_a_sample_at_rate_1_is_the_run() -> None:
     assert leaves(ev.Poisson(1.0, run)) == leaves(run)
 
 
-@pytest.mark.parametrize("engine", ["google", "microsoft"])
+@for_each("engine", ["google", "microsoft"])
 def test_other_libraries_are_not_asked_for_what_they_lack(engine: str) -> None:
     with pytest.raises(Unsupported, match="matrix-gaussian"):
         pp.account(ev.MatrixGaussian(6.0, DIFFERENCES, TWICE), delta=1e-5, engine=engine)
@@ -197,7 +198,7 @@ def test_calibration_is_that_of_a_gaussian_times_the_sensitivity() -> None:
     assert found.value == pytest.approx(math.sqrt(5.0) * whole.value, rel=1e-4)
 
 
-@pytest.mark.parametrize("currency", ["zcdp", "gdp"])
+@for_each("currency", ["zcdp", "gdp"])
 def test_an_odometer_pays_for_the_run_at_once(currency) -> None:
     run = ev.MatrixGaussian(6.0, DIFFERENCES, TWICE)
     alike = ev.Gaussian(6.0 / math.sqrt(5.0))
@@ -219,7 +220,7 @@ def sampled(iterations: int, bands: int, rate: float, noise: float) -> ev.Event:
     return ev.Repeat(rounds, ev.Poisson(rate * bands, ev.Gaussian(noise)))
 
 
-@pytest.mark.parametrize("bands", [1, 4])
+@for_each("bands", [1, 4])
 def test_banded_noise_under_cyclic_sampling_as_jax_privacy_documents_it(bands: int) -> None:
     """jax_privacy 8967688, accounting.py: epsilon 3.77, noise 9.66, 155 iterations, delta 1e-6."""
 
@@ -244,7 +245,7 @@ def test_without_sampling_both_ways_to_banded_noise_agree() -> None:
     assert ours == pytest.approx(theirs, rel=1e-9)
 
 
-@pytest.mark.parametrize("counts", [1, 7, 8, [5, 100, 2]])
+@for_each("counts", [1, 7, 8, [5, 100, 2]])
 def test_trees_against_dp_accounting(counts) -> None:
     theirs = dp.SingleEpochTreeAggregationDpEvent(5.0, counts)
     accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_SPECIAL)

@@ -20,6 +20,8 @@ from privplan.accountant.sensitivity.matrix import (
     strategy_matrix,
 )
 
+from ..cases import for_each
+
 SINGLE = ev.SingleParticipation()
 
 
@@ -32,7 +34,7 @@ def exact_square(steps, decays, scales):
     return sum(entry**2 for entry in column)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("steps", "decays", "scales"),
     [
         (2, [0.5, 0.5, 0.5], [1.0, 1e17, -1e17]),
@@ -52,7 +54,7 @@ def test_buffers_that_cancel_are_added_up_exactly(steps, decays, scales):
     assert answer.exact
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_random_buffers_of_either_sign_are_between_the_ends(seed):
     generator = np.random.default_rng(seed)
     count = int(generator.integers(2, 6))
@@ -74,7 +76,7 @@ def test_too_many_terms_of_either_sign_are_refused():
 # --- trees ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("steps", "fan_out"), [(1, 2), (8, 2), (13, 2), (9, 3), (40, 3), (50, 7)])
+@for_each(("steps", "fan_out"), [(1, 2), (8, 2), (13, 2), (9, 3), (40, 3), (50, 7)])
 def test_a_single_round_is_in_one_node_of_each_level(steps, fan_out):
     strategy = ev.TreeStrategy(steps, fan_out)
     matrix = strategy_matrix(strategy)
@@ -85,7 +87,7 @@ def test_a_single_round_is_in_one_node_of_each_level(steps, fan_out):
     assert answer.upper - answer.lower <= 1e-12
 
 
-@pytest.mark.parametrize(("steps", "levels"), [(4_096, 13), (100_000, 17)])
+@for_each(("steps", "levels"), [(4_096, 13), (100_000, 17)])
 def test_large_trees_are_answered(steps, levels):
     strategy = ev.TreeStrategy(steps, 2)
     answer = sensitivity_bounds(strategy, SINGLE)
@@ -96,9 +98,9 @@ def test_large_trees_are_answered(steps, levels):
     assert apart.lower >= 0.9 * apart.upper
 
 
-@pytest.mark.parametrize("steps", [24, 40, 63])
-@pytest.mark.parametrize("fan_out", [2, 3])
-@pytest.mark.parametrize(("most", "separation"), [(2, 5), (4, 4), (3, 8), (5, 1)])
+@for_each("steps", [24, 40, 63])
+@for_each("fan_out", [2, 3])
+@for_each(("most", "separation"), [(2, 5), (4, 4), (3, 8), (5, 1)])
 def test_counted_nodes_bound_what_the_matrix_says(steps, fan_out, most, separation, monkeypatch):
     strategy = ev.TreeStrategy(steps, fan_out)
     allowed = ev.SeparatedParticipation(most, separation)
@@ -119,7 +121,7 @@ def every_round(steps):
     return ev.SeparatedParticipation(steps, 1)
 
 
-@pytest.mark.parametrize("steps", [129, 150])
+@for_each("steps", [129, 150])
 def test_more_rounds_than_are_climbed_are_bounded_by_an_eigenvalue(steps):
     strategy = ev.ToeplitzStrategy(steps, [1.0, -0.9, 0.5, 0.4, -0.3])
     matrix = strategy_matrix(strategy)
@@ -144,7 +146,7 @@ def test_too_many_patterns_to_refine_have_an_eigenvalue_too(monkeypatch):
     assert answer.upper == pytest.approx(math.sqrt(3.0), rel=1e-9)  # no column moves another
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_no_flip_of_one_sign_improves_on_those_that_are_kept(seed):
     matrix = np.random.default_rng(seed).standard_normal((30, 40))
     gram = matrix.T @ matrix

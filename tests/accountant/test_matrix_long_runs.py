@@ -19,9 +19,11 @@ from privplan.accountant.sensitivity.matrix.separated import (
     sum_of_stretches,
 )
 
+from ..cases import for_each
 
-@pytest.mark.parametrize("count", [1, 2, 3, 6, 7, 50])
-@pytest.mark.parametrize("apart", [1, 2, 5])
+
+@for_each("count", [1, 2, 3, 6, 7, 50])
+@for_each("apart", [1, 2, 5])
 def test_shifted_sums_are_sums_of_shifts(count: int, apart: int) -> None:
     values = np.random.default_rng(count).random(37)
     plain = np.zeros(37)
@@ -42,7 +44,7 @@ def _heaviest(weights: np.ndarray, links: dict[int, np.ndarray], rounds: Separat
     return best
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_quick_sums_lie_on_both_sides_of_the_worst_pattern(seed: int) -> None:
     rng = np.random.default_rng(seed)
     apart = int(rng.integers(1, 4))
@@ -57,7 +59,7 @@ def test_quick_sums_lie_on_both_sides_of_the_worst_pattern(seed: int) -> None:
     assert sum_of_stretches(weights, links, rounds) >= worst * (1.0 - 1e-12)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_quick_bounds_hold_the_exact_sensitivity(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +79,7 @@ def test_quick_bounds_hold_the_exact_sensitivity(
     assert quick.bounds.upper <= 1.5 * exact.bounds.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("coefficients", "steps", "most", "apart"),
     [
         ((1.0, 0.5, 0.7), 100_000, 10_000, 10),
@@ -107,7 +109,7 @@ def test_a_long_toeplitz_run_is_that_of_rounds_evenly_apart(
     assert answer.exact
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("strategy", "participation", "square"),
     [
         # Every round of 1, 1/2: a column of 1, 3/2, 3/2, ...

@@ -10,10 +10,12 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 
+from ..cases import for_each
+
 STRATEGY = {"type": "toeplitz", "steps": 3, "coefficients": [1.0]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "participation",
     [
         ev.SingleParticipation(),
@@ -22,7 +24,7 @@ STRATEGY = {"type": "toeplitz", "steps": 3, "coefficients": [1.0]}
         ev.BallsInBins(2),
     ],
 )
-@pytest.mark.parametrize(
+@for_each(
     "strategy",
     [
         ev.ToeplitzStrategy(3, (1e200, 1e200)),

@@ -14,6 +14,7 @@ from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 from privplan.accountant.sensitivity.matrix import separated as separated_module
 from privplan.accountant.sensitivity.matrix.participations import SeparatedRounds
 
+from ..cases import for_each
 from .strategies import by_magnitudes, by_signs, by_vectors, patterns
 
 TIGHT = 1e-9
@@ -35,7 +36,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.mark.usefixtures("searched")
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_windows_give_the_largest_sum_of_magnitudes(seed: int) -> None:
     generator = np.random.default_rng(seed)
     for _ in range(10):

@@ -25,6 +25,7 @@ from privplan.accountant.sensitivity.matrix import directions as directions_modu
 from privplan.accountant.sensitivity.matrix import separated as separated_module
 from privplan.accountant.sensitivity.matrix import strategies as strategies_module
 
+from ..cases import for_each
 from .strategies import by_magnitudes, by_ones, by_signs, by_vectors, patterns
 
 SINGLE = ev.SingleParticipation()
@@ -54,7 +55,7 @@ def test_strategies_as_matrices() -> None:
     assert tree.sum(axis=0).tolist() == [3, 3, 3, 3, 1]  # the fifth round is in no whole node
 
 
-@pytest.mark.parametrize(
+@for_each(
     "strategy",
     [
         ev.BandedStrategy([[1, 2, 3, 1], [4, 5, 2], [0, 0]]),
@@ -77,7 +78,7 @@ PUBLISHED = [[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 1, 0], [0, 0, 3, -6]]
 BANDED = [[1, 2 - 1, 1, -6], [2, 1, 1]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "expected"),
     [
         (PUBLISHED, 6.0),
@@ -92,8 +93,8 @@ def test_single_participation_as_jax_privacy_has_it(rows, expected) -> None:
     assert found.bounds.upper == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("separation", [2, 3])
-@pytest.mark.parametrize(
+@for_each("separation", [2, 3])
+@for_each(
     "strategy",
     [
         ev.BandedStrategy(BANDED),
@@ -129,7 +130,7 @@ def test_vectors_exceed_signs_and_magnitudes_exceed_vectors() -> None:
     assert found.bounds.upper == pytest.approx(math.sqrt(12), rel=1e-8)
 
 
-@pytest.mark.parametrize(("steps", "levels"), [(1, 1), (2, 2), (4, 3), (7, 3), (8, 4), (1000, 10)])
+@for_each(("steps", "levels"), [(1, 1), (2, 2), (4, 3), (7, 3), (8, 4), (1000, 10)])
 def test_binary_trees_as_dp_accounting_counts_their_levels(steps, levels) -> None:
     """Its rho of one epoch is (levels) / (2 noise^2), with ceil(log2(steps + 1)) levels."""
     assert levels == math.ceil(math.log2(steps + 1))
@@ -174,7 +175,7 @@ def _random_participation(generator: np.random.Generator, steps: int) -> ev.Part
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_small_strategies_enumerated(seed: int) -> None:
     """All patterns with all signs, and random vectors of 2 and 3 numbers, for up to 6 rounds."""
     generator = np.random.default_rng(seed)
@@ -196,7 +197,7 @@ def test_small_strategies_enumerated(seed: int) -> None:
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_the_earliest_rounds_are_the_worst_where_coefficients_never_increase(seed: int) -> None:
     """Kalinin and Lampert 2024, Theorem 2, against every pattern."""
     generator = np.random.default_rng(seed)
@@ -337,7 +338,7 @@ def test_ends_are_rounded_outward_of_exact_fractions() -> None:
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "field"),
     [
         ([[1, 0], [1, 0]], "`strategy.rows` must not have a column of zeros; column 1"),
@@ -352,7 +353,7 @@ def test_a_singular_dense_strategy_is_refused(rows, field) -> None:
         sensitivity_bounds(ev.DenseStrategy(rows), SINGLE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "complaint"),
     [
         (lambda: ev.BandedStrategy([[1, 0, 1], [0.5, 0.5]]), "`diagonals[0][1]` must not be 0"),
@@ -381,7 +382,7 @@ def test_participations_that_do_not_fit_are_refused() -> None:
         sensitivity_bounds(strategy, ev.BallsInBins(11))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("strategy", "rounds"),
     [
         (ev.DenseStrategy([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 1.0]]), 3),
@@ -420,7 +421,7 @@ def test_a_padded_tree_with_partial_nodes_has_a_level_more() -> None:
         assert bounds.upper <= math.sqrt(levels) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_the_sensitivity_can_be_asked_for_by_itself(neighbours: str) -> None:
     strategy, participation = ev.DenseStrategy([[1.0, 0.0], [-1.0, 1.0]]), ev.EpochParticipation(2)
     moved = pp.sensitivity(strategy, participation, neighbours=neighbours)
@@ -438,7 +439,7 @@ def test_the_sensitivity_can_be_asked_for_by_itself(neighbours: str) -> None:
         pp.sensitivity(strategy, 3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "strategy",
     [
         ev.TreeStrategy(10**8, 2),

@@ -34,6 +34,7 @@ from privplan.accountant.mechanisms.sampled_events import covers
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 
+from ..cases import for_each
 from .mechanism_tickets import USERS, Memory, ticket_for
 
 
@@ -90,7 +91,7 @@ MECHANISMS: list[Mechanism] = [
 ]
 
 
-@pytest.mark.parametrize("own", MECHANISMS, ids=lambda own: type(own).__name__)
+@for_each("own", MECHANISMS, ids=lambda own: type(own).__name__)
 def test_bounds_from_private_data_are_refused(own: Mechanism) -> None:
     with pytest.raises(Unsupported, match="private data"):
         own.intent(RoundDescription(1, "train"), "add-remove")
@@ -104,7 +105,7 @@ def test_bounds_from_private_data_are_refused(own: Mechanism) -> None:
     assert stated.event == published.event_override
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stated", "true", "covered"),
     [
         (ev.Gaussian(3.9), ev.Gaussian(4.0), True),
@@ -152,7 +153,7 @@ def test_less_discrete_gaussian_noise_may_look_more_private() -> None:
     assert less.upper < more.lower
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("opened", "other", "relation"),
     [
         (RandomizedResponse(0.1, 4), RandomizedResponse(9.0, 4), "replace-one"),
@@ -203,7 +204,7 @@ def test_numbers_of_numpy_are_taken_exactly() -> None:
     assert Gaussian(Fraction(1, 3), 1.0).total([[0.25]]) == [2**18]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "draw",
     [
         lambda _, bad: Gaussian(1.0, 4.0).total(bad),
@@ -215,7 +216,7 @@ def test_numbers_of_numpy_are_taken_exactly() -> None:
     ],
     ids=range(6),
 )
-@pytest.mark.parametrize("bad", [["4711"], [[4711], [4711, 4711]], [10**400 + 4711], [b"4711"]])
+@for_each("bad", [["4711"], [[4711], [4711, 4711]], [10**400 + 4711], [b"4711"]])
 def test_what_is_no_number_is_refused_and_not_shown(draw: Any, bad: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         draw(ticket_for(Gaussian(1.0, 4.0)), bad)
@@ -259,7 +260,7 @@ def test_integer_sums_that_could_overflow_are_refused() -> None:
         DiscreteLaplace(2**40, 4.0).total(many)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("own", "relation"),
     [
         (Gaussian(1.0, 4.0), "add-remove"),

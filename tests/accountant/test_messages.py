@@ -38,6 +38,7 @@ from privplan.accountant.mechanisms import (
 from privplan.accountant.mechanisms.messages import Messages
 from privplan.accountant.randomness import Streams, grouped_order
 
+from ..cases import for_each
 from .mechanism_tickets import Memory
 
 FALSE_ALARM = 1e-6
@@ -138,9 +139,7 @@ def test_users_who_tell_all_they_know_hide_nobody_and_take_up_places() -> None:
             own.without(many)
 
 
-@pytest.mark.parametrize(
-    "own", [LaplaceMessages(1.0, 4.0), GaussianMessages(1.0, 4.0), ResponseMessages(1.0, 3)]
-)
+@for_each("own", [LaplaceMessages(1.0, 4.0), GaussianMessages(1.0, 4.0), ResponseMessages(1.0, 3)])
 def test_who_sends_is_seen(own: Messages) -> None:
     with pytest.raises(Unsupported, match="add-remove"):
         own.event("add-remove")
@@ -196,7 +195,7 @@ def test_dummies_have_the_law_of_the_blanket_on_the_grid() -> None:
     assert not fits(counts, rounded_law(places, 1, 2.0))
 
 
-@pytest.mark.parametrize(("bound", "std"), [(1.0, 4.0), (0.3, 0.1), (2.0, 0.5)])
+@for_each(("bound", "std"), [(1.0, 4.0), (0.3, 0.1), (2.0, 0.5)])
 def test_the_accountants_blanket_is_that_of_the_dummies(bound: float, std: float) -> None:
     """gamma and the law of the loss under omega, against Laplace noise around 0, cell by cell."""
     own = LaplaceMessages(bound, std)
@@ -256,7 +255,7 @@ def test_gaussian_messages_have_the_stated_deviation() -> None:
     assert randomizer_of(own.event("replace-one")) == GaussianRandomizer(1.0)
 
 
-@pytest.mark.parametrize("make", [LaplaceMessages, GaussianMessages])
+@for_each("make", [LaplaceMessages, GaussianMessages])
 def test_values_are_clipped_and_what_is_no_number_is_0(make: Any) -> None:
     own = make(bound=0.75, std=1.0)
     most = round(0.75 / own.grid)
@@ -305,9 +304,7 @@ def test_draws_are_counted_as_messages_of_one_unit() -> None:
     ticket.close()
 
 
-@pytest.mark.parametrize(
-    "own", [LaplaceMessages(1.0, 4.0), GaussianMessages(1.0, 4.0), ResponseMessages(1.0, 3)]
-)
+@for_each("own", [LaplaceMessages(1.0, 4.0), GaussianMessages(1.0, 4.0), ResponseMessages(1.0, 3)])
 def test_nothing_is_drawn_without_an_intent_of_its_own(own: Messages) -> None:
     memory, streams = Memory(), Streams.seeded(3)
     gate = Gate(None, memory, streams)
@@ -329,7 +326,7 @@ def test_nothing_is_drawn_without_an_intent_of_its_own(own: Messages) -> None:
     assert streams.stream("messages").position == 0
 
 
-@pytest.mark.parametrize("bad", [np.zeros((2, 2, 2)), np.zeros((2, 0)), ["x"], [[1], [1, 2]], 3.0])
+@for_each("bad", [np.zeros((2, 2, 2)), np.zeros((2, 0)), ["x"], [[1], [1, 2]], 3.0])
 def test_other_arrays_are_refused_without_a_draw(bad: Any) -> None:
     own = LaplaceMessages(1.0, 4.0)
     ticket = opened(own)
@@ -349,7 +346,7 @@ def test_words_out_of_range_are_refused_and_not_shown() -> None:
     assert ticket.stream("messages").position == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given", [{"bound": 0.0}, {"std": math.nan}, {"bound": math.inf}, {"std": 1e8}, {"std": 1e-12}]
 )
 def test_ranges(given: dict[str, float]) -> None:

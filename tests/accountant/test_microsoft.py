@@ -17,6 +17,7 @@ from privplan.accountant.engines.microsoft import MicrosoftEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Bounds, Neighbours
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 ENGINE = MicrosoftEngine()
@@ -37,10 +38,10 @@ def gaussian_epsilon(mean: float, delta: float) -> float:
     return float(brentq(lambda e: gaussian_delta(mean, e) - delta, 0, 200, xtol=1e-12))
 
 
-@pytest.mark.parametrize("eps_error", [0.1, 0.01])
-@pytest.mark.parametrize("runs", [1, 7, 100])
-@pytest.mark.parametrize("delta", [1e-4, 1e-8])
-@pytest.mark.parametrize(("neighbours", "moves"), [("add-remove", 1), ("replace-one", 2)])
+@for_each("eps_error", [0.1, 0.01])
+@for_each("runs", [1, 7, 100])
+@for_each("delta", [1e-4, 1e-8])
+@for_each(("neighbours", "moves"), [("add-remove", 1), ("replace-one", 2)])
 def test_gaussian_bounds_hold_the_closed_form(
     eps_error: float, runs: int, delta: float, neighbours: Neighbours, moves: int
 ) -> None:
@@ -55,8 +56,8 @@ def test_gaussian_bounds_hold_the_closed_form(
     assert back.lower <= delta <= back.upper
 
 
-@pytest.mark.parametrize(("neighbours", "moves"), [("add-remove", 1), ("replace-one", 2)])
-@pytest.mark.parametrize("noise", [0.3, 1.0, 9.9])
+@for_each(("neighbours", "moves"), [("add-remove", 1), ("replace-one", 2)])
+@for_each("noise", [0.3, 1.0, 9.9])
 def test_laplace_bounds_hold_the_closed_form(
     neighbours: Neighbours, moves: int, noise: float
 ) -> None:
@@ -77,7 +78,7 @@ def test_known_numbers() -> None:
     assert replaced.lower < 9.997256 < replaced.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rate", "noise", "runs"),
     sweep([(0.5, 2.0, 10), (0.9, 1.0, 3), (0.01, 1.0, 300), (0.001, 0.5, 50)], quick=2),
 )
@@ -110,7 +111,7 @@ def test_the_adding_loss_is_a_distribution_with_the_mean_it_claims() -> None:
     assert mean == pytest.approx(microsoft._sampled_means(rate, noise)[1], abs=1e-7)
 
 
-@pytest.mark.parametrize(("rate", "noise"), [(0.01, 1.0), (0.3, 0.4), (0.9, 20.0)])
+@for_each(("rate", "noise"), [(0.01, 1.0), (0.3, 0.4), (0.9, 20.0)])
 def test_means_against_quadrature(rate: float, noise: float) -> None:
     from mpmath import exp, log, mp, npdf, quad
 
@@ -148,7 +149,7 @@ def test_unlike_events_compose_as_in_dp_accounting() -> None:
     assert truth - 0.001 <= result.upper <= truth + 0.012
 
 
-@pytest.mark.parametrize("runs", sweep([30, 1000], quick=1))
+@for_each("runs", sweep([30, 1000], quick=1))
 def test_a_jump_that_the_library_steps_over_widens_the_answer(runs: int) -> None:
     # The library integrates from 0.1 upward and its first node there lies beyond 0.1005, so that
     # its mean is off by 2e-5 per release: the interval it reports misses the truth.
@@ -166,8 +167,8 @@ def test_a_jump_that_the_library_steps_over_widens_the_answer(runs: int) -> None
     assert result.gap < 0.1
 
 
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-@pytest.mark.parametrize(("epsilon", "runs"), [(0.1005, 100), (5.0, 10), (1.0, 1), (0.0, 3)])
+@for_each("neighbours", NEIGHBOURS)
+@for_each(("epsilon", "runs"), [(0.1005, 100), (5.0, 10), (1.0, 1), (0.0, 3)])
 def test_pure_is_covered_and_has_no_lower_end(
     neighbours: Neighbours, epsilon: float, runs: int
 ) -> None:
@@ -208,7 +209,7 @@ def test_nothing_costs_nothing() -> None:
     assert ENGINE.delta([], 1.0, "add-remove").bounds == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours", "delta"),
     [
         (EXAMPLE, "replace-one", 1e-5),

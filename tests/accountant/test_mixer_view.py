@@ -20,6 +20,8 @@ from privplan.accountant.amplification.shuffling.mixer import (
     tails,
 )
 
+from ..cases import for_each
+
 FLAME_DELTA = 0.01 / 1000**1.1
 
 
@@ -76,7 +78,7 @@ def test_the_law_of_a_sum_is_that_of_drawn_ones() -> None:
         assert np.abs(shares - above(messages, points)).max() < 5 * 0.5 / math.sqrt(200_000)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("users", "dimensions", "padded_to", "scale", "failure"),
     [
         (40, 2, 40, 0.25, 1e-3),
@@ -111,7 +113,7 @@ def test_one_coordinate_is_no_worse_than_proven(
     assert max(sharp) > (0.95 if users == 2000 else 0.3)  # the bound is of the size of the truth
 
 
-@pytest.mark.parametrize(("scale", "failure"), [(0.2, 1e-2), (0.25, 1e-3)])
+@for_each(("scale", "failure"), [(0.2, 1e-2), (0.25, 1e-3)])
 def test_two_coordinates_are_no_worse_than_proven(scale: float, failure: float) -> None:
     """Exact, over how many others sent both, one or none of the user's two of four coordinates."""
     users, dimensions = 36, 4
@@ -142,7 +144,7 @@ def test_two_coordinates_are_no_worse_than_proven(scale: float, failure: float) 
     assert exact[0] > 0.3 * bounds[0]
 
 
-@pytest.mark.parametrize("messages", [20, 1000, 30_000, MOST_COUNTED])
+@for_each("messages", [20, 1000, 30_000, MOST_COUNTED])
 def test_gamma_tails_are_right_as_far_as_they_are_used(messages: int) -> None:
     """P(Gamma_m < x) = P(Poisson(x) >= m), summed term by term; scipy 1.17 fails at 10^6."""
     for deviations in range(-9, 0):
@@ -153,7 +155,7 @@ def test_gamma_tails_are_right_as_far_as_they_are_used(messages: int) -> None:
         assert gammainc(messages, x) == pytest.approx(tail, rel=1e-9)
 
 
-@pytest.mark.parametrize("coarseness", [0.5, 1.0])
+@for_each("coarseness", [0.5, 1.0])
 def test_a_coarse_grid_is_no_worse_than_proven(coarseness: float) -> None:
     """Laplace noise that is rounded to steps of half the bound, or the bound, exactly."""
     users, scale = 30, 0.2
@@ -174,7 +176,7 @@ def test_a_coarse_grid_is_no_worse_than_proven(coarseness: float) -> None:
         assert exact <= proven(event, epsilon)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("users", "dimensions", "chosen", "failure"),
     [(60, 8, 4, 1e-2), (60, 16, 4, 1e-2), (150, 30, 6, 1e-2)],
 )
@@ -247,7 +249,7 @@ def test_where_most_coordinates_have_few_senders_some_count_by_themselves() -> N
     assert by_sums < 9.0  # by the messages themselves 40.3
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "users", "padded_to"),
     [
         (ev.Laplace(0.5), 12, 12),

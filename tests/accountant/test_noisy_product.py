@@ -24,6 +24,7 @@ from privplan.accountant.mechanisms.product_grid import MAX_SHARE_STEPS, Product
 from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity.product import ProductBound
 
+from ..cases import for_each
 from .mechanism_tickets import FALSE_ALARM, Memory, ticket_for
 from .products import bound, noisy_product
 
@@ -106,7 +107,7 @@ def test_with_multiplier_gives_at_least_that_and_hardly_more(
     assert drawn <= Fraction(stated.share_std) ** 2 * (1 + Fraction(1, 10**12))
 
 
-@pytest.mark.parametrize("noise", [2.0**k for k in range(-6, 13)])
+@for_each("noise", [2.0**k for k in range(-6, 13)])
 def test_an_entry_that_a_coarser_grid_lets_move_farther_still_finds_a_grid(noise: float) -> None:
     """Its bound is up to 100 times as wide on the grid, so the first grid may be too fine."""
     for dimension in (50, 5000, 100_000):
@@ -162,7 +163,7 @@ def test_samples_and_other_relations_are_refused() -> None:
             noisy_product(bound("entry"), relation=relation)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "said"),
     [
         ({"std": 0.0}, "std"),
@@ -183,7 +184,7 @@ def test_what_is_out_of_range_is_refused(fields: dict[str, Any], said: str) -> N
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given_values", "said"),
     [
         ({"noise_multiplier": 0.0}, "noise_multiplier"),
@@ -201,7 +202,7 @@ def test_with_multiplier_refuses_what_the_class_does(given_values: Any, said: st
 # --- what it draws --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shares", "dropouts"), [(1, 0), (4, 1)])
+@for_each(("shares", "dropouts"), [(1, 0), (4, 1)])
 def test_shares_have_the_deviation_that_is_stated(shares: int, dropouts: int) -> None:
     """False alarm: 2e-6 for each of some 15 comparisons; 20,000 numbers show 5 % of a deviation."""
     mechanism = noisy_product(

@@ -14,6 +14,7 @@ from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.mechanisms.product_grid import ProductGrid
 from privplan.accountant.mechanisms.product_rows import ProductRows, basis_steps
 
+from ..cases import for_each
 from .mechanism_tickets import ticket_for
 from .products import bound
 
@@ -70,7 +71,7 @@ def test_delta_of_two_rows_that_come_back_apart_is_what_the_event_proves() -> No
     assert 0.999 * proven.upper <= exact <= proven.upper
 
 
-@pytest.mark.parametrize(("shares", "dropouts"), [(1, 0), (5, 2)])
+@for_each(("shares", "dropouts"), [(1, 0), (5, 2)])
 def test_what_is_drawn_has_the_parameter_of_the_formula(
     monkeypatch: pytest.MonkeyPatch, shares: int, dropouts: int
 ) -> None:

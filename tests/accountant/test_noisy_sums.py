@@ -16,6 +16,8 @@ from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription, Tic
 from privplan.accountant.mechanisms.noisy_sums import NoisySums
 from privplan.accountant.randomness import Streams
 
+from ..cases import for_each
+
 OWN = Gaussian(bound=0.5, std=2.0, unit="record")
 NAMES, PARTS = ("noise/0", "noise/1"), ("silo-0", "silo-1")
 WIDTH = 3
@@ -64,7 +66,7 @@ def test_sums_get_the_noise_that_a_single_draw_makes() -> None:
         assert np.array_equal(found[:, party].ravel(), expected)
 
 
-@pytest.mark.parametrize("ahead", [1, 10, 10**6])
+@for_each("ahead", [1, 10, 10**6])
 def test_the_noise_has_its_law_and_is_never_used_twice(
     ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +131,7 @@ def test_it_is_for_the_mechanism_of_the_ticket() -> None:
         made(opened(2, shared)[0], 2, shared).noisy(zeros())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "totals",
     [
         np.zeros((2, WIDTH)),
@@ -147,7 +149,7 @@ def test_sums_that_are_no_sums_get_no_noise(totals: np.ndarray) -> None:
     assert streams.stream(NAMES[0]).position == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"names": ("one", "one")},

@@ -15,6 +15,7 @@ from privplan.accountant.errors import BudgetExceeded, InvalidInput
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.odometer.unit_balances import BUDGET_UNITS, EXHAUSTED, Balances
 
+from ..cases import for_each
 from .odometers import SAMPLED
 
 # The odometer as a ledger.
@@ -28,8 +29,8 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("given", KINDS)
-@pytest.mark.parametrize("seed", range(3))
+@for_each("given", KINDS)
+@for_each("seed", range(3))
 def test_random_spending_never_exceeds_and_refusals_change_nothing(given, seed):
     odometer = Odometer(2.0, 1e-5, **given)
     pick, made, refused = random.Random(seed), [], 0
@@ -58,7 +59,7 @@ def test_random_spending_never_exceeds_and_refusals_change_nothing(given, seed):
     assert odometer.spent().epsilon.upper == 2.0
 
 
-@pytest.mark.parametrize("given", KINDS)
+@for_each("given", KINDS)
 def test_the_order_of_spending_and_repeats_do_not_matter(given):
     events = [ev.Gaussian(noise) for noise in (20.0, 33.3, 47.1, 80.9, 20.0, 20.0)]
     readings = []
@@ -75,8 +76,8 @@ def test_the_order_of_spending_and_repeats_do_not_matter(given):
     assert len(set(readings)) == 1
 
 
-@pytest.mark.parametrize("given", KINDS)
-@pytest.mark.parametrize("event", [ev.Gaussian(40.0), ev.Repeat(7, ev.Gaussian(90.0))])
+@for_each("given", KINDS)
+@for_each("event", [ev.Gaussian(40.0), ev.Repeat(7, ev.Gaussian(90.0))])
 def test_remaining_rounds_are_exactly_what_fits(given, event):
     odometer = Odometer(2.0, 1e-5, **given)
     odometer.spend(ev.Gaussian(25.0))
@@ -98,7 +99,7 @@ def test_what_costs_nothing_fits_for_ever():
     assert odometer.reading().epsilon == 0.0
 
 
-@pytest.mark.parametrize("given", KINDS)
+@for_each("given", KINDS)
 def test_nothing_spent_reads_as_nothing(given):
     assert Odometer(2.0, 1e-5, **given).reading().epsilon == 0.0
 
@@ -233,7 +234,7 @@ def test_threads_together_never_exceed():
 # What it says.
 
 
-@pytest.mark.parametrize("given", KINDS)
+@for_each("given", KINDS)
 def test_the_guarantee_is_the_whole_budget_and_says_its_mode(given):
     odometer = Odometer(2.0, 1e-5, "replace-one", **given)
     before = odometer.spent()
@@ -251,7 +252,7 @@ def test_the_guarantee_is_the_whole_budget_and_says_its_mode(given):
     assert "not a guarantee" in reading.note
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "said"),
     [
         ({"epsilon": 0.0}, "epsilon"),

@@ -10,6 +10,7 @@ import pytest
 import privplan as pp
 from privplan import events as ev
 
+from ..cases import for_each
 from .sampled_rounds import hockey_stick
 
 
@@ -28,7 +29,7 @@ def binned_laplace(centre: float, scale: float) -> np.ndarray:
     return np.diff(np.concatenate(([0.0], below, [1.0])))
 
 
-@pytest.mark.parametrize(("users", "chosen"), [(1, 31), (2, 31), (1, 16), (1, 3)])
+@for_each(("users", "chosen"), [(1, 31), (2, 31), (1, 16), (1, 3)])
 def test_what_no_other_message_hides_is_local_to_the_last_digit(users: int, chosen: int) -> None:
     selection = "oblivious" if chosen > 3 else "data-dependent"
     fields = (users, 31, chosen, users, "coordinate", selection, "refuse")
@@ -41,8 +42,8 @@ def test_what_no_other_message_hides_is_local_to_the_last_digit(users: int, chos
     assert numbers[0] == pytest.approx(numbers[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
-@pytest.mark.parametrize(
+@for_each("rounds", [1, 2])
+@for_each(
     ("users", "noise", "overflow"),
     [(2, 1.0, "refuse"), (4, 0.25, "refuse"), (12, 1.0, "cap"), (60, 0.25, "refuse")],
 )
@@ -76,7 +77,7 @@ LARGEST = {
 """R(0) and R(1), where x and x' are others."""
 
 
-@pytest.mark.parametrize("name", LAWS)
+@for_each("name", LAWS)
 def test_a_decoy_beside_a_message_costs_no_more_than_one_message(name: str) -> None:
     """R(x) beside a decoy against a decoy beside R(x'), at every order."""
     first, second, blanket = LAWS[name]

@@ -19,6 +19,7 @@ from privplan.accountant.randomness import Streams
 from privplan.accountant.records.participation import counts_by_silo
 from privplan.fl.log.decoding import Decoder
 
+from ..cases import for_each
 from .gates import FakeRecorder
 from .participating import DELTA, SCHEDULES, busiest, exact
 
@@ -35,7 +36,7 @@ def odometer(rounds: int, counted: int | None, event: ev.Event = ROUND) -> Odome
     return Odometer.for_plan(plan_given_noise(phases, delta=DELTA, neighbours="replace-one"))
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES))
+@for_each("name", sorted(SCHEDULES))
 def test_a_plan_proves_what_its_busiest_silo_pays(name: str) -> None:
     schedule = SCHEDULES[name]
     counted = busiest(schedule)
@@ -62,7 +63,7 @@ def test_noise_is_found_for_the_rounds_of_one_silo() -> None:
     assert exact(2 * math.sqrt(3) / noise) <= 1.0 < exact(2 * math.sqrt(3) / (noise * 0.999))
 
 
-@pytest.mark.parametrize("counted", [0, 5, 1.5, True])
+@for_each("counted", [0, 5, 1.5, True])
 def test_a_plan_refuses_a_count_that_cannot_be(counted: float) -> None:
     with pytest.raises(InvalidInput, match="counted"):
         Phase("train", ROUND, 4, counted=counted)  # type: ignore[arg-type]
@@ -77,7 +78,7 @@ def test_units_of_many_records_pay_for_every_round() -> None:
         plan([Phase("train", ev.Gaussian, 4, counted=2)], epsilon=1, delta=DELTA, group=2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unit", "neighbours", "group", "by_silo"),
     [
         ("silo", "replace-one", 1, True),
@@ -171,13 +172,13 @@ def intent(silos: object) -> records.RoundIntent:
     )
 
 
-@pytest.mark.parametrize("silos", [(), (1, 0), (0, 0), (-1,), (0, 1.0), ("0",), 3])
+@for_each("silos", [(), (1, 0), (0, 0), (-1,), (0, 1.0), ("0",), 3])
 def test_a_schedule_that_cannot_be_is_refused(silos: object) -> None:
     with pytest.raises(InvalidInput, match=r"round\.intent\.silos"):
         intent(silos)
 
 
-@pytest.mark.parametrize("silos", [[], [1, 0], [0, 0]])
+@for_each("silos", [[], [1, 0], [0, 0]])
 def test_the_short_way_of_reading_refuses_it_too(silos: list[int]) -> None:
     source = {**intent((0, 1)).to_json(), "silos": silos}
     with pytest.raises(InvalidInput, match=r"round\.intent\.silos"):
@@ -192,7 +193,7 @@ def test_a_line_without_a_schedule_is_as_it_was() -> None:
     assert stated.to_json()["silos"] == [0, 2]
 
 
-@pytest.mark.parametrize("counted", [0, 4])
+@for_each("counted", [0, 4])
 def test_a_first_line_counts_some_of_its_rounds(counted: int) -> None:
     with pytest.raises(InvalidInput, match=r"Planned\.counted"):
         records.Planned(3, {"model": ROUND}, counted)

@@ -12,6 +12,8 @@ from scipy.stats import laplace, norm
 from privplan import account
 from privplan import events as ev
 
+from ..cases import for_each
+
 EPSILONS = (0.0, 0.2, 0.7, 1.0, 1.6, 3.0)
 
 
@@ -45,7 +47,7 @@ def largest_delta(kept, keys: int, epsilon: float) -> float:
     )
 
 
-@pytest.mark.parametrize(("eps", "delta"), [(1.0, 1e-5), (0.5, 0.01), (2.0, 0.3), (0.1, 1e-3)])
+@for_each(("eps", "delta"), [(1.0, 1e-5), (0.5, 0.01), (2.0, 0.3), (0.1, 1e-3)])
 def test_one_key_is_exact_over_all_counts(eps, delta):
     event = ev.TruncatedGeometricSelection(eps, delta, 1)
     kept = keep_probabilities(eps, delta)
@@ -58,8 +60,8 @@ def test_one_key_is_exact_over_all_counts(eps, delta):
     assert account(event, epsilon=eps).delta.upper == pytest.approx(delta, rel=1e-4)
 
 
-@pytest.mark.parametrize(("eps", "delta"), [(1.0, 1e-3), (0.7, 0.05)])
-@pytest.mark.parametrize("keys", [2, 3])
+@for_each(("eps", "delta"), [(1.0, 1e-3), (0.7, 0.05)])
+@for_each("keys", [2, 3])
 def test_several_keys_are_bounded_for_all_counts_of_all_keys(eps, delta, keys):
     event = ev.TruncatedGeometricSelection(eps, delta, keys)
     kept = keep_probabilities(eps, delta)
@@ -123,9 +125,7 @@ def threshold_delta(event: ev.ThresholdSelection, epsilon: float, count: int) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("noise", "scale", "threshold"), [("laplace", 2.0, 12.0), ("gaussian", 2.0, 6.0)]
-)
+@for_each(("noise", "scale", "threshold"), [("laplace", 2.0, 12.0), ("gaussian", 2.0, 6.0)])
 def test_no_count_of_a_key_shows_more_than_the_threshold_bound(noise, scale, threshold):
     event = ev.ThresholdSelection(noise, scale, threshold, 1)
     for epsilon in (0.1, 0.6, 2.0):
@@ -168,7 +168,7 @@ def test_a_low_threshold_hides_no_new_key():
     assert account(event, epsilon=5.0).delta.lower == pytest.approx(laplace.sf(-0.5), rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("eps", "delta", "keys"), [(1.0, 1e-3, 1), (1.0, 1e-3, 2), (2.0, 0.05, 1), (0.5, 0.01, 1)]
 )
 def test_one_key_comes_and_another_goes(eps, delta, keys):
@@ -199,9 +199,7 @@ def test_keys_of_a_large_epsilon_or_delta_show_most_units(eps, delta, least, rel
     assert rising <= answer.upper * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(1.0, 1e-5), (0.5, 1e-6), (2.0, 1e-8), (13.0, 1e-3)]
-)
+@for_each(("epsilon", "delta"), [(1.0, 1e-5), (0.5, 1e-6), (2.0, 1e-8), (13.0, 1e-3)])
 def test_one_key_is_by_definition_as_private_as_it_says(epsilon: float, delta: float) -> None:
     event = ev.TruncatedGeometricSelection(epsilon, delta, 1)
     answer = account(event, delta=delta).epsilon

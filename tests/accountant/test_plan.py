@@ -19,6 +19,7 @@ from privplan.accountant.errors import (
 )
 from privplan.accountant.plan import Phase, plan
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 TARGET = {"epsilon": 2.0, "delta": 1e-5}
@@ -47,7 +48,7 @@ def proven_again(found, neighbours="add-remove"):
 # What is promised.
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("split", "neighbours"),
     [("equal-noise", "add-remove"), ("equal-noise", "replace-one"), ("cheapest", "zero-out")],
 )
@@ -216,8 +217,8 @@ def test_gaussian_variance_is_split_as_lagrange_says():
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("cost", ["variance", "deviation", "average", "largest"])
-@pytest.mark.parametrize("seed", sweep(range(2), quick=1))
+@for_each("cost", ["variance", "deviation", "average", "largest"])
+@for_each("seed", sweep(range(2), quick=1))
 def test_the_cheapest_split_never_costs_more_than_equal_noise(cost, seed):
     pick = random.Random(seed)
     phases = [
@@ -231,7 +232,7 @@ def test_the_cheapest_split_never_costs_more_than_equal_noise(cost, seed):
     assert all(one.upper <= 2.0 for one in proven_again(cheap).values())
 
 
-@pytest.mark.parametrize("cost", sweep(["variance", "deviation"], quick=1))
+@for_each("cost", sweep(["variance", "deviation"], quick=1))
 def test_no_other_ratio_is_noticeably_cheaper(cost):
     """Against an exhaustive search with certified noise at each ratio."""
     made = (("a", sampled(0.02), 400), ("b", ev.Laplace, 4))
@@ -259,7 +260,7 @@ def test_a_cost_may_be_any_function():
     assert set(seen[0]) == {"a", "b"}
 
 
-@pytest.mark.parametrize("wrong", ["much", math.nan, None, True])
+@for_each("wrong", ["much", math.nan, None, True])
 def test_a_cost_must_be_a_number(wrong):
     with pytest.raises(InvalidInput, match="cost"):
         plan([Phase("a", ev.Gaussian, 1)], **TARGET, cost=lambda _: wrong)
@@ -332,7 +333,7 @@ def test_a_trivial_target_is_said():
         plan([Phase("a", lambda s: ev.Poisson(1e-9, ev.Gaussian(s)), 1)], epsilon=1.0, delta=1e-3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "worse",
     [ev.Pure, ev.ZCDP, pytest.param(lambda s: ev.Gaussian(1.0 / s), marks=pytest.mark.slow)],
 )
@@ -355,7 +356,7 @@ def test_the_cheapest_split_needs_curves():
         plan(phases, **TARGET, split="cheapest")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "said"),
     [
         ({"name": ""}, "name"),
@@ -377,7 +378,7 @@ def test_phases_are_checked(given, said):
         Phase(**{"name": "a", "make_event": ev.Gaussian, "rounds": 1, **given})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "said"),
     [
         ({"epsilon": 0.0}, "epsilon"),
@@ -393,7 +394,7 @@ def test_targets_are_checked(given, said):
         plan([Phase("a", ev.Gaussian, 1)], **{**TARGET, **given})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("phases", "said"),
     [
         ([], "one or more phases"),

@@ -10,6 +10,8 @@ from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import Phase, PlannedPhase, affordable, plan, plan_given_noise
 
+from ..cases import for_each
+
 
 def sampled(noise):
     return ev.Poisson(0.3, ev.Gaussian(noise))
@@ -37,7 +39,7 @@ def test_given_noise_proves_what_the_plan_that_found_it_proves():
     assert again.epsilon == max(one.epsilon.upper for one in found.guarantees.values()) <= 3.0
 
 
-@pytest.mark.parametrize(("rounds", "expected"), [(50, 6.57), (100, 10.00), (200, 15.46)])
+@for_each(("rounds", "expected"), [(50, 6.57), (100, 10.00), (200, 15.46)])
 def test_fixed_events_are_certified(rounds, expected):
     found = plan_given_noise([Phase("train", ev.Gaussian(5.0), rounds)], delta=1e-5)
     epsilon = found.guarantees["model"].epsilon
@@ -82,7 +84,7 @@ def test_what_protects_nobody_is_planned_as_infinite():
     assert found.epsilon == found.guarantees["model"].epsilon.upper == float("inf")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("phases", "message"),
     [
         ([], "one or more phases"),
@@ -102,7 +104,7 @@ def test_phases_without_noise_are_refused(phases, message):
         plan_given_noise(phases, delta=1e-5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong", [{"delta": 0.0}, {"group": 0}, {"neighbours": "close"}, {"unit": 3}, {"unit": " "}]
 )
 def test_values_out_of_range_are_refused(wrong):
@@ -113,7 +115,7 @@ def test_values_out_of_range_are_refused(wrong):
 # How many rounds.
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "epsilon", "extra"),
     [
         (ev.Gaussian(5.0), 8.0, {}),

@@ -22,6 +22,7 @@ from privplan.accountant.mechanisms.product_grid import (
 )
 from privplan.accountant.sensitivity.product import ProductBound
 
+from ..cases import for_each
 from .products import bound
 
 
@@ -64,7 +65,7 @@ def test_a_grid_has_room_for_all_sums_and_is_the_finest(
     assert not any(suits(bits) for bits in range(grid.product_bits + 1, 43))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("dimension", "unit", "share_std", "grid"),
     [
         (50, "record", 7.46, (13, 10)),
@@ -88,7 +89,7 @@ def test_the_bits_that_are_stated(
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "said"),
     [
         ({"share_std": 1e-12}, "`share_std`, 1e-12, is under 4,096 steps"),
@@ -106,13 +107,13 @@ def test_what_no_grid_suits_is_refused_by_name(changed: dict[str, Any], said: st
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("bits", [(7, 12), (8, 7), (8, 27), (13, 17), (18, 8), (0, 24), (8.5, 9)])
+@for_each("bits", [(7, 12), (8, 7), (8, 27), (13, 17), (18, 8), (0, 24), (8.5, 9)])
 def test_bits_that_no_grid_has_are_refused(bits: tuple[Any, Any]) -> None:
     with pytest.raises(InvalidInput, match="row_bits"):
         check_grid(ProductGrid(*bits))
 
 
-@pytest.mark.parametrize("bits", [(8, 8), (8, 26), (17, 8), (13, 16)])
+@for_each("bits", [(8, 8), (8, 26), (17, 8), (13, 16)])
 def test_bits_at_the_ends_are_accepted(bits: tuple[int, int]) -> None:
     check_grid(ProductGrid(*bits))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from privplan.accountant.mechanisms import NoisyProduct
 from privplan.accountant.mechanisms.product_rows import ProductRows, basis_steps
 from privplan.accountant.sensitivity.product import ProductBound
 
+from ..cases import for_each
 from .products import noisy_product, orthonormal, within
 
 ROUNDS = 4
@@ -47,7 +47,7 @@ def losses(mechanism: NoisyProduct, rows: np.ndarray, std: float, seed: int) -> 
     return float(kept[0] - kept[1])
 
 
-@pytest.mark.parametrize("noise", [7.46, 3.73, 1.0])
+@for_each("noise", [7.46, 3.73, 1.0])
 def test_the_grid_loses_under_a_five_hundredth_of_the_variance(noise: float) -> None:
     """7.46 is epsilon 1 at delta 1e-5 in four rounds, with 1,000 rows of 50 columns and rank 5."""
     lost = []

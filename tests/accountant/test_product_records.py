@@ -12,6 +12,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity.product import ProductBound
 
+from ..cases import for_each
 from .products import bound, noisy_product
 
 FACTS = records.Product(50, 5, 2.0, 0.1, 4, None, 13, 10)
@@ -31,13 +32,13 @@ def there_and_back(record: Any) -> Any:
     return type(record).from_json(json.loads(json.dumps(record.to_json(), allow_nan=False)))
 
 
-@pytest.mark.parametrize("facts", [FACTS, replace(FACTS, rows=1, largest_change=0.1)])
+@for_each("facts", [FACTS, replace(FACTS, rows=1, largest_change=0.1)])
 def test_facts_go_there_and_back(facts: records.Product) -> None:
     assert list(facts.to_json()) == FIELDS
     assert there_and_back(facts) == facts
 
 
-@pytest.mark.parametrize("unit", ["record", "silo", "entry"])
+@for_each("unit", ["record", "silo", "entry"])
 def test_what_a_mechanism_states_goes_there_and_back(unit: str) -> None:
     mechanism = noisy_product(bound(unit, row_norm=0.1, divisor=3.0))
     stated = mechanism.contribution
@@ -67,7 +68,7 @@ def test_a_contribution_without_a_product_is_written_as_before() -> None:
     assert "gram" not in noisy_product().contribution.to_json()
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@for_each("field", FIELDS)
 def test_a_missing_or_wrong_field_is_refused_by_name(field: str) -> None:
     good = FACTS.to_json()
     missing = {name: value for name, value in good.items() if name != field}

@@ -17,6 +17,7 @@ from privplan.accountant.mechanisms.noisy_product import NoisyProduct
 from privplan.accountant.mechanisms.product_grid import ProductGrid
 from privplan.accountant.mechanisms.product_rows import ProductRows, basis_steps, square_bound
 
+from ..cases import for_each
 from .products import (
     bound,
     noisy_product,
@@ -69,8 +70,8 @@ def test_every_finite_basis_is_within_its_norm(basis: np.ndarray, bits: int) -> 
     assert not (np.sign(steps) * np.sign(basis) < 0).any()
 
 
-@pytest.mark.parametrize("bits", [8, 14, 26])
-@pytest.mark.parametrize(("d", "r"), [(4096, 1), (4096, 3), (16, 1024), (1, 1024), (40000, 2)])
+@for_each("bits", [8, 14, 26])
+@for_each(("d", "r"), [(4096, 1), (4096, 3), (16, 1024), (1, 1024), (40000, 2)])
 def test_long_bases_do_not_wrap_around(d: int, r: int, bits: int) -> None:
     """Columns of ones: 4,096 squares of 2^26 are 2^64, which 64 bits hold as zero."""
     steps = basis_steps(np.ones((d, r)), bits)
@@ -87,7 +88,7 @@ def test_random_bases_that_are_too_long_end_within_their_norm() -> None:
             assert spectral_norm_is_at_most(basis_steps(basis, bits), 2**bits)
 
 
-@pytest.mark.parametrize(("d", "r"), [(1, 1), (50, 5), (1682, 10), (60, 60)])
+@for_each(("d", "r"), [(1, 1), (50, 5), (1682, 10), (60, 60)])
 def test_an_orthonormal_basis_is_hardly_moved(d: int, r: int) -> None:
     rng = np.random.default_rng(2)
     for bits in (10, 14, 26):
@@ -112,7 +113,7 @@ def test_square_bound_is_exact_below_2_53_and_never_below() -> None:
     assert square_bound(np.zeros((0, 3))) == square_bound(np.zeros((3, 0))) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("basis", "bits", "said"),
     [
         (np.array([[math.nan]]), 8, "finite numbers"),
@@ -187,8 +188,8 @@ def test_products_are_those_of_pythons_integers(
     assert (np.sum(apart, axis=0, dtype=np.int64) == total).all()
 
 
-@pytest.mark.parametrize("grid", [ProductGrid(13, 16), ProductGrid(17, 8), ProductGrid(8, 26)])
-@pytest.mark.parametrize("stored", ["table", "csr", "csc", "coo"])
+@for_each("grid", [ProductGrid(13, 16), ProductGrid(17, 8), ProductGrid(8, 26)])
+@for_each("stored", ["table", "csr", "csc", "coo"])
 def test_sums_of_many_equal_rows_are_exact_in_blocks(grid: ProductGrid, stored: str) -> None:
     """t is 42, so blocks have 2,048 rows: the longest rows, along the longest direction."""
     mechanism = on(grid, dimension=2, rank=2)
@@ -281,9 +282,9 @@ def entry_pairs(d: int, change: float, rng: np.random.Generator, count: int) -> 
     return rows, others
 
 
-@pytest.mark.parametrize("d", [1, 6, 50, 400])
-@pytest.mark.parametrize("grid", [ProductGrid(8, 12), ProductGrid(11, 14), ProductGrid(17, 8)])
-@pytest.mark.parametrize("change", [1e-3, 0.1, 1.0])
+@for_each("d", [1, 6, 50, 400])
+@for_each("grid", [ProductGrid(8, 12), ProductGrid(11, 14), ProductGrid(17, 8)])
+@for_each("change", [1e-3, 0.1, 1.0])
 def test_an_entry_moves_a_row_on_the_grid_by_no_more_than_the_bound_says(
     d: int, grid: ProductGrid, change: float
 ) -> None:
@@ -296,7 +297,7 @@ def test_an_entry_moves_a_row_on_the_grid_by_no_more_than_the_bound_says(
     assert farthest <= limit
 
 
-@pytest.mark.parametrize(("d", "bits"), [(50, 8), (400, 8), (400, 11), (5000, 12)])
+@for_each(("d", "bits"), [(50, 8), (400, 8), (400, 11), (5000, 12)])
 def test_a_small_change_can_move_a_row_on_the_grid_by_much_of_sqrt_d(d: int, bits: int) -> None:
     """A row that just passes, all of whose coordinates truncation takes most from."""
     longest, low = 2**bits, math.isqrt(4**bits // d)
@@ -315,7 +316,7 @@ def test_a_small_change_can_move_a_row_on_the_grid_by_much_of_sqrt_d(d: int, bit
     assert 0.4 * math.sqrt(d) < farthest <= limit
 
 
-@pytest.mark.parametrize(("unit", "d"), [("record", 6), ("entry", 6), ("entry", 40)])
+@for_each(("unit", "d"), [("record", 6), ("entry", 6), ("entry", 40)])
 def test_integer_products_move_by_no_more_than_the_mechanism_states(unit: str, d: int) -> None:
     mechanism = noisy_product(bound(unit, dimension=d), noise_multiplier=50.0)
     rng = np.random.default_rng(7)

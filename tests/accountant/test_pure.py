@@ -15,6 +15,7 @@ from privplan.accountant.engines.loss_ranges import Range, amplified, lessened, 
 from privplan.accountant.engines.pure import PureEngine
 from privplan.accountant.errors import InvalidInput, TargetUnreachable, Unsupported
 
+from ..cases import for_each
 from .sampling import RELATIONS
 
 ADD, REPLACE, ZERO = RELATIONS
@@ -56,7 +57,7 @@ CLOSED = [
 ]
 
 
-@pytest.mark.parametrize(("event", "expected"), CLOSED, ids=lambda each: str(each)[:60])
+@for_each(("event", "expected"), CLOSED, ids=lambda each: str(each)[:60])
 def test_noise_has_its_closed_form_from_both_sides(event, expected):
     for relation, value in zip((ADD, REPLACE, ZERO), expected, strict=True):
         found = at_zero(event, relation)
@@ -66,9 +67,7 @@ def test_noise_has_its_closed_form_from_both_sides(event, expected):
         assert found.upper == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "event", [ev.Pure(0.7), ev.Local(0.7), ev.Exponential(0.7), ev.Approximate(0.7, 0.0)]
-)
+@for_each("event", [ev.Pure(0.7), ev.Local(0.7), ev.Exponential(0.7), ev.Approximate(0.7, 0.0)])
 def test_a_bare_number_is_an_upper_end(event):
     # Randomized response attains it, and its losses lie in no shorter range.
     lower = 0.0 if isinstance(event, ev.Exponential) else pytest.approx(2.1, rel=1e-14)
@@ -122,8 +121,8 @@ def sums_of_samples(values, size):
     return np.array(sums)[:, None], np.full(len(sums), 1.0 / len(sums))
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("population", "batch"), [(3, 1), (4, 2)])
+@for_each("relation", RELATIONS)
+@for_each(("population", "batch"), [(3, 1), (4, 2)])
 def test_fixed_size_samples_of_every_small_data_set(relation, population, batch):
     worst = 0.0
     for values in itertools.product(GRID, repeat=population):
@@ -151,7 +150,7 @@ def orders(values, sizes):
     return np.array(sums), np.full(len(sums), 1.0 / len(sums))
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_shuffled_batches_of_every_small_data_set(relation):
     worst, event = 0.0, ev.ShuffledBatches(2, LAPLACE)
     for values in itertools.product(GRID, repeat=4):
@@ -171,8 +170,8 @@ def test_shuffled_batches_of_every_small_data_set(relation):
         assert found.lower == found.upper
 
 
-@pytest.mark.parametrize("batches", [2, 3, 20])
-@pytest.mark.parametrize("noise", [0.01, 0.5, 3.0, 100.0])
+@for_each("batches", [2, 3, 20])
+@for_each("noise", [0.01, 0.5, 3.0, 100.0])
 def test_the_lower_end_of_shuffled_batches_is_a_ratio(batches, noise):
     """Of P = 1/T N(e_T) + 1/T sum N(2 e_j - e_T) and N(0), at four corners of the outputs."""
     t, corners = 1.0 / noise, []
@@ -197,7 +196,7 @@ def test_allocation_of_every_small_data_set():
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_epsilon_at_delta_0_is_above_that_at_any_delta(seed):
     rng = np.random.default_rng(seed)
     release = (
@@ -248,7 +247,7 @@ def test_arithmetic_keeps_its_digits():
 # --- what is unbounded, unknown or refused --------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Gaussian(1.0),
@@ -268,7 +267,7 @@ def test_gaussian_noise_has_no_epsilon_at_delta_0(event):
         assert any("have no bound" in each for each in found.warnings)
 
 
-@pytest.mark.parametrize("event", [ev.ZCDP(0.1), ev.NoGuarantee("x")])
+@for_each("event", [ev.ZCDP(0.1), ev.NoGuarantee("x")])
 def test_a_class_without_a_largest_loss_is_not_said_to_lose_all(event):
     bounds = at_zero(event)
     assert (bounds.lower, bounds.upper) == (0.0, math.inf)
@@ -297,7 +296,7 @@ def test_delta_is_0_from_the_largest_loss_on():
         engine.delta(leaves(LAPLACE), 0.99 * T, ADD)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Poisson(0.1, ev.FixedSize(2, 9, LAPLACE)),
@@ -312,7 +311,7 @@ def test_what_is_not_known_is_refused(event):
     assert refused.value.next_step
 
 
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan, True, "0"])
+@for_each("delta", [-1e-9, 1.0, math.nan, True, "0"])
 def test_deltas_out_of_range(delta):
     with pytest.raises(InvalidInput, match="`delta`"):
         pp.account(LAPLACE, delta=delta)
@@ -321,7 +320,7 @@ def test_deltas_out_of_range(delta):
 # --- calibration ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_noise_for_delta_0(relation):
     found = pp.calibrate(
         lambda noise: ev.Repeat(10, ev.Laplace(noise)), epsilon=2.0, delta=0.0, neighbours=relation

@@ -12,11 +12,12 @@ from scipy.stats import norm
 from privplan.accountant import events as ev
 from privplan.accountant.engines.pld.registry import pairs
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .sampling import RELATIONS, curve_of, delta, epsilon, hockey_sticks, ratios
 
 
-@pytest.mark.parametrize("sigma", [0.8, 1.5])
+@for_each("sigma", [0.8, 1.5])
 def test_one_of_two_steps_is_what_quadrature_says(sigma):
     plain, up, down = ratios(sigma, 801)
     cells = plain[:, None] * plain
@@ -37,7 +38,7 @@ def test_one_of_two_steps_is_what_quadrature_says(sigma):
         assert replaced * 0.998 <= found.upper
 
 
-@pytest.mark.parametrize(("steps", "chosen"), [(3, 2), (4, 2), (4, 3)])
+@for_each(("steps", "chosen"), [(3, 2), (4, 2), (4, 3)])
 def test_several_of_few_steps_lie_between_the_ends(steps, chosen):
     plain, up, down = ratios(1.0, 61 if steps == 3 else 33)
     sets = list(itertools.combinations(range(steps), chosen))
@@ -86,7 +87,7 @@ def test_no_contribution_is_worse_in_random_allocation_not_even_an_adaptive_one(
             assert (hockey_sticks(p, q, 1.0) <= bound + 2e-3).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sigma", "steps", "chosen", "epochs", "target", "low", "high"),
     sweep(
         [
@@ -112,8 +113,8 @@ def test_random_allocation_agrees_with_pld_accounting(
         assert found.gap < 2e-3 * found.upper
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("release", [ev.Gaussian(1.0), ev.Laplace(0.7)])
+@for_each("relation", RELATIONS)
+@for_each("release", [ev.Gaussian(1.0), ev.Laplace(0.7)])
 def test_laws_of_random_allocation(release, relation):
     def upper(steps, chosen):
         return epsilon(ev.RandomAllocation(steps, chosen, release), 1e-5, relation).upper

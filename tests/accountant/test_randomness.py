@@ -22,6 +22,8 @@ from privplan.accountant import randomness, records
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError
 from privplan.accountant.randomness import Secret, Stream, Streams
 
+from ..cases import for_each
+
 FALSE_ALARM = 1e-6
 """Of each statistical test below; streams are seeded, so a pass stays a pass."""
 
@@ -84,7 +86,7 @@ def test_long_draws_equal_short_ones() -> None:
     assert long == short
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 3])
+@for_each("pieces", [1, 2, 3])
 def test_a_draw_that_is_interrupted_has_used_up_its_bytes(pieces: int) -> None:
     """The cipher has moved on by some of them; none may come again, nor be stated twice."""
     size = 3 * len(randomness._ZEROS)
@@ -157,13 +159,13 @@ def test_a_name_goes_on_where_it_was() -> None:
     assert first.range_since(10) == records.StreamRange(first.id, 10, 20)
 
 
-@pytest.mark.parametrize("name", ["", None, 3])
+@for_each("name", ["", None, 3])
 def test_a_stream_needs_a_name(name: object) -> None:
     with pytest.raises(InvalidInput, match="name"):
         Streams.seeded(1).stream(name)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
+@for_each("seed", [-1, 1.5, "1", True])
 def test_seeds_are_counted_from_zero(seed: object) -> None:
     with pytest.raises(InvalidInput, match="seed"):
         Streams.seeded(seed)  # type: ignore[arg-type]
@@ -273,7 +275,7 @@ def test_keys_show_in_no_traceback_with_locals(monkeypatch: pytest.MonkeyPatch) 
     assert not shows(shown, keys)
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@for_each("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_nothing_is_pickled_or_copied(protocol: int) -> None:
     streams, _ = secret_streams()
     own = streams.stream("noise")
@@ -403,7 +405,7 @@ def test_poisson_has_its_rate() -> None:
     assert stats.binomtest(found, count, 0.3).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("below", [1, 2, 3, 7, 1000])
+@for_each("below", [1, 2, 3, 7, 1000])
 def test_uniform_is_uniform(below: int) -> None:
     count = 200_000
     drawn = randomness.uniform(stream(), count, below)

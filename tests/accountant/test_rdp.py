@@ -21,12 +21,13 @@ from privplan.accountant.engines.rdp.fixed_size import amplified
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
+from ..cases import for_each
 from .rdp_answers import ADD, ENGINE, REPLACE, delta, epsilon, rounds
 
 # --- published values -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "at", "truth", "dp_accounting"),
     [
         (rounds(1.0, 0.01, 1000), 1e-5, 1.8282, 2.1014),
@@ -45,9 +46,7 @@ def test_the_optimum_is_not_at_the_edge_of_a_grid() -> None:
     assert epsilon(rounds(30.0, 0.01, 1000), 1e-6) == pytest.approx(0.0393530, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("event", "truth"), [(rounds(1.0, 0.01, 1000), 2.8434), (rounds(5.0, 0.1, 5000), 15.42)]
-)
+@for_each(("event", "truth"), [(rounds(1.0, 0.01, 1000), 2.8434), (rounds(5.0, 0.1, 5000), 15.42)])
 def test_poisson_under_replace_one_is_above_its_pld(event: ev.Event, truth: float) -> None:
     assert truth <= epsilon(event, 1e-5, REPLACE) <= 1.15 * truth
 
@@ -160,7 +159,7 @@ def test_the_order_of_composition_is_irrelevant(order: list[int], at: float) -> 
 # --- refusals, derivations, speed ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "inner",
     [
         ev.Pure(1.0),
@@ -179,7 +178,7 @@ def test_bare_numbers_are_not_sampled_under_replace_one(inner: ev.Event) -> None
     assert epsilon(ev.Poisson(0.1, inner), 1e-5, ADD) < epsilon(inner, 1e-5, ADD)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "neighbours", "words"),
     [
         (ev.Poisson(0.1, ev.DiscreteGaussian(1.0, 1)), REPLACE, "pld can"),

@@ -17,6 +17,7 @@ from privplan.accountant.engines.rdp.conversion import best_delta, best_epsilon
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.guarantee import Neighbours
 
+from ..cases import for_each
 from .rdp_answers import ADD, ENGINE, REPLACE, delta, epsilon, rounds
 
 EVENTS: tuple[tuple[ev.Event, Neighbours], ...] = (
@@ -38,7 +39,7 @@ EVENTS: tuple[tuple[ev.Event, Neighbours], ...] = (
 )
 
 
-@pytest.mark.parametrize(("event", "neighbours"), EVENTS)
+@for_each(("event", "neighbours"), EVENTS)
 def test_the_chosen_order_is_the_best_one(event: ev.Event, neighbours: Neighbours) -> None:
     (leaf,) = leaves(event)
     ours = epsilon(event, 1e-6, neighbours)
@@ -49,7 +50,7 @@ def test_the_chosen_order_is_the_best_one(event: ev.Event, neighbours: Neighbour
     assert ours >= scan.min() * (1 - 1e-3)
 
 
-@pytest.mark.parametrize(("event", "neighbours"), EVENTS)
+@for_each(("event", "neighbours"), EVENTS)
 def test_curves_have_the_shape_of_a_divergence(event: ev.Event, neighbours: Neighbours) -> None:
     (leaf,) = leaves(event)
     b = np.linspace(0.05, 20.0, 400)
@@ -60,7 +61,7 @@ def test_curves_have_the_shape_of_a_divergence(event: ev.Event, neighbours: Neig
     assert (moments[1:-1] <= middle * (1 + 1e-9)).all()
 
 
-@pytest.mark.parametrize(("event", "neighbours"), EVENTS)
+@for_each(("event", "neighbours"), EVENTS)
 def test_delta_and_epsilon_undo_each_other(event: ev.Event, neighbours: Neighbours) -> None:
     result = epsilon(event, 1e-6, neighbours)
     assert delta(event, result, neighbours) == pytest.approx(1e-6, rel=2e-3)
@@ -74,8 +75,8 @@ def test_far_targets_stay_finite() -> None:
     assert 0.0 < epsilon(ev.Gaussian(1e9), 1e-30) < 1e-7
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-30, 1e30, 1e200])
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@for_each("size", [1e-300, 1e-30, 1e30, 1e200])
+@for_each("neighbours", [ADD, REPLACE])
 def test_absurd_sizes_are_answered_and_bounded(size: float, neighbours: Neighbours) -> None:
     gaussian, laplace, small = ev.Gaussian(size), ev.Laplace(size), ev.Exponential(size)
     sampled: tuple[ev.Event, ...] = (ev.Poisson(0.1, gaussian), ev.Poisson(0.1, laplace))
@@ -194,7 +195,7 @@ def _sampled_laplace_delta(rate, scale, eps):
         return max(gain(min(max(x, mp.mpf(0)), mp.mpf(1))), mp.mpf(0)) if x < 1 else mp.mpf(0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rate", "scale", "delta"),
     [
         (1 - 1e-12, 0.028, 1e-30),
@@ -213,8 +214,8 @@ def test_rates_near_one_and_tiny_losses_lose_no_digits(rate, scale, delta):
         assert _sampled_laplace_delta(rate, scale, result.upper) <= delta
 
 
-@pytest.mark.parametrize("epsilon", [1e-12, 1e-8, 1e-4])
-@pytest.mark.parametrize("share", [0.2, 0.9, 0.99])
+@for_each("epsilon", [1e-12, 1e-8, 1e-4])
+@for_each("share", [0.2, 0.9, 0.99])
 def test_a_tiny_pure_epsilon_keeps_its_delta(epsilon, share):
     with mp.workdps(60):
         at, whole = mp.mpf(epsilon * share), mp.mpf(epsilon)

@@ -14,6 +14,7 @@ from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.engines.rdp.fixed_size import amplified
 from privplan.accountant.guarantee import Neighbours
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .rdp_answers import ADD, REPLACE, bounds_tightly, divergence
 
@@ -48,7 +49,7 @@ def gaussian_truth(
         return float(mp.log(moment) / (a - 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("noise", "rate", "order"),
     [
         (1.0, 0.01, 1.03),
@@ -74,7 +75,7 @@ def test_sampled_gaussian_equals_quadrature(noise: float, rate: float, order: fl
     assert divergence(event, order, "zero-out") == divergence(event, order)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("noise", "rate", "order"),
     [
         (1.0, 0.01, 1.03),
@@ -91,14 +92,14 @@ def test_replaced_gaussian_equals_quadrature(noise: float, rate: float, order: f
     bounds_tightly(divergence(event, order, REPLACE), gaussian_truth(noise, rate, order, REPLACE))
 
 
-@pytest.mark.parametrize(("noise", "rate", "order"), [(1.0, 0.1, 3.5), (0.6, 0.9, 1.5)])
+@for_each(("noise", "rate", "order"), [(1.0, 0.1, 3.5), (0.6, 0.9, 1.5)])
 def test_removing_is_the_worse_direction(noise: float, rate: float, order: float) -> None:
     ours = divergence(ev.Poisson(rate, ev.Gaussian(noise)), order)
     assert gaussian_truth(noise, rate, order, ADD, reverse=True) <= ours
 
 
-@pytest.mark.parametrize("noise", [0.012, 0.03, 0.1])
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@for_each("noise", [0.012, 0.03, 0.1])
+@for_each("neighbours", [ADD, REPLACE])
 def test_very_little_noise_is_bounded(noise: float, neighbours: Neighbours) -> None:
     x = np.arange(-1 - 14 * noise, 3 + 14 * noise, noise**2 / 12, dtype=np.longdouble)
 
@@ -120,7 +121,7 @@ def test_very_little_noise_is_bounded(noise: float, neighbours: Neighbours) -> N
         assert ours <= truth * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("noise", [1e4, 1e8])
+@for_each("noise", [1e4, 1e8])
 def test_very_much_noise_keeps_its_digits(noise: float) -> None:
     # R(a) = a q^2 (e^{1/s^2} - 1) / 2 to leading order; under replace-one four times that.
     for neighbours, factor in ((ADD, 1.0), (REPLACE, 4.0)):
@@ -142,7 +143,7 @@ def discrete_laplace(scale: float, centre: int, reach: int) -> np.ndarray:
     return np.tanh(np.longdouble(0.5) / scale) * np.exp(-np.abs(x - centre) / scale)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("noise", "sensitivity"),
     [(1.0, 1), (2.0, 3), (0.4, 5), (1.0, 200), pytest.param(1.0, 1200, marks=pytest.mark.slow)],
 )
@@ -174,7 +175,7 @@ def laplace_truth(t: float, rate: float, order: float) -> float:
         return float(mp.log(low + middle + high) / (a - 1))
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@for_each("order", ORDERS)
 def test_laplace_equals_quadrature(order: float) -> None:
     for noise in (0.2, 1.0, 10.0, 1e4, 1e6):
         bounds_tightly(
@@ -193,8 +194,8 @@ def test_laplace_equals_quadrature(order: float) -> None:
             )
 
 
-@pytest.mark.parametrize("order", [1.05, 2.0, 7.3])
-@pytest.mark.parametrize("rate", [0.01, 0.6])
+@for_each("order", [1.05, 2.0, 7.3])
+@for_each("rate", [0.01, 0.6])
 def test_replaced_laplace_equals_quadrature(order: float, rate: float) -> None:
     for noise in (0.3, 1.0, 20.0):
         with mp.workdps(30):
@@ -214,7 +215,7 @@ def test_replaced_laplace_equals_quadrature(order: float, rate: float) -> None:
         bounds_tightly(divergence(event, order, REPLACE), truth, 1e-4)
 
 
-@pytest.mark.parametrize(("noise", "sensitivity"), [(1.0, 1), (0.5, 4)])
+@for_each(("noise", "sensitivity"), [(1.0, 1), (0.5, 4)])
 def test_replaced_discrete_laplace_equals_enumeration(noise: float, sensitivity: int) -> None:
     scale = noise * sensitivity
     reach = math.ceil(70 * scale)
@@ -232,7 +233,7 @@ def discrete_gaussian(sigma: float, centre: int, reach: int) -> np.ndarray:
     return weights / np.exp(-(x**2) / (2 * sigma * sigma)).sum()
 
 
-@pytest.mark.parametrize(("noise", "sensitivity"), [(0.3, 1), (1.0, 1), (1.5, 2)])
+@for_each(("noise", "sensitivity"), [(0.3, 1), (1.0, 1), (1.5, 2)])
 def test_discrete_gaussian_bounds_enumeration(noise: float, sensitivity: int) -> None:
     event, sigma = ev.DiscreteGaussian(noise, sensitivity), noise * sensitivity
     reach = math.ceil(12 * sensitivity + 9 * sigma)
@@ -246,8 +247,8 @@ def test_discrete_gaussian_bounds_enumeration(noise: float, sensitivity: int) ->
         close(divergence(ev.Poisson(0.2, event), order), renyi(0.8 * q + 0.2 * p, q, order))
 
 
-@pytest.mark.parametrize("order", [*ORDERS, 300.0])
-@pytest.mark.parametrize("size", [1e-6, 0.1, 1.0, 8.0])
+@for_each("order", [*ORDERS, 300.0])
+@for_each("size", [1e-6, 0.1, 1.0, 8.0])
 def test_pure_and_randomized_response_equal_their_sums(order: float, size: float) -> None:
     with mp.workdps(40):
         a, e = mp.mpf(order), mp.mpf(size)
@@ -268,8 +269,8 @@ def test_pure_and_randomized_response_equal_their_sums(order: float, size: float
         bounds_tightly(divergence(ev.Poisson(0.05, event), order), truth)
 
 
-@pytest.mark.parametrize("size", [1e-4, 0.1, 1.0, 8.0])
-@pytest.mark.parametrize("order", [1.0001, *ORDERS, 300.0])
+@for_each("size", [1e-4, 0.1, 1.0, 8.0])
+@for_each("order", [1.0001, *ORDERS, 300.0])
 def test_exponential_is_the_worst_two_point_mechanism(size: float, order: float) -> None:
     ours = divergence(ev.Exponential(size), order)
     t = np.linspace(0.0, size, 4001)[1:-1].astype(np.longdouble)
@@ -283,8 +284,8 @@ def test_exponential_is_the_worst_two_point_mechanism(size: float, order: float)
     assert ours <= order * size**2 / 8 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("batch", "population"), [(1, 2), (1, 10)])
-@pytest.mark.parametrize("noise", sweep([0.7, 2.0, 20.0], quick=1))
+@for_each(("batch", "population"), [(1, 2), (1, 10)])
+@for_each("noise", sweep([0.7, 2.0, 20.0], quick=1))
 def test_fixed_size_covers_actual_data_sets(batch: int, population: int, noise: float) -> None:
     rate = batch / population
     event = ev.FixedSize(batch, population, ev.Gaussian(noise))
@@ -326,7 +327,7 @@ def fixed_size_profile(noise: float, rate: float, order: float) -> float:
         return float(mp.log1p(total) / (a - 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("noise", "rate", "order"),
     [(1.0, 0.01, 2.04), (4.0, 0.05, 10.3), (0.5, 0.3, 1.4), (3.0, 0.9, 30.5), (20.0, 0.01, 60.0)],
 )
@@ -335,7 +336,7 @@ def test_fixed_size_gaussian_equals_quadrature(noise: float, rate: float, order:
     bounds_tightly(divergence(event, order, REPLACE), fixed_size_profile(noise, rate, order))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [ev.Laplace(2.0), ev.DiscreteLaplace(1.0, 2), ev.Pure(1.0), ev.RandomizedResponse(1, 4)],
 )

@@ -20,6 +20,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import facts
 from privplan.accountant.records.field_codec import LATER
 
+from ..cases import for_each
+
 PARTS: tuple[type[facts.Fact], ...] = (
     records.Claim,
     records.Planned,
@@ -179,7 +181,7 @@ def test_there_and_back(cls: type[facts.Fact], data: st.DataObject) -> None:
     assert cls.from_json(json.loads(text)) == record
 
 
-@pytest.mark.parametrize("kind", sorted(records.KINDS))
+@for_each("kind", sorted(records.KINDS))
 def test_type_stands_first_and_is_its_own(kind: str) -> None:
     source = example(records.KINDS[kind]).to_json()
     assert next(iter(source)) == "type"
@@ -188,7 +190,7 @@ def test_type_stands_first_and_is_its_own(kind: str) -> None:
         records.KINDS[kind].from_json({**source, "type": "something.else"})
 
 
-@pytest.mark.parametrize("cls", EVERY, ids=NAMES)
+@for_each("cls", EVERY, ids=NAMES)
 def test_unknown_field_is_refused_with_a_suggestion(cls: type[facts.Fact]) -> None:
     source = example(cls).to_json()
     name = fields(cls)[0].name
@@ -198,7 +200,7 @@ def test_unknown_field_is_refused_with_a_suggestion(cls: type[facts.Fact]) -> No
         cls.from_json({**source, "zzzzzzzz": 1})
 
 
-@pytest.mark.parametrize("cls", EVERY, ids=NAMES)
+@for_each("cls", EVERY, ids=NAMES)
 def test_missing_field_is_refused_even_if_it_has_a_default(cls: type[facts.Fact]) -> None:
     source = example(cls).to_json()
     for item in fields(cls):
@@ -221,7 +223,7 @@ def test_a_field_that_came_later_is_written_only_where_there_is_something_in_it(
     assert records.RunOpen.from_json(source).to_json() == source
 
 
-@pytest.mark.parametrize("cls", EVERY, ids=NAMES)
+@for_each("cls", EVERY, ids=NAMES)
 def test_wrongly_typed_field_is_refused(cls: type[facts.Fact]) -> None:
     source = example(cls).to_json()
     for name, hint in get_type_hints(cls).items():
@@ -239,7 +241,7 @@ def _reads(cls: type[facts.Fact], source: dict[str, object]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("cls", EVERY, ids=NAMES)
+@for_each("cls", EVERY, ids=NAMES)
 def test_wrong_values_are_refused_when_made(cls: type[facts.Fact]) -> None:
     own = example(cls)
     for name, hint in get_type_hints(cls).items():
@@ -250,7 +252,7 @@ def test_wrong_values_are_refused_when_made(cls: type[facts.Fact]) -> None:
             cls(**{**given_values, name: object()})
 
 
-@pytest.mark.parametrize("source", [None, 3, "text", [1], b"{}"])
+@for_each("source", [None, 3, "text", [1], b"{}"])
 def test_only_objects_are_records(source: object) -> None:
     with pytest.raises(InvalidInput, match="must be an object"):
         records.RoundAbort.from_json(source)
@@ -266,7 +268,7 @@ def test_floats_travel_in_their_shortest_form(number: float) -> None:
     assert math.copysign(1.0, back) == math.copysign(1.0, number)
 
 
-@pytest.mark.parametrize("number", [math.inf, -math.inf])
+@for_each("number", [math.inf, -math.inf])
 def test_infinities_are_allowed(number: float) -> None:
     own = records.Contribution(number, "l2", "user")
     assert own.to_json()["bound"] in ("inf", "-inf")

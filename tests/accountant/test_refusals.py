@@ -20,6 +20,8 @@ from privplan.accountant.errors import (
 )
 from privplan.accountant.odometer import Odometer
 
+from ..cases import for_each
+
 ROOT = Path(pp.__file__).parent
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 
@@ -67,8 +69,8 @@ def _refusals(event, neighbours):
 
 
 @pytest.mark.quick(8)
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("around", range(len(_AROUND)))
+@for_each("neighbours", RELATIONS)
+@for_each("around", range(len(_AROUND)))
 def test_nobody_is_told_to_do_what_they_did(around, neighbours):
     """Each sampler around each release: no advice names the choice that was already left to us."""
     for inner in _INSIDE:
@@ -89,7 +91,7 @@ def test_forced_engines_still_say_that_another_may_answer():
     assert "engine to privplan" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("neighbours", "noise"), [("add-remove", "0.5"), ("replace-one", "1")])
+@for_each(("neighbours", "noise"), [("add-remove", "0.5"), ("replace-one", "1")])
 def test_a_sampled_rho_is_refused_with_what_would_be_sound(neighbours, noise):
     event = ev.Poisson(0.1, ev.ZCDP(2.0))
     for engine in (None, "rdp"):
@@ -133,7 +135,7 @@ def test_a_refusal_without_other_advice_gets_a_general_one():
 # --- articles -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("noun", "expected"),
     [
         ("approximate", "an approximate"),
@@ -177,7 +179,7 @@ def test_no_sentence_puts_a_fixed_article_before_what_may_begin_with_a_vowel():
     assert not found
 
 
-@pytest.mark.parametrize("kind", ["approximate", "exponential", "pure"])
+@for_each("kind", ["approximate", "exponential", "pure"])
 def test_what_a_stated_event_rests_on_is_said_in_english(kind):
     from privplan.cli.reports.describe import assumptions
 

@@ -13,6 +13,7 @@ from privplan.accountant.errors import Unsupported
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.risk.release_mu import release_mu
 
+from ..cases import for_each
 from .event_examples import EXAMPLES
 
 RELATIONS = ("add-remove", "replace-one", "zero-out")
@@ -51,7 +52,7 @@ TAILS = [
 ]
 
 
-@pytest.mark.parametrize(("event", "shifts"), TAILS, ids=lambda value: getattr(value, "type", ""))
+@for_each(("event", "shifts"), TAILS, ids=lambda value: getattr(value, "type", ""))
 def test_the_tail_of_a_sum_tends_to_mu(event: ev.Event, shifts: dict[float, float]) -> None:
     mu = release_mu(event, "add-remove")
     for cut in (0.0, 1.0, 5.0, 20.0):
@@ -98,7 +99,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("event", "neighbours"), ASKED)
+@for_each(("event", "neighbours"), ASKED)
 def test_both_questions_about_mu_agree(event: ev.Event, neighbours: str) -> None:
     by_gdp = asked(lambda e, n: pp.gdp(e, neighbours=n).mu, event, neighbours)
     by_risk = asked(lambda e, n: pp.risk(e, neighbours=n).mu_everywhere, event, neighbours)

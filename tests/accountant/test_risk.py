@@ -16,6 +16,7 @@ from privplan.accountant.guarantee import NEIGHBOURS, Bounds, Neighbours
 from privplan.accountant.risk.assumptions import hidden_draws_of
 from privplan.accountant.risk.attack_power import attack_power, ordered
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 SAMPLED = ev.Repeat(50, ev.Poisson(0.1, ev.Gaussian(1.0)))
@@ -45,8 +46,8 @@ def holds(bounds: Bounds, truth: float, within: float) -> None:
 # --- closed forms ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sigma", [0.2, 1.0, 30.0])
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("sigma", [0.2, 1.0, 30.0])
+@for_each("neighbours", NEIGHBOURS)
 def test_gaussian_noise(sigma: float, neighbours: Neighbours) -> None:
     mu = (2.0 if neighbours == "replace-one" else 1.0) / sigma
     for fpr, prior in ((1e-6, 0.02), (0.01, 0.5), (0.7, 0.9)):
@@ -78,8 +79,8 @@ def laplace_tpr(epsilon: float, fpr: float) -> float:
     return 1.0 - math.exp(-epsilon) * (1.0 - fpr)
 
 
-@pytest.mark.parametrize("fpr", [1e-4, 0.1, 0.2, 0.45, 0.8])
-@pytest.mark.parametrize("b", [0.3, 1.0, 5.0])
+@for_each("fpr", [1e-4, 0.1, 0.2, 0.45, 0.8])
+@for_each("b", [0.3, 1.0, 5.0])
 def test_laplace_noise(fpr: float, b: float) -> None:
     found = pp.risk(ev.Laplace(b), fpr=fpr)
     holds(found.tpr, laplace_tpr(1.0 / b, fpr), 2e-6)
@@ -90,7 +91,7 @@ def test_laplace_noise(fpr: float, b: float) -> None:
     holds(found.mu_everywhere, float((ndtri(powers) - ndtri(rates)).max()), 1e-4)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@for_each("epsilon", [0.1, 1.0, 4.0])
 def test_randomized_response(epsilon: float) -> None:
     for fpr, prior in ((1e-3, 0.5), (0.2, 0.45), (0.6, 0.7)):
         found = pp.risk(
@@ -116,7 +117,7 @@ def test_nothing_released() -> None:
     holds(found.reconstruction, 1.0 / 7.0, 1e-15)
 
 
-@pytest.mark.parametrize("noise", [1e-320, 1e-200, 1e-3])
+@for_each("noise", [1e-320, 1e-200, 1e-3])
 def test_hardly_any_noise_is_an_answer(noise: float) -> None:
     found = pp.risk(ev.Gaussian(noise))
     for bounds in (found.advantage, found.tpr):
@@ -127,7 +128,7 @@ def test_hardly_any_noise_is_an_answer(noise: float) -> None:
     assert found.mu.upper >= 1.0 / noise if noise > 1e-300 else math.isinf(found.mu.upper)
 
 
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("neighbours", NEIGHBOURS)
 def test_no_guarantee_is_an_answer(neighbours: Neighbours) -> None:
     found = pp.risk(ev.NoGuarantee("shown"), neighbours=neighbours)
     assert found.advantage.upper == found.tpr.upper == found.reconstruction.upper == 1.0
@@ -136,7 +137,7 @@ def test_no_guarantee_is_an_answer(neighbours: Neighbours) -> None:
     assert math.isinf(found.mu_everywhere.upper)
 
 
-@pytest.mark.parametrize("inner", [ev.Gaussian(1e-40), ev.NoGuarantee("shown")])
+@for_each("inner", [ev.Gaussian(1e-40), ev.NoGuarantee("shown")])
 def test_who_is_not_drawn_is_not_seen(inner: ev.Event) -> None:
     found = pp.risk(ev.Poisson(0.1, inner), fpr=0.01)
     assert found.advantage.upper == pytest.approx(0.1)
@@ -157,8 +158,8 @@ def test_mu_from_a_rate_on_keeps_what_sampling_hides() -> None:
     assert later.mu.upper < found.mu.lower
 
 
-@pytest.mark.parametrize("event", [SAMPLED, ev.Laplace(0.7), ev.DiscreteGaussian(2.0, 1)], ids=str)
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("event", [SAMPLED, ev.Laplace(0.7), ev.DiscreteGaussian(2.0, 1)], ids=str)
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_mu_is_the_least_that_dominates(event: ev.Event, neighbours: Neighbours) -> None:
     start = 1e-3
     mu = pp.risk(event, from_fpr=start, neighbours=neighbours).mu
@@ -191,8 +192,8 @@ def test_what_shows_a_unit_for_certain_has_no_mu_everywhere() -> None:
 # --- reconstruction -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guesses", [2, 10, 100])
-@pytest.mark.parametrize("sigma", [0.3, 1.0])
+@for_each("guesses", [2, 10, 100])
+@for_each("sigma", [0.3, 1.0])
 def test_candidates_across_one_another(guesses: int, sigma: float) -> None:
     # Candidates at orthogonal vectors of norm 1: the best guess is the largest coordinate.
     x = np.linspace(-12.0, 12.0, 40_001)
@@ -203,7 +204,7 @@ def test_candidates_across_one_another(guesses: int, sigma: float) -> None:
         assert found.lower == 1.0 / guesses < named < found.upper
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=str)
+@for_each("event", EVENTS, ids=str)
 def test_two_candidates_are_told_apart_as_two_data_sets(event: ev.Event) -> None:
     found = pp.risk(event, guesses=2, neighbours="replace-one")
     assert found.reconstruction.upper == pytest.approx(
@@ -224,8 +225,8 @@ def test_more_candidates_are_harder() -> None:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", sweep([*EVENTS], quick=8), ids=str)
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("event", sweep([*EVENTS], quick=8), ids=str)
+@for_each("neighbours", NEIGHBOURS)
 def test_ends_are_ordered_and_no_worse_than_guessing(
     event: ev.Event, neighbours: Neighbours
 ) -> None:
@@ -243,7 +244,7 @@ def test_ends_are_ordered_and_no_worse_than_guessing(
     assert found.mu.lower <= found.mu_everywhere.lower
 
 
-@pytest.mark.parametrize("event", sweep([*EVENTS], quick=6), ids=str)
+@for_each("event", sweep([*EVENTS], quick=6), ids=str)
 def test_a_higher_rate_of_false_accusations_finds_more(event: ev.Event) -> None:
     rates = (1e-9, 1e-4, 0.01, 0.2, 0.5, 0.9, 0.999)
     power = attack_power(event, "add-remove")
@@ -256,7 +257,7 @@ def test_a_higher_rate_of_false_accusations_finds_more(event: ev.Event) -> None:
     assert (np.diff(slopes) <= 1e-6).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "make",
     [
         lambda s: ev.Gaussian(s),
@@ -265,7 +266,7 @@ def test_a_higher_rate_of_false_accusations_finds_more(event: ev.Event) -> None:
         lambda s: ev.FixedSize(10, 100, ev.Gaussian(s)),
     ],
 )
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("neighbours", NEIGHBOURS)
 def test_more_noise_is_less_risk(make: Callable[[float], ev.Event], neighbours: Neighbours) -> None:
     found = [pp.risk(make(noise), prior=0.4, neighbours=neighbours) for noise in (0.6, 1.0, 3.0)]
     for name in ("advantage", "tpr", "reconstruction", "mu"):
@@ -313,7 +314,7 @@ def test_extreme_priors() -> None:
 # --- words and refusals ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("neighbours", NEIGHBOURS)
 def test_each_number_says_what_it_assumes(neighbours: Neighbours) -> None:
     found = pp.risk(ev.Group(3, SAMPLED), fpr=0.02, neighbours=neighbours)
     assert set(found.assumes) == set(NUMBERS)
@@ -327,7 +328,7 @@ def test_each_number_says_what_it_assumes(neighbours: Neighbours) -> None:
     assert found.derivation
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.ClientSampled(0.1, ev.Gaussian(1.0)),
@@ -350,14 +351,14 @@ def test_a_client_inside_a_composition_inside_of_a_search_is_seen_too() -> None:
     assert hidden_draws_of(ev.BestOf("geometric", 2.0, always)) == "no random draw"
 
 
-@pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf, "0.1", True, None])
-@pytest.mark.parametrize("field", ["fpr", "prior", "from_fpr"])
+@for_each("rate", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf, "0.1", True, None])
+@for_each("field", ["fpr", "prior", "from_fpr"])
 def test_rates_and_priors_lie_between_0_and_1(field: str, rate: object) -> None:
     with pytest.raises(InvalidInput, match=f"`{field}`"):
         pp.risk(SAMPLED, **{field: rate})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("guesses", [1, 0, -3, 2.5, True, "2", 10**19])
+@for_each("guesses", [1, 0, -3, 2.5, True, "2", 10**19])
 def test_guesses_are_two_or_more(guesses: object) -> None:
     with pytest.raises(InvalidInput, match="`guesses`"):
         pp.risk(SAMPLED, guesses=guesses)  # type: ignore[arg-type]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.guarantee import NEIGHBOURS
 from privplan.accountant.risk.attack_power import attack_power
 from privplan.accountant.risk.trade_off import delta_by_larger_epsilons
+
+from ..cases import for_each
 
 
 def answers(epsilon, delta, rounds):
@@ -37,8 +38,8 @@ def best_tpr(p, q, fpr):
     return float(np.interp(fpr, false[last], true[last]))
 
 
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-@pytest.mark.parametrize(
+@for_each("neighbours", NEIGHBOURS)
+@for_each(
     ("event", "epsilon", "delta", "rounds"),
     [
         (ev.Pure(1.0), 1.0, 0.0, 1),
@@ -70,7 +71,7 @@ def test_a_class_is_attained_as_gdp_says():
     assert mu.gap <= 1e-8
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Pure(0.0),
@@ -88,8 +89,8 @@ def test_what_shows_nothing_finds_as_many_as_it_accuses(event):
     assert "1 in 100 members" in found.sentence
 
 
-@pytest.mark.parametrize("scale", [1e-10, 1e-4, 1e-3, 1.5e-3, 0.05])
-@pytest.mark.parametrize("fpr", [1e-8, 0.01, 0.3])
+@for_each("scale", [1e-10, 1e-4, 1e-3, 1.5e-3, 0.05])
+@for_each("fpr", [1e-8, 0.01, 0.3])
 def test_losses_beyond_all_numbers_are_shown(scale, fpr):
     kept = math.exp(-1.0 / scale)
     exact = fpr / kept if fpr <= 0.5 * kept else 1.0 - kept / (4.0 * fpr)
@@ -102,8 +103,8 @@ ROUGH = ev.Renyi((8.0,), (4.0,))
 """An event known at one Renyi order, which says little at a small epsilon."""
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize("at", [3.0, 4.0, 6.0])
+@for_each("epsilon", [0.0, 0.5, 2.0])
+@for_each("at", [3.0, 4.0, 6.0])
 def test_a_larger_epsilon_bounds_delta_below_it(epsilon, at):
     # The worst mechanism with (at, delta) has four answers, and the event shows no more.
     delta = pp.account(ROUGH, epsilon=at).delta.upper

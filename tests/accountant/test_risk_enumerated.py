@@ -18,6 +18,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.guarantee import Bounds, Neighbours
 
+from ..cases import for_each
+
 FloatArray = NDArray[np.float64]
 
 CELL_LOSS = 2e-5
@@ -95,8 +97,8 @@ ROUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "cells"), ROUNDS)
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each(("settings", "cells"), ROUNDS)
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_sampled_gaussians(
     settings: tuple[tuple[float, float], ...], cells: int, neighbours: Neighbours
 ) -> None:
@@ -115,8 +117,8 @@ def test_sampled_gaussians(
         assert tests.bayes_risk(prior) - 5.0 * within <= found.bayes_risk.lower
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 6])
-@pytest.mark.parametrize(("epsilon", "categories"), [(0.5, 2), (1.0, 4)])
+@for_each("rounds", [1, 2, 6])
+@for_each(("epsilon", "categories"), [(0.5, 2), (1.0, 4)])
 def test_randomized_responses(epsilon: float, categories: int, rounds: int) -> None:
     truth = np.exp(epsilon) / (np.exp(epsilon) + categories - 1)
     lie = (1.0 - truth) / (categories - 1)
@@ -147,8 +149,8 @@ def test_one_test_where_only_single_deltas_are_known() -> None:
         assert found.lower > fpr
 
 
-@pytest.mark.parametrize("candidates", [2, 3, 5])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@for_each("candidates", [2, 3, 5])
+@for_each("epsilon", [0.5, 2.0])
 def test_responses_name_the_candidate(candidates: int, epsilon: float) -> None:
     # As many categories as candidates: the response itself is the best guess.
     named = np.exp(epsilon) / (np.exp(epsilon) + candidates - 1)
@@ -159,8 +161,8 @@ def test_responses_name_the_candidate(candidates: int, epsilon: float) -> None:
         assert found.upper <= named + 1e-8
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.7])
-@pytest.mark.parametrize("candidates", [2, 6])
+@for_each("rate", [0.1, 0.7])
+@for_each("candidates", [2, 6])
 def test_sampled_candidates_at_random_points(rate: float, candidates: int) -> None:
     # Candidates on a circle of radius 1; the posterior mode over cells of the plane is exact.
     sigma, edges = 0.6, np.concatenate(([-np.inf], np.linspace(-4.0, 4.0, 321), [np.inf]))
@@ -215,7 +217,7 @@ RISKCAL: tuple[tuple[ev.Event, float, float, dict[float, float]], ...] = (
 is attained: its rates there rest on pmfs that are cut off."""
 
 
-@pytest.mark.parametrize(("event", "advantage", "tpr", "bayes_risks"), RISKCAL, ids=str)
+@for_each(("event", "advantage", "tpr", "bayes_risks"), RISKCAL, ids=str)
 def test_riskcal_agrees(
     event: ev.Event, advantage: float, tpr: float, bayes_risks: dict[float, float]
 ) -> None:

@@ -12,6 +12,7 @@ from scipy.stats import norm
 import privplan as pp
 from privplan import events as ev
 
+from ..cases import for_each
 from ..source_tree import ROOT
 
 
@@ -28,7 +29,7 @@ def inversion() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("noise", "rounds"), [(10.0, 100), (4.0, 9), (30.0, 2_000)])
+@for_each(("noise", "rounds"), [(10.0, 100), (4.0, 9), (30.0, 2_000)])
 def test_without_sampling_it_is_the_closed_form(inversion, noise: float, rounds: int) -> None:
     losses, mu = inversion.SampledLosses(noise, 1.0, rounds), rounds**0.5 / noise
     assert losses.advantage() == pytest.approx(2.0 * norm.cdf(mu / 2.0) - 1.0, abs=1e-9)
@@ -36,9 +37,7 @@ def test_without_sampling_it_is_the_closed_form(inversion, noise: float, rounds:
         assert losses.tpr(fpr) == pytest.approx(norm.cdf(norm.ppf(fpr) + mu), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("noise", "rate", "rounds"), [(1.0, 0.01, 1_000), (0.7, 0.01, 1_000), (2.0, 0.1, 100)]
-)
+@for_each(("noise", "rate", "rounds"), [(1.0, 0.01, 1_000), (0.7, 0.01, 1_000), (2.0, 0.1, 100)])
 def test_the_exact_risk_lies_between_the_ends(inversion, noise, rate, rounds) -> None:
     losses = inversion.SampledLosses(noise, rate, rounds)
     risk = pp.risk(ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise))), fpr=0.01)

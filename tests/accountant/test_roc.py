@@ -9,10 +9,12 @@ from scipy.stats import norm
 import privplan as pp
 from privplan import events as ev
 
+from ..cases import for_each
+
 RATES = [0.2, 0.001, 0.5]
 
 
-@pytest.mark.parametrize(("relation", "mu"), [("add-remove", 0.5), ("replace-one", 1.0)])
+@for_each(("relation", "mu"), [("add-remove", 0.5), ("replace-one", 1.0)])
 def test_gaussian_noise_has_the_curve_of_two_normals(relation: str, mu: float) -> None:
     exact = norm.cdf(norm.ppf(RATES) + mu)
     curve = pp.roc(ev.Gaussian(2.0), RATES, neighbours=relation)
@@ -43,7 +45,7 @@ def test_a_point_of_the_curve_is_the_tpr_of_a_risk() -> None:
     assert bounds == pp.risk(event, fpr=0.01).tpr
 
 
-@pytest.mark.parametrize("fprs", [[0.0], [0.5, 1.0], ["a"], "0.5", 0.5, [], {}, {0.1: 1}])
+@for_each("fprs", [[0.0], [0.5, 1.0], ["a"], "0.5", 0.5, [], {}, {0.1: 1}])
 def test_what_is_no_rate_is_refused(fprs: object) -> None:
     with pytest.raises(pp.errors.InvalidInput, match="fprs"):
         pp.roc(ev.Gaussian(1.0), fprs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from privplan.accountant.rootfinding import Bracket, enclose, narrow
+
+from ..cases import for_each
 
 FUNCTIONS = [
     (lambda x: 2.0 - x, 2.0),
@@ -17,7 +17,7 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "root"), FUNCTIONS)
+@for_each(("function", "root"), FUNCTIONS)
 def test_the_bracket_holds_the_crossing_and_closes_in(function, root):
     bracket = enclose(function, 0.1, 0.3, -50.0, 50.0)
     assert bracket is not None

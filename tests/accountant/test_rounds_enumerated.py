@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import pytest
 
 import privplan as pp
 from privplan import events as ev
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .rounds import Rounds, Set, hockey_stick, subsets
 
@@ -52,8 +52,8 @@ def cut_rounds(
             yield from itertools.permutations(laws, 2)
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
-@pytest.mark.parametrize(
+@for_each("relation", ["replace-one", "add-remove"])
+@for_each(
     ("categories", "users", "dimensions", "chosen", "padded_to", "closest"),
     [
         (2, 2, 2, 1, 1, 0.99),
@@ -122,7 +122,7 @@ REPEATED = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon0", "users", "dimensions", "padded_to", "count", "overflow", "relation"), REPEATED
 )
 def test_what_is_charged_is_charged_in_every_round(
@@ -182,7 +182,7 @@ def shuffled(epsilon0: float, categories: int, users: int, count: int) -> list[L
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("users", "categories", "count", "epsilon", "delta"),
     sweep([(4, 2, 2, 0.3, 0.05), (5, 3, 1, 0.2, 0.01), (5, 2, 3, 0.4, 1e-3)], quick=1),
 )
@@ -217,7 +217,7 @@ def test_calibrated_numbers_of_shuffles_meet_their_target() -> None:
     assert truth[0] <= 0.05 < truth[1]
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), sweep([(0.1, 0.05), (0.05, 0.1)], quick=1))
+@for_each(("epsilon", "delta"), sweep([(0.1, 0.05), (0.05, 0.1)], quick=1))
 def test_calibrated_sampled_shuffles_meet_their_target(epsilon: float, delta: float) -> None:
     """What is charged changes with delta and the noise; the certificate is of the very value."""
 

@@ -19,6 +19,8 @@ from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.events.run_counts import log_inverse_success
 
+from ..cases import for_each
+
 SHAPES = (-0.9, -0.5, 0.0, 1e-9, 0.5, 1.0, 3.0)
 ORDERS = np.array([1.2, 1.7, 2.0, 3.0, 5.0, 9.0, 20.0])
 GAUSSIAN = ev.Gaussian(3.0)
@@ -32,8 +34,8 @@ def masses(shape: float, success: float) -> np.ndarray:
     return np.concatenate(([0.0], weights / weights.sum()))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("success", [0.9, 0.3, 0.01])
+@for_each("shape", SHAPES)
+@for_each("success", [0.9, 0.3, 0.01])
 def test_the_mean_is_that_of_the_series(shape: float, success: float) -> None:
     series = masses(shape, success)
     assert ev.negative_binomial_mean(shape, success) == pytest.approx(
@@ -41,8 +43,8 @@ def test_the_mean_is_that_of_the_series(shape: float, success: float) -> None:
     )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("mean", [1.0 + 1e-9, 1.5, 10.0, 1e4])
+@for_each("shape", SHAPES)
+@for_each("mean", [1.0 + 1e-9, 1.5, 10.0, 1e4])
 def test_the_success_probability_of_a_mean_is_rounded_down(shape: float, mean: float) -> None:
     log_inverse = log_inverse_success(shape, mean)
     back = ev.negative_binomial_mean(shape, math.exp(-log_inverse)) if log_inverse < 700 else mean
@@ -58,7 +60,7 @@ def test_the_mean_of_known_laws() -> None:
     assert ev.negative_binomial_mean(2.0, 1.0) == 1.0
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_the_lower_end_knows_the_law_of_its_series(shape: float) -> None:
     mean = 4.0 if shape > -0.9 else 1.3  # next to -1 the series of a larger mean is too long
     number = RunCount.of(ev.BestOf("negative-binomial", mean, GAUSSIAN, shape))
@@ -70,8 +72,8 @@ def test_the_lower_end_knows_the_law_of_its_series(shape: float) -> None:
     assert number.miss(x) == pytest.approx(1.0 - hit, abs=1e-9)
 
 
-@pytest.mark.parametrize(("shape", "name"), [(1.0, "geometric"), (0.0, "logarithmic")])
-@pytest.mark.parametrize("mean", [1.0, 2.5, 40.0])
+@for_each(("shape", "name"), [(1.0, "geometric"), (0.0, "logarithmic")])
+@for_each("mean", [1.0, 2.5, 40.0])
 def test_shapes_with_a_name_give_the_same_numbers(shape: float, name: str, mean: float) -> None:
     for run in (GAUSSIAN, ev.Pure(0.3)):
         named = account(ev.BestOf(name, mean, run), delta=1e-6).epsilon
@@ -79,7 +81,7 @@ def test_shapes_with_a_name_give_the_same_numbers(shape: float, name: str, mean:
         assert (named.lower, named.upper) == (shaped.lower, shaped.upper)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_no_pure_mechanism_on_three_outcomes_exceeds_the_curve(shape: float) -> None:
     """The exact law of the best, for every order of the outcomes and random epsilon-DP pairs."""
     rng = np.random.default_rng(11)
@@ -110,7 +112,7 @@ def test_no_pure_mechanism_on_three_outcomes_exceeds_the_curve(shape: float) -> 
                     assert math.log(moment) / (a - 1.0) <= most + 1e-9
 
 
-@pytest.mark.parametrize("shape", [0.25, 0.5, 3.0])  # theirs stops at 0
+@for_each("shape", [0.25, 0.5, 3.0])  # theirs stops at 0
 def test_it_is_at_most_what_dp_accounting_says(shape: float) -> None:
     event = ev.BestOf("negative-binomial", 10.0, ev.Gaussian(4.0), shape)
     ours = account(event, delta=1e-6)
@@ -136,7 +138,7 @@ def test_the_bound_grows_with_shape_and_mean() -> None:
     )
 
 
-@pytest.mark.parametrize(("shape", "mean"), [(0.5, 0.9), (-1.0 + 1e-12, 50.0)])
+@for_each(("shape", "mean"), [(0.5, 0.9), (-1.0 + 1e-12, 50.0)])
 def test_a_mean_that_no_such_law_has_is_refused(shape: float, mean: float) -> None:
     with pytest.raises(InvalidInput, match="mean"):
         account(ev.BestOf("negative-binomial", mean, GAUSSIAN, shape), delta=1e-6)

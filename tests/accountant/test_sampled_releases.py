@@ -24,6 +24,7 @@ from privplan.accountant.engines.pld.scores import score_pair
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
 from .sampling import RELATIONS, epsilon, hockey_stick
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -48,7 +49,7 @@ def random_sampler(rng):
 
 
 @pytest.mark.quick(18)
-@pytest.mark.parametrize("seed", range(36))
+@for_each("seed", range(36))
 def test_the_ends_are_ordered_and_below_what_another_engine_proves(seed):
     rng = np.random.default_rng(seed)
     event = ev.Repeat(int(rng.integers(1, 30)), random_sampler(rng))
@@ -60,7 +61,7 @@ def test_the_ends_are_ordered_and_below_what_another_engine_proves(seed):
     assert found.lower <= rdp.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.FixedSize(10**18 - 1, 10**18, ev.Gaussian(1.0)),
@@ -75,13 +76,13 @@ def test_the_ends_are_ordered_and_below_what_another_engine_proves(seed):
         ev.RandomAllocation(2, 1, ev.Gaussian(0.21)),
     ],
 )
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_extreme_settings_are_bounded_or_refused(event, relation):
     found = account(event, delta=1e-12, neighbours=relation).epsilon
     assert 0.0 <= found.lower <= found.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "relation", "error", "words"),
     [
         (
@@ -117,7 +118,7 @@ def test_what_has_no_proof_is_refused(event, relation, error, words):
     assert refusal.value.next_step
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "relation"),
     [
         (ev.FixedSize(5, 50, ev.Gaussian(1.0)), "add-remove"),
@@ -152,7 +153,7 @@ def test_renyi_curves_lie_above_those_of_the_pairs(event, relation):
             assert math.log(moment) / (order - 1.0) <= most + 1e-9
 
 
-@pytest.mark.parametrize("sigma", [0.5, 1.0, 8.0])
+@for_each("sigma", [0.5, 1.0, 8.0])
 def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
     pair = opposed_ratio_pair(mean_ratio(GaussianNoise(sigma), 1))
     for eps in (0.0, 0.5, 2.0, 6.0):
@@ -163,7 +164,7 @@ def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
             assert hockey_stick(found, math.exp(eps)) <= exact * (1 + 1e-3) + 1e-12
 
 
-@pytest.mark.parametrize(
+@for_each(
     "noise",
     [
         pytest.param(GaussianNoise(0.3), marks=pytest.mark.slow),
@@ -171,8 +172,8 @@ def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
         LaplaceNoise(0.4),
     ],
 )
-@pytest.mark.parametrize("steps", [1, 2, 3, 37, 5000])
-@pytest.mark.parametrize("points", [MEAN_ZONE_POINTS, COARSE_POINTS])
+@for_each("steps", [1, 2, 3, 37, 5000])
+@for_each("points", [MEAN_ZONE_POINTS, COARSE_POINTS])
 def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps, points):
     law = mean_ratio(noise, steps, points)
     ratios, plain, with_unit = law.ratios_and_masses()
@@ -191,8 +192,8 @@ def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps, points)
         assert hockey_stick(lower, math.e) <= exact <= hockey_stick(upper, math.e)
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise(0.8), LaplaceNoise(0.4)])
-@pytest.mark.parametrize("steps", [2, 40])
+@for_each("noise", [GaussianNoise(0.8), LaplaceNoise(0.4)])
+@for_each("steps", [2, 40])
 def test_fewer_points_show_less_and_never_more_than_is_true(noise, steps):
     fine = mean_ratio(noise, steps)
     coarse = lower_ratio_pair(mean_ratio(noise, steps, COARSE_POINTS))

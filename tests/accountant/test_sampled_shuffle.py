@@ -29,6 +29,7 @@ from privplan.accountant.amplification.shuffling.randomizers import (
 )
 from privplan.accountant.errors import Unsupported
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .sampled_rounds import BIT, DELTA, TRUE, hockey_stick, ones, sampled
 
@@ -39,7 +40,7 @@ SS_TENTH = sampled(1000, 7850, 785, 666, event=ev.Laplace(4.0))
 TOPK = sampled(1000, 7850, 157, 1000, selection="data-dependent", event=ev.Laplace(4.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "proven", "lower"),
     sweep(
         [
@@ -121,7 +122,7 @@ def counted_epsilon(stays: float, copies: int, messages: int, delta: float) -> f
     return best
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "stays", "claimed"),
     [
         pytest.param(
@@ -262,7 +263,7 @@ def test_moved_messages_are_bounded_by_brute_force() -> None:
             assert hockey_stick(first, second, epsilon) <= math.exp(both.log_delta(epsilon))
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
+@for_each("wrapped", [False, True])
 def test_the_derivation_is_that_of_the_number(wrapped: bool) -> None:
     """What is charged depends on delta, and with it which bound is better, and what it needs."""
     plain = sampled(5, 3, 1, 5, event=ev.RandomizedResponse(0.5, 2))

@@ -17,6 +17,7 @@ from privplan.accountant.amplification.shuffling.overlap import (
     data_dependent_bound,
 )
 
+from ..cases import for_each
 from .sampled_rounds import BIT, TRUE, hockey_stick, ones, sampled
 
 
@@ -51,7 +52,7 @@ def oblivious_law(
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("users", "dimensions", "chosen", "padded_to"),
     [
         (1, 3, 1, 1),
@@ -84,7 +85,7 @@ def test_oblivious_rounds_lie_between_the_ends(
         assert truth <= result.upper
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove", "zero-out"])
+@for_each("relation", ["replace-one", "add-remove", "zero-out"])
 def test_any_values_and_relations_stay_below(relation: str) -> None:
     """Mixed values in different dimensions; absent users leave dummies, zeros are fair coins."""
     event = sampled(2, 3, 1, 2, event=BIT)
@@ -100,7 +101,7 @@ def test_any_values_and_relations_stay_below(relation: str) -> None:
                 assert hockey_stick(law_q, law_p, epsilon) <= bound
 
 
-@pytest.mark.parametrize(("blocks", "slots"), [(1, 4), (3, 2), (6, 1)])
+@for_each(("blocks", "slots"), [(1, 4), (3, 2), (6, 1)])
 def test_one_of_t_dimensions_is_one_shuffle(blocks: int, slots: int) -> None:
     """The theorem's first half is an identity: t dimensions of D slots are one shuffle of t D."""
     law = oblivious_law([[TRUE] * blocks], blocks, 1, slots)
@@ -123,7 +124,7 @@ def test_k_of_d_dimensions_are_nearly_k_shuffles() -> None:
         assert truth <= bound * (1 + 1e-12) <= 1.03 * truth
 
 
-@pytest.mark.parametrize(("users", "dimensions", "padded_to"), [(3, 3, 4), (4, 2, 6), (3, 4, 3)])
+@for_each(("users", "dimensions", "padded_to"), [(3, 3, 4), (4, 2, 6), (3, 4, 3)])
 def test_what_other_users_hide_is_sound_too(users: int, dimensions: int, padded_to: int) -> None:
     """One coordinate each, so that one copy is the whole bound; failures are added."""
     event = sampled(users, dimensions, 1, padded_to)
@@ -146,8 +147,8 @@ def test_what_other_users_hide_is_sound_too(users: int, dimensions: int, padded_
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize(("dimensions", "chosen"), [(3, 1), (4, 2), (3, 2)])
-@pytest.mark.parametrize(("users", "padded_to", "overflow"), [(2, 2, "refuse"), (3, 2, "cap")])
+@for_each(("dimensions", "chosen"), [(3, 1), (4, 2), (3, 2)])
+@for_each(("users", "padded_to", "overflow"), [(2, 2, "refuse"), (3, 2, "cap")])
 def test_data_dependent_rounds_stay_below(
     dimensions: int, chosen: int, users: int, padded_to: int, overflow: str
 ) -> None:

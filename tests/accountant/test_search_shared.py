@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.engines.pld import best_of_runs
 from privplan.accountant.engines.pld.best_of_runs import _shared_level
 
+from ..cases import for_each
+
 SEARCH = ev.BestOf("geometric", 3.0, ev.Repeat(5, ev.Poisson(0.2, ev.Gaussian(1.0))))
 
 
-@pytest.mark.parametrize("delta", [1.0, 0.9, 0.3, 1e-3, 1e-12, 1e-100, 1e-249])
+@for_each("delta", [1.0, 0.9, 0.3, 1e-3, 1e-12, 1e-100, 1e-249])
 def test_shared_levels_lie_at_or_below_by_a_quarter_of_the_log(delta: float) -> None:
     level = _shared_level(delta)
     assert level <= delta * (1.0 + 1e-12)
     assert math.log(level) >= 1.25 * math.log(delta) - math.log(4.0)
 
 
-@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
+@for_each("epsilon", [0.25, 1.0, 3.0])
 def test_a_shared_test_tells_as_much_as_one_of_its_own(epsilon: float) -> None:
     """The epsilon at that delta is asked for without sharing, and is not shown to be larger."""
     delta = pp.account(SEARCH, epsilon=epsilon).delta

@@ -22,6 +22,8 @@ from privplan.accountant.sensitivity.uldp import (
     naive_release,
 )
 
+from ..cases import for_each
+
 DELTA = 1e-5
 
 
@@ -49,7 +51,7 @@ def stated_mu(event: ev.Event, neighbours: str) -> float:
 # --- weights in the clear -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_a_silo_that_applies_the_weight_has_no_guarantee(neighbours: str) -> None:
     """From n_su and n_su / N_u it knows N_u: with records elsewhere it is another number."""
     here = 3
@@ -79,7 +81,7 @@ def test_where_nobody_sees_the_weight_it_has_one() -> None:
 # --- coalitions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("dropouts", "expected"), [(0, 9.53), (1, 12.26)])
+@for_each(("dropouts", "expected"), [(0, 9.53), (1, 12.26)])
 def test_shares_that_colluders_know_and_missing_ones_do_not_count(
     dropouts: int, expected: float
 ) -> None:
@@ -106,9 +108,9 @@ def test_shares_that_colluders_know_and_missing_ones_do_not_count(
     assert found >= epsilon_of(by_hand) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("weighting", ["uniform", "records"])
-@pytest.mark.parametrize(("silos", "missing"), [(2, 0), (5, 0), (5, 2), (10, 3)])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("weighting", ["uniform", "records"])
+@for_each(("silos", "missing"), [(2, 0), (5, 0), (5, 2), (10, 3)])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_one_colluder_sees_what_a_silo_sees(
     weighting: str, silos: int, missing: int, neighbours: str
 ) -> None:
@@ -170,10 +172,10 @@ def worst_mu(
     return most
 
 
-@pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("rule", ["uniform", "records"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(("silos", "colluders", "missing"), [(5, 2, 1), (4, 2, 0), (6, 1, 2)])
+@for_each("together", [True, False])
+@for_each("rule", ["uniform", "records"])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each(("silos", "colluders", "missing"), [(5, 2, 1), (4, 2, 0), (6, 1, 2)])
 def test_no_table_of_weights_is_worse_for_a_coalition(
     silos: int, colluders: int, missing: int, neighbours: str, rule: str, together: bool
 ) -> None:

@@ -26,6 +26,7 @@ from privplan.accountant.sensitivity.fedpower import (
 )
 from privplan.accountant.sensitivity.fedpower_views import release
 
+from ..cases import for_each
 from .fedpower import D, R, orthonormal
 
 
@@ -58,8 +59,8 @@ def moved(change: np.ndarray, z: np.ndarray) -> float:
     return float(np.linalg.norm(change @ z))
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("rank", [1, 2, 3])
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_row(neighbours: str, rank: int) -> None:
     step = PowerStep(R, rank, divisor=5.0)
 
@@ -76,7 +77,7 @@ def test_row(neighbours: str, rank: int) -> None:
     assert bound == pytest.approx(expected * R**2 / 5.0)
 
 
-@pytest.mark.parametrize("rank", [1, 2])
+@for_each("rank", [1, 2])
 def test_row_renormalised(rank: int) -> None:
     rows = 2
 
@@ -98,8 +99,8 @@ def test_row_renormalised(rank: int) -> None:
     assert attained == pytest.approx(bound, rel=1e-12)
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("change", [0.3, 1.5, 2.0, 4.0, 6.0])
+@for_each("rank", [1, 2, 3])
+@for_each("change", [0.3, 1.5, 2.0, 4.0, 6.0])
 def test_entry(change: float, rank: int) -> None:
     step = PowerStep(R, rank, divisor=2.0)
 
@@ -119,7 +120,7 @@ def test_entry(change: float, rank: int) -> None:
         assert found > 0.93 * bound
 
 
-@pytest.mark.parametrize("change", [0.3, 1.9, 2.1, 4.0])
+@for_each("change", [0.3, 1.9, 2.1, 4.0])
 def test_entry_is_attained_with_a_whole_axis_in_the_span(change: float) -> None:
     """Below 2R/3 by a row on the axis, above by one that flips the sign of its entry."""
     if change < 2 * R / 3:
@@ -141,7 +142,7 @@ def test_entry_shift_is_the_norm_of_the_difference() -> None:
         assert entry_shift(a, column, change, z, divisor=7.0) == pytest.approx(direct)
 
 
-@pytest.mark.parametrize("clip", [0.2, 0.45, 2.0])
+@for_each("clip", [0.2, 0.45, 2.0])
 def test_clipped_entries_of_z(clip: float) -> None:
     """After clipping, Z is not orthonormal, and the norm of its rows is what is bounded."""
     rank = 2
@@ -186,8 +187,8 @@ def test_pair_is_attained() -> None:
     assert moved(change, z) == pytest.approx(pair_sensitivity(step, 3.0).l2, rel=1e-12)
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("rank", [1, 2])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_client(neighbours: str, rank: int) -> None:
     rows = 2
 
@@ -210,7 +211,7 @@ def test_client(neighbours: str, rank: int) -> None:
     assert summed == pytest.approx(bound * 7 / 3)
 
 
-@pytest.mark.parametrize("rank", [2, 3])
+@for_each("rank", [2, 3])
 def test_one_element_of_m_is_not_what_data_change(rank: int) -> None:
     """Removing a record moves Y by more than the printed bound for the same M, s and Z."""
     rng = np.random.default_rng(2)
@@ -280,7 +281,7 @@ def test_bounds_are_rounded_up_and_multipliers_down() -> None:
         assert Fraction(run.event.noise_multiplier) <= 2 * Fraction(0.3) / Fraction(swapped.l2)
 
 
-@pytest.mark.parametrize("module", [fedpower, fedpower_views])
+@for_each("module", [fedpower, fedpower_views])
 def test_examples_run(module: object) -> None:
     found = doctest.testmod(module)  # type: ignore[arg-type]
     assert found.attempted > 0

@@ -24,6 +24,7 @@ from privplan.accountant.sensitivity.functional import (
     sensitivity,
 )
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .objectives import CLASSES, coefficients, labels, project, search
 
@@ -38,7 +39,7 @@ def loss(model: str, w: np.ndarray, x: np.ndarray, y: float) -> float:
     return float(np.log(np.exp(scores).sum()) - scores[int(y)])
 
 
-@pytest.mark.parametrize("model", ["linear", "logistic", "softmax"])
+@for_each("model", ["linear", "logistic", "softmax"])
 def test_the_coefficients_are_the_expansion_of_the_loss(model: str) -> None:
     rng = np.random.default_rng(1)
     rows, d, h = (CLASSES if model == "softmax" else 1), 2, 1e-3
@@ -62,10 +63,10 @@ def test_the_coefficients_are_the_expansion_of_the_loss(model: str) -> None:
     assert coefficients(model, "full", x[None], y)[0] == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("d", sweep([2, 1, 3], quick=1))
-@pytest.mark.parametrize("quadratic", QUADRATIC)
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("model", MODELS)
+@for_each("d", sweep([2, 1, 3], quick=1))
+@for_each("quadratic", QUADRATIC)
+@for_each("data", DATA)
+@for_each("model", MODELS)
 def test_no_worse_neighbours_are_found(model: str, data: str, quadratic: str, d: int) -> None:
     objective = Objective(model, d, data, quadratic, CLASSES)
     count, steps = (60, 120) if model != "softmax" else (40, 60)
@@ -80,10 +81,10 @@ def test_no_worse_neighbours_are_found(model: str, data: str, quadratic: str, d:
             assert found >= (0.98 if tight else least) * limit
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 8, 20])
-@pytest.mark.parametrize("quadratic", QUADRATIC)
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("model", MODELS)
+@for_each("d", [1, 2, 3, 8, 20])
+@for_each("quadratic", QUADRATIC)
+@for_each("data", DATA)
+@for_each("model", MODELS)
 def test_one_record_attains_what_is_claimed_tight(
     model: str, data: str, quadratic: str, d: int
 ) -> None:
@@ -100,9 +101,9 @@ def test_one_record_attains_what_is_claimed_tight(
     assert best == pytest.approx(bound.l2, rel=1e-12)
 
 
-@pytest.mark.parametrize("classes", [2, 5, 10])
-@pytest.mark.parametrize("quadratic", QUADRATIC)
-@pytest.mark.parametrize("data", DATA)
+@for_each("classes", [2, 5, 10])
+@for_each("quadratic", QUADRATIC)
+@for_each("data", DATA)
 def test_softmax_with_other_numbers_of_classes(data: str, quadratic: str, classes: int) -> None:
     """Random pairs stay below; single records and opposite ones attain what is claimed."""
     d, rng = 2, np.random.default_rng(classes)
@@ -125,9 +126,9 @@ def test_softmax_with_other_numbers_of_classes(data: str, quadratic: str, classe
     assert np.linalg.norm(mirrored, axis=1).max() == pytest.approx(both.l2, rel=1e-12)
 
 
-@pytest.mark.parametrize("d", [2, 3, 6])
-@pytest.mark.parametrize("quadratic", QUADRATIC)
-@pytest.mark.parametrize("model", ["linear", "logistic", "softmax"])
+@for_each("d", [2, 3, 6])
+@for_each("quadratic", QUADRATIC)
+@for_each("model", ["linear", "logistic", "softmax"])
 def test_an_opposite_record_attains_the_replaced_l2_on_the_ball(
     model: str, quadratic: str, d: int
 ) -> None:
@@ -138,7 +139,7 @@ def test_an_opposite_record_attains_the_replaced_l2_on_the_ball(
     assert np.linalg.norm(gap) == pytest.approx(bound, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("quadratic", "square", "axes"),
     [
         ("full", 4.5, ([1.0, 0.0], [0.0, 1.0])),
@@ -161,9 +162,9 @@ def test_statistics_attain_their_replaced_l2_on_the_ball(
     assert bound == pytest.approx(math.sqrt(square), rel=1e-15)
 
 
-@pytest.mark.parametrize("quadratic", QUADRATIC)
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 19, 20])
-@pytest.mark.parametrize("model", ["linear", "logistic", "softmax"])
+@for_each("quadratic", QUADRATIC)
+@for_each("d", [1, 2, 3, 4, 5, 8, 19, 20])
+@for_each("model", ["linear", "logistic", "softmax"])
 def test_signs_attain_the_replaced_l2_on_the_cube(model: str, d: int, quadratic: str) -> None:
     """Over every number of coordinates that flip."""
     bound = sensitivity(Objective(model, d, "coordinate", quadratic, CLASSES), "replace-one").l2
@@ -177,8 +178,8 @@ def test_signs_attain_the_replaced_l2_on_the_cube(model: str, d: int, quadratic:
     assert best == pytest.approx(bound, rel=1e-12)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 10])
-@pytest.mark.parametrize("model", ["linear", "logistic"])
+@for_each("d", [1, 2, 3, 4, 7, 10])
+@for_each("model", ["linear", "logistic"])
 def test_the_replaced_l1_on_the_cube_is_attained(model: str, d: int) -> None:
     slope = {"linear": 2, "logistic": 4}[model]
     for quadratic in ("upper-triangle", "monomials", "full"):
@@ -208,8 +209,8 @@ def test_the_quadratic_part_attains_its_replaced_l1_on_the_ball_in_even_dimensio
     assert moved == pytest.approx(math.sqrt(2) * d)
 
 
-@pytest.mark.parametrize("d", [2, 8, 64, 392])
-@pytest.mark.parametrize("data", DATA)
+@for_each("d", [2, 8, 64, 392])
+@for_each("data", DATA)
 def test_the_printed_table_bounds_ours(data: str, d: int) -> None:
     """Twice a single record is what is usually printed; every entry here is at most that."""
     reach, square = (d, d * d) if data == "coordinate" else (math.sqrt(d), d)
@@ -331,7 +332,7 @@ def test_a_sampled_release_is_scaled_for_a_record_that_comes_or_goes() -> None:
         assert first.event.event.noise_multiplier == pytest.approx(7.0 / bound)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_events_move_by_the_sensitivity(neighbours: str) -> None:
     objective, scale = Objective("linear", 3, "coordinate", "monomials"), 5.0
     moved = sensitivity(objective, neighbours)

@@ -23,6 +23,7 @@ from privplan.accountant.sensitivity.functional import (
 )
 from privplan.accountant.sensitivity.gram import GramBound
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .objectives import coefficients, search
 
@@ -38,9 +39,9 @@ def weighted(model: str, d: int, weight: float, **given_fields: object) -> Objec
 # --- beside the bounds of Gram matrices, which are derived apart ---------------------------------
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("d", [1, 2, 3, 31, 784])
-@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+@for_each("relation", RELATIONS)
+@for_each("d", [1, 2, 3, 31, 784])
+@for_each("classes", [2, 3, 10, 100])
 def test_centred_statistics_are_a_gram_matrix_with_label_sums(
     classes: int, d: int, relation: str
 ) -> None:
@@ -57,8 +58,8 @@ def test_centred_statistics_are_a_gram_matrix_with_label_sums(
             assert l1 == pytest.approx(bound.l1(relation), rel=1e-15)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("d", [1, 2, 30])
+@for_each("relation", RELATIONS)
+@for_each("d", [1, 2, 30])
 def test_a_linear_model_is_one_with_numbers_as_labels(d: int, relation: str) -> None:
     """Its linear coefficients are -2 y x, so half of the weight."""
     for weight in (0.01, 0.5, 0.8, 1.0, 1.6, 30.0):
@@ -87,8 +88,8 @@ def test_known_numbers() -> None:
 # --- attained, searched ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weight", [0.1, 1.0, 1.5, 10.0])
-@pytest.mark.parametrize("classes", [2, 3, 10])
+@for_each("weight", [0.1, 1.0, 1.5, 10.0])
+@for_each("classes", [2, 3, 10])
 def test_equal_labels_at_a_negative_angle_attain_the_replaced_l2(
     classes: int, weight: float
 ) -> None:
@@ -102,10 +103,10 @@ def test_equal_labels_at_a_negative_angle_attain_the_replaced_l2(
     assert np.linalg.norm(gap) == pytest.approx(bound, rel=1e-12)
 
 
-@pytest.mark.parametrize("weight", [0.1, 1.0, 7.0])
-@pytest.mark.parametrize("quadratic", QUADRATIC)
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("model", MODELS)
+@for_each("weight", [0.1, 1.0, 7.0])
+@for_each("quadratic", QUADRATIC)
+@for_each("data", DATA)
+@for_each("model", MODELS)
 def test_one_record_attains_both_norms(
     model: str, data: str, quadratic: str, weight: float
 ) -> None:
@@ -119,10 +120,10 @@ def test_one_record_attains_both_norms(
         assert max(map(np.linalg.norm, vectors)) == pytest.approx(bound.l2, rel=1e-12)
 
 
-@pytest.mark.parametrize("weight", sweep([0.05, 0.5, 3.0, 30.0, 0.9], quick=1))
-@pytest.mark.parametrize("quadratic", QUADRATIC)
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("model", MODELS)
+@for_each("weight", sweep([0.05, 0.5, 3.0, 30.0, 0.9], quick=1))
+@for_each("quadratic", QUADRATIC)
+@for_each("data", DATA)
+@for_each("model", MODELS)
 def test_no_worse_neighbours_are_found(
     model: str, data: str, quadratic: str, weight: float
 ) -> None:
@@ -164,7 +165,7 @@ def test_a_larger_weight_never_moves_less(
         assert low.l1 <= 2 * single.l1 * (1 + 1e-14)
 
 
-@pytest.mark.parametrize("weight", [1e-120, 1e-9, 0.7, 1e9, 1e120])
+@for_each("weight", [1e-120, 1e-9, 0.7, 1e9, 1e120])
 def test_sensitivities_are_rounded_up(weight: float) -> None:
     single = sensitivity(weighted(CENTRED, 5, weight, classes=4))
     exact = 1 + Fraction(weight) ** 2 * Fraction(3, 4)
@@ -188,7 +189,7 @@ def test_the_isometric_layout_has_the_least_noise_under_gaussian_noise_only() ->
         assert isometric.l1 / math.sqrt(2) < triangle.l1 < isometric.l1
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_events_move_by_the_sensitivity(relation: str) -> None:
     objective = weighted(CENTRED, 9, 0.8, classes=10)
     moved = sensitivity(objective, relation)
@@ -205,7 +206,7 @@ def test_events_move_by_the_sensitivity(relation: str) -> None:
     assert "isometric" in laplace.conditions[2]
 
 
-@pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf, True])
+@for_each("weight", [0.0, -1.0, math.nan, math.inf, True])
 def test_weights_out_of_range_are_refused(weight: float) -> None:
     with pytest.raises(InvalidInput, match="label_weight"):
         Objective("linear", 3, label_weight=weight)

@@ -15,6 +15,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.sensitivity import gram, wishart
 from privplan.accountant.sensitivity.gram import GramBound, sensitivity
 
+from ..cases import for_each
 from .grams import released
 
 WEIGHTS = [0.01, 0.3, 1.0, 1.4, 1.6, 5.0, 30.0]
@@ -45,10 +46,10 @@ def label_part(bound: GramBound) -> float:
     return bound.rows * bound.label_weight**2 * float(bound.label_square) / bound.trace
 
 
-@pytest.mark.parametrize("by_class", [False, True])
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("rows", [1, 2, 7])
-@pytest.mark.parametrize("classes", [0, 1, 2, 3, 10])
+@for_each("by_class", [False, True])
+@for_each("weight", WEIGHTS)
+@for_each("rows", [1, 2, 7])
+@for_each("classes", [0, 1, 2, 3, 10])
 def test_equal_rows_of_one_label_attain_the_bounds_of_a_unit_that_comes(
     classes: int, rows: int, weight: float, by_class: bool
 ) -> None:
@@ -70,9 +71,9 @@ def test_equal_rows_of_one_label_attain_the_bounds_of_a_unit_that_comes(
         assert moved == pytest.approx(bound.l1("add-remove"), rel=1e-12)
 
 
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("rows", [1, 2, 7])
-@pytest.mark.parametrize("classes", [0, 1, 2, 3, 10])
+@for_each("weight", WEIGHTS)
+@for_each("rows", [1, 2, 7])
+@for_each("classes", [0, 1, 2, 3, 10])
 def test_equal_labels_at_a_negative_angle_attain_the_bound_of_a_unit_that_is_replaced(
     classes: int, rows: int, weight: float
 ) -> None:
@@ -99,8 +100,8 @@ def test_opposite_rows_attain_the_bound_from_two_roots_up_in_any_dimension() -> 
             assert limit == pytest.approx(2 * weight)
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("classes", [2, 3, 10])
+@for_each("rows", [1, 3])
+@for_each("classes", [2, 3, 10])
 def test_with_a_matrix_for_each_class_another_class_attains_the_bound(
     classes: int, rows: int
 ) -> None:
@@ -130,8 +131,8 @@ def replaced_by_equal_labels(bound: GramBound) -> float:
     return float(np.linalg.norm(gap(bound, equal_rows(bound, [1.0]), other)))
 
 
-@pytest.mark.parametrize("d", [1, 2, 7])
-@pytest.mark.parametrize(("classes", "rows"), [(0, 1), (1, 1), (2, 3), (10, 2)])
+@for_each("d", [1, 2, 7])
+@for_each(("classes", "rows"), [(0, 1), (1, 1), (2, 3), (10, 2)])
 def test_silos_that_are_seen_one_by_one_move_no_farther(d: int, classes: int, rows: int) -> None:
     """A unit is in one silo, and comes back in another: all of both vectors changes."""
     bound = GramBound(dimension=d, classes=classes, rows=rows, label_weight=0.7, trace=1.5)
@@ -170,8 +171,8 @@ def test_known_numbers() -> None:
     assert silo.l2("add-remove") == pytest.approx(8 * math.sqrt(1.5))
 
 
-@pytest.mark.parametrize("d", [1, 2, 50])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("d", [1, 2, 50])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_without_labels_it_is_the_sensitivity_of_the_matrix_alone(d: int, neighbours: str) -> None:
     alone = wishart.gaussian_sensitivity(1.0, neighbours, dimension=max(d, 2))
     assert GramBound(dimension=d).l2(neighbours) == alone.l2  # d = 1: in one of two silos
@@ -231,9 +232,9 @@ EDGE = math.sqrt(2.0)
 """With one number as a label, the formula for a replaced unit changes at this weight."""
 
 
-@pytest.mark.parametrize("trace", [1.0, 1e-60, 3e60])
-@pytest.mark.parametrize("rows", [1, 10**18])
-@pytest.mark.parametrize(
+@for_each("trace", [1.0, 1e-60, 3e60])
+@for_each("rows", [1, 10**18])
+@for_each(
     "weight",
     [1e-130, 1e-9, 1.0, math.nextafter(EDGE, 0), EDGE, math.nextafter(EDGE, 9), 1e40],
 )
@@ -252,8 +253,8 @@ def test_bounds_are_rounded_up_by_one_step_at_most(weight: float, rows: int, tra
         assert Fraction(limit) ** 2 >= exact > Fraction(math.nextafter(limit, 0.0)) ** 2
 
 
-@pytest.mark.parametrize("weight", [1e-130, 0.7, 1e130])
-@pytest.mark.parametrize("d", [1, 2, 7, 8192])
+@for_each("weight", [1e-130, 0.7, 1e130])
+@for_each("d", [1, 2, 7, 8192])
 def test_l1_bounds_are_rounded_up(d: int, weight: float) -> None:
     for trace in (1e-130, 1.0, 3e130):
         bound = GramBound(dimension=d, classes=3, label_weight=weight, rows=5, trace=trace)
@@ -266,7 +267,7 @@ def test_l1_bounds_are_rounded_up(d: int, weight: float) -> None:
         assert left <= label * Fraction(math.sqrt(5.0 * d * trace) * (1 + 1e-15)) + matrix / 2**51
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "said"),
     [
         ({"dimension": 0}, "dimension"),

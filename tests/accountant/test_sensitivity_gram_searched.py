@@ -8,6 +8,7 @@ import pytest
 
 from privplan.accountant.sensitivity.gram import GramBound
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .grams import climbed
 
@@ -18,7 +19,7 @@ SHAPES += [(1, 3, 2), (4, 2, 2), (3, 10, 3)]
 WEIGHTS = (0.01, 0.1, 0.5, 1.0, 1.41, 2.0, 30.0)
 
 
-@pytest.mark.parametrize(("d", "classes", "rows"), sweep(SHAPES, quick=4))
+@for_each(("d", "classes", "rows"), sweep(SHAPES, quick=4))
 def test_no_worse_neighbours_are_found(d: int, classes: int, rows: int) -> None:
     """Both norms and relations; where one row is all of a unit the climb comes near the bound."""
     weights = WEIGHTS if classes else (1.0,)
@@ -35,9 +36,7 @@ def test_no_worse_neighbours_are_found(d: int, classes: int, rows: int) -> None:
             assert (0.45 if replaced else 0.94) * limit <= worst <= limit * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("d", "classes", "rows"), sweep([(2, 3, 1), (2, 2, 3), (3, 10, 2), (1, 3, 1)], quick=2)
-)
+@for_each(("d", "classes", "rows"), sweep([(2, 3, 1), (2, 2, 3), (3, 10, 2), (1, 3, 1)], quick=2))
 def test_no_worse_neighbours_are_found_with_a_matrix_for_each_class(
     d: int, classes: int, rows: int
 ) -> None:
@@ -53,7 +52,7 @@ def test_no_worse_neighbours_are_found_with_a_matrix_for_each_class(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_a_longer_search_stays_below_the_bounds(seed: int) -> None:
     """More starts and steps for the cases in which the formulas meet."""
     for classes, weight, by_class in ((3, 1.73, False), (1, 1.41, False), (3, 0.6, True)):

@@ -16,6 +16,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.sensitivity.uldp import insider_release, naive_release, weighted_release
 
+from ..cases import for_each
+
 # --- private weights: c_su / (sum_s c_su + 1), digits in integers ---------------------------------
 
 CAP, LARGEST, SILOS = 20, 1000, 3
@@ -65,7 +67,7 @@ def worst_move(case: str, rng: np.random.Generator, trials: int = 3000) -> float
     return most
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("case", "bound", "found"),
     [
         ("everywhere", 1.0, 0.98),
@@ -151,8 +153,8 @@ def points(rng: np.random.Generator) -> Point:
     return float(size * math.cos(angle)), float(size * math.sin(angle))
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.6])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("rate", [0.1, 0.6])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_the_sampled_event_covers_whatever_the_silo_does_not_know(
     neighbours: str, rate: float
 ) -> None:
@@ -182,7 +184,7 @@ def test_the_sampled_event_covers_whatever_the_silo_does_not_know(
     assert most > 0.99 * delta  # the first pair attains it
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_a_silo_without_the_user_knows_what_a_model_shows_with_less_noise(neighbours: str) -> None:
     given: dict[str, Any] = {"rounds": 7, "neighbours": neighbours, "rate": 0.2}
     silo = insider_release(
@@ -207,8 +209,8 @@ def test_a_sample_that_is_known_counts_for_nothing() -> None:
     assert unsampled.event == plain  # uniform weights stay what they are
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("weighting", ["uniform", "records"])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("weighting", ["uniform", "records"])
 def test_a_sample_is_refused_against_a_silo_that_holds_a_part(
     neighbours: str, weighting: str
 ) -> None:
@@ -227,8 +229,8 @@ def test_a_sample_is_refused_against_a_silo_that_holds_a_part(
 # --- missing noise --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("silos", "missing"), [(3, 1), (5, 0), (5, 2), (5, 3), (10, 4)])
-@pytest.mark.parametrize("weighting", ["uniform", "records"])
+@for_each(("silos", "missing"), [(3, 1), (5, 0), (5, 2), (5, 3), (10, 4)])
+@for_each("weighting", ["uniform", "records"])
 def test_whoever_is_missing_the_silo_is_left_with_that_much_noise(
     silos: int, missing: int, weighting: str
 ) -> None:
@@ -251,7 +253,7 @@ def test_whoever_is_missing_the_silo_is_left_with_that_much_noise(
         assert max(actual) == pytest.approx(1.0 / event.noise_multiplier, rel=1e-12)
 
 
-@pytest.mark.parametrize(("silos", "missing", "seen"), [(5, 2, 5), (5, 2, 4), (3, 1, 2), (4, 0, 3)])
+@for_each(("silos", "missing", "seen"), [(5, 2, 5), (5, 2, 4), (3, 1, 2), (4, 0, 3)])
 def test_naive_with_missing_silos(silos: int, missing: int, seen: int) -> None:
     event = naive_release(5.0, rounds=1, silos=silos, seen=seen, tolerated_dropouts=missing).event
     assert isinstance(event, ev.Gaussian)

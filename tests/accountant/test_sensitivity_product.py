@@ -17,6 +17,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.sensitivity import product
 from privplan.accountant.sensitivity.product import ProductBound, sensitivity
 
+from ..cases import for_each
 from .products import bound, entry_formula, orthonormal, within
 
 RELATIONS = ("add-remove", "zero-out", "replace-one")
@@ -75,9 +76,9 @@ def climbed(given_bound: ProductBound, relation: str, *, apart: bool, steps: int
     return float(best.max()) / given_bound.divisor
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("unit", ["record", "silo"])
-@pytest.mark.parametrize(("d", "r"), [(2, 2), (3, 1), (4, 2), (1, 1)])
+@for_each("relation", RELATIONS)
+@for_each("unit", ["record", "silo"])
+@for_each(("d", "r"), [(2, 2), (3, 1), (4, 2), (1, 1)])
 def test_no_worse_rows_are_found(unit: str, relation: str, d: int, r: int) -> None:
     for norm, divisor in ((1.0, 1.0), (3.0, 7.0)):
         one = bound(unit, dimension=d, rank=r, row_norm=norm, divisor=divisor)
@@ -91,8 +92,8 @@ def test_no_worse_rows_are_found(unit: str, relation: str, d: int, r: int) -> No
             assert 0.97 * limit <= climbed(one, relation, apart=True) <= limit * SLACK
 
 
-@pytest.mark.parametrize("change", [0.02, 0.3, 0.66, 0.68, 1.0, 1.4, 1.42, 2.0, 5.0])
-@pytest.mark.parametrize(("d", "r"), [(2, 2), (3, 1), (4, 3)])
+@for_each("change", [0.02, 0.3, 0.66, 0.68, 1.0, 1.4, 1.42, 2.0, 5.0])
+@for_each(("d", "r"), [(2, 2), (3, 1), (4, 3)])
 def test_no_worse_entry_is_found(d: int, r: int, change: float) -> None:
     one = bound("entry", dimension=d, rank=r, largest_change=change)
     limit = one.l2("replace-one")
@@ -101,7 +102,7 @@ def test_no_worse_entry_is_found(d: int, r: int, change: float) -> None:
     assert (0.5 if r == 1 else 0.9) * limit <= worst <= limit * SLACK
 
 
-@pytest.mark.parametrize("change", [0.1, 0.5, 0.66, 0.68, 1.0, 1.3, 1.414])
+@for_each("change", [0.1, 0.5, 0.66, 0.68, 1.0, 1.3, 1.414])
 def test_an_entry_attains_its_bound(change: float) -> None:
     """t = R - D along the axis for a small D, t = -D/2 off it for a large one."""
     one = bound("entry", dimension=2, rank=2, largest_change=change)
@@ -113,7 +114,7 @@ def test_an_entry_attains_its_bound(change: float) -> None:
     assert reached == pytest.approx(one.l2("replace-one"), rel=1e-12)
 
 
-@pytest.mark.parametrize("rows", [1, 3])
+@for_each("rows", [1, 3])
 def test_equal_rows_attain_the_bounds_of_rows(rows: int) -> None:
     one = bound("silo", dimension=2, rank=2, rows=rows, row_norm=2.0, divisor=3.0)
     first = np.tile([[2.0, 0.0]], (1, rows, 1))
@@ -194,7 +195,7 @@ def test_conditions_say_what_a_run_must_meet() -> None:
         assert moved_by.l2 == sensitivity(bound(unit), relation).l2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "said"),
     [
         ({"dimension": 0}, "dimension"),

@@ -16,6 +16,8 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.sensitivity import selection
 from privplan.accountant.sensitivity.selection import draw_range, exponent_as_published, release
 
+from ..cases import for_each
+
 ETA, BOUND = 0.7, 1.0
 
 
@@ -41,7 +43,7 @@ def log_sequence(scores: np.ndarray, order: tuple[int, ...]) -> float:
     return total
 
 
-@pytest.mark.parametrize("change", ["generic", "one-sided", "single"])
+@for_each("change", ["generic", "one-sided", "single"])
 def test_one_draw_stays_in_its_range(change: str) -> None:
     allowed = draw_range(ETA, BOUND, change=change)
     rng = np.random.default_rng(0)
@@ -63,8 +65,8 @@ def test_the_one_sided_range_does_not_hold_for_a_generic_change() -> None:
     assert np.ptp(up_and_down) > draw_range(ETA, BOUND, change="one-sided") * 1.9
 
 
-@pytest.mark.parametrize("change", ["generic", "one-sided", "single"])
-@pytest.mark.parametrize("draws", [1, 2, 3])
+@for_each("change", ["generic", "one-sided", "single"])
+@for_each("draws", [1, 2, 3])
 def test_draws_without_replacement_compose(change: str, draws: int) -> None:
     """The Renyi divergence of whole sequences, summed exactly, is below the event's curve."""
     from privplan.accountant.engines.rdp.curves import curve

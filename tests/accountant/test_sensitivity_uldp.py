@@ -25,6 +25,8 @@ from privplan.accountant.sensitivity.uldp import (
     worst_weights,
 )
 
+from ..cases import for_each
+
 CLIP, SILOS, SIGMA = 0.1, 5, 5.0
 UNIFORM = np.full((1, SILOS), 1 / SILOS)
 
@@ -56,7 +58,7 @@ def test_a_user_swings_every_silo_across_the_ball() -> None:
     assert gap == pytest.approx(naive_sensitivity_as_published(CLIP, SILOS))
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_no_user_moves_naive_by_more(neighbours: str) -> None:
     rng = np.random.default_rng(0)
     bound = naive_sensitivity(CLIP, SILOS, neighbours).l2
@@ -82,14 +84,14 @@ def test_published_and_exact_epsilons_at_noise_5_and_100_rounds() -> None:
         assert epsilon(run) == pytest.approx(24.38, abs=0.005)
 
 
-@pytest.mark.parametrize(("rounds", "exact"), [(50, 6.57), (200, 15.46)])
+@for_each(("rounds", "exact"), [(50, 6.57), (200, 15.46)])
 def test_other_lengths(rounds: int, exact: float) -> None:
     assert epsilon(weighted_release(SIGMA, rounds=rounds, weights=UNIFORM)) == pytest.approx(
         exact, abs=0.006
     )
 
 
-@pytest.mark.parametrize(("rate", "exact"), [(0.1, 0.758), (0.3, 2.53), (0.5, 4.49), (0.7, 6.59)])
+@for_each(("rate", "exact"), [(0.1, 0.758), (0.3, 2.53), (0.5, 4.49), (0.7, 6.59)])
 def test_sampled_users_but_not_for_the_server_that_draws(rate: float, exact: float) -> None:
     run = weighted_release(SIGMA, rounds=100, weights=UNIFORM, rate=rate)
     assert epsilon(run) == pytest.approx(exact, abs=0.006)
@@ -98,7 +100,7 @@ def test_sampled_users_but_not_for_the_server_that_draws(rate: float, exact: flo
     assert "knows the sample" in server.observer
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silos", "weighting", "exact"),
     [(5, "uniform", 8.72), (2, "uniform", 6.57), (5, "records", 11.48), (2, "records", 15.46)],
 )
@@ -140,8 +142,8 @@ def test_an_insider_that_holds_a_little_of_the_user_sees_it_move_twice_as_far() 
     assert gap / noise > 1.9 / free.event.noise_multiplier
 
 
-@pytest.mark.parametrize("weighting", ["uniform", "records"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("weighting", ["uniform", "records"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_no_records_elsewhere_move_the_sum_by_more(weighting: str, neighbours: str) -> None:
     rng = np.random.default_rng(3)
     run = insider_release(
@@ -175,8 +177,8 @@ def test_no_records_elsewhere_move_the_sum_by_more(weighting: str, neighbours: s
     assert 0.9 * allowed < most <= allowed * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("seen", [(0, 1, 2), (1,), (0, 2)])
+@for_each("together", [True, False])
+@for_each("seen", [(0, 1, 2), (1,), (0, 2)])
 def test_observers_against_the_formula_and_the_worst_deltas(
     seen: tuple[int, ...], together: bool
 ) -> None:
@@ -203,7 +205,7 @@ def test_observers_against_the_formula_and_the_worst_deltas(
     assert worst <= 1 / run.event.noise_multiplier * (1 + 1e-14)
 
 
-@pytest.mark.parametrize("seen", [1, 2, 5])
+@for_each("seen", [1, 2, 5])
 def test_naive_observers(seen: int) -> None:
     run = naive_release(SIGMA, rounds=1, silos=5, seen=seen)
     assert isinstance(run.event, ev.Gaussian)

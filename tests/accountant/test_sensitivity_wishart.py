@@ -22,6 +22,8 @@ from privplan.accountant.sensitivity.wishart import (
     one_row_delta,
 )
 
+from ..cases import for_each
+
 
 def draw(count: int, d: int, freedom: int, scale: float, seed: int) -> np.ndarray:
     z = np.random.default_rng(seed).normal(scale=math.sqrt(scale), size=(count, d, freedom))
@@ -33,14 +35,14 @@ def unit(d: int) -> np.ndarray:
     return x / np.linalg.norm(x)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.6, 0.451), (1.0, 0.632), (1 / 3, 0.283)])
+@for_each(("epsilon", "delta"), [(0.6, 0.451), (1.0, 0.632), (1 / 3, 0.283)])
 def test_known_failures(epsilon: float, delta: float) -> None:
     assert failure(epsilon) == pytest.approx(delta, abs=5e-4)
     assert failure(epsilon, privacy_epsilon=1000.0) == failure(epsilon)
     assert failure(epsilon, privacy_epsilon=epsilon, neighbours="replace-one") == failure(epsilon)
 
 
-@pytest.mark.parametrize("d", [2, 5, 10])
+@for_each("d", [2, 5, 10])
 def test_simulated_failure_by_the_smallest_eigenvalue(d: int) -> None:
     """ "x is absent" whenever O - x x^T is not positive: never wrong, and right that often."""
     epsilon, count = 1.0, 4000
@@ -53,7 +55,7 @@ def test_simulated_failure_by_the_smallest_eigenvalue(d: int) -> None:
     assert not with_x.any()
 
 
-@pytest.mark.parametrize(("d", "extra"), [(3, 1), (3, 4), (6, 2)])
+@for_each(("d", "extra"), [(3, 1), (3, 4), (6, 2)])
 def test_the_statistic_is_chi_square_and_moves_by_the_norm(d: int, extra: int) -> None:
     scale, norm_square = 0.7, 2.5
     x = unit(d) * math.sqrt(norm_square)
@@ -83,8 +85,8 @@ def test_the_statistic_holds_the_whole_likelihood_ratio() -> None:
         assert ratio == pytest.approx(one.logpdf(t - norm_square) - one.logpdf(t), rel=1e-7)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0, 2.9, 3.0, 8.0])
-@pytest.mark.parametrize("norm_square", [1.0, 2.0])
+@for_each("epsilon", [0.0, 0.2, 1.0, 2.9, 3.0, 8.0])
+@for_each("norm_square", [1.0, 2.0])
 def test_both_directions_at_one_extra_degree(epsilon: float, norm_square: float) -> None:
     """Two exponential laws, a shift apart, integrated by hand."""
     claimed = 1.5
@@ -107,9 +109,9 @@ def test_both_directions_at_one_extra_degree(epsilon: float, norm_square: float)
     assert reverse <= exact
 
 
-@pytest.mark.parametrize("extra", [1, 2, 5, 34, 361])
-@pytest.mark.parametrize("epsilon", [0.0, 0.139, 0.4, 1.0, 3.0])
-@pytest.mark.parametrize(("scale", "norm_square"), [(1.0, 1.0), (0.3, 2.0)])
+@for_each("extra", [1, 2, 5, 34, 361])
+@for_each("epsilon", [0.0, 0.139, 0.4, 1.0, 3.0])
+@for_each(("scale", "norm_square"), [(1.0, 1.0), (0.3, 2.0)])
 def test_the_one_row_curve_against_mpmath(
     extra: int, epsilon: float, scale: float, norm_square: float
 ) -> None:
@@ -205,8 +207,8 @@ def laid_out(matrix: np.ndarray, layout: str) -> np.ndarray:
     return matrix[upper] * np.where(upper[0] == upper[1], 1.0, weight)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("d", [1, 2, 4])
+@for_each("layout", LAYOUTS)
+@for_each("d", [1, 2, 4])
 def test_gaussian_sensitivity_is_attained_and_never_exceeded(layout: str, d: int) -> None:
     b = 1.5
     present = gaussian_sensitivity(b, layout=layout, dimension=d).l2

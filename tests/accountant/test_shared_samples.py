@@ -17,6 +17,8 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.errors import Unsupported
 from tests.sweeps import sweep
 
+from ..cases import for_each
+
 RELATIONS = ("add-remove", "zero-out", "replace-one")
 EPSILONS = (0.3, 1.0, 3.0)
 REACH = 70  # beyond, geometric noise of scale 2 leaves e^-35
@@ -77,9 +79,9 @@ SHARED = [
 ]
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("inner", "scales", "ranges"), SHARED)
-@pytest.mark.parametrize(
+@for_each("relation", RELATIONS)
+@for_each(("inner", "scales", "ranges"), SHARED)
+@for_each(
     ("event", "drawn"),
     [
         (lambda inner: ev.WithReplacement(2, 3, inner), with_replacement(2)),
@@ -118,8 +120,8 @@ def test_one_release_of_several_is_not_enough() -> None:
     assert together[0] > 1.5 * single.delta.upper
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("rounds", [2, 20])
+@for_each("relation", RELATIONS)
+@for_each("rounds", [2, 20])
 def test_gaussians_on_one_batch_are_one_gaussian(rounds: int, relation: str) -> None:
     joint = ev.Gaussian(2.0 / math.sqrt(rounds))
     for sampler in SAMPLERS.values():
@@ -181,8 +183,8 @@ def number(event: ev.Event, relation: str, engine: str, delta: float) -> float |
     return account.epsilon.upper
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.type)
-@pytest.mark.parametrize("name", WRAPPERS)
+@for_each("release", RELEASES, ids=lambda release: release.type)
+@for_each("name", WRAPPERS)
 def test_one_release_is_that_release(name: str, release: ev.Event) -> None:
     wrap = WRAPPERS[name]
 
@@ -209,7 +211,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "release", "relation"), sweep(CASES, quick=42))
+@for_each(("name", "release", "relation"), sweep(CASES, quick=42))
 def test_more_releases_never_lose_less(name: str, release: ev.Event, relation: str) -> None:
     wrap = WRAPPERS[name]
     for engine, delta in (("rdp", 1e-5), ("pure", 0.0)):
@@ -228,7 +230,7 @@ def test_more_releases_never_lose_less(name: str, release: ev.Event, relation: s
         assert hidden == (twice if twice is None else pytest.approx(twice, rel=1e-13))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@for_each("name", SAMPLERS)
 def test_hidden_runs_attain_nothing(name: str) -> None:
     hidden = SAMPLERS[name](ev.BestOf("fixed", 2.0, ev.Gaussian(2.0)))
     seen = SAMPLERS[name](ev.Repeat(2, ev.Gaussian(2.0)))
@@ -252,7 +254,7 @@ def test_releases_that_no_bound_joins_are_refused_with_what_to_do() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [*SAMPLERS, "only-unit", "all-units"])
+@for_each("name", [*SAMPLERS, "only-unit", "all-units"])
 def test_nothing_on_a_sample(name: str) -> None:
     wrap = WRAPPERS[name]
     for nothing in (
@@ -265,8 +267,8 @@ def test_nothing_on_a_sample(name: str) -> None:
             leaves(wrap(ev.Compose([])))
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(
+@for_each("relation", RELATIONS)
+@for_each(
     "sampler",
     [
         lambda inner: ev.FixedSize(10**17 - 1, 10**17, inner),

@@ -13,13 +13,14 @@ from privplan.accountant import events as ev
 from privplan.accountant.engines.pld.batches import batch_warnings
 from privplan.accountant.engines.pld.registry import pairs
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .sampling import ORDERS, curve_of, delta, epsilon, hockey_sticks
 
 # --- shuffled batches -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sigma", "batches", "target", "known"),
     [(0.5, 10_000, 1e-6, 10.994), (1.0, 1000, 1e-5, 2.88)],
 )
@@ -29,9 +30,7 @@ def test_shuffled_batches_reach_the_known_lower_ends(sigma, batches, target, kno
     assert known <= found.lower <= found.upper == once.upper
 
 
-@pytest.mark.parametrize(
-    ("sigma", "eps", "printed"), sweep([(0.5, 1.953, 0.1445), (0.4, 4.0, 0.2261)], quick=1)
-)
+@for_each(("sigma", "eps", "printed"), sweep([(0.5, 1.953, 0.1445), (0.4, 4.0, 0.2261)], quick=1))
 def test_shuffled_batches_fail_with_the_known_probability(sigma, eps, printed):
     """The largest of all batches is above C: the best C, from the normal distribution."""
     batches, most = 10_000, np.linspace(-1.0, 6.0, 200_001)
@@ -43,7 +42,7 @@ def test_shuffled_batches_fail_with_the_known_probability(sigma, eps, printed):
     assert exact * (1.0 - 5e-4) <= found.lower <= exact * (1.0 + 1e-6)
 
 
-@pytest.mark.parametrize("relation", ["zero-out", "replace-one"])
+@for_each("relation", ["zero-out", "replace-one"])
 def test_small_shuffled_data_sets_lie_between_the_ends(relation):
     """Two units, two batches of one: every data set is below the upper end, some at the lower."""
     sigma, grid = 0.8, (-1.0, 0.0, 1.0)

@@ -23,6 +23,7 @@ from privplan.accountant.engines.shuffled_epochs import replaced_release
 from privplan.accountant.errors import Unsupported
 from privplan.cli.reports.describe import assumptions
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .sampling import ORDERS, RELATIONS, curve_of, epsilon, hockey_stick, hockey_sticks
 
@@ -74,7 +75,7 @@ def both_ways(p, q, cell):
 # --- ends -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sizes", "smaller"),
     [
         ((2, 2), (2, 1)),  # a fixed batch size
@@ -84,7 +85,7 @@ def both_ways(p, q, cell):
         ((3, 1), (3, 0)),
     ],
 )
-@pytest.mark.parametrize("sigma", sweep([0.7, 1.0, 2.0], quick=1))
+@for_each("sigma", sweep([0.7, 1.0, 2.0], quick=1))
 def test_no_small_data_set_is_worse_than_the_upper_end(sizes, smaller, sigma):
     x, cell = np.linspace(-5.0 - 4 * sigma, 5.0 + 4 * sigma, 161, retstep=True)
     bound = np.array([gaussian_stick(math.sqrt(5.0) / sigma, order) for order in ORDERS])
@@ -113,8 +114,8 @@ def test_the_number_of_batches_must_be_the_same():
     assert "secret" in conditions
 
 
-@pytest.mark.parametrize("law", [ev.Gaussian, ev.Laplace])
-@pytest.mark.parametrize("batches", [2, 3])
+@for_each("law", [ev.Gaussian, ev.Laplace])
+@for_each("batches", [2, 3])
 def test_the_lower_pair_is_that_of_a_data_set(law, batches):
     """Batches of two, others at -1 and the target at +1: every order, on a grid of all outputs."""
     scale = 1.1
@@ -146,8 +147,8 @@ def test_the_lower_pair_is_that_of_a_data_set(law, batches):
     assert curve_of(lower.reverse()) == pytest.approx(backward, rel=0.02, abs=2e-3)
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 5.0])
-@pytest.mark.parametrize("batches", [2, 7, 40])
+@for_each("sigma", [0.3, 1.0, 5.0])
+@for_each("batches", [2, 7, 40])
 def test_the_ends_of_the_pairs_are_ordered_at_every_order(sigma, batches):
     mechanism = pairs(ev.ShuffledBatches(batches, ev.Gaussian(sigma)), ADD)
     bound = np.array([gaussian_stick(math.sqrt(5.0) / sigma, order) for order in ORDERS])
@@ -178,23 +179,23 @@ def test_epochs_compose_to_known_ends():
     assert found.upper == pytest.approx(33.105, rel=1e-4)
 
 
-@pytest.mark.parametrize("release", [ev.Gaussian(1e-3), ev.Gaussian(0.03), ev.Laplace(1e-4)])
-@pytest.mark.parametrize("epochs", [1, 20])
+@for_each("release", [ev.Gaussian(1e-3), ev.Gaussian(0.03), ev.Laplace(1e-4)])
+@for_each("epochs", [1, 20])
 def test_tiny_noise_has_ends(release, epochs):
     """No outcome has mass under both then: the lower end is that of a little more noise."""
     found = epsilon(ev.Repeat(epochs, ev.ShuffledBatches(30, release)), 1e-5, ADD)
     assert 100.0 < found.lower < found.upper < math.inf
 
 
-@pytest.mark.parametrize("scale", [0.05, 0.1, 0.2])
-@pytest.mark.parametrize("batches", [2, 20])
+@for_each("scale", [0.05, 0.1, 0.2])
+@for_each("batches", [2, 20])
 def test_a_heavy_outcome_at_the_largest_loss_is_shown(scale, batches):
     found = epsilon(ev.ShuffledBatches(batches, ev.Laplace(scale)), 1e-5, ADD)
     assert found.lower > 0.75 * found.upper
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("scale", [0.6, 1.0, 4.0])
+@for_each("relation", RELATIONS)
+@for_each("scale", [0.6, 1.0, 4.0])
 def test_the_lower_end_is_hardly_below_that_of_fine_lattices(relation, scale, monkeypatch):
     """The costly way: many points, both candidates; epsilon is at most 1 % above what is shown."""
     event = ev.ShuffledBatches(12, ev.Gaussian(scale))
@@ -216,7 +217,7 @@ def test_enlarged_noise_is_never_smaller():
         assert enlarged(type(noise)(2.0)) == type(noise)(2.0)
 
 
-@pytest.mark.parametrize("batches", [2, 10, 1000])
+@for_each("batches", [2, 10, 1000])
 def test_others_at_one_are_a_floor(batches):
     """One more record at +1 among others at +1 makes the last batch larger, and that is all."""
     values = (1.0,) * 3
@@ -261,7 +262,7 @@ RELEASES = (
 )
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.type)
+@for_each("release", RELEASES, ids=lambda release: release.type)
 def test_other_releases_are_a_replaced_and_a_removed_record(release):
     """No engine is below what the composition of both, made by hand, has."""
     changed, relation = replaced_release(release)
@@ -285,7 +286,7 @@ def test_other_releases_are_a_replaced_and_a_removed_record(release):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "release",
     [
         ev.FixedSize(2, 10, ev.Gaussian(1.0)),

@@ -12,6 +12,8 @@ from privplan.accountant.amplification import sums
 from privplan.accountant.amplification.spectrum import NODE_CUTOFF_EXPONENT, Lattice
 from privplan.accountant.amplification.sums import log_chernoff_excess, log_expected_excess
 
+from ..cases import for_each
+
 
 def exact_log(values: list[float], masses: list[float], count: int) -> float:
     """Return log E[(sum)+] by listing all multinomial counts, with mpmath."""
@@ -48,8 +50,8 @@ def binomial_log(low: float, high: float, p: float, count: int) -> float:
     return float(np.logaddexp.reduce(logs + np.log(total[kept])))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 17, 100, 1000, 10_000, 100_000])
-@pytest.mark.parametrize(("p", "low"), [(0.5, -1.0), (0.3, -1.0), (0.1, -0.31), (0.01, -0.05)])
+@for_each("count", [1, 2, 3, 8, 17, 100, 1000, 10_000, 100_000])
+@for_each(("p", "low"), [(0.5, -1.0), (0.3, -1.0), (0.1, -0.31), (0.01, -0.05)])
 def test_two_values_are_bounded_closely_from_above(count: int, p: float, low: float) -> None:
     exact = binomial_log(low, 1.0, p, count)
     result = log_expected_excess(np.array([low, 1.0]), np.log([1.0 - p, p]), count)
@@ -76,7 +78,7 @@ def test_random_laws_are_bounded_from_above_and_mostly_closely() -> None:
     assert np.quantile(distances, 0.9) < 1e-4
 
 
-@pytest.mark.parametrize("count", [10**3, 10**5, 10**7, 10**9])
+@for_each("count", [10**3, 10**5, 10**7, 10**9])
 def test_a_long_fair_walk_is_that_of_its_closed_form(count: int) -> None:
     # E[S+] = n C(n, n/2) / 2^(n+1) for n even.
     with mpmath.workdps(40):
@@ -91,7 +93,7 @@ def test_a_long_fair_walk_is_that_of_its_closed_form(count: int) -> None:
     assert exact <= result <= exact + 1e-3
 
 
-@pytest.mark.parametrize(("low", "log_delta"), [(-0.05, -40.0), (-0.08, -75.0), (-0.2, -270.0)])
+@for_each(("low", "log_delta"), [(-0.05, -40.0), (-0.08, -75.0), (-0.2, -270.0)])
 def test_far_tails_keep_their_digits(low: float, log_delta: float) -> None:
     exact = binomial_log(low, 1.0, 0.01, 1000)
     assert exact < log_delta
@@ -113,7 +115,7 @@ def test_many_values_do_not_lose_to_the_lattice() -> None:
     assert exact <= result <= exact + 1e-3
 
 
-@pytest.mark.parametrize("count", [30_000, 1_000_000])
+@for_each("count", [30_000, 1_000_000])
 def test_few_nodes_and_all_nodes_agree(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     log_masses = np.log(rng.dirichlet(np.ones(300)))
@@ -182,9 +184,7 @@ def test_where_nothing_is_positive_the_expectation_is_zero() -> None:
     assert log_chernoff_excess(np.array([-1.0, 0.0]), np.log([0.5, 0.5]), 9) == -math.inf
 
 
-@pytest.mark.parametrize(
-    "values", [[1e200, -1.0], [math.inf, -1.0], [1.0, -math.inf], [1.0, -1e200]]
-)
+@for_each("values", [[1e200, -1.0], [math.inf, -1.0], [1.0, -math.inf], [1.0, -1e200]])
 def test_values_beyond_arithmetic_give_no_bound(values: list[float]) -> None:
     assert log_expected_excess(np.array(values), np.log([0.5, 0.5]), 3) == math.inf
 
@@ -196,7 +196,7 @@ def test_the_chernoff_bound_is_looser() -> None:
         assert exact < log_chernoff_excess(values, log_masses, count)
 
 
-@pytest.mark.parametrize("accuracy", [1e-5, 1e-3, 1e-1])
+@for_each("accuracy", [1e-5, 1e-3, 1e-1])
 def test_a_coarse_lattice_is_still_a_bound(accuracy: float) -> None:
     exact = exact_log([-1.0, 0.37, 1.9], [0.7, 0.2, 0.1], 12)
     for points in (1 << 9, 1 << 12, 1 << 18):

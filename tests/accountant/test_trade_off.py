@@ -20,6 +20,7 @@ from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 from privplan.accountant.risk.trade_off import attained_trade_off
 from privplan.audit.statistics import TradeOff, scaled, trade_off
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 SAMPLED = ev.Repeat(50, ev.Poisson(0.1, ev.Gaussian(1.0)))
@@ -48,8 +49,8 @@ EVENTS: tuple[ev.Event, ...] = (
 # --- delta at every epsilon -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", sweep([*EVENTS[:7], EVENTS[8]], quick=4), ids=str)
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("event", sweep([*EVENTS[:7], EVENTS[8]], quick=4), ids=str)
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_deltas_lie_between_the_engine_s_own_ends(event: ev.Event, neighbours: Neighbours) -> None:
     curves = delta_curves(leaves(event), neighbours)
     for epsilon in (0.0, 0.01, 0.6, 3.0, 40.0):
@@ -97,7 +98,7 @@ def laplace_truth(b: float, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(alpha < 0.5 / e, steep, np.where(alpha <= 0.5, middle, flat))
 
 
-@pytest.mark.parametrize("b", [0.2, 1.0, 7.0])
+@for_each("b", [0.2, 1.0, 7.0])
 def test_laplace(b: float) -> None:
     truth = laplace_truth(b, ALPHAS)
     found = trade_off(ev.Laplace(b))(ALPHAS)
@@ -105,8 +106,8 @@ def test_laplace(b: float) -> None:
     assert (truth - found).max() < 1e-5
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 5.0])
-@pytest.mark.parametrize("delta", [0.0, 0.1])
+@for_each("epsilon", [0.0, 0.3, 5.0])
+@for_each("delta", [0.0, 0.1])
 def test_bare_numbers(epsilon: float, delta: float) -> None:
     found = trade_off(ev.Approximate(epsilon, delta))(ALPHAS)
     steep = 1.0 - delta - math.exp(epsilon) * ALPHAS
@@ -116,7 +117,7 @@ def test_bare_numbers(epsilon: float, delta: float) -> None:
     assert (truth - found).max() < 1e-5
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 20.0])
+@for_each("sigma", [0.3, 1.0, 20.0])
 def test_the_closed_form_and_the_lines_agree(sigma: float) -> None:
     truth = ndtr(-ndtri(ALPHAS) - 1.0 / sigma)
     closed = trade_off(ev.Gaussian(sigma))(ALPHAS)
@@ -138,7 +139,7 @@ def test_the_closed_form_against_mpmath() -> None:
         assert found == pytest.approx(float(exact), rel=1e-9)
 
 
-@pytest.mark.parametrize(("rate", "sigma"), [(0.1, 0.5), (0.5, 1.0), (0.01, 0.3)])
+@for_each(("rate", "sigma"), [(0.1, 0.5), (0.5, 1.0), (0.01, 0.3)])
 def test_one_sampled_round_against_the_best_test(rate: float, sigma: float) -> None:
     # Out: N(0, s^2).  In: the mixture.  The best tests are half lines.
     cuts = np.linspace(-9.0, 9.0, 4001)
@@ -194,8 +195,8 @@ def test_composition_against_simulated_likelihood_ratios() -> None:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=str)
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("event", EVENTS, ids=str)
+@for_each("neighbours", NEIGHBOURS)
 def test_a_trade_off_function_has_its_shape(event: ev.Event, neighbours: Neighbours) -> None:
     f = trade_off(event, neighbours)
     values = f(ALPHAS)
@@ -213,7 +214,7 @@ def test_a_trade_off_function_has_its_shape(event: ev.Event, neighbours: Neighbo
     assert [f(alpha) for alpha, _ in curve] == [beta for _, beta in curve]
 
 
-@pytest.mark.parametrize("event", EVENTS[:5], ids=str)
+@for_each("event", EVENTS[:5], ids=str)
 def test_more_noise_allows_less(event: ev.Event) -> None:
     alphas = np.array([1e-3, 0.05, 0.3, 0.7])
     rows = [trade_off(scaled(event, factor))(alphas) for factor in (0.5, 0.9, 1.0, 1.1, 4.0)]
@@ -282,13 +283,13 @@ def test_scaled_reaches_every_noise() -> None:
     assert scaled(event, 1.0) == event
 
 
-@pytest.mark.parametrize("event", [ev.NoGuarantee("shown"), ev.Compose([])])
+@for_each("event", [ev.NoGuarantee("shown"), ev.Compose([])])
 def test_without_noise_there_is_no_family(event: ev.Event) -> None:
     with pytest.raises(Unsupported):
         scaled(event, 2.0)
 
 
-@pytest.mark.parametrize("factor", [0.0, -1.0, math.inf, math.nan])
+@for_each("factor", [0.0, -1.0, math.inf, math.nan])
 def test_a_factor_is_a_number_above_0(factor: float) -> None:
     with pytest.raises(InvalidInput):
         scaled(ev.Gaussian(1.0), factor)

@@ -19,6 +19,8 @@ from privplan.accountant.engines.pld.crowd import crowd_pairs
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
 from privplan.accountant.engines.pld.registry import pairs
 
+from ..cases import for_each
+
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 ORDERS = np.exp(np.array([-2.5, -1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0, 2.5, 4.0]))
 LAWS = {ev.Gaussian: norm, ev.Laplace: laplace}
@@ -63,9 +65,9 @@ AXES = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
 DIAGONALS = {ev.Gaussian: (-0.6, 0.8), ev.Laplace: (-0.4, 0.6)}
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("release", [ev.Gaussian(0.9), ev.Laplace(1.2)])
-@pytest.mark.parametrize(("batch", "rate"), [(1, 0.3), (2, 0.25), (2, 0.8)])
+@for_each("relation", RELATIONS)
+@for_each("release", [ev.Gaussian(0.9), ev.Laplace(1.2)])
+@for_each(("batch", "rate"), [(1, 0.3), (2, 0.25), (2, 0.8)])
 def test_no_small_data_set_in_the_plane_is_worse(release, batch, rate, relation):
     """Every data set of four units on a grid, by enumerating who joins and who is cut."""
     mechanism = pairs(ev.TruncatedPoisson(rate, batch, 4, release), relation)
@@ -123,9 +125,9 @@ def crowded(release, population, rate, batch, unit, law_q, point=(1.0, 0.0), axe
 
 
 @pytest.mark.quick(9)
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("release", "norm_of"), [(ev.Gaussian(0.7), 2), (ev.Laplace(0.8), 1)])
-@pytest.mark.parametrize("batch", [2, 4, 8])
+@for_each("relation", RELATIONS)
+@for_each(("release", "norm_of"), [(ev.Gaussian(0.7), 2), (ev.Laplace(0.8), 1)])
+@for_each("batch", [2, 4, 8])
 def test_no_crowd_is_worse(release, norm_of, batch, relation):
     """Forty units at one point, of any length, and a unit in any direction from there."""
     mechanism = pairs(ev.TruncatedPoisson(0.1, batch, 40, release), relation)
@@ -140,8 +142,8 @@ def test_no_crowd_is_worse(release, norm_of, batch, relation):
             assert (back_result <= back * (1 + 1e-9) + 1e-12).all()
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("noise", [GaussianNoise(0.8), LaplaceNoise(0.9)])
+@for_each("relation", RELATIONS)
+@for_each("noise", [GaussianNoise(0.8), LaplaceNoise(0.9)])
 def test_crowds_are_attained(noise, relation):
     """The pairs of the designs are those of data sets, on the same cells."""
     release = ev.Gaussian(0.8) if isinstance(noise, GaussianNoise) else ev.Laplace(0.9)
@@ -168,8 +170,8 @@ def test_crowds_are_attained(noise, relation):
             assert (shown >= true * 0.98 - 1e-6).all()
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("batch", "rate"), [(1, 0.25), (3, 0.5), (4, 0.25)])
+@for_each("relation", RELATIONS)
+@for_each(("batch", "rate"), [(1, 0.25), (3, 0.5), (4, 0.25)])
 def test_the_parts_are_those_of_exact_binomials(batch, rate, relation):
     """The pair beside one that is put together here, from fractions and quadrature."""
     population, sigma = 9, 0.8
@@ -253,7 +255,7 @@ def test_two_rounds_of_the_worst_small_data_sets_lie_within_the_ends():
             assert seen <= account(event, epsilon=epsilon).delta.upper * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cap", "lowest", "highest"),
     [
         (128, 5.7, 5.78),
@@ -271,7 +273,7 @@ def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
 
 
 @pytest.mark.quick(8)
-@pytest.mark.parametrize(
+@for_each(
     ("population", "rate", "batch"),
     [
         (60_000, 1e-4, 30),
@@ -284,7 +286,7 @@ def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
         (10**15, 0.5, 10**14),
     ],
 )
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_extreme_cuts_keep_their_ends_in_order(population, rate, batch, relation):
     for release in (ev.Gaussian(0.2), ev.Gaussian(30.0), ev.Laplace(1.0)):
         event = ev.TruncatedPoisson(rate, batch, population, release)
@@ -292,7 +294,7 @@ def test_extreme_cuts_keep_their_ends_in_order(population, rate, batch, relation
         assert 0.0 <= result.lower <= result.upper < math.inf
 
 
-@pytest.mark.parametrize(("population", "rate", "batch"), [(9, 0.3, 4), (60, 0.1, 2), (60, 0.1, 9)])
+@for_each(("population", "rate", "batch"), [(9, 0.3, 4), (60, 0.1, 2), (60, 0.1, 9)])
 def test_the_numbers_that_join_are_binomial(population, rate, batch):
     joining = JoinDistribution.of(population, rate, batch)
     k = np.arange(joining.first, batch)
@@ -307,15 +309,15 @@ def test_the_numbers_that_join_are_binomial(population, rate, batch):
     assert cut.joined == pytest.approx(drawn, rel=1e-9)
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
-@pytest.mark.parametrize("rate", [1e-200, 1e-170])
+@for_each("relation", ["replace-one", "zero-out"])
+@for_each("rate", [1e-200, 1e-170])
 def test_rates_that_underflow_are_answered(rate, relation):
     event = ev.TruncatedPoisson(rate, 1, 10, ev.Gaussian(1.0))
     result = account(event, epsilon=0.5, neighbours=relation).delta
     assert 0.0 <= result.lower <= result.upper <= 1e-100
 
 
-@pytest.mark.parametrize("target", [1e-5, 1e-9])
+@for_each("target", [1e-5, 1e-9])
 def test_the_lower_end_is_that_of_the_data_that_show_most_over_all_rounds(target):
     """One round shows more of a crowd at one point, a thousand rounds more of others at 0."""
     cut, rate, population = 75, 0.001, 60_000

@@ -12,6 +12,8 @@ from scipy.stats import norm
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 
+from ..cases import for_each
+
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 EDGES = np.concatenate(([-np.inf], np.linspace(-7.0, 7.0, 99), [np.inf]))
 AROUND = [(math.cos(a), math.sin(a)) for a in np.arange(0.0, 2.0, 1.0 / 6.0) * math.pi]
@@ -62,8 +64,8 @@ def neighbours_of(relation, unit, others, sampler):
     return [sampler.output((*others, place)) for place in places if place != unit]
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("rate", "batch"), [(0.5, 1), (0.5, 2), (0.9, 2)])
+@for_each("relation", RELATIONS)
+@for_each(("rate", "batch"), [(0.5, 1), (0.5, 2), (0.9, 2)])
 def test_no_data_set_of_three_shows_more(rate, batch, relation):
     """The unit at one point, the other two anywhere: in the middle, or on the circle."""
     sampler = Sampler(rate, batch)
@@ -96,8 +98,8 @@ def test_a_data_set_of_four_that_shows_more_than_a_hidden_cut():
     assert hidden.upper < 0.0287 < 0.03 < ends.lower
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("batch", "population"), [(2, 4), (5, 10), (1, 3)])
+@for_each("relation", RELATIONS)
+@for_each(("batch", "population"), [(2, 4), (5, 10), (1, 3)])
 def test_where_all_join_the_sample_is_one_of_a_fixed_size(batch, population, relation):
     """Others at -1, the unit at +1: its place is one of the batch, or another's."""
     event = ev.TruncatedPoisson(1.0, batch, population, ev.Gaussian(1.0))

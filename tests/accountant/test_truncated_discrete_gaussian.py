@@ -13,6 +13,8 @@ from dp_accounting.pld import privacy_loss_distribution
 from privplan import account, calibrate
 from privplan import events as ev
 
+from ..cases import for_each
+
 SETTINGS = [(2.0, 1, 12), (1.0, 3, 20), (0.7, 4, 9), (5.0, 1, 4)]
 
 
@@ -35,9 +37,9 @@ def exact_delta(event: ev.TruncatedDiscreteGaussian, epsilon: float, most: int) 
     )
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize(("relation", "moved"), [("add-remove", 1), ("replace-one", 2)])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 4.0])
+@for_each("setting", SETTINGS)
+@for_each(("relation", "moved"), [("add-remove", 1), ("replace-one", 2)])
+@for_each("epsilon", [0.0, 0.3, 1.0, 4.0])
 def test_both_ends_hold_the_enumerated_delta(setting, relation, moved, epsilon):
     event = ev.TruncatedDiscreteGaussian(*setting)
     exact = exact_delta(event, epsilon, moved * event.sensitivity)
@@ -49,7 +51,7 @@ def test_both_ends_hold_the_enumerated_delta(setting, relation, moved, epsilon):
     assert by_rdp.upper >= exact * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("rate", [0.3])
+@for_each("rate", [0.3])
 def test_a_poisson_sample_is_enumerated(rate):
     event = ev.TruncatedDiscreteGaussian(1.0, 2, 6)
     noise = pmf(event)
@@ -77,7 +79,7 @@ def test_three_rounds_are_enumerated():
         assert answer.lower <= exact <= answer.upper <= exact * 1.001
 
 
-@pytest.mark.parametrize("setting", [(2.0, 1, 12), (1.0, 3, 20)])
+@for_each("setting", [(2.0, 1, 12), (1.0, 3, 20)])
 def test_dp_accounting_says_the_same(setting):
     event = ev.TruncatedDiscreteGaussian(*setting)
     theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(
@@ -130,7 +132,7 @@ def discrete_gaussian_delta(sigma: float, epsilon: float) -> float:
     return float(np.maximum(noise[1:] - math.exp(epsilon) * noise[:-1], 0.0).sum() + noise[0])
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(3.0, 0.1), (5.0, 1e-2), (2.0, 1e-2), (5.0, 1e-3)])
+@for_each(("epsilon", "delta"), [(3.0, 0.1), (5.0, 1e-2), (2.0, 1e-2), (5.0, 1e-3)])
 def test_calibration_returns_the_least_noise_of_all_that_serve(epsilon, delta):
     result = calibrate(lambda s: ev.DiscreteGaussian(s, 1), epsilon=epsilon, delta=delta)
     assert discrete_gaussian_delta(result.value, epsilon) <= delta
@@ -190,8 +192,8 @@ def summed(weighted) -> Sums:
     return sums
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "zero-out", "replace-one"])
-@pytest.mark.parametrize(
+@for_each("relation", ["add-remove", "zero-out", "replace-one"])
+@for_each(
     ("sampler", "drawn"),
     [
         (lambda inner: ev.FixedSize(2, 4, inner), fixed_size),

@@ -16,12 +16,13 @@ from privplan.accountant import events as ev
 from privplan.accountant.amplification.truncation import Cut
 from privplan.accountant.engines.pld.registry import pairs
 
+from ..cases import for_each
 from .sampling import RELATIONS, curve_of, delta, density, epsilon, hockey_sticks, neighbours_of
 
 # --- truncated Poisson ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("population", "rate", "batch"), [(4, 0.5, 2), (9, 0.25, 1), (7, 0.75, 6)])
+@for_each(("population", "rate", "batch"), [(4, 0.5, 2), (9, 0.25, 1), (7, 0.75, 6)])
 def test_the_cases_of_a_cut_are_those_of_exact_binomials(population, rate, batch):
     q = Fraction(rate)
 
@@ -52,8 +53,8 @@ def test_cuts_of_huge_populations_are_bounded():
     assert rare.overall == pytest.approx(1e-3)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize(("batch", "rate"), [(1, 0.5), (2, 0.8), (3, 0.9)])
+@for_each("relation", RELATIONS)
+@for_each(("batch", "rate"), [(1, 0.5), (2, 0.8), (3, 0.9)])
 def test_no_small_data_set_is_worse_than_the_truncated_curve(batch, rate, relation):
     release = ev.Gaussian(0.8)
     mechanism = pairs(ev.TruncatedPoisson(rate, batch, 4, release), relation)
@@ -84,7 +85,7 @@ def test_no_small_data_set_is_worse_than_the_truncated_curve(batch, rate, relati
     assert curve_of(hidden) == pytest.approx(hockey_sticks(p, q, 0.04), abs=2e-4)
 
 
-@pytest.mark.parametrize(("cap", "known"), [(550, 2.37), (520, 5.09)])
+@for_each(("cap", "known"), [(550, 2.37), (520, 5.09)])
 def test_truncated_poisson_stays_below_the_known_upper_ends(cap, known):
     """Telling full samples apart gives 4.836 and 8.07."""
     event = ev.Repeat(1000, ev.TruncatedPoisson(0.01, cap, 50_000, ev.Gaussian(1.0)))
@@ -94,7 +95,7 @@ def test_truncated_poisson_stays_below_the_known_upper_ends(cap, known):
     assert poisson.upper < found.upper <= known
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("relation", "theirs"),
     [("add-remove", NeighborRel.ADD_OR_REMOVE_ONE), ("replace-one", NeighborRel.REPLACE_ONE)],
 )
@@ -114,7 +115,7 @@ def test_truncated_poisson_is_no_looser_than_dp_accounting(relation, theirs):
     assert ours.upper >= 0.5 * pld.get_epsilon_for_delta(1e-5)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_what_is_counted_as_laid_open_is_not_shown_to_be(relation):
     event = ev.TruncatedPoisson(1e-150, 1, 10, ev.Gaussian(1.0))
     assert delta(event, 0.5, relation).lower == 0.0

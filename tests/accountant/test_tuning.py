@@ -19,6 +19,8 @@ from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.events.run_counts import log_inverse_success
 
+from ..cases import for_each
+
 RUN = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
 ONCE = ev.Gaussian(5.0)
 ORDERS = np.array([1.2, 1.7, 2.0, 3.0, 5.0, 9.0, 20.0])
@@ -51,7 +53,7 @@ def renyi(p, q, order):
     return float(np.logaddexp.reduce(logs)) / (order - 1.0)
 
 
-@pytest.mark.parametrize("mean", [1.0, 1.5, 40.0, 1e6])
+@for_each("mean", [1.0, 1.5, 40.0, 1e6])
 def test_the_mean_of_the_logarithmic_law_is_the_mean_of_the_event(mean):
     log_inverse = log_inverse_success(0.0, mean)
     if log_inverse:
@@ -63,8 +65,8 @@ def test_the_mean_of_the_logarithmic_law_is_the_mean_of_the_event(mean):
         assert (f(1.0) - f(1.0 - step)) / step == pytest.approx(mean, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mean", [1.5, 6.0, 60.0])
+@for_each("kind", KINDS)
+@for_each("mean", [1.5, 6.0, 60.0])
 def test_no_pure_mechanism_on_a_few_outcomes_exceeds_the_curve(kind, mean):
     """The exact law of the best, for every order of the outcomes and random epsilon-DP pairs."""
     rng = np.random.default_rng(7)
@@ -90,9 +92,9 @@ def test_no_pure_mechanism_on_a_few_outcomes_exceeds_the_curve(kind, mean):
                     assert max(renyi(first, two, a), renyi(two, first, a)) <= most + 1e-9
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mean", [2.0, 25.0])
-@pytest.mark.parametrize("sigma", [0.8, 3.0])
+@for_each("kind", KINDS)
+@for_each("mean", [2.0, 25.0])
+@for_each("sigma", [0.8, 3.0])
 def test_the_best_of_gaussian_runs_stays_below_the_curve(kind, mean, sigma):
     bound = curve(ev.BestOf(kind, mean, ev.Gaussian(sigma)), "add-remove").at(ORDERS)
     x, cell = np.linspace(-45.0 * sigma, 45.0 * sigma, 20_001, retstep=True)
@@ -114,9 +116,7 @@ def test_the_best_of_gaussian_runs_stays_below_the_curve(kind, mean, sigma):
                 assert divergence >= 0.0 or kind != "poisson"
 
 
-@pytest.mark.parametrize(
-    ("kind", "known"), [("geometric", 4.833), ("poisson", 9.813), ("logarithmic", 4.0083)]
-)
+@for_each(("kind", "known"), [("geometric", 4.833), ("poisson", 9.813), ("logarithmic", 4.0083)])
 def test_the_best_of_forty_reaches_the_known_values(kind, known):
     result = account(ev.BestOf(kind, 40, RUN), delta=1e-5)
     assert result.epsilon.upper == pytest.approx(known, rel=1e-3)
@@ -130,10 +130,8 @@ def test_the_best_of_a_fixed_number_of_runs_is_their_composition():
     assert fixed == pytest.approx(15.18, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape"), [("geometric", 1), ("logarithmic", 0), ("poisson", math.inf)]
-)
-@pytest.mark.parametrize("mean", [1.0, 3.0, 200.0])
+@for_each(("kind", "shape"), [("geometric", 1), ("logarithmic", 0), ("poisson", math.inf)])
+@for_each("mean", [1.0, 3.0, 200.0])
 def test_dp_accounting_finds_about_as_much(kind, shape, mean):
     ours = account(ev.BestOf(kind, mean, ev.Gaussian(4.0)), delta=1e-6, engine="rdp").epsilon.upper
     theirs = RdpAccountant()
@@ -143,7 +141,7 @@ def test_dp_accounting_finds_about_as_much(kind, shape, mean):
     assert ours >= 0.95 * known
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
+@for_each("relation", ["add-remove", "replace-one", "zero-out"])
 def test_laws_of_tuning(relation):
     def upper(kind, mean, event=ONCE):
         return account(ev.BestOf(kind, mean, event), delta=1e-6, neighbours=relation).epsilon.upper
@@ -172,7 +170,7 @@ def test_a_search_in_a_search_is_accounted():
     assert any("no data decide" in " ".join(step.conditions) for step in result.derivation)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "words"),
     [
         (ev.BestOf("poisson", 3, ev.Approximate(0.1, 1e-6)), "delta aside"),
@@ -185,7 +183,7 @@ def test_what_has_no_proof_is_refused(event, words):
     assert refusal.value.next_step
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "shape"), [("geometric", None), ("logarithmic", None), ("negative-binomial", 0.5)]
 )
 def test_at_least_one_run_is_at_least_one_on_average(kind, shape):
@@ -203,9 +201,9 @@ def test_no_pair_is_known_for_a_random_number_of_runs():
     assert leaves(ev.BestOf("poisson", 3, RUN))[0].fully_observed
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mean", [1.0, 1.0 + 1e-12, 1e18])
-@pytest.mark.parametrize("sigma", [1e-3, 1.0, 1e8])
+@for_each("kind", KINDS)
+@for_each("mean", [1.0, 1.0 + 1e-12, 1e18])
+@for_each("sigma", [1e-3, 1.0, 1e8])
 def test_extreme_settings_are_bounded(kind, mean, sigma):
     result = account(ev.BestOf(kind, mean, ev.Gaussian(sigma)), delta=1e-10, engine="rdp").epsilon
     once = account(ev.Gaussian(sigma), delta=1e-10, engine="rdp").epsilon

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from privplan import account
 from privplan import events as ev
 from privplan.accountant.errors import Unsupported
+
+from ..cases import for_each
 
 WIDE = ev.TruncatedDiscreteGaussian(1.0, 1, 60)
 """Its outermost outcome has a probability of about e^-1800."""
@@ -47,9 +47,9 @@ UNBOUNDED = [
 ]
 
 
-@pytest.mark.parametrize("event", UNBOUNDED, ids=str)
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("engine", [None, "rdp"])
+@for_each("event", UNBOUNDED, ids=str)
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("engine", [None, "rdp"])
 def test_no_epsilon_is_proven_at_delta_0(event, relation, engine):
     try:
         answer = account(event, delta=0.0, neighbours=relation, engine=engine)
@@ -58,10 +58,8 @@ def test_no_epsilon_is_proven_at_delta_0(event, relation, engine):
     assert answer.epsilon.upper == math.inf
 
 
-@pytest.mark.parametrize(
-    "event", [*wrapped(WIDE), *wrapped(TINY), HIGH, ev.ClientSampled(0.5, HIGH)], ids=str
-)
-@pytest.mark.parametrize("engine", [None, "rdp", "pld"])
+@for_each("event", [*wrapped(WIDE), *wrapped(TINY), HIGH, ev.ClientSampled(0.5, HIGH)], ids=str)
+@for_each("engine", [None, "rdp", "pld"])
 def test_delta_is_above_0_however_large_epsilon_is(event, engine):
     try:
         answer = account(event, epsilon=1000.0, engine=engine)

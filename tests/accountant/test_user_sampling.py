@@ -23,6 +23,8 @@ from privplan.accountant.amplification.subsampling import (
 )
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..cases import for_each
+
 
 def ones(chances: tuple[float, ...]) -> np.ndarray:
     """Law of how many of independent bits are 1, which is all that shuffled bits say."""
@@ -42,7 +44,7 @@ def drawn(chances: tuple[float, ...], batch: int) -> np.ndarray:
     return sum(ones(sample) for sample in samples) / len(samples)
 
 
-@pytest.mark.parametrize(("batch", "population"), [(1, 3), (2, 3), (2, 5), (4, 5)])
+@for_each(("batch", "population"), [(1, 3), (2, 3), (2, 5), (4, 5)])
 def test_drawn_sets_stay_below_the_bound(batch: int, population: int) -> None:
     """Binary response, all data sets up to order, both orders of the neighbours."""
     epsilon0 = 1.5
@@ -61,7 +63,7 @@ def test_drawn_sets_stay_below_the_bound(batch: int, population: int) -> None:
     assert closest > 0.6
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])
+@for_each("rate", [0.2, 0.5, 0.9])
 def test_joining_users_stay_below_the_bound(rate: float) -> None:
     """The number of messages is seen with the bits: outcomes are pairs of both."""
     epsilon0, users = 1.5, 4
@@ -98,7 +100,7 @@ def test_fixed_size_is_its_formula() -> None:
     )
 
 
-@pytest.mark.parametrize(("users", "rate"), [(40, 0.3), (3000, 0.1), (100_000, 0.02)])
+@for_each(("users", "rate"), [(40, 0.3), (3000, 0.1), (100_000, 0.02)])
 def test_joining_is_no_worse_than_the_mean_over_the_number_of_messages(
     users: int, rate: float
 ) -> None:

@@ -24,6 +24,8 @@ from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
 from privplan.accountant.mechanisms.wide_gaussian import WideGaussian
 from privplan.accountant.randomness import Stream, Streams
 
+from ..cases import for_each
+
 FALSE_ALARM = 1e-6
 
 Law = dict[int, mpmath.mpf]
@@ -67,7 +69,7 @@ def distance(own: WideGaussian) -> float:
     return float(max(abs(law.get(x, 0) / ideal[x] - 1) for x in range(-top, top + 1)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scales", "shift"),
     [
         ((1.5, 1.5), 1),
@@ -115,7 +117,7 @@ def test_just_beyond_one_draw() -> None:
     assert two.log_error < -2175 * math.log(10)
 
 
-@pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2), 2**800 + 1])
+@for_each("variance", [0, -1, Fraction(1, 2), 2**800 + 1])
 def test_variances_out_of_range_are_refused(variance: int) -> None:
     with pytest.raises(InvalidInput, match="variance"):
         WideGaussian.of(variance)
@@ -124,8 +126,8 @@ def test_variances_out_of_range_are_refused(variance: int) -> None:
 # --- tails ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [1.0, 1.3, 4.0, 11.0])
-@pytest.mark.parametrize("times", [1, 2, 5, 9])
+@for_each("scale", [1.0, 1.3, 4.0, 11.0])
+@for_each("times", [1, 2, 5, 9])
 def test_tails_are_below_their_bound(scale: float, times: int) -> None:
     own = WideGaussian((scale,))
     end = own.tail(times)
@@ -171,7 +173,7 @@ def test_small_scales_have_the_law_of_their_sum_and_no_other() -> None:
 WIDTHS = [30.0, 40.5, 60.0, 75.3, 136.0, 399.0]
 
 
-@pytest.mark.parametrize("bits", WIDTHS)
+@for_each("bits", WIDTHS)
 def test_large_noise_has_its_law(bits: float) -> None:
     own = WideGaussian.of(Fraction(2.0**bits) ** 2)
     count = 20_000
@@ -183,15 +185,15 @@ def test_large_noise_has_its_law(bits: float) -> None:
     assert abs(scaled.mean()) < 5 / math.sqrt(count)
 
 
-@pytest.mark.parametrize("bits", WIDTHS)
-@pytest.mark.parametrize("modulus", [2, 3, 7, 16, 101])
+@for_each("bits", WIDTHS)
+@for_each("modulus", [2, 3, 7, 16, 101])
 def test_large_noise_is_uniform_in_every_residue(bits: float, modulus: int) -> None:
     drawn = WideGaussian.of(Fraction(2.0**bits) ** 2).draw(stream(2), 20_000)
     counts = np.bincount([x % modulus for x in drawn], minlength=modulus)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("shift", [0, 20, 31, 32, 40, 60, 64, 96])
+@for_each("shift", [0, 20, 31, 32, 40, 60, 64, 96])
 def test_digits_at_every_place_are_uniform_and_do_not_go_together(shift: int) -> None:
     """Four bits at a place, and the four above the next 32, as pairs."""
     drawn = WideGaussian.of(Fraction(2**280)).draw(stream(3), 40_000)

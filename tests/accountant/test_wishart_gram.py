@@ -20,6 +20,7 @@ from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.accountant.sensitivity.wishart import failure
 
+from ..cases import for_each
 from .mechanism_tickets import FALSE_ALARM, ticket_for
 
 D = 5
@@ -76,7 +77,7 @@ def test_products_are_exact_however_many_columns_there_are() -> None:
     assert noise.tolist() == exact.tolist()
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@for_each("epsilon", [0.3, 2.0])
 def test_the_noise_has_the_moments_of_the_published_matrix(epsilon: float) -> None:
     """E W = (d+1) c I, c = 1 / 2 epsilon; variances 2 (d+1) c^2 and (d+1) c^2.  Alarm: 1e-6."""
     count, c = 5_000, 0.5 / epsilon
@@ -100,7 +101,7 @@ def test_what_is_left_of_a_row_has_the_exact_law() -> None:
 # --- how it fails ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.6, 1.0])
+@for_each("epsilon", [0.6, 1.0])
 def test_an_absent_record_is_proven_absent_with_the_golden_probability(epsilon: float) -> None:
     """1 - e^-epsilon of the releases without it, and none with it; binomial, alarm 1e-6."""
     count, rng = 2_000, np.random.default_rng(11)
@@ -121,7 +122,7 @@ def test_an_absent_record_is_proven_absent_with_the_golden_probability(epsilon: 
 # --- what it states -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_it_states_no_guarantee_and_what_noise_it_is(relation: str) -> None:
     mechanism = published(0.6, shares=3, row_norm=2.0)
     intent = mechanism.intent(RoundDescription(0, "pca"), relation)
@@ -164,13 +165,13 @@ def test_degrees_of_freedom_stand_in_no_other_noise() -> None:
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+@for_each("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_an_epsilon_that_is_none_is_refused(epsilon: float) -> None:
     with pytest.raises(InvalidInput, match="epsilon"):
         published(epsilon)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given",
     [
         {"row_norm": 0.0},

@@ -19,6 +19,8 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld.directions import participation
 from privplan.accountant.errors import Unsupported
 
+from ..cases import for_each
+
 RELATIONS = ("add-remove", "zero-out", "replace-one")
 X = np.linspace(-14.0, 14.0, 5_601)
 WIDTH = float(X[1] - X[0])
@@ -65,9 +67,9 @@ def event_of(noise: str, batch: int, population: int, scale: float = 1.0) -> ev.
     return ev.WithReplacement(batch, population, inner)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize(("batch", "population"), [(1, 2), (2, 2), (3, 2), (2, 3), (3, 3), (2, 4)])
+@for_each("neighbours", RELATIONS)
+@for_each("noise", ["gaussian", "laplace"])
+@for_each(("batch", "population"), [(1, 2), (2, 2), (3, 2), (2, 3), (3, 3), (2, 4)])
 def test_no_data_set_exceeds_the_upper_end(
     batch: int, population: int, noise: str, neighbours: str
 ) -> None:
@@ -87,7 +89,7 @@ def test_no_data_set_exceeds_the_upper_end(
             assert delta.upper <= replaced.upper
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_no_vectors_exceed_the_upper_end(seed: int) -> None:
     """Three units in the plane, two draws, replaced or zeroed: on a grid."""
     random = np.random.default_rng([11, seed])
@@ -120,7 +122,7 @@ def test_no_vectors_exceed_the_upper_end(seed: int) -> None:
             assert seen <= pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_two_rounds(neighbours: str) -> None:
     """Two adaptive rounds: the product of the outputs of one pair of data sets at a time."""
     epsilon, noise = 0.8, "gaussian"
@@ -139,7 +141,7 @@ def test_two_rounds(neighbours: str) -> None:
     assert delta.upper <= (1.3 if neighbours == "zero-out" else 1.1) * truth
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+@for_each("epsilon", [0.3, 1.0])
 def test_the_published_bound_is_never_below_ours(epsilon: float) -> None:
     """Theorem 10 of Balle, Barthe and Gaboardi 2018, with the Gaussian's own group profiles."""
     batch, population, noise = 20, 100, 2.0
@@ -162,7 +164,7 @@ def test_the_published_bound_is_never_below_ours(epsilon: float) -> None:
     assert published <= 1.5 * delta.upper
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_renyi_curves_are_never_below_an_attained_pair(neighbours: str) -> None:
     from privplan.accountant.engines.rdp.curves import curve
 
@@ -192,8 +194,8 @@ def test_renyi_curves_are_never_below_an_attained_pair(neighbours: str) -> None:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("inner", [ev.Gaussian(2.0), ev.Laplace(3.0), ev.DiscreteGaussian(2.0, 2)])
+@for_each("neighbours", RELATIONS)
+@for_each("inner", [ev.Gaussian(2.0), ev.Laplace(3.0), ev.DiscreteGaussian(2.0, 2)])
 def test_one_draw_is_a_fixed_size_of_one(inner: ev.Event, neighbours: str) -> None:
     ours, fixed = (
         pp.account(ev.Repeat(3, event), delta=1e-5, neighbours=neighbours).epsilon
@@ -204,7 +206,7 @@ def test_one_draw_is_a_fixed_size_of_one(inner: ev.Event, neighbours: str) -> No
     assert fixed.lower <= ours.upper
 
 
-@pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
+@for_each("neighbours", ["zero-out", "replace-one"])
 def test_the_only_unit_is_always_drawn(neighbours: str) -> None:
     event = ev.WithReplacement(4, 1, ev.Gaussian(8.0))
     ours, group = (
@@ -215,7 +217,7 @@ def test_the_only_unit_is_always_drawn(neighbours: str) -> None:
     assert ours.lower == pytest.approx(group.lower, rel=1e-3)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_two_of_four_records_are_one_of_two_units(neighbours: str) -> None:
     """By every data set of four, two of which come, go to 0, or are replaced together."""
     group = ev.Group(2, ev.WithReplacement(2, 4, ev.Gaussian(1.0)))
@@ -260,7 +262,7 @@ def test_nothing_can_be_drawn_without_the_only_unit() -> None:
         pp.account(ev.WithReplacement(4, 1, ev.Gaussian(8.0)), delta=1e-6)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_more_draws_of_fewer_units_lose_more(neighbours: str) -> None:
     def upper(batch: int, population: int) -> float:
         event = ev.Repeat(10, ev.WithReplacement(batch, population, ev.Gaussian(2.0)))
@@ -269,10 +271,8 @@ def test_more_draws_of_fewer_units_lose_more(neighbours: str) -> None:
     assert upper(10, 1000) < upper(20, 1000) < upper(20, 500) < upper(40, 500)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize(
-    "inner", [ev.Gaussian(1.0), ev.Laplace(1.0), ev.DiscreteLaplace(1.0, 3), ev.Pure(0.5)]
-)
+@for_each("neighbours", RELATIONS)
+@for_each("inner", [ev.Gaussian(1.0), ev.Laplace(1.0), ev.DiscreteLaplace(1.0, 3), ev.Pure(0.5)])
 def test_engines_agree(inner: ev.Event, neighbours: str) -> None:
     event = ev.WithReplacement(5, 200, inner)
     pld, rdp = (
@@ -282,7 +282,7 @@ def test_engines_agree(inner: ev.Event, neighbours: str) -> None:
     assert 0.0 <= pld.lower <= pld.upper <= rdp.upper
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_both_ends_are_close_in_a_usual_run(neighbours: str) -> None:
     run = ev.Repeat(1000, ev.WithReplacement(256, 60_000, ev.Gaussian(1.1)))
     bounds = pp.account(run, delta=1e-5, neighbours=neighbours).epsilon
@@ -311,7 +311,7 @@ def test_a_wide_gap_is_explained() -> None:
     assert any("draws with replacement" in warning for warning in guarantee.warnings)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("batch", "population"), [(1, 2), (24, 3), (25, 3), (1000, 10**6), (5000, 100), (10**5, 3)]
 )
 def test_numbers_of_occurrences(batch: int, population: int) -> None:
@@ -333,7 +333,7 @@ def test_draws_of_what_is_sampled_are_refused() -> None:
             pp.account(ev.WithReplacement(3, 10, inner), delta=1e-5)
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
+@for_each("neighbours", RELATIONS)
 def test_draws_of_what_varies_are_refused_with_what_bounds_them(neighbours: str) -> None:
     mixture = ev.GaussianMixture(1.0, [1.0, 0.5], [0.5, 0.3])
     with pytest.raises(Unsupported) as caught:

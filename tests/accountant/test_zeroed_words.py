@@ -15,6 +15,8 @@ import privplan as pp
 from privplan import events as ev
 from privplan.accountant.errors import Unsupported
 
+from ..cases import for_each
+
 Law = Sequence[Fraction]
 
 ORDERS: Final = (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(2))
@@ -50,7 +52,7 @@ def zeroed(odds: int, words: int) -> list[list[Fraction]]:
     return [*each, [Fraction(1, words)] * words, half, skew]
 
 
-@pytest.mark.parametrize(("odds", "words", "users"), [(3, 2, 2), (3, 2, 4), (5, 3, 3), (2, 3, 3)])
+@for_each(("odds", "words", "users"), [(3, 2, 2), (3, 2, 4), (5, 3, 3), (2, 3, 3)])
 def test_a_zeroed_unit_that_sends_any_mixture_of_words_is_covered(
     odds: int, words: int, users: int
 ) -> None:
@@ -73,7 +75,7 @@ def test_a_zeroed_unit_that_sends_any_mixture_of_words_is_covered(
     assert largest > 0
 
 
-@pytest.mark.parametrize(("odds", "words"), [(3, 2), (3, 3), (5, 4)])
+@for_each(("odds", "words"), [(3, 2), (3, 3), (5, 4)])
 def test_whatever_is_as_near_to_each_word_is_a_mixture_of_words(odds: int, words: int) -> None:
     """Laws within e^epsilon of each word's have q <= z_j <= p: z = sum_j (z_j - q) / (p - q) R(j).
 

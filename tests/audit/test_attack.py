@@ -25,6 +25,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.canonical import LOG, SEALED
 
+from ..cases import for_each
 from . import ledgers, logs
 from .attacked import MEASURED, Stand, configured, content, run_in
 
@@ -227,7 +228,7 @@ def test_how_much_of_a_claim_can_be_shown_is_said(folder: Path, share: float, sa
     assert bool(lines) == said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bad", "field"),
     [
         ({"tiers": ("everything",)}, "tier"),
@@ -345,7 +346,7 @@ def test_data_that_come_along_take_no_path(folder: Path, tmp_path: Path) -> None
         attack(folder, own, tier_functions=Stand().tools())
 
 
-@pytest.mark.parametrize("same", [True, False])
+@for_each("same", [True, False])
 def test_records_of_another_run_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
@@ -420,7 +421,7 @@ def test_the_json_of_a_report(folder: Path) -> None:
     assert shown["appended"] == [43, 44]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "change"),
     [
         ("is not closed", lambda records: [one for one in records if type(one) is not RunClose]),

@@ -18,6 +18,7 @@ from privplan.fl.log import BadLine, LogWriter
 from privplan.fl.log.canonical import LOG
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from . import ledgers, logs
 from .attacked import Stand, configuration, configured, content, run_in, why_not
 
@@ -139,7 +140,7 @@ REFUSED: tuple[tuple[str, ledgers.Change], ...] = (
 )
 
 
-@pytest.mark.parametrize(("reason", "change"), REFUSED)
+@for_each(("reason", "change"), REFUSED)
 def test_settings_that_do_not_belong_to_the_promise_are_refused(
     tmp_path: Path, reason: str, change: ledgers.Change
 ) -> None:

@@ -20,6 +20,7 @@ from privplan.audit.attack.rehearsal_size import (
 )
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from . import ledgers, logs
 from .attacked import Stand, configured, content, run_in
 
@@ -59,7 +60,7 @@ def test_a_log_cannot_ask_for_endless_work(tmp_path: Path, folder: Path) -> None
     assert stand.asked == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"silos": 10**6},
@@ -106,7 +107,7 @@ def test_what_people_ask_for_is_not_refused() -> None:
     assert canary_count(large, 5, rounds=10, requested=None) == DEFAULT_CANARIES
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "more", "canaries"),
     [
         ("uldp-naive", "", 1_000),

@@ -14,6 +14,7 @@ pytest.importorskip("cryptography")
 from privplan.audit.attack_methods import transcripts as attacks
 from privplan.fl.uldp.weighting import published_parties as parties
 
+from ..cases import for_each
 from .published_protocol import (
     drawn,
     ring,
@@ -30,7 +31,7 @@ def key() -> tuple[int, int]:
     return int(private.p), int(private.q)
 
 
-@pytest.mark.parametrize("size", [4, 1000])
+@for_each("size", [4, 1000])
 def test_a_mask_that_comes_again_in_the_next_round_is_seen(size: int) -> None:
     vectors = {
         "silo-0, round 1": ring(1, size) + update(2, size),
@@ -102,7 +103,7 @@ def test_a_nonce_that_comes_again_is_seen() -> None:
 # --- (e) values without a mask --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [5, 200, 20_000])
+@for_each("size", [5, 200, 20_000])
 def test_plain_updates_are_not_uniform(size: int) -> None:
     vectors = {"silo-0": ring(1, size), "silo-1": update(2, size)}
     finding = attacks.unmasked(vectors, 2**64)
@@ -118,7 +119,7 @@ def test_masked_updates_are_uniform() -> None:
     assert finding.p_value > 1e-3
 
 
-@pytest.mark.parametrize(
+@for_each(
     "weak",
     [
         lambda values: values >> np.uint64(1),  # one bit short

@@ -19,6 +19,7 @@ from privplan.fl.parties.network import SERVER, Message
 from privplan.fl.uldp.weighting import published_parties as parties
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 
+from ..cases import for_each
 from .published_protocol import (
     LIMIT,
     STEP,
@@ -82,7 +83,7 @@ SECRET = bytes(range(100, 116))
 COUNTS = [3, 14, 1, 5, 9, 2, 6, 5]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         sent(raw=b"before" + SECRET + b"after"),
@@ -100,7 +101,7 @@ def test_a_key_is_found_in_any_encoding(message: tuple[Message, ...]) -> None:
     assert SECRET.hex() not in repr(finding)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         sent(numbers=(7, *COUNTS, 1)),

@@ -18,6 +18,7 @@ from privplan.fl.parties.network import SERVER, Message, Network
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.terms import WeightingTerms
 
+from ..cases import for_each
 from .published_protocol import (
     LIMIT,
     masked_sums,
@@ -133,7 +134,7 @@ def test_the_sound_protocol_shows_no_randomness(sound: Sound) -> None:
     assert not attacks.shown_randomness(every, sound.modulus).detected
 
 
-@pytest.mark.parametrize("masked", [True, False])
+@for_each("masked", [True, False])
 def test_the_protocol_without_own_randomness_is_seen(
     monkeypatch: pytest.MonkeyPatch, masked: bool
 ) -> None:
@@ -219,7 +220,7 @@ def test_a_ciphertext_mask_that_comes_again_is_seen(key: tuple[int, int]) -> Non
     assert finding.places == ("round 0 and round 1",)
 
 
-@pytest.mark.parametrize("party", [SERVER, "silo-0", "silo-1", "silo-2"])
+@for_each("party", [SERVER, "silo-0", "silo-1", "silo-2"])
 def test_no_secret_stands_in_a_message(sound: Sound, party: str) -> None:
     finding = attacks.secrets_in(sound.network.view(party), sound.secrets())
     assert not finding.detected

@@ -16,6 +16,7 @@ from privplan.audit.attack_methods import transcripts as attacks
 from privplan.fl.uldp.weighting import published
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 
+from ..cases import for_each
 from .published_protocol import (
     LIMIT,
     MULTIPLE,
@@ -61,9 +62,7 @@ def test_users_who_do_not_join_do_not_count() -> None:
     assert np.abs(result.values - true).max() <= 2 * STEP
 
 
-@pytest.mark.parametrize(
-    "table", [[[0, 0], [1, 1]], [[13, 0], [1, 1]], [[-1, 2], [1, 1]], [[1, 1]]]
-)
+@for_each("table", [[[0, 0], [1, 1]], [[13, 0], [1, 1]], [[-1, 2], [1, 1]], [[1, 1]]])
 def test_the_published_protocol_refuses_counts_that_break_it(table: list[list[int]]) -> None:
     if table == [[1, 1]]:
         table = [[1], [1]]
@@ -123,7 +122,7 @@ def test_the_published_form_shows_equal_and_opposite_and_double_parameters() -> 
     assert not any(a[0] == "silo-0" or b[0] == "silo-0" for a, b in related)
 
 
-@pytest.mark.parametrize(("masked", "own"), [(True, True), (False, True)])
+@for_each(("masked", "own"), [(True, True), (False, True)])
 def test_fresh_randomness_shows_nothing(key: tuple[int, int], masked: bool, own: bool) -> None:
     digits = np.arange(12).reshape(3, 4) * (np.arange(4) > 1)
     digits[:, 3] = digits[:, 2]

@@ -14,6 +14,7 @@ from privplan.accountant.account import account
 from privplan.audit.attack import AttackRequest
 from privplan.audit.budget import BudgetReport, audit_budget
 
+from ..cases import for_each
 from . import forging
 from .banded_runs import BLOCK_EVENT, BY_RECORDS, STRATEGY, carried_out
 from .forging import Edit, Line, Lines
@@ -137,16 +138,14 @@ def _once(lines: Lines) -> dict[str, Any]:
     return {who: {**event, "count": 1} for who, event in lines[0]["plan"]["events"].items()}
 
 
-@pytest.mark.parametrize("name", list(EDITS))
+@for_each("name", list(EDITS))
 def test_an_edited_log_is_contradicted(honest: Path, tmp_path: Path, name: str) -> None:
     report = audit_budget(forging.forged(honest, tmp_path / "forged", *EDITS[name]))
     assert not report.ok
     assert [each.id for each in report.hazards if each.severity == "error"]
 
 
-@pytest.mark.parametrize(
-    "name", ["a block of fewer rounds", "one block for all", "the paying round cut out"]
-)
+@for_each("name", ["a block of fewer rounds", "one block for all", "the paying round cut out"])
 def test_a_round_that_nobody_paid_for_proves_nothing(
     honest: Path, tmp_path: Path, name: str
 ) -> None:
@@ -187,7 +186,7 @@ def test_less_noise_in_the_facts_is_what_counts(honest: Path, tmp_path: Path) ->
     assert not report.ok
 
 
-@pytest.mark.parametrize("rounds", [10**7, 2**62])
+@for_each("rounds", [10**7, 2**62])
 def test_a_block_of_absurdly_many_rounds_proves_nothing(
     honest: Path, tmp_path: Path, rounds: int
 ) -> None:
@@ -233,8 +232,8 @@ WEAKER: dict[str, Callable[..., Edit]] = {
 """What weakens a round before somebody, by its records."""
 
 
-@pytest.mark.parametrize("name", list(WEAKER))
-@pytest.mark.parametrize("covered", [COVERED, (3, 8)])
+@for_each("name", list(WEAKER))
+@for_each("covered", [COVERED, (3, 8)])
 def test_what_covered_rounds_say_counts_as_what_the_paying_ones_say(
     by_records: Path, tmp_path: Path, name: str, covered: tuple[int, ...]
 ) -> None:

@@ -23,6 +23,7 @@ from privplan.fl.log import read
 from privplan.fl.running import how_to_resume
 from privplan.fl.uldp.correlated import Schedule
 
+from ..cases import for_each
 from . import forging
 from .banded_runs import BY_RECORDS, CONFIG, carried_out, of_blocks
 
@@ -72,7 +73,7 @@ def test_the_residual_tier_sees_the_fresh_noise(honest: Path) -> None:
     assert not report.contradicted
 
 
-@pytest.mark.parametrize("factor", [0.5, 2.0])
+@for_each("factor", [0.5, 2.0])
 def test_noise_that_is_not_the_logs_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float
 ) -> None:
@@ -117,7 +118,7 @@ def test_honest_turns_are_no_hazard(honest: Path) -> None:
     assert report.sealed.counts == 8
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("counts", "bad"),
     [
         ([8, 8, 7, 7, 8, 8, 7, 7], []),
@@ -215,7 +216,7 @@ def test_a_run_without_a_block_left_does_not_go_on(tmp_path: Path) -> None:
 ONE_BLOCK = CONFIG.replace("blocks = 2", "blocks = 1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("config", "until", "goes_on"), [(CONFIG, 2, True), (CONFIG, 6, False), (ONE_BLOCK, 2, False)]
 )
 def test_nobody_is_told_to_resume_what_cannot_be_resumed(
@@ -229,7 +230,7 @@ def test_nobody_is_told_to_resume_what_cannot_be_resumed(
     assert ("with more `blocks`" in step) == ("with more `blocks`" in hazard.next_step) != goes_on
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("until", "limit", "left", "paid"),
     [
         (2, of_blocks(2), 6, 2),  # two of the block that is paid, and one block of four

@@ -46,6 +46,7 @@ from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 from privplan.audit.statistics import upper_rate
 from privplan.fl.shuffling import Shuffling, Terms
 
+from ..cases import for_each
 from ..fl.flame_runs import flame
 from ..fl.shuffled_rounds import opened
 from .broken_flame import BUGS, broken_flame
@@ -125,7 +126,7 @@ def named(cases: list[Case]) -> list[Any]:
 # Canaries.
 
 
-@pytest.mark.parametrize("case", named(CLAIMED))
+@for_each("case", named(CLAIMED))
 def test_the_claim_tier_contradicts_it(case: Case) -> None:
     found = claim_tier(rehearsed(case.bug, case.own, case.observer, case.canaries))
     assert found.contradicted
@@ -196,7 +197,7 @@ def test_what_the_analyzer_receives_shows_whether_it_was_mixed() -> None:
     assert agree["none"] < 39 + 36
 
 
-@pytest.mark.parametrize("bug", ["unmixed", "mixed-whole"])
+@for_each("bug", ["unmixed", "mixed-whole"])
 def test_sums_show_no_order(bug: str) -> None:
     """That canaries accuse nobody proves nothing about the order."""
     settings = flame("flame-simple", run={"rounds": "1"}, privacy={"noise_multiplier": "5.0"})
@@ -218,7 +219,7 @@ def test_the_analyzer_counts_what_the_shuffler_adds() -> None:
 SOUND = ((QUIET, "colluding"), (DOUBLE, "shuffler"), (WORDS, "colluding"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("repetitions", "most_unusual"),
     [(3, 2), pytest.param(100, 13, marks=pytest.mark.slow)],
     ids=["few", "many"],

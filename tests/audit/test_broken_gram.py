@@ -33,6 +33,7 @@ from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
 from privplan.fl.settings.schema import Settings
 
+from ..cases import for_each
 from .broken_gram import BUGS, broken_gram
 from .rehearsals import statistics
 
@@ -81,7 +82,7 @@ def test_the_table_has_every_bug():
     assert {case.bug for case in TABLE} | {"none"} == set(BUGS)
 
 
-@pytest.mark.parametrize("case", named(TABLE, lambda case: case.claim))
+@for_each("case", named(TABLE, lambda case: case.claim))
 def test_the_claim_tier_contradicts_it(case):
     found = claim_tier(rehearsed(case.bug, case, case.claim))
     assert found.contradicted
@@ -89,9 +90,7 @@ def test_the_claim_tier_contradicts_it(case):
     assert claim_tier(rehearsed("none", case, case.claim)).verdict == "not-contradicted"
 
 
-@pytest.mark.parametrize(
-    "case", named([case for case in TABLE if case.robust], lambda case: case.robust // 2)
-)
+@for_each("case", named([case for case in TABLE if case.robust], lambda case: case.robust // 2))
 def test_the_robust_tier_contradicts_it(case):
     assert robust_tier(rehearsed(case.bug, case, case.robust)).contradicted
     assert robust_tier(rehearsed("none", case, case.robust)).verdict == "not-contradicted"
@@ -139,9 +138,7 @@ TURNS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "repetitions", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"]
-)
+@for_each("repetitions", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"])
 def test_canaries_seldom_accuse_the_correct_release(repetitions):
     """Each verdict is unusual in one of 20 at most: the exact limit of 95% is below twice that.
 

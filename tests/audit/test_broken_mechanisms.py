@@ -49,6 +49,7 @@ from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
 from privplan.fl.training.local_training import UpdateBlock
 
+from ..cases import for_each
 from .broken import BUGS, broken
 from .rehearsals import settings
 from .residual_runs import in_memory, normal
@@ -116,7 +117,7 @@ def test_the_table_has_every_bug_and_some_tier_sees_it():
 
 
 @pytest.mark.quick(5)
-@pytest.mark.parametrize("case", named(one for one in TABLE if one.claim))
+@for_each("case", named(one for one in TABLE if one.claim))
 def test_the_claim_tier_catches_it(case):
     found = claim_tier(rehearsed(case.bug, case.own, case.claim))
     assert found.contradicted
@@ -126,7 +127,7 @@ def test_the_claim_tier_catches_it(case):
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("case", named(one for one in TABLE if one.robust))
+@for_each("case", named(one for one in TABLE if one.robust))
 def test_the_robust_tier_catches_it(case):
     found = robust_tier(rehearsed(case.bug, case.own, case.robust))
     assert found.contradicted
@@ -134,7 +135,7 @@ def test_the_robust_tier_catches_it(case):
     assert sound.verdict == "not-contradicted"
 
 
-@pytest.mark.parametrize("case", named(one for one in TABLE if one.claim_unusual))
+@for_each("case", named(one for one in TABLE if one.claim_unusual))
 def test_fewer_canaries_show_that_something_is_unusual(case):
     seen = rehearsed(case.bug, case.own, case.claim_unusual)
     assert claim_tier(seen).verdict != "not-contradicted"
@@ -148,7 +149,7 @@ def test_the_strict_level_costs_the_claim_tier_five_times_the_canaries_at_most()
     assert all(strict <= 5 * usual for strict, usual in pairs)
 
 
-@pytest.mark.parametrize("case", named(one for one in TABLE if one.residual))
+@for_each("case", named(one for one in TABLE if one.residual))
 def test_the_residual_tier_catches_it(case, tmp_path):
     found = residuals(case.bug, tmp_path / "run")
     assert any(one.contradicted for one in found)
@@ -159,7 +160,7 @@ def test_the_residual_tier_finds_nothing_in_a_sound_run(tmp_path):
     assert not any(one.contradicted for one in found)
 
 
-@pytest.mark.parametrize("case", named(one for one in TABLE if not one.residual))
+@for_each("case", named(one for one in TABLE if not one.residual))
 def test_noise_that_is_as_logged_says_nothing_about_the_sample(case, tmp_path):
     found = residuals(case.bug, tmp_path / "run")
     assert not any(one.contradicted for one in found)
@@ -245,7 +246,7 @@ GRADIENT = settings("uldp-sgd", noise_multiplier=2.162)
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize(
+@for_each(
     ("bug", "own", "canaries", "observer"),
     [
         pytest.param("half-noise", NAIVE, 500, "model", marks=pytest.mark.slow),
@@ -287,7 +288,7 @@ def attacked(bug, own, folder):
         return attack(folder, AttackRequest(seed=1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "case",
     [
         pytest.param(one, id=one.bug, marks=[] if one.bug == "half-noise" else [pytest.mark.slow])
@@ -372,9 +373,7 @@ def honest_calls(seeds):
     return contradicted, unusual
 
 
-@pytest.mark.parametrize(
-    ("calls", "level"), [(60, 0.05), pytest.param(3000, 0.001, marks=pytest.mark.slow)]
-)
+@for_each(("calls", "level"), [(60, 0.05), pytest.param(3000, 0.001, marks=pytest.mark.slow)])
 def test_a_call_contradicts_an_honest_run_less_often_than_it_says(calls, level):
     """No call of 3,000: the exact limit of 95% is then .001, the level of one call.
 

@@ -31,6 +31,7 @@ from privplan.audit.statistics import upper_rate
 from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
 
+from ..cases import for_each
 from .broken_power import BUGS, broken_power
 from .rehearsals import fedpower
 
@@ -81,7 +82,7 @@ def test_the_table_has_every_bug_and_some_tier_sees_it():
     assert all(case.model or case.residual for case in TABLE)
 
 
-@pytest.mark.parametrize(("bug", "observer", "canaries"), CLAIMED)
+@for_each(("bug", "observer", "canaries"), CLAIMED)
 def test_the_claim_tier_contradicts_it(bug, observer, canaries):
     found = claim_tier(rehearsed(bug, canaries, observer=observer))
     assert found.contradicted
@@ -91,7 +92,7 @@ def test_the_claim_tier_contradicts_it(bug, observer, canaries):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("bug", "observer", "canaries"), CLAIMED)
+@for_each(("bug", "observer", "canaries"), CLAIMED)
 def test_the_claim_tier_has_power(bug, observer, canaries):
     """Twice the canaries contradict it with 10 seeds of 10: power is .74 or more, at 95%."""
     missed = sum(
@@ -101,7 +102,7 @@ def test_the_claim_tier_has_power(bug, observer, canaries):
     assert upper_rate(missed, 10, 0.05) < 0.26
 
 
-@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.bug)
+@for_each("case", TABLE, ids=lambda case: case.bug)
 def test_the_residual_tier_contradicts_it(case, tmp_path):
     found = judged(case.bug, tmp_path / "run")
     contradicted = {name for name, each in found.items() if each.contradicted}
@@ -128,9 +129,7 @@ def test_rows_that_pass_the_clip_move_a_product_a_hundredfold():
     assert 99.0 < seen < 101.0
 
 
-@pytest.mark.parametrize(
-    "repetitions", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"]
-)
+@for_each("repetitions", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"])
 def test_canaries_seldom_accuse_the_correct_run(repetitions):
     """Of 200, 4 alarms or fewer: then the rate is below .05 with a confidence of 95%.
 
@@ -150,9 +149,7 @@ def test_canaries_seldom_accuse_the_correct_run(repetitions):
         assert "contradicted" not in verdicts
 
 
-@pytest.mark.parametrize(
-    "repetitions", [2, pytest.param(60, marks=pytest.mark.slow)], ids=["few", "many"]
-)
+@for_each("repetitions", [2, pytest.param(60, marks=pytest.mark.slow)], ids=["few", "many"])
 def test_the_residual_tier_seldom_accuses_the_correct_run(repetitions, tmp_path):
     """None of 60 is contradicted: at most one honest run in 20 is, at 95% confidence."""
     accused = sum(

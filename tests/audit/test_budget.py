@@ -21,6 +21,7 @@ from privplan.accountant.records import (
 )
 from privplan.accountant.sensitivity import uldp
 
+from ..cases import for_each
 from .ledgers import (
     CLIP,
     SIGMA,
@@ -43,12 +44,12 @@ from .ledgers import (
 # --- known numbers ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rounds", "exact"), [(50, 6.57), (100, 10.00), (200, 15.46)])
+@for_each(("rounds", "exact"), [(50, 6.57), (100, 10.00), (200, 15.46)])
 def test_uldp_avg_before_the_model(rounds: int, exact: float) -> None:
     assert upper(weighted(rounds)) == pytest.approx(exact, abs=0.006)
 
 
-@pytest.mark.parametrize(("rate", "exact"), [(0.1, 0.758), (0.3, 2.53), (0.5, 4.49), (0.7, 6.59)])
+@for_each(("rate", "exact"), [(0.1, 0.758), (0.3, 2.53), (0.5, 4.49), (0.7, 6.59)])
 def test_sampled_users_but_not_before_the_server_that_draws(rate: float, exact: float) -> None:
     records = weighted(100, rate=rate)
     assert upper(records) == pytest.approx(exact, abs=0.006)
@@ -58,7 +59,7 @@ def test_sampled_users_but_not_before_the_server_that_draws(rate: float, exact: 
     assert upper(shared, "silo") == pytest.approx(8.72, abs=0.006)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silos", "rule", "exact"),
     [(5, "uniform", 8.72), (2, "uniform", 6.57), (5, "records", 11.48), (2, "records", 15.46)],
 )
@@ -79,7 +80,7 @@ def test_the_server_sees_each_silo() -> None:
     assert upper(said, "server") == upper(records, "server")  # by no protocol
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_naive_as_published(neighbours: str) -> None:
     report = audited(naive(neighbours=neighbours))
     assert report.claim is not None
@@ -101,7 +102,7 @@ def test_groups_of_records() -> None:
     assert report.groups[1].total.upper == pytest.approx(epsilon(ev.Group(16, whole)), rel=1e-9)
 
 
-@pytest.mark.parametrize("chosen_by", [None, "all-silos"])
+@for_each("chosen_by", [None, "all-silos"])
 def test_records_that_are_chosen_by_what_others_hold_tell_a_silo_of_them(
     chosen_by: str | None,
 ) -> None:
@@ -242,7 +243,7 @@ def test_what_is_clipped_as_a_whole_protects_its_parts() -> None:
     assert math.isinf(upper(user))  # a user may be in several silos
 
 
-@pytest.mark.parametrize("method", ["fixed-size", "truncated-poisson", "shuffled"])
+@for_each("method", ["fixed-size", "truncated-poisson", "shuffled"])
 def test_other_samplers(method: str) -> None:
     drawn = Sampling(method, "user", 0.1, "shared-secret", 5, 50)  # type: ignore[arg-type]
     base = ev.Gaussian(SIGMA)
@@ -333,7 +334,7 @@ def test_the_lower_end_is_near_where_the_facts_say_enough() -> None:
         assert 0.99 * found.upper < found.lower <= found.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         intents(weights=Weights("records", 0.5)),

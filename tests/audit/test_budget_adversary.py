@@ -23,6 +23,7 @@ from privplan.accountant.records import (
 from privplan.audit.derivation.event_order import compared, weaker_of
 from privplan.audit.evidence.plan_comparison import tally
 
+from ..cases import for_each
 from .ledgers import (
     CLIP,
     SIGMA,
@@ -79,7 +80,7 @@ def discrete_epsilon(steps: int, shift: int, delta: float) -> float:
     return float(brentq(excess, 0.0, 60.0, xtol=1e-12))
 
 
-@pytest.mark.parametrize(("steps", "shift"), [(80, 40), (80, 80), (128, 32), (1024, 512)])
+@for_each(("steps", "shift"), [(80, 40), (80, 80), (128, 32), (1024, 512)])
 def test_noise_on_a_grid_is_discrete_and_its_number_is_never_below_that(
     steps: int, shift: int
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_fine_grid_costs_next_to_nothing_and_a_coarse_one_has_no_number() -> N
     assert audited(records).supported
 
 
-@pytest.mark.parametrize("observer", ["model", "server", "silo"])
+@for_each("observer", ["model", "server", "silo"])
 def test_the_grid_counts_before_everybody(observer: str) -> None:
     grid = SIGMA * CLIP / math.sqrt(5) / 100.0
     coarse = intents(noise=part(grid=grid))(weighted(views=False))
@@ -174,7 +175,7 @@ def test_a_higher_rate_of_capped_samples_is_not_weaker() -> None:
 # --- facts that contradict each other -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sampling",
     [
         Sampling("fixed-size", "user", 1e-4, "server", 5, 50_000),
@@ -189,7 +190,7 @@ def test_a_sample_of_more_than_there_are_hides_nobody(sampling: Sampling) -> Non
     assert not audited(log).ok
 
 
-@pytest.mark.parametrize("shares", [2, 4, 5, 6])
+@for_each("shares", [2, 4, 5, 6])
 def test_unweighted_terms_count_whatever_the_number_of_shares(shares: int) -> None:
     share = SIGMA * CLIP / math.sqrt(shares)
     log = intents(
@@ -246,7 +247,7 @@ def weight_that_moves(records: Records) -> Records:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "hazard"),
     [
         (weight_that_moves, "adaptive-clip"),

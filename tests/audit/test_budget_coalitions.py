@@ -22,6 +22,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .ledgers import (
     SIGMA,
@@ -157,7 +158,7 @@ def named(case: dict[str, Any]) -> str:
 CASES = {named(case): case for case in cases()}
 
 
-@pytest.mark.parametrize("name", sweep(sorted(CASES), quick=24))
+@for_each("name", sweep(sorted(CASES), quick=24))
 def test_every_view_is_what_the_facts_support(name: str) -> None:
     case = CASES[name]
     own = prepared(**case)
@@ -194,7 +195,7 @@ def test_private_weighting_admits_no_coalition() -> None:
 # --- facts that do not carry a coalition ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["uniform", "records"])
+@for_each("rule", ["uniform", "records"])
 def test_more_colluders_than_the_masks_bear_see_every_update(rule: str) -> None:
     """A stated number for three is derived from facts for two: the masks may be off."""
     three = weighted(rule=rule, aggregation="masked", colluders=3)
@@ -210,8 +211,8 @@ def test_more_colluders_than_the_masks_bear_see_every_update(rule: str) -> None:
     assert upper(two, "server+3") >= upper(three, "server+3")
 
 
-@pytest.mark.parametrize("rule", ["uniform", "records"])
-@pytest.mark.parametrize(("silos", "dropouts"), [(5, 0), (5, 1), (6, 2)])
+@for_each("rule", ["uniform", "records"])
+@for_each(("silos", "dropouts"), [(5, 0), (5, 1), (6, 2)])
 def test_more_colluders_never_lower_a_number_of_shares(
     rule: str, silos: int, dropouts: int
 ) -> None:
@@ -236,8 +237,8 @@ def test_more_colluders_never_lower_a_number_of_shares(
         assert numbers[-1] > numbers[0]
 
 
-@pytest.mark.parametrize("drawn_by", ["server", "shared-secret"])
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@for_each("drawn_by", ["server", "shared-secret"])
+@for_each("aggregation", ["plain", "masked"])
 def test_a_coalition_knows_the_sample(aggregation: str, drawn_by: str) -> None:
     given: dict[str, Any] = {"rate": 0.1, "drawn_by": drawn_by, "aggregation": aggregation}
     log = weighted(colluders=1, **given)
@@ -318,7 +319,7 @@ def test_the_verdict_is_about_the_worst_of_those_that_are_named() -> None:
     assert unproven.within_claim
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("observers", "row", "said"),
     [
         (["silo-with-records"], "silo", "epsilon"),
@@ -339,7 +340,7 @@ def test_an_observer_without_a_row_of_its_own_is_judged_by_the_row_that_covers_i
     assert found.worst.named == len({name.removesuffix("-with-records") for name in observers})
 
 
-@pytest.mark.parametrize("given", [[], ["modle"], "model", {"model": 1}, None])
+@for_each("given", [[], ["modle"], "model", {"model": 1}, None])
 def test_names_that_are_none_leave_the_usual_ones(given: object) -> None:
     log = opening(configuration={"privacy": {"observers": given}})(weighted(rule="records"))
     assert audited(log).observers == ("model", "server", "silo")

@@ -12,6 +12,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.derivation.event_order import compared, covers, weaker_of
 
+from ..cases import for_each
 from .ledgers import (
     DELTA,
     SIGMA,
@@ -29,7 +30,7 @@ from .ledgers import (
 G = ev.Gaussian
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stated", "supported", "verdict"),
     [
         (G(5.0), G(5.0), "same"),
@@ -106,7 +107,7 @@ def spent(records: Records) -> float:
     return evidence(records).total("model").upper
 
 
-@pytest.mark.parametrize("noise", [SIGMA, 4.9, 5.1])
+@for_each("noise", [SIGMA, 4.9, 5.1])
 def test_a_sample_beside_an_event_without_one_is_not_counted(noise: float) -> None:
     """Facts with a sample, put beside rounds that count on none: .004 was counted where 8 is."""
     plain = weighted(rounds=20)
@@ -117,8 +118,8 @@ def test_a_sample_beside_an_event_without_one_is_not_counted(noise: float) -> No
     assert found >= upper(plain) * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.5])
-@pytest.mark.parametrize("noise", [4.0, 6.0])
+@for_each("rate", [0.05, 0.5])
+@for_each("noise", [4.0, 6.0])
 def test_parts_that_differ_are_counted_at_their_weaker(rate: float, noise: float) -> None:
     stated = ev.Poisson(rate, ev.Gaussian(noise))
     found = spent(changed(weighted(rate=0.1), RoundIntent, event=stated))

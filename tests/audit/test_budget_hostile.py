@@ -25,6 +25,7 @@ from privplan.audit.evidence.epsilon_total import total
 from privplan.audit.evidence.event_rounding import MAX_EVENT_KINDS, _Classes
 from privplan.fl.log.canonical import LOG
 
+from ..cases import for_each
 from .ledgers import (
     CLIP,
     DELTA,
@@ -204,8 +205,8 @@ def test_thousands_of_different_rounds_are_rounded_by_a_hair_from_both_sides() -
     assert found.epsilon.gap < 1e-3 * found.upper
 
 
-@pytest.mark.parametrize("weaker", [True, False])
-@pytest.mark.parametrize("step", [1.0001, 1.03, math.inf])
+@for_each("weaker", [True, False])
+@for_each("step", [1.0001, 1.03, math.inf])
 def test_rounding_goes_one_way(weaker: bool, step: float) -> None:
     """Less noise and more sampling for an upper end, and the other way for a lower one."""
     rng = np.random.default_rng(4)
@@ -275,7 +276,7 @@ def test_a_folder(tmp_path: Path) -> None:
     assert report.chain.head is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "old", "new"),
     [(1, "run-1", "run-2"), (2, '"std":"0.5"', '"std":"0.6"'), (7, "true", "false")],
 )
@@ -305,7 +306,7 @@ def test_a_torn_last_line_is_a_warning(tmp_path: Path) -> None:
     assert not report.complete
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

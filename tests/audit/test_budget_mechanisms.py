@@ -23,6 +23,8 @@ from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import MODEL, supported
 from privplan.audit.ledger.entries import SpentIntent
 
+from ..cases import for_each
+
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 
 SAMPLES = (
@@ -65,9 +67,9 @@ def derived(
     return compared(intent.event, event), event
 
 
-@pytest.mark.parametrize("sampling", SAMPLES, ids=lambda one: one.method)
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("case", range(len(MECHANISMS)))
+@for_each("sampling", SAMPLES, ids=lambda one: one.method)
+@for_each("relation", RELATIONS)
+@for_each("case", range(len(MECHANISMS)))
 def test_statement_and_derivation_agree(case: int, relation: str, sampling: Sampling) -> None:
     mechanism, values = MECHANISMS[case]
     try:
@@ -77,7 +79,7 @@ def test_statement_and_derivation_agree(case: int, relation: str, sampling: Samp
     assert verdict == "same", event
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_whole_silos_agree_without_sampling(relation: str) -> None:
     mechanism = Gaussian(bound=0.1, std=0.5, shares=5, terms="silo-delta")
     verdict, event = derived(mechanism, 7, relation, Sampling())

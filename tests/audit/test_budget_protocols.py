@@ -17,6 +17,7 @@ from privplan.accountant.records import (
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS
 from privplan.audit.derivation.event_order import compared
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .ledgers import (
     CLIP,
@@ -79,7 +80,7 @@ EVENTS: dict[tuple[str, str], tuple[ev.Event, ev.Event, ev.Event]] = {
 }
 
 
-@pytest.mark.parametrize(("aggregation", "drawn_by"), EVENTS)
+@for_each(("aggregation", "drawn_by"), EVENTS)
 def test_each_observer_has_the_event_of_what_it_sees(aggregation: str, drawn_by: str) -> None:
     log = weighted(rule="records", rate=0.1, aggregation=aggregation, drawn_by=drawn_by)
     assert close(supported(log, "model"), SAMPLED)
@@ -88,9 +89,7 @@ def test_each_observer_has_the_event_of_what_it_sees(aggregation: str, drawn_by:
     assert audited(log).ok
 
 
-@pytest.mark.parametrize(
-    ("drawn_by", "server", "silo"), [("server", 10.00, 0.8627), (TRANSFER, 0.758, 0.8627)]
-)
+@for_each(("drawn_by", "server", "silo"), [("server", 10.00, 0.8627), (TRANSFER, 0.758, 0.8627)])
 def test_known_numbers_of_private_weighting(drawn_by: str, server: float, silo: float) -> None:
     log = private(100, rate=0.1, drawn_by=drawn_by)
     assert upper(log) == pytest.approx(0.758, abs=0.006)
@@ -99,7 +98,7 @@ def test_known_numbers_of_private_weighting(drawn_by: str, server: float, silo: 
     assert upper(log, "silo-with-records") == pytest.approx(28.37, abs=0.02)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_whoever_holds_a_part_of_the_user_has_no_sample(neighbours: str) -> None:
     log = private(rate=0.1, drawn_by=TRANSFER, neighbours=neighbours)
     assert not isinstance(supported(log, "silo-with-records"), ev.Poisson)
@@ -109,7 +108,7 @@ def test_whoever_holds_a_part_of_the_user_has_no_sample(neighbours: str) -> None
     assert upper(bold, "silo-with-records") >= upper(log, "silo-with-records") * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@for_each("aggregation", ["plain", "masked"])
 def test_silos_that_train_on_the_sample_know_it(aggregation: str) -> None:
     def bold(event: ev.Event) -> ev.Event:
         return ev.Poisson(0.1, event)
@@ -120,7 +119,7 @@ def test_silos_that_train_on_the_sample_know_it(aggregation: str) -> None:
     assert upper(found, "silo") >= upper(log, "silo")
 
 
-@pytest.mark.parametrize("unit", ["record", "user"])
+@for_each("unit", ["record", "user"])
 def test_only_users_hide_from_silos(unit: str) -> None:
     log = private(rate=0.1, views=False)
     drawn = intents(sampling=Sampling("poisson", unit, 0.1, "server"))(log)  # type: ignore[arg-type]
@@ -151,11 +150,9 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("rate", [1.0, 0.3])
-@pytest.mark.parametrize(
-    ("silos", "rule", "aggregation", "drawn_by", "dropouts", "colluders"), RUNS
-)
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("rate", [1.0, 0.3])
+@for_each(("silos", "rule", "aggregation", "drawn_by", "dropouts", "colluders"), RUNS)
 def test_what_systems_state_is_what_their_facts_support(
     silos: int,
     rule: str,
@@ -193,8 +190,8 @@ def exact(silos: int, missing: int, left: int, weight: float) -> float:
     return share * math.sqrt(left) / (CLIP * weight)
 
 
-@pytest.mark.parametrize(("silos", "missing"), [(5, 0), (5, 1), (5, 3), (3, 1)])
-@pytest.mark.parametrize("rule", ["uniform", "records"])
+@for_each(("silos", "missing"), [(5, 0), (5, 1), (5, 3), (3, 1)])
+@for_each("rule", ["uniform", "records"])
 def test_the_least_noise_counts_that_may_arrive(silos: int, missing: int, rule: str) -> None:
     log = weighted(silos=silos, rule=rule, aggregation="masked", dropouts=missing)
     assert close(supported(log, "server"), SUM)
@@ -270,7 +267,7 @@ UNFIT: dict[str, tuple[str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("name", sweep(list(UNFIT), quick=6))
+@for_each("name", sweep(list(UNFIT), quick=6))
 def test_without_a_protocol_the_server_sees_every_update(name: str) -> None:
     aggregation, change = UNFIT[name]
     log = weighted(rule="records", rate=0.1, aggregation=aggregation, views=False)

@@ -24,6 +24,7 @@ from privplan.accountant.records import (
 from privplan.audit.budget import audit_budget
 from privplan.fl.log.canonical import LOG
 
+from ..cases import for_each
 from .ledgers import (
     CLIP,
     FINE,
@@ -62,7 +63,7 @@ PROTOCOLS = {"masked": "pairwise-masks", "private-weighting": "private-weighting
 # --- the oblivious transfer ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("slots", "chosen", "rate"), [(10, 1, 0.1), (3, 1, 1 / 3), (10, 5, 0.5)])
+@for_each(("slots", "chosen", "rate"), [(10, 1, 0.1), (3, 1, 1 / 3), (10, 5, 0.5)])
 def test_the_rate_is_that_of_the_slots(slots: int, chosen: int, rate: float) -> None:
     log = security(slots=slots, chosen=chosen)(private(rate=0.1, drawn_by=TRANSFER))
     for observer in ("model", "server", "silo"):
@@ -82,7 +83,7 @@ def test_a_rate_above_that_of_the_slots_is_believed() -> None:
     assert lower < 0.5 * upper(log)  # it may have been the lower one
 
 
-@pytest.mark.parametrize(("slots", "chosen"), [(0, 0), (10, 0), (1, 1), (10, 11), (0, 5)])
+@for_each(("slots", "chosen"), [(0, 0), (10, 0), (1, 1), (10, 11), (0, 5)])
 def test_a_transfer_that_cannot_be_draws_everybody(slots: int, chosen: int) -> None:
     log = security(slots=slots, chosen=chosen)(private(rate=0.1, drawn_by=TRANSFER))
     for observer in ("model", "server", "silo"):
@@ -111,7 +112,7 @@ UNCOVERED: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("name", UNCOVERED)
+@for_each("name", UNCOVERED)
 def test_noise_that_leaves_a_part_uncovered_proves_nothing_to_anybody(name: str) -> None:
     log = UNCOVERED[name](private(rate=0.1))
     for observer in OBSERVERS:
@@ -148,7 +149,7 @@ def test_a_grid_just_fine_enough_is_accepted_and_none_that_is_coarser() -> None:
     assert math.isinf(upper(intents(noise=part(grid=most * (1 + 1e-9)))(private())))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("aggregation", "facts"),
     [
         ("masked", {"server": "malicious", "threshold": 2}),
@@ -171,8 +172,8 @@ def test_a_protocol_does_not_hold_off_whom_it_cannot(
     assert upper(forged, "server") > upper(log, "server")
 
 
-@pytest.mark.parametrize("silos", [0, 1])
-@pytest.mark.parametrize("aggregation", ["plain", *PROTOCOLS])
+@for_each("silos", [0, 1])
+@for_each("aggregation", ["plain", *PROTOCOLS])
 def test_who_added_shares_of_the_noise_was_there(aggregation: str, silos: int) -> None:
     log = weighted(rule="records", aggregation=aggregation, views=False)
     alone = opening(population=part(silos=silos))(log)
@@ -182,8 +183,8 @@ def test_who_added_shares_of_the_noise_was_there(aggregation: str, silos: int) -
     assert math.isinf(upper(alone, "silo"))
 
 
-@pytest.mark.parametrize("missing", range(5))
-@pytest.mark.parametrize("parties", [2, 3, 5, 7])
+@for_each("missing", range(5))
+@for_each("parties", [2, 3, 5, 7])
 def test_masks_as_they_are_chosen_hold_together(parties: int, missing: int) -> None:
     from privplan.fl.aggregation.masked_sums import MaskedAggregator
 
@@ -194,9 +195,9 @@ def test_masks_as_they_are_chosen_hold_together(parties: int, missing: int) -> N
     assert "protocol-mismatch" not in hazards(opening(security=chosen)(log))
 
 
-@pytest.mark.parametrize("value", [math.inf, 1e300, 5e-324, 0.0, -1.0])
-@pytest.mark.parametrize("field", ["grid", "bound", "std", "share_std"])
-@pytest.mark.parametrize("aggregation", list(PROTOCOLS))
+@for_each("value", [math.inf, 1e300, 5e-324, 0.0, -1.0])
+@for_each("field", ["grid", "bound", "std", "share_std"])
+@for_each("aggregation", list(PROTOCOLS))
 def test_absurd_numbers_prove_nothing_and_are_no_traceback(
     aggregation: str, field: str, value: float
 ) -> None:
@@ -229,8 +230,8 @@ def test_a_key_that_silos_can_break_hides_no_counts_from_them() -> None:
 # --- mechanisms on a fine grid ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [12, 41, 100, 250])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("limit", [12, 41, 100, 250])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_noise_on_a_fine_grid_is_what_its_mechanism_states(limit: int, neighbours: str) -> None:
     """From 1e-9 to 1e-112 of the noise; the number does not change by the grid."""
     mechanism = FineGaussian(

@@ -14,6 +14,7 @@ from privplan.accountant.mechanisms import Gaussian
 from privplan.accountant.sensitivity.release import root_up
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 
+from ..cases import for_each
 from .rehearsals import settings
 
 MASKED = {"aggregation": "masked", "dropouts": 1}
@@ -22,7 +23,7 @@ FAR = 4.9
 """Standard errors: a sound mean or variance is further off once in a million tests."""
 
 
-@pytest.mark.parametrize("observer", ["model", "server", "silo"])
+@for_each("observer", ["model", "server", "silo"])
 def test_silos_are_missing_from_a_rehearsal_where_the_noise_allows_for_it(observer):
     """With all of them the noise is more than is claimed, and shows less than could be seen."""
     own = settings("uldp-sgd", rounds=3, training={"weighting": "records"}, security=MASKED)
@@ -43,7 +44,7 @@ def test_noise_that_does_not_pay_for_missing_silos_is_caught(monkeypatch):
     assert claim_tier(rehearse(own, canaries=5000, seed=1)).contradicted
 
 
-@pytest.mark.parametrize("observer", ["model", "silo"])
+@for_each("observer", ["model", "silo"])
 def test_no_silo_is_missing_where_more_would_be_lost_of_the_weights_than_of_the_noise(observer):
     own = settings(rounds=2, training={"weighting": "uniform"}, security=MASKED)
     found = rehearse(own, canaries=2000, observer=observer, seed=2)
@@ -62,7 +63,7 @@ def test_more_canaries_than_can_be_kept_are_refused_before_anything_is_made():
             rehearse(settings(), canaries=canaries, rounds=rounds)
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "a"])
+@for_each("seed", [-1, 1.5, "a"])
 def test_a_seed_is_an_integer_from_0(seed):
     with pytest.raises(InvalidInput, match="seed"):
         rehearse(settings(), canaries=10, seed=seed)

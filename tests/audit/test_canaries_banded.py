@@ -35,6 +35,7 @@ from privplan.audit.statistics import claim_only, scaled
 from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.correlated import RunningBlock, Schedule
 
+from ..cases import for_each
 from ..fl.test_uldp_banded_canaries import banded
 from .broken import broken, draw, patched
 
@@ -59,8 +60,8 @@ def white_rounds(found: CanaryRehearsal, bands: int, cohorts: int) -> FloatArray
     return np.asarray(solved[::cohorts])
 
 
-@pytest.mark.parametrize("opposite", [False, True])
-@pytest.mark.parametrize("rate", [1.0, 0.3])
+@for_each("opposite", [False, True])
+@for_each("rate", [1.0, 0.3])
 def test_rows_that_are_moved_alike_are_a_pattern_of_ones(opposite: bool, rate: float) -> None:
     rows = np.random.default_rng(1).standard_normal((5, 40))
     alike = likelihood_ratios(rows, 0.7, rate, opposite=opposite)
@@ -78,8 +79,8 @@ def test_without_a_claim_rows_are_weighted_by_the_pattern() -> None:
     assert scores == pytest.approx(rows[0] + rows[1] / 2.0)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("guesses", [100, 1000, 30_000])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("guesses", [100, 1000, 30_000])
 def test_as_many_guesses_are_expected_to_be_right_as_the_score_allows(
     neighbours: str, guesses: int
 ) -> None:
@@ -167,7 +168,7 @@ SOUND: dict[str, tuple[Settings, dict[str, Any]]] = {
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("name", SOUND)
+@for_each("name", SOUND)
 def test_a_sound_run_is_rarely_above_its_claim(name: str) -> None:
     """Each number errs with probability 5% at most, so that more do in one of 10^4 tests.
 
@@ -187,7 +188,7 @@ def test_a_sound_run_is_rarely_above_its_claim(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [SHORT, LONG], ids=["short", "long"])
+@for_each("own", [SHORT, LONG], ids=["short", "long"])
 def test_many_canaries_show_nearly_all_that_is_claimed(own: Settings) -> None:
     found = rehearse(own, canaries=50_000, seed=1)
     measured = claim_tier(found)
@@ -253,10 +254,8 @@ BROKEN: dict[str, tuple[Callable[[], AbstractContextManager[None]], int]] = {
 """Faults, and by how many canaries each of five seeds contradicts the claim."""
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 6))]
-)
-@pytest.mark.parametrize("name", BROKEN)
+@for_each("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 6))])
+@for_each("name", BROKEN)
 def test_what_is_broken_is_contradicted(name: str, seed: int) -> None:
     fault, canaries = BROKEN[name]
     with fault():

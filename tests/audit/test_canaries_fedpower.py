@@ -26,6 +26,7 @@ from privplan.audit.attack.rehearsal_size import canary_count
 from privplan.audit.canaries import claim_tier, rehearsal, rehearse
 from privplan.fl.fedpower import canaries
 
+from ..cases import for_each
 from .rehearsals import fedpower
 from .test_canaries_systems import standard
 
@@ -65,9 +66,9 @@ CASES = [
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
-@pytest.mark.parametrize("observer", ["model", "server", "silo"])
-@pytest.mark.parametrize(("unit", "relation"), CASES)
+@for_each("aggregation", ["plain", "masked"])
+@for_each("observer", ["model", "server", "silo"])
+@for_each(("unit", "relation"), CASES)
 def test_a_unit_is_seen_as_its_rows_move_it(unit, relation, observer, aggregation):
     own = units(unit, relation, silos=3, security={"aggregation": aggregation})
     found = rehearse(own, canaries=150, observer=observer, seed=1)
@@ -117,7 +118,7 @@ def test_units_of_a_silo_are_told_apart_where_its_product_is_seen():
         assert set(found.groups.tolist()) == groups
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@for_each("aggregation", ["plain", "masked"])
 def test_rows_beside_canaries_keep_them_in_the_span(aggregation):
     own = fedpower(rounds=4, silos=2, security={"aggregation": aggregation})
     for observer in ("model", "server", "silo"):
@@ -163,7 +164,7 @@ def test_how_many_canaries_are_used_follows_from_their_work():
     assert 40 <= canary_count(silos, 100, rounds=None, requested=None) < 20_000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rounds", "count", "least"),
     [
         (1, 3_000, 0.7),

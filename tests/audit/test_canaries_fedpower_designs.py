@@ -13,6 +13,7 @@ from privplan.audit.canaries import rehearse
 from privplan.fl.fedpower.rehearsed_removal import RehearsedRemoval
 from privplan.fl.fedpower.utility import FedPowerUtility
 
+from ..cases import for_each
 from .rehearsals import fedpower
 from .test_canaries_systems import standard
 
@@ -35,8 +36,8 @@ def rehearsed(system, observer="model", **more):
     )
 
 
-@pytest.mark.parametrize("observer", ["model", "server"])
-@pytest.mark.parametrize(
+@for_each("observer", ["model", "server"])
+@for_each(
     "system",
     [
         "fedpower",
@@ -79,7 +80,7 @@ def test_a_removal_that_takes_all_noise_off_shows_in_the_sum():
     assert np.concatenate((into, out), axis=1).std() == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize("observer", ["client", "silo"])
+@for_each("observer", ["client", "silo"])
 def test_who_may_know_the_noise_is_not_rehearsed_with(observer):
     with pytest.raises((InvalidInput, Unsupported), match="rehearsed"):
         rehearsed("fedpower-utility", observer)

@@ -33,6 +33,8 @@ from privplan.fl.settings.schema import (
     TrainingSettings,
 )
 
+from ..cases import for_each
+
 FAR = 4.9
 """Standard errors: a sound mean or variance is further off once in a million tests."""
 
@@ -86,8 +88,8 @@ def before_noise(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("system", ["uldp-avg", "uldp-sgd"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("system", ["uldp-avg", "uldp-sgd"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_a_unit_moves_the_sum_by_the_clip_and_one_that_is_out_by_its_absence(
     monkeypatch, system, neighbours
 ):
@@ -147,7 +149,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.parametrize(("observer", "aggregation", "rule", "relation", "times"), VIEWS)
+@for_each(("observer", "aggregation", "rule", "relation", "times"), VIEWS)
 def test_what_an_observer_sees_has_the_claimed_noise_and_the_claimed_shift(
     observer, aggregation, rule, relation, times
 ):
@@ -173,7 +175,7 @@ def test_a_silo_without_the_unit_sees_all_of_what_is_claimed_and_its_weights_are
     assert any("its own weights" in one for one in rehearsal.note)
 
 
-@pytest.mark.parametrize("observer", ["silo-with-records", "server+1", "server+1-with-records"])
+@for_each("observer", ["silo-with-records", "server+1", "server+1-with-records"])
 def test_who_holds_a_part_or_colludes_is_not_rehearsed(observer):
     own = settings(silos=3)
     told = replace(own, security=replace(own.security, colluders=1))
@@ -193,7 +195,7 @@ def test_a_masked_server_sees_what_the_model_shows_bit_for_bit():
     assert (seen[1] == seen[2]).all()
 
 
-@pytest.mark.parametrize("observer", ["model", "server"])
+@for_each("observer", ["model", "server"])
 def test_a_sample_is_hidden_from_who_sees_the_model_and_known_to_the_server(observer):
     own = settings(rate=0.25, rounds=12, noise=0.05)  # so little noise that the sample shows
     rehearsal = rehearse(own, canaries=400, observer=observer, seed=2)
@@ -294,7 +296,7 @@ def test_bad_requests_are_refused_with_the_field_and_its_range():
         carrier_of(settings("zebra"))
 
 
-@pytest.mark.parametrize(("name", "silos"), [("heart-disease", 4), ("tcga-brca", 6), ("mnist", 5)])
+@for_each(("name", "silos"), [("heart-disease", 4), ("tcga-brca", 6), ("mnist", 5)])
 def test_silos_of_a_data_set_are_known_without_its_records(name, silos):
     assert silos_of(settings(data=name, silos=None)) == silos
 

@@ -28,6 +28,7 @@ from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
 
+from ..cases import for_each
 from .rehearsals import statistics
 from .test_canaries_systems import standard
 
@@ -55,10 +56,10 @@ def total_shift(found):
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
-@pytest.mark.parametrize("observer", ["model", "server", "silo"])
-@pytest.mark.parametrize("unit", UNITS)
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("aggregation", ["plain", "masked"])
+@for_each("observer", ["model", "server", "silo"])
+@for_each("unit", UNITS)
 def test_a_unit_is_seen_as_its_pair_moves_it(unit, observer, aggregation, relation):
     own = statistics(
         silos=3,
@@ -77,8 +78,8 @@ def test_a_unit_is_seen_as_its_pair_moves_it(unit, observer, aggregation, relati
     assert found.unit == unit
 
 
-@pytest.mark.parametrize("observer", ["model", "server", "silo"])
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("observer", ["model", "server", "silo"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_a_record_attains_the_bound(relation, observer):
     own = statistics(silos=3, neighbours=relation, table=EXACT)
     found = rehearse(own, canaries=20, observer=observer, seed=1)
@@ -176,7 +177,7 @@ def test_membership_is_refused_as_no_model_is_trained(tmp_path):
     assert (tmp_path / "run" / "log.jsonl").read_bytes() == lines
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("canaries", "seeds", "least"),
     [(3_000, 1, 0.4), pytest.param(50_000, 5, 0.8, marks=pytest.mark.slow)],
 )

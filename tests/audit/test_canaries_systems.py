@@ -17,6 +17,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.uldp.canaries.group import with_rate
 from privplan.fl.uldp.canaries.naive import SwingingUserTraining
 
+from ..cases import for_each
 from .rehearsals import settings
 
 OBSERVERS = ["model", "server", "silo"]
@@ -41,8 +42,8 @@ def sides(found):
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
-@pytest.mark.parametrize("observer", OBSERVERS)
+@for_each("aggregation", ["plain", "masked"])
+@for_each("observer", OBSERVERS)
 def test_a_user_of_naive_is_seen_with_the_noise_and_the_swing_that_are_claimed(
     observer, aggregation
 ):
@@ -91,7 +92,7 @@ def test_naive_keeps_what_it_promises():
     assert 0.4 * found.claimed < found.value <= found.claimed
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_naive_as_published_breaks_its_claim(neighbours):
     """Its noise is made for half of what a user moves, and 350 runs of 2 rounds show it.
 
@@ -116,8 +117,8 @@ def test_naive_as_published_breaks_its_claim(neighbours):
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
-@pytest.mark.parametrize("observer", OBSERVERS)
+@for_each("aggregation", ["plain", "masked"])
+@for_each("observer", OBSERVERS)
 def test_records_of_group_are_seen_with_the_noise_that_is_heard(observer, aggregation):
     own = settings(
         "uldp-group",
@@ -171,7 +172,7 @@ def test_a_silo_that_holds_records_of_the_units_is_not_rehearsed():
 # Private weighting.
 
 
-@pytest.mark.parametrize("observer", OBSERVERS)
+@for_each("observer", OBSERVERS)
 def test_private_weighting_shows_of_a_unit_what_is_claimed_but_for_the_dummy(observer):
     own = settings(silos=2, rounds=3, training={"weighting": "records"}, security=PRIVATE)
     found = rehearse(own, canaries=40, observer=observer, seed=1)
@@ -221,7 +222,7 @@ def test_slots_of_an_oblivious_transfer_hide_the_sample_from_the_server():
 # What is refused.
 
 
-@pytest.mark.parametrize("system", ["uldp-naive", "uldp-group", "private-weighting"])
+@for_each("system", ["uldp-naive", "uldp-group", "private-weighting"])
 def test_nobody_trains_beside_these_canaries(system):
     if system == "private-weighting":
         own = settings(silos=2, training={"weighting": "records"}, security=PRIVATE)
@@ -239,7 +240,7 @@ def test_what_private_weighting_cannot_rehearse_is_refused():
         rehearse(replace(own, table=replace(own.table, as_published=True)), canaries=10)
 
 
-@pytest.mark.parametrize("system", ["uldp-naive", "uldp-group"])
+@for_each("system", ["uldp-naive", "uldp-group"])
 def test_an_observer_that_the_plan_does_not_know_is_refused(system):
     own = settings(system, silos=1, group=2 if system == "uldp-group" else 1)
     with pytest.raises(InvalidInput, match="observer"):

@@ -24,6 +24,7 @@ from privplan.audit.statistics import claim_rank, steinke
 from privplan.fl.settings.schema import PrivacySettings
 from privplan.fl.uldp import weighted as product
 
+from ..cases import for_each
 from .test_canaries_rehearsal import settings
 
 FULL = {"noise": 4.0, "rounds": 8, "rate": 1.0}  # epsilon 3
@@ -60,7 +61,7 @@ def made(units, seed, *, noise, rounds, rate, times=1.0, groups=None, same=False
     )
 
 
-@pytest.mark.parametrize(("own", "runs"), [(FULL, 40), (SAMPLED, 6)], ids=["full", "sampled"])
+@for_each(("own", "runs"), [(FULL, 40), (SAMPLED, 6)], ids=["full", "sampled"])
 def test_a_sound_mechanism_is_rarely_contradicted(own, runs):
     """Each run is wrong with probability 5% at most, so many of them in one of 10^4 tests."""
     most = int(binom.isf(1e-4, runs, 0.05))
@@ -74,7 +75,7 @@ def test_a_sound_mechanism_is_rarely_contradicted(own, runs):
     assert all(one.value < one.claimed for one in bounds)
 
 
-@pytest.mark.parametrize("own", [FULL, SAMPLED], ids=["full", "sampled"])
+@for_each("own", [FULL, SAMPLED], ids=["full", "sampled"])
 def test_half_the_noise_is_caught(own):
     found = claim_tier(made(2500, 1, **own, times=0.5))
     assert found.contradicted
@@ -91,7 +92,7 @@ def test_what_is_used_again_cancels_out():
         assert found.value > 3.0 * found.claimed
 
 
-@pytest.mark.parametrize("times", [0.4, 0.6, 1.0])
+@for_each("times", [0.4, 0.6, 1.0])
 def test_what_is_above_the_claim_is_unusual_and_at_the_strict_level_contradicted(times):
     """A sentence, a number and a verdict never disagree, however little is wrong."""
     seen = set()
@@ -107,7 +108,7 @@ def test_what_is_above_the_claim_is_unusual_and_at_the_strict_level_contradicted
     assert seen == expected[times]
 
 
-@pytest.mark.parametrize("test", [claim_tier, robust_tier])
+@for_each("test", [claim_tier, robust_tier])
 def test_a_published_number_is_contradicted_by_the_number_alone(test):
     """The mechanism is that of the event, and its paper claims less of it than it shows."""
     own = made(2000, 6, **FULL)
@@ -199,8 +200,8 @@ def test_the_surest_are_guessed():
     assert [correct_guesses(scores, coins, guesses) for guesses in (1, 2, 3, 5)] == [1, 2, 2, 2]
 
 
-@pytest.mark.parametrize("opposite", [False, True])
-@pytest.mark.parametrize("rate", [1.0, 0.3])
+@for_each("opposite", [False, True])
+@for_each("rate", [1.0, 0.3])
 def test_the_ratio_is_that_of_two_densities(rate, opposite):
     seen = np.random.default_rng(1).normal(size=(3, 5)) * 2.0
     shift, away = 0.7, -0.7 if opposite else 0.0

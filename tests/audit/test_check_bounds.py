@@ -15,6 +15,7 @@ from privplan.accountant.amplification.occurrences import presence
 from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.with_replacement import most_occurrences
 
+from ..cases import for_each
 from .described import checked, errors
 
 
@@ -121,7 +122,7 @@ def test_draws_with_replacement() -> None:
     assert presence(3, 1) == 1.0
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_a_run_that_draws_with_replacement_proves_its_event(neighbours: str) -> None:
     result = checked({"sampling.method": "with-replacement", "claim.neighbours": neighbours})
     event = ev.Repeat(3516, ev.WithReplacement(256, 60000, ev.Gaussian(1.3)))
@@ -163,9 +164,7 @@ def test_digits_that_were_printed_leave_the_lower_end_open() -> None:
     assert not errors(printed)
 
 
-@pytest.mark.parametrize(
-    ("relation", "farthest"), [("add-remove", 1.0), ("zero-out", 1.0), ("replace-one", 4.0)]
-)
+@for_each(("relation", "farthest"), [("add-remove", 1.0), ("zero-out", 1.0), ("replace-one", 4.0)])
 def test_rho_and_mu_of_poisson_samples(relation: str, farthest: float) -> None:
     """Under replace-one both samples may lack the unit, so at large orders it moves one norm."""
     squared = 3516 / 1.3**2
@@ -196,7 +195,7 @@ def test_rho_of_laplace_noise_is_not_known() -> None:
     assert result.verdict == "unproven"
 
 
-@pytest.mark.parametrize("method", ["shuffled", "fixed-size", None])
+@for_each("method", ["shuffled", "fixed-size", None])
 def test_a_false_claim_is_held_against_the_weakest_relation(method: str | None) -> None:
     """Nobody said the relation: what is false is so under each; what is proven names its own."""
     facts = {"claim.epsilon": Decimal("0.01"), "sampling.method": method}
@@ -215,7 +214,7 @@ def test_a_false_claim_is_held_against_the_weakest_relation(method: str | None) 
         assert checked(between, without=without).verdict != "false"
 
 
-@pytest.mark.parametrize("event", [ev.ShuffledBatches(5, ev.Gaussian(1.0)), ev.Gaussian(2.0)])
+@for_each("event", [ev.ShuffledBatches(5, ev.Gaussian(1.0)), ev.Gaussian(2.0)])
 def test_bounds_without_words_are_those_of_account(event: ev.Event) -> None:
     for delta in (0.0, 1e-5):
         assert bounds_on_epsilon(event, delta=delta) == account(event, delta=delta).epsilon

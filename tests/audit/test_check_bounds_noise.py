@@ -11,6 +11,7 @@ from scipy.stats import norm
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 
+from ..cases import for_each
 from .small_runs import FULL, NO_RATE, lower, run, says, true_epsilon, upper
 
 
@@ -64,7 +65,7 @@ def integer_delta(scale: float, shifts: tuple[int, ...], epsilon: float) -> floa
     return float((weights * np.maximum(0.0, -np.expm1(epsilon - losses))).sum())
 
 
-@pytest.mark.parametrize(("delta", "epsilon"), [(1e-2, 5.93), (1e-5, 9.937)])
+@for_each(("delta", "epsilon"), [(1e-2, 5.93), (1e-5, 9.937)])
 def test_discrete_noise_on_vectors(delta: float, epsilon: float) -> None:
     assert integer_delta(1.0, (1, 1, 1, 1), epsilon) > delta
     facts = {
@@ -114,7 +115,7 @@ def divergence(order: float, rate: float) -> float:
     return log_sum / (order - 1.0)
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5])
+@for_each("rate", [0.1, 0.5])
 def test_rho_of_poisson_samples_under_replace_one(rate: float) -> None:
     """By quadrature rho is one norm's, 1/2, at these rates, and never four times as much."""
     ratios = [divergence(order, rate) / order for order in (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)]

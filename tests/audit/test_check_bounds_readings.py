@@ -17,6 +17,7 @@ from privplan.audit.check.events import run_events
 from privplan.audit.description.merging import describe
 from privplan.audit.description.tables import reading_of_names
 
+from ..cases import for_each
 from .small_runs import (
     BY_EPOCHS,
     EPOCH,
@@ -33,7 +34,7 @@ from .small_runs import (
 LAPLACE = ev.Repeat(100, ev.Poisson(0.01, ev.Laplace(1.0)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("facts", "truth"),
     [
         (
@@ -67,7 +68,7 @@ def test_facts_beside_a_stated_event_change_what_it_proves(
     assert not result.verdict.startswith("holds")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         {"sampling.method": "with-replacement"},
@@ -95,7 +96,7 @@ def test_a_stated_event_alone_holds_by_its_stated_sampler() -> None:
 WHOLE = ev.Compose((ev.FixedSize(10, 1000, ev.Laplace(1.0)), ev.Pure(0.1)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         {},
@@ -121,7 +122,7 @@ def test_releases_stand_beside_an_event_that_is_no_sum_of_draws() -> None:
     assert upper(with_release) >= true_epsilon(ev.Gaussian(0.5), "replace-one")
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.1])
+@for_each("rate", [0.01, 0.1])
 def test_accumulated_poisson_batches_may_all_have_a_record(rate: float) -> None:
     result = run({"sampling.rate": rate, "schedule.accumulation": 8, "schedule.steps": 50})
     separate = ev.Repeat(50, ev.Group(8, ev.Poisson(rate, ev.Gaussian(1.0))))
@@ -137,7 +138,7 @@ def test_a_rate_of_all_accumulated_batches_says_on_what_it_rests() -> None:
     assert says(result, "parts of one sample")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "truth"),
     [
         ("fixed-size", ev.Repeat(10, ev.Group(4, ev.Poisson(0.1, ev.Gaussian(0.5))))),
@@ -151,7 +152,7 @@ def test_accumulated_batches_of_other_samplers(method: str, truth: ev.Event) -> 
     assert upper(result) >= true_epsilon(truth)
 
 
-@pytest.mark.parametrize(("relation", "moved"), [("zero-out", 1.0), ("add-remove", 1.0)])
+@for_each(("relation", "moved"), [("zero-out", 1.0), ("add-remove", 1.0)])
 def test_accumulated_shuffled_batches_are_as_many_epochs(relation: str, moved: float) -> None:
     facts = {"sampling.method": "shuffled", "claim.neighbours": relation, "sampling.batch": 100}
     result = run({**facts, "schedule.accumulation": 8}, NO_RATE)
@@ -169,7 +170,7 @@ def test_rho_of_accumulated_batches() -> None:
     assert upper(full) == pytest.approx(16 * 50)
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
+@for_each("relation", ["add-remove", "replace-one", "zero-out"])
 def test_a_microbatch_moves_two_norms_from_the_sample_without_it(relation: str) -> None:
     result = run({"schedule.microbatches": 4, "claim.neighbours": relation})
     assert upper(result) >= true_epsilon(ev.Repeat(100, ev.Poisson(0.01, ev.Gaussian(0.5))))
@@ -194,7 +195,7 @@ def test_a_microbatch_may_be_of_either_side() -> None:
     assert upper(run(facts)) >= epsilon
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("what", "pays"),
     [("clip count", True), ("Quantile", True), ("test accuracy", False), ("discounts", False)],
 )
@@ -215,7 +216,7 @@ def test_an_unrelated_release_of_some_steps_is_not_sampled_with_them() -> None:
     assert upper(in_each_step) >= true_epsilon(ev.Repeat(100, ev.Gaussian(2.0)))
 
 
-@pytest.mark.parametrize("method", ["with-replacement", "weighted", "poisson"])
+@for_each("method", ["with-replacement", "weighted", "poisson"])
 def test_releases_move_under_the_stated_relation(method: str) -> None:
     release = {"what": "a mean", "noise_multiplier": 1.0, "count": 100}
     facts = {
@@ -260,7 +261,7 @@ def test_an_epoch_of_fewer_records_is_less_than_a_pass() -> None:
         assert result.verdict == "unproven"
 
 
-@pytest.mark.parametrize("more", [{}, {"schedule.records_per_epoch": 510}])
+@for_each("more", [{}, {"schedule.records_per_epoch": 510}])
 def test_a_loader_may_drop_its_last_batch(more: Mapping[str, object]) -> None:
     """One batch of 510 of 1,000 records: the others are dropped."""
     facts = {**EPOCH, "data.records": 1000, "sampling.batch": 510, "schedule.epochs": 1}

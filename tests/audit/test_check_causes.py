@@ -11,6 +11,7 @@ from privplan.audit.check.headline import headline
 from privplan.audit.check.library_defects import LIBRARY_DEFECTS
 from privplan.audit.description.library_name import named_library
 
+from ..cases import for_each
 from .described import cause, checked, errors, ids
 
 IDS = {
@@ -95,7 +96,7 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@for_each("name", sorted(CASES))
 def test_a_cause_fires_on_its_case(name: str) -> None:
     facts, verdict, severity = CASES[name]
     result = checked(facts)
@@ -269,8 +270,8 @@ def test_libraries_are_read_from_free_text() -> None:
     assert cause(new, "library-defect") is None
 
 
-@pytest.mark.parametrize("claim", ["0.10", "0.2917", "0.50", "0.70", "0.81", "0.85"])
-@pytest.mark.parametrize("method", ["poisson", "fixed-size", "shuffled"])
+@for_each("claim", ["0.10", "0.2917", "0.50", "0.70", "0.81", "0.85"])
+@for_each("method", ["poisson", "fixed-size", "shuffled"])
 def test_a_false_claim_has_a_grave_cause(claim: str, method: str) -> None:
     result = checked({"claim.epsilon": Decimal(claim), "sampling.method": method})
     assert result.verdict == "false"

@@ -16,6 +16,7 @@ from privplan.audit.check.log_rules import COUNTERPARTS, NOT_APPLICABLE
 from privplan.audit.check.result_json import result_json
 from privplan.audit.hazards import RULES
 
+from ..cases import for_each
 from .described import ids
 
 DP_SGD = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
@@ -77,7 +78,7 @@ def test_events_that_no_keys_express() -> None:
     assert (assumed.verdict, assumed.missing[0].key) == ("unverifiable", "sampling.method")
 
 
-@pytest.mark.parametrize("bad", [3, None, [DP_SGD], b"x"])
+@for_each("bad", [3, None, [DP_SGD], b"x"])
 def test_other_sources_are_refused(bad: object) -> None:
     with pytest.raises(InvalidInput):
         pp.check(bad)  # type: ignore[arg-type]
@@ -140,7 +141,7 @@ def test_the_state_of_an_accountant_is_taken_as_it_is() -> None:
     assert result.facts["noise.noise_multiplier"].provenance == "read"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("library", "kept"),
     [("opacus 1.5", "opacus 1.5"), ("Opacus", "Opacus"), ("opacus", "opacus")],
 )

@@ -15,6 +15,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 
+from ..cases import for_each
 from .small_runs import BY_EPOCHS, NO_RATE, lower, run, upper
 
 SHUFFLED: Mapping[str, object] = {"sampling.method": "shuffled"}
@@ -38,7 +39,7 @@ def kept_batch(epochs: int, kept: float, noise: ev.Event) -> ev.Event:
     return ev.Repeat(epochs, ev.Poisson(kept, noise))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("facts", "left_out", "truth"),
     [
         (
@@ -122,7 +123,7 @@ def test_steps_that_a_dropping_loader_makes_do_not_say_that_all_is_kept() -> Non
     assert run({**SHUFFLED, **DROPPING, "claim.epsilon": 16.0}).verdict == "false"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("facts", "kept", "epochs", "noise"),
     [((700, 100, 4), 4 / 7, 5, 1.0), ((3000, 1000, 2), 2 / 3, 10, 2.0)],
 )
@@ -168,7 +169,7 @@ def test_draws_of_more_than_a_pass_are_no_more_than_their_records() -> None:
     assert 0.0 < lower(run({**ZEROED, **facts}, BY_EPOCHS)) <= at_most(truth)
 
 
-@pytest.mark.parametrize("count", [10, 20])
+@for_each("count", [10, 20])
 def test_phases_within_a_pass_show_a_record_once(count: int) -> None:
     """A record is in one batch of ten, known to whoever knows the order: one release in a pass.
 

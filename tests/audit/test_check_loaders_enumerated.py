@@ -14,6 +14,7 @@ import pytest
 
 from privplan.audit.description.run_description import Phase
 
+from ..cases import for_each
 from .loader_enumeration import MOVED, Loader, gaussian_delta, loaders, rates
 from .small_runs import NO_RATE, lower, run
 
@@ -50,7 +51,7 @@ def assert_not_above(
         assert truth >= delta * (1.0 - ROUNDING), (facts, loader, lower(result), truth)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("records", "batch", "noises", "delta"),
     [
         (19, 10, [0.7, 2.0], 0.01),
@@ -105,9 +106,7 @@ def test_the_last_group_of_batches_may_be_small_and_its_loader_drop_a_record() -
     assert_not_above(by_steps, NO_RATE, [(dropping, phases)])
 
 
-@pytest.mark.parametrize(
-    ("users", "noise", "delta", "known"), [(3, 0.7, 0.05, True), (5, 1.5, 0.01, False)]
-)
+@for_each(("users", "noise", "delta", "known"), [(3, 0.7, 0.05, True), (5, 1.5, 0.01, False)])
 def test_records_of_a_user_are_drawn_without_replacement(
     users: int, noise: float, delta: float, known: bool
 ) -> None:
@@ -208,6 +207,6 @@ def test_small_loaders_show_no_less_than_their_lower_ends() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 8))
+@for_each("seed", range(2, 8))
 def test_many_small_loaders_show_no_less_than_their_lower_ends(seed: int) -> None:
     _assert_all(seed, phases=60, groups=60)

@@ -19,6 +19,8 @@ from privplan.audit.description.run_settings import RunSettings
 from privplan.audit.description.tables import reading_of_names
 from privplan.audit.reproduction.accounted_phases import FEW_PHASES, with_few_phases
 
+from ..cases import for_each
+
 DELTA = 1e-5
 
 
@@ -38,7 +40,7 @@ def scheduled(count: int, *, rates: bool) -> tuple[Phase, ...]:
     return tuple(map(Phase, noise.tolist(), rate.tolist(), steps.tolist()))
 
 
-@pytest.mark.parametrize("rates", [False, True])
+@for_each("rates", [False, True])
 def test_classes_enclose_the_schedule(rates: bool) -> None:
     phases = scheduled(250, rates=rates)
     exact, ends = composed(phases), ends_of(phases, in_passes=False)
@@ -110,7 +112,7 @@ def test_a_schedule_of_thousands_of_phases_is_decided() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["shuffled", "fixed-size", "full"])
+@for_each("method", ["shuffled", "fixed-size", "full"])
 def test_other_samplers_have_bounds_too(method: str) -> None:
     bounds = checked(scheduled(400, rates=False), method).proven
     assert bounds is not None

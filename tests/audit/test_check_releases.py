@@ -15,6 +15,7 @@ from scipy.stats import norm
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 
+from ..cases import for_each
 from .small_runs import lower, run, upper
 
 LOSS: Mapping[str, object] = {"what": "batch loss", "noise_multiplier": 5.0, "count": 1000}
@@ -31,7 +32,7 @@ def at_least(event: ev.Event, relation: str = "add-remove") -> float:
     return account(event, delta=1e-5, neighbours=relation).epsilon.lower
 
 
-@pytest.mark.parametrize("what", ["batch loss", "training loss"])
+@for_each("what", ["batch loss", "training loss"])
 def test_a_release_of_each_step_may_be_that_of_its_batch(what: str) -> None:
     """Sums and losses of one Poisson sample: one vector, whose Gaussian noise is that of both."""
     facts = {
@@ -116,8 +117,8 @@ def test_a_count_of_a_sampled_batch_where_a_record_is_replaced() -> None:
     assert upper(result) >= epsilon - 1e-3
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("method", ["shuffled", "fixed-size", "with-replacement"])
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("method", ["shuffled", "fixed-size", "with-replacement"])
 def test_an_adaptive_clip_has_both_ends_however_batches_are_drawn(
     method: str, relation: str
 ) -> None:
@@ -131,7 +132,7 @@ def test_an_adaptive_clip_has_both_ends_however_batches_are_drawn(
     assert "engine" not in " ".join(result.conditions)
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "zero-out", "replace-one"])
+@for_each("relation", ["add-remove", "zero-out", "replace-one"])
 def test_a_user_of_several_records_shows_a_record_at_least(relation: str) -> None:
     facts = {
         "sampling.method": "shuffled",
@@ -147,7 +148,7 @@ def test_a_user_of_several_records_shows_a_record_at_least(relation: str) -> Non
     assert lower(result) <= at_most(ev.Gaussian(1.0 / 6.0 if relation != "zero-out" else 1.0 / 3.0))
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_a_rate_of_a_dropping_loader_is_above_that_of_its_fixed_batches(relation: str) -> None:
     """Batches of 26 of 100 records whose rate is printed as 1/3: one over whole batches."""
     facts = {

@@ -19,12 +19,13 @@ from privplan.audit.check.result_json import result_json
 from privplan.audit.check.standing import standing
 from privplan.audit.description.printed_number import PrintedNumber
 
+from ..cases import for_each
 from .described import checked, errors, ids
 
 PROVEN = Proof(Bounds(1.0, 1.2))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claim", "stands"),
     [
         (PrintedNumber(0.99, 0.005), "false"),
@@ -96,7 +97,7 @@ def test_a_number_of_other_settings_holds_and_is_named() -> None:
     assert result.causes
 
 
-@pytest.mark.parametrize("target", [2, 8, Decimal("8.0"), Decimal("2.5")])
+@for_each("target", [2, 8, Decimal("8.0"), Decimal("2.5")])
 def test_a_budget_that_is_kept_holds(target: object) -> None:
     result = checked({"claim.epsilon": target})
     assert result.verdict == "holds"
@@ -155,7 +156,7 @@ def test_a_relation_that_nobody_stated_never_makes_a_claim_false() -> None:
     assert [each.key for each in result.deciding] == ["claim.neighbours"]
 
 
-@pytest.mark.parametrize("neighbours", [(), ("claim.neighbours",)])
+@for_each("neighbours", [(), ("claim.neighbours",)])
 def test_what_is_proven_depends_on_no_claim(neighbours: tuple[str, ...]) -> None:
     claims = [Decimal("0.10"), Decimal("4.00"), 20, 70]
     proven = {
@@ -165,7 +166,7 @@ def test_what_is_proven_depends_on_no_claim(neighbours: tuple[str, ...]) -> None
     assert len(proven) == 1
 
 
-@pytest.mark.parametrize(("currency", "true"), [("rho", 3516 / 2 / 1.69), ("mu", 3516**0.5 / 1.3)])
+@for_each(("currency", "true"), [("rho", 3516 / 2 / 1.69), ("mu", 3516**0.5 / 1.3)])
 def test_a_claim_of_another_currency_is_called_by_its_name(currency: str, true: float) -> None:
     facts = {f"claim.{currency}": true * 1.001, "sampling.method": "full"}
     left_out = ("claim.epsilon", "claim.delta", "sampling.batch", "schedule.epochs")
@@ -244,7 +245,7 @@ def test_verdicts_keep_their_laws_widely(**described: Any) -> None:
     laws_hold(**described)
 
 
-@pytest.mark.parametrize(("batches", "epochs"), [(33, 30), (2136, 1), (235, 15), (7, 12), (49, 9)])
+@for_each(("batches", "epochs"), [(33, 30), (2136, 1), (235, 15), (7, 12), (49, 9)])
 def test_a_rate_of_whole_batches_contradicts_no_epochs(batches: int, epochs: int) -> None:
     """1 / batches is a rate that a program printed, above or below the fraction."""
     facts = {

@@ -21,6 +21,7 @@ from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from .forged import Edit, Records, earlier, first_line, forged, set_in
 
 
@@ -239,7 +240,7 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+@for_each("name", FORGED)
 def test_a_fact_that_the_configuration_does_not_make_is_an_error(tmp_path: Path, name: str) -> None:
     run, edit, said = FORGED[name]
     folder = forged(tmp_path, run, edit)
@@ -420,7 +421,7 @@ NOISE_SEARCH_SLACK_RELATIVE = {
 }
 
 
-@pytest.mark.parametrize("name", NOISE_SEARCH_SLACK_RELATIVE)
+@for_each("name", NOISE_SEARCH_SLACK_RELATIVE)
 def test_every_search_ends_at_its_target(name: str) -> None:
     """Far within what a log may stay below it."""
     pytest.importorskip("torch")

@@ -12,6 +12,7 @@ import pytest
 
 from privplan.audit.edits import edits_of
 
+from ..cases import for_each
 from ..cli.killing import attempt, before_each_write, refusal
 from .edited import needs_runs
 
@@ -92,7 +93,7 @@ def require_silent(folder: Path) -> None:
 
 
 @needs_runs
-@pytest.mark.parametrize("name", list(HONEST))
+@for_each("name", list(HONEST))
 def test_a_run_that_is_cut_off_anywhere_contradicts_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +115,7 @@ def attempt_again(config: Path, folder: Path) -> None:
 
 
 @needs_runs
-@pytest.mark.parametrize("name", ["plain", "moments"])
+@for_each("name", ["plain", "moments"])
 def test_a_release_may_be_lost_twice(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

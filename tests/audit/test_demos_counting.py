@@ -12,6 +12,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.demos.counting import delta_lower, delta_lower_known, epsilon_lower_known
 from privplan.audit.statistics import Counts
 
+from ..cases import for_each
+
 RUNS = 60
 
 
@@ -19,8 +21,8 @@ def counts(hits: int, false_alarms: int, runs: int = RUNS) -> Counts:
     return Counts(false_alarms=false_alarms, negatives=runs, misses=runs - hits, positives=runs)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize(("likely", "rare"), [(0.5, 0.1), (0.9, 0.05), (0.3, 0.29), (0.6, 0.0)])
+@for_each("epsilon", [0.0, 0.5, 2.0])
+@for_each(("likely", "rare"), [(0.5, 0.1), (0.9, 0.05), (0.3, 0.29), (0.6, 0.0)])
 def test_delta_is_overstated_in_at_most_alpha_of_all_cases(
     likely: float, rare: float, epsilon: float
 ) -> None:
@@ -37,7 +39,7 @@ def test_delta_is_overstated_in_at_most_alpha_of_all_cases(
     assert wrong <= 0.05
 
 
-@pytest.mark.parametrize("likely", [0.02, 0.3, 0.9, 1.0])
+@for_each("likely", [0.02, 0.3, 0.9, 1.0])
 def test_with_known_false_alarms_the_same(likely: float) -> None:
     rare, delta = 1e-6, 1e-3
     pmf = binom.pmf(np.arange(RUNS + 1), RUNS, likely)
@@ -74,7 +76,7 @@ def test_an_event_that_cannot_happen_leaves_no_epsilon() -> None:
     assert epsilon_lower_known(counts(30, 0), delta=1e-5, log_false_alarm=-math.inf) == math.inf
 
 
-@pytest.mark.parametrize("log_q", [-math.inf, -100.0, math.log(1e-6)])
+@for_each("log_q", [-math.inf, -100.0, math.log(1e-6)])
 def test_false_alarms_that_cannot_be_leave_no_bound(log_q: float) -> None:
     """What is said to be known of q is refuted by the counts: no number, least of all infinite."""
     for bound in (
@@ -99,7 +101,7 @@ def test_nothing_seen_shows_nothing() -> None:
     assert epsilon_lower_known(counts(1, 0), delta=0.5, log_false_alarm=-1.0) == 0.0
 
 
-@pytest.mark.parametrize("bad", [0.1, math.nan, math.inf])
+@for_each("bad", [0.1, math.nan, math.inf])
 def test_a_probability_has_no_positive_logarithm(bad: float) -> None:
     with pytest.raises(InvalidInput, match="log_false_alarm"):
         delta_lower_known(counts(1, 0), epsilon=0.0, log_false_alarm=bad)

@@ -22,6 +22,8 @@ from privplan.audit.demos.counting import delta_lower
 from privplan.audit.statistics import Counts, epsilon_lower
 from privplan.fl.crypto import additive
 
+from ..cases import for_each
+
 Z = claimed.published_classical_multiplier(10.0, 20)
 
 
@@ -109,7 +111,7 @@ def test_the_radius_contradicts_the_claim() -> None:
         assert 0.5 * exact < epsilon.value < exact
 
 
-@pytest.mark.parametrize("senders", [1, 19])
+@for_each("senders", [1, 19])
 def test_the_score_of_public_radii_is_a_shifted_gaussian(senders: int) -> None:
     """20,000 scores: a false alarm in 10,000 on each side of the mean and the spread of each."""
     runs, rng = 20_000, np.random.default_rng(11)
@@ -225,7 +227,7 @@ def test_the_exact_advantage_is_known_where_it_is_simple() -> None:
         assert least < found < least + 0.01
 
 
-@pytest.mark.parametrize("masks", [2, 3, 6])
+@for_each("masks", [2, 3, 6])
 def test_the_exact_advantage_agrees_with_another_generator(masks: int) -> None:
     """4,000 draws of each of 400 numbers with NumPy's uniforms: within 4 standard errors."""
     rng, runs, size = np.random.default_rng(masks), 4000, 400

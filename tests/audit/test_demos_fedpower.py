@@ -16,6 +16,7 @@ from privplan.audit.demos import DEMOS, Weakness, fedpower, run_demo
 from privplan.audit.demos import fedpower_client_view as client
 from privplan.audit.demos import fedpower_removal as removal
 
+from ..cases import for_each
 from .demos import check_rows
 
 RARE = 1e-6
@@ -76,7 +77,7 @@ def explicit_sum(products: np.ndarray, noises: np.ndarray, hidden: int) -> np.nd
     return total
 
 
-@pytest.mark.parametrize("sigma", [1.0, 61.3, 1e6])
+@for_each("sigma", [1.0, 61.3, 1e6])
 def test_the_client_recognises_exactly_the_rounds_in_which_its_noise_stays(sigma: float) -> None:
     """All hidden indices, step by step, at any noise."""
     rng = np.random.default_rng(3)

@@ -21,6 +21,8 @@ from privplan.audit.demos import flame, flame_topk, flame_tuples, run_demo
 from privplan.audit.demos.counting import delta_lower
 from privplan.audit.statistics import Counts, epsilon_lower
 
+from ..cases import for_each
+
 ALARM = 1e-4
 """False-alarm rate of each test of a distribution; seeds are fixed."""
 
@@ -93,7 +95,7 @@ def test_every_subset_is_drawn_alike() -> None:
 # --- the count ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@for_each("sign", [1.0, -1.0])
 def test_the_count_has_the_law_from_which_it_is_drawn(sign: float) -> None:
     """Rounds in full, messages and all, against the sum of two binomials: 3 of 12 coordinates."""
     rng, rounds = np.random.default_rng(4), 1500
@@ -126,7 +128,7 @@ def test_the_exact_count_is_that_of_the_claims_table() -> None:
     assert best == pytest.approx(1.198, abs=1e-3)
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@for_each("which", [0, 1])
 def test_the_thresholds_of_the_count_are_those_that_are_expected_to_show_most(which: int) -> None:
     chosen = (flame_topk.TOPK_THRESHOLD_EPSILON, flame_topk.TOPK_THRESHOLD_DELTA)[which]
     near = [chosen + step for step in (-60, -20, 0, 20, 60)]
@@ -173,7 +175,7 @@ def test_a_coordinate_has_room_for_as_many_as_it_is_padded_to() -> None:
 # --- the tuples -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+@for_each("value", [0.0, 0.5, 1.0])
 def test_a_tuples_score_has_the_law_from_which_it_is_drawn(value: float) -> None:
     rng = np.random.default_rng(7)
     values = np.full((20_000, FIFTIETH.chosen), value)
@@ -192,7 +194,7 @@ def test_the_exact_tuples_give_the_lower_end_of_the_claims_table() -> None:
     assert row.lower == pytest.approx(best, abs=1e-3)
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@for_each("which", [0, 1])
 def test_the_thresholds_of_the_tuples_are_those_that_are_expected_to_show_most(which: int) -> None:
     chosen = (flame_tuples.TUPLE_THRESHOLD_EPSILON, flame_tuples.TUPLE_THRESHOLD_DELTA)[which]
     near = [chosen + step for step in (-60, -20, 0, 20, 60)]
@@ -228,7 +230,7 @@ def small_rounds(tuples: bool, value: float, rounds: int, rng: np.random.Generat
     return found
 
 
-@pytest.mark.parametrize("tuples", [True, False])
+@for_each("tuples", [True, False])
 def test_tuples_that_are_taken_apart_point_at_nobody(tuples: bool) -> None:
     rng, rounds = np.random.default_rng(8), 1500
     hits = small_rounds(tuples, 1.0, rounds, rng)

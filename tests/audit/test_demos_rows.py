@@ -7,12 +7,13 @@ import pytest
 from privplan.accountant.claims import table as tables
 from privplan.audit.demos import DEMOS, MEASURES, run_demo
 
+from ..cases import for_each
 from .demos import check_rows
 
 QUICK = ("delm", "disco")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "system",
     [
         pytest.param(system, marks=() if system in QUICK else pytest.mark.slow)

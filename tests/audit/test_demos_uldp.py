@@ -18,6 +18,8 @@ from privplan.audit.demos import naive_factor as naive
 from privplan.audit.demos import run_demo
 from privplan.audit.statistics import epsilon_lower, gdp_epsilon, mu_lower
 
+from ..cases import for_each
+
 # --- the missing factor ---------------------------------------------------------------------------
 
 
@@ -133,7 +135,7 @@ def test_the_users_residue_is_another_one_with_and_without(protocol) -> None:
 
 
 @pytest.mark.usefixtures("protocol")
-@pytest.mark.parametrize("name", ["paillier-randomness", "noise-free-residue"])
+@for_each("name", ["paillier-randomness", "noise-free-residue"])
 def test_protocol_1_contradicts_the_claim(name: str, monkeypatch) -> None:
     module = importlib.import_module(f"privplan.audit.demos.{name.replace('-', '_')}")
     monkeypatch.setattr(module, "SESSIONS", 40)

@@ -15,6 +15,7 @@ from privplan.audit.demos import wishart_support as demo
 from privplan.audit.demos.counting import delta_lower
 from privplan.audit.statistics import Counts
 
+from ..cases import for_each
 from .demos import check_rows
 
 RUNS = 4000
@@ -26,8 +27,8 @@ def hits(counts: Counts) -> int:
     return counts.positives - counts.misses
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.6, 1.0, 3.0])
-@pytest.mark.parametrize("dimension", [2, 10])
+@for_each("epsilon", [0.1, 0.6, 1.0, 3.0])
+@for_each("dimension", [2, 10])
 def test_the_attack_speaks_with_probability_1_minus_e_to_minus_epsilon(
     epsilon: float, dimension: int
 ) -> None:

@@ -21,6 +21,8 @@ from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.resolving import settings_of
 from privplan.audit.description.run_description import ExtraRelease, Phase
 
+from ..cases import for_each
+
 CONTRACT = b"""
 [claim]            # what is said of the run
 epsilon = 1.19
@@ -91,7 +93,7 @@ def test_phases_are_read() -> None:
     assert facts(content) == {"schedule.phases": (Phase(1.1, 0.004, 1000), Phase(0.9, 0.004, 20))}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "words"),
     [
         (b"", "says nothing"),
@@ -144,7 +146,7 @@ def test_exact_decimals() -> None:
     assert exact_decimal("nan").is_nan()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("option", "key", "value"),
     [
         ("sampling.method=shuffled", "sampling.method", "shuffled"),
@@ -169,7 +171,7 @@ def test_options(option: str, key: str, value: object) -> None:
     assert item[1].text() == "stated (--set)"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("option", "words"),
     [
         ("", "gives no key a value"),

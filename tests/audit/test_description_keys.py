@@ -14,6 +14,8 @@ from privplan.audit.description.run_description import ExtraRelease, Phase
 from privplan.audit.description.synonyms import SYNONYMS, likely_key
 from privplan.audit.description.tables import reading_of_names, reading_of_tables
 
+from ..cases import for_each
+
 CONTRACT = {
     "claim": "epsilon rho mu delta delta_rule unit neighbours library accountant",
     "noise": "family noise_multiplier std clip clip_source",
@@ -50,7 +52,7 @@ def test_synonyms_name_keys() -> None:
     assert not set(SYNONYMS) & set(DOTTED)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "range_said"),
     [
         ("claim.epsilon", "about 3", "finite number, 0 or above"),
@@ -102,7 +104,7 @@ def test_an_infinite_claim_is_refused_in_words() -> None:
             KEYS["claim.epsilon"].value(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "expected"),
     [
         ("claim.epsilon", Decimal("1.19"), PrintedNumber(1.19, 0.005)),
@@ -149,7 +151,7 @@ def test_precision_is_kept_beside_the_value() -> None:
     assert half_unit_of(Decimal("1e-500")) == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tables", "words"),
     [
         ({"nois": {"std": 1}}, "Did you mean `noise`?"),

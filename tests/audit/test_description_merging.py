@@ -26,6 +26,8 @@ from privplan.audit.description.reading import Reading
 from privplan.audit.description.run_description import Phase, RunDescription
 from privplan.audit.description.tables import reading_of_names
 
+from ..cases import for_each
+
 
 def stated(source: str = "run.toml", **facts: object) -> Reading:
     return reading_of_names(facts, source)
@@ -71,7 +73,7 @@ def test_values_that_differ_are_named_and_the_stronger_stands() -> None:
     assert run.facts["noise.noise_multiplier"].value == 1.1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "left", "right", "agrees"),
     [
         ("noise_multiplier", Decimal("1.28"), 1.2799, True),

@@ -18,6 +18,8 @@ from privplan.audit.description.run_description import ExtraRelease, Phase, RunD
 from privplan.audit.description.run_settings import RunSettings
 from privplan.audit.description.tables import reading_of_names
 
+from ..cases import for_each
+
 
 def described(**facts: object) -> RunDescription:
     return describe([reading_of_names(facts, "run.toml")])
@@ -136,7 +138,7 @@ def test_steps_and_epochs_that_differ_are_named_with_both_numbers() -> None:
     assert says.startswith("steps = 1,000 and epochs = 15 (1,500 steps) cannot both be true")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         # An epoch is not all records.
@@ -193,7 +195,7 @@ def test_a_rate_that_is_another_is_named() -> None:
     assert says.startswith(expected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         {"rate": 8 * 256 / 60000, "accumulation": 8},
@@ -350,7 +352,7 @@ def test_allowed_values_resolve_or_are_refused(facts: dict[str, object]) -> None
         assert run.steps_per_epoch is None or 1 <= run.steps_per_epoch <= 10**18
 
 
-@pytest.mark.parametrize("batches", [33, 49, 107, 235, 1031])
+@for_each("batches", [33, 49, 107, 235, 1031])
 def test_a_rate_as_a_float_agrees_with_the_steps_of_its_epochs(batches: int) -> None:
     rate = Decimal(repr(1 / batches))
     facts = {"rate": rate, "steps": batches * 30, "epochs": 30, "noise_multiplier": 1.0}

@@ -21,6 +21,7 @@ from privplan.fl.disco.settings import COUNT_PHASE
 from privplan.fl.running.forecast import told_every_message
 from privplan.fl.running.lifecycle import plan_run, run
 
+from ..cases import for_each
 from ..fl.disco_runs import configuration
 from .forging import Edit, Line, Lines, each, forged, without, without_rounds
 
@@ -72,7 +73,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path
     return run_of
 
 
-@pytest.mark.parametrize("name", list(VARIANTS))
+@for_each("name", list(VARIANTS))
 def test_the_audit_has_the_numbers_of_the_run(
     name: str, made: Callable[[str], tuple[Path, Any]]
 ) -> None:
@@ -96,9 +97,7 @@ def test_the_audit_has_the_numbers_of_the_run(
         assert found[observer] <= guarantee.epsilon.upper * (1 + 1e-9), observer
 
 
-@pytest.mark.parametrize(
-    "name", ["shared", "local", "local, masked, quantile", "local, masked, told"]
-)
+@for_each("name", ["shared", "local", "local, masked, quantile", "local, masked, told"])
 def test_what_a_peer_is_supposed_not_to_be_told_stands_where_its_number_needs_it(
     name: str, made: Callable[[str], tuple[Path, Any]]
 ) -> None:
@@ -116,7 +115,7 @@ def test_what_a_peer_is_supposed_not_to_be_told_stands_where_its_number_needs_it
     assert ("a peer, which sees" in said) == shared
 
 
-@pytest.mark.parametrize("name", [one for one in VARIANTS if one.startswith("local, ")])
+@for_each("name", [one for one in VARIANTS if one.startswith("local, ")])
 def test_rows_of_a_server_would_say_no_more(
     name: str, made: Callable[[str], tuple[Path, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +131,7 @@ def test_rows_of_a_server_would_say_no_more(
     assert among_peers["peer"] >= as_served["silo"]
 
 
-@pytest.mark.parametrize("name", list(VARIANTS))
+@for_each("name", list(VARIANTS))
 def test_the_noise_that_was_drawn_is_the_noise_that_is_logged(name: str, tmp_path: Path) -> None:
     """A sound run is contradicted once in 2,500; with this seed none of these is."""
     run(configuration(**VARIANTS[name]), tmp_path / "out")
@@ -141,7 +140,7 @@ def test_the_noise_that_was_drawn_is_the_noise_that_is_logged(name: str, tmp_pat
     assert not any(measured.contradicted for measured in found)
 
 
-@pytest.mark.parametrize("name", ["shared", "quantile", "records"])
+@for_each("name", ["shared", "quantile", "records"])
 def test_half_the_noise_is_contradicted(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,7 +321,7 @@ FORGED: dict[str, tuple[str, str, tuple[Edit, ...]]] = {
 """The variant, what finds the edit at least, and the edit of each forged log."""
 
 
-@pytest.mark.parametrize("name", list(FORGED))
+@for_each("name", list(FORGED))
 def test_an_edited_log_is_not_believed(
     name: str, made: Callable[[str], tuple[Path, Any]], tmp_path: Path
 ) -> None:
@@ -335,7 +334,7 @@ def test_an_edited_log_is_not_believed(
     assert found_by in {hazard.id for hazard in report.hazards if hazard.severity == "error"}
 
 
-@pytest.mark.parametrize("bound", [0.3 / 19, 0.29])
+@for_each("bound", [0.3 / 19, 0.29])
 def test_a_clip_that_the_rule_allows_is_no_edit_by_itself(
     bound: float, made: Callable[[str], tuple[Path, Any]], tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from privplan.audit.configuration.first_line import Comparison
 from privplan.audit.residual import residual_tier
 from privplan.fl.log.reader import Scan
 
+from ..cases import for_each
 from .forging import Edit, Line, each, forged
 
 pytestmark = pytest.mark.skipif(
@@ -64,14 +65,14 @@ def records_of(folder: Path, kind: type[Any]) -> list[Any]:
     return [line.record for line in Scan(folder) if isinstance(line.record, kind)]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@for_each("name", RUNS)
 def test_an_honest_run_is_as_configured(runs: dict[str, Path], name: str) -> None:
     found = comparison(runs[name])
     assert found.differences == ()
     assert found.not_stated == ()
 
 
-@pytest.mark.parametrize("name", RUNS)
+@for_each("name", RUNS)
 def test_the_log_says_as_published_and_nothing_is_public_of_the_bound(
     runs: dict[str, Path], name: str
 ) -> None:
@@ -84,7 +85,7 @@ def test_the_log_says_as_published_and_nothing_is_public_of_the_bound(
     assert all(math.isinf(epsilon) for epsilon in closed.epsilon.values())
 
 
-@pytest.mark.parametrize("name", RUNS)
+@for_each("name", RUNS)
 def test_the_published_epsilon_stands_beside_no_guarantee(runs: dict[str, Path], name: str) -> None:
     report = audit_budget(runs[name])
     assert not report.ok
@@ -159,8 +160,8 @@ EDITS: dict[str, tuple[Edit, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", EDITS)
-@pytest.mark.parametrize("run", ["plain", "masked", "shares"])
+@for_each("name", EDITS)
+@for_each("run", ["plain", "masked", "shares"])
 def test_an_edited_log_is_not_as_configured(
     runs: dict[str, Path], tmp_path: Path, run: str, name: str
 ) -> None:

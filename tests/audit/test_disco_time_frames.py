@@ -22,6 +22,7 @@ from privplan.fl.disco.noise import NoiseTerms, mechanism_of, views_of
 from privplan.fl.running.lifecycle import run
 
 from ..accountant.participating import exact
+from ..cases import for_each
 from ..fl.disco_runs import text
 from ..fl.small_runs import of
 from .forging import Edit, Line, Lines, each, forged
@@ -121,7 +122,7 @@ def longest(frames: tuple[str, ...]) -> int:
     return max(int(frame.split("-")[1]) - int(frame.split("-")[0]) + 1 for frame in frames)
 
 
-@pytest.mark.parametrize("name", list(RUNS))
+@for_each("name", list(RUNS))
 def test_the_audit_counts_the_longest_frame(
     name: str, made: Callable[[str], tuple[Path, Any]]
 ) -> None:
@@ -286,7 +287,7 @@ FORGED: Final[dict[str, tuple[tuple[Edit, ...], Callable[[Path], object] | None,
 }
 
 
-@pytest.mark.parametrize("name", list(FORGED))
+@for_each("name", list(FORGED))
 def test_an_edit_of_who_was_there_gains_nothing(
     name: str, made: Callable[[str], tuple[Path, Any]], tmp_path: Path
 ) -> None:

@@ -17,6 +17,8 @@ import pytest
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.verify import verify
 
+from ..cases import for_each
+
 HERE: Final = Path(__file__).parent / "earlier"
 EXPECTED: Final[dict[str, Any]] = json.loads((HERE / "expected.json").read_text())
 SEEDED: Final = "avg-seeded"
@@ -38,7 +40,7 @@ def near(expected: dict[str, float]) -> Any:
     return pytest.approx(expected, rel=CLOSE)
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@for_each("name", sorted(EXPECTED))
 def test_an_earlier_log_is_still_whole(runs: Path, name: str) -> None:
     expected, found = EXPECTED[name]["verified"], verify(runs / name)
     assert {
@@ -49,7 +51,7 @@ def test_an_earlier_log_is_still_whole(runs: Path, name: str) -> None:
     } == expected
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@for_each("name", sorted(EXPECTED))
 def test_an_earlier_log_keeps_its_numbers_and_its_verdict(runs: Path, name: str) -> None:
     expected, found = EXPECTED[name], audited(runs / name)
     own = json.loads(json.dumps(found.to_json()))
@@ -142,7 +144,7 @@ def named(row: dict[str, Any]) -> str:
     return f"{row['observer']}+{row['colluders']}" + "-with-records" * row["holds"]
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@for_each("name", sorted(EXPECTED))
 def test_an_earlier_log_keeps_its_observers(runs: Path, name: str) -> None:
     own = json.loads(json.dumps(audited(runs / name).to_json()))
     found = {named(row): row["epsilon"] for row in own["observers"]}

@@ -23,6 +23,8 @@ from typer.testing import CliRunner
 
 from privplan.cli.main import app
 
+from ..cases import for_each
+
 for _name in ("torch", "sklearn", "cryptography"):
     pytest.importorskip(_name)
 
@@ -96,8 +98,8 @@ def require_kept(before: Any, now: Any, where: str) -> None:
         assert (type(before), before) == (type(now), now), where
 
 
-@pytest.mark.parametrize("command", ["log", "budget"])
-@pytest.mark.parametrize("name", marked(list(EXPECTED)))
+@for_each("command", ["log", "budget"])
+@for_each("name", marked(list(EXPECTED)))
 def test_what_was_said_of_an_earlier_run_is_said_still(
     packed: Path, monkeypatch: pytest.MonkeyPatch, name: str, command: str
 ) -> None:
@@ -109,7 +111,7 @@ def test_what_was_said_of_an_earlier_run_is_said_still(
     assert (code, answer["ok"]) == (expected["code"], expected["ok"])
 
 
-@pytest.mark.parametrize("name", marked([n for n, said in EXPECTED.items() if "cut" in said]))
+@for_each("name", marked([n for n, said in EXPECTED.items() if "cut" in said]))
 def test_an_earlier_run_that_was_cut_off_goes_on_to_the_same_end(
     packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 
+from ..cases import for_each
 from ..cli.killing import attempt
 from . import forging
 from .edited import EDITS, THRICE
@@ -46,7 +45,7 @@ def found_in(folder: Path) -> set[str]:
     return {one.id for one in edits_of(folder)}
 
 
-@pytest.mark.parametrize("name", list(EDITS))
+@for_each("name", list(EDITS))
 def test_an_edit_is_found(earlier_run: EarlierRun, tmp_path: Path, name: str) -> None:
     run, edits, expected = EDITS[name]
     folder = forging.forged(earlier_run(run), tmp_path / "forged", *edits)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from privplan.accountant.records import RoundRelease, RunClose
 from privplan.audit.edits import edits_of
@@ -16,6 +15,7 @@ from privplan.fl.frame.model import model_digest
 from privplan.fl.frame.state import state_digest
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 
+from ..cases import for_each
 from .faults import modelled
 from .ledgers import Records, written
 
@@ -64,8 +64,8 @@ OTHERS: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("place", [MODEL_FILE, CHECKPOINT_FILE])
-@pytest.mark.parametrize("name", OTHERS)
+@for_each("place", [MODEL_FILE, CHECKPOINT_FILE])
+@for_each("name", OTHERS)
 def test_a_file_holds_the_state_that_was_released_with_its_model(
     name: str, place: str, tmp_path: Path
 ) -> None:

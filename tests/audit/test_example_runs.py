@@ -10,6 +10,7 @@ from privplan.audit.attack.example_runs import configuration_of, paper_of, run_e
 from privplan.fl.declarations.registry import declared
 from privplan.fl.running.configuration import Configuration
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 EXAMPLES = tuple(name for name, each in declared().items() if each.example is not None)
@@ -19,7 +20,7 @@ def test_every_published_system_has_an_example() -> None:
     assert {paper_of(system) for system in EXAMPLES} == set(SYSTEMS)
 
 
-@pytest.mark.parametrize("system", EXAMPLES)
+@for_each("system", EXAMPLES)
 def test_an_example_is_a_configuration_of_its_system_on_bundled_data(system: str) -> None:
     settings = Configuration.of(configuration_of(system)).settings
     assert settings.run.system == system
@@ -27,7 +28,7 @@ def test_an_example_is_a_configuration_of_its_system_on_bundled_data(system: str
     assert settings.run.seed is None  # its noise would protect nobody
 
 
-@pytest.mark.parametrize("system", sweep(EXAMPLES, quick=1))
+@for_each("system", sweep(EXAMPLES, quick=1))
 def test_an_example_run_shows_no_more_than_is_proven(system: str) -> None:
     """A bound is wrong once in 100; the canaries' seed is fixed, and with it most of the chance."""
     result = run_example(system)

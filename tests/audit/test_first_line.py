@@ -20,6 +20,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from .forged import Edit, Records, earlier
 from .logs import rechained
 
@@ -166,7 +167,7 @@ FORGED: dict[str, tuple[str, Edit, bool, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+@for_each("name", FORGED)
 def test_what_is_taken_out_of_the_first_line_is_an_error_for_every_command(
     fresh: Path, tmp_path: Path, name: str
 ) -> None:
@@ -187,7 +188,7 @@ def test_what_is_taken_out_of_the_first_line_is_an_error_for_every_command(
         attack(folder, append=False)
 
 
-@pytest.mark.parametrize("name", [*CONFIGURATIONS, "python"])
+@for_each("name", [*CONFIGURATIONS, "python"])
 def test_a_whole_first_line_is_no_error(fresh: Path, name: str) -> None:
     report = audit_budget(fresh / name, sealed=True)
     assert not [one for one in report.errors if one.startswith("configuration")]

@@ -19,6 +19,7 @@ from privplan.audit.report import read, render, verdict
 from privplan.audit.verify import verify
 from privplan.fl.running.lifecycle import run
 
+from ..cases import for_each
 from ..fl import configured
 from .forging import Edit, Line, Lines, forged
 
@@ -114,7 +115,7 @@ def marked(names: Any) -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
 
 
-@pytest.mark.parametrize("name", marked(VARIANTS))
+@for_each("name", marked(VARIANTS))
 def test_the_audit_has_the_numbers_of_the_run(name: str, made: Made) -> None:
     folder, done = made(name)
     report = audit_budget(folder)
@@ -158,7 +159,7 @@ def test_the_audit_has_the_numbers_of_the_run(name: str, made: Made) -> None:
         assert rows["analyzer"] < rows["client"] or (alone and rows["analyzer"] == rows["client"])
 
 
-@pytest.mark.parametrize("name", list(UNPROVEN))
+@for_each("name", list(UNPROVEN))
 def test_nothing_is_promised_where_nothing_holds(name: str, made: Made) -> None:
     """In the plan, the log, the audit, the attack and the report."""
     folder, done = made(name)
@@ -173,7 +174,7 @@ def test_nothing_is_promised_where_nothing_holds(name: str, made: Made) -> None:
         attack(folder, append=False)
 
 
-@pytest.mark.parametrize("name", ["simple", "double"])
+@for_each("name", ["simple", "double"])
 def test_an_attack_on_a_run_contradicts_nothing(name: str, made: Made) -> None:
     """Before shuffler and analyzer together: a sound run is contradicted once in 1,000."""
     folder, _ = made(name)
@@ -184,7 +185,7 @@ def test_an_attack_on_a_run_contradicts_nothing(name: str, made: Made) -> None:
 
 
 @pytest.mark.slow  # the claim of shuffled messages is computed again for each of many factors
-@pytest.mark.parametrize("name", ["simple", "double", "topk"])
+@for_each("name", ["simple", "double", "topk"])
 def test_an_attack_by_the_analyzer_contradicts_nothing(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     run(settings(name), folder)
@@ -341,7 +342,7 @@ FORGED: dict[str, tuple[str, tuple[Edit, ...]]] = {
 """The variant, and the edits of each forged log."""
 
 
-@pytest.mark.parametrize("name", list(FORGED))
+@for_each("name", list(FORGED))
 def test_an_edited_log_is_not_believed(name: str, made: Made, tmp_path: Path) -> None:
     """It has a finding that is an error, whatever its numbers are."""
     variant, edits = FORGED[name]

@@ -19,6 +19,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.budget.report import BudgetReport
 from privplan.fl.observers.stated_assumptions import ASSUMED_PREFIX, BLIND_SHUFFLER
 
+from ..cases import for_each
 from ..fl.flame_runs import flame, run
 from .forging import Edit, each, forged
 
@@ -85,7 +86,7 @@ def test_the_audit_has_the_number_of_the_run(double: Audited) -> None:
     assert double.number("colluding") == account(LOCAL)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "table", "expected"),
     [
         ("flame-double", {"transport": '"ideal"'}, "sums"),
@@ -165,9 +166,9 @@ BOTH: Final = (1, 2)
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("observer", ["shuffler", "colluding", "coordinator"])
-@pytest.mark.parametrize("rounds", [BOTH, (1,)])
-@pytest.mark.parametrize("sees", [None, "nothing", "sum"])
+@for_each("observer", ["shuffler", "colluding", "coordinator"])
+@for_each("rounds", [BOTH, (1,)])
+@for_each("sees", [None, "nothing", "sum"])
 def test_who_is_said_to_see_nothing_sees_each_message(
     double: Audited, tmp_path: Path, observer: str, rounds: tuple[int, ...], sees: str | None
 ) -> None:
@@ -194,7 +195,7 @@ def test_where_all_is_sent_sums_without_a_word_of_dummies_count_as_messages(tmp_
     assert number(report, "shuffler") >= own.number("colluding") * EXACT
 
 
-@pytest.mark.parametrize("dimensions", [31, 15])
+@for_each("dimensions", [31, 15])
 def test_decoys_that_nobody_sent_are_no_cover(tmp_path: Path, dimensions: int) -> None:
     """The configuration says how many there are, and who mixes says how many coordinates."""
     own = finished(tmp_path / "out", "flame-topk", flame={"transport": '"ideal"'})
@@ -273,7 +274,7 @@ EDITS: Final[dict[str, tuple[Edit, ...]]] = {
 
 
 @pytest.mark.quick(12)
-@pytest.mark.parametrize("name", EDITS)
+@for_each("name", EDITS)
 def test_no_edited_fact_lowers_a_number_unnoticed(
     double: Audited, tmp_path: Path, name: str
 ) -> None:

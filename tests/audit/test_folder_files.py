@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 
+from ..cases import for_each
 from .edited import BESIDE, MOMENTS, THRICE
 from .forging import (
     EarlierRun,
 )
 
 
-@pytest.mark.parametrize("name", list(BESIDE))
+@for_each("name", list(BESIDE))
 def test_what_lies_beside_the_log_is_compared(
     earlier_run: EarlierRun, tmp_path: Path, name: str
 ) -> None:

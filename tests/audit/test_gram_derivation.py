@@ -24,6 +24,7 @@ from privplan.audit.ledger.gram_facts import least_attained, moved_by_unit
 from privplan.fl.observers.reaches import reaches_of
 from privplan.fl.observers.route import Route
 
+from ..cases import for_each
 from .grams import SIGMA, gram, gram_log, noisy
 from .ledgers import Records, audited, evidence, intents, opening, part, upper
 
@@ -56,8 +57,8 @@ LOGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("name", list(HONEST))
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("name", list(HONEST))
 def test_the_number_is_what_the_mechanism_promises(name: str, relation: str) -> None:
     """Two derivations: the mechanism's event, and the log's facts; no hazard, and no more."""
     records = gram_log(noisy(relation, **HONEST[name]), relation)
@@ -70,7 +71,7 @@ def test_the_number_is_what_the_mechanism_promises(name: str, relation: str) -> 
         assert row.total.upper <= row.stated * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", list(LOGS))
+@for_each("name", list(LOGS))
 def test_under_every_protocol(name: str) -> None:
     report = audited(gram_log(noisy(sigma=2.0), **LOGS[name]))
     assert report.hazards == ()
@@ -105,8 +106,8 @@ def _setting(records: Records, **changes: Any) -> RunSetting:
     )
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each(
     ("aggregation", "observer", "shares"),
     [
         ("plain", "model", 5),
@@ -140,7 +141,7 @@ def test_each_observer_by_hand(aggregation: str, observer: str, shares: int, rel
     )
 
 
-@pytest.mark.parametrize("observer", ["model", "server", "silo", "silo-with-records", "server+2"])
+@for_each("observer", ["model", "server", "silo", "silo-with-records", "server+2"])
 def test_of_laplace_noise_one_share_counts(observer: str) -> None:
     mechanism = noisy(family="laplace", bits=14, unit="user", rows=2)
     event = supported(_facts(mechanism), _setting(gram_log(mechanism)), observer)
@@ -163,7 +164,7 @@ def test_what_no_log_can_show_of_the_rows_is_named() -> None:
     assert said.startswith("Of a user 3 rows at most")
 
 
-@pytest.mark.parametrize("name", list(LOGS))
+@for_each("name", list(LOGS))
 def test_what_is_stated_to_reach_whom_changes_no_number(name: str) -> None:
     """The table's own reaches, of everybody whom it knows: the same numbers, and no hazard."""
     for unit in ("record", "user"):
@@ -229,7 +230,7 @@ def _sigma(records: Records) -> float:
     return event.noise_multiplier
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_what_is_stated_counts_where_it_is_the_weaker(relation: str) -> None:
     mechanism = noisy(relation, rows=2)
     records = gram_log(mechanism, relation)
@@ -293,7 +294,7 @@ ABSURD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", list(ABSURD))
+@for_each("name", list(ABSURD))
 def test_absurd_facts_support_nothing_and_raise_nothing(name: str) -> None:
     change = intents(contribution=lambda old: replace(old, gram=replace(old.gram, **ABSURD[name])))
     for relation in ("add-remove", "replace-one"):
@@ -302,7 +303,7 @@ def test_absurd_facts_support_nothing_and_raise_nothing(name: str) -> None:
         assert "unusable-facts" in {hazard.id for hazard in report.hazards}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "said"),
     [
         (intents(contribution=part(gram=None)), "`gram` is missing"),
@@ -331,7 +332,7 @@ def test_samples_are_not_accounted_for() -> None:
     assert "sample" in report.total.refusal
 
 
-@pytest.mark.parametrize("values", [1, 38, 40, 100])
+@for_each("values", [1, 38, 40, 100])
 def test_other_values_than_the_facts_bound_support_nothing(values: int) -> None:
     records = gram_log(noisy())
     assert gram().values == 39
@@ -359,10 +360,10 @@ def test_shares_that_are_not_one_for_each_silo_leave_no_number_but_the_sum() -> 
 # --- the lower end ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.2])
-@pytest.mark.parametrize("bits", [8, 11, 20])
-@pytest.mark.parametrize("classes", [0, 1, 4])
-@pytest.mark.parametrize("rows", [1, 7])
+@for_each("intercept", [0.0, 0.2])
+@for_each("bits", [8, 11, 20])
+@for_each("classes", [0, 1, 4])
+@for_each("rows", [1, 7])
 def test_a_unit_attains_the_lower_end(intercept: float, bits: int, classes: int, rows: int) -> None:
     """Equal rows of norm R with one label, by the mechanism's own integers."""
     facts = gram(classes=classes, rows=rows, label_weight=1.5)
@@ -390,8 +391,8 @@ def test_a_unit_attains_the_lower_end(intercept: float, bits: int, classes: int,
         assert float(removed) > 0.9 * facts.l2("add-remove") or bits < 11
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("name", [name for name in HONEST if "Laplace" not in name])
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("name", [name for name in HONEST if "Laplace" not in name])
 def test_the_lower_end_is_below_the_number_and_near_it(name: str, relation: str) -> None:
     mechanism = noisy(relation, **HONEST[name])
     bounds = audited(gram_log(mechanism, relation)).total.epsilon
@@ -441,7 +442,7 @@ def _apart(rng: np.random.Generator, bound: Any, silos: int) -> np.ndarray:
     return np.concatenate(stacked)
 
 
-@pytest.mark.parametrize("facts", [{"dimension": 1, "classes": 0}, {"classes": 0}, {}, {"rows": 4}])
+@for_each("facts", [{"dimension": 1, "classes": 0}, {"classes": 0}, {}, {"rows": 4}])
 def test_no_neighbours_move_silos_matrices_farther(facts: dict[str, Any]) -> None:
     """Random pairs, rows dealt to silos at random; a row that changes silos attains the worst."""
     bound = gram(**facts)
@@ -458,7 +459,7 @@ def test_no_neighbours_move_silos_matrices_farther(facts: dict[str, Any]) -> Non
         assert bound.l2("replace-one") == pytest.approx(replaced)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_hostile_facts_never_raise_and_never_gain(seed: int) -> None:
     """Facts of one field drawn at random beside honest ones: a number that is no smaller."""
     rng = np.random.default_rng(seed)

@@ -6,18 +6,18 @@ import math
 from typing import Any
 
 import numpy as np
-import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.audit.ledger.gram_facts import moved_by_unit
 
+from ..cases import for_each
 from .grams import gram_log, noisy
 from .ledgers import DELTA, audited, upper
 
 
-@pytest.mark.parametrize("unit", ["user", "silo"])
+@for_each("unit", ["user", "silo"])
 def test_a_record_replaced_by_one_of_another_whole_changes_both(unit: str) -> None:
     """Each keeps its first row: what goes lets a row in, and what comes keeps another out."""
     release = noisy("replace-one", unit=unit, rows=1, classes=1, bits=12)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
@@ -17,6 +16,7 @@ from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 from privplan.fl.log import append_post_processing
 
+from ..cases import for_each
 from .forging import Line, each, forged
 from .grams import gram, gram_log, noisy
 from .ledgers import also, audited, intents, masks, opening, upper, weighing, written
@@ -38,7 +38,7 @@ HONEST: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(HONEST))
+@for_each("name", list(HONEST))
 def test_an_honest_log_has_no_contradiction(tmp_path: Path, name: str) -> None:
     folder = written(tmp_path / "run", HONEST[name]())
     assert edits_of(folder) == ()
@@ -80,7 +80,7 @@ EDITS: dict[str, tuple[str, Callable[[Line], object]]] = {
 """Single facts, of which others say something else."""
 
 
-@pytest.mark.parametrize("name", list(EDITS))
+@for_each("name", list(EDITS))
 def test_a_single_fact_that_was_changed_is_found(tmp_path: Path, name: str) -> None:
     honest = written(tmp_path / "run", gram_log(noisy()))
     kind, change = EDITS[name]
@@ -92,9 +92,7 @@ def test_a_single_fact_that_was_changed_is_found(tmp_path: Path, name: str) -> N
     assert report.supported is False
 
 
-@pytest.mark.parametrize(
-    "change", [in_gram(bits=12), in_gram(label_weight="0.5"), in_gram(row_norm="3.0")]
-)
+@for_each("change", [in_gram(bits=12), in_gram(label_weight="0.5"), in_gram(row_norm="3.0")])
 def test_facts_that_change_within_a_phase_are_found(
     tmp_path: Path, change: Callable[[Line], object]
 ) -> None:
@@ -147,7 +145,7 @@ def test_an_edit_is_found_behind_what_was_computed_later(tmp_path: Path) -> None
     assert not report.ok
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_strange_protocols_and_reaches_never_raise_and_never_gain(seed: int) -> None:
     """Aggregation, protocol, sample and reaches at random: the model's number does not fall."""
     rng = np.random.default_rng(seed)

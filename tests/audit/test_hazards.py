@@ -23,6 +23,7 @@ from privplan.accountant.records import (
 from privplan.audit.hazards import RULES
 from privplan.audit.ledger.phases import NORMALISING
 
+from ..cases import for_each
 from .fault_table import TABLE
 from .faults import (
     CLEAN,
@@ -59,7 +60,7 @@ from .ledgers import (
 )
 
 
-@pytest.mark.parametrize("name", list(CLEAN))
+@for_each("name", list(CLEAN))
 def test_a_clean_log_has_no_hazard(name: str) -> None:
     report = audited(CLEAN[name]())
     assert report.hazards == ()
@@ -67,7 +68,7 @@ def test_a_clean_log_has_no_hazard(name: str) -> None:
     assert report.ok
 
 
-@pytest.mark.parametrize("name", list(TABLE))
+@for_each("name", list(TABLE))
 def test_a_rule_fires_where_its_fault_is(name: str) -> None:
     make, fault, _ = TABLE[name]
     hazards = found(fault(make()))
@@ -79,7 +80,7 @@ def test_a_rule_fires_where_its_fault_is(name: str) -> None:
     assert own.next_step
 
 
-@pytest.mark.parametrize("name", list(TABLE))
+@for_each("name", list(TABLE))
 def test_and_not_beside_it(name: str) -> None:
     make, _, harmless = TABLE[name]
     assert name not in found(harmless(make()))
@@ -89,7 +90,7 @@ def test_every_rule_is_in_the_table() -> None:
     assert set(TABLE) == set(RULES) - {"engines-disagree"}
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if RULES[name].severity == "error"])
+@for_each("name", [name for name in TABLE if RULES[name].severity == "error"])
 def test_an_error_fails_the_audit_and_never_lowers_the_number(name: str) -> None:
     make, fault, _ = TABLE[name]
     before, report = upper(make()), audited(fault(make()))
@@ -99,7 +100,7 @@ def test_an_error_fails_the_audit_and_never_lowers_the_number(name: str) -> None
         assert report.total.upper >= before * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(("noise", "fires"), [(0.4627, False), (0.4885, True)])
+@for_each(("noise", "fires"), [(0.4627, False), (0.4885, True)])
 def test_noise_at_the_edge_of_a_jump_was_searched_for(noise: float, fires: bool) -> None:
     """The bound falls from 8.18 to 7.70 at 0.46270, and with more noise no honest plan is made."""
     dimensions = (60, 31, 6, 40, "coordinate", "oblivious", "refuse")
@@ -130,7 +131,7 @@ def test_delta_is_compared_with_the_units_of_the_claim() -> None:
     assert "5 silos" in found(of_silos(weighted()))["delta-too-large"].what
 
 
-@pytest.mark.parametrize("unit", ["user", "record", "entry"])
+@for_each("unit", ["user", "record", "entry"])
 def test_half_is_too_large_for_any_unit(unit: str) -> None:
     own = found(opening(claim=part(unit=unit, delta=0.5))(weighted()))
     assert "one half or more" in own["delta-too-large"].what
@@ -165,7 +166,7 @@ def test_engines_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert math.isinf(report.total.upper)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sizes", "fires"),
     [
         ((261_296, 261_296, 261_296), False),
@@ -261,7 +262,7 @@ def test_a_mismatch_that_is_explained_is_not_repeated() -> None:
     assert "event-mismatch" not in found(TABLE["shuffled-as-poisson"][1](sampled()))
 
 
-@pytest.mark.parametrize("shift", [0, 999])
+@for_each("shift", [0, 999])
 def test_overlap_by_one_byte_is_reuse(shift: int) -> None:
     def shifted(old: tuple[StreamRange, ...]) -> tuple[StreamRange, ...]:
         own = old[0]
@@ -318,7 +319,7 @@ def test_a_contribution_by_record_in_another_norm_supports_no_laplace() -> None:
     assert math.isfinite(upper(right(weighted())))
 
 
-@pytest.mark.parametrize(("phase", "fires"), [("normalise", True), ("norms", False)])
+@for_each(("phase", "fires"), [("normalise", True), ("norms", False)])
 def test_released_moments_account_for_no_clip(phase: str, fires: bool) -> None:
     """Another phase may have released the norms; the one that releases moments has not."""
     moving = clips("released")(weighted())
@@ -327,7 +328,7 @@ def test_released_moments_account_for_no_clip(phase: str, fires: bool) -> None:
     assert ("adaptive-clip" in found([moving[0], first, norms, *moving[3:]])) == fires
 
 
-@pytest.mark.parametrize("source", ["public", "released"])
+@for_each("source", ["public", "released"])
 def test_names_of_phases_account_for_no_clip(source: str) -> None:
     renamed = [
         replace(one, phase=f"train{one.round}") if isinstance(one, RoundIntent) else one
@@ -338,7 +339,7 @@ def test_names_of_phases_account_for_no_clip(source: str) -> None:
     assert math.isinf(upper(renamed))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "fires"),
     [
         (closing(rounds=5), True),
@@ -354,7 +355,7 @@ def test_what_the_last_line_and_the_models_leave_out(change: Change, fires: bool
     assert report.not_stated or fires
 
 
-@pytest.mark.parametrize("change", [opening(configuration={}), intents(model_in=None)])
+@for_each("change", [opening(configuration={}), intents(model_in=None)])
 def test_what_an_older_log_does_not_say_is_neither_good_nor_bad(change: Change) -> None:
     """No models at all, or no configuration: that is no fault, and is said."""
     records = changed(modelled(), RoundRelease, model_out=None)

@@ -22,6 +22,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter, Sidecar
 from privplan.fl.log.canonical import canonical
 
+from ..cases import for_each
 from . import logs
 from .adversary import FRESH, NOISY, differing_fields, leaks
 
@@ -98,7 +99,7 @@ def matches(path: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_nothing_but_noisy_digests_and_commitments_depends_on_a_user(
     tmp_path: Path, seed: int
 ) -> None:
@@ -140,7 +141,7 @@ def counted(batch: int, _: np.ndarray) -> dict[str, object]:
     return {"values": batch}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("leak", "field"),
     [
         (realised, "round.release.normaliser.value"),

@@ -22,6 +22,7 @@ from privplan.fl.log import LogWriter, Sidecar, read
 from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED
 
+from ..cases import for_each
 from . import logs
 
 PUBLISHED = "published"
@@ -135,7 +136,7 @@ def spent_in(folder: Path) -> int:
     return sum(isinstance(line.record, RoundIntent) for line in read(folder))
 
 
-@pytest.mark.parametrize("lives", [2, pytest.param(8, marks=pytest.mark.slow)])
+@for_each("lives", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_and_resumed_many_times(lives: int, tmp_path: Path) -> None:
     torn = dropped = dangling = 0
     for life in range(lives):
@@ -169,7 +170,7 @@ def test_killed_at_any_moment_and_resumed_many_times(lives: int, tmp_path: Path)
     assert dangling > 0
 
 
-@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+@for_each("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_log_cut_at_any_byte_is_whole_up_to_its_last_line(stride: int, tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "run", rounds=2, close=False)
     data, sealed = (folder / LOG).read_bytes(), (folder / SEALED).read_bytes()

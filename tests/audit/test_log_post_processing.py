@@ -20,6 +20,7 @@ from privplan.fl.log import BadLine, LogWriter, append_post_processing, read
 from privplan.fl.log import append_file as append_module
 from privplan.fl.log.canonical import LOG
 
+from ..cases import for_each
 from . import ledgers, logs
 from .grams import gram_log, noisy
 
@@ -52,7 +53,7 @@ def test_a_log_closed_or_not_takes_what_was_computed_of_a_release(folder: Path) 
     assert edits_of(folder) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "records",
     [lambda: ledgers.weighted(4), lambda: ledgers.weighted(4)[:-1], lambda: gram_log(noisy())],
     ids=["rounds", "not closed", "a Gram matrix"],
@@ -69,7 +70,7 @@ def test_it_costs_nothing(tmp_path: Path, records: Callable[[], ledgers.Records]
         assert {name for name in before if before[name] != after[name]} == changed
 
 
-@pytest.mark.parametrize("of", [0, 1, 7, 8, 99])
+@for_each("of", [0, 1, 7, 8, 99])
 def test_it_names_a_release_that_stands_before(tmp_path: Path, of: int) -> None:
     """Neither the opening, nor an intent, the close, itself, or what is not there."""
     folder = logs.small_log(tmp_path / "run")
@@ -122,7 +123,7 @@ FORGED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(FORGED))
+@for_each("name", list(FORGED))
 def test_a_forged_line_is_a_bad_line(tmp_path: Path, name: str) -> None:
     folder = logs.small_log(tmp_path / "run")
     append_post_processing(folder, 2, "ridge", {}, DIGEST)
@@ -135,7 +136,7 @@ def test_a_forged_line_is_a_bad_line(tmp_path: Path, name: str) -> None:
     assert not audit_budget(folder).ok
 
 
-@pytest.mark.parametrize("place", [1, 2])
+@for_each("place", [1, 2])
 def test_it_does_not_stand_before_its_release(tmp_path: Path, place: int) -> None:
     folder = logs.small_log(tmp_path / "run", rounds=1)
     added = PostProcessing(2 if place == 1 else 3, "ridge", {}, DIGEST).to_json()

@@ -25,6 +25,7 @@ from privplan.fl.log import BadLine, LogWriter, Sidecar
 from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED
 
+from ..cases import for_each
 from . import logs
 from .measured import MEASURED, MEMBERSHIP
 
@@ -76,7 +77,7 @@ def test_a_run_that_is_being_written_is_refused(tmp_path: Path) -> None:
         assert len(logs.lines_of(tmp_path / "run")) == 1
 
 
-@pytest.mark.parametrize("line", [1, 4, 8])
+@for_each("line", [1, 4, 8])
 def test_a_bad_line_is_named_and_nothing_is_added(tmp_path: Path, line: int) -> None:
     folder = logs.small_log(tmp_path / "run")
     lines = logs.lines_of(folder)

@@ -26,6 +26,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, read
 from privplan.fl.log.canonical import LOG
 
+from ..cases import for_each
 from . import ledgers, logs
 from .measured import MEASURED, MEMBERSHIP
 
@@ -57,7 +58,7 @@ def test_the_budget_and_the_hazards_are_those_of_the_run(tmp_path: Path) -> None
     assert after == before
 
 
-@pytest.mark.parametrize("place", range(1, 9))
+@for_each("place", range(1, 9))
 def test_a_result_may_stand_anywhere_after_the_opening(tmp_path: Path, place: int) -> None:
     folder = ledgers.written(tmp_path / "run", ledgers.weighted(rounds=3))
     before = audit_budget(folder)
@@ -156,7 +157,7 @@ def test_the_key_of_a_log_signs_what_is_added(tmp_path: Path) -> None:
     assert found.head == verify(folder).head
 
 
-@pytest.mark.parametrize("which", ["none", "other"])
+@for_each("which", ["none", "other"])
 def test_a_signed_log_takes_nothing_without_its_key(tmp_path: Path, which: str) -> None:
     folder, own, other = signed(tmp_path / "run")
     before = (folder / LOG).read_bytes()

@@ -29,6 +29,7 @@ from privplan.audit.results import (
 from privplan.fl.log import LogWriter
 from privplan.fl.log.canonical import LOG
 
+from ..cases import for_each
 from . import logs
 from .measured import MEASURED
 
@@ -45,7 +46,7 @@ def earlier(**changes: object) -> dict[str, object]:
     return {**found, **changes}
 
 
-@pytest.mark.parametrize("contradicted", [False, True])
+@for_each("contradicted", [False, True])
 def test_a_result_of_an_earlier_version_reads_as_it_did(contradicted: bool) -> None:
     found = result_of(AuditResult("claim", earlier(contradicted=contradicted)))
     assert found.measurement == replace(MEASURED, contradicted=contradicted)
@@ -108,7 +109,7 @@ FORGED: tuple[tuple[str, Callable[[], Mapping[str, object]]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("problem", "content"), FORGED)
+@for_each(("problem", "content"), FORGED)
 def test_a_result_that_is_forged_or_absurd_is_a_problem_and_no_crash(
     tmp_path: Path, problem: str, content: Callable[[], Mapping[str, object]]
 ) -> None:
@@ -123,7 +124,7 @@ def test_a_result_that_is_forged_or_absurd_is_a_problem_and_no_crash(
     assert measurements_in(folder) == (MEASURED,)
 
 
-@pytest.mark.parametrize("tier", ["residual", "x" * 1000, ""])
+@for_each("tier", ["residual", "x" * 1000, ""])
 def test_a_tier_that_does_not_belong_there_is_a_problem(tier: str) -> None:
     found = result_of(AuditResult(tier, result()), 7)
     assert "does not belong in a log" in found.problem

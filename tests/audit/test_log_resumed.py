@@ -22,6 +22,7 @@ from privplan.fl.log import BadLine, LogWriter, Sidecar
 from privplan.fl.log.append_file import AppendFile
 from privplan.fl.log.canonical import LOG, SEALED
 
+from ..cases import for_each
 from . import logs
 from .logs import lost
 
@@ -119,7 +120,7 @@ def test_a_sidecar_that_was_opened_to_others_is_closed_again(tmp_path: Path) -> 
     assert stat.S_IMODE((folder / SEALED).stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("size", [1, 70_000, 200_000])
+@for_each("size", [1, 70_000, 200_000])
 def test_a_torn_sidecar_is_mended(tmp_path: Path, size: int) -> None:
     folder = logs.small_log(tmp_path / "run", close=False)
     whole = (folder / SEALED).read_bytes()
@@ -138,7 +139,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         LogWriter.resume(folder, randomness=logs.SECURE)
 
 
-@pytest.mark.parametrize("beginning", [True, False])
+@for_each("beginning", [True, False])
 def test_a_writer_that_was_not_made_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: bool
 ) -> None:

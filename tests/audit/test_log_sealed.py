@@ -15,6 +15,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.log import LogWriter, Sidecar, commitment
 from privplan.fl.log.canonical import SEALED, canonical
 
+from ..cases import for_each
 from . import logs
 
 ITEMS: Mapping[str, object] = {
@@ -94,7 +95,7 @@ def leaves(line: str) -> list[str]:
     return [str(found[name]) for name in found if name not in ("seq", "round", "intent")]
 
 
-@pytest.mark.parametrize("name", ["name", "value", "blind", "commitment"])
+@for_each("name", ["name", "value", "blind", "commitment"])
 def test_an_edited_item_is_refused(tmp_path: Path, name: str) -> None:
     folder = logs.small_log(tmp_path / "run")
     lines = (folder / SEALED).read_text().splitlines()
@@ -107,7 +108,7 @@ def test_an_edited_item_is_refused(tmp_path: Path, name: str) -> None:
     assert "19" not in str(caught.value).replace(str(tmp_path), "")  # whose number may hold it
 
 
-@pytest.mark.parametrize("line", ["", "{}", "null", "{", "[1]", '{"name": 1}', "\xff"])
+@for_each("line", ["", "{}", "null", "{", "[1]", '{"name": 1}', "\xff"])
 def test_what_is_no_item_is_refused(tmp_path: Path, line: str) -> None:
     folder = logs.small_log(tmp_path / "run")
     with (folder / SEALED).open("a", encoding="latin-1") as file:
@@ -132,7 +133,7 @@ def resealed(folder: Path, change: Any) -> None:
     (folder / SEALED).write_text("".join(canonical(item) + "\n" for item in items))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "why"),
     [
         (lambda items: items.pop(1), "not in the sidecar"),
@@ -184,7 +185,7 @@ def test_without_a_sidecar_nothing_opens(tmp_path: Path) -> None:
         Sidecar.read(tmp_path)
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 40, b"\0" * 40 + b"\n", b'{"name"', b'{"na\0\0\n\0\0'])
+@for_each("tail", [b"\0" * 40, b"\0" * 40 + b"\n", b'{"name"', b'{"na\0\0\n\0\0'])
 def test_an_end_that_a_failing_machine_left_is_torn(tmp_path: Path, tail: bytes) -> None:
     folder = logs.small_log(tmp_path / "run", close=False)
     path = folder / SEALED

@@ -31,6 +31,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, decoding, read
 from privplan.fl.log.canonical import LOG, START, canonical, chained
 
+from ..cases import for_each
 from . import logs
 
 Change = Callable[[list[dict[str, Any]]], object]
@@ -105,7 +106,7 @@ def test_lines_with_and_without_later_fields_take_the_short_way(
         assert decoder.record(record.to_json()) == record
 
 
-@pytest.mark.parametrize("later", ["reaches", "state_out"])
+@for_each("later", ["reaches", "state_out"])
 def test_a_later_field_that_says_null_is_not_written_as_a_log_writes_it(later: str) -> None:
     record = logs.intent(1) if later == "reaches" else logs.release(1, 1)
     source = record.to_json()

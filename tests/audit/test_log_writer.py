@@ -28,6 +28,7 @@ from privplan.fl.log import LogBroken, LogWriter, Sidecar
 from privplan.fl.log import append_file as disk_module
 from privplan.fl.log.canonical import LOG, SEALED, canonical
 
+from ..cases import for_each
 from . import logs
 from .logs import lost
 
@@ -48,7 +49,7 @@ def test_append_returns_the_sequence_number_and_moves_the_head(writer: LogWriter
     assert writer.head == verify(writer.folder).head
 
 
-@pytest.mark.parametrize("name", ["file", ".hidden", "log.jsonl"])
+@for_each("name", ["file", ".hidden", "log.jsonl"])
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("")
     with pytest.raises(InvalidInput, match="is not empty"):
@@ -68,7 +69,7 @@ def test_an_empty_folder_and_missing_parents_will_do(tmp_path: Path) -> None:
     LogWriter.create(tmp_path / "a" / "b").close()
 
 
-@pytest.mark.parametrize("options", [{"fsync": "sometimes"}, {"sign_every": 0}])
+@for_each("options", [{"fsync": "sometimes"}, {"sign_every": 0}])
 def test_options_are_checked_before_anything_is_made(
     tmp_path: Path, options: dict[str, object]
 ) -> None:
@@ -114,7 +115,7 @@ def test_each_line_is_one_write(writer: LogWriter, monkeypatch: pytest.MonkeyPat
     assert all(data.endswith(b"\n") and data.count(b"\n") == 1 for data in writes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("policy", "expected"),
     [
         (
@@ -278,8 +279,8 @@ def sealed_for_good(writer: LogWriter) -> None:
     writer.settle()
 
 
-@pytest.mark.parametrize(("call", "fault", "error"), FAULTS)
-@pytest.mark.parametrize("sealing", [False, True])
+@for_each(("call", "fault", "error"), FAULTS)
+@for_each("sealing", [False, True])
 def test_a_failed_write_breaks_the_writer_for_good_and_the_run_can_be_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -15,6 +15,7 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.accountant.records import RoundIntent, RoundRelease, Sampling
 
+from ..cases import for_each
 from .ledgers import (
     CLIP,
     DELTA,
@@ -83,7 +84,7 @@ def test_an_epoch_costs_one_release_where_a_unit_is_in_one_batch() -> None:
     assert unknown == pytest.approx(1239, abs=1)
 
 
-@pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
+@for_each("neighbours", ["zero-out", "replace-one"])
 def test_an_order_that_stays_needs_no_more(neighbours: str) -> None:
     given = replace(EPOCH, moves_others=None)
     assert derived(epoch(given, neighbours=neighbours), neighbours) == pytest.approx(16.5, abs=0.05)
@@ -94,15 +95,13 @@ def test_an_order_that_stays_needs_no_more(neighbours: str) -> None:
     assert event.batches == BATCHES
 
 
-@pytest.mark.parametrize("moves", [None, True])
+@for_each("moves", [None, True])
 def test_under_add_remove_others_must_stay_where_they_are(moves: bool | None) -> None:
     told = epoch(replace(EPOCH, moves_others=moves))
     assert supported(told) == supported(epoch(replace(EPOCH, most_draws=None, moves_others=None)))
 
 
-@pytest.mark.parametrize(
-    ("most", "neighbours"), [(1, "zero-out"), (2, "zero-out"), (3, "add-remove")]
-)
+@for_each(("most", "neighbours"), [(1, "zero-out"), (2, "zero-out"), (3, "add-remove")])
 def test_as_many_sums_are_composed_as_hold_a_unit(most: int, neighbours: str) -> None:
     told = epoch(replace(EPOCH, most_draws=most), neighbours=neighbours)
     event = supported(told)
@@ -114,7 +113,7 @@ def test_as_many_sums_are_composed_as_hold_a_unit(most: int, neighbours: str) ->
 # --- what a log may say to have a smaller number --------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sampling",
     [
         Sampling("poisson", "user", 0.5, "server", most_draws=1, moves_others=False),
@@ -208,9 +207,9 @@ def test_an_enumeration_of_orders_shows_no_more() -> None:
 # --- what mechanisms state ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
-@pytest.mark.parametrize("moves", [None, True, False])
-@pytest.mark.parametrize("epochs", [1, 3])
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("moves", [None, True, False])
+@for_each("epochs", [1, 3])
 def test_what_a_mechanism_states_is_what_the_facts_support(
     neighbours: str, moves: bool | None, epochs: int
 ) -> None:

@@ -26,6 +26,8 @@ from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
+
 
 def configured(*, users=20, more=""):
     """Return settings of a small run without privacy."""
@@ -51,7 +53,7 @@ def drawn(seed, users, targets, *, person=0.0, model=0.0, shift=0.5):
     return Trials(scores, coins, np.arange(users))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("users", "targets", "fpr", "effects"),
     [
         (60, 40, 0.001, {"person": 3.0}),
@@ -85,7 +87,7 @@ def test_trials_of_few_people_are_not_counted_as_strangers():
     assert unsupported(drawn(0, 287, 16), 0.001) is None
 
 
-@pytest.mark.parametrize("users", [1, 2, 5])
+@for_each("users", [1, 2, 5])
 def test_records_of_few_members_are_few_members(users):
     # One model, 90 records of each member, 114 strangers; AUC .5 over people.
     covered = 0
@@ -113,9 +115,9 @@ def test_intervals_of_one_model_do_not_speak_of_others():
         assert ("target model" in said) == (targets > 1)
 
 
-@pytest.mark.parametrize("q", [1.0, 0.3, 0.05])
-@pytest.mark.parametrize("sigma", [0.5, 2.0])
-@pytest.mark.parametrize("size", [1, 3])
+@for_each("q", [1.0, 0.3, 0.05])
+@for_each("sigma", [0.5, 2.0])
+@for_each("size", [1, 3])
 def test_what_a_sampled_claim_allows_is_not_below_what_the_best_attack_reaches(q, sigma, size):
     # Out: N(0, s^2); in: N(j, s^2) with j of `size` records drawn.  The ratio rises in x.
     step: ev.Event = ev.Gaussian(sigma)
@@ -130,7 +132,7 @@ def test_what_a_sampled_claim_allows_is_not_below_what_the_best_attack_reaches(q
         assert reached <= max_hit_rate(event, "add-remove", rate) + 1e-12
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "x", True])
+@for_each("seed", [-1, 1.5, "x", True])
 def test_seeds_that_are_none_are_refused_before_data_are_read(seed, monkeypatch):
     def never(*_, **__):
         raise AssertionError
@@ -163,7 +165,7 @@ def test_coins_that_leave_nobody_out_are_refused_before_anything_is_trained(monk
     assert refused + len(trained) == 20
 
 
-@pytest.mark.parametrize("users", [1, 2])
+@for_each("users", [1, 2])
 def test_users_larger_than_the_test_set_make_no_pseudo_user(users):
     settings = configured(users=users)
     with pytest.raises(InvalidInput, match="too few test records"):

@@ -25,6 +25,8 @@ from privplan.audit.attack_methods.membership.user_scores import matched
 from privplan.audit.shadows import design
 from privplan.fl.training.metrics import roc_auc
 
+from ..cases import for_each
+
 
 def simulated(*, users=40, each=5, models=24, targets=8, shift=0.0, population=50, seed=0):
     """Return phi of records as hard as they are, moved by `shift` where they are in a model."""
@@ -38,7 +40,7 @@ def simulated(*, users=40, each=5, models=24, targets=8, shift=0.0, population=5
     return Evidence(plan, unit, unit, phi[:cut], phi[cut:], others[:cut], others[cut:])
 
 
-@pytest.mark.parametrize("pooled", [False, True])
+@for_each("pooled", [False, True])
 def test_lira_is_its_formula_record_by_record(pooled):
     own = simulated(users=3, each=2, models=14, targets=2, shift=1.0)
     inside = own.in_shadow
@@ -106,7 +108,7 @@ def test_rmia_takes_no_underflow_for_zero():
         assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("level", ["user", "record"])
+@for_each("level", ["user", "record"])
 def test_rmia_is_tuned_without_a_look_at_the_targets(level):
     own = simulated(shift=1.0)
     other = replace(
@@ -121,7 +123,7 @@ def test_rmia_is_tuned_without_a_look_at_the_targets(level):
         )
 
 
-@pytest.mark.parametrize("level", ["user", "record"])
+@for_each("level", ["user", "record"])
 def test_rmia_is_tuned_on_a_shadow_against_all_pairs_but_its_own(level):
     own = simulated(users=20, models=7, targets=1, shift=1.0)  # three pairs
     expected = np.zeros(len(OFFLINE_SCALES))
@@ -161,15 +163,15 @@ def test_the_loss_threshold_is_minus_the_loss():
     assert loss(own) == pytest.approx(np.log(1.0 / (1.0 + np.exp(-own.targets))))
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("level", ["user", "record"])
+@for_each("attack", ATTACKS)
+@for_each("level", ["user", "record"])
 def test_models_that_learned_nothing_tell_nobody(attack, level):
     # 10 tests at 1e-4 each: one in 1,000 seeds fails.
     found = area(trials_of(simulated(users=100, seed=5), attack, level), alpha=1e-4)
     assert found.lower < 0.5 < found.upper
 
 
-@pytest.mark.parametrize("attack", ["rmia", "ratio", "lira", "lira-offline"])
+@for_each("attack", ["rmia", "ratio", "lira", "lira-offline"])
 def test_a_user_is_told_better_than_one_of_their_records(attack):
     own = simulated(users=100, shift=0.5, seed=6)
     user, record = (area(trials_of(own, attack, level)) for level in ("user", "record"))
@@ -204,8 +206,8 @@ def test_coins_that_a_target_shares_with_a_shadow_would_be_found_as_members():
     assert area(trials_of(shared, "lira", "user"), alpha=1e-4).lower > 0.5
 
 
-@pytest.mark.parametrize("name", ["shadows", "targets", "shadows_population", "targets_population"])
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@for_each("name", ["shadows", "targets", "shadows_population", "targets_population"])
+@for_each("value", [np.nan, np.inf])
 def test_models_that_diverged_are_refused(name, value):
     own = simulated()
     broken = getattr(own, name).copy()

@@ -10,6 +10,8 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.shadows import Design, JoblibExecutor, SerialExecutor, design
 
+from ..cases import for_each
+
 RNG = np.random.default_rng
 
 
@@ -40,9 +42,7 @@ def test_all_records_of_a_user_share_its_coin():
     assert (records[:, 0] == records[:, 3]).all()
 
 
-@pytest.mark.parametrize(
-    ("models", "targets"), [(5, 2), (7, 2), (4, 4), (3, 4), (8, 0), (0, 1), (8, 1.5)]
-)
+@for_each(("models", "targets"), [(5, 2), (7, 2), (4, 4), (3, 4), (8, 0), (0, 1), (8, 1.5)])
 def test_too_few_or_odd_shadows_are_refused(models, targets):
     with pytest.raises(InvalidInput):
         design(10, models=models, targets=targets, rng=RNG(0))
@@ -56,12 +56,12 @@ def test_shadows_that_are_no_opposite_pairs_are_refused():
         Design(np.stack([half[0], ~half[0]]), half[:, :5])
 
 
-@pytest.mark.parametrize("executor", [SerialExecutor(), JoblibExecutor(2)])
+@for_each("executor", [SerialExecutor(), JoblibExecutor(2)])
 def test_executors_answer_in_the_order_of_the_jobs(executor):
     assert executor.map(operator.neg, list(range(20))) == [-job for job in range(20)]
 
 
-@pytest.mark.parametrize("executor", [SerialExecutor(), JoblibExecutor(2)])
+@for_each("executor", [SerialExecutor(), JoblibExecutor(2)])
 def test_executors_raise_what_a_job_raises(executor):
     with pytest.raises(ZeroDivisionError):
         executor.map((1).__truediv__, [1, 0, 2])

@@ -19,6 +19,8 @@ from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 from privplan.fl.training.local_training import TorchLocalTraining
 
+from ..cases import for_each
+
 
 def configured(system="uldp-avg", *, data="", privacy="noise_multiplier = 2.0", more=""):
     """Return settings of a small run on digits or breast cancer, with a seed."""
@@ -40,7 +42,7 @@ def pool(model, *, records=30, seed=0):
 MODELS = [("logistic", 2), ("softmax", 3), ("mlp", 3)]
 
 
-@pytest.mark.parametrize(("name", "classes"), MODELS)
+@for_each(("name", "classes"), MODELS)
 def test_models_in_a_batch_are_those_that_train_alone(name, classes):
     import torch
 
@@ -76,7 +78,7 @@ def test_models_in_a_batch_are_those_that_train_alone(name, classes):
         assert own == pytest.approx(parameters, abs=1e-10)
 
 
-@pytest.mark.parametrize(("name", "classes"), MODELS)
+@for_each(("name", "classes"), MODELS)
 def test_what_is_not_a_model_s_own_moves_it_by_nothing(name, classes):
     model = model_named(name, 6, classes)
     x, y = pool(model)
@@ -106,7 +108,7 @@ def test_models_that_do_not_fit_a_batch_are_refused():
         train_batched(model, x, y, np.array([[True] * 30, [False] * 30]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"rate": 0.0},
@@ -136,7 +138,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS.keys())
+@for_each("settings", RUNS.values(), ids=RUNS.keys())
 def test_a_replica_with_everybody_is_the_run_itself(settings, tmp_path):
     own = prepare(settings)
     result = execute(own, tmp_path, DiscardingRecorder())

@@ -33,6 +33,8 @@ from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
+
 
 def configured(system, *, name="digits", users=60, rounds=2, privacy="", more=""):
     """Return settings of a small run."""
@@ -151,7 +153,7 @@ def test_the_tier_can_be_repeated_and_knows_records():
     assert all("that are worth" in why for why in refused.values())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "privacy",
     ['noise_multiplier = 20.0\nneighbours = "replace-one"', "noise_multiplier = 20.0"],
 )
@@ -167,7 +169,7 @@ def test_what_is_claimed_for_replaced_users_bounds_nobody_s_presence(privacy):
     assert (one.claimed is None) == ("replace-one" in privacy)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "match"),
     [
         ({"models": 7, "targets": 2}, "shadows"),
@@ -213,7 +215,7 @@ def test_private_weighting_is_refused():
         membership_tier(hidden)
 
 
-@pytest.mark.parametrize(("name", "classes"), [("logistic", 2), ("softmax", 4)])
+@for_each(("name", "classes"), [("logistic", 2), ("softmax", 4)])
 def test_phi_is_the_logit_of_the_label_s_probability(name, classes):
     model, rng = model_named(name, 5, classes), np.random.default_rng(0)
     x, y = rng.normal(size=(9, 5)), rng.integers(0, classes, 9)

@@ -10,6 +10,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.attack_methods.membership import Trials
 from privplan.audit.attack_methods.membership.trials import area, hits, unsupported
 
+from ..cases import for_each
+
 USERS, TARGETS = 60, 10
 
 
@@ -55,7 +57,7 @@ def covered(seeds, **effects):
     return ours / seeds, naive / seeds
 
 
-@pytest.mark.parametrize("effects", [{}, {"person": 2.0}, {"model": 1.0}])
+@for_each("effects", [{}, {"person": 2.0}, {"model": 1.0}])
 def test_the_interval_of_the_area_covers(effects):
     # At a true coverage of .95, 200 draws give below .90 once in 400.
     assert covered(200, **effects)[0] >= 0.90
@@ -84,7 +86,7 @@ def test_records_of_one_user_are_no_more_than_one_user():
     assert effective <= 1.3 * coins.sum()
 
 
-@pytest.mark.parametrize("effects", [{}, {"person": 1.0}])
+@for_each("effects", [{}, {"person": 1.0}])
 def test_the_interval_of_the_hits_covers_the_rate_at_its_threshold(effects):
     spread = np.sqrt(1 + effects.get("person", 0.0) ** 2)
     inside = false_alarms = 0
@@ -111,7 +113,7 @@ def test_with_one_trial_a_user_it_is_clopper_and_pearson():
     assert found.fpr_upper == pytest.approx(stats.beta.ppf(1 - 0.05 / 3, 3, 198))
 
 
-@pytest.mark.parametrize(("strangers", "fpr"), [(99, 0.01), (999, 0.001)])
+@for_each(("strangers", "fpr"), [(99, 0.01), (999, 0.001)])
 def test_hits_at_fewer_false_alarms_than_can_be_seen_are_refused(strangers, fpr):
     scores = np.arange(float(strangers + 11))
     few = np.arange(strangers + 11) >= strangers
@@ -130,7 +132,7 @@ def test_ties_at_the_threshold_are_no_hits():
     assert area(Trials(scores, members, np.arange(250))).value == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("targets", [1, 3])
+@for_each("targets", [1, 3])
 def test_a_perfect_score_has_no_perfect_interval(targets):
     members = np.tile(np.arange(40) < 20, (targets, 1))
     trials = Trials(members.astype(float), members, np.arange(40))
@@ -142,7 +144,7 @@ def test_a_perfect_score_has_no_perfect_interval(targets):
     assert 0.05 < reverse.upper < 0.5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scores", "members", "match"),
     [
         ([[1.0, np.nan]], [[True, False]], "NaN"),

@@ -36,6 +36,7 @@ from privplan.audit.derivation.protocol_consistency import contradictions
 from privplan.fl.aggregation.share_sums import ShareAggregator
 from privplan.fl.shuffling import Shuffling, Terms
 
+from ..cases import for_each
 from .ledgers import SECURE, Records, audited, changed, evidence, intents, opening, part, release
 from .shuffling import mixing
 from .test_reaches import shared
@@ -118,8 +119,8 @@ def mixed_by(mechanism: Messages, *, colluders: int = 0) -> Reach:
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
-@pytest.mark.parametrize("name", MADE)
+@for_each("neighbours", ["replace-one", "zero-out"])
+@for_each("name", MADE)
 def test_what_a_mechanism_of_messages_states_is_derived(name: str, neighbours: str) -> None:
     mechanism, draws, values = MADE[name]
     if "response" in name and neighbours != "replace-one":
@@ -137,7 +138,7 @@ def test_what_a_mechanism_of_messages_states_is_derived(name: str, neighbours: s
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("name", sorted(set(MADE) - {"sampled-response", "sampled-capped"}))
+@for_each("name", sorted(set(MADE) - {"sampled-response", "sampled-capped"}))
 def test_colluders_are_taken_off_as_the_mechanism_does(name: str) -> None:
     mechanism, draws, values = MADE[name]
     assert mechanism.shuffled is not None
@@ -150,7 +151,7 @@ def test_colluders_are_taken_off_as_the_mechanism_does(name: str) -> None:
     assert not {hazard.id for hazard in audited(log).hazards} & FALSE
 
 
-@pytest.mark.parametrize("name", sorted(set(MADE) - {"whole", "sampled-response"}))
+@for_each("name", sorted(set(MADE) - {"whole", "sampled-response"}))
 def test_presence_is_visible_so_messages_support_nothing_where_a_unit_may_be_absent(
     name: str,
 ) -> None:
@@ -179,7 +180,7 @@ def test_vectors_have_their_local_event_however_they_are_mixed() -> None:
         assert same(derived(many), ev.Repeat(draws, vectors.local_event("replace-one")))
 
 
-@pytest.mark.parametrize("granularity", [None, "tuple"])
+@for_each("granularity", [None, "tuple"])
 def test_messages_that_stay_together_are_not_mixed_one_by_one(granularity: Any) -> None:
     mechanism, draws, values = MADE["laplace-many"]
     reaches = {"analyzer": replace(mixed_by(mechanism), granularity=granularity)}
@@ -209,9 +210,7 @@ GRID: Final = [
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    ("dimensions", "chosen", "padded", "inner", "overflow", "neighbours"), GRID
-)
+@for_each(("dimensions", "chosen", "padded", "inner", "overflow", "neighbours"), GRID)
 def test_most_users_and_most_colluders_are_the_worst_case(
     dimensions: int, chosen: int, padded: int, inner: ev.Event, overflow: str, neighbours: str
 ) -> None:
@@ -241,7 +240,7 @@ def test_the_event_of_an_audit_is_that_of_the_most_of_both() -> None:
         assert (event.users, event.padded_to, event.chosen) == (391, 111, 6)
 
 
-@pytest.mark.parametrize("colluders", [120, 121, 300])
+@for_each("colluders", [120, 121, 300])
 def test_colluders_who_fill_every_place_leave_the_local_event(colluders: int) -> None:
     mechanism, draws, values = MADE["sampled"]
     reaches = {"analyzer": mixed_by(mechanism, colluders=colluders)}
@@ -297,7 +296,7 @@ CHANGED: Final[list[dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGED, ids=str)
+@for_each("change", CHANGED, ids=str)
 def test_each_changed_fact_of_a_shuffler_is_refused(change: dict[str, Any]) -> None:
     log = shuffled_by_the_protocol(**change)
     report = audited(log)
@@ -314,7 +313,7 @@ def test_what_shares_state_is_accepted() -> None:
     assert not {hazard.id for hazard in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"key_bits": 256},

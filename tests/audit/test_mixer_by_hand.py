@@ -11,6 +11,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.amplification.shuffling.mixer import mixer_event
 from privplan.accountant.records import Noise, Reach, RoundIntent, Sampling, Weights
 
+from ..cases import for_each
 from .ledgers import audited, evidence
 from .shuffled import supported
 from .shuffling import DOUBLE, FLAME_DELTA, Records, mixing, sent
@@ -63,7 +64,7 @@ def test_each_draw_beyond_the_announced_ones_is_a_round_more() -> None:
     assert supported(records, "shuffler") == ev.Repeat(2, by_sums())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "users", "padded_to"),
     [
         ({"security": mixing(1000, fewest=900, key_bits=256)}, 900, 333),
@@ -133,7 +134,7 @@ EACH_CASES: Final[dict[str, tuple[dict[str, Reach], dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", EACH_CASES)
+@for_each("name", EACH_CASES)
 def test_else_it_counts_as_who_sees_each_message(name: str) -> None:
     reaches, given = EACH_CASES[name]
     records = log(reaches, **given)
@@ -144,7 +145,7 @@ def test_else_it_counts_as_who_sees_each_message(name: str) -> None:
     assert event.count >= 65
 
 
-@pytest.mark.parametrize("observer", ["model", "analyzer", "client"])
+@for_each("observer", ["model", "analyzer", "client"])
 def test_dummies_that_others_know_hide_nobody_from_them(observer: str) -> None:
     told = replace(KNOWN, colluders=1) if observer == "client" else KNOWN
     event = supported(log({observer: told}), observer)

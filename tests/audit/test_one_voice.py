@@ -16,6 +16,7 @@ from privplan.audit.hazards import RULES
 from privplan.audit.verify import verify
 from privplan.cli.main import app
 
+from ..cases import for_each
 from ..sweeps import sweep
 from . import forging, ledgers
 from .edited import BESIDE, EDITS, MOMENTS, THRICE, needs_runs
@@ -71,7 +72,7 @@ VALUES: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(VALUES))
+@for_each("name", list(VALUES))
 def test_values_are_judged_and_not_words(
     earlier_run: EarlierRun, tmp_path: Path, name: str
 ) -> None:
@@ -147,7 +148,7 @@ def require_one_voice(folder: Path, page: Path) -> None:
 
 @pytest.mark.quick(5)
 @needs_runs
-@pytest.mark.parametrize("name", [*EDITS, *VALUES])
+@for_each("name", [*EDITS, *VALUES])
 def test_commands_speak_with_one_voice_of_an_edited_log(
     earlier_run: EarlierRun, tmp_path: Path, name: str
 ) -> None:
@@ -158,7 +159,7 @@ def test_commands_speak_with_one_voice_of_an_edited_log(
 
 @pytest.mark.quick(5)
 @needs_runs
-@pytest.mark.parametrize("name", list(BESIDE))
+@for_each("name", list(BESIDE))
 def test_and_of_files_that_do_not_belong_to_it(
     earlier_run: EarlierRun, tmp_path: Path, name: str
 ) -> None:
@@ -171,7 +172,7 @@ def test_and_of_files_that_do_not_belong_to_it(
 FAULTS = [name for name in TABLE if RULES[name].severity == "error"]
 
 
-@pytest.mark.parametrize("name", sweep(FAULTS, quick=8))
+@for_each("name", sweep(FAULTS, quick=8))
 def test_and_of_every_fault_that_is_an_error(tmp_path: Path, name: str) -> None:
     """These logs have no configuration and no sidecar, so less can be asked of them."""
     make, fault, _ = TABLE[name]

@@ -34,6 +34,7 @@ from privplan.fl.frame.state import State
 from privplan.fl.frame.system import build
 from privplan.fl.training.local_training import NoTraining
 
+from ..cases import for_each
 from .rehearsals import fedpower
 
 NODES, COLUMNS, RANK, OBSERVER, EPSILON = 4, 6, 2, 0, 4.0
@@ -120,7 +121,7 @@ def counted(rounds, runs):
     return Counts(false_alarms=false, negatives=runs, misses=runs - hits, positives=runs)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rounds", "runs", "least"),
     [
         (1, 40, None),
@@ -166,7 +167,7 @@ def test_sums_wrap_around_as_they_are_made():
         assert exact_rounds(top + noise, noise, top).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "broken",
     [
         np.zeros((2, 3)),

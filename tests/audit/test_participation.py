@@ -30,6 +30,7 @@ from privplan.audit.evidence import participation
 from privplan.fl.log.record_order import RecordOrder
 
 from ..accountant.participating import SCHEDULES, busiest, exact
+from ..cases import for_each
 from . import ledgers
 from .ledgers import CLIP, DELTA, Records, changed, evidence, intents, opening, part
 
@@ -110,7 +111,7 @@ def mu(rounds: int, noise: float = NOISE) -> float:
 # --- the worst silo -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES))
+@for_each("name", sorted(SCHEDULES))
 def test_the_number_is_that_of_the_busiest_silo(name: str) -> None:
     schedule = SCHEDULES[name]
     truth = exact(mu(busiest(schedule)))
@@ -120,7 +121,7 @@ def test_the_number_is_that_of_the_busiest_silo(name: str) -> None:
     assert truth * (1 - 1e-4) <= total.epsilon.lower <= truth
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES))
+@for_each("name", sorted(SCHEDULES))
 def test_an_honest_log_is_within_its_promise_and_its_plan(name: str) -> None:
     assert codes(scheduled(list(SCHEDULES[name]))).isdisjoint(
         {"more-rounds", "off-plan", "stopped-early", "close-under-reports", "plan-exceeds-claim"}
@@ -136,7 +137,7 @@ def test_rounds_of_other_noise_are_composed_by_silo() -> None:
     assert truth <= found <= truth * (1 + 1e-4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unit", "neighbours", "clipped", "by_silo"),
     [
         ("silo", "replace-one", "silo", True),
@@ -157,7 +158,7 @@ def test_every_round_counts_where_a_unit_may_lie_in_several_silos(
     assert ("more-rounds" in codes(lines)) is not by_silo
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sampling",
     [
         Sampling("fixed-size", "record", 0.5, "server", 50, 100),
@@ -230,7 +231,7 @@ def with_one_share(lines: Records, *numbers: int) -> Records:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rounds",
     [
         [(0, 1, 2), (0, 1, 2)],
@@ -277,7 +278,7 @@ def test_a_round_without_a_schedule_counts_for_every_silo() -> None:
 # --- schedules that do not fit ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shares", [1, 4, 5])
+@for_each("shares", [1, 4, 5])
 def test_other_shares_than_silos_cover_nothing(shares: int) -> None:
     lines = scheduled([(0, 1), (2, 3)])
     forged = intents(noise=part(shares=shares))(lines)
@@ -333,7 +334,7 @@ def test_a_group_of_peers_is_read_as_the_parties_of_its_round() -> None:
     assert truth <= found <= truth * (1 + 1e-4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "text"),
     [
         (shared(scheduled([(0, 1)]), fewest=2), "of 2 peers"),

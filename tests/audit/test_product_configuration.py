@@ -16,6 +16,7 @@ from privplan.audit.configuration.first_line import Comparison
 from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
 
+from ..cases import for_each
 from .forging import Line, each, forged
 from .test_residual_products import made
 
@@ -50,7 +51,7 @@ def comparison(folder: Path) -> Comparison:
     return compared(Ledger.of(Entry(line.number, line.seq, line.record) for line in Scan(folder)))
 
 
-@pytest.mark.parametrize("name", list(RUNS))
+@for_each("name", list(RUNS))
 def test_an_honest_run_is_as_configured(runs: dict[str, Path], name: str) -> None:
     found = comparison(runs[name])
     assert found.differences == ()
@@ -90,8 +91,8 @@ def test_every_fact_is_edited() -> None:
     assert {field.name for field in fields(Product)} <= set(EDITS)
 
 
-@pytest.mark.parametrize("name", list(EDITS))
-@pytest.mark.parametrize("system", ["power", "original", "private"])
+@for_each("name", list(EDITS))
+@for_each("system", ["power", "original", "private"])
 def test_facts_of_another_configuration_are_found(
     runs: dict[str, Path], tmp_path: Path, system: str, name: str
 ) -> None:
@@ -100,8 +101,8 @@ def test_facts_of_another_configuration_are_found(
     assert not audit_budget(folder).ok
 
 
-@pytest.mark.parametrize("name", ["row_norm", "rank", "divisor", "largest_change"])
-@pytest.mark.parametrize("value", [5.0, "nan", "many", [], None, -1])
+@for_each("name", ["row_norm", "rank", "divisor", "largest_change"])
+@for_each("value", [5.0, "nan", "many", [], None, -1])
 def test_keys_that_are_no_numbers_never_crash(
     runs: dict[str, Path], tmp_path: Path, name: str, value: object
 ) -> None:
@@ -130,9 +131,7 @@ def test_facts_that_fit_each_other_do_not_fit_the_configuration(
     assert not audit_budget(folder).ok
 
 
-@pytest.mark.parametrize(
-    "name", ["original as published", "private as published", "private in four steps"]
-)
+@for_each("name", ["original as published", "private as published", "private in four steps"])
 def test_as_published_nothing_is_proven_and_the_report_says_so(
     runs: dict[str, Path], name: str
 ) -> None:

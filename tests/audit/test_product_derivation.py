@@ -23,6 +23,7 @@ from privplan.audit.ledger.product_facts import least_grid, moved_by_unit, produ
 from privplan.fl.observers.reaches import reaches_of
 from privplan.fl.observers.route import Route
 
+from ..cases import for_each
 from .ledgers import Records, audited, intents, opening, part, releases, upper
 from .products import noisy, product_log
 
@@ -46,7 +47,7 @@ LOGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "relation"),
     [
         *((name, relation) for name in HONEST for relation in ("add-remove", "replace-one")),
@@ -69,7 +70,7 @@ def test_the_number_is_what_the_mechanism_promises(name: str, relation: str) -> 
             assert row.total.upper <= row.stated * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", list(LOGS))
+@for_each("name", list(LOGS))
 def test_under_every_protocol(name: str) -> None:
     report = audited(product_log(noisy(sigma=2.0), **LOGS[name]))
     assert report.hazards == ()
@@ -78,7 +79,7 @@ def test_under_every_protocol(name: str) -> None:
             assert row.total.upper == pytest.approx(row.stated, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", list(HONEST))
+@for_each("name", list(HONEST))
 def test_no_lower_end_is_given(name: str) -> None:
     """A basis may be any shorter than it may be, and nobody knows those of later rounds."""
     assert audited(product_log(noisy(**HONEST[name]))).total.epsilon.lower == 0.0
@@ -98,8 +99,8 @@ def setting_of(records: Records, **changes: Any) -> RunSetting:
     )
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each(
     ("aggregation", "observer", "shares"),
     [
         ("plain", "model", 5),
@@ -129,7 +130,7 @@ def test_each_observer_by_hand(aggregation: str, observer: str, shares: int, rel
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unit", "promised", "relation", "moved"),
     [
         ("record", "entry", "replace-one", math.sqrt(2.0)),
@@ -168,7 +169,7 @@ def test_a_record_that_goes_lets_another_row_in() -> None:
     assert moved > 1.4 * moved_by_unit(own, "add-remove")
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
+@for_each("relation", ["add-remove", "replace-one", "zero-out"])
 def test_no_rows_move_a_product_farther_than_its_facts_say(relation: str) -> None:
     rng = np.random.default_rng(7)
     mechanism = noisy(relation, dimension=5, rank=3, shares=1)
@@ -257,7 +258,7 @@ STRANGE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", list(STRANGE))
+@for_each("name", list(STRANGE))
 def test_strange_facts_support_nothing(name: str) -> None:
     changed = intents(contribution=STRANGE[name])(product_log(noisy()))
     report = audited(changed)
@@ -265,7 +266,7 @@ def test_strange_facts_support_nothing(name: str) -> None:
     assert report.supported is False
 
 
-@pytest.mark.parametrize("family", ["laplace", "discrete-gaussian", "exponential"])
+@for_each("family", ["laplace", "discrete-gaussian", "exponential"])
 def test_noise_of_another_family_supports_nothing(family: Any) -> None:
     changed = intents(noise=part(family=family))(product_log(noisy()))
     assert upper(changed) == math.inf
@@ -306,7 +307,7 @@ def test_honest_intents_have_usable_facts() -> None:
         assert unusable(intent_of(noisy(**facts))) == []
 
 
-@pytest.mark.parametrize("name", list(LOGS))
+@for_each("name", list(LOGS))
 def test_what_is_stated_to_reach_whom_changes_no_number(name: str) -> None:
     """The table's own reaches, of everybody whom it knows: the same numbers, and no hazard."""
     records = product_log(noisy(), **LOGS[name])
@@ -322,7 +323,7 @@ def test_what_is_stated_to_reach_whom_changes_no_number(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_strange_reaches_never_raise_and_never_gain(seed: int) -> None:
     rng = np.random.default_rng(seed)
     records = product_log(noisy(), aggregation="masked")

@@ -7,13 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from privplan.accountant.records import Product
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 
+from ..cases import for_each
 from .forging import Line, each, forged
 from .ledgers import Records, written
 from .products import noisy, product_log, utility_log
@@ -48,7 +47,7 @@ HONEST: dict[str, Callable[[], Records]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(HONEST))
+@for_each("name", list(HONEST))
 def test_an_honest_log_has_no_contradiction(tmp_path: Path, name: str) -> None:
     folder = written(tmp_path / "run", HONEST[name]())
     assert edits_of(folder) == ()
@@ -102,7 +101,7 @@ def test_every_fact_of_a_product_is_edited() -> None:
     assert {field.name for field in fields(Product)} <= {name.split(":")[0] for name in EDITS}
 
 
-@pytest.mark.parametrize("name", list(EDITS))
+@for_each("name", list(EDITS))
 def test_a_single_fact_that_was_changed_is_found(tmp_path: Path, name: str) -> None:
     make, kind, change = EDITS[name]
     honest = written(tmp_path / "run", make())
@@ -115,7 +114,7 @@ def test_a_single_fact_that_was_changed_is_found(tmp_path: Path, name: str) -> N
     assert report.supported is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         *(edit[2] for name, edit in EDITS.items() if edit[0] is plain and ":" in name),
@@ -137,7 +136,7 @@ def test_facts_that_change_within_a_phase_are_found(
     assert audit_budget(folder).total.upper == float("inf")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         in_part("contribution", product=None),
@@ -159,7 +158,7 @@ def test_facts_that_cannot_be_so_support_nothing(
     assert report.total.upper == float("inf")
 
 
-@pytest.mark.parametrize("bound", ["inf", "-inf", "nan", "1e308", "5e-324", "0.0"])
+@for_each("bound", ["inf", "-inf", "nan", "1e308", "5e-324", "0.0"])
 def test_a_bound_that_is_no_bound_is_reported(tmp_path: Path, bound: str) -> None:
     """An audit of a hostile log ends in a report, whatever numbers stand there."""
     folder = written(tmp_path / "run", plain())

@@ -17,6 +17,7 @@ from privplan.accountant.sensitivity.fedpower_views import revealed_probability
 from privplan.audit.budget import BudgetReport
 from privplan.fl.observers.assumptions import HONEST_SERVER
 
+from ..cases import for_each
 from .ledgers import audited, intents, masks, opening, part, upper, weighted
 from .products import RESTS_ON, noisy, product_log, removal, utility_log
 
@@ -32,7 +33,7 @@ def hazards(report: BudgetReport) -> dict[str, str]:
     return {hazard.id: hazard.what for hazard in report.hazards}
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_model_and_server_see_one_share(relation: str) -> None:
     mechanism = noisy(relation, shares=SILOS)
     report = audited(utility_log(mechanism, relation, rounds=3))
@@ -46,7 +47,7 @@ def test_model_and_server_see_one_share(relation: str) -> None:
         )
 
 
-@pytest.mark.parametrize(("observer", "known"), [("client", 1), ("silo", 1), ("server+2", 2)])
+@for_each(("observer", "known"), [("client", 1), ("silo", 1), ("server+2", 2)])
 def test_who_knows_shares_has_a_delta_of_them_in_every_round(observer: str, known: int) -> None:
     least = revealed_probability(SILOS, 3, known)
     for delta, finite in ((least - 1e-6, False), (least + 1e-6, True)):
@@ -102,14 +103,14 @@ def test_no_server_is_said_to_restore_masks_where_no_silo_may_be_missing() -> No
     assert any(HONEST_SERVER in row.rests_on for row in others.rows)
 
 
-@pytest.mark.parametrize("bits", [0, 512, 2047, 2048])
+@for_each("bits", [0, 512, 2047, 2048])
 def test_a_key_that_can_be_factored_is_found(bits: int) -> None:
     report = audited(utility_log(noisy(shares=SILOS), key_bits=bits))
     assert ("weak-removal-key" in errors(report)) is (0 < bits < 2048)
     assert ("protocol-mismatch" in errors(report)) is (bits == 0)  # no key: no such protocol
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         {"key_bits": 0},
@@ -132,8 +133,8 @@ def test_without_masks_nobody_but_the_model_has_a_number() -> None:
     assert upper(plain) >= upper(LOG) * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("sees", ["sum", "sum-less-own", "nothing"])
-@pytest.mark.parametrize("observer", ["model", "server", "silo", "client", "server+2"])
+@for_each("sees", ["sum", "sum-less-own", "nothing"])
+@for_each("observer", ["model", "server", "silo", "client", "server+2"])
 def test_one_observer_does_not_see_noise_that_another_sees_taken_off(
     observer: str, sees: Any
 ) -> None:

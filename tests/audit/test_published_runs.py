@@ -16,6 +16,8 @@ import pytest
 
 import privplan as pp
 
+from ..cases import for_each
+
 FOLDER: Final = Path(__file__).parent / "published_runs"
 PARTS: Final = {"open": "index.toml", "apart": "index_apart.toml"}
 LEAST_FLAGGED: Final = 0.95
@@ -40,7 +42,7 @@ def accused(result: Any) -> bool:
     return result.verdict == "false" or any(cause.severity == "error" for cause in result.causes)
 
 
-@pytest.mark.parametrize("part", PARTS)
+@for_each("part", PARTS)
 def test_every_run_is_in_its_index(part: str) -> None:
     listed = {row["file"] for row in runs_of(part)}
     assert listed == {path.relative_to(FOLDER).as_posix() for path in (FOLDER / part).glob("*")}
@@ -48,16 +50,14 @@ def test_every_run_is_in_its_index(part: str) -> None:
     assert min(rights.count(True), rights.count(False)) >= len(rights) / 3
 
 
-@pytest.mark.parametrize(
-    "row", runs_of("open")[::EVERY_EIGHTH], ids=lambda row: str(Path(row["file"]).stem)
-)
+@for_each("row", runs_of("open")[::EVERY_EIGHTH], ids=lambda row: str(Path(row["file"]).stem))
 def test_a_published_number(row: dict[str, Any]) -> None:
     result = pp.check(FOLDER / row["file"])
     assert not accused(result) if row["right"] else flagged(row, result)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", PARTS)
+@for_each("part", PARTS)
 def test_wrong_numbers_are_flagged_and_right_ones_are_not_accused(part: str) -> None:
     wrong, caught, innocent = 0, 0, []
     for row in runs_of(part):

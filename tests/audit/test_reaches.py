@@ -24,6 +24,7 @@ from privplan.audit.derivation.supported_event import supported
 from privplan.audit.evidence.epsilon_total import total
 from privplan.fl.observers.reaches import reaches_of
 
+from ..cases import for_each
 from .ledgers import (
     DELTA,
     SECURE,
@@ -70,7 +71,7 @@ def hazards(records: Records) -> set[str]:
 # --- the table is the old reading -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", sorted(FROZEN, key=int))
+@for_each("seed", sorted(FROZEN, key=int))
 def test_facts_without_reaches_are_read_as_before(seed: str) -> None:
     facts, setting = drawn(int(seed))
     for name, expected in FROZEN[seed].items():
@@ -79,7 +80,7 @@ def test_facts_without_reaches_are_read_as_before(seed: str) -> None:
         assert said(found) == expected, name
 
 
-@pytest.mark.parametrize("start", range(0, 400, 50))
+@for_each("start", range(0, 400, 50))
 def test_stating_what_the_table_says_changes_nothing(start: int) -> None:
     for seed in range(start, start + 50):
         facts, setting = drawn(seed)
@@ -136,7 +137,7 @@ OBSERVERS: Final = (
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("name", LOGS)
+@for_each("name", LOGS)
 def test_no_statement_lowers_a_number_but_by_an_assumption(name: str) -> None:
     """Every observer is said to see whatever a reach can say, true or false."""
     found = evidence(LOGS[name])
@@ -157,7 +158,7 @@ def test_no_statement_lowers_a_number_but_by_an_assumption(name: str) -> None:
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("name", LOGS)
+@for_each("name", LOGS)
 def test_a_weaker_reach_never_has_a_smaller_number(name: str) -> None:
     found = evidence(LOGS[name])
     (kind,), setting = found.kinds, found.setting
@@ -208,7 +209,7 @@ def stating(records: Records, **reaches: Reach) -> Records:
     return intents(reaches={**table, **named})(records)
 
 
-@pytest.mark.parametrize("name", sorted(set(LOGS) - {"unstated-masks"}))
+@for_each("name", sorted(set(LOGS) - {"unstated-masks"}))
 def test_honest_statements_raise_nothing(name: str) -> None:
     log = stating(LOGS[name])
     assert not hazards(log) & REACH_HAZARDS
@@ -237,7 +238,7 @@ FALSE: Final[dict[str, tuple[str, dict[str, Reach]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FALSE)
+@for_each("name", FALSE)
 def test_a_statement_that_other_facts_contradict_is_found(name: str) -> None:
     log, reaches = FALSE[name]
     (observer,) = reaches
@@ -256,7 +257,7 @@ def test_an_observer_that_nobody_knows_has_no_number() -> None:
     assert math.isinf(upper(log, "bystander"))
 
 
-@pytest.mark.parametrize("stated", [False, True])
+@for_each("stated", [False, True])
 def test_nobody_knows_what_a_stranger_sees_of_a_sum(stated: bool) -> None:
     """Not even where nobody is ever absent, so that one message alone would have a number."""
     found = evidence(opening(claim=part(neighbours="replace-one"))(LOGS["plain"]))
@@ -340,7 +341,7 @@ def test_what_a_reach_says_that_it_rests_on_stands_beside_the_number() -> None:
 # --- who sees what is released --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(set(LOGS) - {"unstated-masks"}))
+@for_each("name", sorted(set(LOGS) - {"unstated-masks"}))
 def test_with_a_stated_reach_only_who_takes_its_own_off_is_below_the_model(name: str) -> None:
     """Its number is for what lies elsewhere, and its view, without its own part, is the release."""
     told = Reach("sum-less-own", dropouts=1, knows_sample=True)
@@ -362,7 +363,7 @@ def test_a_silo_keeps_its_number_whether_its_reach_is_stated_or_not() -> None:
     assert silo.stated == pytest.approx(silo.total.upper, rel=1e-9)
 
 
-@pytest.mark.parametrize("sees", ["sum", "each", "one-share", "nothing", "shuffled"])
+@for_each("sees", ["sum", "each", "one-share", "nothing", "shuffled"])
 def test_a_silo_that_is_said_to_see_anything_else_has_the_models_number(sees: Any) -> None:
     """Then its number is for units that may lie with it, as the model's is."""
     users = 50 if sees == "shuffled" else None
@@ -401,8 +402,8 @@ def shared(**fields: Any) -> Records:
     )(log)
 
 
-@pytest.mark.parametrize("told", [1, 2])
-@pytest.mark.parametrize("stated", [False, True])
+@for_each("told", [1, 2])
+@for_each("stated", [False, True])
 def test_colluders_who_hide_nothing_from_themselves_make_no_number_smaller(
     told: int, stated: bool
 ) -> None:
@@ -441,7 +442,7 @@ def test_peers_see_the_sum_less_their_own() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"parties": 4},

@@ -18,6 +18,7 @@ from privplan.accountant.mechanisms import LaplaceMessages, ShuffledRound
 from privplan.accountant.records import Noise, Reach, RoundIntent
 from privplan.audit.derivation.supported_event import supported
 
+from ..cases import for_each
 from .ledgers import (
     CLIP,
     DELTA,
@@ -82,7 +83,7 @@ def masked_messages(*, silos: int = 7, told: int = 2) -> Records:
     )(weighted(1, silos=silos, rule="none", views=False))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("observer", "noises"),
     [
         ("model", 7),
@@ -92,7 +93,7 @@ def masked_messages(*, silos: int = 7, told: int = 2) -> Records:
         ("server+2", 5),
     ],
 )
-@pytest.mark.parametrize("stated", [False, True])
+@for_each("stated", [False, True])
 def test_who_knows_some_messages_takes_their_noise_off(
     observer: str, noises: int, stated: bool
 ) -> None:
@@ -117,8 +118,8 @@ def test_one_message_beside_those_that_are_known_is_seen() -> None:
 # --- messages that may be missing hide nobody ---------------------------------------------------
 
 
-@pytest.mark.parametrize(("colluders", "dropouts"), [(0, 4), (1, 3), (3, 1), (4, 0), (2, 5)])
-@pytest.mark.parametrize("assumed", [False, True])
+@for_each(("colluders", "dropouts"), [(0, 4), (1, 3), (3, 1), (4, 0), (2, 5)])
+@for_each("assumed", [False, True])
 def test_messages_that_may_be_missing_mix_nothing(
     colluders: int, dropouts: int, assumed: bool
 ) -> None:
@@ -150,7 +151,7 @@ def test_all_coordinates_of_those_who_are_missing_are_too() -> None:
 # --- shares of the noise that may be missing ----------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("observer", "reach", "left"),
     [
         ("server", Reach("sum", dropouts=2), 3),
@@ -203,7 +204,7 @@ def test_no_sample_hides_anybody_where_a_reach_is_contradicted() -> None:
     assert upper(log, "server") == pytest.approx(known, rel=1e-6)
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@for_each("aggregation", ["plain", "masked"])
 def test_no_sample_hides_anybody_in_a_round_without_a_reach(aggregation: str) -> None:
     """Under masks weights are by records, up to all of them on one share of noise."""
     honest = stating(drawn_in_secret(2, aggregation=aggregation))
@@ -232,8 +233,8 @@ RESPONSES: Final[dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("given", [RESPONSES, {}], ids=["responses", "laplace"])
-@pytest.mark.parametrize(
+@for_each("given", [RESPONSES, {}], ids=["responses", "laplace"])
+@for_each(
     "reaches",
     [
         {},
@@ -259,7 +260,7 @@ def test_a_stranger_to_an_earlier_log_of_responses_sees_each_of_them() -> None:
     assert event(many, "bystander") == ev.Repeat(3, ev.RandomizedResponse(1.5, 2))
 
 
-@pytest.mark.parametrize("users", [None, 50])
+@for_each("users", [None, 50])
 def test_which_coordinates_are_sent_may_tell_unless_it_is_said_that_no_data_choose(
     users: int | None,
 ) -> None:

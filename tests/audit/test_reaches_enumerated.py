@@ -14,6 +14,7 @@ from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Se
 from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.supported_event import supported
 
+from ..cases import for_each
 from .enumerating import (
     ALONE,
     AMONG_A_USER,
@@ -45,8 +46,8 @@ def test_colluders_tell_who_sees_only_the_release() -> None:
     assert delta(supported(facts, setting(20), "model")) < AMONG_A_USER
 
 
-@pytest.mark.parametrize("rule", ["records", "none"])
-@pytest.mark.parametrize("told", [1, 3, 5])
+@for_each("rule", ["records", "none"])
+@for_each("told", [1, 3, 5])
 def test_colluders_take_their_noise_off_the_release(rule: Any, told: int) -> None:
     """Of six shares of the noise so many are known; a user may lie with the others alone."""
     shares, share = 6, 4.0
@@ -69,7 +70,7 @@ def test_colluders_take_their_noise_off_the_release(rule: Any, told: int) -> Non
     assert found.noise_multiplier <= share * math.sqrt(shares - told)
 
 
-@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+@for_each("neighbours", ["replace-one", "zero-out"])
 def test_who_sees_the_sets_has_the_units_dimension(neighbours: Any) -> None:
     """The other user sends another coordinate: beside the unit's message lies one dummy."""
     case = setting(2, neighbours=neighbours)
@@ -93,7 +94,7 @@ def test_of_known_sets_one_place_hides_nothing() -> None:
 # --- samples --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("users", "knows"), [(40, True), (38, False), (38, True)])
+@for_each(("users", "knows"), [(40, True), (38, False), (38, True)])
 def test_all_who_tell_may_be_in_the_sample(users: int, knows: bool) -> None:
     """18 of 40 users tell what they sent, and may be 18 of the 20 that are drawn."""
     mixed = Reach(
@@ -109,7 +110,7 @@ def test_all_who_tell_may_be_in_the_sample(users: int, knows: bool) -> None:
         assert event in (RESPONSE, ev.Shuffle(2, RESPONSE))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("observer", "aggregation", "unit"),
     [
         ("analyzer", "shuffle", "user"),
@@ -142,9 +143,9 @@ def test_who_sees_each_message_by_its_sender_sees_the_sample(
 # --- the noise of one -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fields", [{}, {"colluders": 1}, {"dropouts": 1}])
-@pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer", "client"])
-@pytest.mark.parametrize("terms", ["unit", "message"])
+@for_each("fields", [{}, {"colluders": 1}, {"dropouts": 1}])
+@for_each("observer", ["silo", "silo-with-records", "peer", "client"])
+@for_each("terms", ["unit", "message"])
 def test_who_takes_part_may_have_made_the_one_share(
     observer: str, terms: Any, fields: dict[str, Any]
 ) -> None:
@@ -160,7 +161,7 @@ def test_who_takes_part_may_have_made_the_one_share(
     assert delta(supported(facts, case, observer)) >= 1 / 6
 
 
-@pytest.mark.parametrize("terms", ["unit", "message"])
+@for_each("terms", ["unit", "message"])
 def test_who_adds_no_noise_sees_the_one_share(terms: Any) -> None:
     facts = replace(
         responses({"model": Reach("one-share"), "server": Reach("one-share", dropouts=1)}),

@@ -19,8 +19,6 @@ import random
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pytest
-
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import PrivplanError
@@ -29,6 +27,7 @@ from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .views import ODDS, World, delta_of, gaussian_delta, mixture_delta
 
@@ -198,7 +197,7 @@ def lowered(seed: int) -> str:
     return f"{seed}: {case.observer} {case.event}: {true} beside {least}; {case.world}"
 
 
-@pytest.mark.parametrize("seeds", sweep(SEEDS, quick=1), ids=str)
+@for_each("seeds", sweep(SEEDS, quick=1), ids=str)
 def test_no_number_of_messages_is_below_the_exact_one(seeds: range) -> None:
     assert not "\n".join(filter(None, map(lowered, seeds)))
 
@@ -217,11 +216,11 @@ def test_the_search_of_messages_meets_what_it_is_for() -> None:
 # --- numbers with Gaussian noise ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
-@pytest.mark.parametrize(
+@for_each("neighbours", ["replace-one", "zero-out"])
+@for_each(
     ("users", "batch"), sweep([(n, b) for n in (3, 2, 4, 6) for b in range(1, n + 1)], quick=2)
 )
-@pytest.mark.parametrize("sees", ["sum", "sum-less-own"])
+@for_each("sees", ["sum", "sum-less-own"])
 def test_a_sum_of_messages_of_a_sample_is_no_less_than_exact(
     users: int, batch: int, sees: Any, neighbours: Any
 ) -> None:
@@ -381,6 +380,6 @@ def shifted(seed: int) -> str:
     return f"{seed}: {case.event}: {true} beside {least}; {case}"
 
 
-@pytest.mark.parametrize("seeds", sweep(SEEDS, quick=1), ids=str)
+@for_each("seeds", sweep(SEEDS, quick=1), ids=str)
 def test_no_number_of_a_sum_is_below_the_exact_one(seeds: range) -> None:
     assert not "\n".join(filter(None, map(shifted, seeds)))

@@ -14,6 +14,7 @@ from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Se
 from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.supported_event import supported
 
+from ..cases import for_each
 from .enumerating import ALONE, AMONG_A_USER, RESPONSE, coordinates, delta, responses, setting
 
 # --- one's own messages ---------------------------------------------------------------------------
@@ -44,7 +45,7 @@ def test_a_client_of_many_records_takes_as_many_shares_off() -> None:
     assert found.noise_multiplier <= 4.0 * math.sqrt(2)
 
 
-@pytest.mark.parametrize("security", [None, Security("shuffler", 2, 2)])
+@for_each("security", [None, Security("shuffler", 2, 2)])
 def test_a_client_knows_its_message_whoever_is_trusted_to_mix(security: Any) -> None:
     """Of two messages one is the client's own, whatever is stated of colluders."""
     mixed = Reach("shuffled", users=2, granularity="coordinate")
@@ -66,8 +67,8 @@ def test_a_client_of_any_number_of_records_knows_any_number_of_messages() -> Non
         assert supported(facts, case, "analyzer") == ev.Shuffle(10, RESPONSE)
 
 
-@pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer"])
-@pytest.mark.parametrize("stated", [None, {"colluders": 1}, {"colluders": 4}])
+@for_each("observer", ["silo", "silo-with-records", "peer"])
+@for_each("stated", [None, {"colluders": 1}, {"colluders": 4}])
 def test_a_silo_knows_the_messages_of_all_its_users(observer: str, stated: Any) -> None:
     """Nine of ten users may lie in the silo, which draws for them."""
     mixed = Reach("shuffled", users=10, granularity="coordinate")
@@ -95,7 +96,7 @@ def gaussians(unit: Any = "user", **given: Any) -> RoundFacts:
     )
 
 
-@pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer"])
+@for_each("observer", ["silo", "silo-with-records", "peer"])
 def test_a_silo_takes_the_noise_of_all_its_users_off_a_sum(observer: str) -> None:
     case = replace(setting(100, aggregation="plain"), silos=5)
     event = supported(gaussians(), case, observer)
@@ -160,9 +161,9 @@ def test_a_colluder_of_many_records_fills_as_many_places() -> None:
 # --- a shuffle that does not count ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("observer", ["model", "server", "analyzer", "client", "silo"])
-@pytest.mark.parametrize("security", [None, Security("shuffler", 101, 101)])
-@pytest.mark.parametrize("stated", [None, Reach("sum")])
+@for_each("observer", ["model", "server", "analyzer", "client", "silo"])
+@for_each("security", [None, Security("shuffler", 101, 101)])
+@for_each("stated", [None, Reach("sum")])
 def test_messages_that_nobody_mixes_are_not_known_to_be_summed(
     observer: str, security: Any, stated: Any
 ) -> None:
@@ -181,7 +182,7 @@ def test_messages_that_nobody_mixes_are_not_known_to_be_summed(
 MIX: Final = Reach("shuffled", users=1000, granularity="coordinate")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("released", "least"),
     [
         (Reach("each"), ALONE),
@@ -190,7 +191,7 @@ MIX: Final = Reach("shuffled", users=1000, granularity="coordinate")
         (replace(MIX, colluders=998), AMONG_A_USER),
     ],
 )
-@pytest.mark.parametrize("observer", ["model", "server"])
+@for_each("observer", ["model", "server"])
 def test_more_that_is_released_than_the_mix_counts(
     released: Reach, least: float, observer: str
 ) -> None:
@@ -203,7 +204,7 @@ def test_more_that_is_released_than_the_mix_counts(
 # --- who is not drawn takes the noise along -------------------------------------------------------
 
 
-@pytest.mark.parametrize("sees", ["sum", "sum-less-own", "one-share"])
+@for_each("sees", ["sum", "sum-less-own", "one-share"])
 def test_a_message_that_is_not_drawn_takes_its_noise_along(sees: Any) -> None:
     """Of two users each is drawn with .1; the other holds -1, the unit 1 or -1.
 
@@ -251,8 +252,8 @@ def test_colluders_tell_who_was_drawn() -> None:
     assert hidden == ev.Poisson(0.5, ev.Shuffle(20, RESPONSE))
 
 
-@pytest.mark.parametrize(("of", "silos"), [("user", 1), ("silo", 4)])
-@pytest.mark.parametrize(("rate", "hides"), [(0.1, False), (0.75, True)])
+@for_each(("of", "silos"), [("user", 1), ("silo", 4)])
+@for_each(("rate", "hides"), [(0.1, False), (0.75, True)])
 def test_no_more_messages_are_counted_on_than_are_drawn(
     of: Any, silos: int, rate: float, hides: bool
 ) -> None:
@@ -274,7 +275,7 @@ def test_of_a_sample_of_others_nobody_knows_how_many_send() -> None:
 # --- messages of other weights --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("observer", ["model", "client"])
+@for_each("observer", ["model", "client"])
 def test_light_messages_hide_no_heavy_one(observer: str) -> None:
     """By records, the unit's message may weigh 1 and all others nothing."""
     facts = replace(gaussians(), weights=Weights("records"))

@@ -15,6 +15,7 @@ from privplan.audit.derivation.sampling import route_of
 from privplan.fl.observers.reaches import reaches_of
 from privplan.fl.observers.stated_reaches import checked_reaches
 
+from ..cases import for_each
 from ..sweeps import sweep
 from .ledgers import Records, audited, evidence, intents, weighted
 from .test_budget_coalitions import CASES, log_of, prepared
@@ -31,7 +32,7 @@ def both(case: dict[str, Any]) -> tuple[Records, Records]:
     return intents(reaches=None)(log), intents(reaches=reaches)(log)
 
 
-@pytest.mark.parametrize("name", sweep(sorted(CASES), quick=16))
+@for_each("name", sweep(sorted(CASES), quick=16))
 def test_a_system_states_what_the_table_says(name: str) -> None:
     before, after = both(CASES[name])
     old, new = evidence(before), evidence(after)
@@ -47,7 +48,7 @@ def test_a_system_states_what_the_table_says(name: str) -> None:
     assert audited(after).ok == audited(before).ok
 
 
-@pytest.mark.parametrize("drawn_by", ["server", "shared-secret", "oblivious-transfer"])
+@for_each("drawn_by", ["server", "shared-secret", "oblivious-transfer"])
 def test_private_weighting_states_what_the_table_says(drawn_by: str) -> None:
     log = weighted(2, rule="records", aggregation="private-weighting", rate=0.5, drawn_by=drawn_by)
     own = evidence(log)

@@ -9,8 +9,10 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.readers import csv_history, history_rows, jsonl_history
 
+from ..cases import for_each
 
-@pytest.mark.parametrize(
+
+@for_each(
     ("reader", "text", "named"),
     [
         (
@@ -49,7 +51,7 @@ def test_a_first_line_of_settings_speaks_for_all_rows() -> None:
     assert csv_history.read(blank.encode(), "file").facts["noise.noise_multiplier"].value == 1.1
 
 
-@pytest.mark.parametrize("zero", ["0", "0.0", "0.0000", "-0"])
+@for_each("zero", ["0", "0.0", "0.0000", "-0"])
 def test_a_row_without_noise_never_gets_that_of_others(zero: str) -> None:
     for rows in (f"1.1,0.004,1000\n{zero},0.004,516\n", f"{zero},0.004,516\n1.1,0.004,1000\n"):
         reading = csv_history.read(f"sigma,q,steps\n{rows}".encode(), "file")

@@ -17,12 +17,13 @@ from privplan.audit.description.run_description import Phase
 from privplan.audit.readers import dp_accounting_events as reader
 from privplan.audit.readers.dp_event_text import event_of_text, looks_like_event_text
 
+from ..cases import for_each
 from .damaged import damaged, read_or_refused
 from .named_tuples import ALL_IN_TURNS, DP_SGD, FORMS, PAIRS, by_position, printed
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("theirs", "ours"), PAIRS, ids=lambda event: type(event).__name__)
+@for_each("form", FORMS)
+@for_each(("theirs", "ours"), PAIRS, ids=lambda event: type(event).__name__)
 def test_every_form_means_the_same(theirs: Any, ours: ev.Event, form: str) -> None:
     content = FORMS[form](theirs)
     assert reader.recognises(content, "event.json")
@@ -32,7 +33,7 @@ def test_every_form_means_the_same(theirs: Any, ours: ev.Event, form: str) -> No
     assert any("delta" in doubt and "relation" in doubt for doubt in reading.doubts)
 
 
-@pytest.mark.parametrize(("_theirs", "ours"), PAIRS, ids=lambda event: type(event).__name__)
+@for_each(("_theirs", "ours"), PAIRS, ids=lambda event: type(event).__name__)
 def test_own_events(_theirs: Any, ours: ev.Event) -> None:
     content = json.dumps(ours.to_json()).encode()
     assert reader.recognises(content, "event.json")
@@ -58,7 +59,7 @@ def test_settings_of_compositions() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event",
     [
         ev.Laplace(1.0),
@@ -81,7 +82,7 @@ def test_sampled_zcdp_is_doubted() -> None:
     assert not any("zCDP" in doubt for doubt in reader.read(by_position(DP_SGD), "e").doubts)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_events_without_a_counterpart_are_doubts(form: str) -> None:
     event = dp_event.UnsupportedDpEvent()
     reading = reader.read(FORMS[form](event), "event.json")
@@ -89,7 +90,7 @@ def test_events_without_a_counterpart_are_doubts(form: str) -> None:
     assert any("Unsupported" in doubt for doubt in reading.doubts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         ["os", "systemDpEvent", "true"],
@@ -128,14 +129,12 @@ def test_nesting_without_end() -> None:
         reader.read(json.dumps(deep).encode(), "event.json")
 
 
-@pytest.mark.parametrize(
-    "value", [{}, [], [1, 2], {"type": "Repeated"}, {"type": 3}, ["a", "b"], "gaussian"]
-)
+@for_each("value", [{}, [], [1, 2], {"type": "Repeated"}, {"type": 3}, ["a", "b"], "gaussian"])
 def test_other_json_is_not_recognised(value: object) -> None:
     assert not reader.recognises(json.dumps(value).encode(), "file.json")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "GaussianDpEvent(__import__('os').system('true'))",

@@ -22,6 +22,7 @@ from privplan.audit.description.reading import Reading
 from privplan.audit.readers import jax_privacy as reader
 from privplan.audit.readers.band_mf import BandedStrategy
 
+from ..cases import for_each
 from .damaged import damaged, read_or_refused
 from .named_tuples import DP_SGD, FORMS, by_name, by_position
 
@@ -110,8 +111,8 @@ def multiplier(reading: Reading) -> float:
     return event.event.event.noise_multiplier
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("normalised", [False, True])
+@for_each("seed", range(5))
+@for_each("normalised", [False, True])
 def test_noise_beside_the_columns_of_the_strategy(seed: int, normalised: bool) -> None:
     """The event's noise is no more than what is drawn, beside the largest column of C.
 
@@ -150,7 +151,7 @@ def test_what_is_not_calibrated_has_no_event() -> None:
     assert isinstance(read(noise_multiplier=0.0).event, ev.NoGuarantee)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "says"),
     [
         ({"iterations": 0}, "iterations"),
@@ -194,7 +195,7 @@ PRINTED: Final = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         TOML,
@@ -230,7 +231,7 @@ def test_arrays_that_are_printed_with_dots() -> None:
         reader.read(content.replace("shape=(2000,)", "dtype=float64").encode(), "config")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         PRINTED.replace("1000", "__import__('os').system('true')"),
@@ -263,8 +264,8 @@ def plan(event: object, relation: object = "ADD_OR_REMOVE_ONE", **beside: object
     return json.dumps({"dp_event": event, "neighboring_relation": relation, **beside}).encode()
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("form", FORMS)
+@for_each("relation", RELATIONS)
 def test_plans(form: str, relation: object) -> None:
     text = FORMS[form](DP_SGD).decode()
     content = plan(text.strip() if form == "printed" else json.loads(text), relation)
@@ -293,7 +294,7 @@ def test_plans_as_they_are_printed() -> None:
     assert reader.read(content, "plan.txt") == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         plan(json.loads(by_position(DP_SGD)), "ADD_OR_REMOVE_TWO"),
@@ -322,7 +323,7 @@ def test_plans_without_an_event_or_a_relation() -> None:
     assert any("Unsupported" in doubt for doubt in reading.doubts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         b"{}",

@@ -16,6 +16,7 @@ from privplan.audit.description.reading import Reading
 from privplan.audit.description.run_description import Phase
 from privplan.audit.readers import diffprivlib, flower, nvflare, opake
 
+from ..cases import for_each
 from .reader_samples import (
     OPAKE_STATE,
     flower_state,
@@ -96,7 +97,7 @@ def test_flower_pair_of_method_and_relation_that_flower_never_writes_is_doubted(
     assert not doubt(read_as(flower, flower_state()), "not written by")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "named"),
     [
         ({"schema_version": 2}, "schema_version 2"),
@@ -114,7 +115,7 @@ def test_flower_states_of_other_shapes_are_refused(change: dict[str, Any], named
         read_as(flower, {**flower_state(), **change})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [
         ("noise_multiplier", nan),
@@ -139,7 +140,7 @@ def test_flower_numbers_out_of_range_are_refused_with_their_field(field: str, va
         read_as(flower, state)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [
         ("target_delta", 0),
@@ -186,7 +187,7 @@ def test_nvflare_all_calls_are_composed_and_a_sum_that_does_not_fit_gives_no_eve
     assert doubt(read_as(nvflare, partial), "is not known")
 
 
-@pytest.mark.parametrize("note", [{}, {"note": "scalar passthrough is not covered"}])
+@for_each("note", [{}, {"note": "scalar passthrough is not covered"}])
 def test_nvflare_values_that_pass_without_noise_leave_no_guarantee(note: dict[str, str]) -> None:
     budget = svt_budget(has_scalar_passthrough=True, **note)
     reading = read_as(nvflare, [[[{"svt_privacy_budget": budget}]]])
@@ -205,7 +206,7 @@ def test_nvflare_tables_are_looked_for_four_levels_deep() -> None:
     assert not nvflare.recognises(content_of({"x": budget}), "meta")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tables", "named"),
     [
         ({"svt_privacy_budget": svt_budget(accountant="rdp")}, "accountant"),
@@ -311,7 +312,7 @@ def test_opake_long_chains_of_single_steps_are_one_phase() -> None:
     assert values["schedule.steps"] == 201
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("process", "named"),
     [
         ({"type": "Identity"}, "nothing was released"),
@@ -367,7 +368,7 @@ def test_diffprivlib_total_is_the_claim_and_limits_are_not() -> None:
     assert doubt(reading, "is its limit")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "named"),
     [
         (b"BudgetAccountant(spent_budget=[(0.5, 0), ...])", r"\.\.\."),

@@ -27,6 +27,7 @@ from privplan.audit.description.tables import reading_of_names
 from privplan.audit.readers import opacus, opacus_states, recognition, torch_archive
 from privplan.audit.readers.torch_archive import pickled_member
 
+from ..cases import for_each
 from .damaged import damaged, read_or_refused
 
 torch = pytest.importorskip("torch")
@@ -108,7 +109,7 @@ WAYS: Final[dict[str, Callable[[Any], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 def test_checkpoints(way: str) -> None:
     content = WAYS[way](checkpoint(Accountant(HISTORY), epoch=14, args={"lr": 0.1}))
     assert read(content) == USUAL
@@ -120,7 +121,7 @@ def test_checkpoints(way: str) -> None:
     assert recognition.read_content(content, "run.pt") == reading
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@for_each("protocol", range(6))
 def test_states_by_themselves_as_pickles(protocol: int) -> None:
     state = Accountant(HISTORY).state_dict()
     assert read(pickle.dumps(state, protocol=protocol)) == USUAL
@@ -205,7 +206,7 @@ def test_checkpoints_of_lightning() -> None:
     assert read(saved(content)) == USUAL
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("state", "expected"),
     [
         ({"steps": [[1.1, 0.01, 5]], "mechanism": "rdp"}, 5),
@@ -225,7 +226,7 @@ def test_states_that_count_steps_only() -> None:
     assert any("counted steps only" in doubt for doubt in reading.doubts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "says"),
     [("gdp", "central limit"), ("zcdp-mine", "does not have"), (None, "does not say which")],
 )
@@ -272,7 +273,7 @@ def stated_claim(epsilon: str, method: str) -> list[Reading]:
     return [reading_of_names(said, "the test")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("state", "says"),
     [
         ('{"history": [], "mechanism": "rdp"}', "is empty"),
@@ -320,7 +321,7 @@ def nested(value: Any, levels: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hidden",
     [
         lambda state: [{"accountant": state}],
@@ -356,7 +357,7 @@ def test_unknown_keys_of_a_state_are_named() -> None:
     assert any("'epsilon', 'unit', 'steps'" in doubt for doubt in reading.doubts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         {"history": {"loss": [0.1, 0.2]}},
@@ -425,7 +426,7 @@ def archive(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> byte
 STATE: Final = pickle.dumps({"history": HISTORY, "mechanism": "rdp"}, protocol=2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("members", "says"),
     [
         ({"a/data.pkl": STATE, "b/data.pkl": STATE}, "with 2 members"),
@@ -449,14 +450,14 @@ def test_archives_that_unpack_to_too_much(monkeypatch: pytest.MonkeyPatch) -> No
         opacus.read(many, "run.pt")
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+@for_each("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_archives_are_packed_as_torch_packs_them(method: int) -> None:
     assert read(archive({"a/data.pkl": STATE}, zipfile.ZIP_DEFLATED)) == USUAL
     with pytest.raises(InvalidInput, match="packs it in a way"):
         opacus.read(archive({"a/data.pkl": STATE}, method), "run.pt")
 
 
-@pytest.mark.parametrize("cut", [10, 30, 60])
+@for_each("cut", [10, 30, 60])
 def test_archives_that_are_cut_off(cut: int) -> None:
     with pytest.raises(InvalidInput, match="none that can be read"):
         opacus.read(archive({"a/data.pkl": STATE})[:-cut], "run.pt")
@@ -487,7 +488,7 @@ def laughs() -> list[Any]:
     return value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         {"history": [(laughs(), 0.1, 5)]},

@@ -25,6 +25,7 @@ from privplan.audit.readers import pickle_budget
 from privplan.audit.readers.inert_values import Inert
 from privplan.audit.readers.safe_pickle import looks_like_pickle, next_pickle, read_pickle
 
+from ..cases import for_each
 from .damaged import damaged
 
 PROTOCOLS: Final = range(6)
@@ -68,7 +69,7 @@ def test_plain_values_are_read_as_loading_reads_them(
     assert kinds(read_pickle(content, "file")) == kinds(pickle.loads(content))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@for_each("protocol", PROTOCOLS)
 def test_values_of_the_closed_list(protocol: int) -> None:
     value = {
         "ordered": OrderedDict([("a", 1), ("b", [2])]),
@@ -129,8 +130,8 @@ HOSTILE: Final = {
 }
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("name", [name for name in HOSTILE if name != "builtins.getattr"])
+@for_each("protocol", PROTOCOLS)
+@for_each("name", [name for name in HOSTILE if name != "builtins.getattr"])
 def test_unknown_globals_are_refused_by_name(
     name: str, protocol: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +147,7 @@ def test_unknown_globals_are_refused_by_name(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         b"cos\nsystem\n(S'true'\ntR.",
@@ -186,7 +187,7 @@ def copying() -> bytes:
     return head + b"h\x01h\x00\x85R0" * 1_000 + b"N."
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "says"),
     [
         (deep_key(), "neither text nor a short number"),
@@ -241,13 +242,13 @@ def test_pickles_in_a_row() -> None:
     assert stream.read() == b"rest"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("value", [{}, [], {"a": 1}, [1], OrderedDict(a=1)])
+@for_each("protocol", PROTOCOLS)
+@for_each("value", [{}, [], {"a": 1}, [1], OrderedDict(a=1)])
 def test_pickles_are_told_from_text(value: object, protocol: int) -> None:
     assert looks_like_pickle(pickle.dumps(value, protocol=protocol))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [b"", b"{}", b"[1.0]", b'{"a": 1}', b"epoch,epsilon\n1,2\n", b"(a).", b"PK\x03\x04", b"\x80"],
 )

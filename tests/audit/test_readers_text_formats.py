@@ -14,6 +14,7 @@ from privplan.audit.description.run_description import Phase
 from privplan.audit.readers import csv_history, jsonl_history, keyed_config, text_log
 from privplan.audit.readers.aliases import ALIASES, role_of
 
+from ..cases import for_each
 from .reader_samples import CONFIG, CSV, JSONL, OPACUS_LOG, PHASES_CSV
 
 
@@ -47,8 +48,8 @@ def test_a_table_of_epochs_claims_its_last_epsilon() -> None:
     assert values_of(csv_history, CSV)["claim.delta"] == 1e-5
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@for_each("delimiter", [",", ";", "\t", "|"])
+@for_each("end", ["\n", "\r\n"])
 def test_rows_with_noise_rate_and_steps_are_phases(delimiter: str, end: str) -> None:
     text = PHASES_CSV.replace(";", delimiter).replace("\n", end)
     phases = (Phase(1.3, 0.00427, 2000), Phase(1.1, 0.00427, 1516))
@@ -122,7 +123,7 @@ def test_blank_cells_are_passed_over() -> None:
     assert values_of(csv_history, text)["claim.epsilon"] == PrintedNumber(0.7, 0.05)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "named"),
     [
         ("epoch,epsilon,eps\n1,0.5,0.6\n", "`epsilon` and `eps`"),
@@ -151,7 +152,7 @@ def test_tables_that_cannot_be_are_refused_with_the_cell(text: str, named: str) 
         read_as(csv_history, text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "named"),
     [
         ('{"epoch": 1, "eps": 0.5}\n{"epoch": 2, "eps"\n{"epoch": 3, "eps": 0.5}', "Line 2 is no"),
@@ -178,7 +179,7 @@ def test_the_log_of_an_example_of_opacus() -> None:
     assert doubt(text_log, OPACUS_LOG, "2 lines were understood")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "epsilon"),
     [
         ("(ε = 2.31, δ = 1e-05)", PrintedNumber(2.31, 0.005)),
@@ -199,7 +200,7 @@ def test_lines_of_the_grammar(line: str, epsilon: PrintedNumber | None) -> None:
         assert values_of(text_log, text)["claim.epsilon"] == epsilon
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "the epsilon was 3.0",
@@ -246,7 +247,7 @@ def test_an_epsilon_of_an_optimizer_and_a_target_are_no_claims() -> None:
     assert doubt(text_log, text, "no claim")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "named"),
     [
         ("epsilon = 3.0 (RDP), epsilon = 2.1 (PRV)", "two numbers for epsilon, 3.0 and 2.1"),
@@ -275,7 +276,7 @@ def test_a_configuration_is_settings_and_its_target_no_claim() -> None:
     assert doubt(keyed_config, CONFIG, "nested entries, 1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "key", "value"),
     [
         ("sigma = 1.1\nepochs = 0.5\n", "schedule.epochs", 0.5),
@@ -300,7 +301,7 @@ def test_keys_of_configurations(text: str, key: str, value: object) -> None:
     assert values_of(keyed_config, text).get(key) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "sigma: 1.1\nsigma: 1.2\nq: 0.5\n",
@@ -315,7 +316,7 @@ def test_what_is_no_configuration(text: str) -> None:
     assert not keyed_config.recognises(text.encode(), "config.yaml")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "named"),
     [
         ("sigma: 1.1\nnoise_multiplier: 1.2\n q: 1\nq: 1", "`sigma` and `noise_multiplier`"),
@@ -346,13 +347,13 @@ def test_unknown_keys_of_configurations_are_named() -> None:
     assert not doubt(keyed_config, "sigma: 1.1\nq: 0.5\n", "not known")
 
 
-@pytest.mark.parametrize("key", ["restarts", "Restarts", "phases", "releases", "records_per_user"])
+@for_each("key", ["restarts", "Restarts", "phases", "releases", "records_per_user"])
 def test_keys_of_descriptions_are_refused_in_configurations(key: str) -> None:
     with pytest.raises(InvalidInput, match="is a key of a description"):
         read_as(keyed_config, f"sigma: 1.1\nq: 0.5\n{key}: 20\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "off"),
     [
         ("disable_dp: true", True),
@@ -370,7 +371,7 @@ def test_switched_off_privacy_leaves_no_guarantee(line: str, off: bool) -> None:
     assert any("had no privacy" in sentence for sentence in reading.doubts) == off
 
 
-@pytest.mark.parametrize("number", ["1_1", "1__000", "_1", "1_", "10_00"])
+@for_each("number", ["1_1", "1__000", "_1", "1_", "10_00"])
 def test_stray_underscores_are_no_thousands(number: str) -> None:
     assert values_of(keyed_config, "sigma: 1.1\nsteps: 1_000\n")["schedule.steps"] == 1000
     if number == "_1":

@@ -15,6 +15,7 @@ from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.reading import Reading
 from privplan.audit.readers import tf_privacy as reader
 
+from ..cases import for_each
 from .damaged import damaged, read_or_refused
 
 EPSILONS: Final = (13.376, 1.616, 56.224, 6.425)
@@ -116,7 +117,7 @@ def test_statements() -> None:
     assert "sampler" in says
 
 
-@pytest.mark.parametrize("width", [30, 60, 80, 1000])
+@for_each("width", [30, 60, 80, 1000])
 def test_lines_may_break_anywhere(width: int) -> None:
     assert values(read(statement(width=width))) == values(read(statement()))
     assert values(read(statement().replace("\n", "\r\n"))) == values(read(statement()))
@@ -169,7 +170,7 @@ def test_lines_of_a_log() -> None:
     assert reading.facts["sampling.rate"].half_unit == 5e-6
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("printed", "half_unit"),
     [
         ("1.28", 0.005),
@@ -186,14 +187,14 @@ def test_three_digits_are_open_by_half_of_the_last(printed: str, half_unit: floa
     )
 
 
-@pytest.mark.parametrize("exact", [1.2849999, 0.7242234, 99.95001, 5907982.31, 0.012345, 1.0])
+@for_each("exact", [1.2849999, 0.7242234, 99.95001, 5907982.31, 0.012345, 1.0])
 def test_what_was_printed_lies_in_what_is_read(exact: float) -> None:
     claimed = values(read(line(epsilon=f"{exact:.3g}")))["claim.epsilon"]
     assert isinstance(claimed, PrintedNumber)
     assert claimed.lowest <= exact <= claimed.highest
 
 
-@pytest.mark.parametrize("exact", [256 / 60000, 1 / 3, 0.5, 1.0, 1.2345e-7])
+@for_each("exact", [256 / 60000, 1 / 3, 0.5, 1.0, 1.2345e-7])
 def test_a_rate_that_was_printed_lies_in_what_is_read(exact: float) -> None:
     fact = read(line(rate=f"{100 * exact:.3g}")).facts["sampling.rate"]
     assert isinstance(fact.value, float)
@@ -204,7 +205,7 @@ def test_the_same_line_twice_is_one() -> None:
     assert values(read(line() + "again:\n" + line())) == values(read(line()))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "says"),
     [
         (line() + line(epsilon="1.3"), "2 statements"),
@@ -232,7 +233,7 @@ def test_what_makes_no_sense_is_refused(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "DP-SGD", "we used DP-SGD with sampling", "eps = 1.28"])
+@for_each("text", ["", "DP-SGD", "we used DP-SGD with sampling", "eps = 1.28"])
 def test_other_text_is_not_recognised(text: str) -> None:
     assert not reader.recognises(text.encode(), "README.md")
 

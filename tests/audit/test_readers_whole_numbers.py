@@ -7,6 +7,8 @@ import pytest
 from privplan.audit.description.reading import Reading
 from privplan.audit.readers import text_log
 
+from ..cases import for_each
+
 SETTINGS = "noise_multiplier=1.1 sample_rate=0.00427 num_steps=3516 epsilon=1.28"
 KEYS = {
     "noise_multiplier": "noise.noise_multiplier",
@@ -33,8 +35,8 @@ def read(text: str) -> Reading:
     return text_log.read(text.encode(), "log")
 
 
-@pytest.mark.parametrize("name", KEYS)
-@pytest.mark.parametrize("form", GOING_ON)
+@for_each("name", KEYS)
+@for_each("form", GOING_ON)
 def test_a_number_that_goes_on_is_left_out_with_a_doubt(name: str, form: str) -> None:
     lines = []
     for item in SETTINGS.split():
@@ -46,7 +48,7 @@ def test_a_number_that_goes_on_is_left_out_with_a_doubt(name: str, form: str) ->
     assert any("not a plain number" in doubt and "line" in doubt for doubt in reading.doubts)
 
 
-@pytest.mark.parametrize("form", WHOLE)
+@for_each("form", WHOLE)
 def test_a_number_that_is_whole_is_read(form: str) -> None:
     reading = read("\n".join(form.format(item) for item in SETTINGS.split()))
     assert {key: reading.facts[key].value for key in list(KEYS.values())[:3]} == {
@@ -57,9 +59,7 @@ def test_a_number_that_is_whole_is_read(form: str) -> None:
     assert "claim.epsilon" in reading.facts
 
 
-@pytest.mark.parametrize(
-    "pair", ["(eps 1,280, delta 1e-5)", "(ε = 2/3, δ = 1e-5)", "[eps: 3k, δ 1]"]
-)
+@for_each("pair", ["(eps 1,280, delta 1e-5)", "(ε = 2/3, δ = 1e-5)", "[eps: 3k, δ 1]"])
 def test_a_pair_that_cannot_be_read_leaves_no_earlier_claim(pair: str) -> None:
     reading = read(f"epsilon = 0.5\nsigma = 1.1\n{pair}\n")
     assert "claim.epsilon" not in reading.facts

@@ -25,6 +25,7 @@ from privplan.audit.results import append_results
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import BadLine
 
+from ..cases import for_each
 from . import ledgers
 from .logs import rechained
 
@@ -212,7 +213,7 @@ def test_a_run_without_rounds_has_a_page(tmp_path: Path) -> None:
     assert "There is no finite epsilon to draw." in page.text
 
 
-@pytest.mark.parametrize("curve", [(), ((math.nan, 0.5),), ((0.0, 0.0), (0.5, 0.0)), ((2.0, 3.0),)])
+@for_each("curve", [(), ((math.nan, 0.5),), ((0.0, 0.0), (0.5, 0.0)), ((2.0, 3.0),)])
 def test_curves_without_a_usable_point_are_not_drawn(curve: Any) -> None:
     assert figures.roc([("line 3", curve)]) is None
 
@@ -369,7 +370,7 @@ def test_metrics_of_private_data_are_not_called_public(tmp_path: Path) -> None:
     assert "accuracy 0.9646 (private data, without noise)" in text
 
 
-@pytest.mark.parametrize("odd", ["\ud800", "\u202e", "\x00", "\x9b", "\u2066"])
+@for_each("odd", ["\ud800", "\u202e", "\x00", "\x9b", "\u2066"])
 def test_what_no_page_can_hold_or_what_turns_it_around_is_left_out(
     tmp_path: Path, odd: str
 ) -> None:
@@ -381,7 +382,7 @@ def test_what_no_page_can_hold_or_what_turns_it_around_is_left_out(
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("curve", [((1.0, 1.0),), ((5e-324, 5e-324), (1.0, 1.0)), ((0.5, 5e-324),)])
+@for_each("curve", [((1.0, 1.0),), ((5e-324, 5e-324), (1.0, 1.0)), ((0.5, 5e-324),)])
 def test_absurd_curves_are_drawn_without_a_warning(curve: Any) -> None:
     assert figures.roc([("line 3", curve)]) is not None
 

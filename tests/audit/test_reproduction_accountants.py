@@ -24,6 +24,8 @@ from privplan.audit.reproduction.renyi_accountants import (
 from privplan.audit.reproduction.reproduction import AccountantValue
 from privplan.audit.reproduction.search import common_accountants
 
+from ..cases import for_each
+
 A = RunSettings(noise_multiplier=1.0, rate=0.01, steps=1000, delta=1e-5)
 B = RunSettings(noise_multiplier=0.6, rate=0.001, steps=100_000, delta=1e-6)
 C = RunSettings(noise_multiplier=5.0, rate=0.1, steps=5000, delta=1e-5)
@@ -38,30 +40,24 @@ def of(settings: RunSettings, name: str) -> AccountantValue:
     return values[name]
 
 
-@pytest.mark.parametrize(
-    ("settings", "printed"), list(zip(ALL, [2.1014, 7.755, 7.194, 4.729], strict=True))
-)
+@for_each(("settings", "printed"), list(zip(ALL, [2.1014, 7.755, 7.194, 4.729], strict=True)))
 def test_opacus_rdp(settings: RunSettings, printed: float) -> None:
     assert of(settings, OPACUS_NAME).value == pytest.approx(printed, abs=6e-4)
 
 
-@pytest.mark.parametrize(
-    ("settings", "printed"), list(zip(ALL, [2.1014, 7.756, 7.194, 4.729], strict=True))
-)
+@for_each(("settings", "printed"), list(zip(ALL, [2.1014, 7.756, 7.194, 4.729], strict=True)))
 def test_dp_accounting_rdp(settings: RunSettings, printed: float) -> None:
     assert of(settings, DP_ACCOUNTING_NAME).value == pytest.approx(printed, abs=6e-4)
 
 
-@pytest.mark.parametrize(
-    ("settings", "printed"), list(zip(ALL, [1.618, 6.185, 6.652, 4.390], strict=True))
-)
+@for_each(("settings", "printed"), list(zip(ALL, [1.618, 6.185, 6.652, 4.390], strict=True)))
 def test_central_limit(settings: RunSettings, printed: float) -> None:
     value = of(settings, LIMIT_NAME)
     assert value.method == "clt"
     assert value.value == pytest.approx(printed, abs=6e-4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "pld", "prv"),
     [
         (A, 1.828244, 1.8384),
@@ -102,7 +98,7 @@ def test_flower_without_replacement() -> None:
     assert of(settings, WITHOUT_REPLACEMENT_NAME).value == pytest.approx(3.576, abs=5e-4)
 
 
-@pytest.mark.parametrize(("rate", "printed"), [(0.01, 0.718), (0.08, 5.613)])
+@for_each(("rate", "printed"), [(0.01, 0.718), (0.08, 5.613)])
 def test_accumulation_of_jax_privacy(rate: float, printed: float) -> None:
     settings = RunSettings(noise_multiplier=1.0, rate=rate, steps=100, delta=1e-5)
     assert of(settings, PLD_NAME).low == pytest.approx(printed, abs=1e-3)
@@ -143,7 +139,7 @@ def test_laplace_noise_is_summed() -> None:
     assert len(common_accountants(settings)) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         RunSettings(),
@@ -159,7 +155,7 @@ def test_nothing_is_printed_where_something_is_missing(settings: RunSettings) ->
     assert common_accountants(settings) == ()
 
 
-@pytest.mark.parametrize("noise", [1e-3, 1e4])
+@for_each("noise", [1e-3, 1e4])
 def test_extreme_noise_is_no_error(noise: float) -> None:
     settings = RunSettings(noise_multiplier=noise, rate=0.5, steps=10**6, delta=1e-9)
     assert common_accountants(settings)

@@ -17,6 +17,8 @@ from privplan.audit.reproduction.matching import (
 )
 from privplan.audit.reproduction.reproduction import AccountantValue
 
+from ..cases import for_each
+
 
 def printed(text: str) -> PrintedNumber:
     return PrintedNumber.of(epsilon=Decimal(text))
@@ -26,7 +28,7 @@ def exactly(value: float) -> AccountantValue:
     return AccountantValue("", "rdp", value, value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claim", "value", "same", "changed"),
     [
         ("1.19", 1.1949, True, True),  # rounded
@@ -64,7 +66,7 @@ def test_an_interval_meets_a_claim_that_it_overlaps() -> None:
     assert not accepted.meets(AccountantValue("", "prv", 1.11, 1.2))
 
 
-@pytest.mark.parametrize(("text", "target"), [("3", True), ("2.5", True), ("2.53", False)])
+@for_each(("text", "target"), [("3", True), ("2.5", True), ("2.53", False)])
 def test_round_numbers_are_targets(text: str, target: bool) -> None:
     assert is_target(printed(text)) is target
 

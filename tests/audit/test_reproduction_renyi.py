@@ -14,6 +14,8 @@ from privplan.audit.reproduction.renyi_values import (
     without_replacement_curve,
 )
 
+from ..cases import for_each
+
 oracle = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
 
 SETTINGS = [(1.0, 0.01), (0.6, 0.001), (5.0, 0.1), (2.0, 0.001), (30.0, 0.01)]
@@ -23,13 +25,13 @@ def test_the_grid_of_dp_accounting_is_its_default() -> None:
     assert grids.DP_ACCOUNTING.orders.tolist() == sorted(set(oracle.DEFAULT_RDP_ORDERS))
 
 
-@pytest.mark.parametrize("grid", grids.GRIDS, ids=lambda grid: grid.source[:20])
+@for_each("grid", grids.GRIDS, ids=lambda grid: grid.source[:20])
 def test_every_order_of_a_grid_is_above_1_and_has_its_position(grid: grids.OrderGrid) -> None:
     assert grid.orders.min() > 1.0
     assert (grids.ALL_ORDERS[grids.positions(grid)] == grid.orders).all()
 
 
-@pytest.mark.parametrize(("noise", "rate"), SETTINGS)
+@for_each(("noise", "rate"), SETTINGS)
 def test_sampled_gaussian_series_are_those_of_dp_accounting(noise: float, rate: float) -> None:
     grid = grids.DP_ACCOUNTING
     theirs = oracle._compute_rdp_poisson_subsampled_gaussian(rate, noise, grid.orders)
@@ -46,7 +48,7 @@ def test_orders_that_dp_accounting_gives_up_are_given_up() -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("noise", "rate"), SETTINGS)
+@for_each(("noise", "rate"), SETTINGS)
 def test_samples_without_replacement_are_those_of_dp_accounting(noise: float, rate: float) -> None:
     grid = grids.DP_ACCOUNTING
     theirs = oracle._compute_rdp_sample_wor_gaussian(rate, noise, grid.orders)

@@ -17,6 +17,8 @@ from privplan.audit.reproduction.accounted_phases import once_an_epoch
 from privplan.audit.reproduction.changes import neighbours_of
 from privplan.audit.reproduction.search import neighbourhood, same_settings
 
+from ..cases import for_each
+
 MNIST = RunSettings(
     noise_multiplier=1.1,
     batch=256,
@@ -69,7 +71,7 @@ def test_a_value_from_the_middle_of_an_earlier_epoch_is_not_called_so() -> None:
     assert not any("last epoch" in match.says for match in neighbourhood(MNIST, claimed))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "changed", "name"),
     [
         (MNIST, replace(MNIST, delta=1 / 60_000), "delta-one-over-records"),
@@ -137,7 +139,7 @@ def test_phases_are_searched() -> None:
     assert "fewer-steps" in changes(settings, printed(opacus(first), 4))
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-9, 1e9])
+@for_each("value", [0.0, 1e-9, 1e9])
 def test_absurd_claims_are_met_by_nothing(value: float) -> None:
     assert same_settings(MNIST, PrintedNumber(value)) == ()
     assert neighbourhood(MNIST, PrintedNumber(value)) == ()
@@ -158,7 +160,7 @@ def test_no_neighbour_is_the_description_and_none_comes_twice() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("digits", [2, 3, 4])
+@for_each("digits", [2, 3, 4])
 def test_a_number_that_has_nothing_to_do_with_the_settings_is_rarely_met(digits: int) -> None:
     # 200 claims, log-uniform within a factor 5 of the settings' value.  At a true rate of 5 % more
     # than 19 are met with a probability of 0.3 % only.  With these seeds 5, 6 and 9 are met; of
@@ -175,7 +177,7 @@ def test_a_number_that_has_nothing_to_do_with_the_settings_is_rarely_met(digits:
     assert met <= 19
 
 
-@pytest.mark.parametrize("claimed", [20.7, 0.5])
+@for_each("claimed", [20.7, 0.5])
 def test_a_coarse_lower_end_of_nothing_ends_no_search(claimed: float) -> None:
     """Rarely sampled for very long, asked on a coarse grid, whose lower end is 0."""
     rare = RunSettings(

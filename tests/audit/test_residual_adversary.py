@@ -23,6 +23,7 @@ from privplan.fl.aggregation.clip_check import ClipCheck
 from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.log import LogWriter
 
+from ..cases import for_each
 from . import residual_runs
 from .residual_runs import in_memory, intent, items, normal, on_disk, opening, release
 
@@ -73,7 +74,7 @@ def lacks(*names: str) -> Change:
     return lambda own, _: [own.pop(name) for name in names]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         *(noise(n=n) for n in (0, -1, 1, 51, 10**400, 50.0, True)),

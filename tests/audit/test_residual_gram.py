@@ -25,6 +25,7 @@ from privplan.fl.aggregation.gram_parts import gram_parts
 from privplan.fl.aggregation.residuals import MIN_VALUES, Residuals
 from privplan.fl.log import LogWriter
 
+from ..cases import for_each
 from .grams import Kept, gram_log, noisy
 from .residual_runs import SOUND, against, noticed
 
@@ -165,13 +166,13 @@ WIDE_LAPLACE = noisy(family="laplace", dimension=40, bits=12)
 """Both have 940 values, of which 40 are on the diagonal, and 120 are label sums."""
 
 
-@pytest.mark.parametrize("name", list(FAULTS))
+@for_each("name", list(FAULTS))
 def test_broken_noise_is_contradicted(name: str) -> None:
     fault, what = FAULTS[name]
     assert what in against(judged(run_of(WIDE, 11, fault), 0.05))
 
 
-@pytest.mark.parametrize("name", list(FAULTS))
+@for_each("name", list(FAULTS))
 def test_broken_laplace_noise_is_contradicted(name: str) -> None:
     fault, what = FAULTS[name]
     answers = judged(run_of(WIDE_LAPLACE, 11, fault), 0.05)
@@ -241,7 +242,7 @@ def test_runs_without_kinds_are_asked_no_such_question() -> None:
     assert "variance of parts of the noise" not in {answer.what for answer in answers}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"diagonal": {"n": 7, "squares": ["1.0"] * 5}},

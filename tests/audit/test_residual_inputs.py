@@ -19,6 +19,7 @@ from privplan.fl.files import atomic
 from privplan.fl.log import BadLine, LogWriter
 from privplan.fl.log.canonical import LOG, SEALED
 
+from ..cases import for_each
 from . import logs
 from .residual_runs import (
     SILOS,
@@ -109,7 +110,7 @@ def test_a_run_without_a_release(tmp_path: Path) -> None:
         residual_tier(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda found: found["residuals"].pop("std"),
@@ -131,7 +132,7 @@ def test_too_few_values_for_a_statistic() -> None:
         judged(in_memory(normal, 1, rounds=3, width=5), 0.05)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, float("nan")])
+@for_each("alpha", [0.0, 1.0, -0.1, float("nan")])
 def test_a_level_out_of_range(tmp_path: Path, alpha: float) -> None:
     with pytest.raises(InvalidInput, match="alpha"):
         residual_tier(on_disk(tmp_path / "run"), alpha=alpha)
@@ -167,7 +168,7 @@ def test_the_report_keeps_other_tiers_and_replaces_its_own(tmp_path: Path) -> No
     assert stat.S_IMODE((folder / SEALED_REPORT).stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "why"),
     [
         (b"\xff\xfe", "cannot be read as one"),

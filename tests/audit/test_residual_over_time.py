@@ -14,6 +14,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
 
+from ..cases import for_each
 from .residual_runs import SILOS, accused, against, in_memory, normal, written
 
 
@@ -29,8 +30,8 @@ def in_one_round(scale: float, silos: slice = slice(None)) -> Any:
     return law
 
 
-@pytest.mark.parametrize("scale", [1e-4, 0.01, 0.05, 0.25, 0.5, 1.8])
-@pytest.mark.parametrize("rounds", [4, 8, 40])
+@for_each("scale", [1e-4, 0.01, 0.05, 0.25, 0.5, 1.8])
+@for_each("rounds", [4, 8, 40])
 def test_a_single_round_without_its_noise_is_found(scale: float, rounds: int) -> None:
     found = judged(in_memory(in_one_round(scale), 1, rounds=rounds, width=31), 0.05)
     assert against(found) - {"values without noise"} == {"variance of the noise"}
@@ -81,7 +82,7 @@ def moving_average(_: np.random.Generator, number: int, width: int) -> np.ndarra
     return np.asarray((own[0] + own[1]) / 2.0**0.5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("law", "where"),
     [
         (reused(lambda _, before: -before), {"noise over time", "equal noise"}),
@@ -126,7 +127,7 @@ def test_statistics_of_earlier_versions_are_read_and_said_to_be_fewer(tmp_path: 
     assert any("8 rounds before" in sentence for sentence in now[0].assumes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"earlier": [[2.0]] * SILOS},

@@ -10,9 +10,11 @@ from scipy import stats
 
 from privplan.audit.residual import p_values
 
+from ..cases import for_each
 
-@pytest.mark.parametrize("n", [1, 8, 31, 5000, 10**7])
-@pytest.mark.parametrize("sigmas", [-4.0, -1.0, 0.0, 2.0, 5.0])
+
+@for_each("n", [1, 8, 31, 5000, 10**7])
+@for_each("sigmas", [-4.0, -1.0, 0.0, 2.0, 5.0])
 def test_sums_of_squares_are_chi_squared(n: int, sigmas: float) -> None:
     squares = max(0.0, n + sigmas * (2.0 * n) ** 0.5)
     law = stats.chi2(n)
@@ -21,7 +23,7 @@ def test_sums_of_squares_are_chi_squared(n: int, sigmas: float) -> None:
     )
 
 
-@pytest.mark.parametrize("n", [1, 8, 100, 5000])
+@for_each("n", [1, 8, 100, 5000])
 def test_the_bound_on_a_distance_is_above_its_law(n: int) -> None:
     for distance in np.linspace(0.01, 1.0, 60):
         assert p_values.distance_bound(distance + p_values.GRID_DISTANCE, n) >= stats.kstwo.sf(

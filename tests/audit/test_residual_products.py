@@ -26,6 +26,7 @@ from privplan.audit.residual.tier import judged
 from privplan.fl.aggregation.residuals import Residuals
 from privplan.fl.log import LogWriter
 
+from ..cases import for_each
 from .products import noisy, product_log
 from .residual_runs import SOUND, SURE, WHAT, against, noticed
 
@@ -69,7 +70,7 @@ def made(folder: Path, algorithm: str = "power", rounds: int = 3, **table: Any) 
 
 
 @needs_runs
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("algorithm", SYSTEMS)
 def test_sound_systems_pass(tmp_path: Path, algorithm: str) -> None:
     found = residual_tier(made(tmp_path / "run", algorithm), alpha=SURE)
     assert against(found) == set()
@@ -149,8 +150,8 @@ def multiplied_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_runs
-@pytest.mark.parametrize("algorithm", SYSTEMS)
-@pytest.mark.parametrize(
+@for_each("algorithm", SYSTEMS)
+@for_each(
     ("fault", "where"),
     [
         (halved, "variance of the noise"),
@@ -237,7 +238,7 @@ def test_sound_noise_is_seldom_accused() -> None:
         assert sum(bool(count(answer)) for answer in answers) <= stats.binom.isf(1e-4, runs, level)
 
 
-@pytest.mark.parametrize(("wider", "power"), [(0.5, 1.0), (0.85, 0.9), (1.2, 0.9)])
+@for_each(("wider", "power"), [(0.5, 1.0), (0.85, 0.9), (1.2, 0.9)])
 def test_wrong_noise_is_found(wider: float, power: float) -> None:
     """Of 576 values in shares: a width that is off by 15 % is 5 standard errors off."""
     found = [bool(noticed(judged(in_memory(seed, wider), 0.05))) for seed in range(30)]

@@ -16,6 +16,7 @@ from privplan.audit.residual import residual_tier, tier
 from privplan.audit.residual.tier import judged
 from privplan.fl.log import LogWriter
 
+from ..cases import for_each
 from .residual_runs import SILOS, SURE, WHAT, against, in_memory, normal
 
 # --- runs of the systems --------------------------------------------------------------------------
@@ -58,7 +59,7 @@ SYSTEMS = ["uldp-avg", "uldp-sgd", "uldp-naive", "uldp-group"]
 
 
 @needs_runs
-@pytest.mark.parametrize("system", SYSTEMS)
+@for_each("system", SYSTEMS)
 def test_sound_systems_pass(tmp_path: Path, system: str) -> None:
     found = residual_tier(made(tmp_path / "run", system), alpha=SURE)
     assert against(found) == set()
@@ -107,7 +108,7 @@ def unclipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_runs
-@pytest.mark.parametrize(
+@for_each(
     ("fault", "system", "where"),
     [
         *((halved, system, "variance of the noise") for system in SYSTEMS),

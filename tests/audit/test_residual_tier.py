@@ -12,6 +12,7 @@ from scipy import stats
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
 
+from ..cases import for_each
 from .residual_runs import (
     SILOS,
     SURE,
@@ -28,7 +29,7 @@ from .residual_runs import (
 # --- false alarms and power -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rounds", "width"), [(6, 31), (2, 300), (1, 12)])
+@for_each(("rounds", "width"), [(6, 31), (2, 300), (1, 12)])
 def test_sound_runs_are_hardly_ever_accused(rounds: int, width: int) -> None:
     """At most one in twenty; the test fails for such a tier with probability 10^-4 at most."""
     runs = 150
@@ -47,7 +48,7 @@ def test_sound_runs_are_accused_at_most_as_often_as_is_said() -> None:
     assert 0 < unusual <= most[1]
 
 
-@pytest.mark.parametrize(("scale", "width"), [(0.95, 250), (1.06, 250), (0.98, 2500)])
+@for_each(("scale", "width"), [(0.95, 250), (1.06, 250), (0.98, 2500)])
 def test_noise_that_is_a_little_too_narrow_is_found(scale: float, width: int) -> None:
     """5,000 values of .95, and 50,000 of .98: 18 of 20 runs are unusual at least.
 
@@ -118,7 +119,7 @@ def nothing(rng: np.random.Generator, number: int, width: int) -> np.ndarray:
     return 0.0 * normal(rng, number, width)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("law", "where"),
     [
         (lambda *own: 0.5 * normal(*own), "variance of the noise"),
@@ -149,7 +150,7 @@ def test_one_value_without_noise_is_unusual_and_no_accusation() -> None:
     assert "here" in next(one for one in found if not one.unusual).proves
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("limits", "where"),
     [
         ({"sum_off": 1.01}, "sums made again"),
@@ -184,7 +185,7 @@ def test_the_disk_says_what_memory_does(tmp_path: Path) -> None:
         assert one.value == pytest.approx(other.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda facts, _: facts["intent"].update(share_std=2.4),

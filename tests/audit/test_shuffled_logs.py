@@ -12,6 +12,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.records import Noise, Reach, Sampling
 
+from ..cases import for_each
 from .ledgers import Records, audited, evidence, upper
 from .shuffled import EACH, hazards, small, supported
 from .shuffling import DOUBLE, FLAME_DELTA, SMALL, mixing, sent
@@ -58,7 +59,7 @@ HONEST: Final = upper(small(), "analyzer")
 WORST: Final = local_number(6, ev.Laplace(4.0), 1e-4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("reach", "given"),
     [
         ({"users": 1000}, {}),  # more than there are
@@ -96,7 +97,7 @@ def test_terms_that_share_their_noise_are_not_mixed() -> None:
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"granularity": "tuple"},
@@ -164,8 +165,8 @@ def test_who_mixes_ciphertexts_knows_their_order() -> None:
     assert any(one.startswith("assumed: the shuffler holds") for one in row(trusted, "shuffler"))
 
 
-@pytest.mark.parametrize("observer", ["shuffler", "coordinator"])
-@pytest.mark.parametrize("sees", ["nothing", "sum"])
+@for_each("observer", ["shuffler", "coordinator"])
+@for_each("sees", ["nothing", "sum"])
 def test_who_adds_dummies_knows_them(observer: str, sees: Any) -> None:
     """What is released hides a unit among them, and before the shuffler they hide nobody."""
     blind = replace(BLIND, sees=sees)
@@ -177,7 +178,7 @@ def test_who_adds_dummies_knows_them(observer: str, sees: Any) -> None:
     assert upper(small({}, security=mixing(100, key_bits=256)), observer) == WORST
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
+@for_each("rounds", [1, 2])
 def test_a_draw_for_each_message_is_one_round_of_coordinates(rounds: int) -> None:
     """`LaplaceMessages.noise` announces as many draws as a unit sends messages."""
     log = small(noise=Noise("laplace", 4.0, draws=6, grid=2.0**-24), rounds=rounds)
@@ -186,7 +187,7 @@ def test_a_draw_for_each_message_is_one_round_of_coordinates(rounds: int) -> Non
         assert upper(log, observer) == upper(once, observer)
 
 
-@pytest.mark.parametrize("draws", [2, 5, 7, 12])
+@for_each("draws", [2, 5, 7, 12])
 def test_draws_that_are_not_the_messages_contradict(draws: int) -> None:
     log = small(noise=Noise("laplace", 4.0, draws=draws, grid=2.0**-24))
     assert "reach-contradicted" in hazards(log)
@@ -196,7 +197,7 @@ def test_draws_that_are_not_the_messages_contradict(draws: int) -> None:
 SHARED: Final = Noise("gaussian", math.sqrt(50) * 3.0, 50, 3.0, 0, 1, 2.0**-24)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("draws", "told", "whole"),
     [
         (1, None, True),
@@ -242,7 +243,7 @@ def row(records: Records, observer: str) -> tuple[str, ...]:
     return found.rests_on
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("also", "analyzer", "neighbours"),
     [
         (("index-sets",), replace(SMALL, selection="data-dependent", padded_to=100), "replace-one"),

@@ -13,6 +13,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import ShuffledRound
 from privplan.accountant.records import Noise, Reach, RoundRelease, Sampling
 
+from ..cases import for_each
 from .ledgers import Records, changed, evidence, intents, opening, part, upper
 from .shuffled import EACH, hazards, small, supported
 from .shuffled_enumeration import enumerated
@@ -21,7 +22,7 @@ from .shuffling import mixing, sent
 # --- messages, of each family ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "event"),
     [
         ({"scale": 3.0, "bound": 1.5}, ev.Laplace(2.0)),
@@ -76,8 +77,8 @@ def test_noise_of_all_messages_counts_where_the_facts_say_how_many_there_are() -
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("users", [2, 3, 5, 8])
-@pytest.mark.parametrize("epsilon0", [0.5, 1.5])
+@for_each("users", [2, 3, 5, 8])
+@for_each("epsilon0", [0.5, 1.5])
 def test_shuffled_reports_are_never_below_an_enumeration(users: int, epsilon0: float) -> None:
     delta = 0.01
     log = sent(

@@ -25,6 +25,8 @@ from privplan.audit.statistics import (
     upper_rate,
 )
 
+from ..cases import for_each
+
 # --- the family of discrete Gaussian noise ----------------------------------------------------
 
 
@@ -51,7 +53,7 @@ def test_little_discrete_noise_is_in_no_family() -> None:
     assert scaled(ev.DiscreteGaussian(3.0, 1), 1.0) == ev.DiscreteGaussian(3.0, 1)
 
 
-@pytest.mark.parametrize("deviation", [3.0, 3.7, 5.0])
+@for_each("deviation", [3.0, 3.7, 5.0])
 def test_enough_discrete_noise_is_ordered(deviation: float) -> None:
     alarms, misses = discrete_gaussian(deviation)
     for factor in (1.003, 1.03, 1.5):
@@ -75,8 +77,8 @@ def tail(count: int, trials: int, rate: float) -> mp.mpf:
         return total
 
 
-@pytest.mark.parametrize(("trials", "alpha"), [(10**8, 1e-4), (2 * 10**8, 0.025), (10**7, 0.4)])
-@pytest.mark.parametrize("count", [1, 2, 1000])
+@for_each(("trials", "alpha"), [(10**8, 1e-4), (2 * 10**8, 0.025), (10**7, 0.4)])
+@for_each("count", [1, 2, 1000])
 def test_ends_from_many_trials(trials: int, alpha: float, count: int) -> None:
     # Of 1000 in 2 x 10^8 the inverse beta function said "at least 1520".
     lower, upper = lower_rate(count, trials, alpha), upper_rate(count, trials, alpha)
@@ -124,7 +126,7 @@ def test_rates_of_false_violations_where_canaries_depend_on_each_other() -> None
 # --- small things -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scores", [["a", "b"], [[1.0], [1.0, 2.0]], [1j, 2.0]])
+@for_each("scores", [["a", "b"], [[1.0], [1.0, 2.0]], [1j, 2.0]])
 def test_scores_that_are_no_numbers(scores: list[object]) -> None:
     with pytest.raises(InvalidInput):
         counts_at(scores, [True, False], 0.0)  # type: ignore[arg-type]

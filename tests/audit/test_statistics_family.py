@@ -34,6 +34,8 @@ from privplan.audit.statistics import (
 )
 from privplan.audit.statistics.family import FACTOR_PRECISION_RELATIVE
 
+from ..cases import for_each
+
 SURE = 1.0 - 1e-6
 DELTA = 1e-5
 GAUSSIAN = ev.Gaussian(1.0)
@@ -86,7 +88,7 @@ def test_what_it_reports_was_rejected_and_a_little_less_was_not() -> None:
     assert found.rejected == (found.factor <= 1.0) == claim_rejected(counts, SAMPLED, "add-remove")
 
 
-@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED, ev.Laplace(2.0)], ids=str)
+@for_each("event", [GAUSSIAN, SAMPLED, ev.Laplace(2.0)], ids=str)
 def test_fewer_errors_and_less_confidence_show_more(event: ev.Event) -> None:
     def epsilon(counts: Counts, alpha: float = 0.05, tried: int = 1) -> float:
         return family_test(counts, event, "add-remove", DELTA, alpha, thresholds=tried).epsilon
@@ -98,7 +100,7 @@ def test_fewer_errors_and_less_confidence_show_more(event: ev.Event) -> None:
     assert epsilon(Counts(100, 4000, 3500, 4000), tried=10) < here
 
 
-@pytest.mark.parametrize(
+@for_each(
     "counts",
     [
         Counts(50, 100, 50, 100),
@@ -138,7 +140,7 @@ def test_what_cannot_be_a_claim_is_refused() -> None:
         family_test(counts, GAUSSIAN, "some", DELTA)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "rate"),
     [(GAUSSIAN, 0.02), (SAMPLED, 0.05), (SAMPLED, 0.6), (ev.Laplace(1.0), 0.1)],
     ids=str,
@@ -250,7 +252,7 @@ def test_scores_that_are_no_numbers_are_refused() -> None:
         claim_only([1.0, math.nan], [True, False], GAUSSIAN, "add-remove", DELTA)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, 1.5, math.nan])
+@for_each("alpha", [0.0, 1.0, 1.5, math.nan])
 def test_a_level_is_a_probability(alpha: float) -> None:
     rng = np.random.default_rng(36)
     args = (*gaussian_scores(rng, 50), GAUSSIAN, "add-remove")

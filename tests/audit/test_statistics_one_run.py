@@ -27,6 +27,7 @@ from privplan.audit.statistics import (
     trade_off,
 )
 
+from ..cases import for_each
 from ..sweeps import sweep
 
 DELTA = 1e-5
@@ -53,7 +54,7 @@ def least_rejected(rejects: NDArray[np.bool_]) -> int:
 # --- published numbers ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("canaries", "guesses", "correct", "delta", "epsilon"),
     [
         (1000, 100, 90, 1e-5, 1.62614),
@@ -76,10 +77,10 @@ def test_published_mahloujifar() -> None:
 # --- Steinke, Nasr, Jagielski ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.02])
-@pytest.mark.parametrize(("canaries", "guesses"), [(20, 20), (300, 30), (300, 300)])
-@pytest.mark.parametrize("alpha", [0.3, 0.05])
+@for_each("epsilon", [0.0, 0.5, 2.0])
+@for_each("delta", [0.0, 1e-3, 0.02])
+@for_each(("canaries", "guesses"), [(20, 20), (300, 30), (300, 300)])
+@for_each("alpha", [0.3, 0.05])
 def test_correct_mechanisms_are_above_their_epsilon_no_more_often_than_alpha(
     epsilon: float, delta: float, canaries: int, guesses: int, alpha: float
 ) -> None:
@@ -130,7 +131,7 @@ def test_steinke_grows_with_what_was_right(
         assert steinke_p_value(m, r, v, epsilon=here, delta=delta) <= alpha
 
 
-@pytest.mark.parametrize(("r", "v"), [(1, 1), (100, 0), (100, 50), (100, 100), (100_000, 100_000)])
+@for_each(("r", "v"), [(1, 1), (100, 0), (100, 50), (100, 100), (100_000, 100_000)])
 def test_ends_of_the_range(r: int, v: int) -> None:
     found = steinke(100_000, r, v, delta=1e-6)
     assert 0.0 <= found < 15.0
@@ -171,7 +172,7 @@ def most_likely(m: int, r: int, v: int, shape: TradeOff) -> float:
     return float(-answer.fun)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("m", "r", "v", "mu"),
     sweep([(6, 6, 5, 0.5), (10, 4, 4, 1.0), (9, 9, 7, 1.5), (30, 8, 8, 2.0)], quick=2),
 )
@@ -194,8 +195,8 @@ def open_share(mu: float, epsilon: float) -> float:
     return float(min(gdp_delta(mu, x) / y for x, y in zip(grid, response, strict=True)))
 
 
-@pytest.mark.parametrize(("m", "r"), [(2000, 2000), (2000, 500)])
-@pytest.mark.parametrize("alpha", [0.1, 0.05])
+@for_each(("m", "r"), [(2000, 2000), (2000, 500)])
+@for_each("alpha", [0.1, 0.05])
 def test_a_mechanism_whose_canaries_hang_together(m: int, r: int, alpha: float) -> None:
     # With probability .16 a response to every coin, else nothing: 1-GDP for each unit, and the
     # mechanism on which bounds that assume independent canaries are wrong too often.
@@ -214,8 +215,8 @@ def test_a_mechanism_whose_canaries_hang_together(m: int, r: int, alpha: float) 
     assert naive > alpha  # the control
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("alpha", [0.3, 0.05])
+@for_each("epsilon", [0.3, 1.0, 3.0])
+@for_each("alpha", [0.3, 0.05])
 def test_responses_against_their_own_trade_off_function(epsilon: float, alpha: float) -> None:
     m = 60
     shape = trade_off(ev.Pure(epsilon))
@@ -257,9 +258,7 @@ def test_a_sampled_family_is_searched_conservatively() -> None:
     assert (nothing.factor, nothing.epsilon, nothing.rejected) == (None, 0.0, False)
 
 
-@pytest.mark.parametrize(
-    ("m", "r", "v"), [(0, 0, 0), (10, 11, 1), (10, 5, 6), (10, 5, -1), (10, 0, 0)]
-)
+@for_each(("m", "r", "v"), [(0, 0, 0), (10, 11, 1), (10, 5, 6), (10, 5, -1), (10, 0, 0)])
 def test_numbers_that_do_not_add_up_are_refused(m: int, r: int, v: int) -> None:
     with pytest.raises(InvalidInput):
         steinke(m, r, v, delta=DELTA)

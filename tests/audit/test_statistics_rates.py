@@ -27,6 +27,8 @@ from privplan.audit.statistics import (
     upper_rate,
 )
 
+from ..cases import for_each
+
 SURE = 1.0 - 1e-6
 
 
@@ -48,8 +50,8 @@ def test_published_ceiling() -> None:
     assert epsilon_lower(Counts(0, 10_000, 0, 10_000), delta=1e-5) == pytest.approx(7.905, abs=1e-3)
 
 
-@pytest.mark.parametrize("trials", [1, 7, 60])
-@pytest.mark.parametrize("alpha", [0.4, 0.025, 1e-9])
+@for_each("trials", [1, 7, 60])
+@for_each("alpha", [0.4, 0.025, 1e-9])
 def test_ends_have_exactly_their_level(trials: int, alpha: float) -> None:
     for count in range(trials + 1):
         upper, lower = upper_rate(count, trials, alpha), lower_rate(count, trials, alpha)
@@ -65,7 +67,7 @@ def test_ends_have_exactly_their_level(trials: int, alpha: float) -> None:
             assert lower == 0.0
 
 
-@pytest.mark.parametrize("rate", [0.001, 0.05, 0.37, 0.5])
+@for_each("rate", [0.001, 0.05, 0.37, 0.5])
 def test_an_end_is_wrong_no_more_often_than_it_says(rate: float) -> None:
     counts = np.arange(401, dtype=float)
     likely = binom.pmf(counts, 400, rate)
@@ -89,7 +91,7 @@ def test_numbers_and_lists_agree() -> None:
     assert listed.tolist() == [upper_rate(0, 10, 0.1), upper_rate(3, 10, 0.1)]
 
 
-@pytest.mark.parametrize(("count", "trials"), [(-1, 5), (6, 5), (0, 0), (math.nan, 5)])
+@for_each(("count", "trials"), [(-1, 5), (6, 5), (0, 0), (math.nan, 5)])
 def test_impossible_counts_are_refused(count: float, trials: float) -> None:
     with pytest.raises(InvalidInput):
         upper_rate(count, trials, 0.05)
@@ -104,7 +106,7 @@ def test_counts_at_a_threshold() -> None:
     assert counts.hits == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scores", "coins"),
     [
         ([1.0, math.nan], [True, False]),
@@ -120,7 +122,7 @@ def test_scores_that_no_test_can_be_made_of_are_refused(scores: object, coins: o
         counts_at(scores, coins, 0.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("given_counts", [(3, 2, 0, 1), (0, 1, 2, 1), (0, 0, 0, 1), (-1, 2, 0, 1)])
+@for_each("given_counts", [(3, 2, 0, 1), (0, 1, 2, 1), (0, 0, 0, 1), (-1, 2, 0, 1)])
 def test_counts_that_do_not_add_up_are_refused(given_counts: tuple[int, int, int, int]) -> None:
     with pytest.raises(InvalidInput):
         Counts(*given_counts)
@@ -135,9 +137,7 @@ def boundary(epsilon: float, delta: float, false_alarms: float) -> float:
     return max(0.0, steep, math.exp(-epsilon) * (1.0 - delta - false_alarms))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "rate"), [(1.0, 0.0, 0.05), (1.0, 0.01, 0.7), (0.1, 0.1, 0.3)]
-)
+@for_each(("epsilon", "delta", "rate"), [(1.0, 0.0, 0.05), (1.0, 0.01, 0.7), (0.1, 0.1, 0.3)])
 def test_epsilon_is_above_the_truth_no_more_often_than_alpha(
     epsilon: float, delta: float, rate: float
 ) -> None:
@@ -212,9 +212,7 @@ def test_a_coin_shows_nothing() -> None:
 # --- the Gaussian family ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "mu"), [(1, 0.268051), (2, 0.501552), (4, 0.924931), (8, 1.666031)]
-)
+@for_each(("epsilon", "mu"), [(1, 0.268051), (2, 0.501552), (4, 0.924931), (8, 1.666031)])
 def test_published_mu(epsilon: float, mu: float) -> None:
     assert gdp_epsilon(mu, 1e-5) == pytest.approx(epsilon, rel=1e-5)
 
@@ -226,7 +224,7 @@ def test_no_mu_no_loss() -> None:
     assert mu_lower(Counts(5, 10, 5, 10)) == 0.0
 
 
-@pytest.mark.parametrize(("mu", "threshold"), [(0.5, 0.25), (1.0, 1.5), (2.0, 0.0)])
+@for_each(("mu", "threshold"), [(0.5, 0.25), (1.0, 1.5), (2.0, 0.0)])
 def test_mu_is_above_the_truth_no_more_often_than_alpha(mu: float, threshold: float) -> None:
     rng = np.random.default_rng(13)
     runs, n, alpha = 1500, 500, 0.2

@@ -15,6 +15,8 @@ from scipy.stats import binom
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.statistics import roc
 
+from ..cases import for_each
+
 SURE = 1.0 - 1e-6
 
 scored = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=30).filter(
@@ -41,9 +43,7 @@ def test_against_enumeration(rows: list[tuple[int, bool]]) -> None:
     assert 0.0 <= low <= found.auc <= high <= 1.0
 
 
-@pytest.mark.parametrize(
-    ("shift", "members", "strangers"), [(0.0, 30, 30), (1.0, 40, 200), (2.5, 25, 25)]
-)
+@for_each(("shift", "members", "strangers"), [(0.0, 30, 30), (1.0, 40, 200), (2.5, 25, 25)])
 def test_the_interval_of_the_area_is_wrong_no_more_often_than_alpha(
     shift: float, members: int, strangers: int
 ) -> None:
@@ -86,7 +86,7 @@ def test_curves_for_plots_keep_their_ends() -> None:
     assert roc([1.0, 2.0], [True, False]).curve() == ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scores", "members"),
     [
         ([1.0, math.nan], [True, False]),

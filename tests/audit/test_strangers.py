@@ -22,6 +22,7 @@ from privplan.fl.running.toml_writer import toml_bytes
 from privplan.fl.settings.file import parse
 
 from ..audit.forging import forged
+from ..cases import for_each
 from ..fl import foreign
 from ..fl.wards import ward
 
@@ -102,7 +103,7 @@ def test_it_loads_the_one_whose_entry_has_the_very_name(whole: Path, tmp_path: P
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("last", ["raise RuntimeError('no')", "raise SystemExit(3)", "import gone"])
+@for_each("last", ["raise RuntimeError('no')", "raise SystemExit(3)", "import gone"])
 def test_a_package_that_fails_to_import_stops_no_audit(
     last: str, whole: Path, tmp_path: Path
 ) -> None:
@@ -115,7 +116,7 @@ def test_a_package_that_fails_to_import_stops_no_audit(
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         "raise RuntimeError('no')",

@@ -26,6 +26,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from .forged import RUNS, Edit, Records, earlier, forged, records_of
 from .logs import rechained
 
@@ -174,7 +175,7 @@ def test_an_earlier_run_says_that_it_does_not_say(tmp_path: Path) -> None:
 # --- stripped -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "edit",
     [
         without(),
@@ -246,7 +247,7 @@ def test_an_item_that_nothing_opens_is_no_reason_to_leave_a_tier_out(run: Path) 
     refused(run, "belong together")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "edit",
     [
         without(),
@@ -287,7 +288,7 @@ def test_an_item_of_an_intent_without_release_is_what_a_kill_leaves(run: Path) -
     assert residual_tier(run)[0].sample[ROUNDS_TESTED] == 2
 
 
-@pytest.mark.parametrize("values", [1, 30, 32, 62])
+@for_each("values", [1, 30, 32, 62])
 def test_noise_that_was_drawn_for_other_values_is_an_error(run: Path, values: int) -> None:
     rechained(run, lambda records: set_releases(records, values=values))
     assert hazards(audit_budget(run, sealed=True))["other-noise"] == "error"
@@ -325,7 +326,7 @@ def test_what_a_failing_machine_takes_is_a_warning(run: Path) -> None:
 # --- moved ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("item", ["residuals", "recomputed"])
+@for_each("item", ["residuals", "recomputed"])
 def test_an_item_that_is_moved_from_another_round_does_not_fit(run: Path, item: str) -> None:
     def edit(records: Records) -> None:
         first, second = [one for one in records if one["type"] == "round.release"][:2]
@@ -339,7 +340,7 @@ def test_an_item_that_is_moved_from_another_round_does_not_fit(run: Path, item: 
     refused(run, "not those of their releases")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [{"run": "0" * 32}, {"intent": 1}, {"aggregate": "0" * 64}, {"format": 3}, {"more": 1}],
 )

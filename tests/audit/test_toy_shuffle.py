@@ -20,6 +20,7 @@ from privplan.fl.running import resume, run
 from privplan.fl.running.checkpoint import MODEL_FILE, MODELS_FOLDER, Checkpoint
 from privplan.fl.shuffling import Shuffling
 
+from ..cases import for_each
 from ..fl.foreign import killed, privplan
 from ..packages import shuffled
 from ..packages.toys import for_each_test, install
@@ -50,7 +51,7 @@ def test_double_as_printed_is_derived_from_a_log_of_its_size(tmp_path: Path) -> 
     assert 40 < found["shuffler"] < 40.5
 
 
-@pytest.mark.parametrize("colluders", [0, 2])
+@for_each("colluders", [0, 2])
 def test_each_observer_has_the_number_of_its_facts(tmp_path: Path, colluders: int) -> None:
     run(shuffled.settings(colluders=colluders), tmp_path / "out")
     report = audit_budget(tmp_path / "out")
@@ -70,7 +71,7 @@ def test_each_observer_has_the_number_of_its_facts(tmp_path: Path, colluders: in
         assert row.rests_on
 
 
-@pytest.mark.parametrize("observer", ["shuffler", "model"])
+@for_each("observer", ["shuffler", "model"])
 def test_a_promise_may_be_for_any_of_them(tmp_path: Path, observer: str) -> None:
     result = run(shuffled.settings(observer=observer), tmp_path / "out")
     report = audit_budget(tmp_path / "out")

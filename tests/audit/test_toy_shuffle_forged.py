@@ -17,6 +17,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.budget.report import BudgetReport
 from privplan.fl.running import run
 
+from ..cases import for_each
 from ..packages import shuffled
 from ..packages.toys import installed
 from .forging import Edit, each, forged
@@ -269,7 +270,7 @@ def proven(honest: Path) -> dict[str, float]:
 
 
 @pytest.mark.quick(24)
-@pytest.mark.parametrize("stated", STATEMENTS, ids=lambda one: f"{one.name}-{one.observer}")
+@for_each("stated", STATEMENTS, ids=lambda one: f"{one.name}-{one.observer}")
 def test_a_false_statement_is_found_counted_or_assumed(
     stated: Statement, honest: Path, proven: dict[str, float], tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from privplan.audit.derivation.supported_event import supported
 from privplan.audit.derivation.wishart_noise import published_delta
 from privplan.audit.ledger.entries import SpentIntent
 
+from ..cases import for_each
 from .faults import event_of
 from .grams import gram_log, noisy
 from .ledgers import also, audited, evidence, intents, opening, part
@@ -40,9 +41,7 @@ def facts_of(**changes: Any) -> RoundFacts:
     return RoundFacts.of(SpentIntent(2, 1, RoundIntent(**{**vars(stated), **changes})))
 
 
-@pytest.mark.parametrize(
-    "event", [ev.Gaussian(50.0), ev.Pure(0.6), ev.Laplace(3.0), ev.Approximate(1.0, 0.5)]
-)
+@for_each("event", [ev.Gaussian(50.0), ev.Pure(0.6), ev.Laplace(3.0), ev.Approximate(1.0, 0.5)])
 def test_a_log_that_claims_an_event_for_it_is_not_supported(event: ev.Event) -> None:
     report = audited(wishart_log(event))
     assert not report.ok
@@ -54,7 +53,7 @@ def test_a_log_that_claims_an_event_for_it_is_not_supported(event: ev.Event) -> 
     assert "unusable-facts" not in fired
 
 
-@pytest.mark.parametrize("observer", ["model", "server", "silo", "server+1", "bystander"])
+@for_each("observer", ["model", "server", "silo", "server+1", "bystander"])
 def test_before_nobody_do_its_facts_support_anything(observer: str) -> None:
     case = evidence(wishart_log())
     (kind,) = case.kinds
@@ -63,7 +62,7 @@ def test_before_nobody_do_its_facts_support_anything(observer: str) -> None:
     assert "negative eigenvalue" in event.reason
 
 
-@pytest.mark.parametrize("sees", list(MATRIX_VIEWS))
+@for_each("sees", list(MATRIX_VIEWS))
 def test_no_formula_of_other_noise_is_used_of_it(sees: str) -> None:
     """Not even where whoever calls it forgot to ask what takes guarantees away."""
     setting: RunSetting = evidence(wishart_log()).setting
@@ -80,7 +79,7 @@ def test_a_matrix_without_its_name_has_no_way_around() -> None:
         assert "wishart-noise" in {one.id for one in report.hazards}
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.6, 3.0])
+@for_each("epsilon", [0.1, 0.6, 3.0])
 def test_the_delta_is_the_exact_one(epsilon: float) -> None:
     mechanism = WishartGram.as_published(epsilon, gram=GramBound(dimension=D), bits=17)
     delta = published_delta(mechanism.contribution, mechanism.noise())
@@ -95,7 +94,7 @@ def test_of_other_degrees_of_freedom_no_delta_is_named() -> None:
     assert "delta" not in hazard.what
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "says"),
     [
         ({"noise": Noise("wishart", 0.9, 5, 0.9)}, "not stated"),

@@ -11,6 +11,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.cli.inputs.event_file import MAX_EVENT_BYTES
 
+from ..cases import for_each
 from .conftest import FakeLibrary, Refused, Run
 
 GAUSSIAN = '{"type": "gaussian", "noise_multiplier": 1}'
@@ -115,7 +116,7 @@ def test_options_are_checked_at_the_door(
     assert said in refused("account", event_file, *flags)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "said"),
     [
         (b"", "is empty"),
@@ -152,7 +153,7 @@ def test_a_path_that_is_no_readable_file(refused: Refused) -> None:
 
 
 @pytest.mark.usefixtures("library")
-@pytest.mark.parametrize(
+@for_each(
     ("event", "said"),
     [
         ('{"type": "compose", "events": []}', "nothing"),
@@ -194,7 +195,7 @@ def test_the_real_library_refuses_what_has_no_mathematics(refused: Refused) -> N
     refused("account", "shuffle.json", code=3)  # add-remove: the number of users is seen
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("outside", "sampled"), [(False, "Each record joins"), (True, "Each group of 4 records joins")]
 )
 def test_inside_a_group_the_records_are_clipped_and_drawn(

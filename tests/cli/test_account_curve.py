@@ -14,6 +14,7 @@ from privplan.accountant import events as ev
 from privplan.cli.inputs.curve_file import CURVE_HEADER, MAX_CURVE_BYTES
 from privplan.cli.reports.curve import CURVE_ORDERS
 
+from ..cases import for_each
 from .conftest import Refused, Run
 
 
@@ -123,7 +124,7 @@ def test_a_curve_from_elsewhere(run: Run) -> None:
     assert result["epsilon"]["lower"] == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "alpha,epsilon\n2,1.0\n4,2.0\n",
@@ -159,7 +160,7 @@ def test_lines_are_numbered_as_in_the_file(refused: Refused) -> None:
     assert "Write numbers with a decimal point." in said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "says"),
     [
         ("", "has no rows"),
@@ -209,7 +210,7 @@ def test_one_order_is_one_order(run: Run) -> None:
     assert "1 orders" not in said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "says"),
     [
         ("renyi,2,5,.2,add-remove", "lower end above its upper end"),

@@ -13,6 +13,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.cli.inputs.described_run import RUN_OPTIONS
 
+from ..cases import for_each
 from .conftest import FakeLibrary, Refused, Run
 
 NOISE = ("--noise-multiplier", "1.1")
@@ -63,7 +64,7 @@ def test_every_sampler(
 
 
 @pytest.mark.usefixtures("library")
-@pytest.mark.parametrize(
+@for_each(
     ("rate", "rounds", "words", "expected"),
     [
         ("0.1", "30", ("poisson",), ev.Repeat(30, ev.Poisson(0.1, ev.Gaussian(1.1)))),
@@ -156,7 +157,7 @@ def test_the_shown_loader_of_a_rate_asks_the_data_how_many_they_are(run: Run) ->
     assert [len(_batches(loader)) for loader in loaders] == [20, 20]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         ((), "neither an EVENT nor --noise-multiplier"),
@@ -210,7 +211,7 @@ def test_a_delta_above_one_over_the_records_is_accepted_by_name(run: Run) -> Non
 # Claims.
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "verdict", "code"),
     [
         (("--claimed", "1.28"), "unverifiable", 3),
@@ -278,7 +279,7 @@ def test_a_claim_about_an_event(run: Run) -> None:
     assert run(*words, "--claimed", "4.3", stdin=event).code == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         (("--claimed", "small"), "small"),
@@ -306,7 +307,7 @@ def test_a_group_of_a_run_and_of_an_event_is_the_event_group(run: Run) -> None:
     assert one["epsilon"]["upper"] < five["epsilon"]["lower"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [(("--group", "0"), "`group` must be a positive integer"), (("--group", "2"), "of one record")],
 )

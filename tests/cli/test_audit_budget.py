@@ -28,6 +28,7 @@ from ..audit.ledgers import (
     weighted,
     written,
 )
+from ..cases import for_each
 from .conftest import Refused, Run
 
 
@@ -72,7 +73,7 @@ def test_quiet_prints_the_number(run: Run) -> None:
     assert run("audit", "budget", "run", "-q").out == "6.57298\n"
 
 
-@pytest.mark.parametrize(("limit", "code"), [("6.6", 0), ("6.5", 1), ("0", 1)])
+@for_each(("limit", "code"), [("6.6", 0), ("6.5", 1), ("0", 1)])
 @pytest.mark.usefixtures("folder")
 def test_a_limit(run: Run, limit: str, code: int) -> None:
     outcome = run("audit", "budget", "run", "--limit", limit, "--json")
@@ -136,7 +137,7 @@ HAZARDS = {
 }
 
 
-@pytest.mark.parametrize("name", list(HAZARDS))
+@for_each("name", list(HAZARDS))
 def test_an_error_is_told_in_full(run: Run, tmp_path: Path, name: str) -> None:
     records: Records = HAZARDS[name]()
     written(tmp_path / "run", records)
@@ -266,7 +267,7 @@ def sealed_run(folder: Path, counts: list[int]) -> None:
 HONEST = [14, 16, 11, 18, 15, 13, 19, 15, 12, 17, 14, 16, 10, 15, 20, 13, 15, 17, 14, 16]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("counts", "fires"),
     [(HONEST, False), ([15] * 20, True), ([30] * 20, True), ([25, 5] * 10, True), ([51], True)],
 )
@@ -284,7 +285,7 @@ def test_sealed_counts_are_held_against_the_rate(
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize(
+@for_each(
     ("counts", "chosen_by", "fires"),
     [
         ([100, 0, 40, 17, 99], "each-silo", False),

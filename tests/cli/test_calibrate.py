@@ -10,6 +10,7 @@ import pytest
 from privplan.accountant import errors
 from privplan.cli.inputs.schedule import from_epochs
 
+from ..cases import for_each
 from .conftest import FakeLibrary, Refused, Run
 
 TARGET = ("--epsilon", "2", "--delta", "1e-5")
@@ -123,7 +124,7 @@ def test_a_target_out_of_reach(
     assert "No such noise." in refused("calibrate", *TARGET, *ROUNDS, code=3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("records", "batch", "epochs", "rounds", "passes"),
     [
         (60000, 256, 10.0, 2344, 10),
@@ -142,7 +143,7 @@ def test_steps_are_counted_exactly(
     assert (schedule.rounds, schedule.passes) == (rounds, passes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         ([*ROUNDS], "`epsilon` is missing"),
@@ -185,9 +186,9 @@ def test_options_are_checked_at_the_door(words: list[str], said: str, refused: R
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("schedule", [EPOCHS, ROUNDS])
-@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("schedule", [EPOCHS, ROUNDS])
+@for_each("mechanism", ["gaussian", "laplace"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_the_printed_noise_meets_the_target(
     schedule: tuple[str, ...], mechanism: str, neighbours: str, run: Run
 ) -> None:

@@ -13,6 +13,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import NoisyGram, grid_bits
 from privplan.accountant.sensitivity.gram import GramBound
 
+from ..cases import for_each
 from .conftest import Refused, Run
 
 TARGET = ("--epsilon", "2", "--delta", "1e-5")
@@ -20,9 +21,9 @@ GRAM = ("--release", "gram", "--dimension", "784")
 TEN = (*GRAM, "--classes", "10")
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
-@pytest.mark.parametrize("unit", ["record", "user", "silo"])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("mechanism", ["gaussian", "laplace"])
+@for_each("unit", ["record", "user", "silo"])
 def test_the_json(unit: str, mechanism: str, neighbours: str, run: Run) -> None:
     cap = {"record": (), "user": ("--rows-per-user", "8"), "silo": ("--silo-rows", "8")}[unit]
     words = (*TEN, "--label-weight", "0.5", "--unit", unit, *cap)
@@ -113,7 +114,7 @@ LEAST: dict[str, tuple[bool, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(LEAST))
+@for_each("name", list(LEAST))
 def test_a_least_epsilon_is_shown_where_some_data_attain_the_bound(name: str, run: Run) -> None:
     """Of Laplace noise on many numbers the true epsilon may be far below: rho = (L2 / b)^2 / 2."""
     shown, words = LEAST[name]
@@ -161,7 +162,7 @@ def test_the_flag_silences_a_schedule_of_the_file(run: Run, refused: Refused) ->
     assert "without --release gram" in refused("calibrate", *TARGET, "--dimension", "3")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         (["--release", "gram"], "`dimension` is missing"),

@@ -22,6 +22,7 @@ from privplan.cli.inputs.run_files import runs_in
 from privplan.cli.reports import check as report
 
 from ..audit.ledgers import weighted, written
+from ..cases import for_each
 from .conftest import Refused, Run
 
 KEYS = {
@@ -248,7 +249,7 @@ ALSO = reading("e.toml", "description in JSON", "noise.std")
 PART = reading("f.toml", "description in TOML", "data.records")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("readings", "runs"),
     [
         ((STATE,), 1),

@@ -7,7 +7,6 @@ import math
 import re
 import tomllib
 
-import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -18,6 +17,8 @@ from privplan.accountant.events import definitions, from_json
 from privplan.cli.inputs import options
 from privplan.cli.inputs.schedule import from_epochs
 from privplan.cli.pages import topics
+
+from ..cases import for_each
 
 SCHEDULE = from_epochs(60000, 256, 15.0)
 DELTA = 1e-5
@@ -160,7 +161,7 @@ def test_the_page_on_checks_names_every_key_word_and_verdict() -> None:
         assert f"\n  {verdict} " in page
 
 
-@pytest.mark.parametrize("topic", ["opacus", "dp-sgd", "check"])
+@for_each("topic", ["opacus", "dp-sgd", "check"])
 def test_the_keys_that_pages_name_exist(topic: str) -> None:
     from privplan.audit.description.keys import KEYS, TABLES
 

@@ -14,6 +14,7 @@ from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import Claim
 from privplan.cli.pages import topics
 
+from ..cases import for_each
 from ..source_tree import ROOT
 
 SETTINGS = {
@@ -65,7 +66,7 @@ def test_the_page_of_flame_says_why_the_order_turns() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", FLAME_PADDING, ids=lambda row: row[0])
+@for_each("row", FLAME_PADDING, ids=lambda row: row[0])
 def test_the_page_of_flame_says_what_padding_costs(row: tuple[str, ...]) -> None:
     pytest.importorskip("torch")
     padded_to = int(row[0].replace(",", ""))
@@ -128,7 +129,7 @@ def headlines_of_flame() -> set[str]:
     return said
 
 
-@pytest.mark.parametrize(
+@for_each(
     "system",
     [
         pytest.param(system, marks=() if system == "disco" else pytest.mark.slow)
@@ -158,7 +159,7 @@ def test_every_number_of_a_page_is_in_the_table(system: str) -> None:
     assert [number for number in numbers if number not in known] == []
 
 
-@pytest.mark.parametrize("system", tables.SYSTEMS)
+@for_each("system", tables.SYSTEMS)
 def test_a_page_is_a_page(system: str) -> None:
     text = topics.page(system)
     lines = text.splitlines()

@@ -21,6 +21,7 @@ from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.log import read
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from .conftest import Refused, Run
 
 RUN = """\
@@ -58,7 +59,7 @@ def event() -> str:
 # The number itself
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("delta", "units", "allowed"),
     [(0.001, 1000, True), (0.0001, 10_000, True), (1e-5, 99_999, False), (0.3, 3, False)],
 )
@@ -80,7 +81,7 @@ def test_what_is_not_stated_or_accepted_is_not_compared() -> None:
         require_delta_below_units(0.1, 10, "user", accepted=False, accept="")
 
 
-@pytest.mark.parametrize("delta", [0.5, 0.7, 0.999])
+@for_each("delta", [0.5, 0.7, 0.999])
 def test_half_is_never_taken(delta: float) -> None:
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
         delta_below_half(delta=delta)
@@ -107,7 +108,7 @@ def test_units_are_those_that_are_promised_something() -> None:
 # privplan run
 
 
-@pytest.mark.parametrize("delta", ["0.125", "0.2"])
+@for_each("delta", ["0.125", "0.2"])
 def test_a_run_refuses_it_and_leaves_no_folder(refused: Refused, delta: str) -> None:
     pytest.importorskip("torch")
     said = refused("run", configured(delta), "--out", "out")
@@ -169,7 +170,7 @@ def test_a_log_says_nothing_of_what_was_not_accepted() -> None:
 # privplan calibrate, plan, account
 
 
-@pytest.mark.parametrize("words", [CALIBRATE, PLAN], ids=["calibrate", "plan"])
+@for_each("words", [CALIBRATE, PLAN], ids=["calibrate", "plan"])
 def test_noise_is_not_found_for_it_unless_it_is_accepted(
     run: Run, refused: Refused, words: tuple[str, ...]
 ) -> None:
@@ -224,7 +225,7 @@ def test_a_delta_that_is_the_answer_is_told_and_compared(run: Run) -> None:
     assert run("account", event(), "--epsilon", "0", "--json").json["warnings"] == []
 
 
-@pytest.mark.parametrize("header", ["[privacy]", "[ privacy ]  # who is promised what"])
+@for_each("header", ["[privacy]", "[ privacy ]  # who is promised what"])
 def test_a_flag_accepts_it_for_a_run_and_stands_in_folder_and_log(
     run: Run, tmp_path: Path, header: str
 ) -> None:

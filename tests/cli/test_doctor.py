@@ -9,6 +9,7 @@ import pytest
 
 from privplan.cli.commands import doctor as doctor_command
 
+from ..cases import for_each
 from .conftest import FakeLibrary, Run
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def test_a_missing_package_fails_the_check(run: Run, monkeypatch: pytest.MonkeyP
     assert "MISSING" in outcome.out
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("origin", "expected"),
     [
         ({}, "'privplan[fl]'"),

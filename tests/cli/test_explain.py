@@ -9,6 +9,7 @@ import pytest
 
 from privplan.cli.pages import topics
 
+from ..cases import for_each
 from .conftest import Refused, Run
 
 
@@ -55,7 +56,7 @@ def test_without_a_topic_they_are_listed(run: Run) -> None:
     assert all(f"privplan explain {name}" in outcome.out for name in topics.TOPICS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("typed", "meant"),
     [("samplin", "sampling"), ("Engines", "engines"), ("bandmff", "matrix"), ("rdpp", "engines")],
 )
@@ -63,7 +64,7 @@ def test_an_unknown_topic_suggests_the_nearest(typed: str, meant: str, refused: 
     assert f"next: privplan explain {meant}" in refused("explain", typed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topic", "names"),
     [
         ("attack", "membership canary"),

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
@@ -16,6 +15,7 @@ from privplan.accountant import rounding
 from privplan.accountant.sensitivity.matrix import sensitivity_bounds, strategy_matrix
 from privplan.cli.pages import topics
 
+from ..cases import for_each
 from .conftest import Run
 
 PAGE = topics.page("matrix")
@@ -30,7 +30,7 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@for_each("name", STRATEGIES)
 def test_the_table_of_strategies(name: str) -> None:
     printed = re.search(rf"^  {re.escape(name)} +(.*)$", PAGE, re.MULTILINE)
     assert printed is not None

@@ -15,6 +15,7 @@ from privplan.cli.inputs.plan_design import PhaseDesign
 from privplan.cli.inputs.schedule import steps
 from privplan.cli.reports.forecast import is_run
 
+from ..cases import for_each
 from .conftest import Refused, Run
 
 TARGET = ("--epsilon", "2", "--delta", "1e-5")
@@ -124,7 +125,7 @@ def test_steps_cost_more_and_the_loader_is_mentioned(run: Run) -> None:
     assert "not Poisson sampling" in " ".join(outcome.err.split())
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one", "zero-out"])
+@for_each("neighbours", ["add-remove", "replace-one", "zero-out"])
 def test_what_is_printed_meets_the_target(neighbours: str, run: Run) -> None:
     words = ("plan", *TARGET, "--rates", ".1,1", "--rounds", "9", "--neighbours", neighbours)
     rows = run(*words, "--json").json["result"]["alternatives"]
@@ -232,7 +233,7 @@ def test_epochs_rates_and_groups_vary_a_file(run: Run, write) -> None:
     assert float(base[0]) == pytest.approx(noise[1], rel=1e-5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sampling", "expected"),
     [
         (None, ev.Poisson(0.25, ev.Gaussian(2.0))),
@@ -372,7 +373,7 @@ def test_a_file_that_cannot_be_read(refused: Refused, tmp_path: Path) -> None:
     assert "not UTF-8" in refused("plan", "plan.toml")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         ([*EPOCHS], "`epsilon` is missing"),

@@ -14,6 +14,7 @@ from privplan.accountant.risk.sentence import attack_sentence, quick_tpr
 from privplan.cli.inputs.schedule import from_epochs, from_rounds
 from privplan.cli.pages import topics
 
+from ..cases import for_each
 from .conftest import Refused, Run
 
 ROUNDS = ("--rate", "0.01", "--rounds", "1000")
@@ -70,7 +71,7 @@ def test_the_table_rounds_to_the_side_that_stays_true(run: Run, event_file: str)
     assert f"at least {rounding.down(answer.bayes_risk.lower)}" in error
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fpr", "tpr", "said"),
     [
         (0.01, 0.0700001, "accuses 10 in 1,000 innocents finds at most 71 in 1,000 members"),
@@ -168,7 +169,7 @@ TARGETS = {
 }
 
 
-@pytest.mark.parametrize("measure", TARGETS)
+@for_each("measure", TARGETS)
 def test_noise_for_a_risk_is_that_of_the_library(measure: str, run: Run) -> None:
     result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
     values = {"advantage": {"advantage": 0.1}, "tpr": {"tpr": 0.07, "fpr": 0.01}}
@@ -199,7 +200,7 @@ def test_a_prior_next_to_1_is_not_called_certain(run: Run) -> None:
     assert "probability 1," not in out
 
 
-@pytest.mark.parametrize("measure", ["advantage", "bayes_risk"])
+@for_each("measure", ["advantage", "bayes_risk"])
 def test_of_two_values_of_a_record_neither_is_a_member(measure: str, run: Run) -> None:
     given = (*TARGETS[measure], *ROUNDS, "--neighbours", "replace-one")
     said = " ".join(run("calibrate", *given).out.split()).split("in words")[1]
@@ -222,7 +223,7 @@ def test_options_that_exclude_each_other_are_named_as_they_were_typed(refused: R
     assert "`tpr` with `fpr` and `prior` exclude each other" in " ".join(said.split())
 
 
-@pytest.mark.parametrize("group", [1, 5])
+@for_each("group", [1, 5])
 def test_a_shuffling_loader_is_warned_of_with_the_unit_of_its_number(group: int, run: Run) -> None:
     words = ("--records", "600", "--batch", "60", "--epochs", "2", "--group", str(group))
     outcome = run("calibrate", *TARGETS["tpr"], *words)
@@ -237,7 +238,7 @@ def test_a_shuffling_loader_is_warned_of_with_the_unit_of_its_number(group: int,
     assert f"for {whom} replaced by zeros" in said
 
 
-@pytest.mark.parametrize("measure", TARGETS)
+@for_each("measure", TARGETS)
 def test_ends_that_lie_apart_are_told_in_terms_of_the_target(measure: str, run: Run) -> None:
     words = ("--records", "600", "--batch", "6", "--epochs", "2", "--sampling", "shuffled")
     outcome = run("calibrate", *TARGETS[measure], *words)
@@ -248,7 +249,7 @@ def test_ends_that_lie_apart_are_told_in_terms_of_the_target(measure: str, run: 
     assert "epsilon" not in said
 
 
-@pytest.mark.parametrize("measure", TARGETS)
+@for_each("measure", TARGETS)
 def test_the_certificate_says_how_it_bounds_the_risk(measure: str, run: Run) -> None:
     result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
     assert not {"epsilon", "delta"} & set(result)
@@ -265,7 +266,7 @@ def test_the_certificate_says_how_it_bounds_the_risk(measure: str, run: Run) -> 
     assert "epsilon" in certificate["says"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         (("--tpr", "0.01", "--fpr", "0.07"), "`tpr` must be above `fpr`"),
@@ -299,7 +300,7 @@ def test_the_numbers_of_the_page() -> None:
     assert f"(epsilon {rounding.up(epsilon)} at delta 1e-5)" in " ".join(page.split())
 
 
-@pytest.mark.parametrize("measure", TARGETS)
+@for_each("measure", TARGETS)
 def test_the_noise_on_the_page(measure: str, run: Run) -> None:
     result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
     (line,) = re.findall(

@@ -13,6 +13,7 @@ from privplan.accountant.errors import MissingExtra
 from privplan.cli.pages import topics
 from privplan.fl.declarations.registry import keys_by_table
 
+from ..cases import for_each
 from .conftest import Refused, Run
 from .runs import CONFIG, log_of, written
 
@@ -70,7 +71,7 @@ class Absent:
             raise ModuleNotFoundError("absent", name=name)
 
 
-@pytest.mark.parametrize("package", ["torch", "cryptography"])
+@for_each("package", ["torch", "cryptography"])
 @pytest.mark.usefixtures("fl")
 def test_missing_packages_are_named_with_the_command(
     package: str, monkeypatch: pytest.MonkeyPatch
@@ -148,7 +149,7 @@ def test_the_same_for_a_program(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "warned"),
     [
         ({"run": "seed = 3"}, "protects nobody"),

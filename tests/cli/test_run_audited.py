@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ..cases import for_each
 from .conftest import Run
 from .runs import written
 
@@ -36,7 +37,7 @@ def named(row: dict[str, Any]) -> tuple[object, ...]:
 
 @pytest.mark.quick(5)
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize(
+@for_each(
     "changes",
     [
         {},
@@ -71,7 +72,7 @@ def test_the_audit_counts_what_was_lost(cut: Callable[..., Any], run: Run) -> No
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "hazard"),
     [
         ({"run": "seed = 3"}, "seeded"),

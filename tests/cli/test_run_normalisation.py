@@ -13,6 +13,7 @@ from privplan.accountant import records
 from privplan.audit.verify import verify
 from privplan.fl.log import read
 
+from ..cases import for_each
 from .conftest import Refused, Run
 from .killing import at_each_write
 
@@ -48,7 +49,7 @@ def written(
     return "run.toml"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "what"),
     [
         ({"privacy": "noise_multiplier = 5.0"}, "lacks `normalisation_noise` in [privacy]"),
@@ -85,7 +86,7 @@ def test_the_page_shows_the_keys(run: Run) -> None:
 
 
 @needs_fl
-@pytest.mark.parametrize(
+@for_each(
     "changes",
     [
         {},
@@ -155,7 +156,7 @@ def test_killed_at_every_write_no_moments_are_released_twice(
 
 
 @needs_fl
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+@for_each("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_where_resuming_cannot_help_another_way_on_is_named(
     error: BaseException, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

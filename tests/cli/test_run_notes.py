@@ -8,6 +8,7 @@ import pytest
 
 from privplan.fl.flame.index_privacy import posterior_ratios
 
+from ..cases import for_each
 from .conftest import Run
 
 CONFIG = """
@@ -34,7 +35,7 @@ def written(rounds: int, decoys: int) -> str:
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize("rounds", [1, 7])
+@for_each("rounds", [1, 7])
 def test_plan_and_run_say_what_decoys_are_worth(rounds: int, run: Run) -> None:
     config = written(rounds, 6)
     expected = {

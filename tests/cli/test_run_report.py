@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ..cases import for_each
 from .conftest import Refused, Run
 from .runs import ROOT, log_of, written
 
@@ -26,7 +27,7 @@ def test_the_example_works_out_of_the_box(run: Run) -> None:
     assert outcome.json["result"]["epsilon"]["upper"] <= 8.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("privacy", "more", "code"),
     [
         ("noise_multiplier = 1e19", "", 2),
@@ -36,7 +37,7 @@ def test_the_example_works_out_of_the_box(run: Run) -> None:
         ("noise_multiplier = 5.0", "clip = 1e-300", 2),
     ],
 )
-@pytest.mark.parametrize("system", ["uldp-avg", "uldp-naive"])
+@for_each("system", ["uldp-avg", "uldp-naive"])
 @pytest.mark.usefixtures("fl")
 def test_noise_that_cannot_be_drawn_is_refused_before_there_is_a_folder(
     system: str, privacy: str, more: str, code: int, refused: Refused
@@ -69,7 +70,7 @@ def test_a_silo_that_holds_records_of_a_group_has_a_row_of_its_own(run: Run) -> 
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "why"),
     [
         ({"more": '[evaluation]\ntest = "none"'}, 'test = "none" in [evaluation]'),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ..cases import for_each
 from ..usual_signals import usual_signals
 from .conftest import Refused, Run
 from .runs import content_of, log_of, written
@@ -60,7 +61,7 @@ key_bits = 2048
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize("step", ["meet", "update"])
+@for_each("step", ["meet", "update"])
 def test_a_fault_of_a_protocol_leaves_its_trace_and_says_how_to_go_on(
     step: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +212,7 @@ def test_a_configuration_that_was_removed_is_named_again_and_kept(
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@for_each("number", [signal.SIGINT, signal.SIGTERM])
 @usual_signals()
 def test_an_interruption_at_the_last_line_leads_to_the_audit(
     number: signal.Signals, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -257,7 +258,7 @@ def test_a_folder_of_other_files_leads_to_a_new_one(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize("moment", ["log", "configuration", "report"])
+@for_each("moment", ["log", "configuration", "report"])
 def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
     moment: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,7 +298,7 @@ def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
 
 
 @pytest.mark.usefixtures("fl")
-@pytest.mark.parametrize("empty", [True, False])
+@for_each("empty", [True, False])
 def test_a_run_that_another_process_began_meanwhile_is_not_cleared_away(
     empty: bool, run: Run, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.events import from_json
 from privplan.cli.inputs import options, sampling
 
+from ..cases import for_each
 from .conftest import Refused, Run
 
 TARGET = ("--epsilon", "3", "--delta", "1e-4")
@@ -88,7 +89,7 @@ def test_without_amplification_more_noise_is_needed(run: Run) -> None:
     assert noise["shuffled"] == pytest.approx(float(run("calibrate", *TARGET, *full).out), rel=1e-4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "said"),
     [
         (("--sampling", "bernoulli", *EPOCHS), "`sampling` must be one of"),
@@ -98,7 +99,7 @@ def test_without_amplification_more_noise_is_needed(run: Run) -> None:
         (("--sampling", "random-allocation", "--rate", "0", "--rounds", "3"), "above 0"),
     ],
 )
-@pytest.mark.parametrize("command", ["calibrate"])
+@for_each("command", ["calibrate"])
 def test_a_sampler_that_a_schedule_does_not_fit(
     command: str, words: tuple[str, ...], said: str, refused: Refused
 ) -> None:
@@ -116,7 +117,7 @@ def test_the_line_of_a_calibration_says_the_draws(run: Run) -> None:
     assert "60 steps, each of 20 draws of 400 records, put back\n" in run(*words).out
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_all_records_drawn_with_replacement_are_not_all_records(neighbours: str, run: Run) -> None:
     """Three draws of three records: one of them may be drawn three times, and moves the sum so."""
     words = ("--records", "3", "--batch", "3", "--epochs", "2", "--neighbours", neighbours)
@@ -172,7 +173,7 @@ def test_the_sampler_of_a_file_is_that_of_its_poisson_phases(run: Run) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "sampler", "said"),
     [
         ("records = 400\nbatch = 20\n", "rate = 0.05\n", "shuffled", "needs `records`"),

@@ -9,12 +9,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer.main
 
 from privplan.cli.inputs import defaults_file
 from privplan.cli.main import app
 
+from ..cases import for_each
 from .conftest import Run
 
 COMMANDS = (
@@ -52,7 +52,7 @@ def loaded_after(*words: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         ["--help"],

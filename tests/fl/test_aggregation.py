@@ -35,6 +35,8 @@ from privplan.fl.settings.schema import (
 )
 from privplan.fl.uldp.settings import UldpSettings
 
+from ..cases import for_each
+
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography", "msgpack")),
     reason="runs need the extra `fl`",
@@ -80,7 +82,7 @@ def of(folder: Path, kind: type[Any]) -> list[Any]:
     return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         SMALL,
@@ -107,7 +109,7 @@ def test_masked_runs_release_the_same_bits(settings: Settings, tmp_path: Path) -
     assert clear == hidden
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         changed(run={"system": "fedavg"}, privacy={"unit": None, "noise_multiplier": None}),
@@ -263,13 +265,13 @@ def test_floats_that_do_not_fit_the_ring_are_refused() -> None:
     assert float_sum(PlainAggregator(), 1, rows).tolist() == [1.0, 2.0**17]
 
 
-@pytest.mark.parametrize("sent", [np.array([1]), np.array([1.0, 2.0]), np.array([[1, 2]])])
+@for_each("sent", [np.array([1]), np.array([1.0, 2.0]), np.array([[1, 2]])])
 def test_plain_stretches_nothing(sent: Any) -> None:
     with pytest.raises(ProtocolFault, match="silo-1 did not send 2 integers"):
         PlainAggregator().total(1, [lambda: np.array([1, 2]), lambda: sent], 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "totals",
     [
         [np.arange(3), np.arange(1)],
@@ -288,7 +290,7 @@ def test_what_cannot_be_summed_is_refused_before_anything_is_drawn(totals: Any) 
     assert ticket.stream("noise/silo-0").position == 0
 
 
-@pytest.mark.parametrize("silos", [127, 128, 300])
+@for_each("silos", [127, 128, 300])
 def test_floats_of_many_silos_fit_the_ring(silos: int) -> None:
     class Ring(PlainAggregator):
         """Adds as masks do, without any."""
@@ -308,7 +310,7 @@ def test_plain_adds_integers() -> None:
     assert UldpSettings().as_published is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silos", "dropouts", "server", "colluders"),
     [
         (2, 0, "malicious", 0),
@@ -333,7 +335,7 @@ def test_masks_hide_from_as_many_as_they_can(
     assert stated == replace(found, colluders=colluders)
 
 
-@pytest.mark.parametrize(("silos", "dropouts", "colluders"), [(3, 0, 2), (5, 2, 2), (2, 0, 1)])
+@for_each(("silos", "dropouts", "colluders"), [(3, 0, 2), (5, 2, 2), (2, 0, 1)])
 def test_masks_that_cannot_bear_so_many_are_refused(
     silos: int, dropouts: int, colluders: int
 ) -> None:

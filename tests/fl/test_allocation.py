@@ -17,6 +17,8 @@ from privplan.fl.data.allocation import (
     zipf_probabilities,
 )
 
+from ..cases import for_each
+
 FREE = tuple(rule for rule in RULES if rule not in LABELS_PER_SILO)
 """Rules that ask for no labels."""
 
@@ -82,15 +84,15 @@ def test_silos_of_the_data_are_kept(
     assert table.sum(axis=1).min() >= (least if rule == "zipf" else 1)
 
 
-@pytest.mark.parametrize("sizes", [HEART, TCGA])
+@for_each("sizes", [HEART, TCGA])
 def test_uniform_within_is_balanced(sizes: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     made = allocate_within("uniform", fixed(sizes), silos=len(sizes), users=50, rng=rng)
     assert np.ptp(np.bincount(made.user)) <= 1
 
 
-@pytest.mark.parametrize("rule", FREE)
-@pytest.mark.parametrize("users", [50, 200])
+@for_each("rule", FREE)
+@for_each("users", [50, 200])
 def test_survival_users_have_two_records_wherever_they_have_any(rule: str, users: int) -> None:
     rng = np.random.default_rng(2)
     made = allocate_within(rule, fixed(TCGA), silos=6, users=users, rng=rng, least=2)
@@ -146,7 +148,7 @@ def test_users_whom_zipf_leaves_out_take_a_record_from_the_largest() -> None:
     assert np.bincount(made.user, minlength=1000).min() == 1
 
 
-@pytest.mark.parametrize("rule", FREE)
+@for_each("rule", FREE)
 def test_each_user_has_two_labels(rule: str) -> None:
     rng = np.random.default_rng(6)
     labels = rng.permutation(np.repeat(np.arange(10), rng.integers(540, 680, 10)))
@@ -162,7 +164,7 @@ def test_each_user_has_two_labels(rule: str) -> None:
         assert np.ptp(held.sum(axis=1)) < 20  # 54 to 68: labels differ in size
 
 
-@pytest.mark.parametrize(("rule", "labels_per_silo"), LABELS_PER_SILO.items())
+@for_each(("rule", "labels_per_silo"), LABELS_PER_SILO.items())
 def test_silos_have_records_of_so_many_labels(rule: str, labels_per_silo: int) -> None:
     rng = np.random.default_rng(4)
     labels = rng.permutation(np.repeat(np.arange(10), rng.integers(120, 150, size=10)))

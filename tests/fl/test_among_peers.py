@@ -39,6 +39,8 @@ from privplan.fl.settings.schema import (
     TrainingSettings,
 )
 
+from ..cases import for_each
+
 SYSTEMS = ("uldp-avg", "uldp-sgd", "uldp-naive", "fedavg")
 PROMISING = SYSTEMS[:-1]
 ROUNDS, SILOS, SIGMA = 3, 4, 5.0
@@ -77,8 +79,8 @@ def of(folder: Path, kind: Any) -> list[Any]:
 # --- what is promised -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("silos", [3, 5, 20])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("silos", [3, 5, 20])
 def test_a_peer_sees_what_a_silo_sees_under_masks(silos: int, neighbours: str) -> None:
     options: dict[str, Any] = {"silos": silos, "rule": "uniform", "neighbours": neighbours}
     peers = weighted_views(SIGMA, aggregation="shares", **options)
@@ -87,7 +89,7 @@ def test_a_peer_sees_what_a_silo_sees_under_masks(silos: int, neighbours: str) -
     assert (peers["model"], peers["peer"]) == (masked["model"], masked["silo"])
 
 
-@pytest.mark.parametrize("colluders", range(1, 8))
+@for_each("colluders", range(1, 8))
 def test_its_row_covers_as_many_colluders_as_there_may_be(colluders: int) -> None:
     """Of what is left to hide, they learn less than one peer does."""
     options: dict[str, Any] = {"silos": 10, "rule": "uniform", "neighbours": "add-remove"}
@@ -115,7 +117,7 @@ def test_a_sample_hides_from_who_sees_models_and_from_no_peer() -> None:
         weighted_views(SIGMA, aggregation="shares", rate=0.2, **options)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "why"),
     [
         ({"rule": "records"}, "uniform weights"),
@@ -151,7 +153,7 @@ def parsed(
     return parse(text.replace("uldp-avg", system).encode(), "run.toml")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "why"),
     [
         ({"privacy": 'observer = "server"'}, "names server .* no server among peers"),
@@ -183,7 +185,7 @@ def test_the_verdict_is_about_those_that_there_are() -> None:
 
 
 @runs
-@pytest.mark.parametrize("system", SYSTEMS)
+@for_each("system", SYSTEMS)
 def test_the_model_is_that_of_masks_bit_for_bit(system: str, tmp_path: Path) -> None:
     found = [
         begun(settings_of(system, seed=3, aggregation=one), tmp_path / one)
@@ -199,8 +201,8 @@ def test_the_model_is_that_of_masks_bit_for_bit(system: str, tmp_path: Path) -> 
 
 
 @runs
-@pytest.mark.parametrize("system", PROMISING)
-@pytest.mark.parametrize(
+@for_each("system", PROMISING)
+@for_each(
     ("privacy", "security"),
     [({}, {}), ({"neighbours": "replace-one"}, {"colluders": 1}), ({"sampling_rate": 0.5}, {})],
 )
@@ -255,7 +257,7 @@ def test_private_moments_are_summed_among_peers_too(tmp_path: Path) -> None:
 
 
 @runs
-@pytest.mark.parametrize("system", SYSTEMS)
+@for_each("system", SYSTEMS)
 def test_a_run_that_is_killed_goes_on_among_peers(system: str, tmp_path: Path) -> None:
     class Stop(Exception):
         pass
@@ -337,8 +339,8 @@ def replayed(message: Message, earlier: list[Message]) -> tuple[Message, ...]:
 
 
 @runs
-@pytest.mark.parametrize("change", [flipped, replayed])
-@pytest.mark.parametrize("system", SYSTEMS)
+@for_each("change", [flipped, replayed])
+@for_each("system", SYSTEMS)
 def test_a_changed_partial_sum_ends_in_an_abort_that_names_its_sender(
     system: str, change: Any, tmp_path: Path
 ) -> None:

@@ -11,6 +11,8 @@ from privplan.fl.data.federation import Federation
 from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.run_data import federation_of
 
+from ..cases import for_each
+
 
 def federation(silos: int = 20, records: int = 50) -> Federation:
     silo = np.repeat(np.arange(silos), records)
@@ -75,7 +77,7 @@ def test_the_seed_of_the_data_decides() -> None:
     assert (moved[0] != moved[1]).any()
 
 
-@pytest.mark.parametrize("shares", [(-0.1, 0.5), (0.5, 1.1), (float("nan"), 0.5), ("all", 0.5)])
+@for_each("shares", [(-0.1, 0.5), (0.5, 1.1), (float("nan"), 0.5), ("all", 0.5)])
 def test_shares_out_of_range_are_refused(shares: tuple) -> None:
     with pytest.raises(InvalidInput, match="bad_"):
         with_bad_labels(federation(), *shares, np.random.default_rng(0))
@@ -99,7 +101,7 @@ def test_times_and_events_have_no_bad_labels() -> None:
         with_bad_labels(survival, 0.5, 0.5, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "match"),
     [
         ({"bad_silos": 0.5}, "lacks `bad_labels`"),

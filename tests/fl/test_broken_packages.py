@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ..cases import for_each
 from .configured import written
 from .foreign import HEAD, LIST, SHOW, install, privplan, python
 
@@ -47,7 +48,7 @@ BROKEN = {
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize("name", BROKEN)
+@for_each("name", BROKEN)
 def test_a_broken_package_is_named_and_stops_no_other(tmp_path: Path, name: str) -> None:
     source, said = BROKEN[name]
     install(tmp_path, "toy-system", source)

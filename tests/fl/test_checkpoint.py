@@ -23,6 +23,7 @@ from privplan.fl.running.interruption import (
     sigterm_as_interrupt,
 )
 
+from ..cases import for_each
 from ..usual_signals import usual_signals
 
 KEPT = Checkpoint(
@@ -110,7 +111,7 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("what", ["fsync", "replace"])
+@for_each("what", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_old_file(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +131,7 @@ def test_a_write_that_was_cut_off_leaves_no_file_of_that_name(tmp_path: Path) ->
     assert [one.name for one in tmp_path.iterdir()] == ["model.npz"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@for_each("number", [signal.SIGINT, signal.SIGTERM])
 @usual_signals()
 def test_interruptions_wait_while_something_is_written(number: int) -> None:
     reached: list[bool] = []
@@ -147,7 +148,7 @@ def test_interruptions_wait_while_something_is_written(number: int) -> None:
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@for_each("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_process_that_was_started_with_a_signal_ignored_goes_on_ignoring_it(number: int) -> None:
     """As in the background of a script, where Ctrl-C is meant for the one in front."""
     before = signal.signal(number, signal.SIG_IGN)

@@ -15,6 +15,7 @@ from privplan.audit.budget import audit_budget
 from privplan.fl.settings.clip_rule import LEAST_CLIP, MOST_CLIP
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from .configured import SYSTEMS, read, written
 from .small_runs import of, started
 from .wards import ward
@@ -27,10 +28,8 @@ runs = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(
-    "clip", ["1e-300", "1e-20", "9.99e-10", "1.01e9", "1e20", "1e100", "1e308"]
-)
-@pytest.mark.parametrize("system", WITH_CLIP)
+@for_each("clip", ["1e-300", "1e-20", "9.99e-10", "1.01e9", "1e20", "1e100", "1e308"])
+@for_each("system", WITH_CLIP)
 def test_a_clip_beyond_floats_is_refused_for_every_system(system: str, clip: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse(written(system, training={"clip": clip}), "run.toml")
@@ -40,13 +39,13 @@ def test_a_clip_beyond_floats_is_refused_for_every_system(system: str, clip: str
     assert error.next_step
 
 
-@pytest.mark.parametrize("clip", [LEAST_CLIP, 1.0, MOST_CLIP])
-@pytest.mark.parametrize("system", WITH_CLIP)
+@for_each("clip", [LEAST_CLIP, 1.0, MOST_CLIP])
+@for_each("system", WITH_CLIP)
 def test_the_ends_of_the_range_are_in_it(system: str, clip: float) -> None:
     assert read(system, training={"clip": repr(clip)}).training.clip == clip
 
 
-@pytest.mark.parametrize("rule", ["fixed", "previous", "quantile"])
+@for_each("rule", ["fixed", "previous", "quantile"])
 def test_the_first_clip_of_a_rule_is_held_to_it_too(rule: str) -> None:
     tables = {"training": {"clip": "1e-20"}, "disco": {"clip": f'"{rule}"'}}
     with pytest.raises(InvalidInput, match="clip = 1e-20"):
@@ -62,8 +61,8 @@ def test_settings_of_a_program_are_held_to_it_too() -> None:
 
 
 @runs
-@pytest.mark.parametrize("clip", [LEAST_CLIP, MOST_CLIP])
-@pytest.mark.parametrize("system", ["uldp-avg", "disco"])
+@for_each("clip", [LEAST_CLIP, MOST_CLIP])
+@for_each("system", ["uldp-avg", "disco"])
 def test_runs_at_the_ends_are_audited_without_an_error(
     system: str, clip: float, tmp_path: Path
 ) -> None:

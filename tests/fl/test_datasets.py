@@ -19,6 +19,8 @@ from privplan.fl.data import normalise
 from privplan.fl.datasets import NAMES, federate, heart_disease, load, tcga_brca
 from privplan.fl.datasets.splits import stratified
 
+from ..cases import for_each
+
 DATA = Path(
     os.environ.get("PRIVPLAN_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data")
 )
@@ -184,7 +186,7 @@ def test_tcga_rows_follow_the_table_and_the_split(tmp_path: Path) -> None:
     assert (data.silo.tolist(), data.test_silo.tolist()) == ([5], [0])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("file", "old", "new", "message"),
     [
         ("brca.csv", "race_white", "race_other", r"brca\.csv has no column race_white"),
@@ -265,7 +267,7 @@ def test_creditcard_takes_a_file_and_the_callers_generator(tmp_path: Path) -> No
     assert fixed.digest == again.digest != other.digest
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "message"),
     [
         ('"V17"', '"V71"', r"creditcard\.csv has no column V17"),
@@ -357,7 +359,7 @@ def test_wrong_idx_files_are_refused(tmp_path: Path) -> None:
 # -- bundled sets, names, paths -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "train", "test", "width", "classes"),
     [("digits", 1438, 359, 64, 10), ("breast-cancer", 456, 113, 30, 2)],
 )
@@ -374,14 +376,14 @@ def test_bundled_sets_need_no_path(
         load(name, "somewhere")
 
 
-@pytest.mark.parametrize("name", ["digits", "breast-cancer"])
+@for_each("name", ["digits", "breast-cancer"])
 def test_bundled_sets_without_scikit_learn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(MissingExtra, match="needs scikit-learn"):
         load(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "meant"),
     [("mnsit", "mnist"), ("heart_disease", "heart-disease"), ("TCGA", "tcga-brca")],
 )
@@ -397,7 +399,7 @@ def test_an_unknown_name_lists_all() -> None:
     assert all(name in str(refused.value) for name in NAMES)
 
 
-@pytest.mark.parametrize("name", ["heart-disease", "tcga-brca", "creditcard", "mnist"])
+@for_each("name", ["heart-disease", "tcga-brca", "creditcard", "mnist"])
 def test_a_missing_path_or_folder_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no `path` is given"):
         load(name)
@@ -407,8 +409,8 @@ def test_a_missing_path_or_folder_is_refused(name: str, tmp_path: Path) -> None:
         load(name, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["heart-disease", "tcga-brca", "creditcard", "mnist"])
-@pytest.mark.parametrize("path", ["~nobody-of-this-name/data", "a/" * 5_000, 5])
+@for_each("name", ["heart-disease", "tcga-brca", "creditcard", "mnist"])
+@for_each("path", ["~nobody-of-this-name/data", "a/" * 5_000, 5])
 def test_a_path_that_is_none_is_refused(name: str, path: object) -> None:
     with pytest.raises(InvalidInput, match=r"`path`|There is no folder"):
         load(name, path)  # type: ignore[arg-type]

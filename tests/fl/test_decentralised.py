@@ -21,6 +21,7 @@ from privplan.fl.secagg.decentralised import (
     decentralised_sum,
 )
 
+from ..cases import for_each
 from .peer_sums import SESSION, Peers
 
 
@@ -99,7 +100,7 @@ def partial_words(peers, sender):
     return np.frombuffer(raw, np.uint8).reshape(-1, peers.group.width)
 
 
-@pytest.mark.parametrize("value", [0, 1000])
+@for_each("value", [0, 1000])
 def test_what_a_peer_sends_is_uniform_whatever_its_vector(value) -> None:
     """Every byte of every word, 2 x 60,000 words; chi-square of 255 below 400: about 1e-8 each."""
     peers = Peers(3, 90_000)
@@ -150,7 +151,7 @@ def test_groups_that_do_not_fit_are_refused() -> None:
         Group(roster, 3, grid, 0)
 
 
-@pytest.mark.parametrize("bad", ["identity", "length", "kind", "bound"])
+@for_each("bad", ["identity", "length", "kind", "bound"])
 def test_nothing_is_sent_where_a_peers_own_part_is_wrong(bad) -> None:
     peers = Peers()
     inputs = peers.inputs()
@@ -205,7 +206,7 @@ def test_a_stranger_does_not_enter() -> None:
         Peer(group, *own, SESSION, 1, np.zeros(11, np.int64))
 
 
-@pytest.mark.parametrize("change", ["roster", "fewest", "length", "grid", "session", "round"])
+@for_each("change", ["roster", "fewest", "length", "grid", "session", "round"])
 def test_peers_that_agreed_on_something_else_refuse_one_another(change) -> None:
     peers = Peers()
     group, session, round = peers.group, SESSION, 1

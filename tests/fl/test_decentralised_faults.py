@@ -18,6 +18,7 @@ from privplan.fl.secagg.decentralised import (
     TotalSlice,
 )
 
+from ..cases import for_each
 from .peer_sums import KINDS, SESSION, SIGNED, WRONG, Peers
 
 
@@ -30,7 +31,7 @@ def test_a_missing_peer_ends_the_round_for_all_and_the_next_one_begins_clean() -
     assert np.array_equal(peers.sum(inputs, 2)["silo-2"], sum(inputs.values()))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_peer_that_falls_silent_at_any_step_is_missed(kind) -> None:
     def silent(message):
         return () if message.kind == kind and message.sender == "silo-1" else (message,)
@@ -40,7 +41,7 @@ def test_a_peer_that_falls_silent_at_any_step_is_missed(kind) -> None:
         peers.sum(peers.inputs())
 
 
-@pytest.mark.parametrize(("kind", "fault"), WRONG)
+@for_each(("kind", "fault"), WRONG)
 def test_a_message_that_is_wrong_ends_the_round(kind, fault) -> None:
     """One message of each kind: repeated, from elsewhere, of another length, or a bit changed.
 
@@ -73,8 +74,8 @@ def changed(body: Body, fault: str, field: int = -1) -> Body:
     return replace(body, **{name: new})
 
 
-@pytest.mark.parametrize("fault", ["empty", "longer", "bit"])
-@pytest.mark.parametrize("kind", SIGNED)
+@for_each("fault", ["empty", "longer", "bit"])
+@for_each("kind", SIGNED)
 def test_words_that_were_changed_on_their_way_are_found_and_the_sender_named(kind, fault) -> None:
     """A flipped bit of a partial sum would be another vector, which nobody else can see."""
 
@@ -93,7 +94,7 @@ def test_words_that_were_changed_on_their_way_are_found_and_the_sender_named(kin
             peers.sum(peers.inputs())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_what_was_said_in_an_earlier_round_is_not_said_now(kind) -> None:
     """With the right number on the envelope, which somebody on the way can write."""
     first: dict[tuple[str, str], bytes] = {}
@@ -111,7 +112,7 @@ def test_what_was_said_in_an_earlier_round_is_not_said_now(kind) -> None:
         peers.sum(inputs, 2)  # the same vectors, so the same total, but for its signature
 
 
-@pytest.mark.parametrize("kind", [Share.kind, PartialSum.kind])
+@for_each("kind", [Share.kind, PartialSum.kind])
 def test_what_was_meant_for_another_is_refused(kind) -> None:
     """Slices of one length, so that nothing but the signature tells them apart."""
     kept = []
@@ -129,7 +130,7 @@ def test_what_was_meant_for_another_is_refused(kind) -> None:
         peers.sum(peers.inputs())
 
 
-@pytest.mark.parametrize("kind", SIGNED)
+@for_each("kind", SIGNED)
 def test_nobody_speaks_in_the_name_of_another(kind) -> None:
     kept = []
 
@@ -161,7 +162,7 @@ def test_a_signature_of_one_step_is_none_of_another() -> None:
     assert {len(one) for one in said} == {32}
 
 
-@pytest.mark.parametrize("public", [bytes(32), (1).to_bytes(32, "little"), bytes(31), b"\xff" * 32])
+@for_each("public", [bytes(32), (1).to_bytes(32, "little"), bytes(31), b"\xff" * 32])
 def test_a_bad_key_is_refused_even_when_it_is_signed(public) -> None:
     peers = Peers()
     made = [

@@ -22,19 +22,20 @@ from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import tables_of
 from privplan.fl.uldp.settings import TABLE
 
+from ..cases import for_each
 from .configured import AVERAGE, SYSTEMS, read
 
 # --- ours -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
+@for_each("system", SYSTEMS.values(), ids=SYSTEMS)
 def test_every_declaration_is_sound(system: Declaration) -> None:
     require_sound(system)
     for reference in (system.make, system.determines):
         assert reference is None or system.load(reference) is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("table", "key"),
     [(table, key) for table, keys in keys_by_table().items() for key in keys],
     ids=lambda value: value if isinstance(value, str) else value.name,
@@ -46,7 +47,7 @@ def test_every_key_has_a_range_and_is_refused_outside_of_it_by_name(table: str, 
     assert f"[{table}]" in caught.value.what
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@for_each("name", SYSTEMS)
 def test_what_a_system_declares_can_be_written(name: str) -> None:
     found = read(name)
     assert found.system is SYSTEMS[name]
@@ -79,8 +80,8 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize(("table", "key"), VALUES)
+@for_each("name", SYSTEMS)
+@for_each(("table", "key"), VALUES)
 def test_a_key_is_taken_where_it_is_declared_and_nowhere_else(
     name: str, table: str, key: str
 ) -> None:
@@ -124,7 +125,7 @@ def test_the_page_lists_every_system_and_says_whose_a_key_is() -> None:
     )
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@for_each("name", SYSTEMS)
 def test_aggregations_are_those_that_are_declared(name: str) -> None:
     for word in ("plain", "masked", "private-weighting"):
         tables = {"security": {"aggregation": f'"{word}"'}}
@@ -144,7 +145,7 @@ def test_a_system_that_promises_nothing_protects_no_unit() -> None:
         read("fedavg", privacy={"delta": "1e-6"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "tables", "what"),
     [
         ("uldp-group", {"uldp": {"record_rate": "0.5"}, "training": {"batch": "4"}}, "both"),
@@ -195,7 +196,7 @@ def _bad_table(**changes: Any) -> dict[str, Any]:
     return {"table": replace(TABLE, **changes)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "field"),
     [
         ({"name": "Uldp Avg"}, "`name`"),

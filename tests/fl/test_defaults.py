@@ -13,10 +13,12 @@ from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.dataset_defaults import DATASETS_WITH_DEFAULTS, dataset_defaults
 from privplan.fl.declarations.registry import defaults_for
 
+from ..cases import for_each
+
 PAPER = ("heart-disease", "tcga-brca", "creditcard", "mnist")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("dataset", "rate", "epochs", "batch", "rounds", "users", "model"),
     [
         ("heart-disease", 0.001, 50, 4, 50, 50, "logistic"),
@@ -33,8 +35,8 @@ def test_the_papers_values(dataset, rate, epochs, batch, rounds, users, model) -
     assert found.silos == (5 if model in ("mlp", "cnn") else None)
 
 
-@pytest.mark.parametrize("dataset", PAPER)
-@pytest.mark.parametrize(
+@for_each("dataset", PAPER)
+@for_each(
     ("system", "usual", "others"),
     [
         ("uldp-avg", (10.0, 0.1), {}),
@@ -59,8 +61,8 @@ def test_what_differs_by_users_and_by_system() -> None:
     assert defaults_for("heart-disease", "uldp-avg", 200).users == 200
 
 
-@pytest.mark.parametrize("system", built_in())
-@pytest.mark.parametrize("dataset", DATASETS_WITH_DEFAULTS)
+@for_each("system", built_in())
+@for_each("dataset", DATASETS_WITH_DEFAULTS)
 def test_every_default_makes_a_recipe_and_a_model(dataset: str, system: str) -> None:
     pytest.importorskip("torch")
     from privplan.fl.models import model_named
@@ -88,7 +90,7 @@ def test_every_default_makes_a_recipe_and_a_model(dataset: str, system: str) -> 
     assert found.clip > 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("dataset", "system", "match"),
     [
         ("heart_disease", "uldp-avg", "Did you mean heart-disease"),

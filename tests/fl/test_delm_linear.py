@@ -21,6 +21,8 @@ from privplan.fl.statistics.finished_run import fit_recorder, statistics_of_run
 from privplan.fl.statistics.logistic import logistic_weights
 from privplan.fl.statistics.ridge import ridge_weights
 
+from ..cases import for_each
+
 
 def configuration(system: str = "delm-linear", **tables: Any) -> dict[str, Any]:
     """Return a small run, with the table of its system."""
@@ -50,8 +52,8 @@ def test_it_releases_what_private_statistics_release(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize("loss", ["linear", "logistic", "softmax"])
+@for_each("noise", ["gaussian", "laplace"])
+@for_each("loss", ["linear", "logistic", "softmax"])
 def test_a_loss_is_read_off_the_release(loss: str, noise: str, tmp_path: Path) -> None:
     keys = {"loss": loss, "noise": noise, "row_norm": 6.0, "components": 8}
     outcome = run(configuration(delm=keys), tmp_path / "run")
@@ -98,7 +100,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_what_is_refused_writes_nothing(name: str, tmp_path: Path) -> None:
     tables, what = REFUSED[name]
     with pytest.raises(InvalidInput, match=what):

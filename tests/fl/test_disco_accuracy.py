@@ -10,6 +10,7 @@ import pytest
 
 from privplan.fl.aggregation.sums import PlainAggregator
 
+from ..cases import for_each
 from .disco_runs import built, models_of, settings
 
 CLIP, PEERS, NUMBERS, ROUNDS, NOISE = 0.25, 8, 400, 3, 3.0
@@ -60,12 +61,12 @@ def excess(steps: Any, multiplier: float) -> float:
     return (float(np.mean(noise**2)) / expected - 1.0) / math.sqrt(2.0 / noise.size)
 
 
-@pytest.mark.parametrize(("noise", "aggregation"), [("shared", "shares"), ("local", "plain")])
+@for_each(("noise", "aggregation"), [("shared", "shares"), ("local", "plain")])
 def test_a_round_errs_as_a_sketch_with_the_same_noise_does(noise: str, aggregation: str) -> None:
     assert abs(excess(steps_of(noise, aggregation), NOISE)) < _BAND
 
 
-@pytest.mark.parametrize("factor", [0.5, 2.0])
+@for_each("factor", [0.5, 2.0])
 def test_half_the_noise_and_twice_the_noise_do_not(factor: float) -> None:
     # Off by 3/4 of s^2 or more, where the band is 4.4 sqrt(2 / 1200), less than a fifth.
     assert abs(excess(steps_of("shared", "shares", factor * NOISE), NOISE)) > _BAND

@@ -23,6 +23,7 @@ from privplan.fl.disco.canary_training import CanaryTraining
 from privplan.fl.disco.updates import clipped_by_tensor
 from privplan.fl.running.lifecycle import run
 
+from ..cases import for_each
 from .disco_runs import configuration, settings
 
 pytestmark = pytest.mark.skipif(find_spec("cryptography") is None, reason="shares need keys")
@@ -111,7 +112,7 @@ def _rounds(frame: str) -> tuple[int, int]:
     return first, last
 
 
-@pytest.mark.parametrize("clip", ["fixed", "quantile"])
+@for_each("clip", ["fixed", "quantile"])
 @pytest.mark.usefixtures("one_by_its_protocol")
 def test_rounds_that_a_peer_misses_show_nothing_of_it(clip: str) -> None:
     """A shared sum of 4 of 5 peers at a time; three of five peers are there in all 4 rounds."""
@@ -148,7 +149,7 @@ def test_sums_are_the_same_by_their_protocol_and_in_the_clear() -> None:
     assert not any("by the protocol" in note for note in seen[1].note)
 
 
-@pytest.mark.parametrize("tensors", [1, 2])
+@for_each("tensors", [1, 2])
 def test_rows_are_ten_clips_long_or_just_unclipped(tensors: int) -> None:
     training = CanaryTraining(np.array([1]), silos=3, tensors=tensors, short=True)
     training.clip = 0.5
@@ -186,9 +187,7 @@ def test_an_observer_that_a_carrier_does_not_name_stays_refused() -> None:
     require_observer(plan, "peer", OBSERVERS)
 
 
-@pytest.mark.parametrize(
-    ("more", "silos"), [({}, 20), ({"clip": "quantile"}, 20), ({"unit": "record"}, 20)]
-)
+@for_each(("more", "silos"), [({}, 20), ({"clip": "quantile"}, 20), ({"unit": "record"}, 20)])
 def test_the_usual_number_of_canaries_is_affordable(more: dict[str, Any], silos: int) -> None:
     own = settings(silos=silos, rounds=20, **more)
     assert 250 <= canary_count(own, silos, rounds=None, requested=None) <= 1_000
@@ -207,7 +206,7 @@ def test_work_grows_with_peers_canaries_and_releases() -> None:
 @pytest.mark.skipif(
     any(find_spec(name) is None for name in ("sklearn", "torch")), reason="runs need `fl`"
 )
-@pytest.mark.parametrize(
+@for_each(
     "table",
     [{}, pytest.param({"clip": '"quantile"'}, marks=pytest.mark.slow)],
     ids=["fixed", "quantile"],

@@ -16,6 +16,7 @@ from privplan.accountant import events as ev
 from privplan.fl.disco import clip_rules
 from privplan.fl.disco import system as disco_system
 
+from ..cases import for_each
 from .disco_runs import Disco, InTensors, built, models_of, settings
 
 pytestmark = pytest.mark.skipif(
@@ -111,7 +112,7 @@ def test_the_estimate_takes_the_noise_off() -> None:
 # --- a quantile of the norms ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", [0.013, 1.0, 3.0, 6.909, 1e3, 1 / 3])
+@for_each("noise", [0.013, 1.0, 3.0, 6.909, 1e3, 1 / 3])
 def test_count_and_sum_are_worth_no_more_than_the_round(noise: float) -> None:
     """z_c^-2 + z_u^-2 <= z^-2 in fractions, and hardly less."""
     count = Fraction(clip_rules.count_multiplier(noise))
@@ -122,7 +123,7 @@ def test_count_and_sum_are_worth_no_more_than_the_round(noise: float) -> None:
     assert abs(1 / count**2 / whole - Fraction(1, 10)) < Fraction(1, 10**14)
 
 
-@pytest.mark.parametrize("observer", ["model", "peer", "coordinator"])
+@for_each("observer", ["model", "peer", "coordinator"])
 def test_a_quantile_run_proves_what_a_fixed_clip_does(observer: str) -> None:
     fixed, quantile = (
         built(settings(clip=rule), rows=np.zeros((3, 2))) for rule in ("fixed", "quantile")
@@ -159,7 +160,7 @@ def course(first: float, rounds: int = 70, rows: Any = None) -> tuple[Disco, lis
     return system, [float(state["clip"][0]) for _, state in kept], log
 
 
-@pytest.mark.parametrize("first", [0.01, 100.0], ids=["a hundredth", "a hundred times"])
+@for_each("first", [0.01, 100.0], ids=["a hundredth", "a hundred times"])
 def test_the_clip_goes_to_the_median_of_the_norms(first: float) -> None:
     _, clips, log = course(first)
     assert clips[:-1] == bounds(log)
@@ -173,7 +174,7 @@ def test_the_clip_goes_to_the_median_of_the_norms(first: float) -> None:
     assert {one.contribution.source for one in later} == {"released"}
 
 
-@pytest.mark.parametrize("first", [0.5, 2.0])
+@for_each("first", [0.5, 2.0])
 def test_with_the_wrong_sign_it_would_run_off(first: float, monkeypatch: Any) -> None:
     """The control of the test above: b_i of the clipped updates instead."""
     honest = clip_rules.count_terms

@@ -22,6 +22,7 @@ from privplan.fl.secagg.decentralised import (
     TotalSlice,
 )
 
+from ..cases import for_each
 from .disco_runs import Log, built, gate_of, settings, text
 from .small_runs import of
 
@@ -49,8 +50,8 @@ def aborts(log: Log) -> list[records.RoundAbort]:
     return [one for one in log.records if isinstance(one, records.RoundAbort)]
 
 
-@pytest.mark.parametrize("kind", list(STEPS))
-@pytest.mark.parametrize("number", [1, 2])
+@for_each("kind", list(STEPS))
+@for_each("number", [1, 2])
 def test_a_peer_that_is_missing_ends_the_round(kind: str, number: int) -> None:
     """Whenever it falls silent, after the totals were sent too: spent as if it was released."""
     system = built(settings(silos=4))
@@ -80,7 +81,7 @@ def test_a_peer_that_is_missing_ends_the_round(kind: str, number: int) -> None:
     assert len(log.releases) == number - 1
 
 
-@pytest.mark.parametrize("phase", [COUNT_PHASE, "train"])
+@for_each("phase", [COUNT_PHASE, "train"])
 def test_a_round_of_two_releases_is_spent_as_a_whole(phase: str) -> None:
     system = built(settings(clip="quantile"))
     silenced(system, Share.kind, sums=1 if phase == COUNT_PHASE else 2)
@@ -99,7 +100,7 @@ def test_a_round_of_two_releases_is_spent_as_a_whole(phase: str) -> None:
         assert spent == full
 
 
-@pytest.mark.parametrize("clip", ["fixed", "previous", "quantile"])
+@for_each("clip", ["fixed", "previous", "quantile"])
 def test_a_round_that_is_made_again_has_fresh_noise_and_is_charged(
     clip: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +135,7 @@ def test_a_round_that_is_made_again_has_fresh_noise_and_is_charged(
     assert all(used.first > 0 for used in positions)
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked", "shares"])
+@for_each("aggregation", ["plain", "masked", "shares"])
 def test_a_peer_that_makes_no_integers_ends_the_round(
     aggregation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

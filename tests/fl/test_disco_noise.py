@@ -16,6 +16,7 @@ from privplan.accountant.certified_search import SEARCH_PRECISION
 from privplan.fl.disco.noise import NoiseTerms, views_of
 from privplan.fl.disco.updates import clipped_by_tensor
 
+from ..cases import for_each
 from .disco_runs import VARIANTS, Parts, built, settings
 
 pytestmark = pytest.mark.skipif(
@@ -51,8 +52,8 @@ def share_of(noise: str, epsilon: float, peers: int, told: int = 0, rounds: int 
     return system.mechanism(system.promise.noise_multiplier).share_std
 
 
-@pytest.mark.parametrize("epsilon", [5.0, 10.0, 20.0])
-@pytest.mark.parametrize(("peers", "told"), GROUPS)
+@for_each("epsilon", [5.0, 10.0, 20.0])
+@for_each(("peers", "told"), GROUPS)
 def test_a_calibrated_share_is_enough_and_hardly_more(
     peers: int, told: int, epsilon: float
 ) -> None:
@@ -64,8 +65,8 @@ def test_a_calibrated_share_is_enough_and_hardly_more(
         assert -1e-10 <= above <= SEARCH_PRECISION
 
 
-@pytest.mark.parametrize("epsilon", [5.0, 10.0, 20.0])
-@pytest.mark.parametrize(("peers", "told"), GROUPS)
+@for_each("epsilon", [5.0, 10.0, 20.0])
+@for_each(("peers", "told"), GROUPS)
 def test_a_share_of_given_noise_is_what_the_formula_says(
     peers: int, told: int, epsilon: float
 ) -> None:
@@ -114,8 +115,8 @@ def seen_by_peer(peers: int, told: int, in_the_clear: bool) -> float:
     return distance(np.vstack([known, others]), shift)
 
 
-@pytest.mark.parametrize("variant", list(VARIANTS))
-@pytest.mark.parametrize(("peers", "told"), GROUPS)
+@for_each("variant", list(VARIANTS))
+@for_each(("peers", "told"), GROUPS)
 def test_a_peer_learns_no_more_than_is_accounted(peers: int, told: int, variant: str) -> None:
     noise, aggregation = VARIANTS[variant]
     terms = NoiseTerms(noise, peers, told, aggregation, "silo")  # type: ignore[arg-type]
@@ -142,7 +143,7 @@ def test_a_peer_learns_no_more_than_is_accounted(peers: int, told: int, variant:
     assert accounted("coordinator") == pytest.approx(seen, rel=1e-12)
 
 
-@pytest.mark.parametrize("variant", list(VARIANTS))
+@for_each("variant", list(VARIANTS))
 def test_claims_are_those_of_the_experiments(variant: str) -> None:
     system = built(settings(*VARIANTS[variant], silos=5), rows=np.zeros((5, 2)))
     plan = system.promise.plan
@@ -175,8 +176,8 @@ def climbed(moved: Callable[[Any, Any], float], length: int, seed: int) -> tuple
     return farthest, best
 
 
-@pytest.mark.parametrize("sizes", [(6,), (3, 2, 1)], ids=["model", "tensor"])
-@pytest.mark.parametrize("clip", [0.25, 1.7e-3, 11.0])
+@for_each("sizes", [(6,), (3, 2, 1)], ids=["model", "tensor"])
+@for_each("clip", [0.25, 1.7e-3, 11.0])
 def test_no_exchange_moves_the_integers_by_more_than_two_clips(
     clip: float, sizes: tuple[int, ...]
 ) -> None:

@@ -24,6 +24,7 @@ from privplan.fl.disco.published import PublishedDisco
 from privplan.fl.disco.radius import radii
 from privplan.fl.settings.schema import SecuritySettings
 
+from ..cases import for_each
 from . import disco_published_runs
 from .disco_published_runs import PEERS, SEED, SIZES, TABLE, Scripted, moving
 
@@ -129,7 +130,7 @@ def summed(way: str, updates: Any, tiny: Any, made_of: Any) -> PublishedDisco:
 
 
 @needs_masks
-@pytest.mark.parametrize(
+@for_each(
     ("way", "off"),
     [
         # Of a mean: a truncation to 2^-40; or .00005, the largest error of shares below 100.
@@ -199,7 +200,7 @@ def of_one(*norms: float, clip: float = 1.0) -> float:
     return float(radii([np.array([[value]]) for value in norms], clip)[0, 0])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("norms", "radius"),
     [
         ((0.5,), 0.5),

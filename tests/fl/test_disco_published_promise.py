@@ -27,6 +27,7 @@ from privplan.fl.log.canonical import LOG
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, Checkpoint
 from privplan.fl.settings.schema import SecuritySettings
 
+from ..cases import for_each
 from . import disco_published_runs
 from .configured import read
 from .disco_published_runs import SEED, TABLE, moving
@@ -60,7 +61,7 @@ def test_an_epsilon_is_the_claim_and_makes_the_noise(epsilon: float, built: Any)
     assert (opening.claim.observer, opening.claim.unit) == ("peer", "silo")
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-5), (10.0, 1e-320)])
+@for_each(("epsilon", "delta"), [(1e-9, 1e-5), (10.0, 1e-320)])
 def test_an_epsilon_that_needs_too_much_noise_is_refused_by_its_name(
     epsilon: float, delta: float
 ) -> None:
@@ -94,7 +95,7 @@ def test_nothing_is_promised_before_anybody(built: Any, run: Any) -> None:
 BESIDE = {"disco": {"noise": '"as_published"'}, "security": {"aggregation": '"plain"'}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tables", "words"),
     [
         ({"privacy": {"epsilon": "8.0"}}, r"gives `epsilon` and `noise_multiplier`"),

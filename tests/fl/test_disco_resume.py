@@ -17,6 +17,7 @@ from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, Checkpoint
 
+from ..cases import for_each
 from ..cli.killing import at_each_write
 from .disco_runs import configuration, text
 from .disco_stops import MOVING, SEEDED_ONLY, require_gone_on, require_sound
@@ -39,7 +40,7 @@ RULES = {
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@pytest.mark.parametrize("clip", list(RULES))
+@for_each("clip", list(RULES))
 def test_a_run_goes_on_after_a_kill_at_any_write(
     clip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +62,7 @@ def test_a_run_goes_on_after_a_kill_at_any_write(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@pytest.mark.parametrize("clip", ["fixed", "quantile"])
+@for_each("clip", ["fixed", "quantile"])
 def test_a_run_with_frames_goes_on_after_a_kill_at_any_write(
     clip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,8 +103,8 @@ CUTS = [
 ]
 
 
-@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("clip", "after"), CUTS)
+@for_each("written", [False, True], ids=["before", "after"])
+@for_each(("clip", "after"), CUTS)
 def test_a_round_that_is_lost_is_paid_for(
     clip: str, after: int, written: bool, tmp_path: Path
 ) -> None:
@@ -129,8 +130,8 @@ def test_a_round_that_is_lost_is_paid_for(
         assert not np.array_equal(done.parameters, whole.parameters)
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-@pytest.mark.parametrize(("after", "written"), [(2, True), (3, True), (4, False), (4, True)])
+@for_each("rounds", [1, 3])
+@for_each(("after", "written"), [(2, True), (3, True), (4, False), (4, True)])
 def test_a_run_that_lost_its_first_sum_is_not_taken_for_edited(
     after: int, written: bool, rounds: int, tmp_path: Path
 ) -> None:
@@ -148,7 +149,7 @@ def test_a_run_that_lost_its_first_sum_is_not_taken_for_edited(
     assert {one.round for one in of(folder, records.RoundIntent)} == set(range(1, rounds + 1))
 
 
-@pytest.mark.parametrize("clip", ["previous", "quantile"])
+@for_each("clip", ["previous", "quantile"])
 def test_a_kept_clip_that_was_changed_is_refused(clip: str, tmp_path: Path) -> None:
     from dataclasses import replace
 
@@ -161,7 +162,7 @@ def test_a_kept_clip_that_was_changed_is_refused(clip: str, tmp_path: Path) -> N
         resumed(own, folder)
 
 
-@pytest.mark.parametrize("clip", list(RULES))
+@for_each("clip", list(RULES))
 def test_seeded_runs_repeat(clip: str, tmp_path: Path) -> None:
     own = configuration(**RULES[clip])
     first, second = (started(own, tmp_path / name) for name in ("first", "second"))

@@ -15,6 +15,7 @@ from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity.release import root_up
 from privplan.fl.disco.system import Disco
 
+from ..cases import for_each
 from .disco_runs import VARIANTS, InTensors, Plain, built, integers_of, models_of, settings
 
 pytestmark = pytest.mark.skipif(
@@ -69,9 +70,9 @@ def again(system: Disco, seed: int) -> list[Any]:
     return models
 
 
-@pytest.mark.parametrize("clip_by", ["model", "tensor"])
-@pytest.mark.parametrize("unit", ["silo", "record"])
-@pytest.mark.parametrize("variant", list(VARIANTS))
+@for_each("clip_by", ["model", "tensor"])
+@for_each("unit", ["silo", "record"])
+@for_each("variant", list(VARIANTS))
 def test_models_are_those_of_the_plain_computation(variant: str, unit: str, clip_by: str) -> None:
     own = settings(*VARIANTS[variant], unit=unit, clip_by=clip_by)
     system = built(own, local=InTensors)
@@ -83,7 +84,7 @@ def test_models_are_those_of_the_plain_computation(variant: str, unit: str, clip
     assert not np.array_equal(expected[0], expected[1])
 
 
-@pytest.mark.parametrize("clip", ["fixed", "previous", "quantile"])
+@for_each("clip", ["fixed", "previous", "quantile"])
 def test_the_protocol_changes_no_bit_of_a_model(clip: str) -> None:
     runs = {
         name: models_of(built(settings("local", name, clip=clip)), seed=3)[0]
@@ -96,7 +97,7 @@ def test_the_protocol_changes_no_bit_of_a_model(clip: str) -> None:
     assert np.any(models_of(built(settings("local", "plain", clip=clip)), seed=4)[0][1][0])
 
 
-@pytest.mark.parametrize("clip_by", ["model", "tensor"])
+@for_each("clip_by", ["model", "tensor"])
 def test_a_long_update_counts_as_one_at_the_clip(clip_by: str) -> None:
     """With hardly any noise, and so to its scale, the sum is that of the shortened updates."""
     rows = np.array([[30.0, 40.0, 0.0, 0.0], [0.03, 0.0, 0.0, 0.04], [0.0, 0.0, -9.0, 0.0]])

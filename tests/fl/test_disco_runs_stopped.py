@@ -28,6 +28,7 @@ from privplan.fl.secagg.decentralised import Confirmation, Hello, PartialSum, Sh
 from privplan.fl.secagg.gathering import GroupNotice
 from privplan.fl.settings.schema import Settings
 
+from ..cases import for_each
 from .disco_runs import configuration
 from .disco_stops import HALVES, MOVING, STEADY, Peers, require_gone_on
 from .gatherings import renamed
@@ -208,7 +209,7 @@ def require_spent(folder: Path, number: int, error: type[PrivplanError]) -> str:
 # --- tests --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", list(FAULTS))
+@for_each("name", list(FAULTS))
 def test_a_fault_ends_the_round_for_all_and_the_run_goes_on(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     own = configuration("seed", **fault.peers.tables)
@@ -232,7 +233,7 @@ def test_a_fault_ends_the_round_for_all_and_the_run_goes_on(name: str, tmp_path:
 IN_A_SUM: Final = [name for name in FAULTS if FAULTS[name].last not in (GroupNotice, Hello)]
 
 
-@pytest.mark.parametrize("name", ["too few", "a flipped share", "a lost confirmation"])
+@for_each("name", ["too few", "a flipped share", "a lost confirmation"])
 def test_a_fault_of_the_last_round_leaves_the_model_before_it(name: str, tmp_path: Path) -> None:
     fault, folder, rounds = FAULTS[name], tmp_path / "run", STEADY.rounds
     own = configuration("seed", **fault.peers.tables)
@@ -244,8 +245,8 @@ def test_a_fault_of_the_last_round_leaves_the_model_before_it(name: str, tmp_pat
     require_gone_on(folder, tmp_path / "whole", "fixed", STEADY)
 
 
-@pytest.mark.parametrize("sum", [1, 2], ids=["count", "update"])
-@pytest.mark.parametrize(
+@for_each("sum", [1, 2], ids=["count", "update"])
+@for_each(
     "name",
     ["a peer twice, of those there", "a flipped share", "a lost confirmation, of those there"],
 )
@@ -280,7 +281,7 @@ def test_a_fault_in_either_release_of_a_round_loses_the_model(
     assert all(whole in one for one in said)
 
 
-@pytest.mark.parametrize("name", IN_A_SUM)
+@for_each("name", IN_A_SUM)
 def test_no_noise_is_drawn_a_second_time(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

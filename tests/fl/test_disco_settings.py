@@ -12,6 +12,7 @@ from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.disco.settings import TABLE, DiscoSettings
 from privplan.fl.disco.settings_rules import RULES
 
+from ..cases import for_each
 from .configured import read
 from .disco_runs import built, configuration, settings
 
@@ -172,7 +173,7 @@ REFUSED: dict[str, tuple[dict[str, dict[str, str]], str, str]] = {
 """What is written, what is said of it, and the way out."""
 
 
-@pytest.mark.parametrize("name", list(REFUSED))
+@for_each("name", list(REFUSED))
 def test_a_configuration_that_contradicts_itself_is_refused(name: str) -> None:
     tables, said, way_out = REFUSED[name]
     with pytest.raises(InvalidInput) as caught:
@@ -282,7 +283,7 @@ BUILT: dict[str, tuple[Any, str]] = {
 
 
 @needs_extra
-@pytest.mark.parametrize("name", list(BUILT))
+@for_each("name", list(BUILT))
 def test_a_system_that_does_not_go_together_is_refused(name: str) -> None:
     make, way_out = BUILT[name]
     with pytest.raises(InvalidInput) as caught:
@@ -293,7 +294,7 @@ def test_a_system_that_does_not_go_together_is_refused(name: str) -> None:
 
 
 @needs_extra
-@pytest.mark.parametrize("silos", [3, 4, 20])
+@for_each("silos", [3, 4, 20])
 def test_as_many_colluders_as_leave_two(silos: int) -> None:
     built(settings(silos=silos, colluders=silos - 3))
     with pytest.raises(InvalidInput, match="colluders"):

@@ -23,6 +23,7 @@ from privplan.fl.disco.noise import NoiseTerms, views_of
 from privplan.fl.disco.time_frames import Schedule
 
 from ..accountant.participating import exact
+from ..cases import for_each
 from .disco_runs import VARIANTS, InTensors, built, configuration, integers_of, models_of, settings
 
 pytestmark = pytest.mark.skipif(
@@ -77,7 +78,7 @@ REFUSED: Final[dict[str, tuple[dict[str, dict[str, str]], str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(REFUSED))
+@for_each("name", list(REFUSED))
 def test_a_configuration_with_such_frames_is_refused(name: str) -> None:
     parts, text = REFUSED[name]
     with pytest.raises(InvalidInput) as raised:
@@ -89,7 +90,7 @@ def test_a_configuration_with_such_frames_is_refused(name: str) -> None:
     assert len([one for one in said.split(". ") if one]) >= 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("frames", "text"),
     [
         (FRAMES[:4], "There are 5 peers, and `time_frames` has 4."),
@@ -189,8 +190,8 @@ def again(system: Any, seed: int) -> list[Any]:
     return models
 
 
-@pytest.mark.parametrize("unit", ["silo", "record"])
-@pytest.mark.parametrize("variant", list(WITH_FRAMES))
+@for_each("unit", ["silo", "record"])
+@for_each("variant", list(WITH_FRAMES))
 def test_who_is_absent_has_no_term_and_no_share(variant: str, unit: str) -> None:
     own = settings(*WITH_FRAMES[variant], silos=5, rounds=4, unit=unit, time_frames=FRAMES)
     made, _ = models_of(built(own, local=InTensors), seed=7)
@@ -201,7 +202,7 @@ def test_who_is_absent_has_no_term_and_no_share(variant: str, unit: str) -> None
     assert not np.array_equal(expected[0], expected[1])
 
 
-@pytest.mark.parametrize("clip", ["fixed", "previous", "quantile"])
+@for_each("clip", ["fixed", "previous", "quantile"])
 def test_an_absent_peer_changes_nothing(clip: str) -> None:
     """Whatever peer 3 holds in rounds 1 and 2, the models and clips of these are the same."""
     honest = np.full((5, 4), 0.2)
@@ -220,8 +221,8 @@ def test_an_absent_peer_changes_nothing(clip: str) -> None:
     assert not np.array_equal(runs[0][3][0], runs[1][3][0])  # and in round 3 it counts
 
 
-@pytest.mark.parametrize("clip", ["fixed", "previous", "quantile"])
-@pytest.mark.parametrize("variant", list(WITH_FRAMES))
+@for_each("clip", ["fixed", "previous", "quantile"])
+@for_each("variant", list(WITH_FRAMES))
 def test_every_share_is_that_of_the_smallest_group(variant: str, clip: str) -> None:
     own = settings(*WITH_FRAMES[variant], silos=5, rounds=4, clip=clip, time_frames=FRAMES)
     system = built(own)
@@ -278,9 +279,9 @@ SCHEDULES: Final = {
 }
 
 
-@pytest.mark.parametrize("clip", ["fixed", "previous", "quantile"])
-@pytest.mark.parametrize("variant", list(WITH_FRAMES))
-@pytest.mark.parametrize("name", list(SCHEDULES))
+@for_each("clip", ["fixed", "previous", "quantile"])
+@for_each("variant", list(WITH_FRAMES))
+@for_each("name", list(SCHEDULES))
 def test_the_plan_has_the_closed_form_of_the_longest_frame(
     name: str, variant: str, clip: str
 ) -> None:

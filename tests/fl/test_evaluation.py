@@ -30,6 +30,7 @@ from privplan.fl.settings.public_test_data import (
 )
 from privplan.fl.settings.schema import EvaluationSettings, Settings
 
+from ..cases import for_each
 from .test_datasets import tiny_cards
 
 BASE = """\
@@ -79,7 +80,7 @@ def cards(tmp_path: Path) -> Any:
 # --- what is declared -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", DATASETS_WITH_DEFAULTS)
+@for_each("name", DATASETS_WITH_DEFAULTS)
 def test_bundled_data_are_public_and_no_others(name: str) -> None:
     found = evaluation_data(of(name))
     assert found.public == (name in BUNDLED_SOURCES)
@@ -87,7 +88,7 @@ def test_bundled_data_are_public_and_no_others(name: str) -> None:
     assert found.why
 
 
-@pytest.mark.parametrize("name", BUNDLED_SOURCES)
+@for_each("name", BUNDLED_SOURCES)
 def test_bundled_data_need_no_path_and_are_published_where_they_say(name: str) -> None:
     pytest.importorskip("sklearn")
     cited = load(name).citation.rsplit("doi ", 1)
@@ -109,7 +110,7 @@ def test_settings_that_were_made_without_a_file_assume_nothing_either(cards: Any
     assert not evaluation_data(claimed).public  # without a source
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "changes", "what"),
     [
         ("creditcard", {"more": '[evaluation]\ntest = "public"'}, "lacks `source`"),
@@ -133,7 +134,7 @@ def test_what_contradicts_itself_is_refused(name: str, changes: dict[str, str], 
     assert caught.value.next_step
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source",
     [
         "/home/anna/cards.csv", "see /home/anna", "~/cards", "./cards", "../cards", r"C:\\cards",
@@ -146,7 +147,7 @@ def test_a_source_that_is_a_path_is_refused(source: str) -> None:
         of(more=f'[evaluation]\ntest = "public"\nsource = "{source}"')
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source",
     ["https://archive.ics.uci.edu/dataset/45/heart+disease", "UCI, doi 10.24432/C52P4X", "CC/BY"],
 )

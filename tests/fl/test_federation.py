@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.data.federation import Federation
 
+from ..cases import for_each
+
 
 def federation(**changes: Any) -> Federation:
     fields: dict[str, Any] = {
@@ -132,7 +134,7 @@ INFINITE[2, 1, 0] = np.inf
 SURVIVAL: dict[str, Any] = {"task": "survival", "classes": 1, "test_labels": [[1.0, 0.0]]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         ({"features": NAN}, "row 3, column 1"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 
 from privplan.accountant.sensitivity.product import ProductBound
 from privplan.fl.fedpower.canary_pairs import canary_pairs, directions_each
 from privplan.fl.fedpower.iterate import first_basis
+
+from ..cases import for_each
 
 COLUMNS, DIRECTIONS, NORM = 12, 5, 3.0
 
@@ -41,7 +42,7 @@ def drawn(name, basis):
     return given.l2(relation), canary_pairs(given, basis @ turn, count, replaced=replaced)
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@for_each("name", BOUNDS)
 def test_rows_in_the_span_attain_the_bound(name):
     basis = first_basis(COLUMNS, DIRECTIONS, 0)
     most, pairs = drawn(name, basis)
@@ -53,7 +54,7 @@ def test_rows_in_the_span_attain_the_bound(name):
     np.testing.assert_allclose(NORM**2 * pairs.seen(basis * 0, basis)[1], lengths, rtol=1e-12)
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@for_each("change", CHANGES)
 def test_entries_attain_their_bound_within_the_norm(change):
     given = bound(rank=COLUMNS, unit="entry", largest_change=change)
     count = COLUMNS // directions_each(given, replaced=True)
@@ -71,7 +72,7 @@ def test_entries_attain_their_bound_within_the_norm(change):
         np.testing.assert_allclose(lengths, given.l2("replace-one"), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@for_each("name", BOUNDS)
 def test_no_canary_is_seen_in_another_whatever_the_iterate(name):
     """What is seen of each is its own distance, from the middle, for any orthonormal Z."""
     rng = np.random.default_rng(2)

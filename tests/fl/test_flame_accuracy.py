@@ -28,6 +28,8 @@ from privplan.fl.running.configuration import Configuration
 from privplan.fl.running.preparation import prepare
 from privplan.fl.training.metrics import evaluate
 
+from ..cases import for_each
+
 STORED: Final = Path(privplan.__file__).parent / "bench" / "flame_accuracy.json"
 FLAME: Final = ("topk", "double", "simple")
 
@@ -113,7 +115,7 @@ def test_half_the_noise_and_twice_the_noise_do_not() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one", points(*FLAME), ids=name_of)
+@for_each("one", points(*FLAME), ids=name_of)
 def test_every_figure_is_that_of_runs(one: Any) -> None:
     above, epsilon = beside(one)
     assert abs(above) < 1.0
@@ -150,7 +152,7 @@ def test_the_readme_states_these_figures() -> None:
     assert sentence in " ".join(readme.split())
 
 
-@pytest.mark.parametrize("way", FLAME)
+@for_each("way", FLAME)
 def test_defaults_are_what_was_chosen_near_epsilon_3(way: str) -> None:
     (one,) = (
         one

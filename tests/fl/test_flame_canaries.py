@@ -23,6 +23,7 @@ from privplan.fl.flame.canary_training import CanaryUpdates
 from privplan.fl.flame.settings import FlameSettings
 from privplan.fl.flame.terms import FlameTerms
 
+from ..cases import for_each
 from .flame_runs import flame
 from .shuffled_rounds import opened
 
@@ -56,9 +57,9 @@ def noise_of(found: Any) -> Any:
 # What is counted of a message.
 
 
-@pytest.mark.parametrize("counted", ["sums", "mixed", "apart"])
-@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
-@pytest.mark.parametrize(
+@for_each("counted", ["sums", "mixed", "apart"])
+@for_each("value", [-1.0, 0.0, 1.0])
+@for_each(
     "mechanism",
     [
         LaplaceMessages(0.5, 0.25),
@@ -136,8 +137,8 @@ UNCLAIMED = {
 """Of which nothing is claimed: index sets are raw data."""
 
 
-@pytest.mark.parametrize("observer", ["analyzer", "model", "client", "shuffler", "colluding"])
-@pytest.mark.parametrize(
+@for_each("observer", ["analyzer", "model", "client", "shuffler", "colluding"])
+@for_each(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS],
 )
@@ -161,7 +162,7 @@ def test_a_unit_is_seen_as_far_as_is_said(name: str, observer: str) -> None:
     assert found.opposite
 
 
-@pytest.mark.parametrize("observer", ["model", "client"])
+@for_each("observer", ["model", "client"])
 def test_who_tells_what_it_sent_is_taken_off(observer: str) -> None:
     """Noise of the users that the observer knows is gone; the shift is larger by as much."""
     shifts = []
@@ -179,7 +180,7 @@ def test_who_tells_what_it_sent_is_taken_off(observer: str) -> None:
     assert shifts[1] / shifts[0] == pytest.approx(math.sqrt((12 - known) / (8 - known)))
 
 
-@pytest.mark.parametrize("users", ["12", "100"])
+@for_each("users", ["12", "100"])
 def test_a_shuffler_sees_sums_and_no_message(users: str) -> None:
     """Sums without its dummies, in the coordinates that a canary sent."""
     for system in ("flame-simple", "flame-double"):
@@ -210,7 +211,7 @@ def test_a_shuffler_of_raw_choices_is_refused() -> None:
         rehearse(ideal("flame-topk", decoys="26"), canaries=10, observer="shuffler")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "chosen"),
     [("flame-simple", None), pytest.param("flame-double", "20", marks=pytest.mark.slow)],
 )
@@ -239,8 +240,8 @@ def test_a_seed_repeats_all_and_every_run_has_noise_of_its_own() -> None:
     assert not rehearse(own, canaries=4, observer="model").seeded
 
 
-@pytest.mark.parametrize("randomizer", ["laplace", "responses"])
-@pytest.mark.parametrize("system", ["flame-simple", "flame-double", "flame-topk"])
+@for_each("randomizer", ["laplace", "responses"])
+@for_each("system", ["flame-simple", "flame-double", "flame-topk"])
 def test_messages_are_the_same_in_ciphertexts_and_without(system: str, randomizer: str) -> None:
     own = flame(
         system,
@@ -273,7 +274,7 @@ def test_ciphertexts_carry_as_many_runs_as_fit() -> None:
 # Where canaries lie.
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sizes", "known", "apart", "first", "room"),
     [
         (("topk", 12, 31, 5), 0, False, 5, 5),

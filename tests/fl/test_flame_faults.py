@@ -28,6 +28,7 @@ from privplan.fl.running.session import execute
 from privplan.fl.shuffling import Shuffling
 from privplan.fl.shuffling.terms import Bundle, MixedBoxes
 
+from ..cases import for_each
 from .flame_faulty_runs import (
     ROUNDS,
     faulty,
@@ -55,8 +56,8 @@ FAULTS = {f"client: {name}": fault for name, fault in CLIENT.items()} | {
 
 
 @pytest.mark.quick(60)
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("name", FAULTS)
+@for_each("system", SYSTEMS)
+@for_each("name", FAULTS)
 def test_a_fault_ends_the_round_for_all(
     name: str, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,8 +72,8 @@ def test_a_fault_ends_the_round_for_all(
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("name", FAULTS)
+@for_each("system", SYSTEMS)
+@for_each("name", FAULTS)
 def test_a_run_goes_on_after_a_fault_and_pays_for_it(
     name: str, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +94,7 @@ def test_a_run_goes_on_after_a_fault_and_pays_for_it(
     assert audited.total.upper == pytest.approx(close.epsilon["analyzer"], rel=1e-6)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@for_each("system", SYSTEMS)
 def test_what_is_looked_for_is_in_the_boxes(
     system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +138,7 @@ def forging(shuffling: Shuffling, value: int, **binding: Any) -> Meddler:
     return bundles(change)
 
 
-@pytest.mark.parametrize("name", FORGED)
+@for_each("name", FORGED)
 def test_a_box_that_was_locked_rightly_is_still_looked_into(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +166,7 @@ def test_a_client_may_send_any_message(tmp_path: Path) -> None:
 # -- overflow -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["sealed", "ideal"])
+@for_each("transport", ["sealed", "ideal"])
 def test_a_coordinate_that_overflows_ends_the_round(
     transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +196,7 @@ def test_a_coordinate_that_overflows_ends_the_round(
     assert audit_budget(tmp_path).spent == ROUNDS
 
 
-@pytest.mark.parametrize("transport", ["sealed", "ideal"])
+@for_each("transport", ["sealed", "ideal"])
 def test_a_run_whose_every_round_overflows_ends_with_its_first_model(
     transport: str, tmp_path: Path
 ) -> None:

@@ -11,10 +11,11 @@ from privplan.accountant.claims.table import table
 from privplan.fl.flame.index_privacy import index_privacy, posterior_ratios
 from privplan.fl.running.preparation import prepare
 
+from ..cases import for_each
 from .flame_runs import flame
 
 
-@pytest.mark.parametrize(("dimensions", "chosen", "decoys"), [(6, 2, 2), (5, 1, 2), (6, 2, 4)])
+@for_each(("dimensions", "chosen", "decoys"), [(6, 2, 2), (5, 1, 2), (6, 2, 4)])
 def test_the_ratio_is_bayes_rule(dimensions: int, chosen: int, decoys: int) -> None:
     """Every set of largest coordinates as likely, every set of decoys as likely, two rounds."""
     sets = [*combinations(range(dimensions), chosen)]

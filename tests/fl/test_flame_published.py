@@ -32,6 +32,7 @@ from privplan.fl.log.reader import Scan
 from privplan.fl.running.preparation import prepare
 
 from ..audit.forging import Line, each, forged
+from ..cases import for_each
 from .flame_runs import USERS, flame, run
 from .test_flame_words import FALSE_ALARM, opened
 
@@ -68,7 +69,7 @@ def of(folder: Path, kind: type[Any]) -> list[Any]:
 # --- no guarantee, anywhere -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 def test_the_log_has_no_number_but_the_claim(folders: dict[str, Path], way: str) -> None:
     (first,) = of(folders[way], records.RunOpen)
     assert first.as_published
@@ -81,7 +82,7 @@ def test_the_log_has_no_number_but_the_claim(folders: dict[str, Path], way: str)
     assert all(math.isinf(epsilon) for epsilon in last.epsilon.values())
 
 
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 def test_the_audit_says_why_there_is_no_guarantee(folders: dict[str, Path], way: str) -> None:
     report = audit_budget(folders[way])
     found = report.to_json()
@@ -154,7 +155,7 @@ def test_words_are_claimed_by_lemma_1() -> None:
     )
 
 
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 def test_a_run_claims_its_formula(folders: dict[str, Path], way: str) -> None:
     system = prepare(configured(way)).system
     assert isinstance(system, PublishedFlame)
@@ -166,7 +167,7 @@ def test_a_run_claims_its_formula(folders: dict[str, Path], way: str) -> None:
 # --- words ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("steps", [1, 2, 4])
+@for_each("steps", [1, 2, 4])
 def test_zero_is_sent_by_one_neighbour_and_never_by_the_other(steps: int) -> None:
     """All outcomes of the coin and of the drawn word, each with its exact probability."""
     mechanism = UnblanketedResponses(1.0, steps + 1)
@@ -207,7 +208,7 @@ def test_draws_are_the_law_and_dummies_are_never_0() -> None:
     assert set(dummies.tolist()) == {1, 2, 3}
 
 
-@pytest.mark.parametrize("steps", [1, 3])
+@for_each("steps", [1, 3])
 def test_sums_of_printed_words_are_unbiased(steps: int) -> None:
     """Two users and a dummy: every word that may be sent, by its probability."""
     mechanism, clip = UnblanketedResponses(0.7, steps + 1), 0.5
@@ -281,7 +282,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@for_each("edit", EDITS)
 def test_a_log_that_hides_as_published_is_not_supported(
     folders: dict[str, Path], tmp_path: Path, edit: str
 ) -> None:

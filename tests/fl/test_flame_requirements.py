@@ -17,6 +17,7 @@ from privplan.fl.flame.terms import OVERFLOW_PART, USUAL_PADDING_FACTOR, Protoco
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.schema import SecuritySettings
 
+from ..cases import for_each
 from .conftest import make_federation, make_setup
 from .flame_runs import USERS, flame
 
@@ -108,7 +109,7 @@ PREPARED: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", PREPARED)
+@for_each("name", PREPARED)
 def test_what_does_not_fit_is_refused_before_anything_runs(name: str) -> None:
     system, tables, said, way_out = PREPARED[name]
     own = flame(system, **tables)
@@ -128,7 +129,7 @@ def test_the_refusal_of_a_target_blames_nothing_that_was_not_written() -> None:
     assert built("topk", table, noise_multiplier=2.0).promise.claim.epsilon == float("inf")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "tables"),
     [
         ("flame-simple", {"security": {"colluders": str(USERS - 2)}}),
@@ -204,7 +205,7 @@ BUILT: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BUILT)
+@for_each("name", BUILT)
 def test_a_system_that_does_not_go_together_is_refused(name: str) -> None:
     given, said, way_out = BUILT[name]
     with pytest.raises(PrivplanError) as caught:
@@ -214,8 +215,8 @@ def test_a_system_that_does_not_go_together_is_refused(name: str) -> None:
     assert way_out in str(caught.value.next_step)
 
 
-@pytest.mark.parametrize("protocol", ["simple", "double", "topk"])
-@pytest.mark.parametrize("transport", ["sealed", "ideal"])
+@for_each("protocol", ["simple", "double", "topk"])
+@for_each("transport", ["sealed", "ideal"])
 def test_a_system_that_goes_together_is_built(protocol: Any, transport: Any) -> None:
     table = FlameSettings(chosen=2, transport=transport)
     system = built(protocol, table, security=replace(SHUFFLED, colluders=3))
@@ -224,7 +225,7 @@ def test_a_system_that_goes_together_is_built(protocol: Any, transport: Any) -> 
     assert system.security.colluders == 3
 
 
-@pytest.mark.parametrize("rounds", [2, 50])
+@for_each("rounds", [2, 50])
 def test_the_usual_padding_is_twice_the_least_that_hardly_ever_overflows(rounds: int) -> None:
     users, dimensions, chosen = 200, 31, 5
     federation = make_federation(users=users, silos=1, records=300, features=dimensions)

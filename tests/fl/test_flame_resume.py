@@ -13,6 +13,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 
+from ..cases import for_each
 from ..cli.killing import at_each_write
 from .configured import written
 from .flame_runs import flame
@@ -60,7 +61,7 @@ def require_sound(folder: Path, rounds: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 def test_a_run_goes_on_after_a_kill_at_any_write(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,9 +96,9 @@ def text(system: str, table: dict[str, str], rounds: int) -> bytes:
 
 # The lines of a run: opening, then for each round intent, release and evaluation.
 @pytest.mark.quick(8)
-@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("after", [2, 3, 5, 6, 8, 9])
-@pytest.mark.parametrize("way", ["double, sealed", "topk with decoys"])
+@for_each("written", [False, True], ids=["before", "after"])
+@for_each("after", [2, 3, 5, 6, 8, 9])
+@for_each("way", ["double, sealed", "topk with decoys"])
 def test_a_round_that_is_lost_is_paid_for(
     way: str, after: int, written: bool, tmp_path: Path
 ) -> None:

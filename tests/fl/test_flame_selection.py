@@ -15,6 +15,8 @@ from privplan.fl.flame.selection import (
     random_coordinates,
 )
 
+from ..cases import for_each
+
 FALSE_ALARM = 1e-6
 """Of each test with a seed of its own choosing; the seeds are fixed, so a pass stays a pass."""
 
@@ -30,7 +32,7 @@ class Repeating:
         return np.concatenate((first, self.stream.integers64(count - len(first))))
 
 
-@pytest.mark.parametrize(("dimensions", "chosen"), [(5, 2), (6, 3), (4, 3), (5, 1)])
+@for_each(("dimensions", "chosen"), [(5, 2), (6, 3), (4, 3), (5, 1)])
 def test_every_set_is_as_likely(dimensions: int, chosen: int) -> None:
     stream = Streams.seeded(11).stream("choice")
     sets = random_coordinates(stream, 20_000, dimensions, chosen)

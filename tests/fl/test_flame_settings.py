@@ -13,6 +13,7 @@ from privplan.fl.flame.settings import TABLE, FlameSettings
 from privplan.fl.flame.settings_rules import RULES
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from .configured import read, written
 from .flame_runs import flame
 
@@ -141,7 +142,7 @@ WRITTEN: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
 """The system, what is written, what is said of it, and the way out."""
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@for_each("name", WRITTEN)
 def test_a_configuration_that_contradicts_itself_is_refused(name: str) -> None:
     system, tables, said, way_out = WRITTEN[name]
     with pytest.raises(InvalidInput) as caught:
@@ -151,7 +152,7 @@ def test_a_configuration_that_contradicts_itself_is_refused(name: str) -> None:
     assert way_out in str(caught.value.next_step)
 
 
-@pytest.mark.parametrize("system", ["flame-double", "flame-topk"])
+@for_each("system", ["flame-double", "flame-topk"])
 def test_who_chooses_must_say_how_many(system: str) -> None:
     without = written(system).replace(b"chosen = 2\n", b"")
     with pytest.raises(InvalidInput, match=r"lacks `chosen` in \[flame\]") as caught:
@@ -202,7 +203,7 @@ PASSED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PASSED)
+@for_each("name", PASSED)
 def test_a_rule_lets_pass_what_is_right(name: str) -> None:
     rule_name, tables = PASSED[name]
     (rule,) = [rule for rule in RULES if rule.__name__ == rule_name]
@@ -210,7 +211,7 @@ def test_a_rule_lets_pass_what_is_right(name: str) -> None:
     assert rule(run | tables) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "messages"),
     [
         ({"chosen": 1_001}, "1,001,000"),

@@ -18,6 +18,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.shuffling import Shuffling, Terms, padding
 from privplan.fl.shuffling.ideal import IdealShuffling
 
+from ..cases import for_each
 from .flame_runs import flame, run
 from .shuffled_rounds import OWN, opened
 from .small_runs import of
@@ -31,8 +32,8 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("randomizer", ["laplace", "responses"])
-@pytest.mark.parametrize("way", WAYS)
+@for_each("randomizer", ["laplace", "responses"])
+@for_each("way", WAYS)
 def test_both_transports_release_the_same(way: str, randomizer: str, tmp_path: Path) -> None:
     system, table = WAYS[way]
     found = {}
@@ -49,8 +50,8 @@ def test_both_transports_release_the_same(way: str, randomizer: str, tmp_path: P
     assert found["sealed"][0] != found["sealed"][1]
 
 
-@pytest.mark.parametrize("overflow", ["refuse", "cap"])
-@pytest.mark.parametrize("block", [7, 2**20])
+@for_each("overflow", ["refuse", "cap"])
+@for_each("block", [7, 2**20])
 def test_sums_are_equal_wherever_draws_are_cut(
     overflow: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +144,7 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
     assert released[0] == released[1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sizes", "messages"),
     [
         ((1_000, 65, 650, 333), 216_450),

@@ -17,6 +17,7 @@ from privplan.accountant.randomness import Streams
 from privplan.fl.flame.words import unbiased_sums, words_of
 
 from ..accountant.mechanism_tickets import Memory
+from ..cases import for_each
 
 FALSE_ALARM = 1e-6
 """Of each statistical test; the seeds are fixed, so a pass stays a pass."""
@@ -38,8 +39,8 @@ def opened(mechanism: ResponseMessages, draws: int = 1) -> Ticket:
     return gate.open(mechanism.intent(about, "replace-one"))
 
 
-@pytest.mark.parametrize("steps", [1, 2, 4, 16])
-@pytest.mark.parametrize("value", [-0.25, -0.1875, 0.0, 0.078125, 0.25])
+@for_each("steps", [1, 2, 4, 16])
+@for_each("value", [-0.25, -0.1875, 0.0, 0.078125, 0.25])
 def test_the_mean_over_all_random_bits_is_the_value(steps: int, value: float) -> None:
     """Every fraction of a grid of 2^10, on which these values stand: the mean is exact."""
     grid = 2**10
@@ -61,8 +62,8 @@ def response_law(steps: int, epsilon: float) -> np.ndarray:
     return odds / (math.exp(epsilon) + steps)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@for_each("steps", [1, 2, 3])
+@for_each("epsilon", [0.5, 2.0])
 def test_sums_are_unbiased_over_all_randomness(steps: int, epsilon: float) -> None:
     """Two users and a dummy: every rounding and every word that may be sent, by its probability."""
     clip, values = 0.5, (0.2, -0.35)
@@ -89,7 +90,7 @@ def test_the_words_1_to_b_as_printed_would_be_biased() -> None:
     assert float(found[0]) > 0.5
 
 
-@pytest.mark.parametrize("steps", [2, 5])
+@for_each("steps", [2, 5])
 def test_randomized_response_sends_each_word_with_its_probability(steps: int) -> None:
     mechanism = ResponseMessages(1.5, steps + 1)
     words = np.full((30_000, 1), 1)

@@ -23,6 +23,7 @@ from privplan.fl.parties.network import Message, Network, silo_name
 from privplan.fl.secagg.decentralised import PartialSum
 
 from ..audit.ledgers import also, audited, evidence, intents, opening, part, upper, weighted
+from ..cases import for_each
 
 TENSORS = (4000, 2500, 1)
 LENGTH = sum(TENSORS)
@@ -35,8 +36,8 @@ def updates(silos: int, seed: int = 0, scale: float = 0.1) -> Any:
 # --- the sum --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("silos", [2, 3, 10])
-@pytest.mark.parametrize("magnitude", [1.0, 100.0, 1e4])
+@for_each("silos", [2, 3, 10])
+@for_each("magnitude", [1.0, 100.0, 1e4])
 def test_the_mean_is_that_of_the_updates_but_for_the_published_error(
     silos: int, magnitude: float
 ) -> None:
@@ -87,7 +88,7 @@ def correlation(first: Any, second: Any) -> float:
     return float(np.corrcoef(first, second)[0, 1])
 
 
-@pytest.mark.parametrize("silos", [2, 3, 5, 10])
+@for_each("silos", [2, 3, 5, 10])
 def test_every_peer_reads_the_differences_of_everybodys_tensors(silos: int) -> None:
     """Exactly, but for the rounding of float32: from one broadcast of each, and nothing else."""
     by, rows = FloatShareAggregator(silos, keep=True), updates(silos)
@@ -122,7 +123,7 @@ def ring_differences(network: Network, silos: int, width: int, cut: int) -> dict
     return found
 
 
-@pytest.mark.parametrize("silos", [3, 5, 10])
+@for_each("silos", [3, 5, 10])
 def test_the_same_search_finds_nothing_in_the_ring(silos: int) -> None:
     """Even with what all peers were sent: 6 standard deviations, so one false alarm in 10^7 runs.
 
@@ -198,7 +199,7 @@ def test_the_docstrings_say_that_there_is_no_guarantee() -> None:
 # --- input and messages that are wrong ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "tensors", "more", "why"),
     [
         (np.full((3, 4), np.inf), (4,), {}, "finite"),
@@ -223,7 +224,7 @@ def test_wrong_rows_are_refused_before_anything_is_sent(
     assert sum(by.network.sent.values()) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "why"),
     [
         ({"silos": 1}, "silos"),
@@ -237,8 +238,8 @@ def test_groups_that_are_none_are_refused(given: dict[str, Any], why: str) -> No
         FloatShareAggregator(**given)
 
 
-@pytest.mark.parametrize("kind", [FloatShare, FloatPartialSum], ids=lambda kind: kind.kind)
-@pytest.mark.parametrize(
+@for_each("kind", [FloatShare, FloatPartialSum], ids=lambda kind: kind.kind)
+@for_each(
     ("fault", "why"),
     [
         ("missing", "did not send|is not 'float-share'"),

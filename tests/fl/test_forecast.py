@@ -19,6 +19,8 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
 
+from ..cases import for_each
+
 BASE = """[run]
 system = "{system}"
 rounds = {rounds}
@@ -82,7 +84,7 @@ def test_rounds_that_a_budget_cuts_are_not_counted_again() -> None:
     assert best.epsilon < of(found, "model").epsilon.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "observer", "name"),
     [
         ('[training]\nweighting = "records"\n', "server", 'aggregation = "masked"'),
@@ -115,7 +117,7 @@ def test_one_round_is_not_halved() -> None:
     assert best.name not in (HALF_ROUNDS,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "privacy", "more"),
     [
         ("uldp-naive", "noise_multiplier = 5.0", "[uldp]\nas_published = true\n"),

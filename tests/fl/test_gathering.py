@@ -16,6 +16,7 @@ from privplan.fl.parties.message_bodies import scalars
 from privplan.fl.secagg.decentralised import Hello, Peer, Share, TotalSlice
 from privplan.fl.secagg.gathering import Attendance, Coordinator, GroupNotice, Ready, gathered_sum
 
+from ..cases import for_each
 from .gatherings import Gathered, renamed
 from .peer_sums import SESSION
 
@@ -68,7 +69,7 @@ def test_too_few_are_told_nothing() -> None:
     assert sum(peers.network.sent.values()) == 0
 
 
-@pytest.mark.parametrize("bad", ["infinite", "length", "bound", "identity"])
+@for_each("bad", ["infinite", "length", "bound", "identity"])
 def test_a_wrong_vector_is_refused_before_anybody_says_anything(bad) -> None:
     peers = Gathered()
     inputs = peers.inputs()
@@ -125,7 +126,7 @@ def first_three(_, names):
     return names[:3]
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@for_each("group", GROUPS)
 def test_a_group_that_was_not_agreed_to_is_refused(group) -> None:
     names_for, why = GROUPS[group]
     peers = Gathered(meddling=renamed(names_for))
@@ -235,8 +236,8 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("kind", [Ready, GroupNotice], ids=lambda kind: kind.kind)
-@pytest.mark.parametrize("fault", FAULTS)
+@for_each("kind", [Ready, GroupNotice], ids=lambda kind: kind.kind)
+@for_each("fault", FAULTS)
 def test_a_wrong_message_ends_the_round_before_anything_is_shared(kind, fault) -> None:
     peers = Gathered(meddling=wrong(kind, fault))
     with pytest.raises((ProtocolFault, MissingParty), match=FAULTS[fault]):
@@ -244,7 +245,7 @@ def test_a_wrong_message_ends_the_round_before_anything_is_shared(kind, fault) -
     assert not any(one.kind == Share.kind for one in peers.network.take())
 
 
-@pytest.mark.parametrize("kind", [Ready, GroupNotice], ids=lambda kind: kind.kind)
+@for_each("kind", [Ready, GroupNotice], ids=lambda kind: kind.kind)
 def test_what_was_said_in_an_earlier_round_is_not_said_now(kind) -> None:
     """With the right number on the envelope, which somebody on the way can write."""
     first: dict[tuple[str, str], bytes] = {}
@@ -288,7 +289,7 @@ def test_a_peer_is_told_one_group() -> None:
         attending["silo-1"].group()
 
 
-@pytest.mark.parametrize("kind", [Ready, GroupNotice], ids=lambda kind: kind.kind)
+@for_each("kind", [Ready, GroupNotice], ids=lambda kind: kind.kind)
 def test_a_late_message_counts_in_no_round(kind) -> None:
     """It is missed in its round, and what comes in the next one is read by nobody."""
     late = []
@@ -320,7 +321,7 @@ def test_nobody_is_ready_in_the_name_of_another() -> None:
         peers.gathered(peers.inputs())
 
 
-@pytest.mark.parametrize("change", ["fewest", "length", "grid", "roster"])
+@for_each("change", ["fewest", "length", "grid", "roster"])
 def test_a_peer_that_agreed_on_other_terms_is_not_ready(change) -> None:
     peers = Gathered()
     group = peers.group

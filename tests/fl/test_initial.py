@@ -13,6 +13,8 @@ from privplan.fl.datasets import NAMES, load
 from privplan.fl.datasets.registry import SHAPES, scaling_of
 from privplan.fl.frame.initial_model import initial_digest, initial_tensors
 
+from ..cases import for_each
+
 MODELS = [
     ("logistic", "breast-cancer"),
     ("logistic", "heart-disease"),
@@ -28,8 +30,8 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize(("model", "data"), MODELS)
-@pytest.mark.parametrize("seed", [0, 7])
+@for_each(("model", "data"), MODELS)
+@for_each("seed", [0, 7])
 def test_it_is_the_model_that_training_starts_from(model: str, data: str, seed: int) -> None:
     models = pytest.importorskip("privplan.fl.models")
     from privplan.fl.frame.model import model_digest
@@ -39,7 +41,7 @@ def test_it_is_the_model_that_training_starts_from(model: str, data: str, seed: 
     assert model_digest(first) in (initial_digest(model, data, seed), fused)
 
 
-@pytest.mark.parametrize(("model", "data"), MODELS)
+@for_each(("model", "data"), MODELS)
 def test_its_arrays_have_the_lengths_of_those_that_are_trained(model: str, data: str) -> None:
     models = pytest.importorskip("privplan.fl.models")
     parts = models.model_named(model, *SHAPES[data]).parts
@@ -51,7 +53,7 @@ def test_one_rounding_moves_last_digits_only() -> None:
     assert apart != fused
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "data", "seed"),
     [
         ("logistic", "ratings", 0),
@@ -75,7 +77,7 @@ def test_every_data_set_has_its_shape() -> None:
         assert np.size(scaling_of(name).lower) in (1, features)
 
 
-@pytest.mark.parametrize("name", ["digits", "breast-cancer"])
+@for_each("name", ["digits", "breast-cancer"])
 def test_the_shape_is_that_of_the_records(name: str) -> None:
     pytest.importorskip("sklearn")
     found = load(name)

@@ -46,6 +46,7 @@ from privplan.fl.uldp.weighting.published import PublishedWeighting
 from privplan.fl.uldp.weighting.terms import WeightingTerms
 
 from ..accountant.mechanism_tickets import Memory
+from ..cases import for_each
 
 LONG: Final = 10**7
 LITTLE: Final = 2_000_000
@@ -133,7 +134,7 @@ def test_every_kind_of_message_has_a_limit() -> None:
     assert ours == {kind for _, kind in KINDS}
 
 
-@pytest.mark.parametrize(("name", "kind"), KINDS)
+@for_each(("name", "kind"), KINDS)
 def test_a_message_that_is_too_long_is_the_fault_of_who_sent_it(
     name: str, kind: type[Body]
 ) -> None:
@@ -155,15 +156,15 @@ def filled(kind: type[Body]) -> Body:
     return kind(*[empty[str(item.type).split("[")[0]] for item in fields(kind)])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-@pytest.mark.parametrize("kind", [one for _, one in KINDS if one is not sums.MaskedWords])
+@for_each("what", HOSTILE)
+@for_each("kind", [one for _, one in KINDS if one is not sums.MaskedWords])
 def test_reading_hostile_bytes_takes_next_to_no_memory(kind: type[Body], what: str) -> None:
     """Even where nobody measured them: what is wrong is seen before what follows is read."""
     with little_memory(), pytest.raises(ProtocolFault, match="well-formed"):
         kind.unpack(HOSTILE[what])
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@for_each("what", HOSTILE)
 def test_a_right_beginning_does_not_help(what: str) -> None:
     head = msgpack.packb([b"", {}], use_bin_type=True)[:-1]  # all but the mapping
     raw = head + HOSTILE[what]
@@ -185,7 +186,7 @@ EDGES: Final = [0, 1, 127, 128, 255, 256, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2*
 INTEGERS: Final = [*EDGES, -1, -32, -33, -128, -129, -(2**15) - 1, -(2**31) - 1, -(2**63)]
 
 
-@pytest.mark.parametrize("length", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
+@for_each("length", [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
 def test_what_is_packed_is_read_at_every_length_of_a_header(length: int) -> None:
     names = {f"name-{one}": b"" for one in range(min(length, 300))}
     sent = Anything(7, "é" * length, (b"\x80" * length,) * 20, tuple(INTEGERS), names)
@@ -204,7 +205,7 @@ def test_as_many_names_as_a_long_header_counts() -> None:
     assert Anything.unpack(sent.pack()) == sent
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@for_each("what", HOSTILE)
 def test_looking_through_a_transcript_makes_nothing_of_lists(what: str) -> None:
     raw = HOSTILE[what][:100_000]
     with little_memory(), pytest.raises(ProtocolFault):
@@ -313,7 +314,7 @@ def of(table: str) -> list[type[Body]]:
     return [kind for name, kind in KINDS if name == table]
 
 
-@pytest.mark.parametrize("kind", of("masked sum"))
+@for_each("kind", of("masked sum"))
 def test_a_masked_sum_ends(kind: type[Body]) -> None:
     meddler = Meddler(kind)
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):
@@ -321,7 +322,7 @@ def test_a_masked_sum_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
-@pytest.mark.parametrize("kind", of("weighting"))
+@for_each("kind", of("weighting"))
 def test_private_weighting_ends(kind: type[Body]) -> None:
     meddler = Meddler(kind)
     drawn_by = DRAWN_BY[2] if "transfer" in kind.kind else DRAWN_BY[0]
@@ -330,7 +331,7 @@ def test_private_weighting_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
-@pytest.mark.parametrize("kind", of("decentralised sum"))
+@for_each("kind", of("decentralised sum"))
 def test_a_sum_among_peers_ends(kind: type[Body]) -> None:
     meddler = Meddler(kind)
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):
@@ -338,7 +339,7 @@ def test_a_sum_among_peers_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
-@pytest.mark.parametrize("kind", of("gathering") + of("decentralised sum"))
+@for_each("kind", of("gathering") + of("decentralised sum"))
 def test_a_gathered_sum_ends(kind: type[Body]) -> None:
     meddler = Meddler(kind)
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):
@@ -346,7 +347,7 @@ def test_a_gathered_sum_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
-@pytest.mark.parametrize("kind", of("float shares"))
+@for_each("kind", of("float shares"))
 def test_float_shares_end(kind: type[Body]) -> None:
     meddler = Meddler(kind)
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):
@@ -354,7 +355,7 @@ def test_float_shares_end(kind: type[Body]) -> None:
     assert meddler.done
 
 
-@pytest.mark.parametrize("kind", of("shuffle"))
+@for_each("kind", of("shuffle"))
 def test_a_shuffled_round_ends(kind: type[Body]) -> None:
     meddler = Meddler(kind)
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):
@@ -362,7 +363,7 @@ def test_a_shuffled_round_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
-@pytest.mark.parametrize("kind", of("noise removal"))
+@for_each("kind", of("noise removal"))
 def test_noise_removal_ends(kind: type[Body]) -> None:
     meddler = Meddler(kind)
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):
@@ -370,7 +371,7 @@ def test_noise_removal_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
-@pytest.mark.parametrize("kind", of("published"))
+@for_each("kind", of("published"))
 def test_weighting_as_published_ends(kind: type[Body], monkeypatch: pytest.MonkeyPatch) -> None:
     meddler = Meddler(kind)
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):

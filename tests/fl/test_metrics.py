@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.training import metrics
 
+from ..cases import for_each
+
 
 def slow_concordance(time: list[float], event: list[int], risk: list[float]) -> float:
     """Every pair by itself, in words."""
@@ -95,7 +97,7 @@ def test_losses_are_those_that_training_minimises() -> None:
         assert metrics.measured(logits, labels)["loss"] == pytest.approx(expected.item())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_classification_is_that_of_scikit_learn(seed: int) -> None:
     known = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(seed)
@@ -152,7 +154,7 @@ def test_a_model_on_a_test_set() -> None:
     assert found["loss"] == pytest.approx(math.log1p(math.exp(-3)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("logits", "labels"),
     [([1.0, 2.0], [0, 1]), ([[1.0]], [0, 1]), (np.empty((0, 1)), [])],
 )

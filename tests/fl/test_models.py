@@ -30,6 +30,8 @@ from privplan.fl.models.images import ChannelDropout
 from privplan.fl.models.layers import ALIGNED, Dropout, Weights
 from privplan.fl.models.losses import BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy
 
+from ..cases import for_each
+
 SHAPES = {
     "logistic": (13, 2),
     "cox": (39, 1),
@@ -106,7 +108,7 @@ def shares(counts: list[int], width: int) -> torch.Tensor:
     return (torch.arange(width) < sizes).double() / sizes.clamp_min(1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "count"),
     [
         ("logistic", 14),
@@ -126,7 +128,7 @@ def test_parameter_count_of_the_network_for_images() -> None:
     assert model_named("logistic", 30, 2).parameters == 31
 
 
-@pytest.mark.parametrize("name", MODELS)
+@for_each("name", MODELS)
 def test_logits_are_those_of_torch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = made(name)
     parameters = model.initial(3) + 0.01
@@ -147,7 +149,7 @@ def test_records_may_have_any_shape() -> None:
     np.testing.assert_array_equal(model.logits(start, x.reshape(3, 28, 28)), flat)
 
 
-@pytest.mark.parametrize("features", [784, 3072])
+@for_each("features", [784, 3072])
 def test_alexnet_takes_images_of_other_sizes(features: int) -> None:
     model = model_named("alexnet", features, 10)
     parameters = model.initial(2)
@@ -167,7 +169,7 @@ def gradient(model: Model, stack: torch.Tensor, x, labels, share, draws=None) ->
     return model.flat(into)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@for_each("name", MODELS)
 def test_gradients_are_those_of_autograd(name: str) -> None:
     """Units of several sizes, with padding, each at other parameters."""
     model = made(name)
@@ -188,7 +190,7 @@ def test_gradients_are_those_of_autograd(name: str) -> None:
         torch.testing.assert_close(found[unit], flat, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@for_each("name", MODELS)
 def test_gradients_are_slopes_of_the_loss(name: str) -> None:
     """Finite differences, which know of no derivative at all."""
     model = made(name)
@@ -207,7 +209,7 @@ def test_gradients_are_slopes_of_the_loss(name: str) -> None:
     assert abs(slope) > 1e-4
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "alexnet"])
+@for_each("name", ["mlp", "cnn", "alexnet"])
 def test_gradients_under_dropout_are_slopes_of_the_loss(name: str) -> None:
     model = made(name, 0.5)
     x, labels = records(name, 6, 6)
@@ -266,7 +268,7 @@ def slow_cox(score: list[float], time: list[float], event: list[float]) -> float
     return total / len(score)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_cox_loss_against_the_slow_formula(seed: int) -> None:
     """Ties, units of several sizes, and padding whose labels must not matter."""
     rng = np.random.default_rng(seed)
@@ -289,7 +291,7 @@ def test_cox_loss_by_hand() -> None:
     assert found.item() == pytest.approx((math.log(3) + 2 * math.log(2)) / 3)
 
 
-@pytest.mark.parametrize("labels", [[[4.0, 1.0]], [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0]]])
+@for_each("labels", [[[4.0, 1.0]], [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0]]])
 def test_cox_has_no_slope_without_events_or_company(labels: list[list[float]]) -> None:
     table = torch.tensor([labels])
     share = torch.full((1, len(labels)), 1 / len(labels), dtype=torch.float64)
@@ -376,7 +378,7 @@ def test_orders_are_permutations_that_do_not_depend_on_padding() -> None:
     assert (counts - 1000).abs().max() < 5 * math.sqrt(1000 * 5 / 6)
 
 
-@pytest.mark.parametrize("rate", [0.5, 0.25, 0.9])
+@for_each("rate", [0.5, 0.25, 0.9])
 def test_dropout_keeps_the_share_it_says(rate: float) -> None:
     exact = round(rate * DROPOUT_LEVELS) / DROPOUT_LEVELS
     draws = Draws(random_words(torch.tensor([1]), 40)[0])
@@ -390,7 +392,7 @@ def test_dropout_keeps_the_share_it_says(rate: float) -> None:
     assert torch.equal(Draws(draws.keys[7:9]).dropout_mask(1, 10, 101, exact), kept[7:9])
 
 
-@pytest.mark.parametrize("layer", [Dropout(1, 0.75), ChannelDropout(1, 0.75)])
+@for_each("layer", [Dropout(1, 0.75), ChannelDropout(1, 0.75)])
 def test_what_dropout_keeps_is_scaled_so_that_the_mean_stays(layer: Dropout) -> None:
     draws = Draws(random_words(torch.tensor([5]), 3)[0])
     x = torch.full((3, 4, 20), 2.0) if type(layer) is Dropout else torch.full((3, 4, 20, 2, 2), 2.0)
@@ -405,13 +407,13 @@ def test_what_dropout_keeps_is_scaled_so_that_the_mean_stays(layer: Dropout) -> 
     assert nothing == ()
 
 
-@pytest.mark.parametrize(("name", "close"), [("mpl", "mlp"), ("Logistic", "logistic")])
+@for_each(("name", "close"), [("mpl", "mlp"), ("Logistic", "logistic")])
 def test_a_misspelt_name_gets_a_suggestion(name: str, close: str) -> None:
     with pytest.raises(InvalidInput, match=rf"no model .*Did you mean {close}"):
         model_named(name, 30, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "dropout", "match"),
     [
         (("logistic", 13, 3), 0.0, "2 classes"),
@@ -455,8 +457,8 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         made("cox").check_labels(np.array([0, 1]))
 
 
-@pytest.mark.parametrize("features", [1, 2, 13, 30, 31, 64])
-@pytest.mark.parametrize("name", ["logistic", "cox", "softmax", "mlp"])
+@for_each("features", [1, 2, 13, 30, 31, 64])
+@for_each("name", ["logistic", "cox", "softmax", "mlp"])
 def test_every_matrix_begins_at_a_whole_place(name: str, features: int) -> None:
     """Whatever units lie before it: its rows of zeros change no result."""
     model = model_named(name, features, {"logistic": 2, "cox": 1}.get(name, 3))
@@ -488,7 +490,7 @@ def test_every_matrix_begins_at_a_whole_place(name: str, features: int) -> None:
         torch.testing.assert_close((up - down) / (2 * step), found[:, place], rtol=1e-4, atol=1e-8)
 
 
-@pytest.mark.parametrize("module_with_examples", [registry, layers])
+@for_each("module_with_examples", [registry, layers])
 def test_examples_run(module_with_examples: types.ModuleType) -> None:
     found = doctest.testmod(module_with_examples)
     assert found.attempted > 0

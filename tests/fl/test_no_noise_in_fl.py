@@ -13,7 +13,7 @@ import fnmatch
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from ..cases import for_each
 
 ROOT = Path(__file__).parents[2]
 
@@ -331,7 +331,7 @@ def test_what_makes_randomness_is_exactly_what_is_listed() -> None:
         assert reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "import random",
@@ -376,7 +376,7 @@ def test_the_rule_sees_each_way_around_it(text: str) -> None:
     assert "uldp/weighted.py" not in ALLOWED  # so it fails there
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "from ...accountant.randomness import Streams, poisson\nmask = poisson(stream, 5, 0.5)",

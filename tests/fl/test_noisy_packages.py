@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
+from ..cases import for_each
 from .foreign import HEAD, install, privplan
 
 
@@ -17,7 +16,7 @@ def test_what_a_package_prints_is_no_answer_of_ours(tmp_path: Path) -> None:
     assert "HELLO" in done.stderr
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source",
     ["raise GeneratorExit\n", HEAD + "SYSTEMS = (system(name='a' * 100),)\n"],
     ids=["an end", "a long name"],

@@ -8,6 +8,8 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.data import normalise
 
+from ..cases import for_each
+
 
 def test_every_contribution_stays_within_the_stated_bound() -> None:
     rng = np.random.default_rng(0)
@@ -142,7 +144,7 @@ def test_bad_constants_are_refused() -> None:
         normalise.moments_from_sum([1.0, 2.0], users=2, lower=0.0, upper=1.0, fewest=1.0)
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@for_each("wrong", [np.nan, np.inf])
 def test_what_is_not_finite_is_refused_before_it_is_bounded(wrong: float) -> None:
     features = np.zeros((3, 2))
     features[1, 1] = wrong
@@ -152,7 +154,7 @@ def test_what_is_not_finite_is_refused_before_it_is_bounded(wrong: float) -> Non
         )
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(0.0, 5e-324), (-1.7e308, 1.7e308)])
+@for_each(("lower", "upper"), [(0.0, 5e-324), (-1.7e308, 1.7e308)])
 def test_a_range_that_no_float_can_divide_by_is_refused(lower: float, upper: float) -> None:
     with pytest.raises(InvalidInput, match="`lower` must be below"):
         normalise.bounded_moments_contributions(

@@ -7,8 +7,6 @@ import doctest
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from privplan.accountant import events as ev
 from privplan.audit.report import page
 from privplan.cli.reports import describe
@@ -24,6 +22,8 @@ from privplan.fl.observers.words import (
     who_is,
 )
 
+from ..cases import for_each
+
 ROOT: Final = Path(__file__).parents[2]
 SPEAKING: Final = sorted([*(ROOT / "cli").rglob("*"), *(ROOT / "audit" / "report").rglob("*")])
 
@@ -32,13 +32,13 @@ def test_examples() -> None:
     assert doctest.testmod(words).failed == 0
 
 
-@pytest.mark.parametrize("name", OBSERVERS)
+@for_each("name", OBSERVERS)
 def test_every_observer_has_a_sentence(name: str) -> None:
     assert phrase(name) == SENTENCES[name].who == who_is(name) != name
     assert in_a_run(name, "plain")
 
 
-@pytest.mark.parametrize("name", ["auditor", "silo-7", "server+0"])
+@for_each("name", ["auditor", "silo-7", "server+0"])
 def test_an_observer_that_nobody_knows_has_one_too(name: str) -> None:
     expected = f"the observer {name}"
     assert phrase(name) == who_is(name) == in_a_run(name, "plain", told_apart=True) == expected
@@ -128,7 +128,7 @@ PEERS: Final = {
 """What a peer and the coordinator see, by aggregation."""
 
 
-@pytest.mark.parametrize("aggregation", list(PEERS))
+@for_each("aggregation", list(PEERS))
 def test_what_peers_and_their_coordinator_see_depends_on_the_aggregation(aggregation: str) -> None:
     for observer, sees in zip(("peer", "coordinator"), PEERS[aggregation], strict=True):
         said = in_a_run(observer, aggregation, unit="silo")
@@ -137,7 +137,7 @@ def test_what_peers_and_their_coordinator_see_depends_on_the_aggregation(aggrega
         assert said not in others
 
 
-@pytest.mark.parametrize("observer", ["peer", "silo"])
+@for_each("observer", ["peer", "silo"])
 def test_whose_records_a_number_is_for_is_said_where_a_unit_is_less_than_a_silo(
     observer: str,
 ) -> None:

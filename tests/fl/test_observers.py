@@ -34,6 +34,8 @@ from privplan.fl.settings.circumstances import circumstances_of
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
 
+from ..cases import for_each
+
 
 def settings(
     *,
@@ -84,7 +86,7 @@ def test_examples_run() -> None:
     assert not any(module.failed for module in found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "",
@@ -108,7 +110,7 @@ def test_what_is_no_coalition_is_no_observer(name: str) -> None:
         names.observer_name(observer=name)
 
 
-@pytest.mark.parametrize("name", ["server+1", "server+2-with-records", "server+31"])
+@for_each("name", ["server+1", "server+2-with-records", "server+31"])
 def test_a_coalition_keeps_its_name(name: str) -> None:
     found = coalition_of(name)
     assert found is not None
@@ -116,7 +118,7 @@ def test_a_coalition_keeps_its_name(name: str) -> None:
     assert phrase(name) != name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value", "says"),
     [
         ("observer", '"sever"', 'Did you mean observer = "server"?'),
@@ -136,7 +138,7 @@ def test_names_that_are_none_are_refused_with_the_nearest(key: str, value: str, 
     assert "[privacy]" in text
 
 
-@pytest.mark.parametrize("value", ["-1", "1.5", '"two"', "true"])
+@for_each("value", ["-1", "1.5", '"two"', "true"])
 def test_colluders_are_a_number_of_silos(value: str) -> None:
     text = refused(security=f"colluders = {value}")
     assert "[security]" in text
@@ -162,8 +164,8 @@ def test_more_than_collude_cannot_be_named() -> None:
     assert "names server+2 in [privacy] beside colluders = 1 in [security]" in text
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
-@pytest.mark.parametrize(("silos", "most"), [(2, 0), (3, 1), (5, 3)])
+@for_each("aggregation", ["plain", "masked"])
+@for_each(("silos", "most"), [(2, 0), (3, 1), (5, 3)])
 def test_two_silos_must_be_left_to_hide_among(silos: int, most: int, aggregation: str) -> None:
     security = f'aggregation = "{aggregation}"\ncolluders = {most + 1}'
     text = refused(silos=silos, security=security)
@@ -194,8 +196,8 @@ def test_who_does_not_see_the_run_is_promised_nothing() -> None:
     assert "has no observer 'silo'" in alone
 
 
-@pytest.mark.parametrize("noise", ["epsilon = 8", "noise_multiplier = 5"])
-@pytest.mark.parametrize("who", ["silo-with-records", "server+2-with-records"])
+@for_each("noise", ["epsilon = 8", "noise_multiplier = 5"])
+@for_each("who", ["silo-with-records", "server+2-with-records"])
 def test_nothing_is_promised_where_the_counts_are_known(who: str, noise: str) -> None:
     text = refused(privacy=f'{noise}\nobserver = "{who}"')
     assert "Nothing can be promised" in text
@@ -220,7 +222,7 @@ def test_private_weighting_is_promised_to_no_coalition() -> None:
 # --- noise and claim ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dropouts", [0, 1])
+@for_each("dropouts", [0, 1])
 def test_noise_and_claim_are_made_for_the_observer(dropouts: int) -> None:
     """Of five shares made for 5 - t, two are known: mu sqrt((5 - t) / (3 - t)) against them."""
     security = f'aggregation = "masked"\ndropouts = {dropouts}'
@@ -256,8 +258,8 @@ def test_the_first_run_of_the_guide() -> None:
     assert even["silo"] == pytest.approx(epsilon_of(mu * math.sqrt(4 / 5)), rel=1e-4)
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
-@pytest.mark.parametrize("system", ["uldp-naive", "uldp-group"])
+@for_each("aggregation", ["plain", "masked"])
+@for_each("system", ["uldp-naive", "uldp-group"])
 def test_other_systems_make_noise_for_a_coalition_too(system: str, aggregation: str) -> None:
     """Of five silos that all swing, three are left; a record has its silo's noise to itself."""
     records = "\n[uldp]\ngroup_records = 2" if system == "uldp-group" else ""
@@ -278,7 +280,7 @@ def test_other_systems_make_noise_for_a_coalition_too(system: str, aggregation: 
         assert found["server+2"] == pytest.approx(epsilon_of(mu * math.sqrt(3 / 5)), rel=1e-4)
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@for_each("aggregation", ["plain", "masked"])
 def test_moments_and_training_are_counted_for_the_same_coalitions(aggregation: str) -> None:
     text = (
         '[run]\nsystem = "uldp-avg"\nrounds = 2\n'
@@ -301,8 +303,8 @@ def test_moments_and_training_are_counted_for_the_same_coalitions(aggregation: s
 # --- what numbers rest on -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
-@pytest.mark.parametrize("who", ["model", "server", "silo", "server+2"])
+@for_each("aggregation", ["plain", "masked"])
+@for_each("who", ["model", "server", "silo", "server+2"])
 def test_weights_by_records_in_the_clear_rest_on_counts(who: str, aggregation: str) -> None:
     clear = assumptions_of(who, Circumstances(aggregation, "records", 5))
     assert clear[0].startswith("N_u")
@@ -317,7 +319,7 @@ def test_with_a_single_silo_there_is_nobody_to_learn_a_count() -> None:
     assert assumptions_of("model", Circumstances("plain", "records", 1)) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silos", "dropouts", "colluders", "trusts"),
     [(4, 1, 0, False), (4, 2, 0, True), (5, 2, 0, False), (5, 2, 1, True)],
 )
@@ -336,7 +338,7 @@ def test_masks_that_a_lying_server_could_take_off_say_so(
     assert HONEST_SERVER not in assumptions_of("model", circumstances)
 
 
-@pytest.mark.parametrize("observer", ["silo-with-records", "server+2-with-records"])
+@for_each("observer", ["silo-with-records", "server+2-with-records"])
 def test_who_holds_a_part_of_the_unit_is_promised_what_the_others_hold(observer: str) -> None:
     uniform = Circumstances("masked", "uniform", 5)
     assert OTHER_SILOS_RECORDS in assumptions_of(observer, uniform)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from ..cases import for_each
 from .configured import written
 from .foreign import HEAD, LIST, install, privplan, python
 
@@ -68,7 +67,7 @@ def test_a_system_of_another_package_is_found(tmp_path: Path) -> None:
     assert "toy-system 1.0" in privplan(tmp_path, "doctor").stdout
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "more"),
     [
         ("toy = {}:ONE", "ONE = system()"),

@@ -25,6 +25,7 @@ from privplan.fl.settings.file import parse
 
 from ..accountant.participating import exact
 from ..audit.forging import Edit, Lines, each, forged
+from ..cases import for_each
 from ..packages.toys import for_each_test
 
 NOISE, DELTA, SILOS, ROUNDS = 6.0, 1e-5, 6, 4
@@ -88,7 +89,7 @@ def test_it_is_audited_without_a_finding(tmp_path: Path) -> None:
     assert found["server"].total.upper >= truth(noise=NOISE / math.sqrt(3))
 
 
-@pytest.mark.parametrize("cut", [2, 3])
+@for_each("cut", [2, 3])
 def test_a_round_that_was_cut_off_is_spent_by_its_silos(
     cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +179,7 @@ EDITS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(EDITS))
+@for_each("name", sorted(EDITS))
 def test_an_edited_schedule_is_found(name: str, tmp_path: Path) -> None:
     folder = forged(made(tmp_path / "out"), tmp_path / "edited", EDITS[name])
     report = audit_budget(folder)
@@ -221,7 +222,7 @@ def test_noise_is_calibrated_to_the_rounds_of_one_silo() -> None:
     assert noise < promised(None, epsilon=2.0).noise_multiplier
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("privacy", "text"),
     [
         ({"noise_multiplier": 5.0, "epsilon": 2.0}, "both given"),

@@ -14,6 +14,8 @@ from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.accountant.randomness import Secret
 from privplan.fl.parties.network import SERVER, Body, Message, Network, Post, silo_name
 
+from ..cases import for_each
+
 SESSION = bytes(range(16))
 
 
@@ -60,7 +62,7 @@ def test_a_body_arrives_as_it_was_sent() -> None:
     assert network.sent == {SERVER: 0, "silo-0": len(A.pack())}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b"",
@@ -105,7 +107,7 @@ def test_a_name_that_stands_twice_is_refused() -> None:
     assert Full.unpack(twice.replace(b"\xa1a\x02", b"\xa1b\x02")).by_name == {"a": 1, "b": 2}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         Full(1, Secret(b"SECRET"), (), {}),
@@ -145,7 +147,7 @@ def test_nobody_speaks_or_listens_outside_a_round() -> None:
         first.send("b", Bye(2))
 
 
-@pytest.mark.parametrize(("session", "number"), [(b"", 1), (16, 1), ("s", 1), (b"s", -1)])
+@for_each(("session", "number"), [(b"", 1), (16, 1), ("s", 1), (b"s", -1)])
 def test_a_round_needs_a_session_and_a_number(session: Any, number: int) -> None:
     with pytest.raises(InvalidInput):
         Network(["a"]).post("a").enter(session, number, LIMITS)
@@ -181,7 +183,7 @@ def test_another_kind_is_refused() -> None:
         server.receive(Full, "silo-0")
 
 
-@pytest.mark.parametrize(("session", "number"), [(SESSION, 2), (bytes(16), 1)])
+@for_each(("session", "number"), [(SESSION, 2), (bytes(16), 1)])
 def test_another_round_or_session_is_refused(session: bytes, number: int) -> None:
     _, server, silo = two()
     silo.enter(session, number, LIMITS)

@@ -28,6 +28,7 @@ from privplan.fl.delm.pca_projection import leading_directions, mean_matrix
 from privplan.fl.delm.pca_terms import PcaTerms, expected_pca
 from privplan.fl.frame.expected_log import NotStated
 
+from ..cases import for_each
 from .pca_releases import federation, gate_of, setup_of, step
 
 KINDS = ("wishart", "gaussian")
@@ -85,7 +86,7 @@ def test_gaussian_noise_is_added_to_the_same_exact_sums() -> None:
     assert residual[:, ~diagonal].std() == pytest.approx(0.5**0.5, abs=0.15)  # of 600
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_what_the_log_states(kind: str) -> None:
     release = step(kind, apart=("analyzer",))
     kept: list[Any] = []
@@ -157,7 +158,7 @@ def test_what_it_seals() -> None:
 # --- the projection -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_the_projection_is_a_function_of_the_release_alone(kind: str) -> None:
     records, release = federation(), step(kind, components=3)
     arrays = release.release(gate_of(release)[0], lambda _: None)
@@ -211,7 +212,7 @@ def test_long_rows_stay_finite() -> None:
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "match"),
     [
         ({"components": 7}, "at most 6"),
@@ -227,7 +228,7 @@ def test_long_rows_stay_finite() -> None:
         ({"most_rows": 2**60}, "."),
     ],
 )
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_what_is_out_of_range_is_refused(kind: str, given: dict[str, Any], match: str) -> None:
     if kind == "gaussian" and match == "grid":
         return  # no noise is too small an epsilon
@@ -244,7 +245,7 @@ def test_wishart_noise_has_no_multiplier() -> None:
         step("laplace")
 
 
-@pytest.mark.parametrize("unit", ["user", "silo"])
+@for_each("unit", ["user", "silo"])
 def test_gaussian_noise_is_made_for_a_record(unit: str) -> None:
     own = setup_of(federation(), unit)
     with pytest.raises(InvalidInput, match="protects a record"):
@@ -252,7 +253,7 @@ def test_gaussian_noise_is_made_for_a_record(unit: str) -> None:
     assert pca_release(own, kind="wishart", components=2, row_norm=1.0, epsilon=0.6)
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@for_each("value", [math.inf, -math.inf, math.nan])
 def test_rows_that_are_not_finite_never_come_so_far(value: float) -> None:
     features = np.zeros((60, 6), np.float32)
     features[3, 2] = value

@@ -24,6 +24,7 @@ from privplan.fl.delm.pca_canaries import (
     simulate_pca,
 )
 
+from ..cases import for_each
 from .pca_releases import setup_of
 
 FALSE_ALARM = 1e-6
@@ -62,7 +63,7 @@ def test_what_can_be_removed_is_what_leaves_no_negative_eigenvalue() -> None:
     assert largest_removable(-matrices, unit).tolist() == [0.0] * 50
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_absence_is_proven_as_often_as_in_theory_and_never_wrongly(relation: str) -> None:
     """1 - e^-.6 of the canaries that are out, within a binomial interval; false alarm 1e-6."""
     own = runs("wishart", 800, relation=relation)
@@ -85,7 +86,7 @@ def test_a_clip_that_is_missing_would_show() -> None:
     assert statistics[~own.into].max() < 0.3
 
 
-@pytest.mark.parametrize("observer", ["server", "model"])
+@for_each("observer", ["server", "model"])
 def test_gaussian_noise_shows_what_is_claimed_and_is_never_proven_anything(observer: str) -> None:
     own = runs("gaussian", 400, observer, noise_multiplier=2.0)
     seen = own.observations(own.seen())
@@ -106,7 +107,7 @@ def test_of_a_sum_of_clients_hardly_anything_is_proven() -> None:
     assert abs(seen[~own.into].mean()) < 1.2  # of thirty, six deviations
 
 
-@pytest.mark.parametrize("kind", ["wishart", "gaussian"])
+@for_each("kind", ["wishart", "gaussian"])
 def test_a_rehearsal_repeats_and_returns_what_an_audit_needs(kind: str) -> None:
     asked, release, plan = rehearsed(kind, 30, "server")
     first, again = (

@@ -37,6 +37,8 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.running.resumption import require_resumable
 from privplan.fl.running.session import execute
 
+from ..cases import for_each
+
 runs = pytest.mark.skipif(find_spec("sklearn") is None, reason="runs need the extra `fl`")
 
 
@@ -66,7 +68,7 @@ def test_rounds_are_numbered_through_the_run() -> None:
     assert last_round(own[:1]) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("firsts", "what"),
     [((1, 2), "'b' is 2; it must be 3"), ((0, 0), "must be 2"), ((1, 1), "must be 3")],
 )

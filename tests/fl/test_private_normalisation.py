@@ -31,6 +31,7 @@ from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import PreparedRun, prepare
 
+from ..cases import for_each
 from .normalised_runs import (
     SMALL,
     changed,
@@ -60,8 +61,8 @@ def epsilon_of(mus: list[float], delta: float) -> float:
 # -- the plan -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("system", ["uldp-avg", "uldp-sgd", "uldp-naive"])
-@pytest.mark.parametrize("weighting", ["uniform", "records"])
+@for_each("system", ["uldp-avg", "uldp-sgd", "uldp-naive"])
+@for_each("weighting", ["uniform", "records"])
 def test_both_phases_are_planned_and_proven(system: str, weighting: str) -> None:
     own = changed(run={"system": system}, training={"weighting": weighting})
     prepared = prepare(own)
@@ -127,7 +128,7 @@ def test_a_budget_that_normalising_eats_begins_nothing() -> None:
         prepare(changed(privacy={"epsilon": 1.3, "noise_multiplier": 2.0}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tables",
     [
         {"run": {"system": "fedavg"}},
@@ -146,7 +147,7 @@ def test_what_nothing_pays_for_is_refused(tables: dict[str, Any]) -> None:
 # -- the sum ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["records", "uniform"])
+@for_each("rule", ["records", "uniform"])
 def test_a_user_who_goes_moves_the_total_by_at_most_the_bound(rule: str, tiny: Any) -> None:
     whole = tiny(users=5, silos=3, records=60, seed=3)
     loud = whole.features.copy()
@@ -191,7 +192,7 @@ def test_a_user_who_is_exchanged_moves_the_total_by_at_most_twice_the_bound(tiny
     assert moved == pytest.approx(2 * own.bound, rel=1e-4)  # and that much is reached
 
 
-@pytest.mark.parametrize("rule", ["records", "uniform"])
+@for_each("rule", ["records", "uniform"])
 def test_moments_with_hardly_any_noise_are_those_of_the_users(
     rule: str, tiny: Any, log: Any
 ) -> None:
@@ -272,7 +273,7 @@ def test_the_plan_pays_for_one_release(tiny: Any, log: Any) -> None:
 # -- whole runs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("system", ["uldp-avg", "uldp-sgd", "uldp-naive"])
+@for_each("system", ["uldp-avg", "uldp-sgd", "uldp-naive"])
 def test_a_run_releases_its_moments_once_and_the_audit_agrees(system: str, tmp_path: Path) -> None:
     own = changed(run={"system": system})
     if system == "uldp-naive":

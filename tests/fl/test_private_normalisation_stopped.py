@@ -25,6 +25,7 @@ from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.log import LogWriter
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 
+from ..cases import for_each
 from ..usual_signals import usual_signals
 from .normalised_runs import (
     LOST,
@@ -92,8 +93,8 @@ def require_goes_on_or_is_lost(folder: Path) -> None:
 
 
 @pytest.mark.quick(9)
-@pytest.mark.parametrize("written", [False, True])
-@pytest.mark.parametrize("at", range(2, APPENDS + 1))
+@for_each("written", [False, True])
+@for_each("at", range(2, APPENDS + 1))
 def test_a_run_that_is_cut_at_any_record_never_releases_moments_twice(
     at: int, written: bool, tmp_path: Path
 ) -> None:
@@ -153,7 +154,7 @@ def keeps_what_it_never_released(own: MomentsRelease, gate: Gate, keep: Any) -> 
     return made
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("release", "what"),
     [
         (keeps_nothing, "kept nothing"),

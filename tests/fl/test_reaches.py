@@ -17,6 +17,7 @@ from privplan.fl.observers.stated_reaches import checked_reaches, inconsistent_f
 from privplan.fl.observers.words import phrase
 
 from ..audit.shuffling import SMALL
+from ..cases import for_each
 
 MASKS = Security("pairwise-masks", 5, 5, 5, 4, 64, colluders=2)
 MIXING = Security("shuffler", 100, 100, colluders=3)
@@ -39,7 +40,7 @@ SEEN = {
 NAMES = ("model", "server", "coordinator", "silo", "client", "peer", "shuffler", "analyzer")
 
 
-@pytest.mark.parametrize("aggregation", SEEN)
+@for_each("aggregation", SEEN)
 def test_what_reaches_whom_by_aggregation(aggregation: str) -> None:
     security = MIXING if aggregation == "shuffle" else None
     route = Route(aggregation, 5, security)
@@ -64,7 +65,7 @@ def test_a_client_of_a_shuffler_knows_one_message_more() -> None:
     assert reach_of("client", route) == Reach("shuffled", colluders=4, users=100)
 
 
-@pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer"])
+@for_each("observer", ["silo", "silo-with-records", "peer"])
 def test_a_silo_knows_all_messages_of_its_users(observer: str) -> None:
     route = Route("shuffle", 2, MIXING)
     holds: Any = "part" if observer.endswith("records") else "nothing"
@@ -73,7 +74,7 @@ def test_a_silo_knows_all_messages_of_its_users(observer: str) -> None:
     assert reach_of(observer, sender) == Reach("shuffled", holds, colluders=4, users=100)
 
 
-@pytest.mark.parametrize(("bits", "blind"), [(0, False), (256, True), (1024, False), (3072, True)])
+@for_each(("bits", "blind"), [(0, False), (256, True), (1024, False), (3072, True)])
 def test_a_shuffler_of_ciphertexts_sees_who_sends_and_how_much(bits: int, blind: bool) -> None:
     security = replace(MIXING, key_bits=bits)
     assert is_encrypted(security) == blind
@@ -88,7 +89,7 @@ def test_peers_that_tell_each_other_are_counted() -> None:
     assert reach_of("peer", Route("shares", 5, peers)) == Reach("sum-less-own", colluders=2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("drawn_by", "aggregation", "unit", "knowing"),
     [
         ("server", "plain", "user", {"server", "silo", "silo-with-records", "server+1"}),
@@ -124,7 +125,7 @@ def test_what_can_be_so_is_kept() -> None:
     assert checked_reaches(by_fields, "toy", "toys") == {"model": Reach("sum")}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "field"),
     [
         ({"users": None}, "users"),
@@ -156,7 +157,7 @@ def test_fields_that_do_not_go_together_are_refused_by_name(
         assert word in refused.value.what
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("reaches", "word"),
     [
         ({"analyser": Reach("sum")}, "analyzer"),
@@ -182,7 +183,7 @@ def test_what_is_no_reach_is_refused_by_name(reaches: Any, word: str) -> None:
 # --- names ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["peer", "client", "coordinator", "shuffler", "analyzer"])
+@for_each("name", ["peer", "client", "coordinator", "shuffler", "analyzer"])
 def test_new_observers_have_a_phrase_and_say_what_they_rest_on(name: str) -> None:
     assert observer_name(observer=name) == name
     assert phrase(name) != name

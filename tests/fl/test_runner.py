@@ -17,6 +17,7 @@ from privplan.fl.frame.model import model_digest
 from privplan.fl.log import Sidecar
 from privplan.fl.running.preparation import prepare
 
+from ..cases import for_each
 from .small_runs import SMALL, changed, interrupted, kinds, of, require_whole, resumed, started
 
 pytestmark = pytest.mark.skipif(
@@ -92,7 +93,7 @@ def test_trials_stand_in_the_log(tmp_path: Path) -> None:
     assert of(tmp_path, records.RunOpen)[0].tuning == records.Tuning(4, public_only=False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "tables"),
     [
         ("fedavg", {"privacy": {"unit": None, "noise_multiplier": None}}),

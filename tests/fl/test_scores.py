@@ -17,6 +17,8 @@ from privplan.fl.training.deltas import delta_blocks, gradients, local_deltas, p
 from privplan.fl.training.scores import Records, Scores, is_one_score
 from privplan.fl.training.units import Recipe, Units
 
+from ..cases import for_each
+
 QUICK = ("logistic", "cox")
 
 
@@ -87,7 +89,7 @@ def test_single_precision_and_other_devices_go_the_general_way(
         local_deltas(model, start, units, Recipe(0.1, 1, 4))
 
 
-@pytest.mark.parametrize("name", QUICK)
+@for_each("name", QUICK)
 def test_no_shape_lets_another_unit_move_a_bit(name: str) -> None:
     """At random widths, batches and sizes: alone, beside half of the others, beside nearly all."""
     rng = np.random.default_rng(5)
@@ -104,7 +106,7 @@ def test_no_shape_lets_another_unit_move_a_bit(name: str) -> None:
             np.testing.assert_array_equal(gradients(model, start, units.only(left)), slopes[left])
 
 
-@pytest.mark.parametrize("name", QUICK)
+@for_each("name", QUICK)
 def test_few_epochs_at_once_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     model, units = some(name, rng, rng.poisson(9, 20), 7)

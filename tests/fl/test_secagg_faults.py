@@ -22,6 +22,7 @@ from privplan.fl.secagg.group import Group, View, joined
 from privplan.fl.secagg.limits import limits
 from privplan.fl.secagg.terms import choose
 
+from ..cases import for_each
 from .secagg_committees import (
     IDENTITIES,
     LOW_ORDER,
@@ -42,8 +43,8 @@ from .secagg_committees import (
 )
 
 
-@pytest.mark.parametrize("bad", [LOW_ORDER, NOT_CANONICAL, b"", bytes(31), bytes([9]) + bytes(32)])
-@pytest.mark.parametrize("which", ["lock", "mask"])
+@for_each("bad", [LOW_ORDER, NOT_CANONICAL, b"", bytes(31), bytes([9]) + bytes(32)])
+@for_each("which", ["lock", "mask"])
 def test_a_key_that_is_malformed_or_of_low_order_ends_the_round(bad: bytes, which: str) -> None:
     good = KeyPair.new().public
     lock_key, mask_key = (bad, good) if which == "lock" else (good, bad)
@@ -126,7 +127,7 @@ def test_a_colluder_with_the_key_of_another_takes_off_no_mask() -> None:
     assert len(np.unique(left)) > 990
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda b: replace(b, locked=without(b.locked, "silo-0")),
@@ -144,7 +145,7 @@ def test_shares_that_are_not_those_of_the_protocol_end_the_round(change: Change)
     assert "silo-2" in fault.what
 
 
-@pytest.mark.parametrize("what", ["seeds", "keys"])
+@for_each("what", ["seeds", "keys"])
 def test_a_wrong_share_ends_the_round(what: str) -> None:
     """With a dropout at the masked words, so that there are shares of both kinds."""
 
@@ -183,7 +184,7 @@ def test_wrong_shares_are_found_without_any_to_spare() -> None:
         assert "recovered" in fault.what
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda b: replace(b, keys=put(b.keys, silo_0=b.seeds["silo-0"])),

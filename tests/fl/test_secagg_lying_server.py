@@ -17,6 +17,7 @@ from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.group import joined
 from privplan.fl.secagg.terms import choose
 
+from ..cases import for_each
 from .secagg_committees import (
     IDENTITIES,
     NAMES,
@@ -35,7 +36,7 @@ from .secagg_committees import (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda b: says.Adverts(without(b.adverts, "silo-1")),
@@ -52,7 +53,7 @@ def test_a_list_of_keys_that_is_wrong_gets_no_shares(change: Change) -> None:
     assert "secagg-shares" not in {m.kind for m in network.said("silo-1")}
 
 
-@pytest.mark.parametrize("which", [0, 32])
+@for_each("which", [0, 32])
 def test_keys_that_the_server_puts_in_the_place_of_others_get_no_shares(which: int) -> None:
     def swap(body: says.Adverts) -> says.Adverts:
         raw, own = body.adverts["silo-3"], KeyPair.new().public
@@ -79,7 +80,7 @@ def test_parties_that_are_shown_different_keys_do_not_understand_each_other() ->
     assert "secagg-masked" not in kinds(network)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda b: replace(b, locked=without(b.locked, "silo-0")),
@@ -102,7 +103,7 @@ def test_shares_that_are_relayed_wrongly_get_no_words(change: Change) -> None:
     assert "secagg-masked" not in {m.kind for m in network.said("silo-1")}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "names",
     [
         (),
@@ -138,7 +139,7 @@ def test_the_fewest_are_insisted_on_before_anything_is_given_away() -> None:
         assert f"secagg-{refused}" not in kinds(network)
 
 
-@pytest.mark.parametrize("server", ["malicious", "honest-but-curious"])
+@for_each("server", ["malicious", "honest-but-curious"])
 def test_survivors_who_never_shared_get_nothing(server: str) -> None:
     """silo-4 sent no shares; the server says that its words arrived."""
     terms = choose(5, length=6, dropouts=1, server=server)  # type: ignore[arg-type]
@@ -151,7 +152,7 @@ def test_survivors_who_never_shared_get_nothing(server: str) -> None:
     assert not kinds(network) & {"secagg-confirmed", "secagg-recovery"}
 
 
-@pytest.mark.parametrize("told", [1, 2, 3, 4])
+@for_each("told", [1, 2, 3, 4])
 def test_a_server_that_tells_parties_different_survivors_gets_no_shares(
     monkeypatch: pytest.MonkeyPatch, told: int
 ) -> None:
@@ -175,7 +176,7 @@ def test_a_server_that_tells_parties_different_survivors_gets_no_shares(
     assert "secagg-recovery" not in kinds(network)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda b: says.Confirmations(without(b.signatures, "silo-0", "silo-2")),

@@ -13,6 +13,8 @@ from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.fl.aggregation.masked_sums import MaskedAggregator
 from privplan.fl.secagg.terms import choose
 
+from ..cases import for_each
+
 
 def sends(value: int, length: int) -> Callable[[], Any]:
     return lambda: np.full(length, value, np.int64)
@@ -41,7 +43,7 @@ def test_extreme_integers_wrap_around() -> None:
     assert found.total.tolist() == [-2, -2]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silos", "raised"),
     [
         ([gone, gone, sends(1, 5)], MissingParty),
@@ -59,14 +61,14 @@ def test_after_a_fault_nothing_is_summed_of_any_length(silos: Any, raised: Any) 
             own.total(3, [sends(1, length)] * 3, length)
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int32, np.uint64])
+@for_each("kind", [np.float64, np.float32, np.int32, np.uint64])
 def test_what_is_not_integers_of_64_bits_is_refused_and_not_cut_off(kind: Any) -> None:
     own = MaskedAggregator(3)
     with pytest.raises(ProtocolFault, match="did not make integers"):
         own.total(1, [sends(1, 2), lambda: np.full(2, 1.5, kind), sends(1, 2)], 2)
 
 
-@pytest.mark.parametrize(("silos", "dropouts"), [(2, 1), (3, 2), (3, 3)])
+@for_each(("silos", "dropouts"), [(2, 1), (3, 2), (3, 3)])
 def test_one_silo_left_is_refused_in_words_about_silos(silos: int, dropouts: int) -> None:
     with pytest.raises(InvalidInput, match="fewer than two honest ones"):
         MaskedAggregator(silos, dropouts=dropouts).total(1, [sends(1, 2)] * silos, 2)

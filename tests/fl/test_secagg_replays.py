@@ -11,6 +11,7 @@ from privplan.accountant.errors import ProtocolFault
 from privplan.fl.parties.network import Message
 from privplan.fl.secagg.terms import choose
 
+from ..cases import for_each
 from .secagg_committees import (
     KINDS,
     LAST,
@@ -22,7 +23,7 @@ from .secagg_committees import (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_message_that_is_sent_twice_ends_the_round(kind: str) -> None:
     def twice(message: Message) -> Iterable[Message]:
         again = message.kind == kind and "silo-2" in (message.sender, message.receiver)
@@ -31,7 +32,7 @@ def test_a_message_that_is_sent_twice_ends_the_round(kind: str) -> None:
     stopped(twice)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_message_of_another_round_ends_the_round(kind: str) -> None:
     old: list[Message] = []
 
@@ -47,7 +48,7 @@ def test_a_message_of_another_round_ends_the_round(kind: str) -> None:
         one.sum(2, inputs())
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "secagg-masked"])
+@for_each("kind", [k for k in KINDS if k != "secagg-masked"])
 def test_a_body_of_another_round_ends_the_round_even_in_a_message_of_this_one(kind: str) -> None:
     old: list[Message] = []
 
@@ -66,7 +67,7 @@ def test_a_body_of_another_round_ends_the_round_even_in_a_message_of_this_one(ki
         one.sum(2, inputs())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_message_of_another_session_ends_the_round(kind: str) -> None:
     def other(message: Message) -> Iterable[Message]:
         wrong = message.kind == kind and "silo-2" in (message.sender, message.receiver)
@@ -76,7 +77,7 @@ def test_a_message_of_another_session_ends_the_round(kind: str) -> None:
     assert "another session" in fault.what
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k not in LAST])
+@for_each("kind", [k for k in KINDS if k not in LAST])
 def test_messages_in_another_order_end_the_round(kind: str) -> None:
     """Each is held back until the same two parties exchange the next one."""
     held: list[Message] = []
@@ -95,7 +96,7 @@ def test_messages_in_another_order_end_the_round(kind: str) -> None:
         committee(later, terms)[0].sum(1, inputs(terms))
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "secagg-masked"])
+@for_each("kind", [k for k in KINDS if k != "secagg-masked"])
 def test_any_bit_that_is_flipped_in_a_body_ends_the_round(kind: str) -> None:
     for place in range(3, 400, 37):
 
@@ -108,8 +109,8 @@ def test_any_bit_that_is_flipped_in_a_body_ends_the_round(kind: str) -> None:
         stopped(flip)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("change", [lambda raw: raw[:-1], lambda raw: raw + b"\x00", lambda _: b""])
+@for_each("kind", KINDS)
+@for_each("change", [lambda raw: raw[:-1], lambda raw: raw + b"\x00", lambda _: b""])
 def test_a_body_of_another_length_ends_the_round(kind: str, change: Change) -> None:
     def cut(message: Message) -> Iterable[Message]:
         wrong = message.kind == kind and "silo-2" in (message.sender, message.receiver)

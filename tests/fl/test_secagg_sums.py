@@ -16,6 +16,8 @@ from privplan.fl.parties.network import SERVER, Message, Network, silo_name
 from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.terms import Terms, choose
 
+from ..cases import for_each
+
 SESSION = b"a session of this test"
 CURIOUS = "honest-but-curious"
 
@@ -92,8 +94,8 @@ def test_the_sum_is_exact_with_random_sizes_and_dropouts(data: st.DataObject) ->
     assert np.array_equal(found, total(inputs, survivors))
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("server", ["malicious", CURIOUS])
+@for_each("bits", [32, 64])
+@for_each("server", ["malicious", CURIOUS])
 def test_many_parties_with_few_neighbours_each(server: str, bits: int) -> None:
     terms = choose(
         60,
@@ -176,7 +178,7 @@ def test_identities_may_be_given() -> None:
 # --- too many dropouts, wrong input ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("step", "server"),
     [
         *((step, "malicious") for step in (*STEPS, *ANSWERS)),
@@ -205,7 +207,7 @@ def test_a_committee_that_was_stopped_stays_stopped() -> None:
         one.sum(2, inputs)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         np.zeros(5, np.uint64),

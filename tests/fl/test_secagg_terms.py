@@ -14,15 +14,15 @@ from privplan.fl.secagg import risk
 from privplan.fl.secagg.graph import Graph
 from privplan.fl.secagg.terms import Terms, choose
 
+from ..cases import for_each
+
 CURIOUS = "honest-but-curious"
 
 
 # --- the graph ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("parties", "degree"), [(7, 4), (8, 2), (30, 12), (31, 12), (5, 4), (2, 1)]
-)
+@for_each(("parties", "degree"), [(7, 4), (8, 2), (30, 12), (31, 12), (5, 4), (2, 1)])
 def test_every_party_has_its_number_of_neighbours_and_they_have_it(
     parties: int, degree: int
 ) -> None:
@@ -57,7 +57,7 @@ def test_neighbours_are_uniform_over_seeds() -> None:
 # --- chances, against other libraries and by counting everything ---------------------------------
 
 
-@pytest.mark.parametrize(("parties", "marked", "degree"), [(100, 20, 32), (51, 25, 50), (9, 8, 4)])
+@for_each(("parties", "marked", "degree"), [(100, 20, 32), (51, 25, 50), (9, 8, 4)])
 def test_tails_are_those_of_the_hypergeometric_distribution(
     parties: int, marked: int, degree: int
 ) -> None:
@@ -89,9 +89,7 @@ def _parts(alive: set[int], parties: int, degree: int) -> list[set[int]]:
     return parts
 
 
-@pytest.mark.parametrize(
-    ("parties", "bad", "degree"), [(10, 4, 4), (10, 6, 4), (11, 7, 6), (9, 4, 2)]
-)
+@for_each(("parties", "bad", "degree"), [(10, 4, 4), (10, 6, 4), (11, 7, 6), (9, 4, 2)])
 def test_the_chance_of_a_split_is_at_most_the_bound(parties: int, bad: int, degree: int) -> None:
     every = list(_circles(parties, bad))
     cut = sum(
@@ -104,9 +102,7 @@ def test_the_chance_of_a_split_is_at_most_the_bound(parties: int, bad: int, degr
     assert risk.split(parties, degree - 1, 0, degree) == 0
 
 
-@pytest.mark.parametrize(
-    ("gone", "degree", "threshold"), [(3, 4, 3), (2, 4, 4), (4, 6, 4), (1, 4, 4)]
-)
+@for_each(("gone", "degree", "threshold"), [(3, 4, 3), (2, 4, 4), (4, 6, 4), (1, 4, 4)])
 def test_the_chance_of_a_loss_is_at_most_the_bound(gone: int, degree: int, threshold: int) -> None:
     parties = 10
     every = list(_circles(parties, gone))
@@ -121,7 +117,7 @@ def test_the_chance_of_a_loss_is_at_most_the_bound(gone: int, degree: int, thres
     assert exact <= bound <= parties * exact
 
 
-@pytest.mark.parametrize(("threshold", "safe"), [(6, True), (5, False)])
+@for_each(("threshold", "safe"), [(6, True), (5, False)])
 def test_a_server_that_lies_cannot_cut_the_circle(threshold: int, safe: bool) -> None:
     """Ten places, six neighbours, colluders with at most one on any three places in a row.
 
@@ -148,7 +144,7 @@ def test_a_server_that_lies_cannot_cut_the_circle(threshold: int, safe: bool) ->
     assert cut is not safe
 
 
-@pytest.mark.parametrize(("marked", "degree", "threshold"), [(3, 6, 6), (4, 6, 7), (4, 8, 8)])
+@for_each(("marked", "degree", "threshold"), [(3, 6, 6), (4, 6, 7), (4, 8, 8)])
 def test_the_chance_of_many_colluders_in_a_row_is_at_most_the_bound(
     marked: int, degree: int, threshold: int
 ) -> None:
@@ -168,7 +164,7 @@ def test_the_chance_of_many_colluders_in_a_row_is_at_most_the_bound(
 # --- choosing -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parties", "colluders", "dropouts", "published", "ours"),
     [
         (100, 20, 10, (32, 21), (30, 21)),
@@ -205,7 +201,7 @@ def test_degrees_are_those_of_bell_et_al_or_a_little_less(
     assert given_away - risk.exposed(parties, colluders, *ours) + one_less > limit
 
 
-@pytest.mark.parametrize(("parties", "colluders", "dropouts"), [(100, 20, 10), (1000, 200, 100)])
+@for_each(("parties", "colluders", "dropouts"), [(100, 20, 10), (1000, 200, 100)])
 def test_a_malicious_server_is_allowed_to_try_many_graphs(
     parties: int, colluders: int, dropouts: int
 ) -> None:
@@ -227,7 +223,7 @@ def test_no_smaller_degree_would_do() -> None:
                     Terms(parties, dropouts, colluders, degree, threshold, 1, server=CURIOUS)
 
 
-@pytest.mark.parametrize("server", ["malicious", CURIOUS])
+@for_each("server", ["malicious", CURIOUS])
 def test_complete_graphs_meet_what_was_proven_for_them(server: str) -> None:
     for n, d, c in itertools.product(range(2, 14), range(6), range(6)):
         possible = n - d >= c + 2 and (server == CURIOUS or 2 * (n - d) > n + c)
@@ -242,7 +238,7 @@ def test_complete_graphs_meet_what_was_proven_for_them(server: str) -> None:
             assert 2 * terms.threshold > n + c
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"parties": 1},
@@ -261,7 +257,7 @@ def test_combinations_that_cannot_be_are_refused(wrong: dict[str, object]) -> No
         choose(**{"length": 4, **wrong})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("degree", "threshold"),
     [(4, 1), (4, 5), (4, 3), (3, 4), (5, 4), (2, 2), (0, 2)],
 )

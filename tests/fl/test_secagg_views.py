@@ -24,6 +24,8 @@ from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.group import Group, View, parted
 from privplan.fl.secagg.terms import Terms, choose
 
+from ..cases import for_each
+
 SESSION = b"a session of this test"
 FALSE_ALARM = 1e-9
 LENGTH = 40_000
@@ -66,8 +68,8 @@ def loses(kind: str, sender: str) -> Callable[[Message], Iterable[Message]]:
 # --- the server -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("value", [0, 1, 2**31])
+@for_each("bits", [32, 64])
+@for_each("value", [0, 1, 2**31])
 def test_the_server_receives_uniform_words_whatever_is_summed(value: int, bits: int) -> None:
     terms = choose(5, length=LENGTH, dropouts=1, colluders=1, ring_bits=bits)
     network, _, (total, _) = run(terms, constant(terms, value))
@@ -163,7 +165,7 @@ def _recovered(network: Network, terms: Terms, name: str, what: str) -> bytes:
     return bytes(combine(shares, terms.threshold))
 
 
-@pytest.mark.parametrize("server", ["malicious", "honest-but-curious"])
+@for_each("server", ["malicious", "honest-but-curious"])
 def test_the_input_of_a_party_that_is_called_dropped_out_stays_hidden(server: str) -> None:
     """The server has silo-3's masked words, but says that they never came, and gets its key.
 

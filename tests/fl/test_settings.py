@@ -18,6 +18,8 @@ from privplan.fl.settings.file import parse, read_settings
 from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.settings import UldpSettings
 
+from ..cases import for_each
+
 BASE = {
     "run": 'system = "uldp-avg"\nrounds = 3',
     "data": 'name = "breast-cancer"',
@@ -146,7 +148,7 @@ def test_the_log_gets_no_path_and_no_float() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tables", "meant"),
     [
         ({"run": 'system = "uldp-avg"\nround = 3'}, "`rounds`"),
@@ -171,7 +173,7 @@ def test_a_name_like_nothing_lists_the_known() -> None:
     assert "rounds" in refused(made(run='system = "uldp-avg"\nxyzzy = 3')).next_step
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tables", "step"),
     [
         ({"run": 'system = "uldp-av"'}, 'Did you mean system = "uldp-avg"?'),
@@ -189,7 +191,7 @@ def test_a_misspelt_word_suggests_the_right_one(tables: dict[str, str], step: st
     assert step in refused(made(**tables)).next_step
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("table", "line"),
     [
         ("run", "rounds = 0"),
@@ -257,7 +259,7 @@ def test_what_is_out_of_range_is_refused_by_name(table: str, line: str) -> None:
     assert f"[{table}]" in error.what
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tables", "what"),
     [
         ({"privacy": ""}, "lacks `epsilon` or `noise_multiplier`"),
@@ -369,7 +371,7 @@ def test_contradictions_are_refused(tables: dict[str, str], what: str) -> None:
     assert what in refused(made(**tables)).what
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "what"),
     [
         (b"[run", "is not TOML"),

@@ -22,6 +22,7 @@ from privplan.fl.secagg.decentralised import PartialSum, TotalSlice
 from privplan.fl.settings.schema import SecuritySettings
 
 from ..accountant.mechanism_tickets import Memory
+from ..cases import for_each
 
 
 def sends(value: int, length: int) -> Callable[[], Any]:
@@ -82,7 +83,7 @@ def test_no_party_receives_a_vector() -> None:
     assert all(row in one.body for one in totals if len(one.body) > 160)  # the control: the sum
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silos", "raised"),
     [
         ([gone, sends(1, 5), sends(1, 5)], MissingParty),
@@ -122,7 +123,7 @@ def test_a_changed_partial_sum_ends_the_run_and_no_total_comes_out() -> None:
         own.total(2, [sends(1, 9)] * 3, 9)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silos", "given", "why"),
     [
         (2, {}, "3 silos"),

@@ -27,6 +27,7 @@ from privplan.fl.secagg.peers import require_peers, security_among
 from privplan.fl.settings.schema import SecuritySettings
 
 from ..accountant.mechanism_tickets import Memory
+from ..cases import for_each
 from .gatherings import renamed
 
 SILOS, LENGTH = 5, 6
@@ -70,7 +71,7 @@ def test_silos_are_given_in_the_order_of_their_indices() -> None:
         PlainAggregator().total(1, sent, LENGTH, present=(4, 0, 2))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("present", "why"),
     [
         ((0, 1), "^2 silos cannot sum; at least 3"),
@@ -131,7 +132,7 @@ def test_the_log_states_the_smallest_group() -> None:
     assert chosen.security == said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "why"),
     [
         ({"fewest": 2}, "from 3 to the 6"),
@@ -183,7 +184,7 @@ def noisy(by: Any, present: Any, monitor: Any = None, largest: int | None = None
     return found
 
 
-@pytest.mark.parametrize("present", [None, (0, 1, 2), (1, 3, 4), (4, 2, 0, 1)])
+@for_each("present", [None, (0, 1, 2), (1, 3, 4), (4, 2, 0, 1)])
 def test_noise_is_drawn_in_the_name_of_its_silo(present: Any) -> None:
     """The same bits in the clear and among peers; and each silo's noise is that of its name."""
     by = ShareAggregator(SILOS, fewest=3) if present else ShareAggregator(SILOS)
@@ -217,9 +218,7 @@ def test_one_silo_has_one_stream_whoever_else_is_there() -> None:
 # --- a public bound, and the bytes that it saves --------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("largest", "width"), [(25, 1), (26, 2), (2**25, 4), (2**28, 4), (2**29, 5), (2**50, 7)]
-)
+@for_each(("largest", "width"), [(25, 1), (26, 2), (2**25, 4), (2**28, 4), (2**29, 5), (2**50, 7)])
 def test_a_word_has_as_many_bytes_as_the_sum_needs(largest: int, width: int) -> None:
     """Sums of five are from -125 to 125 at 25: one byte; at 26 they are not."""
     by = ShareAggregator(SILOS, fewest=3, keep=True)
@@ -235,8 +234,8 @@ def test_a_word_has_as_many_bytes_as_the_sum_needs(largest: int, width: int) -> 
     assert sizes == {10 * width}
 
 
-@pytest.mark.parametrize("fewest", [None, 3])
-@pytest.mark.parametrize("beyond", [1001, -1001, 2**62, -(2**63)])
+@for_each("fewest", [None, 3])
+@for_each("beyond", [1001, -1001, 2**62, -(2**63)])
 def test_what_is_larger_is_refused_before_anything_is_sent(fewest: Any, beyond: int) -> None:
     table = rows()
     table[2, 1] = beyond
@@ -259,7 +258,7 @@ def test_what_is_no_larger_is_summed_by_all() -> None:
         assert np.array_equal(found.total, table.sum(axis=0))
 
 
-@pytest.mark.parametrize("largest", [0, -1, 2**53 + 1, 2**60, 1.5, True])
+@for_each("largest", [0, -1, 2**53 + 1, 2**60, 1.5, True])
 def test_bounds_that_are_none_are_refused(largest: Any) -> None:
     with pytest.raises(InvalidInput, match="largest"):
         summing(ShareAggregator(SILOS), rows(), range(SILOS), largest=largest)
@@ -320,7 +319,7 @@ FAULTS: dict[str, tuple[Any, Callable[[Message], Iterable[Message]]]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@for_each("fault", FAULTS)
 def test_after_any_fault_nothing_is_summed_any_more(fault: str) -> None:
     """Neither the same group, nor a smaller one, nor all of them without whoever it was."""
     kind, change = FAULTS[fault]
@@ -379,7 +378,7 @@ def test_a_late_share_is_missed_and_never_used() -> None:
         summing(by, rows(), (0, 1, 2), 2)
 
 
-@pytest.mark.parametrize("size", [0, 1, 2])
+@for_each("size", [0, 1, 2])
 def test_no_coordinator_makes_a_smaller_group_of_it(size: int) -> None:
     """Also where every peer that it names is told the same."""
     by = ShareAggregator(SILOS, fewest=3, keep=True)

@@ -20,6 +20,7 @@ from privplan.fl.shuffling.parties import Analyzer
 from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes
 
 from ..accountant.mechanism_tickets import Memory
+from ..cases import for_each
 from .shuffled_rounds import OWN, carried, opened
 
 
@@ -152,7 +153,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@for_each("name", FAULTS)
 def test_every_fault_ends_the_round_for_all_and_nothing_is_opened(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +216,7 @@ def test_the_analyzer_is_not_copied() -> None:
         pickle.dumps(analyzer)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "why"),
     [
         ({"clients": 0}, "clients"),
@@ -245,7 +246,7 @@ def test_the_log_states_the_protocol_and_clients_that_collude_hide_nobody() -> N
         Terms(5, width=2).shuffled()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "places"),
     [
         (np.zeros((3, 2), int), None),

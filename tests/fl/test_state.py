@@ -28,6 +28,8 @@ from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
+
 runs = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
     reason="runs need the extra `fl`",
@@ -47,7 +49,7 @@ def test_a_state_gives_its_arrays_as_they_were_stated() -> None:
     assert State().checked({}, "toy") == {}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arrays", "what"),
     [
         (None, "must be arrays by name"),
@@ -67,7 +69,7 @@ def test_other_arrays_are_refused(arrays: object, what: str) -> None:
     assert caught.value.next_step
 
 
-@pytest.mark.parametrize(
+@for_each(
     "shapes",
     [
         {"velocity": 3},
@@ -91,7 +93,7 @@ def test_other_shapes_are_refused(shapes: Mapping[str, Any]) -> None:
         State(**shapes)
 
 
-@pytest.mark.parametrize("name", ["velocity", "arr_0", "self_", "A" * 64, "normalisation"])
+@for_each("name", ["velocity", "arr_0", "self_", "A" * 64, "normalisation"])
 def test_what_is_kept_under_a_name_comes_back_from_the_file(name: str, tmp_path: Path) -> None:
     arrays = State(**{name: (3,)}).checked({name: np.arange(3.0)}, "toy")
     Checkpoint("run", 1, "toy", np.zeros(2), state=arrays).write(tmp_path / MODEL_FILE)
@@ -100,7 +102,7 @@ def test_what_is_kept_under_a_name_comes_back_from_the_file(name: str, tmp_path:
 
 
 @runs
-@pytest.mark.parametrize("name", Moments.names())
+@for_each("name", Moments.names())
 def test_a_state_takes_no_name_of_moments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file of its model would be read as one whose moments are not whole: never again."""
     tables = """

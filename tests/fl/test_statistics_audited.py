@@ -14,6 +14,7 @@ from privplan.audit.edits import edits_of
 from privplan.fl.running.lifecycle import run
 from privplan.fl.settings.schema import Settings
 
+from ..cases import for_each
 from .statistics_runs import configuration
 
 pytestmark = pytest.mark.skipif(
@@ -46,9 +47,9 @@ def described(name: str, unit: str, neighbours: str, noise: str) -> Settings:
     )
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("unit", TABLES)
-@pytest.mark.parametrize("name", VARIANTS)
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("unit", TABLES)
+@for_each("name", VARIANTS)
 def test_the_audit_has_the_numbers_of_the_run(
     name: str, unit: str, neighbours: str, tmp_path: Path
 ) -> None:
@@ -67,7 +68,7 @@ def test_the_audit_has_the_numbers_of_the_run(
         assert found[observer] <= guarantee.epsilon.upper * (1 + 1e-9), observer
 
 
-@pytest.mark.parametrize("table", ["", '\nnoise = "laplace"'])
+@for_each("table", ["", '\nnoise = "laplace"'])
 def test_half_the_noise_is_contradicted(
     table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,8 +87,8 @@ def test_half_the_noise_is_contradicted(
     assert {"variance of parts of the noise"} <= {test.what for test in half if test.contradicted}
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
-@pytest.mark.parametrize("epsilon", [1e-7, 1e-8, 1e-10, 1e-300])
+@for_each("family", ["gaussian", "laplace"])
+@for_each("epsilon", [1e-7, 1e-8, 1e-10, 1e-300])
 def test_a_run_of_a_tiny_epsilon_is_not_accused(
     family: str, epsilon: float, tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.fl.statistics.canary_pairs import Canaries, PairGeometry, equal_shifts
 
+from ..cases import for_each
+
 RELATIONS = {"add-remove": False, "replace-one": True}
 
 BOUNDS = [
@@ -58,15 +60,15 @@ def released(geometry, canaries, into, *, length=10.0, bits=16):
     return mechanism, gram_total(mechanism, rows, given, intercept=geometry.intercept).total
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("more", BOUNDS, ids=str)
+@for_each("relation", RELATIONS)
+@for_each("more", BOUNDS, ids=str)
 def test_a_pair_attains_the_bound_of_one_row(more, relation):
     geometry = PairGeometry(bound(**more), 0.0, RELATIONS[relation])
     assert geometry.distance == pytest.approx(geometry.bound, rel=1e-12)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("more", [*BOUNDS, *SEVERAL], ids=str)
+@for_each("relation", RELATIONS)
+@for_each("more", [*BOUNDS, *SEVERAL], ids=str)
 def test_no_pair_is_farther_apart_than_the_bound(more, relation):
     for intercept in (0.0, 0.01, 0.2, 0.5, 0.9):
         geometry = PairGeometry(bound(**more), intercept, RELATIONS[relation])
@@ -76,7 +78,7 @@ def test_no_pair_is_farther_apart_than_the_bound(more, relation):
         assert geometry.distance == pytest.approx(geometry.bound, rel=1e-12)
 
 
-@pytest.mark.parametrize("label_weight", [0.5, 1.0, 2.0])
+@for_each("label_weight", [0.5, 1.0, 2.0])
 def test_an_intercept_costs_what_all_canaries_move_alike(label_weight):
     """Of G v^2, the corner, and of S v; two rows with one label do not differ there."""
     v, square = 0.2, label_weight**2 * 0.9
@@ -91,9 +93,9 @@ def test_an_intercept_costs_what_all_canaries_move_alike(label_weight):
         assert replaced.distance < replaced.bound
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("intercept", [0.0, 0.2])
-@pytest.mark.parametrize("more", [*BOUNDS, *SEVERAL], ids=str)
+@for_each("relation", RELATIONS)
+@for_each("intercept", [0.0, 0.2])
+@for_each("more", [*BOUNDS, *SEVERAL], ids=str)
 def test_what_a_canary_adds_is_seen_in_its_numbers_alone(more, intercept, relation):
     """Rows ten norms long are clipped on the grid; all others being out changes nothing."""
     geometry = PairGeometry(bound(**more), intercept, RELATIONS[relation])
@@ -116,7 +118,7 @@ def test_the_numbers_of_two_canaries_are_distinct():
         assert numbers.max() < geometry.gram.values
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@for_each("relation", RELATIONS)
 def test_noise_is_seen_with_its_deviation_and_apart_in_each_part(relation):
     """40 releases of 5 canaries: variances to 5 errors of 1 / sqrt(2 x 200)."""
     geometry = PairGeometry(bound(classes=3), 0.2, RELATIONS[relation])
@@ -133,7 +135,7 @@ def test_noise_is_seen_with_its_deviation_and_apart_in_each_part(relation):
     assert (abs(np.corrcoef(drawn_noise) - np.eye(3)) < 5.0 / math.sqrt(200)).all()
 
 
-@pytest.mark.parametrize("distances", [[1.0], [3.0, 4.0], [0.5, 0.5, 0.5], [1e-3, 2.0, 1.0]])
+@for_each("distances", [[1.0], [3.0, 4.0], [0.5, 0.5, 0.5], [1e-3, 2.0, 1.0]])
 def test_a_rotation_makes_parts_alike_and_loses_nothing(distances):
     given = np.array(distances)
     turned = equal_shifts(given)

@@ -18,6 +18,7 @@ from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 from privplan.fl.running.lifecycle import run
 from privplan.fl.settings.schema import Settings
 
+from ..cases import for_each
 from .statistics_runs import configuration
 
 pytestmark = pytest.mark.skipif(
@@ -66,12 +67,12 @@ def of(folder: Path, kind: type[Any]) -> Any:
     return line
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each(
     ("table", "security"),
     [*((t, "plain") for t in TABLES), ("user", "masked"), ("record", "shares")],
 )
-@pytest.mark.parametrize("noise", NOISE)
+@for_each("noise", NOISE)
 def test_a_configuration_fixes_what_the_log_says(
     noise: str, table: str, security: str, neighbours: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from privplan.fl.log import read
 from privplan.fl.running.lifecycle import resume, run
 from privplan.fl.settings.schema import Settings
 
+from ..cases import for_each
 from .statistics_runs import built, configuration, exact_sum, mechanism_of, wrapped
 
 pytestmark = pytest.mark.skipif(
@@ -83,7 +84,7 @@ def test_a_tolerated_silo_may_be_missing(
 
 
 @pytest.mark.usefixtures("missing")
-@pytest.mark.parametrize("security", SECURITY)
+@for_each("security", SECURITY)
 def test_any_other_is_an_abort_that_is_spent(security: str, tmp_path: Path) -> None:
     with pytest.raises(MissingParty):
         run(described(security), tmp_path / "out")
@@ -99,7 +100,7 @@ def test_any_other_is_an_abort_that_is_spent(security: str, tmp_path: Path) -> N
     assert len(of(tmp_path / "out", records.RoundIntent)) == 1
 
 
-@pytest.mark.parametrize("security", ["masked", "shares"])
+@for_each("security", ["masked", "shares"])
 def test_what_parties_receive_holds_nobodys_vector(
     security: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

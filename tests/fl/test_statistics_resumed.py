@@ -18,6 +18,7 @@ from privplan.fl.running import Configuration, ready_to_resume
 from privplan.fl.running.checkpoint import EARLY_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.lifecycle import resume
 
+from ..cases import for_each
 from ..cli.killing import at_each_write
 
 CONFIG = """\
@@ -84,9 +85,7 @@ def require_single_release(folder: Path) -> bool:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@pytest.mark.parametrize(
-    ("aggregation", "unit"), [("plain", "record"), ("masked", "user"), ("shares", "user")]
-)
+@for_each(("aggregation", "unit"), [("plain", "record"), ("masked", "user"), ("shares", "user")])
 def test_what_a_kill_at_any_write_leaves_goes_on(
     aggregation: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from privplan.accountant.mechanisms import NoisyGram
 
+from ..cases import for_each
 from .statistics_runs import UNITS, built, exact_sum, mechanism_of, wrapped
 
 PROTOCOLS = ["plain"]
@@ -60,7 +61,7 @@ def test_the_release_is_the_integer_product_and_the_noise(
     assert (release.normaliser.kind, release.normaliser.value) == ("constant", 1.0)
 
 
-@pytest.mark.parametrize("aggregation", PROTOCOLS[1:])
+@for_each("aggregation", PROTOCOLS[1:])
 def test_every_protocol_gives_the_same_release(aggregation: str, tiny: Any, run: Any) -> None:
     plain = run(built(tiny(), "user"), seed=5)[0]
     other = run(built(tiny(), "user", security={"aggregation": aggregation}), seed=5)[0]
@@ -110,7 +111,7 @@ def test_exact_sums_come_before_the_intent(tiny: Any, monkeypatch: pytest.Monkey
     assert log.records == []
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@for_each("unit", UNITS)
 def test_a_release_is_made_of_no_rows_too(unit: str, tiny: Any, run: Any) -> None:
     """A neighbour may have an empty silo, or nothing at all: that is no reason to refuse."""
     whole = tiny()

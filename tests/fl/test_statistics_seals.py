@@ -21,6 +21,7 @@ from privplan.fl.statistics.noise_shown import normal
 from privplan.fl.statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
 from privplan.fl.statistics.sum_check import SumCheck
 
+from ..cases import for_each
 from .statistics_runs import UNITS, built, kept_rows, mechanism_of
 
 ITEMS = {"residuals", "recomputed", ROWS, CLIPPED, DROPPED, BEYOND}
@@ -40,7 +41,7 @@ def test_the_declaration_names_what_is_sealed() -> None:
     assert set(declared(lambda *_: None)["release"]) == ITEMS
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@for_each("unit", UNITS)
 def test_rows_are_counted(unit: str, tiny: Any, run: Any) -> None:
     federation = tiny(records=60)
     system = built(federation, unit, most_rows=50)
@@ -75,7 +76,7 @@ def wide(family: str, shares: int = 2) -> NoisyGram:
     )
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@for_each("family", ["gaussian", "laplace"])
 def test_noise_is_shown_as_normal_numbers_of_the_stated_deviation(
     family: str, tiny: Any, run: Any
 ) -> None:
@@ -109,7 +110,7 @@ def test_noise_is_shown_as_normal_numbers_of_the_stated_deviation(
     assert whole["squares"] == pytest.approx(float(np.sum((shown[0] + shown[1]) ** 2)), rel=1e-9)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@for_each("family", ["gaussian", "laplace"])
 def test_half_the_noise_shows(family: str, tiny: Any, run: Any, monkeypatch: Any) -> None:
     """With half the deviation, sums of squares are far from what the log states."""
     honest = NoisyGram._noise_of_share
@@ -123,7 +124,7 @@ def test_half_the_noise_shows(family: str, tiny: Any, run: Any, monkeypatch: Any
     assert stats.chi2(whole["squares_n"]).cdf(whole["squares"] / (3 * items["std"] ** 2)) < 1e-9
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+@for_each("family", ["gaussian", "laplace"])
 def test_noise_that_a_network_loses_shows_in_the_whole(
     family: str, tiny: Any, run: Any, monkeypatch: Any
 ) -> None:
@@ -157,10 +158,10 @@ def test_extreme_noise_stays_finite() -> None:
 # --- the sums made again --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by_class", [False, True])
-@pytest.mark.parametrize("intercept", [0.0, 0.2, 0.9])
-@pytest.mark.parametrize("bits", [8, 13, 18])
-@pytest.mark.parametrize("rows", [1, 7])
+@for_each("by_class", [False, True])
+@for_each("intercept", [0.0, 0.2, 0.9])
+@for_each("bits", [8, 13, 18])
+@for_each("rows", [1, 7])
 def test_sound_sums_are_within_what_the_grid_explains(
     rows: int, bits: int, intercept: float, by_class: bool
 ) -> None:

@@ -17,6 +17,7 @@ from privplan.fl.running.preparation import prepare
 from privplan.fl.statistics.settings import MAX_FACT, StatisticsSettings
 from privplan.fl.statistics.settings_rules import RULES
 
+from ..cases import for_each
 from .statistics_runs import built, configuration, mechanism_of
 
 
@@ -76,7 +77,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_what_is_refused_names_the_key_and_what_to_do(name: str) -> None:
     tables, what = REFUSED[name]
     with pytest.raises(InvalidInput, match=what) as caught:
@@ -94,7 +95,7 @@ PLANNED: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANNED)
+@for_each("name", PLANNED)
 def test_what_does_not_suit_the_data_set_is_refused_before_anything_is_written(name: str) -> None:
     pytest.importorskip("cryptography")
     tables, what = PLANNED[name]
@@ -119,7 +120,7 @@ def test_noise_that_no_grid_suits_is_refused(tiny: Any) -> None:
     assert "`label_weight`" in caught.value.next_step
 
 
-@pytest.mark.parametrize("row_norm", [1.0 / MAX_FACT, MAX_FACT])
+@for_each("row_norm", [1.0 / MAX_FACT, MAX_FACT])
 def test_an_audit_counts_on_every_row_norm_that_is_taken(row_norm: float, tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     assert MAX_FACT == MAX_USABLE_FACT
@@ -140,7 +141,7 @@ def test_what_is_left_out_is_filled_in() -> None:
     assert found.of(StatisticsSettings).most_rows is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unit", "lines", "most", "kept"),
     [
         ("record", "", 1_000_000, [None, None, None]),
@@ -160,7 +161,7 @@ def test_caps_follow_from_public_numbers(
     assert unit == "record" or sum(kept) >= terms.unit_rows
 
 
-@pytest.mark.parametrize("unit", ["record", "user", "silo"])
+@for_each("unit", ["record", "user", "silo"])
 def test_the_grid_is_chosen_from_public_numbers_alone(unit: str, tiny: Any) -> None:
     """Two federations of as many users and silos have one grid, whatever their records are."""
     few, many = tiny(records=12), tiny(records=400, seed=3)
@@ -168,8 +169,8 @@ def test_the_grid_is_chosen_from_public_numbers_alone(unit: str, tiny: Any) -> N
     assert mechanism_of(built(few, unit)).bits >= 8
 
 
-@pytest.mark.parametrize("noise", [0.1, 0.3, 3.0, 50.0, 2000.0])
-@pytest.mark.parametrize("rows", [10, 10**6, 10**9])
+@for_each("noise", [0.1, 0.3, 3.0, 50.0, 2000.0])
+@for_each("rows", [10, 10**6, 10**9])
 def test_the_finest_grid_is_the_one_that_is_found_again(noise: float, rows: int, tiny: Any) -> None:
     """No finer grid fits its own noise, and the chosen one does."""
     from privplan.accountant.mechanisms import grid_bits

@@ -16,6 +16,7 @@ from privplan.accountant.sensitivity.release import sensitivity_multiplier
 from privplan.fl.aggregation.weighted_sum import NO_NOISE_LEFT
 from privplan.fl.statistics.views import statistics_views
 
+from ..cases import for_each
 from .statistics_runs import SIGMA, built, mechanism_of
 
 S = 5
@@ -37,9 +38,9 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 """By protocol: how many shares of the noise each observer cannot take off."""
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("unit", ["record", "user", "silo"])
-@pytest.mark.parametrize("name", RUNS)
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("unit", ["record", "user", "silo"])
+@for_each("name", RUNS)
 def test_each_event_is_that_of_the_shares_that_cover_it(
     name: str, unit: str, neighbours: str, tiny: Any
 ) -> None:
@@ -91,7 +92,7 @@ def test_nobody_is_promised_noise_that_may_all_be_known() -> None:
     assert lossy["server+3"] is NO_NOISE_LEFT
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@for_each("aggregation", ["plain", "masked"])
 def test_laplace_noise_is_all_of_it_in_every_share(aggregation: str) -> None:
     views = statistics_views(
         3.0, family="laplace", unit="user", silos=S, aggregation=aggregation, coalitions=(2,)
@@ -154,11 +155,9 @@ def _apart(first: Any, second: Any, bound: GramBound) -> tuple[float, float]:
     return float(np.linalg.norm(moved)), float(np.linalg.norm(sum(moved)))
 
 
-@pytest.mark.parametrize("by_class", [False, True])
-@pytest.mark.parametrize("weight", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize(
-    ("kept", "dimension"), [([1], 3), ([1, 1, 1], 3), ([1, 1], 1), ([3, 2, 2], 3)]
-)
+@for_each("by_class", [False, True])
+@for_each("weight", [0.3, 1.0, 3.0])
+@for_each(("kept", "dimension"), [([1], 3), ([1, 1, 1], 3), ([1, 1], 1), ([3, 2, 2], 3)])
 def test_vectors_of_silos_move_no_farther_than_is_said(
     kept: list[int], dimension: int, weight: float, by_class: bool
 ) -> None:

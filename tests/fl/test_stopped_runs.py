@@ -26,6 +26,7 @@ from privplan.fl.settings.schema import (
     Settings,
 )
 
+from ..cases import for_each
 from ..usual_signals import usual_signals
 from .small_runs import (
     SMALL,
@@ -50,8 +51,8 @@ APPENDS = 11
 """How many records a run of three rounds has."""
 
 
-@pytest.mark.parametrize("written", [False, True])
-@pytest.mark.parametrize("at", range(2, APPENDS + 1))
+@for_each("written", [False, True])
+@for_each("at", range(2, APPENDS + 1))
 def test_a_log_that_fails_stops_the_run_and_it_goes_on(
     at: int, written: bool, tmp_path: Path
 ) -> None:
@@ -183,7 +184,7 @@ def test_a_log_of_another_schema_is_not_resumed(tmp_path: Path) -> None:
         resumed(SMALL, tmp_path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tables",
     [
         {"run": {"rounds": 4}},
@@ -210,7 +211,7 @@ def test_another_plan_is_refused(tmp_path: Path) -> None:
         execute(mixed, tmp_path, writer, progress=progress)
 
 
-@pytest.mark.parametrize("segment", [0, 2])
+@for_each("segment", [0, 2])
 def test_the_segment_is_that_of_the_log(segment: int, tmp_path: Path) -> None:
     interrupted(SMALL, tmp_path, after=4)
     writer, progress = LogWriter.resume(tmp_path, randomness=randomness(SMALL))

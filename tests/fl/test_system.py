@@ -32,6 +32,8 @@ from privplan.fl.settings.schema import (
 from privplan.fl.training.local_training import TorchLocalTraining
 from privplan.fl.uldp.settings import UldpSettings
 
+from ..cases import for_each
+
 SYSTEMS = tuple(name for name, declaration in declared().items() if declaration.trains)
 
 PRIVATE = tuple(name for name in SYSTEMS if name != "fedavg")
@@ -88,7 +90,7 @@ def built(system, federation, *, model="logistic", **changes):
     return build(own, federation, TorchLocalTraining(own, federation, made), Streams.seeded(3))
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@for_each("name", SYSTEMS)
 def test_every_system_is_built_planned_and_run(name, tiny, run):
     silos = silos_of(name)
     system = built(name, tiny(silos=silos))
@@ -105,7 +107,7 @@ def test_every_system_is_built_planned_and_run(name, tiny, run):
     assert [one.event for one in log.intents] == [system.plan().phases[0].event] * 2
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@for_each("name", SYSTEMS)
 def test_a_seeded_run_is_reproducible(name, tiny, run):
     federation = tiny(silos=silos_of(name))
     one, two = (run(built(name, federation), seed=seed)[0] for seed in (1, 1))
@@ -138,7 +140,7 @@ def test_a_user_who_goes_moves_nobody_elses_term_by_a_bit(name, model, tiny, run
         assert 0 < np.linalg.norm(together) <= mechanism.bound
 
 
-@pytest.mark.parametrize(("name", "dropout"), [("logistic", 0.0), ("mlp", 0.0), ("mlp", 0.5)])
+@for_each(("name", "dropout"), [("logistic", 0.0), ("mlp", 0.0), ("mlp", 0.5)])
 def test_a_record_that_goes_moves_no_other_gradient_by_a_bit(name, dropout, tiny):
     from privplan.fl.training.deltas import per_example_gradients
 
@@ -164,7 +166,7 @@ def test_a_record_that_goes_moves_no_other_gradient_by_a_bit(name, dropout, tiny
         assert np.linalg.norm(everybody, axis=1).min() > 0.0
 
 
-@pytest.mark.parametrize("name", ["logistic", "mlp"])
+@for_each("name", ["logistic", "mlp"])
 def test_local_training_is_on_the_features_in_use(name, tiny):
     """Whatever it has kept from before."""
     federation = tiny(users=4, silos=2)
@@ -290,7 +292,7 @@ def test_public_draws_do_not_follow_the_run_seed(tiny):
     assert not np.array_equal(one.initial(), three.initial())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"delta": 0.0},
@@ -309,7 +311,7 @@ def test_privacy_out_of_range_is_refused(wrong):
         PrivacyTarget(**wrong)
 
 
-@pytest.mark.parametrize("name", PRIVATE)
+@for_each("name", PRIVATE)
 def test_noise_or_epsilon_is_needed(name, tiny):
     federation = tiny(silos=silos_of(name))
     needed = r"Neither a noise multiplier nor an epsilon|takes `epsilon`"
@@ -317,7 +319,7 @@ def test_noise_or_epsilon_is_needed(name, tiny):
         built(name, federation, privacy={"noise_multiplier": None}).plan()
 
 
-@pytest.mark.parametrize("value", [6.5712345, 9.9999999, 1e-7, 123456789.1, 0.1 + 0.2, 10.0])
+@for_each("value", [6.5712345, 9.9999999, 1e-7, 123456789.1, 0.1 + 0.2, 10.0])
 def test_claims_are_rounded_up(value):
     rounded = rounded_up(value)
     assert value <= rounded <= value * (1 + 1e-5)
@@ -333,7 +335,7 @@ def test_a_system_is_what_its_protocol_says(tiny):
     assert isinstance(built("fedavg", tiny()), FedAvg)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("system", "aggregation"),
     [
         ("uldp-group", "shares"),

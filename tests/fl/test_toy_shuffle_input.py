@@ -19,6 +19,7 @@ from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.running import run
 from privplan.fl.running.preparation import prepare
 
+from ..cases import for_each
 from ..packages import shuffled
 from ..packages.toys import for_each_test
 
@@ -34,7 +35,7 @@ def said(error: PrivplanError) -> str:
     return f"{error.what} {error.why} {error.next_step}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stated", "words"),
     [
         ({"analyser": Reach("sum")}, ("'analyser'", "`reaches`", "'analyzer'")),
@@ -59,7 +60,7 @@ def test_a_reach_that_cannot_be_is_refused_before_anything_is_written(
     assert not list((tmp_path / "out").glob("log*"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "words"),
     [
         ({"users": 1}, ("two users", "there is 1")),
@@ -78,7 +79,7 @@ def test_coordinates_that_are_not_there_are_refused() -> None:
         prepare(shuffled.settings(chosen=13))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [
         ("aggregations", ("mixnet",)),
@@ -121,7 +122,7 @@ def test_what_other_systems_leave_out_is_what_it_was() -> None:
     assert made.privacy.observers == ("model", "server", "silo")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "after", "word"),
     [
         ('aggregation = "shuffle"', 'aggregation = "plain"', 'aggregation = "shuffle"'),

@@ -23,6 +23,8 @@ from privplan.fl.training.deltas import delta_blocks, gradients, local_deltas, p
 from privplan.fl.training.threads import one_thread
 from privplan.fl.training.units import Recipe, Units
 
+from ..cases import for_each
+
 SIZES = (1, 3, 0, 4, 5, 14, 2, 8, 13, 1)
 
 
@@ -93,7 +95,7 @@ def test_threads_are_restored() -> None:
         torch.set_num_threads(before)  # other tests are not to find it changed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "match"),
     [
         ({"local_rate": 0.0}, "local_rate"),
@@ -109,7 +111,7 @@ def test_a_recipe_out_of_range_is_refused(changes: dict[str, Any], match: str) -
         Recipe(**{"local_rate": 0.1, "epochs": 1, "batch": 1, **changes})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "match"),
     [
         ({"features": np.zeros(3)}, "features"),
@@ -177,7 +179,7 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         importlib.import_module("privplan.fl.models")
 
 
-@pytest.mark.parametrize("module", [units_module, blocks])
+@for_each("module", [units_module, blocks])
 def test_examples_run(module: types.ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted > 0

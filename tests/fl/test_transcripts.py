@@ -13,6 +13,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.parties.network import Message, Network
 from privplan.fl.parties.transcripts import FOLDER, append_transcripts, read_transcript
 
+from ..cases import for_each
+
 GOOD: dict[str, Any] = {
     "session": "00ff",
     "round": 1,
@@ -54,8 +56,8 @@ def test_transcripts_of_a_folder_that_was_copied_are_their_owners_again(tmp_path
     assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o600, 0o700]
 
 
-@pytest.mark.parametrize("torn", [b"{", json.dumps(GOOD).encode(), b"x" * 200_000])
-@pytest.mark.parametrize("before", [True, False])
+@for_each("torn", [b"{", json.dumps(GOOD).encode(), b"x" * 200_000])
+@for_each("before", [True, False])
 def test_a_line_that_was_cut_off_takes_no_other_with_it(
     tmp_path: Path, torn: bytes, before: bool
 ) -> None:
@@ -70,7 +72,7 @@ def test_a_line_that_was_cut_off_takes_no_other_with_it(
     assert list(read_transcript(tmp_path, "a"))[int(before) :] == sent
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         b"\xff\xfe",

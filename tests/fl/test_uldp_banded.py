@@ -24,6 +24,8 @@ from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.averaging import UldpAvg
 from privplan.fl.uldp.correlated import RunningBlock, Schedule, require_room
 
+from ..cases import for_each
+
 TABLES: dict[str, dict[str, Any]] = {
     "run": {"system": "uldp-avg", "rounds": 6, "seed": 7},
     "data": {"name": "breast-cancer", "users": 20, "silos": 3},
@@ -93,7 +95,7 @@ def test_models_are_those_of_the_formula_but_for_noise() -> None:
         assert np.abs(after - before).max() > 20 * reach
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@for_each("aggregation", ["plain", "masked"])
 def test_the_sum_is_the_same_whoever_adds_it_up(aggregation: str) -> None:
     _, models, _ = simulated(settings_of(security={"aggregation": aggregation}))
     _, again, _ = simulated(settings_of())
@@ -216,7 +218,7 @@ def test_the_plan_says_what_is_gained() -> None:
     assert alone.sentences[1].startswith("Nothing is gained")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rounds", "blocks", "bands", "cohorts", "says"),
     [
         (10, 2, 3, 4, "At this epsilon, what rounds add up to has 0.86 times the noise"),
@@ -269,7 +271,7 @@ def test_bands_are_as_many_as_there_may_be() -> None:
     assert Schedule.of(read) == Schedule(24, 6, 12, 4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "says"),
     [
         ({"privacy": {"noise": None, "bands": None}}, "gives `cohorts` in \\[privacy\\]"),
@@ -293,7 +295,7 @@ def test_what_does_not_go_together_is_refused(changed: dict[str, Any], says: str
         settings_of(**changed)
 
 
-@pytest.mark.parametrize("given", [(7, 2, 3, 2), (6, 4, 3, 1), (6, 3, 3, 3)])
+@for_each("given", [(7, 2, 3, 2), (6, 4, 3, 1), (6, 3, 3, 3)])
 def test_a_schedule_that_cannot_be_is_refused(given: tuple[int, int, int, int]) -> None:
     with pytest.raises(InvalidInput, match="\\[privacy\\]"):
         Schedule(*given)
@@ -317,7 +319,7 @@ def test_a_sum_that_could_overflow_is_refused() -> None:
         require_room(mechanism, 2000)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "said"),
     [
         ((6, 2, 3, 0), "gives blocks = 0"),

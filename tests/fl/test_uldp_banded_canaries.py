@@ -26,6 +26,7 @@ from privplan.fl.uldp.canaries.turns import MAX_USERS_TIMES_SILOS, BlockRecorder
 from privplan.fl.uldp.correlated import RunningBlock, Schedule
 
 from ..audit.rehearsals import settings
+from ..cases import for_each
 
 FAR = 4.9
 """Deviations of a normal statistic that a sound run passes with probability 10^-6."""
@@ -104,8 +105,8 @@ ORACLES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("observer", ["model", "server"])
-@pytest.mark.parametrize("name", ORACLES)
+@for_each("observer", ["model", "server"])
+@for_each("name", ORACLES)
 def test_the_score_is_the_likelihood_ratio_of_all_that_is_released(
     monkeypatch: pytest.MonkeyPatch, name: str, observer: str
 ) -> None:
@@ -151,7 +152,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.parametrize(("observer", "aggregation", "rule", "relation", "times"), VIEWS)
+@for_each(("observer", "aggregation", "rule", "relation", "times"), VIEWS)
 def test_rows_are_white_and_moved_as_the_pattern_says(
     observer: str, aggregation: str, rule: str, relation: str, times: float
 ) -> None:
@@ -208,8 +209,8 @@ def squares(shape: tuple[int, ...], cohort: int, rounds: int) -> float:
     return moved
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("left", [0, 1, 3])
+@for_each("shape", SHAPES)
+@for_each("left", [0, 1, 3])
 def test_canaries_are_in_the_cohort_that_shows_most(shape: tuple[int, ...], left: int) -> None:
     rounds = shape[0] - left
     every = [squares(shape, cohort, rounds) for cohort in range(shape[2])]
@@ -245,7 +246,7 @@ def test_a_row_without_a_term_has_the_sign_of_its_round() -> None:
     assert rows.pattern.tolist() == [1.0, 0.5, 0.375, 1.0, 0.5, 0.0, 1.0, 0.5, 0.375, 1.0]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_what_canaries_show_is_what_is_claimed_or_less(shape: tuple[int, ...]) -> None:
     """All of it where there is one block, blocks are whole turns, or a cohort is always worst."""
     found = rehearse(banded(*shape), canaries=6, seed=1)
@@ -276,7 +277,7 @@ def test_signs_alternate_by_turn_and_by_block() -> None:
     assert [turns.turn(number) for number in range(1, 9)] == [1] * 4 + [2] * 4
 
 
-@pytest.mark.parametrize("first", [0, 1, 6, 7])
+@for_each("first", [0, 1, 6, 7])
 def test_users_of_a_cohort_stand_apart(first: int) -> None:
     turns = Turns(Schedule(8, 3, 4, 2), 2)
     users = turns.users(5, first, 3)
@@ -287,7 +288,7 @@ def test_users_of_a_cohort_stand_apart(first: int) -> None:
         assert not turns.schedule.joining(number, users[-1] + 1)[users].any()
 
 
-@pytest.mark.parametrize(("rounds", "paid"), [(1, 1), (4, 1), (5, 2), (8, 2)])
+@for_each(("rounds", "paid"), [(1, 1), (4, 1), (5, 2), (8, 2)])
 def test_a_block_is_claimed_whole_however_few_of_its_rounds_are_made(
     rounds: int, paid: int
 ) -> None:
@@ -336,9 +337,7 @@ def test_users_between_canaries_cost_little_work() -> None:
     assert turns == alone + 3 * 1000
 
 
-@pytest.mark.parametrize(
-    ("observer", "error"), [("silo-with-records", Unsupported), ("peer", InvalidInput)]
-)
+@for_each(("observer", "error"), [("silo-with-records", Unsupported), ("peer", InvalidInput)])
 def test_who_cannot_be_rehearsed_is_refused(observer: str, error: type[Exception]) -> None:
     own = banded(training={"weighting": "records"})
     with pytest.raises(error):

@@ -14,6 +14,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.data.federation import Federation
 from privplan.fl.uldp.record_flags import caps, records_taking_part
 
+from ..cases import for_each
+
 USERS, MOST = 2, 3
 """Users of the small federations, and the most records of one in one silo."""
 
@@ -57,7 +59,7 @@ def flags_of(counts: NDArray[np.int64], most: int, seed: int) -> dict[tuple[int,
     }
 
 
-@pytest.mark.parametrize(("most", "seed"), [(1, 0), (2, 0), (3, 7)])
+@for_each(("most", "seed"), [(1, 0), (2, 0), (3, 7)])
 def test_the_flags_of_a_silo_are_a_function_of_what_it_holds(most: int, seed: int) -> None:
     """Whatever the user has elsewhere, and whatever other users have: by exhaustion."""
     known: dict[tuple[int, int, int], bytes] = {}
@@ -87,7 +89,7 @@ def test_a_user_who_goes_changes_nobody_elses_flags() -> None:
         assert np.array_equal(records_taking_part(fewer, 4, 1), flags[federation.user != user])
 
 
-@pytest.mark.parametrize(("silos", "most"), [(1, 2), (3, 2), (4, 4), (5, 2), (5, 7), (7, 20)])
+@for_each(("silos", "most"), [(1, 2), (3, 2), (4, 4), (5, 2), (5, 7), (7, 20)])
 def test_caps_sum_to_what_a_user_may_have_and_are_dealt_to_every_silo(
     silos: int, most: int
 ) -> None:

@@ -16,6 +16,8 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.uldp import group as module
 from privplan.fl.uldp.group import UldpGroup
 
+from ..cases import for_each
+
 EVERYBODY = ("model", "server", "silo", "silo-with-records")
 
 
@@ -181,7 +183,7 @@ def test_a_record_moves_a_step_by_its_own_gradient(tiny, made_of, run, totals, m
 # What is promised.
 
 
-@pytest.mark.parametrize("size", [2, 5, 8])
+@for_each("size", [2, 5, 8])
 def test_every_view_is_the_records_event_and_the_promise_the_groups(size, tiny, made_of, run):
     setup = small(tiny, made_of, group=size, rounds=3)
     system = UldpGroup(setup, rate=0.25)
@@ -224,8 +226,8 @@ def hockey_stick(log_ratio, weight, epsilon):
         return float((weight * np.maximum(0.0, 1.0 - np.exp(epsilon - log_ratio))).sum())
 
 
-@pytest.mark.parametrize("sigma", [0.8, 2.0])
-@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+@for_each("sigma", [0.8, 2.0])
+@for_each("q", [0.1, 0.5, 0.9])
 def test_two_records_in_two_silos_lose_no_more_than_two_in_one(sigma, q):
     """The pair of Bin(2, q) in one sum dominates that of two sums, in both directions."""
     x = np.linspace(-9 * sigma - 2, 9 * sigma + 3, 801)
@@ -252,13 +254,13 @@ def test_exchanged_records_are_refused(tiny, made_of):
         UldpGroup(small(tiny, made_of, neighbours="replace-one"))
 
 
-@pytest.mark.parametrize("wrong", [{"sampling_rate": 0.5}, {"unit": "record"}])
+@for_each("wrong", [{"sampling_rate": 0.5}, {"unit": "record"}])
 def test_what_it_has_no_place_for_is_refused(wrong, tiny, made_of):
     with pytest.raises(InvalidInput):
         UldpGroup(small(tiny, made_of, **wrong))
 
 
-@pytest.mark.parametrize("rate", [0.0, 1.5, -0.1])
+@for_each("rate", [0.0, 1.5, -0.1])
 def test_a_rate_out_of_range_is_refused(rate, tiny, made_of):
     with pytest.raises(InvalidInput, match="record_rate"):
         UldpGroup(small(tiny, made_of), rate=rate)

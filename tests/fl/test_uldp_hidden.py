@@ -21,6 +21,8 @@ from privplan.fl.uldp.hidden_weights import UldpAvgHiddenWeights
 from privplan.fl.uldp.published_weights import PUBLISHED_WEIGHTING_EVENT, UldpAvgAsPublished
 from privplan.fl.uldp.weighting import protocol
 
+from ..cases import for_each
+
 pytest.importorskip("phe")
 pytest.importorskip("gmpy2")
 pytest.importorskip("nacl")
@@ -200,7 +202,7 @@ def test_what_does_not_fit_is_refused(tiny, made_of, hidden):
         UldpAvgHiddenWeights(strong, step="average").opening()
 
 
-@pytest.mark.parametrize("kind", [UldpAvgHiddenWeights, UldpAvgAsPublished])
+@for_each("kind", [UldpAvgHiddenWeights, UldpAvgAsPublished])
 def test_moments_are_not_summed_under_weights_in_the_clear(kind, tiny, made_of):
     federation = tiny()
     setup = made_of("uldp-avg", federation, training={"weighting": "records"})

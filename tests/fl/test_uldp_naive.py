@@ -15,6 +15,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity import uldp
 from privplan.fl.uldp.naive import UldpNaive
 
+from ..cases import for_each
+
 
 def clipped(vector, bound):
     norm = math.sqrt(sum(float(value) ** 2 for value in vector))
@@ -41,7 +43,7 @@ def test_without_noise_it_is_the_printed_algorithm(tiny, made_of, run):
     assert {one["clipped"] for one in log.sealed} == {4}
 
 
-@pytest.mark.parametrize(("as_published", "times"), [(False, 2.0), (True, 1.0)])
+@for_each(("as_published", "times"), [(False, 2.0), (True, 1.0)])
 def test_the_noise_is_twice_the_published_one(as_published, times, tiny, made_of, run):
     federation = tiny(users=2, silos=4, features=500, records=20)
     setup = made_of("uldp-naive", federation, rounds=2, training={"global_rate": 1.0})
@@ -96,8 +98,8 @@ def test_an_empty_silo_sends_its_noise(tiny, made_of, run, totals):
 # What is promised.
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("silos", [2, 3, 5])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("silos", [2, 3, 5])
 def test_the_noise_multiplier_that_is_promised_is_honest(neighbours, silos, tiny, made_of, run):
     setup = made_of("uldp-naive", tiny(silos=silos), neighbours=neighbours, rounds=2)
     system = UldpNaive(setup)
@@ -160,7 +162,7 @@ def test_noise_is_found_for_an_epsilon(tiny, made_of):
     assert system.mechanism(noise).event("add-remove").noise_multiplier >= noise
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"epsilon": 8.0},

@@ -11,6 +11,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity import uldp
 from privplan.fl.aggregation.weighted_sum import AGGREGATIONS, DRAWERS, weighted_sum, weighted_views
 
+from ..cases import for_each
+
 SIGMA, SILOS, RATE = 5.0, 5, 0.2
 TRANSFER = "oblivious-transfer"
 
@@ -43,7 +45,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("aggregation", "drawn_by"), TABLE)
+@for_each(("aggregation", "drawn_by"), TABLE)
 def test_who_sees_what(aggregation, drawn_by):
     found = views(aggregation, drawn_by)
     server, hidden, silo, from_silo = TABLE[aggregation, drawn_by]
@@ -56,8 +58,8 @@ def test_who_sees_what(aggregation, drawn_by):
     assert (found["silo-with-records"] == uldp.CLEAR_WEIGHTS) == in_the_clear
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("drawn_by", DRAWERS)
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("drawn_by", DRAWERS)
 def test_no_sample_hides_a_user_from_a_silo_that_holds_some_of_it(neighbours, drawn_by):
     seen = views("private-weighting", drawn_by, neighbours=neighbours)["silo-with-records"]
     alone = uldp.insider_release(
@@ -83,7 +85,7 @@ def test_even_weights_under_masks_help_against_silos_and_not_against_the_sum():
     assert noise_of(found["silo"]) == pytest.approx(SIGMA * math.sqrt(5 / 4), rel=1e-12)
 
 
-@pytest.mark.parametrize("missing", [1, 2, 3])
+@for_each("missing", [1, 2, 3])
 def test_missing_silos_leave_a_silo_less_to_hide_behind(missing):
     mechanism = weighted_sum(
         SIGMA, bound=0.25, users=9, silos=SILOS, rule="records", tolerated_dropouts=missing
@@ -110,7 +112,7 @@ def test_one_silo_has_nobody_beside_it():
         assert set(views(aggregation, silos=1)) == {"model", "server"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("aggregation", "options", "message"),
     [
         ("open", {}, "aggregation"),

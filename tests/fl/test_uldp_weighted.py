@@ -19,6 +19,8 @@ from privplan.fl.uldp.averaging import USER_SAMPLING_STREAM
 from privplan.fl.uldp.naive import UldpNaive
 from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
+from ..cases import for_each
+
 
 def clipped(vector, bound):
     norm = math.sqrt(sum(float(value) ** 2 for value in vector))
@@ -53,8 +55,8 @@ def by_hand(setup, step, models, joined=None):
 # The algorithm.
 
 
-@pytest.mark.parametrize("step", ["average", "gradient"])
-@pytest.mark.parametrize("weighting", ["uniform", "records"])
+@for_each("step", ["average", "gradient"])
+@for_each("weighting", ["uniform", "records"])
 def test_without_noise_it_is_the_printed_algorithm(step, weighting, tiny, made_of, run):
     federation = tiny(users=7, silos=3, seed=2)
     setup = made_of(
@@ -279,10 +281,10 @@ def test_the_sample_comes_from_the_protected_streams(tiny, made_of, run):
 # What is promised.
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("weighting", ["uniform", "records"])
-@pytest.mark.parametrize("silos", [2, 3, 4, 5])
-@pytest.mark.parametrize("rate", [1.0, 0.3])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("weighting", ["uniform", "records"])
+@for_each("silos", [2, 3, 4, 5])
+@for_each("rate", [1.0, 0.3])
 def test_every_view_is_the_formula(neighbours, weighting, silos, rate, tiny, made_of, run):
     setup = made_of(
         "uldp-avg",
@@ -329,7 +331,7 @@ def test_the_server_learns_more_from_record_weights(tiny, made_of):
     assert views["records"]["silo"].noise_multiplier == pytest.approx(5.0 * math.sqrt(3 / 4))
 
 
-@pytest.mark.parametrize(("rounds", "expected"), [(50, 6.57), (100, 10.00), (200, 15.46)])
+@for_each(("rounds", "expected"), [(50, 6.57), (100, 10.00), (200, 15.46)])
 def test_epsilon_of_noise_5(rounds, expected, tiny, made_of):
     system = UldpAvgKnownWeights(made_of("uldp-avg", tiny(silos=4), rounds=rounds), step="average")
     epsilon = system.plan().guarantees["model"].epsilon
@@ -339,9 +341,7 @@ def test_epsilon_of_noise_5(rounds, expected, tiny, made_of):
     assert (claim.unit, claim.observer, claim.neighbours) == ("user", "model", "add-remove")
 
 
-@pytest.mark.parametrize(
-    ("rate", "expected"), [(0.1, 0.758), (0.3, 2.53), (0.5, 4.49), (0.7, 6.59)]
-)
+@for_each(("rate", "expected"), [(0.1, 0.758), (0.3, 2.53), (0.5, 4.49), (0.7, 6.59)])
 def test_epsilon_of_sampled_users(rate, expected, tiny, made_of):
     setup = made_of("uldp-avg", tiny(silos=4), rounds=100, sampling_rate=rate)
     plan = UldpAvgKnownWeights(setup, step="average").plan()
@@ -417,7 +417,7 @@ def test_a_single_silo_has_nobody_to_hide_from_inside(tiny, made_of, run):
     run(system)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "error"),
     [
         ({"unit": "record"}, InvalidInput),
@@ -445,7 +445,7 @@ def test_a_sum_that_could_overflow_is_refused(tiny, made_of):
 # What nobody is told.
 
 
-@pytest.mark.parametrize("name", ["uldp-avg", "uldp-naive"])
+@for_each("name", ["uldp-avg", "uldp-naive"])
 def test_no_warning_tells_that_an_update_was_huge(name, tiny, made_of, run):
     setup = made_of(name, tiny(), rounds=1)
     large = _Large(setup.local)

@@ -13,6 +13,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity import uldp as sensitivity
 from privplan.fl.aggregation.user_weights import checked_weights, stated, user_weights
 
+from ..cases import for_each
+
 COUNTS = st.integers(1, 7).flatmap(
     lambda silos: st.lists(
         st.lists(st.integers(0, 10**6), min_size=silos, max_size=silos), min_size=1, max_size=5
@@ -43,7 +45,7 @@ def test_uniform_weights_are_one_over_the_number_of_silos():
     assert Fraction(float(user_weights("uniform", [[1, 1, 1]])[0, 0])) * 3 <= 1
 
 
-@pytest.mark.parametrize("rule", ["uniform", "records"])
+@for_each("rule", ["uniform", "records"])
 def test_a_user_without_records_has_no_weight_and_changes_no_other(rule):
     counts = np.array([[3, 1, 0], [7, 0, 2], [1, 1, 1]])
     without = counts.copy()
@@ -66,13 +68,13 @@ def test_a_sum_above_one_by_one_bit_is_refused():
     assert checked_weights([[0.5, 0.5], [1.0, 0.0]]).shape == (2, 2)
 
 
-@pytest.mark.parametrize("row", [[-0.1, 0.5], [np.nan, 0.0], [np.inf, 0.0]])
+@for_each("row", [[-0.1, 0.5], [np.nan, 0.0], [np.inf, 0.0]])
 def test_weights_that_bound_nothing_are_refused(row):
     with pytest.raises(InvalidInput, match="user 1"):
         checked_weights([[0.5, 0.5], row])
 
 
-@pytest.mark.parametrize("counts", [[1, 2], [[0.5, 1.0]], [[-1, 2]]])
+@for_each("counts", [[1, 2], [[0.5, 1.0]], [[-1, 2]]])
 def test_counts_must_be_a_table_of_integers(counts):
     with pytest.raises(InvalidInput, match="Counts"):
         user_weights("records", counts)

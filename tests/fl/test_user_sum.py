@@ -19,6 +19,7 @@ from privplan.fl.log import read
 from privplan.fl.running import run
 from privplan.fl.settings.file import parse
 
+from ..cases import for_each
 from ..packages.toys import for_each_test
 
 CONFIG = """
@@ -59,8 +60,8 @@ def begun(folder: Path, security: str = "plain", neighbours: str = "add-remove")
     return folder
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("security", SECURITY)
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("security", SECURITY)
 def test_the_audit_has_the_numbers_of_the_run(
     security: str, neighbours: str, tmp_path: Path
 ) -> None:
@@ -85,7 +86,7 @@ FIRST: dict[str, tuple[Any, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", FIRST)
+@for_each("name", FIRST)
 def test_a_first_vector_that_is_not_the_runs_is_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from privplan.fl.uldp.weighting import messages as said
 from privplan.fl.uldp.weighting.enrolment import Enrolment
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 
+from ..cases import for_each
 from .meddling import (
     STEPS,
     TRANSFER,
@@ -218,7 +219,7 @@ def test_a_ciphertext_out_of_range_or_not_coprime(kind, bad, opened) -> None:
     check_silence(caught.value)
 
 
-@pytest.mark.parametrize("kind", [said.Inverses, said.Update])
+@for_each("kind", [said.Inverses, said.Update])
 def test_a_ciphertext_of_something_else_does_not_pass_for_a_sum(kind) -> None:
     """Seen only when it is opened, where it is a number that no sum can be."""
     two = (2).to_bytes(64, "big")
@@ -270,7 +271,7 @@ WRONG_SHARES = [
 ]
 
 
-@pytest.mark.parametrize("shares", WRONG_SHARES, ids=str)
+@for_each("shares", WRONG_SHARES, ids=str)
 def test_a_silo_refuses_wrong_counts_of_its_own_at_the_door(shares: Any) -> None:
     """Before it enters a session; and no count and no user stands in the message."""
     enrolment([3, 0, 3])
@@ -282,7 +283,7 @@ def test_a_silo_refuses_wrong_counts_of_its_own_at_the_door(shares: Any) -> None
     assert not re.search(r"user \d|silo-\d", str(error))
 
 
-@pytest.mark.parametrize("wrong", [-977, -1])
+@for_each("wrong", [-977, -1])
 def test_a_session_with_a_negative_count_sends_nothing(wrong: int) -> None:
     terms, sent = terms_of(), []
     counts = np.array([[1, 2, 3], [0, wrong, 1], [1, 0, 0]])

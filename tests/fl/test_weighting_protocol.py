@@ -23,6 +23,8 @@ from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.sampling import common_slots
 from privplan.fl.uldp.weighting.terms import WeightingTerms, common_multiple
 
+from ..cases import for_each
+
 
 def plain(
     terms: WeightingTerms,
@@ -151,7 +153,7 @@ def test_any_sizes_signs_and_extremes(data: st.DataObject) -> None:
     )
 
 
-@pytest.mark.parametrize("sign", [-1, 1])
+@for_each("sign", [-1, 1])
 def test_everybody_at_the_extreme_fits(sign: int) -> None:
     terms = small(dimensions=7, tail=2**60)
     counts = np.zeros((4, 3), int)
@@ -177,7 +179,7 @@ def test_the_users_that_the_server_draws() -> None:
         assert total == plain(terms, counts, rows, noise, joining)
 
 
-@pytest.mark.parametrize(("slots", "chosen"), [(4, 2), (3, 3), (5, 1)])
+@for_each(("slots", "chosen"), [(4, 2), (3, 3), (5, 1)])
 def test_the_users_that_an_oblivious_transfer_draws(slots: int, chosen: int) -> None:
     terms = small(drawn_by="oblivious-transfer", slots=slots, chosen=chosen, dimensions=5)
     counts, rows, noise = example(terms, 4)
@@ -288,7 +290,7 @@ def test_a_round_that_is_asked_for_wrongly_is_refused_and_the_session_goes_on() 
     assert session.round(4, rows, noise) == plain(terms, counts, rows, noise)
 
 
-@pytest.mark.parametrize("joining", [None, [True] * 3, [1, 0, 1, 0], "yes"])
+@for_each("joining", [None, [True] * 3, [1, 0, 1, 0], "yes"])
 def test_a_server_that_draws_needs_to_know_who(joining: Any) -> None:
     terms = small(drawn_by="server", dimensions=2)
     counts, rows, noise = example(terms, 10)
@@ -296,7 +298,7 @@ def test_a_server_that_draws_needs_to_know_who(joining: Any) -> None:
         PrivateWeighting(terms, counts).round(1, rows, noise, joining=joining)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "noise"),
     [
         (([0], [[2**11, 0]]), [0, 0]),  # a coordinate over the bound

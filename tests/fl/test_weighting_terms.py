@@ -23,6 +23,8 @@ from privplan.fl.uldp.weighting.counts import (
 from privplan.fl.uldp.weighting.introductions import facts
 from privplan.fl.uldp.weighting.terms import WeightingTerms, common_multiple
 
+from ..cases import for_each
+
 TERMS = WeightingTerms(users=20, silos=3, dimensions=16, largest=2**15 - 1, tail=2**72)
 
 
@@ -78,7 +80,7 @@ def test_every_field_is_part_of_what_parties_agree_on() -> None:
     assert len(known) == 8
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         ({"users": 0}, "users"),
@@ -129,13 +131,13 @@ def test_a_count_is_a_public_rule_of_ones_own_records() -> None:
     assert reduced_counts(np.empty((0, 3), int), own).shape == (0, 3)
 
 
-@pytest.mark.parametrize("counts", [[-1], [1.0], ["1"], [True], [[1, 2], [3]], None])
+@for_each("counts", [[-1], [1.0], ["1"], [True], [[1, 2], [3]], None])
 def test_what_is_no_count_is_refused(counts) -> None:
     with pytest.raises(InvalidInput):
         reduced_counts(counts, TERMS)
 
 
-@pytest.mark.parametrize("shares", [[0] * 19, [[0] * 20], [0.5] * 20, [-1] + [0] * 19])
+@for_each("shares", [[0] * 19, [[0] * 20], [0.5] * 20, [-1] + [0] * 19])
 def test_a_silo_is_refused_other_shares(shares) -> None:
     with pytest.raises(InvalidInput):
         checked_shares(shares, TERMS)

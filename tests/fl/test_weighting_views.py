@@ -33,6 +33,8 @@ from privplan.fl.uldp.weighting.introductions import PairKeys
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.terms import WeightingTerms, common_multiple
 
+from ..cases import for_each
+
 UNLIKELY = 1e-9
 P, Q = 2**127 - 1, 2**107 - 1  # primes, for a modulus that is the same in every run
 N = P * Q
@@ -109,7 +111,7 @@ def keys_of(silos: int, seed: int) -> list[dict[str, PairKeys]]:
     return found
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
+@for_each("count", [0, 1, 3])
 def test_blinded_counts_are_uniform_whatever_they_are(count: int) -> None:
     users = 4000
     seed = Secret(bytes([count + 1] * 32))
@@ -167,7 +169,7 @@ def test_what_the_server_can_open_looks_uniform_where_nothing_is_said() -> None:
         assert uniform_below(seen, n) > UNLIKELY
 
 
-@pytest.mark.parametrize("fresh", [True, False])
+@for_each("fresh", [True, False])
 def test_products_of_randomness_say_nothing_of_the_digits(
     fresh: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +276,7 @@ def test_offered_ciphertexts_all_have_randomness_of_their_own() -> None:
 # --- what is decrypted ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("present", [True, False])
+@for_each("present", [True, False])
 def test_every_residue_of_what_is_decrypted_is_covered(present: bool, log: Any) -> None:
     own = FineGaussian(0.5, 2.5, common_multiple(10), shares=3, digits=10)
     terms = terms_of(dimensions=3000, key_bits=1024, largest=own.largest, tail=own.tail)
@@ -348,7 +350,7 @@ def secrets_of(session: PrivateWeighting) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("drawn_by", ["nobody", "server", "oblivious-transfer"])
+@for_each("drawn_by", ["nobody", "server", "oblivious-transfer"])
 def test_no_message_holds_a_secret(drawn_by: str) -> None:
     more = {"slots": 3, "chosen": 1} if drawn_by == "oblivious-transfer" else {}
     terms = terms_of(dimensions=8, drawn_by=drawn_by, **more)

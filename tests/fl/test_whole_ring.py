@@ -21,6 +21,8 @@ from privplan.fl.aggregation.sums import PlainAggregator
 from privplan.fl.crypto.whole_ring import WholeRing
 from privplan.fl.settings.schema import SecuritySettings
 
+from ..cases import for_each
+
 SILOS = 4
 FALSE_ALARM = 1e-9
 EXTREMES = np.array([-(2**63), 2**63 - 1, -1, 0, 1, 2**62, -(2**62)], np.int64)
@@ -40,8 +42,8 @@ def vectors(length: int, seed: int) -> list[IntArray]:
     return list(drawn)
 
 
-@pytest.mark.parametrize("length", [7, 8, 41, 1000])
-@pytest.mark.parametrize("protocol", AGGREGATORS)
+@for_each("length", [7, 8, 41, 1000])
+@for_each("protocol", AGGREGATORS)
 def test_the_sum_is_that_of_words_bit_for_bit(protocol: str, length: int) -> None:
     by = AGGREGATORS[protocol]()
     for number in (1, 2):
@@ -69,7 +71,7 @@ def test_settings_choose_the_ring() -> None:
         aggregator(security, SILOS).total(1, sent, 2)
 
 
-@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros(3, np.int32), np.zeros((1, 3), np.int64)])
+@for_each("wrong", [np.zeros(3), np.zeros(3, np.int32), np.zeros((1, 3), np.int64)])
 def test_what_is_no_vector_of_words_is_refused(wrong: Any) -> None:
     by = ShareAggregator(SILOS, whole_ring=True)
     with pytest.raises((InvalidInput, ProtocolFault)):

@@ -13,6 +13,7 @@ from privplan.accountant.engines.pld.attained_curve import AttainedCurve, attain
 from privplan.accountant.engines.pld.curve import delta_curves
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
+from ...cases import for_each
 from ...sweeps import sweep
 
 EVENTS: tuple[ev.Event, ...] = (
@@ -33,8 +34,8 @@ def at(curve: AttainedCurve, epsilons: np.ndarray) -> np.ndarray:
     return np.interp(np.exp(epsilons), x, deltas, right=curve.beyond)
 
 
-@pytest.mark.parametrize("event", sweep([*EVENTS], quick=5), ids=str)
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@for_each("event", sweep([*EVENTS], quick=5), ids=str)
+@for_each("neighbours", NEIGHBOURS)
 def test_lower_deltas_lie_below_upper_ones(event: ev.Event, neighbours: Neighbours) -> None:
     epsilons = np.array([0.0, 0.01, 0.2, 0.6, 3.0, 40.0])
     uppers = [curve.at(epsilons) for curve in delta_curves(leaves(event), neighbours)]
@@ -57,7 +58,7 @@ def test_lower_deltas_lie_below_upper_ones(event: ev.Event, neighbours: Neighbou
         assert (mirrored - below).max() < 3e-5
 
 
-@pytest.mark.parametrize(("rate", "sigma"), [(1.0, 0.3), (0.2, 1.0), (0.01, 0.5)])
+@for_each(("rate", "sigma"), [(1.0, 0.3), (0.2, 1.0), (0.01, 0.5)])
 def test_against_one_round_in_closed_form(rate: float, sigma: float) -> None:
     # The losses of a sampled Gaussian rise with x: the best tests are half lines.
     cuts = np.linspace(-6.0 * sigma, 1.0 + 8.0 * sigma, 400)

@@ -11,6 +11,8 @@ from privplan.accountant.engines.pld.compose import _fast_length, compose
 from privplan.accountant.engines.pld.grid import Grid, LossPmf
 from privplan.accountant.engines.pld.rounds import RepeatedPmf, Rounds, _fold
 
+from ...cases import for_each
+
 WIDTH = 0.05
 
 
@@ -33,8 +35,8 @@ def _direct(pmfs, counts):
     return offset + WIDTH * (first + np.arange(masses.size)), masses
 
 
-@pytest.mark.parametrize("counts", [(1, 1), (7, 3), (30, 20)])
-@pytest.mark.parametrize("tilt", [0.0, 0.5, 4.0, 40.0])
+@for_each("counts", [(1, 1), (7, 3), (30, 20)])
+@for_each("tilt", [0.0, 0.5, 4.0, 40.0])
 def test_bounds_close_around_direct_convolution(counts, tilt):
     rng = np.random.default_rng(5)
     pmfs = (_pmf(rng, 40, -15), _pmf(rng, 25, -3))

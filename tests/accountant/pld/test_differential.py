@@ -22,6 +22,7 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.guarantee import Bounds
 
+from ...cases import for_each
 from ...sweeps import sweep
 from .peers import DP_ACCOUNTING, PRV_ACCOUNTANT, WIDTH, Configuration, Peer
 
@@ -102,12 +103,12 @@ def compare(peer: Peer, part: int, answer: Callable[[Configuration, Any], Any]) 
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("part", PARTS)
+@for_each("part", PARTS)
 def test_ends_are_ordered_with_those_that_dp_accounting_gave(part):
     compare(DP_ACCOUNTING, part, lambda _, kept: kept)
 
 
-@pytest.mark.parametrize("part", sweep(PARTS, quick=2))
+@for_each("part", sweep(PARTS, quick=2))
 def test_ends_are_ordered_with_those_that_prv_accountant_gave(part):
     compare(PRV_ACCOUNTANT, part, lambda _, kept: kept)
 
@@ -123,8 +124,8 @@ def processor_difference(configuration: Configuration, answer: Any) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", [DP_ACCOUNTING, PRV_ACCOUNTANT], ids=lambda peer: peer.package)
-@pytest.mark.parametrize("part", PARTS)
+@for_each("peer", [DP_ACCOUNTING, PRV_ACCOUNTANT], ids=lambda peer: peer.package)
+@for_each("part", PARTS)
 def test_the_peers_say_it_again(part, peer):
     same = version(peer.package) == peer.kept_by()
 

@@ -20,6 +20,8 @@ from privplan.accountant.engines.pld.certificate import checked_bounds
 from privplan.accountant.engines.pld.questions import MIN_CERTIFIED_DELTA
 from privplan.accountant.errors import EnginesDisagree, PrivplanError, Unsupported
 
+from ...cases import for_each
+
 ENGINE = PldEngine()
 
 
@@ -38,9 +40,9 @@ def _gaussian_log_delta(mu, eps):
 
 
 # Settings of Gaussian DP: rounds of noise sigma, with mu = sqrt(n) / sigma.
-@pytest.mark.parametrize("rounds", [1, 7, 1000, 100_000])
-@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0, 60.0])
-@pytest.mark.parametrize("target", [0.1, 1e-5, 1e-15, 1e-60])
+@for_each("rounds", [1, 7, 1000, 100_000])
+@for_each("mu", [0.01, 0.3, 1.0, 5.0, 60.0])
+@for_each("target", [0.1, 1e-5, 1e-15, 1e-60])
 def test_unsampled_gaussians_bracket_the_closed_form(rounds, mu, target):
     sigma = math.sqrt(rounds) / mu
     mu = math.sqrt(rounds) / sigma  # as rounded
@@ -57,7 +59,7 @@ def test_unsampled_gaussians_bracket_the_closed_form(rounds, mu, target):
     assert bounds.gap <= 1e-3 * bounds.upper
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "target", "neighbours", "published"),
     [
         # From dp_accounting 0.6.0, PLD at discretisation 1e-5; the last four are rounded.
@@ -83,8 +85,8 @@ def test_published_values_lie_between_the_ends(event, target, neighbours, publis
     assert bounds.gap <= 1e-3 * bounds.upper
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 13, 100])
-@pytest.mark.parametrize("categories", [2, 3, 10])
+@for_each("rounds", [1, 2, 13, 100])
+@for_each("categories", [2, 3, 10])
 def test_randomized_response_against_exact_multinomials(rounds, categories):
     eps = 0.4
     total = math.exp(eps) + categories - 1
@@ -105,7 +107,7 @@ def test_randomized_response_against_exact_multinomials(rounds, categories):
         assert bounds.gap <= 1e-4 * bounds.upper
 
 
-@pytest.mark.parametrize(("rounds", "rate", "eps"), [(50, 0.1, 1.0), (400, 0.01, 2.0)])
+@for_each(("rounds", "rate", "eps"), [(50, 0.1, 1.0), (400, 0.01, 2.0)])
 def test_sampled_bare_epsilon_against_exact_binomials(rounds, rate, eps):
     """The dominating pair has two outcomes, so the composition is a binomial sum."""
     truth = math.exp(eps) / (1 + math.exp(eps))
@@ -162,7 +164,7 @@ def test_a_mechanism_that_composes_with_a_bare_epsilon_keeps_its_own_lower_end()
     assert gaussian.upper < both.upper <= gaussian.upper + 0.1 + 1e-3
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_discrete_mechanisms_approach_the_continuous_ones(neighbours):
     """On a fine lattice the discrete sum is the continuous one."""
     for discrete, continuous in (
@@ -191,7 +193,7 @@ def test_a_bare_epsilon_is_not_sampled_under_replace_one():
             epsilon(ev.Poisson(0.1, inner), 1e-5, "replace-one")
 
 
-@pytest.mark.parametrize("target", [1e-15, 1e-30, 1e-100, 1e-200])
+@for_each("target", [1e-15, 1e-30, 1e-100, 1e-200])
 def test_tiny_deltas_stay_tight(target):
     bounds = epsilon(ev.Repeat(200, ev.Poisson(0.05, ev.Gaussian(1.5))), target)
     assert 0 < bounds.gap <= 1e-3 * bounds.upper
@@ -288,7 +290,7 @@ def test_answers_do_not_depend_on_the_grid():
     assert gaps == sorted(gaps, reverse=True)
 
 
-@pytest.mark.parametrize("scale", [13.8, 22.0, 56.604, 1e3])
+@for_each("scale", [13.8, 22.0, 56.604, 1e3])
 def test_sampled_laplace_of_a_large_scale_stays_tight(scale):
     """Its loss moves only between 0 and 1, far inside one scale."""
     event = ev.Repeat(1735, ev.Poisson(0.017052, ev.Laplace(scale)))
@@ -298,7 +300,7 @@ def test_sampled_laplace_of_a_large_scale_stays_tight(scale):
     assert delta(event, bounds.upper).upper <= 6.8e-8 * 1.02
 
 
-@pytest.mark.parametrize("bare", [1e-12, 1e-9, 1e-6])
+@for_each("bare", [1e-12, 1e-9, 1e-6])
 def test_tiny_losses_do_not_drown_in_rounding(bare):
     bounds = delta(ev.RandomizedResponse(bare, 2), 0.0, "replace-one")
     exact = math.tanh(bare / 2)
@@ -306,7 +308,7 @@ def test_tiny_losses_do_not_drown_in_rounding(bare):
     assert bounds.upper >= exact * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("rate", [1e-4, 1e-6])
+@for_each("rate", [1e-4, 1e-6])
 def test_one_round_at_a_tiny_rate_against_the_closed_form(rate):
     """A single sampled Gaussian: delta = q Phi(-(x-1)/s) - z Phi(-x/s) at the threshold x."""
     sigma, target = 0.3, rate / 100

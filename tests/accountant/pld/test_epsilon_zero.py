@@ -18,6 +18,8 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld.directions import composition_directions
 from privplan.accountant.engines.pld.engine import PldEngine
 
+from ...cases import for_each
+
 EDGES = np.concatenate(([-np.inf], np.linspace(-9.0, 10.0, 1_501), [np.inf]))
 
 
@@ -35,8 +37,8 @@ ROUNDS = [
 ]
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
+@for_each("rounds", ROUNDS)
+@for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_one_order_is_enough_for_pairs_whose_orders_differ(rounds, neighbours):
     event = ev.Compose([ev.Poisson(rate, ev.Gaussian(noise)) for rate, noise in rounds])
     other = -1.0 if neighbours == "replace-one" else 0.0
@@ -60,8 +62,8 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=str)
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one", "zero-out"])
+@for_each("event", EVENTS, ids=str)
+@for_each("neighbours", ["add-remove", "replace-one", "zero-out"])
 def test_the_other_order_says_the_same_at_epsilon_0(event, neighbours):
     """Its pairs are the reverse ones, leaf by leaf: what is proven of either is true of both."""
     engine, parts = PldEngine(), leaves(event)

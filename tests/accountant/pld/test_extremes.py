@@ -16,6 +16,7 @@ from privplan.accountant.engines.pld.engine import PldEngine
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.rootfinding import log_odds_over
 
+from ...cases import for_each
 from ...sweeps import sweep
 
 MAX_ANSWER_POINTS = 6_000_000
@@ -80,8 +81,8 @@ def test_a_target_near_certainty_is_met_and_nearly_reached(epsilon, delta, work)
     assert sum(work) <= 8 * MAX_ANSWER_POINTS
 
 
-@pytest.mark.parametrize("delta", [0.2, 0.5, 0.9, 0.99, 0.999999])
-@pytest.mark.parametrize(("noise", "rounds"), [(0.05, 1), (0.1, 100), (1.0, 10), (3.0, 1000)])
+@for_each("delta", [0.2, 0.5, 0.9, 0.99, 0.999999])
+@for_each(("noise", "rounds"), [(0.05, 1), (0.1, 100), (1.0, 10), (3.0, 1000)])
 def test_deltas_near_one_hold_against_the_closed_form(noise, rounds, delta):
     parts = leaves(ev.Repeat(rounds, ev.Gaussian(noise)))
     exact = GdpEngine().epsilon(parts, delta, "add-remove").bounds
@@ -91,7 +92,7 @@ def test_deltas_near_one_hold_against_the_closed_form(noise, rounds, delta):
     assert result.upper <= exact.upper * (1 + 5e-3) + 1e-3
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, 50.0])
+@for_each("epsilon", [0.0, 1.0, 50.0])
 def test_deltas_near_one_hold_against_the_closed_form_when_asked_for(epsilon):
     parts = leaves(ev.Repeat(100, ev.Gaussian(1.0)))
     exact = GdpEngine().delta(parts, epsilon, "add-remove").bounds
@@ -122,7 +123,7 @@ def test_what_is_wide():
     assert "delta lies between 1 and 1.1" in said
 
 
-@pytest.mark.parametrize("target", [1e-9, 0.1, 0.5, 0.99, 0.999999])
+@for_each("target", [1e-9, 0.1, 0.5, 0.99, 0.999999])
 def test_log_odds_have_the_sign_of_the_difference(target):
     assert log_odds_over(math.log(target), target) == pytest.approx(0.0, abs=1e-9)
     assert log_odds_over(math.log(target) - 1e-9, target) < 0.0

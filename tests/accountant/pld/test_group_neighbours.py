@@ -13,6 +13,7 @@ from privplan.accountant.engines.pld.binomial import GaussianShifts, LaplaceShif
 from privplan.accountant.engines.pld.binomial_mixtures import BinomialLoss
 from privplan.accountant.engines.pld.groups import group_pair
 
+from ...cases import for_each
 from .group_units import ADD, REPLACE, delta, unit
 
 
@@ -58,8 +59,8 @@ def _contributions(rng, count, dimensions, laplace):
     return v * rng.choice([1.0, 1.0, -1.0, 0.5, 0.0], size=(count, 1))
 
 
-@pytest.mark.parametrize("laplace", [False, True])
-@pytest.mark.parametrize("replaced", [False, True])
+@for_each("laplace", [False, True])
+@for_each("replaced", [False, True])
 def test_no_contributions_are_worse_than_all_in_one_direction(laplace, replaced):
     rng = np.random.default_rng(20261121)
     size, rate, scale = 3, 0.3, 1.1
@@ -90,7 +91,7 @@ def test_no_contributions_are_worse_than_all_in_one_direction(laplace, replaced)
         assert bounds.upper >= stick * (1 - 1e-5)
 
 
-@pytest.mark.parametrize("laplace", [False, True])
+@for_each("laplace", [False, True])
 def test_mixed_adds_and_removes_were_never_seen_to_be_worse(laplace):
     # Not proven, so not claimed: the scope of each answer says so.
     for rate, scale in ((0.3, 1.1), (0.02, 0.5), (0.9, 2.0)):

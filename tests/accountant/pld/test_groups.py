@@ -19,6 +19,7 @@ from privplan.accountant.engines.pld.binomial_mixtures import BinomialLoss
 from privplan.accountant.engines.pld.groups import MAX_GROUP_RECORDS
 from privplan.accountant.errors import Unsupported
 
+from ...cases import for_each
 from ...sweeps import sweep
 from .group_units import ADD, REPLACE, delta, epsilon, unit
 
@@ -37,7 +38,7 @@ FIGURE_2 = [
 ]
 
 
-@pytest.mark.parametrize(("size", "least", "most"), FIGURE_2)
+@for_each(("size", "least", "most"), FIGURE_2)
 def test_figure_2_of_uldp_fl(size, least, most):
     event = unit(size, 0.01, ev.Gaussian(5.0), 100_000)
     start = time.process_time()
@@ -121,8 +122,8 @@ SINGLE = [
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
-@pytest.mark.parametrize(("size", "rate", "noise", "laplace"), sweep(SINGLE, quick=3))
+@for_each("neighbours", [ADD, REPLACE])
+@for_each(("size", "rate", "noise", "laplace"), sweep(SINGLE, quick=3))
 def test_one_round_brackets_the_exact_value(size, rate, noise, laplace, neighbours):
     mechanism = ev.Laplace(noise) if laplace else ev.Gaussian(noise)
     event = unit(size, rate, mechanism)
@@ -170,7 +171,7 @@ def test_the_losses_and_masses_keep_their_digits():
             assert abs(masses[j + 1] - truth) <= shifts.weights_error + 1e-12
 
 
-@pytest.mark.parametrize("down", [None, 5, 40])
+@for_each("down", [None, 5, 40])
 def test_positions_invert_losses(down):
     up = GaussianShifts(40, 0.05, 2.0)
     losses = BinomialLoss(up, None if down is None else GaussianShifts(down, 0.2, 2.0))
@@ -185,7 +186,7 @@ def test_positions_invert_losses(down):
 # --- many rounds, a second library --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size", "rate", "noise", "rounds", "at"),
     sweep(
         [
@@ -232,8 +233,8 @@ def _integers(size, rate, event, neighbours):
     return p, q
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
-@pytest.mark.parametrize(
+@for_each("neighbours", [ADD, REPLACE])
+@for_each(
     ("size", "rate", "event", "rounds"),
     [
         (3, 0.1, ev.DiscreteGaussian(2.0, 1), 20),
@@ -258,7 +259,7 @@ def test_dp_accounting_agrees_on_integer_sums(size, rate, event, rounds, neighbo
     assert result.gap <= 1e-3 * result.upper
 
 
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@for_each("neighbours", [ADD, REPLACE])
 def test_fine_integers_tend_to_the_line(neighbours):
     for fine, continuous in (
         (ev.DiscreteGaussian(4.0, 200), ev.Gaussian(4.0)),
@@ -281,7 +282,7 @@ def test_a_group_of_one_is_a_record():
         )
 
 
-@pytest.mark.parametrize("neighbours", sweep([ADD, REPLACE, "zero-out"], quick=1))
+@for_each("neighbours", sweep([ADD, REPLACE, "zero-out"], quick=1))
 def test_larger_units_lose_more_and_no_more_than_without_sampling(neighbours):
     rng = np.random.default_rng(8)
     for _ in range(2):
@@ -310,7 +311,7 @@ def test_replacing_a_unit_costs_more_than_removing_it_and_zero_out_costs_the_sam
     assert epsilon(event, 1e-5, REPLACE).lower > epsilon(event, 1e-5, ADD).upper
 
 
-@pytest.mark.parametrize("size", [5, 100, 1000, 10_000])
+@for_each("size", [5, 100, 1000, 10_000])
 def test_large_units_keep_a_two_sided_answer(size):
     event = unit(size, 0.01, ev.Gaussian(5.0), 1000)
     result = account(event, delta=1e-5).epsilon
@@ -325,7 +326,7 @@ def test_large_units_keep_a_two_sided_answer(size):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size", "rate", "noise", "rounds", "at"),
     [
         (2, 1e-30, 1.0, 1000, 1e-5),

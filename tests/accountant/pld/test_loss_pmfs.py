@@ -22,6 +22,8 @@ from privplan.accountant.engines.pld.lower_hull import convex_minorant, hockey_s
 from privplan.accountant.engines.pld.pair import Pair
 from privplan.accountant.engines.pld.registry import pairs
 
+from ...cases import for_each
+
 TAIL = 1e-14
 
 
@@ -136,8 +138,8 @@ def _hockey(pmf, epsilon):
     return pmf.infinite_mass + float((pmf.masses[above] * gains).sum())
 
 
-@pytest.mark.parametrize(("event", "relation", "add", "oracle"), CASES)
-@pytest.mark.parametrize("width", [0.3, 0.03, pytest.param(0.004, marks=pytest.mark.slow)])
+@for_each(("event", "relation", "add", "oracle"), CASES)
+@for_each("width", [0.3, 0.03, pytest.param(0.004, marks=pytest.mark.slow)])
 def test_laws_lie_on_their_side_at_every_order(event, relation, add, oracle, width):
     mechanism = pairs(event, relation)
     pair = mechanism.pair.reverse() if add else mechanism.pair
@@ -274,7 +276,7 @@ def test_laws_of_adversarial_outcomes_stay_on_their_side():
     assert told > 300
 
 
-@pytest.mark.parametrize("bad", [-1e-5, math.nan, math.inf])
+@for_each("bad", [-1e-5, math.nan, math.inf])
 def test_a_law_holds_masses_only(bad: float) -> None:
     """At noise 1e-8 the grid is finer than the losses' digits, and masses came out below 0."""
     with pytest.raises(FloatingPointError):

@@ -8,6 +8,8 @@ import pytest
 
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
 
+from ...cases import for_each
+
 
 def _gaussian_log_mass(a: float, b: float, scale: float) -> mp.mpf:
     low, high = mp.mpf(a) / mp.mpf(scale), mp.mpf(b) / mp.mpf(scale)
@@ -25,7 +27,7 @@ def _laplace_log_mass(a: float, b: float, scale: float) -> mp.mpf:
     return mp.log(1 - mp.exp(-high) / 2 - mp.exp(low) / 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("noise", "oracle"),
     [(GaussianNoise(1.0), _gaussian_log_mass), (LaplaceNoise(1.0), _laplace_log_mass)],
 )
@@ -44,7 +46,7 @@ def test_masses_are_within_the_stated_relative_error(noise, oracle):
     assert 0.0 < worst < 1.0
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise(0.7), LaplaceNoise(0.7)])
+@for_each("noise", [GaussianNoise(0.7), LaplaceNoise(0.7)])
 def test_masses_of_a_partition_sum_to_one_and_mirror(noise):
     edges = np.concatenate(([-np.inf], np.linspace(-9, 9, 1001), [np.inf]))
     logs = noise.log_interval_masses(edges)
@@ -53,7 +55,7 @@ def test_masses_of_a_partition_sum_to_one_and_mirror(noise):
     np.testing.assert_allclose(mirrored, logs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise(0.7), LaplaceNoise(0.7)])
+@for_each("noise", [GaussianNoise(0.7), LaplaceNoise(0.7)])
 def test_empty_and_endless_intervals(noise):
     edges = np.array([-np.inf, -np.inf, 2.0, 2.0, np.inf, np.inf])
     logs = noise.log_interval_masses(edges)
@@ -61,8 +63,8 @@ def test_empty_and_endless_intervals(noise):
     assert np.exp(logs[[1, 3]]).sum() == pytest.approx(1.0, abs=1e-14)
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise(2.0), LaplaceNoise(2.0)])
-@pytest.mark.parametrize("probability", [0.4, 1e-3, 1e-12, 1e-200])
+@for_each("noise", [GaussianNoise(2.0), LaplaceNoise(2.0)])
+@for_each("probability", [0.4, 1e-3, 1e-12, 1e-200])
 def test_radius_bounds_the_tail(noise, probability):
     radius = noise.radius(probability)
     tail = noise.log_interval_masses(np.array([radius, np.inf]))[0]
@@ -70,7 +72,7 @@ def test_radius_bounds_the_tail(noise, probability):
     assert tail >= np.log(probability) - 10  # and is not absurdly far out
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise(0.7), LaplaceNoise(0.7)])
+@for_each("noise", [GaussianNoise(0.7), LaplaceNoise(0.7)])
 def test_shift_of_inverts_the_log_ratio(noise):
     x = np.linspace(0.001, 0.999, 50)
     ratio = noise.log_shift_ratio(x)

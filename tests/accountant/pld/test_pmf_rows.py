@@ -27,6 +27,8 @@ from privplan.accountant.engines.pld.pmf_rows import (
 )
 from privplan.accountant.engines.pld.registry import pairs
 
+from ...cases import for_each
+
 TAIL = 1e-14
 DIRECTIONS = [
     ("add-remove", False),
@@ -79,9 +81,9 @@ def _hockey(rows, index, epsilon):
 
 
 @pytest.mark.quick(4)
-@pytest.mark.parametrize(("relation", "reverse"), DIRECTIONS)
-@pytest.mark.parametrize("width", [0.05, 0.006, 0.0015])
-@pytest.mark.parametrize("tilt", [0.05, 3.0, 40.0])
+@for_each(("relation", "reverse"), DIRECTIONS)
+@for_each("width", [0.05, 0.006, 0.0015])
+@for_each("tilt", [0.05, 3.0, 40.0])
 def test_rows_lie_on_their_side_at_every_order(relation, reverse, width, tilt):
     rng = np.random.default_rng(3)
     noise = np.exp(rng.uniform(math.log(0.4), math.log(6.0), MIN_FAMILY_PAIRS))
@@ -130,8 +132,8 @@ def _schedule(count, *, factor=1.0, unlike=True):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
-@pytest.mark.parametrize("count", [MIN_FAMILY_PAIRS, 70, 300])
+@for_each("relation", ["add-remove", "replace-one", "zero-out"])
+@for_each("count", [MIN_FAMILY_PAIRS, 70, 300])
 def test_unsampled_schedules_bracket_the_closed_form(relation, count):
     event = ev.Compose([ev.Gaussian(float(s)) for s in np.geomspace(5.0, 60.0, count)])
     for question in ({"delta": 1e-6}, {"delta": 0.1}, {"epsilon": 0.5}, {"epsilon": 4.0}):
@@ -144,7 +146,7 @@ def test_unsampled_schedules_bracket_the_closed_form(relation, count):
         assert name == "delta" or rows.gap <= 1e-3 * rows.upper
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_rows_and_single_laws_say_the_same(relation, monkeypatch):
     """The same leaves one by one, by loss_pmfs.py: both intervals hold the truth."""
     event = ev.Compose([_schedule(40), ev.Repeat(3, ev.Poisson(0.02, ev.Laplace(2.0)))])
@@ -156,8 +158,8 @@ def test_rows_and_single_laws_say_the_same(relation, monkeypatch):
     assert abs(together.lower - apart.lower) <= 5e-4 * apart.upper
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-30])
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("delta", [1e-2, 1e-6, 1e-30])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_scattered_schedules_are_narrow(relation, delta):
     rng = np.random.default_rng(11)
     rates = np.exp(rng.uniform(math.log(1e-3), math.log(0.08), 120))
@@ -228,7 +230,7 @@ def test_rows_that_need_too_many_points_are_treated_one_by_one(monkeypatch):
     assert len(leaves(_schedule(30))) == 30
 
 
-@pytest.mark.parametrize("needed", [0.0, -1.0, 1e300, math.inf, math.nan])
+@for_each("needed", [0.0, -1.0, 1e300, math.inf, math.nan])
 def test_no_row_is_lost_whatever_number_of_points_it_needs(monkeypatch, needed):
     """A row that is left out of an upper bound would be a release that nobody counts."""
     family = _family(

@@ -18,6 +18,8 @@ from privplan.accountant.engines.pld.mechanism_algebra import composed, from_abo
 from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.errors import PrivplanError
 
+from ...cases import for_each
+
 BINS = ev.MatrixGaussian(2.0, ev.ToeplitzStrategy(12, [1.0] * 12), ev.BallsInBins(4))
 KEYS = ev.ThresholdSelection("gaussian", 3.0, 12.0, 4)
 GEOMETRIC = ev.TruncatedGeometricSelection(1.0, 1e-3, 4)
@@ -94,8 +96,8 @@ def test_few_of_them_are_refused_altogether():
     assert refused == set()
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("event", CASES)
+@for_each("neighbours", RELATIONS)
+@for_each("event", CASES)
 def test_a_certain_step_costs_what_the_release_costs(event, neighbours):
     if _known(event, neighbours) is None:
         pytest.skip("not known under this relation")
@@ -120,8 +122,8 @@ def test_a_certain_step_costs_what_the_release_costs(event, neighbours):
     assert seen > 0
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("event", CASES)
+@for_each("neighbours", RELATIONS)
+@for_each("event", CASES)
 def test_a_hidden_step_shows_half_of_the_release(event, neighbours):
     zeroed = "zero-out" if neighbours == "replace-one" else neighbours
     if _known(event, zeroed) is None:
@@ -145,7 +147,7 @@ def test_steps_of_balls_in_bins_are_not_forgotten():
     assert _epsilon(ev.ShuffledBatches(2, BINS)).upper >= 18.57
 
 
-@pytest.mark.parametrize("wrapped", [ev.RandomAllocation(2, 1, KEYS), ev.ShuffledBatches(2, KEYS)])
+@for_each("wrapped", [ev.RandomAllocation(2, 1, KEYS), ev.ShuffledBatches(2, KEYS)])
 def test_keys_that_are_seen_are_not_forgotten(wrapped):
     plain = _ends(KEYS, "add-remove", 20.0)
     assert _ends(wrapped, "add-remove", 20.0).upper >= 0.5 * plain.lower > 2e-4
@@ -164,7 +166,7 @@ def test_a_release_that_hides_the_unit_attains_less_than_one():
     assert mechanism.other_lower_pairs == ()
 
 
-@pytest.mark.parametrize("event", [BINS, KEYS, GEOMETRIC, SHUFFLED], ids=lambda event: event.type)
+@for_each("event", [BINS, KEYS, GEOMETRIC, SHUFFLED], ids=lambda event: event.type)
 def test_copies_of_a_mechanism_are_those_of_all_its_pairs(event):
     neighbours = "replace-one"
     mechanism = pairs(event, neighbours)
@@ -203,8 +205,8 @@ def laid_open_beside(monkeypatch):
 
 
 @pytest.mark.usefixtures("laid_open_beside")
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize(
+@for_each("neighbours", RELATIONS)
+@for_each(
     "wrapped",
     [
         ev.ClientSampled(0.5, ev.Pure(1.0)),

@@ -17,6 +17,8 @@ from privplan.fl.crypto.additive import (
     share,
 )
 
+from ...cases import for_each
+
 
 @given(
     st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**63, 2**64 - 1]), max_size=20),
@@ -49,7 +51,7 @@ def test_tensors_of_different_length_do_not_share_a_prefix() -> None:
     assert not np.isin(expand(seed, 100), expand(seed, 101)).any()
 
 
-@pytest.mark.parametrize("missing", [0, 1, 2])
+@for_each("missing", [0, 1, 2])
 def test_all_shares_but_one_say_nothing(missing) -> None:
     """The statistic that breaks float shares, on words: a secret of zeros or of large numbers.
 
@@ -105,7 +107,7 @@ def test_float_shares_sum_to_the_secret_up_to_rounding() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(again[2], same[2], strict=True))
 
 
-@pytest.mark.parametrize("parties", [2, 5, 10])
+@for_each("parties", [2, 5, 10])
 def test_as_published_a_share_gives_away_the_difference_of_tensors(parties) -> None:
     """From the last share alone, and from a party's partial sum; with sound shares it does not."""
     rng = np.random.default_rng(3)
@@ -131,7 +133,7 @@ def test_as_published_a_share_gives_away_the_difference_of_tensors(parties) -> N
     assert abs(np.corrcoef(apart, truth)[0, 1]) < 0.1  # 5.5 sigma at 3,000 draws
 
 
-@pytest.mark.parametrize("parties", [2, 3])
+@for_each("parties", [2, 3])
 def test_as_published_a_share_betrays_numbers_by_its_reach(parties) -> None:
     """Masks end at M, and nothing wraps around: beyond (n - 1) M a secret shows that it is not 0.
 

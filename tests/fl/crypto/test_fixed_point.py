@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from privplan.accountant.errors import InvalidInput, ProtocolFault
 from privplan.fl.crypto.fixed_point import FixedPoint
 
+from ...cases import for_each
+
 PAILLIER = 3**1292 * 2 + 1  # an odd number of 2,049 bits
 STEPS = st.sampled_from([2.0**-40, 2.0**-27, 2.0**-10, 1.0, 2.0**5])
 finite = st.floats(-1e3, 1e3, allow_nan=False)
@@ -37,12 +39,12 @@ def test_what_was_clipped_stays_clipped(values, step) -> None:
         assert abs(Fraction(value) - one * Fraction(step)) < Fraction(step)
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16, np.int32])
+@for_each("kind", [np.float64, np.float32, np.float16, np.int32])
 def test_other_numbers_are_converted_without_loss(kind) -> None:
     assert grid().encode(np.array([1, -3, 0], kind)).tolist() == [1024, -3072, 0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         [2**53 + 3],  # as a float it is 2^53 + 4
@@ -85,7 +87,7 @@ def test_numpys_integers_do_not_wrap_around_in_the_bounds() -> None:
         assert own.from_ring(most.astype(np.uint64)).tolist() == most.tolist()
 
 
-@pytest.mark.parametrize("bad", [[1.9], [np.nan], ["5"], [None]])
+@for_each("bad", [[1.9], [np.nan], ["5"], [None]])
 def test_residues_are_made_of_integers(bad) -> None:
     with pytest.raises(InvalidInput, match="integers"):
         grid().to_residues(bad)
@@ -96,7 +98,7 @@ def test_long_vectors_are_encoded_in_parts() -> None:
     assert np.array_equal(grid().encode(values), np.trunc(values * 1024).astype(np.int64))
 
 
-@pytest.mark.parametrize("step", [2.0**-1074, 2.0**-1022, 2.0**900])
+@for_each("step", [2.0**-1074, 2.0**-1022, 2.0**900])
 def test_extreme_steps(step) -> None:
     """Subnormal steps and huge ones: the division stays exact."""
     extreme = grid(step=step, bound=step * 2.0**20, terms=4)
@@ -104,9 +106,7 @@ def test_extreme_steps(step) -> None:
     assert extreme.decode(np.array([2**20, -1])).tolist() == [step * 2.0**20, -step]
 
 
-@pytest.mark.parametrize(
-    "bad", [np.nan, np.inf, -np.inf, 1000.0000001, -1000.0000001, 1e300, -1e300]
-)
+@for_each("bad", [np.nan, np.inf, -np.inf, 1000.0000001, -1000.0000001, 1e300, -1e300])
 def test_values_beyond_the_bound_are_refused_and_not_shown(bad) -> None:
     with pytest.raises(InvalidInput) as caught:
         grid().encode([1.0, bad, 2.0])
@@ -115,7 +115,7 @@ def test_values_beyond_the_bound_are_refused_and_not_shown(bad) -> None:
     assert grid().encode([1000.0, -1000.0]).tolist() == [1024000, -1024000]
 
 
-@pytest.mark.parametrize("bad", [[[1.0]], 1.0, ["x"], None, [[1.0], [2.0, 3.0]]])
+@for_each("bad", [[[1.0]], 1.0, ["x"], None, [[1.0], [2.0, 3.0]]])
 def test_other_shapes_are_refused(bad) -> None:
     with pytest.raises(InvalidInput, match="vector"):
         grid().encode(bad)
@@ -162,7 +162,7 @@ def test_sums_of_residues_are_exact(data) -> None:
     assert one.from_residues(total) == [sum(column) for column in zip(*rows, strict=True)]
 
 
-@pytest.mark.parametrize("modulus", [2**32, 2**64, 2**32 - 1, 2**64 - 59, 97, 96])
+@for_each("modulus", [2**32, 2**64, 2**32 - 1, 2**64 - 59, 97, 96])
 def test_the_room_is_used_to_the_last_step(modulus) -> None:
     """The largest sum that fits half the modulus is taken, and one more is refused."""
     most = (modulus - 1) // 2
@@ -176,7 +176,7 @@ def test_the_room_is_used_to_the_last_step(modulus) -> None:
             FixedPoint(step=1.0, bound=1.5, terms=most + 1, modulus=modulus)
 
 
-@pytest.mark.parametrize("modulus", [2**32, 2**64])
+@for_each("modulus", [2**32, 2**64])
 def test_steps_beyond_the_bound_are_not_sent(modulus) -> None:
     one = grid(step=1.0, bound=100.0, terms=5, modulus=modulus)
     assert len(one.to_ring(np.array([100, -100]))) == 2
@@ -188,7 +188,7 @@ def test_steps_beyond_the_bound_are_not_sent(modulus) -> None:
             one.to_residues([0, bad])
 
 
-@pytest.mark.parametrize("modulus", [2**32, 2**64])
+@for_each("modulus", [2**32, 2**64])
 def test_sums_that_there_cannot_be_are_faults(modulus) -> None:
     one = grid(step=1.0, bound=100.0, terms=5, modulus=modulus)
     kind = np.uint32 if modulus == 2**32 else np.uint64
@@ -214,7 +214,7 @@ def test_arrays_of_another_kind_are_refused() -> None:
         grid(modulus=PAILLIER).to_ring(np.zeros(2, np.int64))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         {"step": 0.0},
@@ -246,7 +246,7 @@ def test_decoding_is_exact_for_sums_that_a_float_holds() -> None:
     assert one.decode(sums.tolist()).tolist() == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("largest", "terms", "width"),
     [(1, 1, 1), (127, 1, 1), (128, 1, 2), (2**15 - 1, 1, 2), (2**15, 1, 3), (2**40, 2**10, 7)],
 )

@@ -26,6 +26,8 @@ from privplan.fl.crypto.keys import (
     verify,
 )
 
+from ...cases import for_each
+
 FIELD = 2**255 - 19
 
 # The u-coordinates of all points whose order divides 8, on the curve and on its twist.
@@ -71,13 +73,13 @@ def test_a_key_belongs_to_its_pair_and_its_context() -> None:
     assert len(found) == 5
 
 
-@pytest.mark.parametrize("number", LOW_ORDER)
+@for_each("number", LOW_ORDER)
 def test_points_of_low_order_are_refused(number: int) -> None:
     with pytest.raises(ProtocolFault):
         agree(KeyPair.new(), encoded(number), b"")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "public",
     [
         b"",
@@ -149,7 +151,7 @@ def test_ed25519_is_rfc_8032s() -> None:
     verify(public, signature, b"")
 
 
-@pytest.mark.parametrize("change", ["content", "signature", "short", "signer", "key"])
+@for_each("change", ["content", "signature", "short", "signer", "key"])
 def test_wrong_signatures_are_refused(change: str) -> None:
     identity, content = Identity.new(), b"content"
     signature, public = identity.sign(content), identity.public

@@ -18,6 +18,8 @@ from privplan.fl.crypto import masks
 from privplan.fl.crypto.keys import derive
 from privplan.fl.crypto.masks import Mask, mask_into, masks_into, residues, words
 
+from ...cases import for_each
+
 KEY = bytes(range(32))
 PLACE = {"session": b"session", "round": 3, "label": b"label"}
 
@@ -33,9 +35,7 @@ def drawn(kind, count, key=KEY, **place):
     return out
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [(np.uint32, b"words of 32 bits"), (np.uint64, b"words of 64 bits")]
-)
+@for_each(("kind", "name"), [(np.uint32, b"words of 32 bits"), (np.uint64, b"words of 64 bits")])
 def test_the_stream_is_aes_in_counter_mode_by_the_block(kind, name) -> None:
     """The oracle counts by itself and encrypts block by block, across a chunk's end."""
     count = BLOCK // kind(0).itemsize + 5
@@ -108,7 +108,7 @@ def test_words_are_the_mask() -> None:
     assert words(KEY, 0, **PLACE).shape == (0,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "array",
     [
         np.zeros(4, np.int64),
@@ -146,7 +146,7 @@ def test_bits_of_a_mask_are_balanced() -> None:
     assert np.abs(bits.sum(axis=0, dtype=np.int64) - 10_000).max() < 5.5 * np.sqrt(5_000)
 
 
-@pytest.mark.parametrize("modulus", [2, 3, 97, 2**64, 3**400, 2**6144 - 1])
+@for_each("modulus", [2, 3, 97, 2**64, 3**400, 2**6144 - 1])
 def test_residues_are_below_their_modulus_and_repeat_for_the_other_side(modulus) -> None:
     found = residues(KEY, 30, modulus, **PLACE)
     assert found == residues(KEY, 30, modulus, **PLACE)
@@ -191,7 +191,7 @@ def test_threads_do_not_disturb_one_another() -> None:
     assert all(np.array_equal(own, one(label)) for label, own in enumerate(found))
 
 
-@pytest.mark.parametrize("modulus", [1, 0, -5, True, 2.0])
+@for_each("modulus", [1, 0, -5, True, 2.0])
 def test_other_moduli_are_refused(modulus) -> None:
     with pytest.raises(InvalidInput, match="modulus"):
         residues(KEY, 1, modulus, **PLACE)

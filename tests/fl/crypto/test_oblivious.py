@@ -24,6 +24,8 @@ from privplan.fl.crypto.oblivious import (
     shared_choices,
 )
 
+from ...cases import for_each
+
 nacl: Any = pytest.importorskip("nacl.bindings")
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -111,7 +113,7 @@ def test_no_key_is_used_twice_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(seen)) == len(seen) == 3 * 2 * 4 * 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changed",
     [{"session": b"b session"}, {"round": 4}, {"silo": "silo-2"}, {"users": 3}, {"slots": 6}],
 )
@@ -203,13 +205,13 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@for_each("point", POINTS)
 def test_a_bad_point_from_the_server_is_refused(point: bytes) -> None:
     with pytest.raises(ProtocolFault, match="no valid point"):
         Receiver(transfer(), point, np.zeros(4, dtype=np.int64))
 
 
-@pytest.mark.parametrize("point", [one for one in POINTS if len(one) == 32])
+@for_each("point", [one for one in POINTS if len(one) == 32])
 def test_a_bad_point_from_a_silo_is_refused(point: bytes) -> None:
     terms = transfer()
     sender = Sender(terms)
@@ -267,7 +269,7 @@ def test_an_answer_for_another_round_does_not_open() -> None:
         receiver.open(sender.encrypt(receiver.requests, messages(terms)))
 
 
-@pytest.mark.parametrize("size", [0, 31, 96, 127, 129, 160])
+@for_each("size", [0, 31, 96, 127, 129, 160])
 def test_requests_of_a_wrong_size_are_refused(size: int) -> None:
     with pytest.raises(ProtocolFault, match="wrong size"):
         Sender(transfer()).encrypt(bytes(size), messages(transfer()))
@@ -280,7 +282,7 @@ def test_an_answer_of_a_wrong_size_is_refused() -> None:
             receiver.open(wrong)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         lambda own: own[:-1],
@@ -296,15 +298,13 @@ def test_own_messages_of_another_shape_are_refused(wrong: Any) -> None:
         sender.encrypt(receiver.requests, wrong(messages(terms)))
 
 
-@pytest.mark.parametrize(
-    "choices", [[0, 1, 2], [0, 1, 2, 5], [0, 1, 2, -1], [0.0, 1.0, 2.0, 3.0], [[0, 1, 2, 3]]]
-)
+@for_each("choices", [[0, 1, 2], [0, 1, 2, 5], [0, 1, 2, -1], [0.0, 1.0, 2.0, 3.0], [[0, 1, 2, 3]]])
 def test_choices_of_another_shape_or_range_are_refused(choices: Any) -> None:
     with pytest.raises(InvalidInput, match="choices"):
         Receiver(transfer(), Sender(transfer()).point, np.array(choices))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changed",
     [
         {"session": b""},
@@ -361,7 +361,7 @@ def test_a_short_seed_is_refused() -> None:
         shared_choices(Secret(bytes(4)), b"s", 1, 5, 10)
 
 
-@pytest.mark.parametrize("chosen", [0, 1, 4, 10])
+@for_each("chosen", [0, 1, 4, 10])
 def test_exactly_so_many_slots_are_real(chosen: int) -> None:
     real = real_slots(Streams.seeded(1).stream("slots"), 50, 10, chosen)
     assert (real.sum(axis=1) == chosen).all()

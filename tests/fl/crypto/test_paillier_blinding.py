@@ -31,6 +31,8 @@ from privplan.fl.crypto.paillier.packing import Packing
 from privplan.fl.crypto.paillier.powers import rescale
 from privplan.fl.crypto.paillier.products import products
 
+from ...cases import for_each
+
 PRIVATE = keys.generate(256, small=True)
 PUBLIC = PRIVATE.public
 N = int(PUBLIC.n)
@@ -57,7 +59,7 @@ def sent_by(silo, silos, own, sums, fresh):
     return blinded(PUBLIC, sums, fresh, above, below)
 
 
-@pytest.mark.parametrize("silos", [1, 2, 3, 5])
+@for_each("silos", [1, 2, 3, 5])
 def test_masks_cancel_over_all_silos_and_over_no_fewer(silos: int) -> None:
     count = 3
     own = masks(silos, count)
@@ -69,7 +71,7 @@ def test_masks_cancel_over_all_silos_and_over_no_fewer(silos: int) -> None:
         assert all(one != 1 for one in rest)
 
 
-@pytest.mark.parametrize("expected", [1, 10**6])
+@for_each("expected", [1, 10**6])
 def test_fresh_residues_change_the_residue_and_leave_the_plaintext(expected: int) -> None:
     own = Residues(PUBLIC, expected=expected)
     assert (own.shape is None) == (expected == 1)
@@ -86,7 +88,7 @@ def test_fresh_residues_change_the_residue_and_leave_the_plaintext(expected: int
     assert own.draw(0) == []
 
 
-@pytest.mark.parametrize("expected", [1, 10**6])
+@for_each("expected", [1, 10**6])
 def test_residues_are_uniform(expected: int) -> None:
     # n = 35: 24 residues and 2,400 draws, from several tables, so that no one decides.
     group = {pow(one, 35, 35**2) for one in range(35) if math.gcd(one, 35) == 1}
@@ -197,7 +199,7 @@ def log2_distance(key_bits: int, table_shape: residues.Shape) -> float:
     return top + math.log2(sum(2.0 ** (term - top) for term in terms)) - 1
 
 
-@pytest.mark.parametrize("bits", [*keys.SIZES, 16, 512])
+@for_each("bits", [*keys.SIZES, 16, 512])
 def test_tables_are_within_two_to_the_minus_128(bits: int) -> None:
     own = residues.shape(bits)
     assert log2_distance(bits, own) < -128

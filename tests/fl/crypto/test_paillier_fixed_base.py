@@ -20,6 +20,8 @@ from privplan.fl.crypto.paillier import fixed_base, keys
 from privplan.fl.crypto.paillier.fixed_base import Comb, Shape
 from privplan.fl.crypto.paillier.processes import Workers
 
+from ...cases import for_each
+
 PRIVATE = keys.generate(256, small=True)
 PUBLIC = PRIVATE.public
 N = int(PUBLIC.n)
@@ -73,8 +75,8 @@ def test_every_power_of_every_unit_of_a_tiny_key() -> None:
         assert fixed_base.powers(TINY, base, exponents) == expected
 
 
-@pytest.mark.parametrize("teeth", range(1, 9))
-@pytest.mark.parametrize("groups", [1, 2, 3, 4, 5, 7])
+@for_each("teeth", range(1, 9))
+@for_each("groups", [1, 2, 3, 4, 5, 7])
 def test_every_comb_gives_the_same(teeth: int, groups: int) -> None:
     base, comb = unit(), Shape(teeth, groups, -(-256 // (teeth * groups)))
     own = Comb(base, N, comb)
@@ -126,7 +128,7 @@ def test_a_shape_has_room_for_the_key() -> None:
             assert comb.groups << comb.teeth <= 1 << 13
 
 
-@pytest.mark.parametrize("exponent", [N, -N, N + 12345], ids=["n", "minus-n", "above-n"])
+@for_each("exponent", [N, -N, N + 12345], ids=["n", "minus-n", "above-n"])
 def test_exponents_that_are_refused(exponent: int) -> None:
     with pytest.raises(InvalidInput) as caught:
         fixed_base.powers(PUBLIC, unit(), [1, exponent])

@@ -19,6 +19,8 @@ gmpy2: Any = pytest.importorskip("gmpy2")
 
 from privplan.fl.crypto.paillier import keys  # noqa: E402
 
+from ...cases import for_each
+
 PRIVATE = keys.generate(256, small=True)
 PUBLIC = PRIVATE.public
 N = int(PUBLIC.n)
@@ -64,7 +66,7 @@ def test_the_servers_randomness_is_uniform_among_the_residues() -> None:
         assert chance > FALSE_ALARM
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 3, 7, 64])
+@for_each("pieces", [1, 2, 3, 7, 64])
 def test_powers_are_repeated_squares(pieces: int) -> None:
     ciphertexts = PRIVATE.encrypt_many([3, N - 1])
     apart = keys.piece_bits(PUBLIC.bits, pieces)
@@ -99,7 +101,7 @@ BAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("wrong", BAD.values(), ids=BAD.keys())
+@for_each("wrong", BAD.values(), ids=BAD.keys())
 def test_bad_ciphertexts_are_refused_among_good_ones(wrong: Any) -> None:
     good = PUBLIC.write(PRIVATE.encrypt_many([1, 2]))
     with pytest.raises(ProtocolFault) as caught:
@@ -128,13 +130,13 @@ def test_a_key_of_full_size_is_accepted() -> None:
     assert keys.PrivateKey(p, q).decrypt_many([1]) == [0]
 
 
-@pytest.mark.parametrize("bits", [0, 512, 1024, 3071, 8192])
+@for_each("bits", [0, 512, 1024, 3071, 8192])
 def test_other_sizes_are_refused(bits: int) -> None:
     with pytest.raises(InvalidInput):
         keys.generate(bits)
 
 
-@pytest.mark.parametrize(("p", "q"), [(7, 7), (3, 7), (9, 11), (11, 15)])
+@for_each(("p", "q"), [(7, 7), (3, 7), (9, 11), (11, 15)])
 def test_factors_that_make_no_key_are_refused(p: int, q: int) -> None:
     with pytest.raises(InvalidInput):
         keys.PrivateKey(p, q, small=True)

@@ -15,6 +15,8 @@ pytest.importorskip("gmpy2")
 
 from privplan.fl.crypto.paillier.packing import Packing
 
+from ...cases import for_each
+
 
 @given(data=st.data())
 def test_packed_values_come_back(data: st.DataObject) -> None:
@@ -31,7 +33,7 @@ def test_packed_values_come_back(data: st.DataObject) -> None:
     assert packing.unpack(packed, len(values), n) == values
 
 
-@pytest.mark.parametrize("bound", [1, 127, 128, 2**53 - 1, 2**53])
+@for_each("bound", [1, 127, 128, 2**53 - 1, 2**53])
 def test_all_slots_at_their_borders(bound: int) -> None:
     packing = Packing.plan(1024, bound)
     n = 2**1024 - 105
@@ -61,7 +63,7 @@ def test_what_does_not_fit_is_refused_and_not_shown() -> None:
         assert str(abs(wrong)) not in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", [1.5, 1.0, float("nan"), float("inf"), "1", None])
+@for_each("wrong", [1.5, 1.0, float("nan"), float("inf"), "1", None])
 def test_only_integers_are_packed(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="integers"):
         Packing(slots=4, width=8, bound=100).pack([1, wrong, 2])

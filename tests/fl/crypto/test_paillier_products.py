@@ -20,6 +20,8 @@ from privplan.fl.crypto.paillier import keys, powers, products, straus
 from privplan.fl.crypto.paillier.packing import Packing
 from privplan.fl.crypto.paillier.processes import Workers
 
+from ...cases import for_each
+
 PRIVATE = keys.generate(256, small=True)
 PUBLIC = PRIVATE.public
 N = int(PUBLIC.n)
@@ -48,7 +50,7 @@ def under_encryption(
     return packing.unpack(PRIVATE.decrypt_many(found), digits.shape[1], N)
 
 
-@pytest.mark.parametrize("window", range(2, 10))
+@for_each("window", range(2, 10))
 def test_tables_hold_powers_of_both_signs(window: int) -> None:
     base = unit()
     own = straus.table(base, window, PUBLIC.n)
@@ -75,7 +77,7 @@ def test_the_rows_of_a_block_do_not_depend_on_its_digits() -> None:
     assert shapes == {(10,) * 12}
 
 
-@pytest.mark.parametrize("users", [2, 6])
+@for_each("users", [2, 6])
 def test_slots_in_which_nobody_has_anything_are_squared_at_full_length(
     users: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +136,7 @@ def test_weighted_sums_are_exact(data: st.DataObject) -> None:
     assert found == plainly(weights, digits, noise)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@for_each("sign", [1, -1])
 def test_every_slot_at_the_largest_sum_there_is(sign: int) -> None:
     users, weight, largest, wide = 3, 2**30 - 1, 2**15 - 1, 10**9
     bound = users * weight * largest + wide
@@ -144,7 +146,7 @@ def test_every_slot_at_the_largest_sum_there_is(sign: int) -> None:
     assert found == [sign * bound] * 4
 
 
-@pytest.mark.parametrize(("window", "segments"), list(every([2, 3, 8, 12], [1, 2, 3, 5])))
+@for_each(("window", "segments"), list(every([2, 3, 8, 12], [1, 2, 3, 5])))
 def test_every_plan_gives_the_same(
     window: int, segments: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,10 +15,12 @@ pytest.importorskip("gmpy2")
 
 from privplan.fl.crypto.paillier.processes import SERIAL, Workers
 
+from ...cases import for_each
 
-@pytest.mark.parametrize("processes", [1, 2, 3, 7])
-@pytest.mark.parametrize("count", [0, 1, 2, 5, 14, 100])
-@pytest.mark.parametrize("longest", [None, 1, 4, 1000])
+
+@for_each("processes", [1, 2, 3, 7])
+@for_each("count", [0, 1, 2, 5, 14, 100])
+@for_each("longest", [None, 1, 4, 1000])
 def test_parts_are_even_and_cover_everything(
     processes: int, count: int, longest: int | None
 ) -> None:
@@ -31,7 +33,7 @@ def test_parts_are_even_and_cover_everything(
     assert len(parts) <= max(processes, -(-count // (longest or count or 1)))
 
 
-@pytest.mark.parametrize("processes", [0, -1, 1.5, None])
+@for_each("processes", [0, -1, 1.5, None])
 def test_impossible_numbers_of_processes_are_refused(processes: Any) -> None:
     with pytest.raises(InvalidInput):
         Workers(processes)

@@ -14,6 +14,8 @@ from privplan.accountant.randomness import Secret
 from privplan.fl.crypto import keys, shamir
 from privplan.fl.crypto.shamir import combine, split
 
+from ...cases import for_each
+
 POLYNOMIAL = 2**16 + 2**12 + 2**3 + 2 + 1
 
 
@@ -92,8 +94,8 @@ def test_each_subset_of_five_holders() -> None:
                 assert combine(own, 3) == secret
 
 
-@pytest.mark.parametrize("holder", [1, 2, 65_535])
-@pytest.mark.parametrize("secret", [0, 1, 54_321])
+@for_each("holder", [1, 2, 65_535])
+@for_each("secret", [0, 1, 54_321])
 def test_one_share_less_is_independent_of_the_secret(monkeypatch, holder, secret) -> None:
     """Over all coefficients, a single share of two takes every value exactly once."""
     fixed(monkeypatch, [np.arange(65536)])
@@ -135,7 +137,7 @@ def test_all_holders_that_there_can_be() -> None:
     assert combine({65535: shares[65535], 1: shares[1]}, 2) == b"ab"
 
 
-@pytest.mark.parametrize("changed", [1, 5, 7])
+@for_each("changed", [1, 5, 7])
 def test_a_wrong_share_among_more_than_enough_is_seen(changed) -> None:
     shares = {
         holder: bytes(one)
@@ -153,7 +155,7 @@ def test_shares_of_another_secret_are_seen() -> None:
         combine({1: one[1], 2: one[2], 3: other[3]}, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "shares",
     [
         {},
@@ -176,7 +178,7 @@ def test_shares_that_there_cannot_be_are_faults(shares) -> None:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "holders",
     [[], [1], [1, 1], [0, 1], [1, 65536], [-1, 2], [1, 2.0], [True, 2], ["1", "2"]],
 )
@@ -185,13 +187,13 @@ def test_holders_that_there_cannot_be_are_refused(holders) -> None:
         split(b"ab", threshold=2, holders=holders)
 
 
-@pytest.mark.parametrize("threshold", [0, 1, 4, -1, 2.0, True])
+@for_each("threshold", [0, 1, 4, -1, 2.0, True])
 def test_thresholds_out_of_range_are_refused(threshold) -> None:
     with pytest.raises(InvalidInput, match="threshold"):
         split(b"ab", threshold=threshold, holders=[1, 2, 3])
 
 
-@pytest.mark.parametrize("secret", [b"", b"a", b"abc"])
+@for_each("secret", [b"", b"a", b"abc"])
 def test_secrets_of_odd_length_are_refused(secret) -> None:
     with pytest.raises(InvalidInput, match="even"):
         split(secret, threshold=2, holders=[1, 2])

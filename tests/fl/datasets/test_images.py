@@ -14,6 +14,8 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.datasets import digits_32, load
 
+from ...cases import for_each
+
 
 def idx(values: np.ndarray) -> bytes:
     head = struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
@@ -33,7 +35,7 @@ def tiny_emnist(place: Path, highest: int = 46, zipped: bool = True) -> Path:
     return place
 
 
-@pytest.mark.parametrize("zipped", [True, False])
+@for_each("zipped", [True, False])
 def test_emnist_is_read_and_turned_upright(tmp_path: Path, zipped: bool) -> None:
     data = load("emnist", tiny_emnist(tmp_path, zipped=zipped))
     assert data.features.shape == (60, 1, 28, 28)

@@ -10,6 +10,8 @@ from privplan.fl.datasets import load
 from privplan.fl.datasets.low_rank import low_rank_rows
 from privplan.fl.datasets.registry import SHAPES
 
+from ...cases import for_each
+
 
 def recipe(rows: int, columns: int, rank: int, noise: float, seed: int) -> np.ndarray:
     """Generate the rows one direction at a time: an oracle for their distribution and scale."""
@@ -54,9 +56,7 @@ def test_training_and_test_rows_lie_near_the_same_directions() -> None:
     assert held > 0.95 * np.linalg.norm(data.test_features) ** 2
 
 
-@pytest.mark.parametrize(
-    "sizes", [(0, 5, 2, 0.1, 1), (5, 0, 2, 0.1, 1), (5, 4, 5, 0.1, 1), (5, 4, 2, -0.1, 1)]
-)
+@for_each("sizes", [(0, 5, 2, 0.1, 1), (5, 0, 2, 0.1, 1), (5, 4, 5, 0.1, 1), (5, 4, 2, -0.1, 1)])
 def test_sizes_out_of_range_are_refused(sizes: tuple) -> None:
     with pytest.raises(InvalidInput):
         low_rank_rows(*sizes)

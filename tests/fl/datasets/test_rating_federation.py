@@ -12,6 +12,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.data import rating_federation
 from privplan.fl.data.rating_federation import MAX_COLUMNS, RatingFederation, row_silos
 
+from ...cases import for_each
 from ..fedpower.matrices import rated
 
 CELLS = [(0, 1, 5.0), (0, 3, 1.0), (1, 0, 2.5), (3, 3, 4.0)]
@@ -30,7 +31,7 @@ def test_a_neighbour_keeps_columns_users_and_silos() -> None:
     assert len(made.test_features) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cells", "sizes", "what"),
     [
         ([(0, 4, 1.0)], {}, "integer from 0 to 3"),

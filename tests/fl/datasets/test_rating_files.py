@@ -9,6 +9,8 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.datasets.rating_files import listed_films, rating_lines
 
+from ...cases import for_each
+
 SECRET = "anna.secret@example.org"
 
 
@@ -32,7 +34,7 @@ def test_movielens_with_tabs_has_no_header(tmp_path: Path) -> None:
     assert cells(path) == [("196", "242", 3.0, 1), ("186", "302", 3.0, 2), ("196", "302", 1.0, 3)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     [
         "userId,movieId,rating",
@@ -57,7 +59,7 @@ def test_a_mark_of_byte_order_is_no_part_of_the_header(tmp_path: Path) -> None:
     assert cells(file(tmp_path, b"\xef\xbb\xbfuserId,movieId,rating\n1,2,3\n"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "what", "step"),
     [
         ("useId,movieId,rating", "no column of users", "Did you mean useId?"),
@@ -74,7 +76,7 @@ def test_a_header_that_lacks_a_column(tmp_path: Path, header: str, what: str, st
     assert step in str(caught.value.next_step)
 
 
-@pytest.mark.parametrize("first", ["1,31,2.5,1260759144", f"{SECRET},rated,4.5", "usera;film;4"])
+@for_each("first", ["1,31,2.5,1260759144", f"{SECRET},rated,4.5", "usera;film;4"])
 def test_a_file_without_a_header_is_refused_and_its_first_line_not_repeated(
     tmp_path: Path, first: str
 ) -> None:
@@ -84,7 +86,7 @@ def test_a_file_without_a_header_is_refused_and_its_first_line_not_repeated(
     assert not any(word in said for word in (*first.split(","), "Did you mean"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rating",
     [
         "0",
@@ -122,7 +124,7 @@ def test_the_range_is_what_it_is_said_to_be(tmp_path: Path) -> None:
         rating_lines(path, 9.5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "line"),
     [
         ("1\t2\t3\t4\n1\t3\t3\n", 2),
@@ -141,9 +143,7 @@ def test_a_torn_line_is_refused_by_its_number(tmp_path: Path, content: str, line
         rating_lines(file(tmp_path, content), 5.0)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "\n\n", "userId,movieId,rating\n", "userId,movieId,rating"]
-)
+@for_each("content", ["", "\n\n", "userId,movieId,rating\n", "userId,movieId,rating"])
 def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(InvalidInput, match="holds no ratings"):
         rating_lines(file(tmp_path, content), 5.0)
@@ -179,7 +179,7 @@ def test_a_refusal_says_what_to_change(tmp_path: Path) -> None:
 # --- lists of films -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     ["10\n7\n9\n", "movieId\n10\n7\n9\n", 'movieId,title\n10,"A, B"\n7,C\n9,D\n', "item\n10\n7\n9"],
 )
@@ -187,7 +187,7 @@ def test_a_list_keeps_its_order(tmp_path: Path, content: str) -> None:
     assert listed_films(file(tmp_path, content)) == ("10", "7", "9")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "what"),
     [
         ("10\n7\n10\n", "Line 3 .* line 1"),

@@ -14,6 +14,7 @@ from privplan.fl.datasets import ratings as room
 from privplan.fl.datasets.ratings import Ratings, federate_ratings, filtered, read_ratings
 from privplan.fl.declarations.toml_words import RATINGS
 
+from ...cases import for_each
 from ..fedpower.matrices import csv_file
 
 MOVIELENS = Path(
@@ -61,7 +62,7 @@ def filtered_slowly(
         left = {pair: value for pair, value in left.items() if pair[few[0]] != few[1]}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_the_filter_is_the_one_that_takes_away_one_at_a_time(tmp_path: Path, seed: int) -> None:
     path = csv_file(tmp_path / "r.csv", random_lines(14, 12, 0.45, seed))
     everything = read_ratings(path, fewest=1)
@@ -131,7 +132,7 @@ def test_the_order_of_lines_changes_nothing(tmp_path: Path) -> None:
     assert read_ratings(csv_file(tmp_path / "c.csv", changed), fewest=1).digest != one.digest
 
 
-@pytest.mark.parametrize(("users", "silos"), [(9, 4), (9, 9), (9, 1), (10, 3)])
+@for_each(("users", "silos"), [(9, 4), (9, 9), (9, 1), (10, 3)])
 def test_rows_are_dealt_as_array_split_deals_a_permutation(
     tmp_path: Path, users: int, silos: int
 ) -> None:

@@ -20,6 +20,7 @@ from privplan.audit.edits import edits_of
 from privplan.fl.log import read
 from privplan.fl.running.lifecycle import resume, run
 
+from ...cases import for_each
 from .schemes import described
 
 PUBLISHED = {"wishart-noise"}
@@ -66,8 +67,8 @@ def test_an_honest_run_is_audited_without_an_accusation(
     assert edits_of(tmp_path / "run") == ()
 
 
-@pytest.mark.parametrize("selection", ["divergence", "uniform", "top-k"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@for_each("selection", ["divergence", "uniform", "top-k"])
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_every_choice_and_relation_is_audited_alike(
     neighbours: str, selection: str, tmp_path: Path
 ) -> None:
@@ -143,7 +144,7 @@ def kill_after(tables: dict[str, Any], folder: Path, *, rounds: int) -> None:
         run(tables, folder)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pca", "data"),
     [("wishart", "breast-cancer"), ("gaussian", "breast-cancer"), ("wishart", "digits")],
 )

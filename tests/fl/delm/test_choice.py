@@ -16,6 +16,8 @@ from privplan.accountant.mechanisms.selection import choose
 from privplan.accountant.randomness import Streams
 from privplan.fl.delm.choice import ClientChoice, divergence
 
+from ...cases import for_each
+
 SCORES = np.array([0.0, 0.25, 0.5, 1.0])
 
 
@@ -90,7 +92,7 @@ def test_uniform_takes_every_set_as_often() -> None:
     assert stats.chisquare(list(seen.values())).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("scores", [[0.0, math.nan], [0.0]])
+@for_each("scores", [[0.0, math.nan], [0.0]])
 def test_scores_that_are_no_numbers_or_too_few_are_refused(scores: list[float]) -> None:
     stream = Streams.seeded(0).stream("choice")
     with pytest.raises(InvalidInput):

@@ -21,6 +21,7 @@ from privplan.fl.frame.expected_log import ExpectedLog
 from privplan.fl.log import read
 from privplan.fl.running.lifecycle import run
 
+from ...cases import for_each
 from .schemes import built, described, federation
 
 PROVEN = {"sensitivity": "proven"}
@@ -32,8 +33,8 @@ def l1_of_a_record(features: int, classes: int) -> float:
     return (d + 1) / 2 + 2 * (1 - 1 / classes) * math.sqrt(d)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("objective", ["fresh", "once"])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("objective", ["fresh", "once"])
 def test_a_proven_part_of_the_training_is_a_pure_epsilon(objective: str, neighbours: str) -> None:
     keys = {**PROVEN, "objective": objective, "training_epsilon": 0.2}
     system = built(federation(), delm=keys, privacy={"neighbours": neighbours})
@@ -48,8 +49,8 @@ def test_a_proven_part_of_the_training_is_a_pure_epsilon(objective: str, neighbo
     assert proven <= (0.6 if objective == "fresh" else 0.2) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(("model", "classes"), [("softmax", 3), ("logistic", 2)])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each(("model", "classes"), [("softmax", 3), ("logistic", 2)])
 def test_the_printed_noise_has_the_event_of_what_a_record_moves(
     model: str, classes: int, neighbours: str
 ) -> None:
@@ -73,9 +74,9 @@ def test_the_printed_noise_has_the_event_of_what_a_record_moves(
     assert mechanism.noise().std >= printed / 0.3 * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("system", ["delm-basic", "delm-enhanced"])
-@pytest.mark.parametrize("pca", ["none", "gaussian"])
-@pytest.mark.parametrize("objective", ["fresh", "once"])
+@for_each("system", ["delm-basic", "delm-enhanced"])
+@for_each("pca", ["none", "gaussian"])
+@for_each("objective", ["fresh", "once"])
 def test_noise_is_found_for_the_claim(
     objective: str, pca: str, system: str, tmp_path: Path
 ) -> None:
@@ -119,8 +120,8 @@ def test_the_pca_alone_breaks_a_run_whose_rounds_are_sound(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize("system", ["delm-basic", "delm-enhanced"])
-@pytest.mark.parametrize("model", ["mlp-64", "cnn", "alexnet"])
+@for_each("system", ["delm-basic", "delm-enhanced"])
+@for_each("model", ["mlp-64", "cnn", "alexnet"])
 def test_rounds_of_other_models_state_no_guarantee(model: str, system: str, tmp_path: Path) -> None:
     data = {"name": {"cnn": "digits", "alexnet": "digits-32"}.get(model, "breast-cancer")}
     tables = described(system, data=data, training={"model": model}, run={"rounds": 1})
@@ -154,7 +155,7 @@ def test_a_shuffler_is_credited_with_nothing(tmp_path: Path) -> None:
     assert spent["layers"] == spent["none"]
 
 
-@pytest.mark.parametrize("selection", ["divergence", "uniform", "top-k"])
+@for_each("selection", ["divergence", "uniform", "top-k"])
 def test_a_choice_of_noisy_messages_costs_nothing(selection: str) -> None:
     keys = {**PROVEN, "training_epsilon": 0.3, "selection": selection, "selected": 2}
     if selection == "divergence":
@@ -182,8 +183,8 @@ def test_the_factor_of_layers_is_in_the_claim_and_in_nothing_else() -> None:
     assert float(scale) == pytest.approx((2 * 6 + 3 * 36) / 2.0)
 
 
-@pytest.mark.parametrize("model", ["logistic", "mlp-64"])
-@pytest.mark.parametrize("pca", ["wishart", "gaussian"])
+@for_each("model", ["logistic", "mlp-64"])
+@for_each("pca", ["wishart", "gaussian"])
 def test_whoever_sees_one_phase_sees_the_other(pca: str, model: str, tmp_path: Path) -> None:
     """A coalition that is counted in one release alone would have too small a number."""
     keys = {"pca": pca, "sensitivity": "proven" if model == "logistic" else "printed"}

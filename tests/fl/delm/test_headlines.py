@@ -16,6 +16,8 @@ import privplan
 from privplan.accountant.sensitivity.functional import Objective, delta_as_published, sensitivity
 from privplan.fl.delm.parts import published_total
 
+from ...cases import for_each
+
 STORED: Final = Path(privplan.__file__).parent / "bench" / "delm_headlines.json"
 
 GUESSED: Final = 0.3
@@ -55,7 +57,7 @@ def test_parts_of_a_claim_make_it() -> None:
             assert total == pytest.approx(each["claimed"])
 
 
-@pytest.mark.parametrize("figure", ["3a", "3b", "3c", "3d", "4", "2 classes", "bad data"])
+@for_each("figure", ["3a", "3b", "3c", "3d", "4", "2 classes", "bad data"])
 def test_with_the_printed_noise_a_network_is_a_guess_and_nothing_is_proven(figure: str) -> None:
     for each in rows(figure):
         if each["name"].startswith(("basic, ", "enhanced, ")) and each["claimed"] is not None:
@@ -69,7 +71,7 @@ def test_where_noise_is_proven_it_is_for_the_claim() -> None:
             assert 0.99 * each["claimed"] < each["proven"] <= each["claimed"]
 
 
-@pytest.mark.parametrize("data", ["digits", "synthetic-digits"])
+@for_each("data", ["digits", "synthetic-digits"])
 def test_one_release_of_all_clients_learns_what_the_printed_scheme_does_not(data: str) -> None:
     sound = row("pieces", "delm-linear, Gaussian", 1.0, data)
     printed = row("pieces", "network, as published", 1.0, data)

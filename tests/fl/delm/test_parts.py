@@ -9,6 +9,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.delm.parts import Parts, given_parts, parts_by_ratio, require_claim
 from privplan.fl.delm.settings import DelmSettings
 
+from ...cases import for_each
+
 
 def test_the_parts_of_the_paper_are_those_of_one() -> None:
     parts = parts_by_ratio(1.0, 2.0, 3, has_pca=True, has_choice=True)
@@ -16,11 +18,11 @@ def test_the_parts_of_the_paper_are_those_of_one() -> None:
     assert parts.claimed(3) == pytest.approx(published_total(0.6, 1.2, 3.0))
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3, 8])
-@pytest.mark.parametrize("ratio", [0.5, 2.0, 10.0])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("has_choice", [False, True])
-@pytest.mark.parametrize("has_pca", [False, True])
+@for_each("layers", [1, 2, 3, 8])
+@for_each("ratio", [0.5, 2.0, 10.0])
+@for_each("epsilon", [0.1, 1.0, 4.0])
+@for_each("has_choice", [False, True])
+@for_each("has_pca", [False, True])
 def test_both_sides_of_the_maximum_are_the_claim(
     has_pca: bool, has_choice: bool, epsilon: float, ratio: float, layers: int
 ) -> None:

@@ -12,6 +12,7 @@ pytest.importorskip("sklearn")
 
 from privplan.accountant.mechanisms import Laplace, NoisyGram
 
+from ...cases import for_each
 from .schemes import (
     Rounds,
     built,
@@ -35,9 +36,9 @@ def sums_of(system: Any, drawn: list[Any]) -> list[Any]:
     return [exact + np.sum(noise, axis=0) for noise in rounds]
 
 
-@pytest.mark.parametrize("shuffle", ["layers", "none"])
-@pytest.mark.parametrize("sensitivity", ["printed", "proven"])
-@pytest.mark.parametrize(("model", "classes"), [("softmax", 3), ("logistic", 2)])
+@for_each("shuffle", ["layers", "none"])
+@for_each("sensitivity", ["printed", "proven"])
+@for_each(("model", "classes"), [("softmax", 3), ("logistic", 2)])
 def test_a_round_is_a_step_on_the_noisy_objective(
     model: str, classes: int, sensitivity: str, shuffle: str
 ) -> None:
@@ -75,8 +76,8 @@ def test_coefficients_that_are_released_once_serve_all_steps() -> None:
     assert kinds == ["round.intent", "round.release"]
 
 
-@pytest.mark.parametrize("system", ["delm-basic", "delm-enhanced"])
-@pytest.mark.parametrize("selection", ["uniform", "top-k", "divergence"])
+@for_each("system", ["delm-basic", "delm-enhanced"])
+@for_each("selection", ["uniform", "top-k", "divergence"])
 def test_every_client_sends_a_message_and_the_chosen_are_averaged(
     system: str, selection: str
 ) -> None:
@@ -154,8 +155,8 @@ def gradients(scheme: Any, at: Any) -> Any:
     return np.array([rows[data.silo == client].sum(axis=0) for client in range(data.silos)])
 
 
-@pytest.mark.parametrize("system", ["delm-basic", "delm-enhanced"])
-@pytest.mark.parametrize("shuffle", ["layers", "none"])
+@for_each("system", ["delm-basic", "delm-enhanced"])
+@for_each("shuffle", ["layers", "none"])
 def test_a_round_of_another_model_is_a_noisy_gradient_step(system: str, shuffle: str) -> None:
     keys = {"selected": 5, "selection": "uniform"} if system == "delm-enhanced" else {}
     scheme = built(federation(), system, model="mlp-64", delm={"shuffle": shuffle, **keys})

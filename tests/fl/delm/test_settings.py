@@ -17,6 +17,7 @@ from privplan.fl.delm.settings import IMAGE_MODELS
 from privplan.fl.models import model_named
 from privplan.fl.running.lifecycle import run
 
+from ...cases import for_each
 from .schemes import described, settings
 
 BASIC, ENHANCED = "delm-basic", "delm-enhanced"
@@ -136,7 +137,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_what_is_refused_writes_nothing(name: str, tmp_path: Path) -> None:
     system, changed, what = REFUSED[name]
     tables = described(system, **changed)
@@ -150,7 +151,7 @@ def test_what_is_refused_writes_nothing(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("system", [BASIC, ENHANCED])
+@for_each("system", [BASIC, ENHANCED])
 def test_the_usual_run_is_the_published_one(system: str) -> None:
     usual = settings(system, delm={"pca": "wishart"}).table
     assert usual.pca == "wishart"  # type: ignore[union-attr]
@@ -167,7 +168,7 @@ def test_the_usual_run_is_the_published_one(system: str) -> None:
     assert defaults_of_table.ratio == 2.0
 
 
-@pytest.mark.parametrize("label", [0, 1])
+@for_each("label", [0, 1])
 def test_which_labels_occur_at_a_client_is_never_said(label: int) -> None:
     """Clients without a class, without records, and with labels that are none, send messages."""
     from dataclasses import replace
@@ -189,7 +190,7 @@ def test_which_labels_occur_at_a_client_is_never_said(label: int) -> None:
         assert np.isfinite(left.models[1]).all()
 
 
-@pytest.mark.parametrize("model", ["cnn", "alexnet"])
+@for_each("model", ["cnn", "alexnet"])
 def test_the_sizes_of_images_are_those_of_their_models(model: str) -> None:
     for features in range(1, 3_100):
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from scipy import optimize, stats
 
 from privplan.accountant.mechanisms import Gate
@@ -25,6 +24,7 @@ from privplan.fl.fedpower.iterate import first_basis
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.training.local_training import NoTraining
 
+from ...cases import for_each
 from .power_runs import settings
 
 RANK, COLUMNS, DRAWS = 5, 50, 10
@@ -106,8 +106,8 @@ def shares(rows: np.ndarray, system: str, rounds: int, epsilon: float) -> np.nda
     return np.array(found)
 
 
-@pytest.mark.parametrize(("noise", "epsilon"), [(0.1, 1.0), (0.1, 4.0), (0.5, 1.0)])
-@pytest.mark.parametrize(("system", "rounds"), [("fedpower-one-shot", 1), ("fedpower-power", 4)])
+@for_each(("noise", "epsilon"), [(0.1, 1.0), (0.1, 4.0), (0.5, 1.0)])
+@for_each(("system", "rounds"), [("fedpower-one-shot", 1), ("fedpower-power", 4)])
 def test_designs_find_what_their_noise_leaves(system, rounds, noise, epsilon):
     rows, sigma = rows_of(noise), sigma_of(epsilon)
     found = shares(rows, system, rounds, epsilon)

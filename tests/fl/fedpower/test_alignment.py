@@ -7,13 +7,15 @@ import pytest
 
 from privplan.fl.fedpower.alignment import aligned, reference_node, rotation
 
+from ...cases import for_each
+
 
 def random_rotation(rng: np.random.Generator, size: int) -> np.ndarray:
     return np.linalg.qr(rng.normal(size=(size, size)))[0]
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("rank", [1, 2, 5])
+@for_each("seed", range(5))
+@for_each("rank", [1, 2, 5])
 def test_the_rotation_is_orthogonal_and_nothing_is_nearer(rank: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     product, reference = rng.normal(size=(2, 12, rank))

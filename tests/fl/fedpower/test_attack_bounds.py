@@ -17,6 +17,7 @@ from privplan.fl.fedpower.local_steps import exact_steps
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.settings.file import parse
 
+from ...cases import for_each
 from .matrices import rated
 from .published_small import SIGMA, SYSTEMS, built, mechanism_of, settings
 
@@ -51,7 +52,7 @@ def neighbours() -> tuple[Federation, Federation]:
     return nodes_of([b] + [a] * ROWS, [b] * ROWS), nodes_of([a] * ROWS, [b] * ROWS + [a])
 
 
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("algorithm", SYSTEMS)
 def test_a_row_that_changes_its_node_moves_means_by_almost_twice_the_bound(algorithm: str) -> None:
     """Means of the nodes move by 2 s / (s + 1) sqrt(2) R^2 / s together: 1.8 times, for s = 9."""
     totals = []
@@ -64,8 +65,8 @@ def test_a_row_that_changes_its_node_moves_means_by_almost_twice_the_bound(algor
     assert moved / (math.sqrt(2.0) * 4.0 / ROWS) == pytest.approx(1.8, rel=1e-2)
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("relation", ["add-remove", "replace-one", "zero-out"])
+@for_each("algorithm", SYSTEMS)
 def test_so_no_row_is_promised_anything_where_nodes_divide(algorithm: str, relation: str) -> None:
     with pytest.raises(InvalidInput, match="divide_by_rows"):
         built(
@@ -77,7 +78,7 @@ def test_so_no_row_is_promised_anything_where_nodes_divide(algorithm: str, relat
         )
 
 
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("algorithm", SYSTEMS)
 def test_rows_that_stay_and_other_units_may_be_divided(algorithm: str) -> None:
     one = neighbours()[0]
     replaced = {"neighbours": "replace-one"}
@@ -91,7 +92,7 @@ def test_rows_that_stay_and_other_units_may_be_divided(algorithm: str) -> None:
         built(algorithm, ratings, divide_by_rows=True)
 
 
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("algorithm", SYSTEMS)
 def test_steps_of_a_node_by_itself_are_promised_nothing(algorithm: str) -> None:
     """Settings that are made by hand are held to what configurations are held to."""
     with pytest.raises(InvalidInput, match="synchronise_every"):
@@ -99,7 +100,7 @@ def test_steps_of_a_node_by_itself_are_promised_nothing(algorithm: str) -> None:
     assert built(algorithm, neighbours()[0], synchronise_every=2, **PUBLISHED)
 
 
-@pytest.mark.parametrize("algorithm", [one for one in SYSTEMS if one != "private"])
+@for_each("algorithm", [one for one in SYSTEMS if one != "private"])
 def test_after_a_step_by_itself_one_row_moves_a_product_by_far_more(algorithm: str) -> None:
     """100 rows of b, which Z hardly sees, and one a: the second product is 100 b, or that of a."""
     rows = np.zeros((100, 3))
@@ -122,8 +123,8 @@ UNBOUNDED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", UNBOUNDED)
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("case", UNBOUNDED)
+@for_each("algorithm", SYSTEMS)
 def test_intents_say_that_nothing_is_bounded(
     algorithm: str, case: str, tiny: Any, run: Any
 ) -> None:
@@ -138,7 +139,7 @@ def test_intents_say_that_nothing_is_bounded(
     assert mechanism_of(bounded).contribution.source == "public"
 
 
-@pytest.mark.parametrize("key", ["divide_by_rows", "synchronise_every"])
+@for_each("key", ["divide_by_rows", "synchronise_every"])
 def test_an_audit_refuses_a_log_whose_configuration_says_so(key: str, run: Any) -> None:
     """Such a log can be written by anybody; what its rounds state follows from no configuration."""
     given_settings = settings("original", neighbours()[0])
@@ -182,7 +183,7 @@ divide_by_rows = true
 """.encode()
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@for_each("relation", ["add-remove", "replace-one"])
 def test_configurations_that_divide_for_rows_are_refused(relation: str) -> None:
     with pytest.raises(InvalidInput, match="divide_by_rows"):
         parse(configuration(relation, 'name = "digits"\nusers = 4\nsilos = 2'), "run.toml")
@@ -195,8 +196,8 @@ def test_configurations_that_divide_ratings_which_are_replaced_are_read() -> Non
         parse(configuration("add-remove", data), "run.toml")
 
 
-@pytest.mark.parametrize("system", ["fedpower", "fedpower-power", "fedpower-original"])
-@pytest.mark.parametrize(
+@for_each("system", ["fedpower", "fedpower-power", "fedpower-original"])
+@for_each(
     ("lists", "change", "refused"),
     [
         ('columns = "films.txt"', 4.0, True),

@@ -10,6 +10,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.fedpower.directions import directions, singular_values
 from privplan.fl.fedpower.settings import FedPowerSettings
 
+from ...cases import for_each
+
 TABLE = FedPowerSettings(rank=3, row_norm=2.5)
 ROWS = np.random.default_rng(7).normal(size=(40, 6))
 
@@ -31,7 +33,7 @@ def test_eigenvalues_that_noise_made_negative_are_no_singular_values() -> None:
     assert singular_values(TABLE, -gram(ROWS), 6).tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("released", [np.zeros(18), np.full(21, np.nan), np.zeros((6, 6))])
+@for_each("released", [np.zeros(18), np.full(21, np.nan), np.zeros((6, 6))])
 def test_what_is_no_gram_release_is_refused(released: FloatArray) -> None:
     with pytest.raises(InvalidInput, match="must be 21 finite numbers"):
         singular_values(TABLE, released, 6)

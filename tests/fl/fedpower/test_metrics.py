@@ -14,6 +14,7 @@ from privplan.fl.datasets.low_rank import low_rank_rows
 from privplan.fl.fedpower import metrics
 from privplan.fl.fedpower.measure import measured
 
+from ...cases import for_each
 from .matrices import rated, recorded
 
 RNG = np.random.default_rng(11)
@@ -34,7 +35,7 @@ def turned(columns: np.ndarray, angle: float) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("angle", [1e-12, 1e-6, 0.3, math.pi / 4, 1.5, math.pi / 2 - 1e-9])
+@for_each("angle", [1e-12, 1e-6, 0.3, math.pi / 4, 1.5, math.pi / 2 - 1e-9])
 def test_one_turned_direction_has_its_angle_and_its_distance(angle: float) -> None:
     exact = basis(30, 4)
     found = turned(exact, angle)
@@ -95,8 +96,8 @@ def test_the_published_error_is_large_for_the_very_same_subspace() -> None:
         metrics.frobenius_as_published(exact, exact[:, :2])
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("shape", [(40, 12), (8, 12)])
+@for_each("sparse", [False, True])
+@for_each("shape", [(40, 12), (8, 12)])
 def test_the_exact_directions_hold_all_and_others_their_part(
     shape: tuple[int, int], sparse: bool
 ) -> None:
@@ -111,7 +112,7 @@ def test_the_exact_directions_hold_all_and_others_their_part(
     assert metrics.variance_share(right[:5].T, rows, 3) == pytest.approx(more)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@for_each("sparse", [False, True])
 def test_wide_rows_are_decomposed_by_iterations(
     sparse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +125,7 @@ def test_wide_rows_are_decomposed_by_iterations(
     assert others == pytest.approx(squares)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         2.0 * np.eye(4)[:, :2],

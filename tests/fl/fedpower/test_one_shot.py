@@ -18,6 +18,7 @@ from privplan.fl.fedpower import rows as data_rows
 from privplan.fl.fedpower.directions import design_of, directions
 from privplan.fl.fedpower.settings import FedPowerSettings
 
+from ...cases import for_each
 from .power_runs import built, kept_rows
 
 PROTOCOLS = ["plain"]
@@ -74,7 +75,7 @@ def test_the_release_is_the_integer_product_and_the_noise(
     assert log.intents[0].contribution.gram.classes == 0
 
 
-@pytest.mark.parametrize("unit", ["record", "silo"])
+@for_each("unit", ["record", "silo"])
 def test_sparse_rows_release_what_dense_rows_do(
     unit: str, tiny: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +116,7 @@ def test_a_client_sees_what_a_silo_sees(tiny: Any) -> None:
     assert "user" not in " ".join(views)
 
 
-@pytest.mark.parametrize("dimension", [3, 8, 40])
+@for_each("dimension", [3, 8, 40])
 def test_directions_of_a_gram_matrix_are_its_eigenvectors(dimension: int) -> None:
     random = np.random.default_rng(dimension)
     square = random.normal(size=(dimension, dimension))

@@ -22,6 +22,7 @@ from privplan.fl.frame.expected_log import first_of, phase_of
 from privplan.fl.frame.expected_opening import OPENING, AtMost
 from privplan.fl.running.preparation import prepare
 
+from ...cases import for_each
 from ..small_runs import of, started
 from .power_runs import built, configuration
 
@@ -32,7 +33,7 @@ needs_data = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("dimension", "keys", "unit", "design"),
     [
         (64, {}, "record", "one-shot"),
@@ -90,7 +91,7 @@ def test_more_public_rows_change_the_choice(tiny: Any) -> None:
     assert len(rounds) > 1
 
 
-@pytest.mark.parametrize("observer", ["model", "server", "client"])
+@for_each("observer", ["model", "server", "client"])
 def test_the_multiplier_is_that_of_the_observer_of_the_claim(observer: str, tiny: Any) -> None:
     """Before an observer who sees less noise, all of it is more: fewer rounds, or as many."""
     privacy = {"epsilon": 4.0, "observer": observer}
@@ -100,7 +101,7 @@ def test_the_multiplier_is_that_of_the_observer_of_the_claim(observer: str, tiny
     assert made.plan().guarantees[observer].epsilon.upper <= 4.0
 
 
-@pytest.mark.parametrize("keys", [{}, {"most_values": 9}])
+@for_each("keys", [{}, {"most_values": 9}])
 def test_given_noise_makes_the_configured_rounds(keys: dict[str, int], tiny: Any) -> None:
     made = built(tiny(), **AUTO, **keys)
     assert made.promise.rounds == (16 if keys else 1)
@@ -114,7 +115,7 @@ def test_noise_and_target_are_cut_by_the_budget(tiny: Any) -> None:
     assert 0 < made.promise.rounds == plain.promise.rounds < 16
 
 
-@pytest.mark.parametrize("unit", ["record", "silo", "entry"])
+@for_each("unit", ["record", "silo", "entry"])
 def test_every_unit_has_a_plan(unit: str, tiny: Any, run: Any) -> None:
     made = built(tiny(), unit, privacy={"epsilon": 3.0}, **AUTO)
     models, log = run(made)
@@ -127,7 +128,7 @@ def facts_of(settings: Any) -> Any:
     return lambda table, key: getattr(tables[table], key)
 
 
-@pytest.mark.parametrize("system", ["fedpower", "fedpower-power", "fedavg"])
+@for_each("system", ["fedpower", "fedpower-power", "fedavg"])
 def test_fewer_rounds_are_expected_where_that_is_declared(system: str) -> None:
     values = {
         ("run", "system"): system,
@@ -142,9 +143,9 @@ def test_fewer_rounds_are_expected_where_that_is_declared(system: str) -> None:
 
 
 @needs_data
-@pytest.mark.parametrize("system", ["fedpower", "fedpower-one-shot", "fedpower-power"])
-@pytest.mark.parametrize("keys", ["", "\nmost_values = 9"])
-@pytest.mark.parametrize("noise", ["epsilon = 3.0", "noise_multiplier = 3.0"])
+@for_each("system", ["fedpower", "fedpower-one-shot", "fedpower-power"])
+@for_each("keys", ["", "\nmost_values = 9"])
+@for_each("noise", ["epsilon = 3.0", "noise_multiplier = 3.0"])
 def test_what_a_log_states_is_what_its_configuration_fixes(
     noise: str, keys: str, system: str, tmp_path: Path
 ) -> None:
@@ -191,7 +192,7 @@ def test_another_design_than_the_configuration_fixes_does_not_fit(tmp_path: Path
 
 
 @needs_data
-@pytest.mark.parametrize(("keys", "name"), [("", "one-shot"), ("\nmost_values = 9", "power")])
+@for_each(("keys", "name"), [("", "one-shot"), ("\nmost_values = 9", "power")])
 def test_a_dry_run_says_which_design_it_is(keys: str, name: str, tmp_path: Path) -> None:
     from privplan.cli.reports.forecast import forecast_of
 

@@ -13,6 +13,7 @@ from privplan.accountant.mechanisms.product_rows import basis_steps
 from privplan.fl.fedpower.iterate import first_basis, next_iterate
 from privplan.fl.fedpower.power import SINGULAR_VALUES
 
+from ...cases import for_each
 from .power_runs import UNITS, built, exact_product
 
 PROTOCOLS = ["plain"]
@@ -73,7 +74,7 @@ def test_every_round_is_the_integer_product_and_the_noise(
     assert all(intent.event == system.promise.event for intent in log.intents)
 
 
-@pytest.mark.parametrize("aggregation", PROTOCOLS[1:])
+@for_each("aggregation", PROTOCOLS[1:])
 def test_every_protocol_gives_the_same_models(aggregation: str, tiny: Any, run: Any) -> None:
     plain = run(built(tiny()), seed=5)[0]
     other = run(built(tiny(), security={"aggregation": aggregation}), seed=5)[0]
@@ -136,7 +137,7 @@ def test_exact_products_come_before_the_intent(
     assert records.records == []
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@for_each("unit", UNITS)
 def test_a_release_is_made_of_no_rows_too(unit: str, tiny: Any, run: Any) -> None:
     """A neighbour may have an empty node, or nothing at all: that is no reason to refuse."""
     whole = tiny()
@@ -179,7 +180,7 @@ def test_the_iterate_is_orthonormal_and_its_singular_values_are_kept(tiny: Any) 
     assert system.state.shapes == {SINGULAR_VALUES: (3,)}
 
 
-@pytest.mark.parametrize(("dimension", "rank"), [(4, 1), (5, 2), (50, 7), (9, 9)])
+@for_each(("dimension", "rank"), [(4, 1), (5, 2), (50, 7), (9, 9)])
 def test_the_first_iterate_is_orthonormal_and_follows_from_the_seed(
     dimension: int, rank: int
 ) -> None:

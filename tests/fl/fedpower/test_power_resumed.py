@@ -15,6 +15,7 @@ from privplan.audit.verify import verify
 from privplan.fl.fedpower.power import SINGULAR_VALUES
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, EARLY_FILE, MODEL_FILE, Checkpoint
 
+from ...cases import for_each
 from ...cli.killing import at_each_write
 from ..small_runs import interrupted, of, require_whole, resumed, started
 from .power_runs import configuration
@@ -51,7 +52,7 @@ def written(folder: Path, system: str, aggregation: str = "plain", rounds: str =
     return path
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked", "shares"])
+@for_each("aggregation", ["plain", "masked", "shares"])
 def test_seeded_runs_repeat(aggregation: str, tmp_path: Path) -> None:
     tables = {**SEEDED, "security": f'aggregation = "{aggregation}"'}
     first = started(configuration(**tables), tmp_path / "first.d")
@@ -62,7 +63,7 @@ def test_seeded_runs_repeat(aggregation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@pytest.mark.parametrize("aggregation", ["plain", "shares"])
+@for_each("aggregation", ["plain", "shares"])
 def test_a_power_iteration_goes_on_after_a_kill_at_any_write(
     aggregation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +85,7 @@ def test_a_power_iteration_goes_on_after_a_kill_at_any_write(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@pytest.mark.parametrize("system", ["fedpower-one-shot", "fedpower"])
+@for_each("system", ["fedpower-one-shot", "fedpower"])
 def test_a_gram_release_is_never_made_twice(
     system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from privplan.fl.fedpower.predicted_error import (
     singular_squares,
 )
 
+from ...cases import for_each
+
 TRIED = (1, 2, 4, 8, 23, 92)
 FACTS = PublicFacts(dimension=50, rank=5, columns=5, rows=1000, signal=0.9, single_round_std=4.0)
 
@@ -46,11 +48,9 @@ def captured(matrix: np.ndarray, std: float, rounds: int, rank: int, seeds: int)
     return float(np.mean(shares))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
-@pytest.mark.parametrize("spread", [0.1, 0.5])
-@pytest.mark.parametrize(
-    ("rows", "dimension", "rank", "seeds"), [(1000, 50, 5, 6), (6000, 294, 10, 2)]
-)
+@for_each("epsilon", [0.5, 2.0, 8.0])
+@for_each("spread", [0.1, 0.5])
+@for_each(("rows", "dimension", "rank", "seeds"), [(1000, 50, 5, 6), (6000, 294, 10, 2)])
 def test_the_chosen_number_loses_little_against_the_best_that_was_tried(
     rows: int, dimension: int, rank: int, seeds: int, spread: float, epsilon: float
 ) -> None:
@@ -73,8 +73,8 @@ def test_the_chosen_number_loses_little_against_the_best_that_was_tried(
     assert 1 < chosen_rounds(facts, 92) < 8
 
 
-@pytest.mark.parametrize("signal", [0.0, 0.3, 0.5, 0.9, 0.999])
-@pytest.mark.parametrize("std", [1e-3, 0.3, 5.0, 1e3, 1e12])
+@for_each("signal", [0.0, 0.3, 0.5, 0.9, 0.999])
+@for_each("std", [1e-3, 0.3, 5.0, 1e3, 1e12])
 def test_an_error_is_a_share(signal: float, std: float) -> None:
     for rounds in TRIED:
         error = predicted_error(replace(FACTS, signal=signal, single_round_std=std), rounds)
@@ -123,7 +123,7 @@ def test_never_many_rounds_where_noise_counts() -> None:
             assert chosen_rounds(facts, 92) <= 8
 
 
-@pytest.mark.parametrize(("rank", "columns"), [(1, 1), (5, 5), (10, 10), (5, 10)])
+@for_each(("rank", "columns"), [(1, 1), (5, 5), (10, 10), (5, 10)])
 def test_singular_squares_are_those_of_random_matrices(rank: int, columns: int) -> None:
     """Against 4,000 Gaussian matrices, in units of sqrt(r): the law is a limit, so within .05."""
     squares = singular_squares(rank, columns)
@@ -135,7 +135,7 @@ def test_singular_squares_are_those_of_random_matrices(rank: int, columns: int) 
     assert (np.diff(squares) >= 0.0).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value"),
     [("columns", 4), ("columns", 51), ("signal", 1.0), ("rows", 0), ("single_round_std", 0.0)],
 )

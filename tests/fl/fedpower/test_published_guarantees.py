@@ -15,15 +15,16 @@ from privplan.accountant.sensitivity import fedpower
 from privplan.accountant.sensitivity.fedpower_views import release
 from privplan.accountant.sensitivity.release import sensitivity_multiplier
 
+from ...cases import for_each
 from .published_small import SIGMA, SYSTEMS, built, mechanism_of
 
 PUBLISHED = {"as_published": True, "largest_element": 3.0, "entry_clip": 0.25}
 OBSERVERS = {"model": "outsider", "server": "server", "client": "client"}
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("observer", OBSERVERS)
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("relation", ["add-remove", "replace-one"])
+@for_each("observer", OBSERVERS)
+@for_each("algorithm", SYSTEMS)
 def test_each_number_is_that_of_the_accountant(
     algorithm: str, observer: str, relation: str, tiny: Any
 ) -> None:
@@ -63,7 +64,7 @@ def test_each_number_is_that_of_the_accountant(
     assert guarantee.epsilon.upper >= wanted.epsilon.lower * (1.0 - 1e-12)
 
 
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("algorithm", SYSTEMS)
 def test_noise_is_no_narrower_than_its_event_says(algorithm: str, tiny: Any) -> None:
     """One share, and all of them, against what one row moves: R^2, by hand."""
     system = built(algorithm, tiny(features=7))
@@ -78,8 +79,8 @@ def test_noise_is_no_narrower_than_its_event_says(algorithm: str, tiny: Any) -> 
     assert seen.noise_multiplier >= share * 0.999
 
 
-@pytest.mark.parametrize("steps", [1, 4])
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("steps", [1, 4])
+@for_each("algorithm", SYSTEMS)
 def test_as_published_nothing_is_promised_and_the_paper_s_number_is_claimed(
     algorithm: str, steps: int, tiny: Any, run: Any
 ) -> None:
@@ -101,7 +102,7 @@ def test_as_published_nothing_is_promised_and_the_paper_s_number_is_claimed(
         assert {"server", "client", "silo"} <= set(intent.views)
 
 
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("algorithm", SYSTEMS)
 def test_the_published_noise_is_for_one_element(algorithm: str, tiny: Any) -> None:
     """sigma = noise multiplier x sqrt(r) rho eta, of each node or, in Algorithm 3, of the sum."""
     system = built(algorithm, tiny(features=7), oversampling=1, **PUBLISHED)
@@ -134,7 +135,7 @@ class TestOneShare:
         assert (security.protocol, security.key_bits) == ("pairwise-masks", 2048)
         assert security.server == "honest-but-curious"
 
-    @pytest.mark.parametrize("observer", ["client", "silo", "server+1"])
+    @for_each("observer", ["client", "silo", "server+1"])
     def test_no_noise_is_found_for_who_may_know_all_of_it(self, observer: str, tiny: Any) -> None:
         privacy = {"observer": observer, "epsilon": 8.0}
         with pytest.raises(InvalidInput, match=r"at least 0\.7"):

@@ -11,6 +11,7 @@ from privplan.accountant.mechanisms.product_rows import basis_steps
 from privplan.fl.fedpower.alignment import rotation
 from privplan.fl.fedpower.iterate import next_iterate
 
+from ...cases import for_each
 from .published_small import (
     SEED,
     SYSTEMS,
@@ -64,8 +65,8 @@ def next_by_hand(system: Any, released: Any) -> Any:
     return basis.reshape(-1)
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("table", TABLES)
+@for_each("algorithm", SYSTEMS)
 def test_a_round_is_the_plain_product_and_its_noise(
     algorithm: str, table: str, tiny: Any, run: Any
 ) -> None:
@@ -91,7 +92,7 @@ def test_a_round_is_the_plain_product_and_its_noise(
     assert all(intent.noise.draws == 1 for intent in log.intents)
 
 
-@pytest.mark.parametrize("algorithm", [one for one in SYSTEMS if one != "private"])
+@for_each("algorithm", [one for one in SYSTEMS if one != "private"])
 def test_local_steps_are_exact_and_then_aligned(algorithm: str, tiny: Any, run: Any) -> None:
     """Three products in a round; what is turned is turned towards the node whose turn it is."""
     system = built(
@@ -125,7 +126,7 @@ def test_local_steps_are_exact_and_then_aligned(algorithm: str, tiny: Any, run: 
         assert np.allclose(models[number], wanted, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", [one for one in SYSTEMS if one == "private"])
+@for_each("algorithm", [one for one in SYSTEMS if one == "private"])
 def test_local_steps_have_each_node_s_share_of_the_noise(
     algorithm: str, tiny: Any, run: Any
 ) -> None:

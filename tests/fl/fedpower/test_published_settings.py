@@ -12,6 +12,7 @@ from privplan.fl.frame.expected_log import first_of, phase_of
 from privplan.fl.frame.expected_opening import OPENING, NotStated, security_of
 from privplan.fl.settings.file import parse
 
+from ...cases import for_each
 from .published_small import SYSTEMS, built, settings
 
 ALL = ("original", "utility", "private")
@@ -45,7 +46,7 @@ def parsed(
     return parse(TEXT.format(algorithm=algorithm, **given).encode(), "run.toml")
 
 
-@pytest.mark.parametrize("algorithm", ALL)
+@for_each("algorithm", ALL)
 def test_what_is_not_said_is_the_usual(algorithm: str) -> None:
     read = parsed(algorithm)
     assert read.security.aggregation == ("plain" if algorithm == "original" else "masked")
@@ -55,8 +56,8 @@ def test_what_is_not_said_is_the_usual(algorithm: str) -> None:
     assert read.run.rounds == 6
 
 
-@pytest.mark.parametrize("algorithm", ALL)
-@pytest.mark.parametrize(
+@for_each("algorithm", ALL)
+@for_each(
     ("table", "privacy", "named"),
     [
         ("as_published = true", "epsilon = 8.0", "epsilon"),
@@ -78,7 +79,7 @@ def test_what_cannot_be_is_refused_by_name(
         parsed(algorithm, table, privacy)
 
 
-@pytest.mark.parametrize("algorithm", ["original", "utility"])
+@for_each("algorithm", ["original", "utility"])
 def test_only_the_third_clips_entries_where_noise_is_for_a_row(algorithm: str) -> None:
     with pytest.raises(InvalidInput, match="entry_clip"):
         parsed(algorithm, "entry_clip = 0.5")
@@ -87,7 +88,7 @@ def test_only_the_third_clips_entries_where_noise_is_for_a_row(algorithm: str) -
     assert published.table.entry_clip == 0.5
 
 
-@pytest.mark.parametrize("algorithm", ALL)
+@for_each("algorithm", ALL)
 def test_rows_are_divided_by_where_their_number_stays(algorithm: str) -> None:
     noise = "noise_multiplier = 5.0\n"
     for table, privacy in (
@@ -101,7 +102,7 @@ def test_rows_are_divided_by_where_their_number_stays(algorithm: str) -> None:
         assert parsed(algorithm, table, privacy).table.divide_by_rows
 
 
-@pytest.mark.parametrize("algorithm", ["original", "utility"])
+@for_each("algorithm", ["original", "utility"])
 def test_a_public_cap_below_the_columns_allows_no_steps_by_themselves(algorithm: str) -> None:
     table = "as_published = true\nsynchronise_every = 2\nsilo_rows = 2"
     silo = 'noise_multiplier = 5.0\nunit = "silo"'
@@ -136,7 +137,7 @@ def test_every_node_is_needed() -> None:
         parsed("private", "as_published = true\nsynchronise_every = 2", security="dropouts = 1")
 
 
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("algorithm", SYSTEMS)
 def test_one_silo_is_refused_where_sums_are_masked(algorithm: str, tiny: Any) -> None:
     federation = tiny(silos=1)
     if algorithm == "original":
@@ -146,7 +147,7 @@ def test_one_silo_is_refused_where_sums_are_masked(algorithm: str, tiny: Any) ->
         built(algorithm, federation)
 
 
-@pytest.mark.parametrize("algorithm", [one for one in SYSTEMS if one != "private"])
+@for_each("algorithm", [one for one in SYSTEMS if one != "private"])
 def test_a_node_with_too_few_rows_is_named_and_not_its_number(algorithm: str, tiny: Any) -> None:
     with pytest.raises(InvalidInput, match=r"silo-\d has fewer rows") as refusal:
         built(algorithm, tiny(features=40), rank=14, synchronise_every=2, as_published=True)
@@ -177,8 +178,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("variant", VARIANTS)
+@for_each("algorithm", SYSTEMS)
 def test_the_configuration_alone_says_what_the_log_states(
     algorithm: str, variant: str, tiny: Any, run: Any
 ) -> None:
@@ -216,7 +217,7 @@ def test_the_configuration_alone_says_what_the_log_states(
             facts["claim.epsilon"](read)
 
 
-@pytest.mark.parametrize("algorithm", ALL)
+@for_each("algorithm", ALL)
 def test_a_declaration_names_what_there_is(algorithm: str) -> None:
     declared = declaration_of(f"fedpower-{algorithm}")
     assert callable(declared.load(declared.make))

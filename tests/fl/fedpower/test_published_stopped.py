@@ -15,6 +15,7 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.parties.network import Message
 
+from ...cases import for_each
 from ..small_runs import interrupted, of, require_whole, resumed
 from .published_small import SYSTEMS, EachInTurn, built, settings
 
@@ -45,8 +46,8 @@ def require_spent(odometer: Odometer | None, log: Any, reason: str) -> None:
         assert odometer.reading("model").epsilon > 0.0
 
 
-@pytest.mark.parametrize("table", [{}, PUBLISHED], ids=["for a row", "as published"])
-@pytest.mark.parametrize("algorithm", SYSTEMS)
+@for_each("table", [{}, PUBLISHED], ids=["for a row", "as published"])
+@for_each("algorithm", SYSTEMS)
 def test_a_node_that_draws_no_noise_ends_the_round(
     algorithm: str, table: dict[str, Any], tiny: Any, log: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +65,7 @@ def test_a_node_that_draws_no_noise_ends_the_round(
     require_spent(*stopped(system, log, Lost), "error")
 
 
-@pytest.mark.parametrize("algorithm", [one for one in SYSTEMS if one != "original"])
+@for_each("algorithm", [one for one in SYSTEMS if one != "original"])
 def test_a_node_whose_messages_are_lost_ends_the_round(algorithm: str, tiny: Any, log: Any) -> None:
     system = built(algorithm, tiny(features=5))
 
@@ -106,8 +107,8 @@ class TestRemoval:
         assert calls == [3]
 
 
-@pytest.mark.parametrize("table", [{}, PUBLISHED], ids=["for a row", "as published"])
-@pytest.mark.parametrize("algorithm", [one for one in SYSTEMS if one != "utility"])
+@for_each("table", [{}, PUBLISHED], ids=["for a row", "as published"])
+@for_each("algorithm", [one for one in SYSTEMS if one != "utility"])
 def test_a_run_is_taken_up_where_it_stopped(
     algorithm: str,
     table: dict[str, Any],

@@ -12,6 +12,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.data.federation import Federation
 from privplan.fl.fedpower import rows
 
+from ...cases import for_each
 from .matrices import rated, recorded
 
 CELLS = [(0, 1, 5.0), (0, 3, 1.0), (1, 0, 2.5), (3, 3, 4.0), (4, 2, 0.5)]
@@ -38,7 +39,7 @@ def test_the_order_of_ratings_changes_no_row() -> None:
     assert (dense(rows.all_rows(one)) == dense(rows.all_rows(other))).all()
 
 
-@pytest.mark.parametrize("user", range(5))
+@for_each("user", range(5))
 def test_a_user_who_is_absent_leaves_a_row_of_zeros_and_moves_nobody(user: int) -> None:
     made = rated(CELLS, users=5, silos=2, columns=4)
     neighbour = made.without(user)
@@ -49,7 +50,7 @@ def test_a_user_who_is_absent_leaves_a_row_of_zeros_and_moves_nobody(user: int) 
     assert (dense(rows.all_rows(made)) == DENSE).all()  # what was kept is of its own federation
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+@for_each("shape", [(3,), (2, 2)])
 def test_records_are_dense_rows_in_the_order_of_the_federation(shape: tuple[int, ...]) -> None:
     made = recorded(shape=shape)
     flat = made.features.reshape(12, -1).astype(np.float64)
@@ -62,7 +63,7 @@ def test_records_are_dense_rows_in_the_order_of_the_federation(shape: tuple[int,
         assert (found == flat[made.silo == silo]).all()
 
 
-@pytest.mark.parametrize("kind", ["ratings", "records"])
+@for_each("kind", ["ratings", "records"])
 def test_a_part_of_a_nodes_rows(kind: str) -> None:
     ratings = kind == "ratings"
     made: Federation = rated(CELLS, users=5, silos=2, columns=4) if ratings else recorded()
@@ -72,7 +73,7 @@ def test_a_part_of_a_nodes_rows(kind: str) -> None:
     assert (dense(rows.node_rows(made, 0, 1)) == whole[1:]).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("silo", "start", "stop"), [(2, 0, 1), (-1, 0, 1), (0, 2, 1), (0, 0, 4), (0, -1, 1), (0, 4, 4)]
 )
 def test_rows_that_there_are_not_are_refused(silo: int, start: int, stop: int) -> None:

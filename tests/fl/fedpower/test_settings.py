@@ -13,6 +13,7 @@ from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.running.preparation import prepare
 
+from ...cases import for_each
 from .power_runs import UNITS, built, configuration
 
 
@@ -88,7 +89,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_what_is_refused_names_the_key_and_what_to_do(name: str) -> None:
     tables, what = REFUSED[name]
     with pytest.raises(InvalidInput, match=what) as caught:
@@ -116,7 +117,7 @@ PLANNED: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANNED)
+@for_each("name", PLANNED)
 def test_what_does_not_suit_the_data_is_refused_before_anything_is_written(name: str) -> None:
     pytest.importorskip("cryptography")
     tables, what = PLANNED[name]
@@ -125,13 +126,13 @@ def test_what_does_not_suit_the_data_is_refused_before_anything_is_written(name:
     assert caught.value.next_step
 
 
-@pytest.mark.parametrize("system", ["fedpower-power", SHOT, "fedpower"])
+@for_each("system", ["fedpower-power", SHOT, "fedpower"])
 def test_sampled_users_are_refused_at_the_door(system: str, tiny: Any) -> None:
     with pytest.raises(InvalidInput, match="does not sample users"):
         built(tiny(), system=system, rounds=1, privacy={"sampling_rate": 0.5})
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@for_each("bad", [float("nan"), float("inf")])
 def test_entries_that_are_no_numbers_are_refused_with_their_place(bad: float, tiny: Any) -> None:
     features = tiny().features.copy()
     features[7, 2] = bad
@@ -155,7 +156,7 @@ def test_defaults_are_those_of_the_settings() -> None:
     assert configuration(**table("", "fedpower")).run.rounds == 16
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@for_each("unit", UNITS)
 def test_the_grid_is_chosen_from_public_numbers_alone(unit: str, tiny: Any) -> None:
     """Two federations of as many users and silos have one mechanism, whatever their records."""
     few, many = built(tiny(records=12), unit), built(tiny(records=400, seed=3), unit)
@@ -163,7 +164,7 @@ def test_the_grid_is_chosen_from_public_numbers_alone(unit: str, tiny: Any) -> N
     assert few.mechanism(3.0).event(few.setup.privacy.neighbours).noise_multiplier >= 3.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "unit", "most"),
     [("", "record", 1_000_000), ("most_rows = 500", "record", 500), ("silo_rows = 7", "silo", 21)],
 )

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import privplan as pp
 
+from ...cases import for_each
 from .expected_failures import EXPECTED
 
 # Data of the checks are small, so there is hardly any noise; a seed makes fits repeatable, which
@@ -30,7 +31,7 @@ def outcomes(estimator: Any) -> list[dict[str, Any]]:
         return list(check_estimator(estimator, on_fail=None, on_skip=None))
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+@for_each("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
 def test_only_what_is_listed_fails(estimator: Any) -> None:
     done = outcomes(estimator)
     failed = {each["check_name"]: each["exception"] for each in done if each["status"] == "failed"}

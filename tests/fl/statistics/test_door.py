@@ -12,6 +12,7 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput, PrivplanError, TargetUnreachable, Unsupported
 from privplan.fl.statistics.door import admitted
 
+from ...cases import for_each
 from .small import classified, statistics
 from .test_private_statistics import Memory
 
@@ -25,7 +26,7 @@ def spoilt(value: float, row: int = 17) -> np.ndarray:
     return table
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("terms", "named"),
     [
         ({"row_norm": None}, "row_norm"),
@@ -86,7 +87,7 @@ def test_bounds_from_the_data_are_refused() -> None:
         statistics(bound_source="private")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("terms", "given", "named"),
     [
         ({}, {"X": spoilt(np.nan)}, "row 17"),
@@ -156,7 +157,7 @@ def test_an_epsilon_that_no_noise_reaches_is_refused_before_the_intent() -> None
     assert recorder.lines == []
 
 
-@pytest.mark.parametrize("labels", [np.zeros(50, int), np.full(50, 2), np.arange(50) % 2])
+@for_each("labels", [np.zeros(50, int), np.full(50, 2), np.arange(50) % 2])
 def test_which_labels_occur_is_no_reason_to_refuse(labels: np.ndarray) -> None:
     released = statistics().release(FEATURES, labels).released
     assert released.classes == (0, 1, 2)
@@ -168,7 +169,7 @@ def test_no_rows_at_all_are_a_data_set_too() -> None:
     assert np.isfinite(released.gram).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("classes", "labels", "codes"),
     [
         (3, [2, 0, 1], [2, 0, 1]),

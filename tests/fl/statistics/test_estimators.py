@@ -22,6 +22,7 @@ import privplan as pp
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.fl.statistics.private_statistics import PrivateStatistics
 
+from ...cases import for_each
 from .small import classified, statistics
 
 FEATURES, LABELS = classified(rows=3000)
@@ -30,7 +31,7 @@ TERMS: dict[str, Any] = {"row_norm": 8.0, "epsilon": 8.0, "seed": 1}
 ALL = (pp.PrivatePCA, pp.PrivateRidge, pp.PrivateLogistic)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@for_each("kind", ALL)
 def test_the_default_constructor_refuses_to_fit(kind: Any) -> None:
     with pytest.raises(InvalidInput, match=r"`row_norm` must be given, or `statistics`"):
         kind().fit(FEATURES, LABELS)
@@ -153,7 +154,7 @@ def test_components_project_and_come_back() -> None:
     assert pp.PrivatePCA(**TERMS).fit(FEATURES, LABELS).components_.shape == (4, 4)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@for_each("kind", ALL)
 def test_an_entry_that_is_refused_is_not_shown(kind: Any) -> None:
     stated = {} if kind is pp.PrivatePCA else {"classes": 3}
     model = kind(row_norm=1.0, epsilon=1.0, **stated)
@@ -164,7 +165,7 @@ def test_an_entry_that_is_refused_is_not_shown(kind: Any) -> None:
         assert "secret" not in str(no.value.__context__)
 
 
-@pytest.mark.parametrize("kind", ALL)
+@for_each("kind", ALL)
 def test_clones_share_one_release_and_one_budget(kind: Any) -> None:
     made = statistics().release(FEATURES, LABELS)
     odometer = pp.Odometer(1.0, 1e-5)

@@ -22,6 +22,7 @@ from privplan.fl.frame.model import model_digest
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
+from ...cases import for_each
 from .small import classified
 
 FEATURES, LABELS = classified()
@@ -164,7 +165,7 @@ def test_a_log_that_promises_more_than_its_noise_is_refused(
         pp.PrivateStatistics.from_run(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [{"shown": 1.51}, {"shown": 30.0}, {"silos": 3}, {"observer": "silo", "shown": 3.0}],
     ids=str,

@@ -11,6 +11,7 @@ from privplan.fl.statistics.logistic import logistic_weights, probabilities
 from privplan.fl.statistics.ridge import ridge_weights
 from privplan.fl.statistics.statistics import ReleasedStatistics
 
+from ...cases import for_each
 from .small import classified, exact
 
 FEATURES, LABELS = classified()
@@ -30,7 +31,7 @@ def plain(rows: np.ndarray, labels: np.ndarray, floor: float) -> np.ndarray:
     return np.linalg.solve(rows.T @ rows + floor * np.eye(rows.shape[1]), rows.T @ labels)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 1.0, 2.5])
+@for_each("ridge", [0.0, 1.0, 2.5])
 def test_ridge_regression(ridge: float) -> None:
     weights = ridge_weights(released(), ridge=ridge)
     assert np.allclose(weights, plain(ROWS, ONE_HOT - 1 / 3, ridge * FLOOR))
@@ -51,7 +52,7 @@ def test_a_coding_that_sums_to_zero_needs_no_intercept() -> None:
         ridge_weights(bare, ridge=1.0, coding=np.ones((3, 1)))
 
 
-@pytest.mark.parametrize("coding", [np.ones((2, 1)), np.ones(3), np.full((3, 1), np.nan)])
+@for_each("coding", [np.ones((2, 1)), np.ones(3), np.full((3, 1), np.nan)])
 def test_other_codings_are_refused(coding: np.ndarray) -> None:
     with pytest.raises(InvalidInput, match="`coding`"):
         ridge_weights(released(), ridge=1.0, coding=coding)
@@ -164,7 +165,7 @@ def test_a_fit_inside_components_is_that_of_projected_rows() -> None:
     assert np.allclose(all_of_them, ridge_weights(released(), ridge=0.0))
 
 
-@pytest.mark.parametrize("ridge", [-1.0, float("nan"), float("inf"), "much", None])
+@for_each("ridge", [-1.0, float("nan"), float("inf"), "much", None])
 def test_other_ridges_are_refused(ridge: object) -> None:
     with pytest.raises(InvalidInput, match="`ridge`"):
         ridge_weights(released(), ridge=ridge)  # type: ignore[arg-type]

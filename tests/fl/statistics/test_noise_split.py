@@ -12,10 +12,11 @@ import privplan as pp
 from privplan.fl.statistics.noise_split import MULTIPLES, SPLITS, best, correlation, split
 from privplan.fl.statistics.ridge import Regression, ridge_weights
 
+from ...cases import for_each
 from .small import FALSE_ALARM, classified, exact, statistics
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@for_each("noise", ["gaussian", "laplace"])
 def test_halves_add_up_to_what_was_released(noise: str) -> None:
     features, labels = classified()
     released = statistics(noise=noise).release(features, labels).released
@@ -30,7 +31,7 @@ def test_halves_add_up_to_what_was_released(noise: str) -> None:
     assert np.array_equal(again[0][0].gram, pairs[0][0].gram)
 
 
-@pytest.mark.parametrize("weight", [1.0, 2.5])
+@for_each("weight", [1.0, 2.5])
 def test_what_is_added_has_the_deviations_of_the_noise(weight: float) -> None:
     """Of 8 splits, as normal numbers: diagonal, above it, and labels; false alarm 6e-6."""
     released = exact(np.zeros((1, 40)), np.zeros(1, int), std=3.0, label_weight=weight)

@@ -20,6 +20,7 @@ from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.fl.statistics.private_statistics import PrivateStatistics
 from privplan.fl.statistics.public_terms import PublicTerms, sized
 
+from ...cases import for_each
 from .small import FALSE_ALARM, classified, statistics
 
 FEATURES, LABELS = classified(rows=600)
@@ -65,7 +66,7 @@ def residuals(released_by: PrivateStatistics, **given: Any) -> np.ndarray:
     return np.asarray(noise / deviations)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("terms", "given"),
     [
         ({}, {}),
@@ -101,10 +102,10 @@ def test_however_silos_are_summed_the_release_is_the_same_to_the_last_bit() -> N
         assert np.array_equal(each.labels, released[0].labels)
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("epsilon", [0.3, 7.3])
-@pytest.mark.parametrize(
+@for_each("noise", ["gaussian", "laplace"])
+@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each("epsilon", [0.3, 7.3])
+@for_each(
     "unit",
     [{}, {"rows_per_user": 6}, {"silo_rows": 5}, {"by_class": True}, {"label_weight": 3.0}],
 )
@@ -130,9 +131,9 @@ def test_the_guarantee_is_that_of_the_event_and_meets_the_target(
     assert made.guarantee_.neighbours == neighbours
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked", "shares", "local"])
-@pytest.mark.parametrize("observer", ["model", "server", "silo", "peer"])
-@pytest.mark.parametrize("silos", [1, 2, 5])
+@for_each("aggregation", ["plain", "masked", "shares", "local"])
+@for_each("observer", ["model", "server", "silo", "peer"])
+@for_each("silos", [1, 2, 5])
 def test_noise_is_sized_for_the_shares_that_an_observer_sees(
     aggregation: str, observer: str, silos: int
 ) -> None:
@@ -166,7 +167,7 @@ def test_laplace_noise_is_not_shared() -> None:
     assert release.views["server"] == release.views["model"]
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@for_each("noise", ["gaussian", "laplace"])
 def test_a_second_release_is_refused_before_anything_is_drawn(noise: str) -> None:
     recorder = Memory()
     made = statistics(noise=noise, recorder=recorder).release(FEATURES, LABELS)
@@ -192,7 +193,7 @@ def test_a_second_release_is_charged_to_the_odometer() -> None:
     assert odometer.reading().share == pytest.approx(2 * spent)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("budget", "terms", "named"),
     [
         ({"neighbours": "replace-one"}, {}, "neighbours"),
@@ -246,7 +247,7 @@ def test_rows_that_are_mapped_from_a_file_are_released_as_they_are(tmp_path: Pat
     assert np.array_equal(here.gram, there.gram)
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+@for_each("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
 def test_sparse_rows_are_released_as_dense_ones(kind: Any) -> None:
     rows = np.where(np.abs(FEATURES) > 1.0, FEATURES, 0.0)
     here, there = (
@@ -293,7 +294,7 @@ def test_no_warning_about_the_count_below_the_cap(recwarn: pytest.WarningsRecord
     assert not [each for each in recwarn if "most_rows" in str(each.message)]
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "masked", "shares"])
+@for_each("aggregation", ["plain", "masked", "shares"])
 def test_more_rows_than_said_wrap_around_and_stop_nothing(
     aggregation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.fl.statistics.statistics import ReleasedStatistics
 
+from ...cases import for_each
 from .small import classified, exact, statistics
 
 
@@ -82,15 +83,13 @@ def test_released_values_cannot_be_changed() -> None:
         released.gram[0, 0] = 1.0
 
 
-@pytest.mark.parametrize(
-    "wrong", [np.zeros((4, 4)), np.full((5, 5), np.nan), np.zeros((5, 5), int)]
-)
+@for_each("wrong", [np.zeros((4, 4)), np.full((5, 5), np.nan), np.zeros((5, 5), int)])
 def test_arrays_that_do_not_fit_are_refused(wrong: np.ndarray) -> None:
     with pytest.raises(InvalidInput, match=r"`gram` must be finite floats of shape \(5, 5\)"):
         replace(exact(*classified()), gram=wrong)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "terms",
     [
         {},
@@ -115,7 +114,7 @@ def test_a_file_holds_all_of_it(terms: dict[str, object], tmp_path: Path) -> Non
     assert kept == read
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", None])
+@for_each("content", [b"", b"no archive", None])
 def test_other_files_are_refused(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     if content is None:
@@ -138,7 +137,7 @@ def test_a_seeded_release_says_so_wherever_it_is_read(tmp_path: Path) -> None:
     assert statistics(seed=None).release(features, labels).guarantee_.warnings == ()
 
 
-@pytest.mark.parametrize("length", [1e-300, 1.0, 1e200, 1e308])
+@for_each("length", [1e-300, 1.0, 1e200, 1e308])
 def test_rows_of_any_length_are_clipped_as_for_the_release(length: float) -> None:
     released = statistics(row_norm=2.0).release(*classified(features=4)).released
     row = released.rows(np.full((1, 4), length))[0]
@@ -156,7 +155,7 @@ def altered(path: Path, gram: Any = None, **facts: object) -> None:
     np.savez(path, **{**kept, **({} if gram is None else {"gram": gram})})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "facts",
     [
         {"event": {"type": "gaussian", "noise_multiplier": 100.0}},

@@ -7,6 +7,7 @@ import pytest
 
 from privplan.fl.statistics.repair import repaired, solve
 
+from ...cases import for_each
 from .small import classified, exact, statistics
 
 
@@ -28,8 +29,8 @@ def test_a_solution_is_that_of_the_repaired_matrix() -> None:
         assert np.allclose(solution, np.linalg.solve(repaired(matrix, floor), sums))
 
 
-@pytest.mark.parametrize("rank", [0, 1, 3])
-@pytest.mark.parametrize("floor", [0.0, 1e-300, 1.0])
+@for_each("rank", [0, 1, 3])
+@for_each("floor", [0.0, 1e-300, 1.0])
 def test_no_matrix_is_too_singular(rank: int, floor: float) -> None:
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(rank, 5))
@@ -48,8 +49,8 @@ def test_a_fit_of_noise_alone_is_no_error() -> None:
     assert np.isfinite(model.predict_proba(features)).all()
 
 
-@pytest.mark.parametrize("family", ["gaussian", "laplace"])
-@pytest.mark.parametrize("silos", [1, 5])
+@for_each("family", ["gaussian", "laplace"])
+@for_each("silos", [1, 5])
 def test_the_floor_is_the_spectral_norm_of_the_noise(family: str, silos: int) -> None:
     """Of a release of nothing; the largest eigenvalue is within 15 % of 2 sqrt(d) deviations."""
     empty = np.zeros((0, 120))

@@ -16,6 +16,7 @@ pytest.importorskip("sklearn")
 import privplan as pp
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 
+from ...cases import for_each
 from .small import classified, statistics
 
 FEATURES, LABELS = classified(rows=60)
@@ -75,7 +76,7 @@ def test_a_fit_keeps_the_guarantee_of_the_release_that_it_was_computed_from() ->
     assert "What the 1 before it cost was spent beside it." in made.cost
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "terms", "named"),
     [
         (pp.PrivateLogistic, {"classes": 3, "ridge": -1}, "`ridge`"),
@@ -113,7 +114,7 @@ def kept(user: Any) -> float:
     return made.release(FEATURES[: len(user)], LABELS[: len(user)], user=user).released.count
 
 
-@pytest.mark.parametrize(
+@for_each(
     "names",
     [
         np.array([uuid.UUID(int=number) for number in range(40)], dtype=object),
@@ -129,7 +130,7 @@ def test_no_user_pushes_out_the_rows_of_another(names: Any) -> None:
     assert kept(np.repeat(np.asarray(names, object)[:10], 4)) == pytest.approx(20, abs=0.5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "names",
     [
         np.full(60, np.nan),

@@ -22,6 +22,7 @@ from privplan.fl.fedpower.noise_removal.introductions import Introduction
 from privplan.fl.fedpower.noise_removal.terms import RoundTerms, Terms
 from privplan.fl.parties.network import Body, Message
 
+from ....cases import for_each
 from ...meddling import changed, check_silence, dropped, put
 from .sessions import KEY_BITS, drawn, network_of
 
@@ -170,7 +171,7 @@ def test_another_number_of_ciphertexts_or_another_length(other, opened) -> None:
     stopped(Meddler(said.Removal, changed(ciphertexts=other)), opened)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [lambda parts: parts[::-1], lambda parts: (as_ciphertext(1),) * len(parts)],
     ids=["in another order", "ones"],

@@ -22,6 +22,7 @@ from privplan.fl.fedpower.noise_removal.server import hidden_index
 from privplan.fl.fedpower.noise_removal.terms import RoundTerms, Terms
 from privplan.fl.parties.network import SERVER
 
+from ....cases import for_each
 from .sessions import KEY_BITS, drawn, keep_noise_of, network_of, session_of
 
 NODES = 8
@@ -43,7 +44,7 @@ def test_every_hidden_node(monkeypatch: pytest.MonkeyPatch) -> None:
         assert removed.tolist() == (noises.sum(axis=0) - noises[node]).tolist()
 
 
-@pytest.mark.parametrize("largest", [1, 2**20, 10**18])
+@for_each("largest", [1, 2**20, 10**18])
 def test_noise_at_its_bound(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All nodes at one end, in every slot: nothing spills, almost up to 63 bits."""
     keep_noise_of(monkeypatch, 3)

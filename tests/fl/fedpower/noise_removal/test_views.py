@@ -30,6 +30,7 @@ from privplan.fl.fedpower.noise_removal.messages import (
 from privplan.fl.fedpower.noise_removal.node import Node
 from privplan.fl.parties.network import SERVER, Network
 
+from ....cases import for_each
 from .sessions import drawn, keep_noise_of, removals, selections, session_of
 
 NODES = 8
@@ -79,7 +80,7 @@ def noise_read_from(session: NoiseRemoval, network: Network, node: str) -> list[
 NOISES = np.array([[417], [-3], [12], [0], [999], [-1000], [5], [77]])
 
 
-@pytest.mark.parametrize("staying", [0, 5])
+@for_each("staying", [0, 5])
 def test_a_residue_shows_the_noise_where_nothing_hides_it(staying, monkeypatch) -> None:
     """The control: it finds every node's noise, also that of the node whose noise stays."""
     without_residues(monkeypatch)
@@ -90,7 +91,7 @@ def test_a_residue_shows_the_noise_where_nothing_hides_it(staying, monkeypatch) 
         assert noise_read_from(session, network, f"silo-{node}") == [NOISES[node, 0]]
 
 
-@pytest.mark.parametrize("left", ["masks", "residues", "both"])
+@for_each("left", ["masks", "residues", "both"])
 def test_masks_and_residues_hide_it_each_by_itself(left, monkeypatch) -> None:
     if left == "masks":
         without_residues(monkeypatch)
@@ -145,7 +146,7 @@ def test_one_nodes_residues_are_enough_for_all(monkeypatch) -> None:
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("hidden", [True, False])
+@for_each("hidden", [True, False])
 def test_the_audits_search_of_randomness(hidden, monkeypatch) -> None:
     """Without noise nothing is raised: residues are 1 where nobody re-randomises."""
     if not hidden:
@@ -172,7 +173,7 @@ def bins_of(ciphertexts: list[int], session: NoiseRemoval) -> float:
     return min(p_values)
 
 
-@pytest.mark.parametrize("staying", [0, 1])
+@for_each("staying", [0, 1])
 def test_less_than_all_nodes_show_uniform_ciphertexts(staying, monkeypatch) -> None:
     """Of one node, and of the product over all but one, whatever its noise and selection are."""
     without_residues(monkeypatch)  # masks alone must do it
@@ -255,7 +256,7 @@ def test_each_party_sees_its_own_kinds_of_messages_and_no_more() -> None:
     assert session.primes
 
 
-@pytest.mark.parametrize("shown", [False, True])
+@for_each("shown", [False, True])
 def test_no_message_holds_noise_keys_or_primes(shown: bool) -> None:
     noises = np.random.default_rng(2).integers(-LARGEST, LARGEST, (3, 30))
     session, network = one_round(3, noises)
