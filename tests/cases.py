@@ -1,8 +1,8 @@
 """One test for many cases: all of them run, and every one that fails is reported.
 
 A parametrised test makes an item of every case, with fixtures, reports and messages between
-workers of its own.  `for_each` goes over the cases inside one item.  Cases that are marked slow make a
-second item, which the default run leaves out; `--case TEXT` runs only cases whose name holds TEXT.
+workers of its own.  `for_each` goes over the cases inside one item.  Slow cases make a second
+item, which the default run leaves out; `--case TEXT` runs only cases whose name holds TEXT.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from scipy import stats
 
 from privplan.accountant.errors import InvalidInput, ProtocolFault
 
+from ...cases import for_each
+
 phe: Any = pytest.importorskip("phe.paillier")
 gmpy2: Any = pytest.importorskip("gmpy2")
 
 from privplan.fl.crypto.paillier import keys  # noqa: E402
-
-from ...cases import for_each
 
 PRIVATE = keys.generate(256, small=True)
 PUBLIC = PRIVATE.public
