@@ -25,13 +25,21 @@ SHOWN_FAILURES: Final = 8
 """How many failing cases are shown with their tracebacks; all are named."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Case:
-    """One set of arguments, with the name that reports give it."""
+    """One set of arguments.
 
-    name: str
+    Its name is made only where a report or `--case` asks for it: some values are long to write.
+    """
+
     arguments: dict[str, Any]
     slow: bool = False
+    parts: tuple[Callable[[], str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return "-".join(part() for part in self.parts)
 
 
 def for_each(
@@ -51,7 +59,7 @@ def for_each(
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         body = getattr(test, "case_body", test)
-        inner = getattr(test, "cases", [Case("", {})])
+        inner = getattr(test, "cases", [Case({})])
         cases = [_joined(before, case) for before, case in itertools.product(inner, new)]
 
         @functools.wraps(body)
@@ -105,12 +113,16 @@ def _case(columns: list[str], value: Any, ids: Any, index: int) -> Case:
     plain = value.values if marked else ((value,) if len(columns) == 1 else tuple(value))
     if len(plain) != len(columns):
         raise ValueError(f"case {index} has {len(plain)} values for {len(columns)} names")
-    name = value.id if marked else None
-    if name is None and ids is not None:
-        name = ids[index] if not callable(ids) else "-".join(str(ids(part)) for part in plain)
-    if name is None:
-        name = "-".join(_shown(part) for part in plain)
-    return Case(str(name), dict(zip(columns, plain, strict=True)), slow)
+    arguments = dict(zip(columns, plain, strict=True))
+    return Case(arguments, slow, (functools.partial(_name, value, plain, ids, index),))
+
+
+def _name(value: Any, plain: Sequence[Any], ids: Any, index: int) -> str:
+    if isinstance(value, type(pytest.param())) and value.id is not None:
+        return str(value.id)
+    if ids is not None:
+        return str(ids[index]) if not callable(ids) else "-".join(str(ids(part)) for part in plain)
+    return "-".join(_shown(part) for part in plain)
 
 
 def _shown(value: Any) -> str:
@@ -119,8 +131,8 @@ def _shown(value: Any) -> str:
 
 
 def _joined(before: Case, case: Case) -> Case:
-    name = f"{case.name}-{before.name}" if before.name else case.name
-    return Case(name, {**case.arguments, **before.arguments}, before.slow or case.slow)
+    arguments = {**case.arguments, **before.arguments}
+    return Case(arguments, before.slow or case.slow, (*case.parts, *before.parts))
 
 
 def _signature(body: Callable[..., None], given: Any) -> inspect.Signature:
