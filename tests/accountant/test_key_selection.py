@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from scipy.stats import laplace, norm
 
 from privplan import account, calibrate
 from privplan import events as ev
+from privplan.accountant import key_selection
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.key_selection import (
     keep_probability,
@@ -56,28 +58,32 @@ def test_a_key_of_one_unit_passes_with_that_probability(noise, shown):
     assert law.sf(least_threshold(noise, 3.0, shown) - 1.0) == pytest.approx(shown, rel=1e-8)
 
 
-@pytest.mark.parametrize("keys", [1, 3])
-def test_the_laplace_threshold_is_at_most_the_published_one(keys):
-    epsilon, delta = 1.0, 1e-5
-    found = threshold_selection("laplace", epsilon=epsilon, delta=delta, partitions=keys)
-    each = -math.expm1(math.log1p(-delta) / keys)
-    published = 1.0 - keys / epsilon * math.log(2.0 * each)
-    assert isinstance(found.event, ev.ThresholdSelection)
-    assert found.event.threshold <= published * (1 + 1e-4)
-    assert found.guarantee.epsilon.upper <= epsilon
-    assert account(found.event, epsilon=epsilon).delta.upper <= delta
+def selection(monkeypatch, shares, noise, keys, neighbours="add-remove"):
+    """Return the best of so few shares of delta, each of which is a calibration."""
+    monkeypatch.setattr(key_selection, "SHARES", shares)
+    return threshold_selection(
+        noise, epsilon=1.0, delta=1e-5, partitions=keys, neighbours=neighbours
+    )
 
 
-def test_the_gaussian_threshold_beats_equal_halves_of_delta():
-    epsilon, delta, keys = 1.0, 1e-5, 4
-    found = threshold_selection("gaussian", epsilon=epsilon, delta=delta, partitions=keys)
-    sigma = calibrate(
-        lambda s: ev.Repeat(keys, ev.Gaussian(s)), epsilon=epsilon, delta=delta / 2
-    ).value
-    halves = least_threshold("gaussian", sigma, -math.expm1(math.log1p(-delta / 2) / keys))
+def test_the_laplace_threshold_is_at_most_the_published_one(monkeypatch):
+    found = selection(monkeypatch, (0.5, 0.999999), "laplace", 3)
+    each = -math.expm1(math.log1p(-1e-5) / 3)
     assert isinstance(found.event, ev.ThresholdSelection)
-    assert found.event.threshold <= halves * (1 + 1e-4)
-    assert account(found.event, delta=delta).epsilon.upper <= epsilon
+    assert found.event.threshold <= (1.0 - 3.0 * math.log(2.0 * each)) * (1 + 1e-4)
+    assert found.guarantee.epsilon.upper <= 1.0
+    assert account(found.event, epsilon=1.0).delta.upper <= 1e-5
+
+
+def test_more_keys_need_a_higher_gaussian_threshold_that_beats_equal_halves(monkeypatch):
+    cases = ((1, "add-remove"), (4, "add-remove"), (4, "replace-one"))
+    found = [selection(monkeypatch, (0.5,), "gaussian", *case).event for case in cases]
+    thresholds = [event.threshold for event in found]
+    assert thresholds == sorted(set(thresholds))
+    sigma = calibrate(lambda s: ev.Repeat(4, ev.Gaussian(s)), epsilon=1.0, delta=0.5e-5).value
+    halves = least_threshold("gaussian", sigma, -math.expm1(math.log1p(-0.5e-5) / 4))
+    assert thresholds[1] <= halves * (1 + 1e-4)
+    assert account(found[1], delta=1e-5).epsilon.upper <= 1.0
 
 
 @for_each("keys", [1, 2])
@@ -94,15 +100,17 @@ def test_the_truncated_geometric_keeps_no_less_than_an_even_split(keys):
     assert half[0] <= half[1]
 
 
-def test_more_keys_per_unit_need_a_higher_threshold():
-    thresholds = [
-        threshold_selection(
-            "gaussian", epsilon=2.0, delta=1e-4, partitions=keys, neighbours=relation
-        ).event.threshold
-        for keys, relation in ((1, "add-remove"), (2, "add-remove"), (2, "replace-one"))
-    ]
-    assert thresholds == sorted(thresholds)
-    assert thresholds[0] < thresholds[-1]
+def test_the_best_of_all_shares_is_returned(monkeypatch):
+    tried = []
+
+    def at_one_noise(make, **_target):
+        tried.append(make(2.0))
+        return SimpleNamespace(event=tried[-1])
+
+    monkeypatch.setattr(key_selection, "calibrate", at_one_noise)
+    best = threshold_selection("laplace", epsilon=1.0, delta=1e-5, partitions=1).event
+    assert len(tried) == len(key_selection.SHARES)
+    assert best.threshold == min(event.threshold for event in tried)
 
 
 def test_bad_input_is_refused_by_its_field():

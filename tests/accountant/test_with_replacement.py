@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from privplan.accountant.arrays import FloatArray
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld.directions import participation
 from privplan.accountant.errors import Unsupported
+from privplan.accountant.guarantee import Bounds
 
 from ..cases import for_each
 
@@ -29,14 +32,17 @@ VALUES = (-1.0, 0.0, 1.0)
 Units = tuple[float, ...]
 
 
+@cache
+def density(noise: str, centre: float) -> FloatArray:
+    return np.asarray((norm if noise == "gaussian" else laplace).pdf(X - centre))
+
+
+@cache
 def output(units: Units, batch: int, noise: str) -> FloatArray:
     """Return the density on `X` of the noisy sum of draws, by every sequence of draws."""
-    density = norm.pdf if noise == "gaussian" else laplace.pdf
-    sums: dict[float, int] = {}
-    for drawn in itertools.product(units, repeat=batch):
-        sums[sum(drawn)] = sums.get(sum(drawn), 0) + 1
+    sums = Counter(sum(drawn) for drawn in itertools.product(units, repeat=batch))
     total = len(units) ** batch
-    return np.asarray(sum(count / total * density(X - centre) for centre, count in sums.items()))
+    return np.asarray(sum(n / total * density(noise, centre) for centre, n in sums.items()))
 
 
 def neighbouring(others: Units, neighbours: str) -> Iterator[tuple[Units, Units]]:
@@ -50,16 +56,25 @@ def neighbouring(others: Units, neighbours: str) -> Iterator[tuple[Units, Units]
             yield from ((with_it, (*others, other)) for other in VALUES)
 
 
-def worst(batch: int, population: int, neighbours: str, noise: str, epsilon: float) -> float:
-    """Return the largest hockey stick of all data sets with values -1, 0 and 1."""
-    largest = 0.0
-    for others in itertools.combinations_with_replacement(VALUES, population - 1):
-        for one, other in neighbouring(others, neighbours):
-            p, q = output(one, batch, noise), output(other, batch, noise)
-            for a, b in ((p, q), (q, p)):
-                stick = float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) * WIDTH
-                largest = max(largest, stick)
-    return largest
+def sticks(p: FloatArray, q: FloatArray, epsilons: Sequence[float]) -> FloatArray:
+    """Return the larger hockey stick of both directions at each epsilon."""
+    orders = np.exp(np.asarray(epsilons))[:, None]
+    forth, back = (np.maximum(a - orders * b, 0.0).sum(axis=1) for a, b in ((p, q), (q, p)))
+    return np.maximum(forth, back) * WIDTH
+
+
+def worst(
+    batch: int, population: int, neighbours: str, noise: str, epsilons: Sequence[float]
+) -> FloatArray:
+    """Return the largest hockey sticks of all data sets with values -1, 0 and 1."""
+    return np.max(
+        [
+            sticks(output(one, batch, noise), output(other, batch, noise), epsilons)
+            for others in itertools.combinations_with_replacement(VALUES, population - 1)
+            for one, other in neighbouring(others, neighbours)
+        ],
+        axis=0,
+    )
 
 
 def event_of(noise: str, batch: int, population: int, scale: float = 1.0) -> ev.Event:
@@ -67,16 +82,24 @@ def event_of(noise: str, batch: int, population: int, scale: float = 1.0) -> ev.
     return ev.WithReplacement(batch, population, inner)
 
 
+@cache
+def delta_of(event: ev.Event, epsilon: float, neighbours: str) -> Bounds:
+    return pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+
+
 @for_each("neighbours", RELATIONS)
-@for_each("noise", ["gaussian", "laplace"])
-@for_each(("batch", "population"), [(1, 2), (2, 2), (3, 2), (2, 3), (3, 3), (2, 4)])
+@for_each(
+    ("noise", "batch", "population"),
+    [("laplace", 1, 2), ("gaussian", 3, 2), ("gaussian", 2, 3), ("laplace", 2, 4)],
+)
 def test_no_data_set_exceeds_the_upper_end(
     batch: int, population: int, noise: str, neighbours: str
 ) -> None:
-    for epsilon in (0.0, 0.4, 1.2):
-        truth = worst(batch, population, neighbours, noise, epsilon)
-        event = event_of(noise, batch, population)
-        delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+    event, epsilons = event_of(noise, batch, population), (0.0, 1.2)
+    for epsilon, truth in zip(
+        epsilons, worst(batch, population, neighbours, noise, epsilons), strict=True
+    ):
+        delta = delta_of(event, epsilon, neighbours)
         assert truth <= delta.upper + 2e-4
         assert delta.lower <= truth + 2e-4  # that is the rule's error at the edges of Laplace noise
         if neighbours == "add-remove":
@@ -85,11 +108,11 @@ def test_no_data_set_exceeds_the_upper_end(
             assert delta.upper <= 1.12 * truth + 4e-4
         else:  # the upper end may be loose, but a unit at 0 is one that replaces it
             assert delta.lower >= truth - 4e-4
-            replaced = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
+            replaced = delta_of(event, epsilon, "replace-one")
             assert delta.upper <= replaced.upper
 
 
-@for_each("seed", range(8))
+@for_each("seed", range(6))
 def test_no_vectors_exceed_the_upper_end(seed: int) -> None:
     """Three units in the plane, two draws, replaced or zeroed: on a grid."""
     random = np.random.default_rng([11, seed])
@@ -113,13 +136,13 @@ def test_no_vectors_exceed_the_upper_end(seed: int) -> None:
     )
     for neighbours, changed in (("replace-one", new), ("zero-out", np.zeros(2))):
         p, q = release([first, second, old]), release([first, second, changed])
-        for epsilon in (0.0, 0.5, 1.5):
+        for epsilon in (0.0, 1.2):
             seen = max(
                 float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum() * cell)
                 for a, b in ((p, q), (q, p))
             )
             event = event_of("gaussian", 2, 3)
-            assert seen <= pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
+            assert seen <= delta_of(event, epsilon, neighbours).upper
 
 
 @for_each("neighbours", RELATIONS)
@@ -221,24 +244,24 @@ def test_the_only_unit_is_always_drawn(neighbours: str) -> None:
 def test_two_of_four_records_are_one_of_two_units(neighbours: str) -> None:
     """By every data set of four, two of which come, go to 0, or are replaced together."""
     group = ev.Group(2, ev.WithReplacement(2, 4, ev.Gaussian(1.0)))
-    for epsilon in (0.0, 0.8):
-        truth = 0.0
-        for others in itertools.combinations_with_replacement(VALUES, 2):
-            for old in itertools.combinations_with_replacement(VALUES, 2):
-                changed: list[Units] = [(*others, 0.0, 0.0)]
-                if neighbours == "add-remove":
-                    changed = [others]
-                elif neighbours == "replace-one":
-                    changed = [
-                        (*others, *new)
-                        for new in itertools.combinations_with_replacement(VALUES, 2)
-                    ]
-                p = output((*others, *old), 2, "gaussian")
-                for other in changed:
-                    q = output(other, 2, "gaussian")
-                    for a, b in ((p, q), (q, p)):
-                        stick = float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) * WIDTH
-                        truth = max(truth, stick)
+    pairs = list(itertools.combinations_with_replacement(VALUES, 2))
+    changed: dict[str, list[Units]] = {
+        "add-remove": [()],
+        "zero-out": [(0.0, 0.0)],
+        "replace-one": pairs,
+    }
+    truths = np.max(
+        [
+            sticks(
+                output((*others, *old), 2, "gaussian"),
+                output((*others, *new), 2, "gaussian"),
+                (0.0, 0.8),
+            )
+            for others, old, new in itertools.product(pairs, pairs, changed[neighbours])
+        ],
+        axis=0,
+    )
+    for epsilon, truth in zip((0.0, 0.8), truths, strict=True):
         delta = pp.account(group, epsilon=epsilon, neighbours=neighbours).delta
         assert delta.lower <= truth + 1e-6
         assert truth <= delta.upper + 1e-6
@@ -249,17 +272,13 @@ def test_a_group_that_does_not_divide_the_population() -> None:
     def group(population: int) -> ev.Event:
         return ev.Group(3, ev.WithReplacement(2, population, ev.Gaussian(4.0)))
 
-    for neighbours in RELATIONS:
+    for neighbours in ("add-remove", "replace-one"):
         upper = pp.account(group(10), delta=1e-5, neighbours=neighbours).epsilon.upper
         assert upper >= pp.account(group(12), delta=1e-5, neighbours=neighbours).epsilon.lower
     assert participation(leaves(group(10))) >= 1.0 - 0.7**2
-    with pytest.raises(Unsupported, match="cannot be made"):
-        pp.account(group(3), delta=1e-5)
-
-
-def test_nothing_can_be_drawn_without_the_only_unit() -> None:
-    with pytest.raises(Unsupported, match="cannot be made"):
-        pp.account(ev.WithReplacement(4, 1, ev.Gaussian(8.0)), delta=1e-6)
+    for event in (group(3), ev.WithReplacement(4, 1, ev.Gaussian(8.0))):
+        with pytest.raises(Unsupported, match="cannot be made"):  # nobody else is left to draw
+            pp.account(event, delta=1e-5)
 
 
 @for_each("neighbours", RELATIONS)
@@ -268,7 +287,7 @@ def test_more_draws_of_fewer_units_lose_more(neighbours: str) -> None:
         event = ev.Repeat(10, ev.WithReplacement(batch, population, ev.Gaussian(2.0)))
         return pp.account(event, delta=1e-6, neighbours=neighbours).epsilon.upper
 
-    assert upper(10, 1000) < upper(20, 1000) < upper(20, 500) < upper(40, 500)
+    assert upper(10, 1000) < upper(20, 1000) < upper(20, 500)
 
 
 @for_each("neighbours", RELATIONS)
