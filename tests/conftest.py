@@ -1,9 +1,11 @@
-"""Settings for all tests: one thread for algebra each, no clock on Hypothesis' examples, cases."""
+"""Settings for all tests: one thread for algebra each, cases, and what a test may compute."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Generator
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -16,6 +18,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("privplan", deadline=None)  # times belong to a machine, not to a test
 settings.load_profile("privplan")
+
+CPU_SECONDS: Final = 10.0
+SLOW_CPU_SECONDS: Final = 60.0
+"""What a test may compute, child processes included, whatever else the machine is doing."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,3 +66,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for index, item in enumerate(same):
             if index not in stay:
                 item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that computes for longer than its kind may."""
+    before = sum(os.times()[:4])
+    outcome = yield
+    seconds = sum(os.times()[:4]) - before
+    most = SLOW_CPU_SECONDS if item.get_closest_marker("slow") else CPU_SECONDS
+    if seconds > most:
+        pytest.fail(f"computed for {seconds:.1f} s, more than {most:.0f} s", pytrace=False)
+    return outcome

@@ -13,6 +13,8 @@ import sys
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from .cases import for_each
@@ -42,9 +44,11 @@ FIELD_NOUNS: Final = frozenset(
 PUBLIC_CLASSES: Final = frozenset({"Planned", "Sealed", "Unsupported"})
 """Classes that authors of other packages import by name."""
 
-COUNTED: Final = {
-    path: parsed(path) for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))
-}
+
+@cache
+def counted() -> Mapping[Path, ast.Module]:
+    """Return the syntax tree of every file of the floors."""
+    return {path: parsed(path) for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))}
 
 
 def bindings(tree: ast.AST) -> Iterator[str]:
@@ -143,7 +147,7 @@ def test_examples() -> None:
 
 
 def test_private_words_are_rare() -> None:
-    names = [name for tree in COUNTED.values() for name in bindings(tree)]
+    names = [name for tree in counted().values() for name in bindings(tree)]
     share = sum(map(is_private, names)) / len(names)
     assert share <= MAX_PRIVATE_WORD_SHARE
 
@@ -151,7 +155,7 @@ def test_private_words_are_rare() -> None:
 def test_classes_are_nouns() -> None:
     named = sorted(
         f"{path.relative_to(ROOT).as_posix()}: {node.name}"
-        for path, tree in COUNTED.items()
+        for path, tree in counted().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and is_participle(node.name)
     )
@@ -159,7 +163,7 @@ def test_classes_are_nouns() -> None:
 
 
 def test_comments_lead_a_reader() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in COUNTED]
+    sources = [path.read_text(encoding="utf-8") for path in counted()]
     lines = sum(bool(line.strip()) for source in sources for line in source.splitlines())
     assert sum(map(comment_lines, sources)) / lines >= MIN_COMMENT_LINE_SHARE
 
@@ -176,14 +180,14 @@ def constants(trees: Iterable[ast.Module]) -> Mapping[str, set[float]]:
 
 
 def test_a_constant_has_one_value() -> None:
-    values = constants(COUNTED.values())
+    values = constants(counted().values())
     assert {name: sorted(numbers) for name, numbers in values.items() if len(numbers) > 1} == {}
 
 
 def array_aliases() -> Mapping[str, list[str]]:
     """Return the aliases of `NDArray[...]`, by element type."""
     aliases: dict[str, list[str]] = defaultdict(list)
-    for path, tree in COUNTED.items():
+    for path, tree in counted().items():
         for name, expression in assigned(tree):
             alias = re.fullmatch(r"(?:\w+\.)*NDArray\[([\w.]+)\]", ast.unparse(expression))
             if alias is not None:
