@@ -55,9 +55,16 @@ FAULTS = {f"client: {name}": fault for name, fault in CLIENT.items()} | {
 }
 
 
-@pytest.mark.quick(60)
-@for_each("system", SYSTEMS)
-@for_each("name", FAULTS)
+def in_turn(first: int, *, slow: bool = False) -> list[Any]:
+    """Return each fault with one system: the next one for the next fault, from `first` on."""
+    marks = [pytest.mark.slow] if slow else []
+    return [
+        pytest.param(name, SYSTEMS[(first + number) % len(SYSTEMS)], marks=marks)
+        for number, name in enumerate(FAULTS)
+    ]
+
+
+@for_each("name, system", in_turn(0) + in_turn(1, slow=True))
 def test_a_fault_ends_the_round_for_all(
     name: str, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,9 +78,8 @@ def test_a_fault_ends_the_round_for_all(
     require_hidden(tmp_path, ended)
 
 
-@pytest.mark.quick(6)
-@for_each("system", SYSTEMS)
-@for_each("name", FAULTS)
+@pytest.mark.quick(3)
+@for_each("name, system", in_turn(2))
 def test_a_run_goes_on_after_a_fault_and_pays_for_it(
     name: str, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

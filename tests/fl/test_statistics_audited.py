@@ -47,9 +47,14 @@ def described(name: str, unit: str, neighbours: str, noise: str) -> Settings:
     )
 
 
-@for_each("neighbours", ["add-remove", "replace-one"])
-@for_each("unit", TABLES)
-@for_each("name", VARIANTS)
+@for_each(
+    "name, unit, neighbours",
+    [
+        (name, unit, ("add-remove", "replace-one")[(number + place) % 2])
+        for number, name in enumerate(VARIANTS)
+        for place, unit in enumerate(TABLES)
+    ],
+)
 def test_the_audit_has_the_numbers_of_the_run(
     name: str, unit: str, neighbours: str, tmp_path: Path
 ) -> None:
@@ -87,8 +92,10 @@ def test_half_the_noise_is_contradicted(
     assert {"variance of parts of the noise"} <= {test.what for test in half if test.contradicted}
 
 
-@for_each("family", ["gaussian", "laplace"])
-@for_each("epsilon", [1e-7, 1e-8, 1e-10, 1e-300])
+@for_each(
+    "family, epsilon",
+    [("gaussian", 1e-7), ("laplace", 1e-8), ("gaussian", 1e-300), ("laplace", 1e-300)],
+)
 def test_a_run_of_a_tiny_epsilon_is_not_accused(
     family: str, epsilon: float, tmp_path: Path
 ) -> None:

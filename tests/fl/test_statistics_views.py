@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant import events as ev
+from privplan.accountant.arrays import FloatArray, IntArray
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.accountant.sensitivity.release import sensitivity_multiplier
@@ -126,33 +127,37 @@ def test_noise_is_found_for_any_observer(tiny: Any) -> None:
 # --- all vectors together move by no more than their sum -----------------------------------------
 
 
-def _parts(rng: np.random.Generator, bound: GramBound, kept: list[int]) -> list[np.ndarray]:
-    """Return one unit's rows in each silo, at most so many there; a label beside each row."""
-    many = [int(rng.integers(0, most + 1)) for most in kept]
-    rows = rng.normal(size=(sum(many), bound.dimension))
-    if rng.random() < 0.5:
-        rows[:] = rows[:1]
-    rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-12)[:, None]
-    rows *= math.sqrt(float(bound.row_square))
-    labels = rng.integers(0, bound.classes, len(rows))
-    if rng.random() < 0.5:
-        labels[:] = labels[:1]
-    table = np.hstack([rows, labels[:, None]])
-    return np.split(table, np.cumsum(many)[:-1])
+def _units(
+    rng: np.random.Generator, bound: GramBound, silos: IntArray, count: int, *, alone: bool
+) -> tuple[FloatArray, IntArray]:
+    """Return rows and labels of units, zeros where a unit has fewer rows in a silo than it may."""
+    rows = rng.normal(size=(count, len(silos), bound.dimension))
+    labels = rng.integers(0, bound.classes, (count, len(silos)))
+    for alike in (rows, labels):
+        chosen = rng.random(count) < 0.5
+        alike[chosen] = alike[chosen, :1]
+    place = np.arange(len(silos)) - np.searchsorted(silos, silos)
+    many = rng.integers(0, np.bincount(silos) + 1, (count, silos[-1] + 1))
+    here = place < many[:, silos]
+    if alone:  # a record lies in one silo alone
+        here &= silos == rng.integers(silos[-1] + 1, size=(count, 1))
+    return _scaled(rows * here[:, :, None], bound), labels
 
 
-def _vector(part: np.ndarray, bound: GramBound) -> np.ndarray:
-    rows, labels = part[:, :-1], part[:, -1].astype(int)
-    hot = np.eye(bound.classes)[labels] - 1.0 / bound.classes
-    grams = [rows[labels == c] for c in range(bound.classes)] if bound.by_class else [rows]
-    matrices = [(each.T @ each).ravel() for each in grams]  # |G|_F is the isometric norm
-    return np.concatenate([*matrices, bound.label_weight * (rows.T @ hot).ravel()])
+def _scaled(rows: FloatArray, bound: GramBound) -> FloatArray:
+    norms = np.maximum(np.linalg.norm(rows, axis=2, keepdims=True), 1e-12)
+    return rows * (math.sqrt(float(bound.row_square)) / norms)
 
 
-def _apart(first: Any, second: Any, bound: GramBound) -> tuple[float, float]:
-    """Return the distance of all vectors together, and that of their sums."""
-    moved = [_vector(a, bound) - _vector(b, bound) for a, b in zip(first, second, strict=True)]
-    return float(np.linalg.norm(moved)), float(np.linalg.norm(sum(moved)))
+def _vectors(rows: FloatArray, labels: IntArray, bound: GramBound, silos: IntArray) -> FloatArray:
+    """Return the vectors of all silos, one after the other, of each unit."""
+    hot, home = np.eye(bound.classes)[labels], np.eye(silos[-1] + 1)[silos]
+    kinds = hot if bound.by_class else np.ones((*labels.shape, 1))
+    placed = rows[:, :, None, None] * (kinds[:, :, :, None] * home[:, None])[..., None]
+    grams = np.einsum("nri,nrcsj->nscij", rows, placed)  # |G|_F is the isometric norm
+    sums = np.einsum("nri,nrc,rs->nsic", rows, hot - 1.0 / bound.classes, home)
+    parts = [grams.reshape(len(rows), -1), bound.label_weight * sums.reshape(len(rows), -1)]
+    return np.concatenate(parts, axis=1)
 
 
 @for_each("by_class", [False, True])
@@ -170,36 +175,31 @@ def test_vectors_of_silos_move_no_farther_than_is_said(
         rows=1 if records else sum(kept),
         by_class=by_class,
     )
-    rng = np.random.default_rng(7)
-
-    def unit() -> list[np.ndarray]:
-        parts = _parts(rng, bound, kept)
-        if records:  # a record lies in one silo alone
-            home = int(rng.integers(len(kept)))
-            parts = [part if i == home else part[:0] for i, part in enumerate(parts)]
-        return parts
-
-    nothing = [np.zeros((0, bound.dimension + 1)) for _ in kept]
+    rng, silos = np.random.default_rng(7), np.repeat(np.arange(len(kept)), kept)
     for relation in ("add-remove", "replace-one"):
-        limit, largest = bound.l2(relation), 0.0
+        limit = bound.l2(relation)
         if relation == "replace-one":
             limit = max(limit, math.sqrt(2.0) * bound.l2("add-remove"))
-        worst: Any = None
-        for _ in range(500):
-            pair = unit(), nothing if relation == "add-remove" else unit()
-            together = _apart(*pair, bound)[0]
-            if together > largest:
-                largest, worst = together, pair
-        for _ in range(500):
-            climbed = [[part.copy() for part in side] for side in worst]
-            for side in climbed:
-                for part in side:
-                    part[:, :-1] += 0.1 * rng.normal(size=part[:, :-1].shape)
-                    norms = np.maximum(np.linalg.norm(part[:, :-1], axis=1), 1e-12)
-                    part[:, :-1] *= (math.sqrt(float(bound.row_square)) / norms)[:, None]
-            together = _apart(*climbed, bound)[0]
-            if together > largest:
-                largest, worst = together, climbed
+
+        def distances(*pair: Any) -> FloatArray:
+            first, second = (_vectors(*unit, bound, silos) for unit in pair)
+            return np.linalg.norm(first - second, axis=1)
+
+        pair = [_units(rng, bound, silos, 500, alone=records) for _ in range(2)]
+        if relation == "add-remove":
+            pair[1] = (np.zeros_like(pair[1][0]), pair[1][1])
+        moved = distances(*pair)
+        worst, largest = int(moved.argmax()), float(moved.max())
+        best = [(rows[worst], labels[worst]) for rows, labels in pair]
+        for _ in range(60):
+            climbed = []
+            for rows, labels in best:
+                step = 0.1 * rng.normal(size=(20, *rows.shape)) * rows.any(axis=1)[:, None]
+                climbed.append((_scaled(rows + step, bound), np.tile(labels, (20, 1))))
+            moved = distances(*climbed)
+            if moved.max() > largest:
+                worst, largest = int(moved.argmax()), float(moved.max())
+                best = [(rows[worst], labels[worst]) for rows, labels in climbed]
         assert largest <= limit * (1.0 + 1e-12)
         if records and len(kept) > 1:  # attained by a record in one silo, or in two
             crossing = math.sqrt(1 + (relation != "add-remove")) * bound.l2("add-remove")
