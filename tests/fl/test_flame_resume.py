@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,19 +12,16 @@ from privplan.accountant import records
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
+from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each
 from ..cli.killing import at_each_write
 from .configured import written
+from .extras import needs
 from .flame_runs import flame
 from .small_runs import interrupted, of, require_whole, resumed, started
 
-pytestmark = [
-    pytest.mark.skipif(
-        any(find_spec(name) is None for name in ("sklearn", "nacl", "torch")),
-        reason="runs need the extra `fl`",
-    ),
-]
+pytestmark = needs("sklearn", "nacl", "torch")
 
 SEEDED_ONLY = {"seeded"}
 
@@ -61,7 +58,7 @@ def require_sound(folder: Path, rounds: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@for_each("way", WAYS)
+@for_each("way", ["simple, ideal", "double, capped", "topk with decoys"])
 def test_a_run_goes_on_after_a_kill_at_any_write(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,26 +91,44 @@ def text(system: str, table: dict[str, str], rounds: int) -> bytes:
     )
 
 
-# The lines of a run: opening, then for each round intent, release and evaluation.
-@pytest.mark.quick(8)
-@for_each("written", [False, True], ids=["before", "after"])
-@for_each("after", [2, 3, 5, 6, 8, 9])
-@for_each("way", ["double, sealed", "topk with decoys"])
-def test_a_round_that_is_lost_is_paid_for(
-    way: str, after: int, written: bool, tmp_path: Path
-) -> None:
+def lost(way: str) -> Settings:
+    """Return settings of a run of three rounds, of which one is to be lost."""
     system, table = WAYS[way]
-    own = flame(system, flame=table, run={"rounds": "3"})
-    folder = tmp_path / "run"
+    return flame(system, flame=table, run={"rounds": "3"})
+
+
+@pytest.fixture(scope="module")
+def whole_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Return the last records of runs that were not cut off."""
+    place, closes = tmp_path_factory.mktemp("whole"), {}
+    for way in ("double, sealed", "topk with decoys"):
+        started(lost(way), place / way)
+        closes[way] = of(place / way, records.RunClose)
+    return closes
+
+
+# The lines of a run: opening, then for each round intent, release and evaluation.
+@pytest.mark.quick(4)
+@for_each(
+    "way, after, written",
+    [
+        (("double, sealed", "topk with decoys")[number % 2], after, written)
+        for number, after in enumerate((2, 3, 5, 6, 8, 9))
+        for written in (False, True)
+    ],
+)
+def test_a_round_that_is_lost_is_paid_for(
+    way: str, after: int, written: bool, whole_runs: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    own, folder = lost(way), tmp_path / "run"
     interrupted(own, folder, after=after, written=written)
     begun = len(of(folder, records.RoundIntent))
     done = resumed(own, folder)
     require_sound(folder, 3)
     (recovery,) = of(folder, records.RunRecover)
     assert recovery.next_round == begun + 1
-    whole = started(own, tmp_path / "whole")
-    (close,), (whole_close,) = (of(one, records.RunClose) for one in (folder, tmp_path / "whole"))
-    assert close.epsilon == whole_close.epsilon  # whatever was lost is charged
+    (close,), (whole,) = of(folder, records.RunClose), whole_runs[way]
+    assert close.epsilon == whole.epsilon  # whatever was lost is charged
     if done.rounds < 3:  # under other noise than in the run that was not cut off
-        assert done.model != whole.model
+        assert close.model == done.model != whole.model
     assert verify(folder).complete

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,12 +17,11 @@ from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.running import measuring, run_data
 
-from .foreign import ROOT, as_pip, killed, privplan
+from ..packages.inside import privplan
+from .extras import needs
+from .foreign import ROOT, as_pip, killed
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("torch", "sklearn", "cryptography")
 
 
 def section() -> dict[str, str]:
@@ -43,11 +41,8 @@ def installed(place: Path, version: str = "1.0") -> Path:
     """Follow the section, and do what pip would do with it."""
     files = section()
     assert set(files) == {
-        "damped_avg/__init__.py",
-        "damped_avg/system.py",
-        "heavy_avg/system.py",
-        "pyproject.toml",
-        "run.toml",
+        *("damped_avg/__init__.py", "damped_avg/system.py", "heavy_avg/system.py"),
+        *("pyproject.toml", "run.toml"),
     }
     for name, content in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)

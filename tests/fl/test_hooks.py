@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,39 +17,46 @@ from privplan.fl.frame.model import model_digest
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare
 
-from .foreign import BROUGHT
+from ..cases import for_each
+from .extras import needs
+from .foreign import BROUGHT, brought
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
-
-
-def by_itself(role: str, system: str, folder: Path) -> int:
-    """Do something in a process of its own; return how it ended."""
-    command = (sys.executable, str(BROUGHT / "conducting.py"), role, system, str(folder))
-    return subprocess.run(command, check=False, timeout=300, capture_output=True).returncode
+pytestmark = needs("torch", "sklearn", "cryptography")
 
 
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("system", ["fedprox", "server-momentum", "server-adam", "looking-ahead"])
+KILLED = ("fedprox", "server-momentum", "server-adam", "looking-ahead", "hidden-momentum")
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run of each system, in a process that was killed after a round.
+
+    The last word is the control of tests that look for torch in a process: here it is.
+    """
+    folder = tmp_path_factory.mktemp("cut")
+    program = str(BROUGHT / "conducting.py")
+    command = (sys.executable, program, "killed", ",".join(KILLED), str(folder))
+    done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True)
+    ends = [f"{system} {-signal.SIGKILL}" for system in KILLED]
+    assert done.stdout.split("\n")[:-1] == [*ends, "torch"]
+    return folder
+
+
+@for_each("system", KILLED[:-1])
 def test_killed_and_taken_up_it_ends_where_it_would_have(
-    system: str, conducting: Any, tmp_path: Path
+    system: str, cut: Path, tmp_path: Path
 ) -> None:
-    assert by_itself("killed", system, tmp_path) == -signal.SIGKILL
-    kept = Checkpoint.read(tmp_path / CHECKPOINT_FILE)
-    assert kept.round == conducting.CUT
-    result = conducting.resumed(system, tmp_path)
-    parameters, state = conducting.uninterrupted(system, conducting.CUT)
+    with brought() as conducting:
+        folder = shutil.copytree(cut / system, tmp_path / "run")
+        assert Checkpoint.read(folder / CHECKPOINT_FILE).round == conducting.CUT
+        result = conducting.resumed(system, folder)
+        parameters, state = conducting.uninterrupted(system, conducting.CUT)
+        stated = prepare(conducting.settings_of(system)).system.initial_state()
     assert result.parameters.tobytes() == parameters.tobytes()
-    last = Checkpoint.read(tmp_path / MODEL_FILE)
-    assert last.state.keys() == state.keys() == prepare_state(conducting, system)
+    last = Checkpoint.read(folder / MODEL_FILE)
+    assert last.state.keys() == state.keys() == stated.keys()
     assert all(last.state[name].tobytes() == array.tobytes() for name, array in state.items())
     assert model_digest(last.parameters) == result.model
-
-
-def prepare_state(conducting: Any, system: str) -> set[str]:
-    return set(prepare(conducting.settings_of(system)).system.initial_state())
 
 
 def test_momentum_without_its_velocity_would_end_elsewhere(conducting: Any) -> None:
@@ -65,8 +72,10 @@ def test_momentum_without_its_velocity_would_end_elsewhere(conducting: Any) -> N
     assert np.abs(with_ - without).min() > 0.5
 
 
-def test_momentum_that_is_not_stated_is_refused_on_resume(conducting: Any, tmp_path: Path) -> None:
-    assert by_itself("killed", "hidden-momentum", tmp_path) == -signal.SIGKILL
+def test_momentum_that_is_not_stated_is_refused_on_resume(
+    conducting: Any, cut: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(cut / "hidden-momentum", tmp_path, dirs_exist_ok=True)
     before = (tmp_path / "log.jsonl").read_bytes()
     with pytest.raises(InvalidInput, match="keeps values between rounds that nobody saved") as why:
         conducting.resumed("hidden-momentum", tmp_path)

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from ..cases import for_each
-from .foreign import HEAD, install, privplan
+from ..packages.inside import privplan
+from .foreign import HEAD, install
 
 
 def test_what_a_package_prints_is_no_answer_of_ours(tmp_path: Path) -> None:

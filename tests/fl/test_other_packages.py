@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..cases import for_each
+from ..packages.inside import privplan, python
 from .configured import written
-from .foreign import HEAD, LIST, install, privplan, python
+from .foreign import HEAD, LIST, install
+from .foreign import python as in_a_process
 
 UNTRAINED = """
 SYSTEMS = (system(trains=False, rounds=1),)
@@ -172,4 +174,4 @@ def test_our_systems_ask_no_other_package(tmp_path: Path) -> None:
         parse(b'[run]\\nsystem = "fedavg"\\n[data]\\nname = "digits"\\n', "run.toml")
         print("toy_system" in sys.modules, "importlib.metadata" in sys.modules)
     """
-    assert python(tmp_path, program) == "False False\n"
+    assert in_a_process(tmp_path, program) == "False False\n"

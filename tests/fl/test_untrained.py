@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,50 +17,33 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.training.local_training import NoTraining
 
+from .extras import needs
 from .foreign import BROUGHT
 
-pytestmark = pytest.mark.skipif(
-    find_spec("sklearn") is None, reason="the data of these runs need the extra `fl`"
-)
+pytestmark = needs("sklearn")
 
 
-def by_itself(role: str, folder: Path) -> tuple[int, list[str]]:
-    """Do something with the system in a process of its own: how it ended, and what it said."""
+def by_itself(role: str, folder: Path) -> list[str]:
+    """Do something with the system in a process of its own; return what it said."""
     command = (sys.executable, str(BROUGHT / "conducting.py"), role, "means", str(folder))
-    done = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
-    return done.returncode, done.stdout.split("\n")[:-1]
+    done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True)
+    return done.stdout.split("\n")[:-1]
 
 
-def test_a_run_its_resume_and_its_audit_load_no_torch(tmp_path: Path) -> None:
-    assert by_itself("whole", tmp_path / "whole") == (0, ["no torch"])
-    assert by_itself("killed", tmp_path / "cut")[0] == -signal.SIGKILL
-    assert by_itself("resumed", tmp_path / "cut") == (0, ["no torch"])
-    for folder in ("whole", "cut"):
-        assert by_itself("audited", tmp_path / folder) == (0, ["4", "no torch"])
+def test_a_run_its_resume_and_its_audit_load_no_torch(conducting: Any, tmp_path: Path) -> None:
+    """And it ends where it would have; that a system that trains loads torch, `test_hooks` has."""
+    assert by_itself("whole,audited", tmp_path / "whole") == ["4", "no torch"]
+    assert by_itself("killed", tmp_path) == [f"means {-signal.SIGKILL}", "no torch"]
+    assert by_itself("resumed,audited", tmp_path / "means") == ["4", "no torch"]
+    for folder in ("whole", "means"):
         kept = Checkpoint.read(tmp_path / folder / MODEL_FILE)
         assert set(kept.arrays()) == {"mean", "count"}
         assert kept.state["average"].shape == (31,)
         metrics = json.loads((tmp_path / folder / "metrics.json").read_text())
         assert [set(one["metrics"]) for one in metrics["rounds"]] == 4 * [{"distance"}]
-
-
-def test_a_system_that_trains_loads_torch(tmp_path: Path) -> None:
-    """The control: what the test above looks for is there."""
-    pytest.importorskip("torch")
-    command = (sys.executable, str(BROUGHT / "conducting.py"), "whole", "fedprox", str(tmp_path))
-    done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True)
-    assert done.stdout.split("\n")[-2] == "torch"
-
-
-def test_it_ends_where_it_would_have(conducting: Any, tmp_path: Path) -> None:
-    assert by_itself("killed", tmp_path)[0] == -signal.SIGKILL
-    result = conducting.resumed("means", tmp_path)
     parameters, state = conducting.uninterrupted("means", conducting.CUT)
-    assert result.parameters.tobytes() == parameters.tobytes()
-    assert (
-        Checkpoint.read(tmp_path / MODEL_FILE).state["average"].tobytes()
-        == state["average"].tobytes()
-    )
+    assert kept.parameters.tobytes() == parameters.tobytes()
+    assert kept.state["average"].tobytes() == state["average"].tobytes()
 
 
 def test_nothing_is_there_to_train_with(conducting: Any) -> None:

@@ -1,6 +1,7 @@
 """Runs of systems that another package brings: begun, killed after a round, taken up.
 
-python conducting.py ROLE SYSTEM FOLDER     in a process of its own; `ROLE` is below
+python conducting.py killed SYSTEM,... FOLDER     each is killed, and leaves FOLDER/SYSTEM
+python conducting.py ROLE,... SYSTEM FOLDER       in a process of its own; roles are below
 """
 
 from __future__ import annotations
@@ -108,6 +109,18 @@ def begun(system: str, folder: Path, cut: int | None = None, **more: Any) -> Run
         return execute(prepared, folder, writer, report=kill, **more)
 
 
+def kill_each(systems: list[str], place: Path) -> None:
+    """Begin a run of each in a process of its own, and say how these ended."""
+    for system in systems:
+        prepare(settings_of(system))  # what is loaded once need not be loaded by each
+        (place / system).mkdir(parents=True)
+        child = os.fork()
+        if not child:
+            begun(system, place / system, CUT)
+            os._exit(0)
+        print(system, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
 def resumed(system: str, folder: Path) -> RunResult:
     settings = settings_of(system)
     prepared = prepare_resumption(settings, progress_of(folder))
@@ -150,16 +163,16 @@ def uninterrupted(system: str, cut: int) -> tuple[Any, Any]:
 
 if __name__ == "__main__":
     enter()
-    role, name, folder = sys.argv[1:]
-    Path(folder).mkdir(exist_ok=True)
-    if role == "killed":
-        begun(name, Path(folder), CUT)
-    elif role == "resumed":
-        resumed(name, Path(folder))
-    elif role == "audited":
+    roles, names, place = sys.argv[1:]
+    if roles == "killed":
+        kill_each(names.split(","), Path(place))
+    if "whole" in roles:
+        Path(place).mkdir(exist_ok=True)
+        begun(names, Path(place))
+    if "resumed" in roles:
+        resumed(names, Path(place))
+    if "audited" in roles:
         from privplan.audit.budget import audit_budget
 
-        print(audit_budget(Path(folder)).spent)
-    else:
-        begun(name, Path(folder))
+        print(audit_budget(Path(place)).spent)
     print("torch" if "torch" in sys.modules else "no torch")
