@@ -21,6 +21,8 @@ import pytest
 SHARE: Final = "case_share"
 """The argument of an item that says which cases it goes over; `tests/conftest.py` fills it."""
 
+STARTED_IN: Final = Path.cwd()
+
 SHOWN_FAILURES: Final = 8
 """How many failing cases are shown with their tracebacks; all are named."""
 
@@ -152,9 +154,12 @@ def _run_all(
     failures: list[BaseException] = []
     names: list[str] = []
     skipped: list[BaseException] = []
+    work = Path.cwd()
+    # Where a fixture moved the test into an empty folder, each case works below it.
+    moved = work != STARTED_IN and not any(work.iterdir())
     for number, case in enumerate(cases):
         try:
-            with _fresh(fixtures, number, alone=len(cases) == 1) as fresh:
+            with _fresh(fixtures, number, work if moved else None, alone=len(cases) == 1) as fresh:
                 body(*args, **fresh, **case.arguments)
         except pytest.skip.Exception as reason:
             skipped.append(reason)
@@ -174,21 +179,28 @@ def _run_all(
 
 
 @contextmanager
-def _fresh(fixtures: dict[str, Any], number: int, *, alone: bool) -> Iterator[dict[str, Any]]:
+def _fresh(
+    fixtures: dict[str, Any], number: int, work: Path | None, *, alone: bool
+) -> Iterator[dict[str, Any]]:
     """Give a case a folder and patches that no other case sees, and nothing printed before it."""
     with ExitStack() as stack:
         fresh = dict(fixtures)
         if "monkeypatch" in fresh:
             fresh["monkeypatch"] = stack.enter_context(fresh["monkeypatch"].context())
-        if "tmp_path" in fresh and not alone:
-            folder: Path = fresh["tmp_path"] / f"case-{number}"
-            folder.mkdir()
-            if Path.cwd() == fresh["tmp_path"]:
-                stack.enter_context(chdir(folder))
-            fresh["tmp_path"] = folder
+        if not alone:
+            if "tmp_path" in fresh:
+                fresh["tmp_path"] = _subfolder(fresh["tmp_path"], number)
+            if work is not None:
+                stack.enter_context(chdir(_subfolder(work, number)))
         if "capsys" in fresh:
             fresh["capsys"].readouterr()
         for name in ("caplog", "recwarn"):
             if name in fresh:
                 fresh[name].clear()
         yield fresh
+
+
+def _subfolder(folder: Path, number: int) -> Path:
+    below = folder / f"case-{number}"
+    below.mkdir(exist_ok=True)
+    return below

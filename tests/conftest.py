@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import defaultdict
 from collections.abc import Generator
@@ -9,12 +10,16 @@ from typing import Final
 
 import pytest
 from hypothesis import settings
+from typer import testing
 
 from .cases import SHARE, shares
 
 # Before numpy is loaded: several workers share the machine.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The command line is built once, as in a process; for each call that took a fifth of its tests.
+testing._get_command = functools.cache(testing._get_command)
 
 settings.register_profile("privplan", deadline=None)  # times belong to a machine, not to a test
 settings.load_profile("privplan")
