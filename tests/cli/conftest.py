@@ -65,6 +65,21 @@ def run() -> Run:
     return call
 
 
+ANSWERS: dict[tuple[str, ...], Outcome] = {}
+
+
+@pytest.fixture
+def asked(run: Run) -> Run:
+    """Run a command that reads no file, once for all tests that give it the same words."""
+
+    def call(*words: str) -> Outcome:
+        if words not in ANSWERS:
+            ANSWERS[words] = run(*words)
+        return ANSWERS[words]
+
+    return call
+
+
 @pytest.fixture
 def refused(run: Run) -> Refused:
     """Run `privplan`, expect exit code `code` and three lines, and return the three lines."""

@@ -170,8 +170,8 @@ TARGETS = {
 
 
 @for_each("measure", TARGETS)
-def test_noise_for_a_risk_is_that_of_the_library(measure: str, run: Run) -> None:
-    result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
+def test_noise_for_a_risk_is_that_of_the_library(measure: str, asked: Run) -> None:
+    result = asked("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
     values = {"advantage": {"advantage": 0.1}, "tpr": {"tpr": 0.07, "fpr": 0.01}}
     target = values.get(measure, {"bayes_risk": 0.2, "prior": 0.3})
     schedule = from_rounds(0.01, 1000)
@@ -250,8 +250,8 @@ def test_ends_that_lie_apart_are_told_in_terms_of_the_target(measure: str, run: 
 
 
 @for_each("measure", TARGETS)
-def test_the_certificate_says_how_it_bounds_the_risk(measure: str, run: Run) -> None:
-    result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
+def test_the_certificate_says_how_it_bounds_the_risk(measure: str, asked: Run) -> None:
+    result = asked("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
     assert not {"epsilon", "delta"} & set(result)
     certificate, bounds = result["certificate"], result[measure]
     epsilon, delta = certificate["epsilon"], certificate["delta"]
@@ -301,8 +301,8 @@ def test_the_numbers_of_the_page() -> None:
 
 
 @for_each("measure", TARGETS)
-def test_the_noise_on_the_page(measure: str, run: Run) -> None:
-    result = run("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
+def test_the_noise_on_the_page(measure: str, asked: Run) -> None:
+    result = asked("calibrate", *TARGETS[measure], *ROUNDS, "--json").json["result"]
     (line,) = re.findall(
         rf"^  {' '.join(TARGETS[measure])} +(\d.*)$", topics.page("risk"), re.MULTILINE
     )

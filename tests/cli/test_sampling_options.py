@@ -12,7 +12,7 @@ from privplan.accountant.events import from_json
 from privplan.cli.inputs import options, sampling
 
 from ..cases import for_each
-from .conftest import Refused, Run
+from .conftest import Outcome, Refused, Run
 
 TARGET = ("--epsilon", "3", "--delta", "1e-4")
 EPOCHS = ("--records", "400", "--batch", "20", "--epochs", "3")
@@ -53,12 +53,17 @@ def test_the_words_have_names() -> None:
     assert set(WRAPPERS) == set(options.SAMPLERS) - {sampling.FULL}
 
 
-@pytest.mark.parametrize("sampler", SEARCHED)
-@pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
-def test_the_calibrated_noise_proves_the_target(sampler: str, neighbours: str, run: Run) -> None:
+def calibrated(asked: Run, sampler: str, neighbours: str = "zero-out") -> Outcome:
     words = ("calibrate", *TARGET, *EPOCHS, "--sampling", sampler, "--neighbours", neighbours)
-    outcome = run(*words, "--json")
+    outcome = asked(*words, "--json")
     assert outcome.code == 0, outcome.err
+    return outcome
+
+
+@for_each("sampler", SEARCHED, items=5)
+@for_each("neighbours", ["zero-out", "replace-one"])
+def test_the_calibrated_noise_proves_the_target(sampler: str, neighbours: str, asked: Run) -> None:
+    outcome = calibrated(asked, sampler, neighbours)
     result = outcome.json["result"]
     event = from_json(result["event"])
     assert isinstance(event, ev.Repeat)
@@ -80,9 +85,12 @@ def test_the_line_says_how_it_is_drawn(run: Run) -> None:
         assert line in run(*words, sampler).out
 
 
-def test_without_amplification_more_noise_is_needed(run: Run) -> None:
-    words = ("calibrate", *TARGET, *EPOCHS, "--neighbours", "zero-out", "-q", "--sampling")
-    noise = {sampler: float(run(*words, sampler).out) for sampler in QUICK}
+def noise_of(asked: Run, sampler: str) -> float:
+    return calibrated(asked, sampler).json["result"]["noise_multiplier"]
+
+
+def test_without_amplification_more_noise_is_needed(run: Run, asked: Run) -> None:
+    noise = {sampler: noise_of(asked, sampler) for sampler in QUICK}
     assert noise["shuffled"] > noise["fixed-size"] > noise["random-allocation"]
     full = ("--records", "400", "--batch", "400", "--epochs", "3", "--sampling", "full", "-q")
     # One use in each of three passes, and no amplification: what three full rounds need.
@@ -133,7 +141,8 @@ def test_all_records_drawn_with_replacement_are_not_all_records(neighbours: str,
 
 
 def test_a_claim_of_draws_with_replacement_is_checked_as_such(run: Run) -> None:
-    words = ("--noise-multiplier", "1", *EPOCHS, "--sampling", "with-replacement")
+    few = ("--records", "40", "--batch", "4", "--epochs", "1")
+    words = ("--noise-multiplier", "1", *few, "--sampling", "with-replacement")
     about = ("--delta", "1e-4", "--neighbours", "replace-one")
     for claimed, verdict in (("30", "holds"), ("0.1", "false")):
         outcome = run("account", *words, *about, "--claimed", claimed, "--json")
@@ -144,13 +153,12 @@ def test_a_claim_of_draws_with_replacement_is_checked_as_such(run: Run) -> None:
     assert run("account", *whole, *poor).json["result"]["check"]["verdict"] == "false"
 
 
-def test_the_sampler_of_a_single_phase(run: Run) -> None:
+def test_the_sampler_of_a_single_phase(run: Run, asked: Run) -> None:
     words = ("plan", *TARGET, *EPOCHS, "--neighbours", "zero-out", "--json", "--sampling")
-    calibrated = ("calibrate", *TARGET, *EPOCHS, "--neighbours", "zero-out", "-q", "--sampling")
     for sampler in QUICK:
         result = run(*words, sampler).json["result"]
         noise = result["alternatives"][0]["phases"][0]["noise_multiplier"]
-        assert noise == pytest.approx(float(run(*calibrated, sampler).out), rel=1e-3)
+        assert noise == pytest.approx(noise_of(asked, sampler), rel=1e-3)
 
 
 def test_the_sampler_of_a_file_is_that_of_its_poisson_phases(run: Run) -> None:
