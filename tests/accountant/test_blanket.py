@@ -130,6 +130,19 @@ def test_binary_response_is_the_clones_pair(users: int, epsilon0: float) -> None
             assert here == pytest.approx(there, abs=1e-3)
 
 
+def of_two(masses: np.ndarray, values: np.ndarray, rest: float) -> float:
+    """Return E(sum)+ of two values drawn alike, each 0 with probability `rest`."""
+    alone = float((masses * np.maximum(values, 0.0)).sum())
+    order = np.argsort(values)
+    masses, values = masses[order], values[order]
+    # For each value the mass, and the mean, of those with which its sum is above 0.
+    first = np.searchsorted(values, -values, side="right")
+    above, mean = (
+        np.append(np.cumsum(each[::-1])[::-1], 0.0)[first] for each in (masses, masses * values)
+    )
+    return 2.0 * rest * alone + float((masses * (values * above + mean)).sum())
+
+
 def laplace_delta_of_two(epsilon0: float, epsilon: float) -> float:
     """Return the blanket's delta for two users, by the midpoint rule over both messages."""
     y = (np.arange(3000) + 0.5) / 3000.0
@@ -138,9 +151,7 @@ def laplace_delta_of_two(epsilon0: float, epsilon: float) -> float:
     loss = np.concatenate((np.log(mu_0 / mu_1), [epsilon0, -epsilon0]))
     value = np.exp(np.maximum(loss, 0.0)) - math.exp(epsilon) * np.exp(np.maximum(-loss, 0.0))
     rest = 1.0 - math.exp(-0.5 * epsilon0)
-    alone = float((shared * np.maximum(value, 0.0)).sum())
-    both = float((shared * (np.maximum(value[:, None] + value, 0.0) @ shared)).sum())
-    return 0.5 * (2.0 * rest * alone + both)
+    return 0.5 * of_two(shared, value, rest)
 
 
 @for_each("epsilon0", [0.5, 2.0, 5.0])
@@ -159,10 +170,8 @@ def test_gaussian_of_two_users_is_its_integral(sigma: float, epsilon: float) -> 
     value = (mu_0 - math.exp(epsilon) * mu_1) / shared
     shared = shared * (y[1] - y[0])
     rest = 1.0 - 2.0 * norm.cdf(-0.5 / sigma)
-    alone = float((shared * np.maximum(value, 0.0)).sum())
-    both = float((shared * (np.maximum(value[:, None] + value, 0.0) @ shared)).sum())
     result = delta_of(blanket_profile(GaussianRandomizer(sigma), 2), epsilon)
-    exact = 0.5 * (2.0 * rest * alone + both)
+    exact = 0.5 * of_two(shared, value, rest)
     assert exact * (1.0 - 1e-6) <= result <= exact * 1.01
 
 
@@ -193,7 +202,7 @@ def test_no_data_of_randomized_response_exceed_the_bound(
 
 @for_each("epsilon0", [0.5, 2.0, 4.0])
 def test_no_data_of_laplace_exceed_the_bound(epsilon0: float) -> None:
-    y = np.linspace(-6.0 / epsilon0, 1.0 + 6.0 / epsilon0, 501)
+    y = np.linspace(-6.0 / epsilon0, 1.0 + 6.0 / epsilon0, 301)
     laws = {x: np.exp(-epsilon0 * np.abs(y - x)) for x in (0.0, 0.4, 1.0)}
     laws = {x: law / law.sum() for x, law in laws.items()}
     profile = blanket_profile(LaplaceRandomizer(epsilon0), 2)
@@ -241,7 +250,7 @@ def test_the_ends_of_the_range_are_the_worst_pair_of_values(kind: str) -> None:
 @for_each("randomizer", RANDOMIZERS, ids=str)
 def test_alone_it_is_the_local_randomizer_and_more_users_never_hurt(randomizer: Randomizer) -> None:
     scale = min(randomizer.largest_loss, 2.0)
-    for epsilon in scale * np.array([0.0, 0.05, 0.3, 0.8]):
+    for epsilon in scale * np.array([0.0, 0.05, 0.8]):
         local = randomizer.log_local_delta(epsilon)
         logs = [
             blanket_profile(randomizer, users).log_delta(epsilon) for users in (1, 2, 10, 10_000)
@@ -255,7 +264,7 @@ def test_alone_it_is_the_local_randomizer_and_more_users_never_hurt(randomizer: 
 def test_delta_falls_with_epsilon_and_ends_at_the_local_epsilon(randomizer: Randomizer) -> None:
     profile = blanket_profile(randomizer, 300)
     scale = min(randomizer.largest_loss, 1.0)
-    logs = [profile.log_delta(epsilon) for epsilon in scale * np.linspace(0.0, 0.999, 20)]
+    logs = [profile.log_delta(epsilon) for epsilon in scale * np.linspace(0.0, 0.999, 9)]
     assert all(after <= before + 5e-3 for before, after in itertools.pairwise(logs))
     if randomizer.largest_loss < math.inf:
         assert profile.log_delta(randomizer.largest_loss) == -math.inf
@@ -292,11 +301,11 @@ def test_a_blanket_keeps_mass_and_means(randomizer: Randomizer, outside: float) 
         assert float((masses * np.maximum(values, 0.0)).sum()) + gone >= local * (1.0 - 1e-11)
 
 
-@for_each("noise", [1e-30, 1e-8, 3e-8, 1e-3, 0.05, 0.1])
+@for_each("noise", [1e-30, 1e-8, 3e-8, 0.1])
 def test_hardly_any_noise_is_bounded_by_what_one_message_shows(noise: float) -> None:
     # One message in the clear: Phi(a - b) - e^eps Phi(-a - b), a = 1 / noise, b = eps noise / 2.
     event = ev.Shuffle(100, ev.Gaussian(noise))
-    for epsilon in (0.0, 1.0, 3.0):
+    for epsilon in (0.0, 3.0):
         answer = account(event, epsilon=epsilon, neighbours="replace-one").delta
         a, b = 1.0 / noise, 0.5 * epsilon * noise
         assert answer.upper == pytest.approx(norm.cdf(a - b), abs=1e-6)

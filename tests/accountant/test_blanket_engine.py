@@ -65,7 +65,7 @@ def test_the_pair_of_a_profile_lies_above_it_and_close(randomizer: Randomizer) -
 
 @for_each("randomizer", sweep(RANDOMIZERS[1::2], quick=2), ids=str)
 def test_a_single_round_loses_little_through_its_pair(randomizer: Randomizer) -> None:
-    for users in (3000,) if randomizer.largest_loss == math.inf else (20, 3000):
+    for users in (3000,) if randomizer.largest_loss == math.inf else (200,):
         profile = blanket_profile(randomizer, users)
         log_p, log_q = atoms(profile)
         for delta in (1e-3, 1e-6, 1e-9):
@@ -158,7 +158,7 @@ def _random_round(rng: np.random.Generator) -> ev.Shuffle:
     return ev.Shuffle(users, ev.RandomizedResponse(epsilon0, categories))
 
 
-@for_each("trials", [40, pytest.param(200, marks=pytest.mark.slow)])
+@for_each("trials", [25, pytest.param(80, marks=pytest.mark.slow)])
 def test_lower_ends_never_exceed_upper_ends(trials: int) -> None:
     rng = np.random.default_rng(99)
     met = 0
@@ -205,17 +205,18 @@ def test_the_ends_of_the_range() -> None:
     assert ENGINE.epsilon(hopeless, 1e-6, "replace-one").bounds.upper <= 2000.0
 
 
-@for_each(
-    "event",
-    sweep(
-        [ev.Laplace(2.0), ev.Local(0.5), ev.RandomizedResponse(1.0, 4), ev.Gaussian(1.0)], quick=2
-    ),
-    ids=str,
-)
-def test_absurd_numbers_of_users_still_have_an_answer(event: ev.Event) -> None:
-    for users in (10**10, 10**18):
-        bounds = ENGINE.epsilon(leaves(ev.Shuffle(users, event)), 1e-9, "replace-one").bounds
-        assert 0.0 < bounds.upper < 0.01
+ABSURD = [
+    (ev.Laplace(2.0), 10**18),
+    (ev.Local(0.5), 10**10),
+    (ev.RandomizedResponse(1.0, 4), 10**18),
+    (ev.Gaussian(1.0), 10**10),
+]
+
+
+@for_each(("event", "users"), sweep(ABSURD, quick=2))
+def test_absurd_numbers_of_users_still_have_an_answer(event: ev.Event, users: int) -> None:
+    bounds = ENGINE.epsilon(leaves(ev.Shuffle(users, event)), 1e-9, "replace-one").bounds
+    assert 0.0 < bounds.upper < 0.01
 
 
 def test_zero_out_is_a_case_of_replace_one() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from privplan import account, calibrate
+from privplan import calibrate
 from privplan import events as ev
+from privplan.accountant.account import bounds_on_epsilon
 from privplan.accountant.errors import TargetTrivial, TargetUnreachable
 
 from ..cases import for_each
@@ -23,13 +24,7 @@ def shown(noise: str, scale: float, threshold: float) -> float:
 
 @for_each(
     ("noise", "threshold", "keys", "epsilon"),
-    [
-        ("laplace", 20.0, 1, 0.6),
-        ("laplace", 100.0, 1, 0.12),
-        ("laplace", 5.0, 1, 4.0),
-        ("gaussian", 20.0, 1, 0.9),
-        ("gaussian", 60.0, 2, 0.5),
-    ],
+    [("laplace", 100.0, 1, 0.12), ("laplace", 5.0, 1, 4.0), ("gaussian", 60.0, 2, 0.5)],
 )
 def test_a_window_of_noise_under_a_threshold_is_hit(noise, threshold, keys, epsilon):
     found = calibrate(
@@ -37,9 +32,9 @@ def test_a_window_of_noise_under_a_threshold_is_hit(noise, threshold, keys, epsi
     )
     # A new key alone is below delta there; less noise, and much more, fail.
     assert keys * shown(noise, found.value, threshold) <= 1e-5 * (1 + 1e-6)
-    assert account(found.event, delta=1e-5).epsilon.upper <= epsilon
+    assert bounds_on_epsilon(found.event, delta=1e-5).upper <= epsilon
     less = ev.ThresholdSelection(noise, 0.99 * found.value, threshold, keys)
-    assert account(less, delta=1e-5).epsilon.upper > epsilon
+    assert bounds_on_epsilon(less, delta=1e-5).upper > epsilon
     assert shown(noise, 2.0 * found.value, threshold) > 1e-5
 
 
@@ -76,8 +71,8 @@ def test_a_limit_that_is_too_near_is_named(at, limit):
         calibrate(at, epsilon=0.5, delta=1e-5)
     assert f"larger {limit}" in str(caught.value)
     # None of these serves, and the noise that is named is among the best.
-    for scale in np.geomspace(0.1, 50.0, 25):
-        assert account(at(float(scale)), delta=1e-5).epsilon.upper > 0.5
+    for scale in np.geomspace(0.1, 50.0, 13):
+        assert bounds_on_epsilon(at(float(scale)), delta=1e-5).upper > 0.5
 
 
 UNREACHABLE = [

@@ -126,7 +126,7 @@ def test_the_deltas_that_riskcal_composes_meet_the_tpr_at_our_noise():
 
 GRID = [
     (rate, rounds, neighbours, mechanism)
-    for rate, rounds in ((1.0, 1), (1.0, 7), (0.01, 300), (0.2, 12))
+    for rate, rounds in ((1.0, 1), (1.0, 7), (0.2, 12))
     for neighbours in ("add-remove", "replace-one")
     for mechanism in (ev.Gaussian, ev.Laplace)
     if mechanism is ev.Gaussian or rate == 1.0
@@ -186,20 +186,15 @@ def test_the_advantage_is_the_largest_difference_of_the_rates():
 
 def test_more_noise_for_a_stricter_target():
     make = sampled(0.05, 100)
-    advantages = [pp.calibrate(make, advantage=each).value for each in (0.4, 0.2, 0.1)]
-    rates = [pp.calibrate(make, tpr=each, fpr=0.01).value for each in (0.3, 0.1, 0.02)]
+    advantages = [pp.calibrate(make, advantage=each).value for each in (0.4, 0.1)]
+    rates = [pp.calibrate(make, tpr=each, fpr=0.01).value for each in (0.3, 0.02)]
     assert advantages == sorted(advantages)
     assert rates == sorted(rates)
 
 
-def test_rounds_rate_and_group_for_a_risk():
-    aim = {"tpr": 0.07, "fpr": 0.01}
-
+def test_rounds_and_group_for_a_risk():
     def rounds(count):
         return ev.Repeat(count, ev.Poisson(0.01, ev.Gaussian(1.0)))
-
-    def rate(share):
-        return ev.Repeat(1_000, ev.Poisson(share, ev.Gaussian(1.0)))
 
     def group(size):
         assert isinstance(size, int)
@@ -207,10 +202,9 @@ def test_rounds_rate_and_group_for_a_risk():
 
     for make, unknown, more in (
         (rounds, "rounds", lambda value: int(value * 1.002) + 2),
-        (rate, "rate", lambda value: value * 1.002),
         (group, "group", lambda value: int(value) + 1),
     ):
-        calibrated = pp.calibrate(make, unknown=unknown, **aim)
+        calibrated = pp.calibrate(make, unknown=unknown, tpr=0.07, fpr=0.01)
         assert calibrated.risk.upper <= 0.07
         assert reached(make(more(calibrated.value)), "tpr").lower > 0.07 - 1e-5
 
@@ -315,15 +309,14 @@ def test_what_no_noise_meets_is_refused_with_what_can_be_met():
     def make(noise):
         return ev.Compose([ev.Gaussian(noise), ev.Gaussian(1.0)])
 
-    with pytest.raises(TargetUnreachable) as caught:
-        pp.calibrate(make, advantage=0.1)
-    assert "advantage is at most 0.3830" in caught.value.why
-    with pytest.raises(TargetUnreachable) as caught:
-        pp.calibrate(make, tpr=0.05, fpr=0.01)
-    assert "TPR is at most 0.09237" in caught.value.why
-    with pytest.raises(TargetUnreachable) as caught:
-        pp.calibrate(make, bayes_risk=0.45)
-    assert "Bayes risk is at least 0.3085" in caught.value.why
+    for target, says in (
+        ({"advantage": 0.1}, "advantage is at most 0.3830"),
+        ({"tpr": 0.05, "fpr": 0.01}, "TPR is at most 0.09237"),
+        ({"bayes_risk": 0.45}, "Bayes risk is at least 0.3085"),
+    ):
+        with pytest.raises(TargetUnreachable) as caught:
+            pp.calibrate(make, **target)
+        assert says in caught.value.why
 
 
 def test_what_needs_no_noise_is_refused():
