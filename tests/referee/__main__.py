@@ -10,7 +10,7 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from . import asking, golden, masks
 from .comparison import Difference, differences
@@ -60,25 +60,35 @@ def _compare(
     sections: Sequence[str], share: float, seed: int, processes: int, part: str | None
 ) -> int:
     print(f"share {share:g}, seed {seed} (--share {share:g} --seed {seed} asks the same again)")
+    started = time.monotonic()
+    kept = {section: golden.read(section) for section in sections}
+    drawn: list[tuple[str, Case]] = []
+    for section, whole in kept.items():
+        _tell_other_versions(whole)
+        names = [name for name in whole.cases if part is None or part in name]
+        count = max(1, round(share * len(names))) if names else 0
+        chosen = set(random.Random(f"{seed} {section}").sample(names, count))
+        drawn += [
+            (section, Case(name, each["asked"]))
+            for name, each in whole.cases.items()
+            if name in chosen
+        ]
     found: list[Difference] = []
+    asked, differing = Counter[str](), Counter[str]()
+    for answered in asking.answers(drawn, processes=processes):
+        section, name = answered.section, answered.case.name
+        differs = differences(
+            f"{section}: {name}", kept[section].cases[name]["answer"], answered.answer
+        )
+        asked[section] += 1
+        differing[section] += bool(differs)
+        found += differs
     for section in sections:
-        kept = golden.read(section)
-        _tell_other_versions(kept)
-        names = [name for name in kept.cases if part is None or part in name]
-        drawn = sorted(
-            random.Random(f"{seed} {section}").sample(names, max(1, round(share * len(names))))
-            if names
-            else []
-        )
-        started, before = time.monotonic(), len(found)
-        cases = [Case(name, kept.cases[name]["asked"]) for name in drawn]
-        for answered in asking.answers(section, cases, processes=processes):
-            name = answered.case.name
-            found += differences(f"{section}: {name}", kept.cases[name]["answer"], answered.answer)
         print(
-            f"{section:<9} {len(drawn):>5} of {len(kept.cases)} cases, "
-            f"{len(found) - before} differences, {time.monotonic() - started:.0f} s"
+            f"{section:<9} {asked[section]:>5} of {len(kept[section].cases)} cases, "
+            f"{differing[section]} with differences"
         )
+    print(f"{time.monotonic() - started:.0f} s, {processes} processes")
     for difference in found:
         print(difference.line())
     if not found:
@@ -94,6 +104,10 @@ def _compare(
         "commit that says why."
     )
     return 1
+
+
+def _of(section: str, cases: Iterable[Case]) -> list[tuple[str, Case]]:
+    return [(section, case) for case in cases]
 
 
 def _tell_other_versions(kept: Golden) -> None:
@@ -124,7 +138,7 @@ def _write(sections: Sequence[str], reason: str, processes: int, *, drawn_anew: 
             header["dropped"] = before.header["dropped"]
             cases = [Case(name, each["asked"]) for name, each in before.cases.items()]
             kept = Golden(section, header)
-            for answered in asking.answers(section, cases, processes=processes):
+            for answered in asking.answers(_of(section, cases), processes=processes):
                 kept.cases[answered.case.name] = {
                     "asked": answered.case.asked,
                     "answer": answered.answer,
@@ -155,7 +169,7 @@ def _drawn(section: str, processes: int, limit: float | None, header: dict[str, 
         batch = list(itertools.islice(source, module.COUNT - len(kept.cases)))
         if not batch:
             break
-        for answered in asking.answers(section, batch, processes=processes, limit=limit):
+        for answered in asking.answers(_of(section, batch), processes=processes, limit=limit):
             why = "too slow" if answered.answer is None else ""
             if refused_by is not None and not why:
                 why = refused_by(answered.case, answered.answer)
@@ -175,7 +189,7 @@ def _unsteady(kept: Golden, processes: int) -> list[Difference]:
     cases = [Case(name, each["asked"]) for name, each in reversed(kept.cases.items())]
     found: list[Difference] = []
     with asking.another_processor():
-        for answered in asking.answers(kept.section, cases, processes=processes):
+        for answered in asking.answers(_of(kept.section, cases), processes=processes):
             name = answered.case.name
             found += differences(name, kept.cases[name]["answer"], answered.answer)
     return found

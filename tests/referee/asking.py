@@ -16,14 +16,16 @@ from typing import Any, Final
 from . import command
 from .golden import Case
 
-SECTIONS: Final = ("commands", "events", "logs", "refusals")
+SECTIONS: Final = ("logs", "commands", "events", "refusals")
+"""In the order in which they are asked: what takes longest first, so that no process waits."""
 PROCESSES: Final = 2
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A case and its answer; the answer is None where it took too long."""
+    """A case of a section and its answer; the answer is None where it took too long."""
 
+    section: str
     case: Case
     answer: Any
 
@@ -33,18 +35,23 @@ class TooSlow(BaseException):
 
 
 def answers(
-    section: str,
-    cases: Iterable[Case],
+    cases: Iterable[tuple[str, Case]],
     *,
     processes: int = PROCESSES,
     limit: float | None = None,
 ) -> Iterator[Answered]:
-    """Yield the answers to the cases in their order; `limit` is in seconds of processor time."""
+    """Yield the answers to cases of sections in their order.
+
+    `limit` is in seconds of processor time, for each case.
+    """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=command.settle) as pool:
-        waiting = [(case, pool.submit(answer_of, section, case.asked, limit)) for case in cases]
-        for case, future in waiting:
-            yield Answered(case, future.result())
+        waiting = [
+            (section, case, pool.submit(answer_of, section, case.asked, limit))
+            for section, case in cases
+        ]
+        for section, case, future in waiting:
+            yield Answered(section, case, future.result())
 
 
 def answer_of(section: str, asked: Mapping[str, Any], limit: float | None = None) -> Any:

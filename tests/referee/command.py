@@ -25,6 +25,7 @@ _SETTINGS: Final = {
     "NO_COLOR": "1",
     "TERM": "dumb",
     "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
     "MPLBACKEND": "agg",
 }
 

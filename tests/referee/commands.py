@@ -293,7 +293,7 @@ def _case(
         asked["run"] = run
     if mask:
         asked["mask"] = mask
-    return Case(" ".join(words) + (f" ({run})" if run else ""), asked)
+    return Case((" ".join(words) or "(nothing)") + (f" ({run})" if run else ""), asked)
 
 
 def cases() -> Iterator[Case]:

@@ -18,7 +18,7 @@ _UNREAD: Final = ("script", "style", "svg")
 def cases() -> Iterator[Case]:
     """Yield a case for each stored run."""
     for name, how in runs_stored.about()["runs"].items():
-        yield Case(name, {"run": name, "signed": how["kind"].startswith("signed")})
+        yield Case(name, {"run": name, "signed": how["signed"]})
 
 
 def answer(asked: Mapping[str, Any]) -> dict[str, Any]:

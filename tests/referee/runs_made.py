@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -13,7 +15,19 @@ from unittest import mock
 from . import command, runs_stored
 
 SEED: Final = "runs of the referee"
-COUNT: Final = 120
+TURNS: Final = 2
+"""New runs of each system; of those without earlier runs there are as many again."""
+
+EARLIER_COUNT: Final = 56
+"""Runs of an earlier version that are stored too."""
+
+EARLIER: Final = Path(__file__).parents[1] / "audit" / "earlier"
+HAVE_EARLIER: Final = ("fedavg", "uldp-")
+"""How the names of systems begin of which there are earlier runs."""
+
+WORK: Final = Path(__file__).parents[2] / "build" / "referee" / "runs"
+"""Where runs are made; those that are there already are not made again."""
+
 MOST_TRIES: Final = 60
 """Draws of one system that may be refused."""
 
@@ -137,13 +151,13 @@ def varied(system: str, rng: random.Random) -> Tables:
         if chance() < 0.2:
             flame["as_published"] = True
         if chance() < 0.3:
-            flame["randomizer"] = rng.choice(("laplace", "randomized-response"))
+            flame["randomizer"] = rng.choice(("laplace", "responses"))
     if system == "statistics" and chance() < 0.4:
         tables["statistics"] |= rng.choice(
             ({"noise": "wishart"}, {"by_class": True}, {"ridge": 1.0}, {"rows_per_user": 3})
         )
     if system == "delm-linear":
-        tables["delm"]["loss"] = rng.choice(("squared", "logistic"))
+        tables["delm"]["loss"] = rng.choice(("linear", "logistic"))
     if system.startswith("fedpower") and "rounds" in tables["run"] and chance() < 0.3:
         tables["fedpower"]["oversampling"] = 1
     return tables
@@ -183,10 +197,14 @@ def _stopped(words: list[str], folder: Path, at: int) -> dict[str, Any]:
         return command.outcome(words, folder)
 
 
-def _made(system: str, rng: random.Random, folder: Path) -> tuple[str, dict[str, Any]] | str:
-    """Make one run in `run` below a folder; return its name and how it was made, or a refusal."""
+KINDS: Final = ("whole", "stopped", "resumed", "signed", "signed-resumed")
+"""How a run ends; one that is resumed was stopped before."""
+
+
+def _made(system: str, rng: random.Random, folder: Path) -> str:
+    """Make one run in `run` below a folder; return its kind, or the refusal."""
     tables = varied(system, rng)
-    kind = rng.choice(("whole", "whole", "stopped", "resumed", "signed", "signed-resumed"))
+    kind = rng.choice(("whole", *KINDS))
     if kind.startswith("signed"):
         _signing_key(folder)
         tables.setdefault("log", {})["sign_key"] = "key.pem"
@@ -207,38 +225,67 @@ def _made(system: str, rng: random.Random, folder: Path) -> tuple[str, dict[str,
     size = sum(path.stat().st_size for path in (folder / "run").rglob("*") if path.is_file())
     if size > MOST_BYTES:
         return f"too large: {size}"
-    return kind, {"system": system, "kind": kind, "configuration": configuration(tables)}
+    return kind
+
+
+def _systems() -> list[str]:
+    from privplan.fl.declarations.built_in import built_in
+
+    systems = list(built_in())
+    others = [name for name in systems if not name.startswith(HAVE_EARLIER)]
+    return TURNS * (systems + others)
+
+
+def _make(index: int, system: str, refusals: Counter[str]) -> None:
+    """Make the run with a number: the first draw of its configuration that is not refused."""
+    for attempt in range(MOST_TRIES):
+        rng = random.Random(f"{SEED} {index} {attempt}")
+        with command.clean_folder() as folder:
+            kind = _made(system, rng, folder)
+            if kind not in KINDS:
+                refusals[kind.splitlines()[0] if kind else "?"] += 1
+                continue
+            shutil.move(folder / "run", WORK / f"{index:03d}-{system}-{kind}")
+            return
+    print(f"{index:03d}-{system}: every draw was refused")
+
+
+def _earlier(into: Path) -> Iterator[str]:
+    """Unpack some of the runs of an earlier version; yield their names."""
+    found: list[tuple[str, str]] = []
+    for archive in ("runs.zip", "runs_two.zip"):
+        with zipfile.ZipFile(EARLIER / archive) as packed:
+            names = {name.partition("/")[0] for name in packed.namelist() if "/" in name}
+        found += [(archive, name) for name in sorted(names)]
+    for archive, name in sorted(random.Random(SEED).sample(found, EARLIER_COUNT)):
+        called = f"earlier-{Path(archive).stem}-{name}"
+        with zipfile.ZipFile(EARLIER / archive) as packed:
+            for member in packed.namelist():
+                run, _, rest = member.partition("/")
+                if run == name and rest and not rest.endswith("/"):
+                    path = into / called / rest
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(packed.read(member))
+            if "signed" in name and "public.pem" in packed.namelist():
+                (into / called / "public.pem").write_bytes(packed.read("public.pem"))
+        yield called
 
 
 def write(reason: str) -> int:
-    """Make and store the runs."""
-    from privplan.fl.declarations.built_in import built_in
-
+    """Make and store the runs; what was made before an interruption is kept."""
     command.settle()
-    systems = list(built_in())
-    said: dict[str, Any] = {"reason": reason, "runs": {}}
-    folders: dict[str, Path] = {}
+    WORK.mkdir(parents=True, exist_ok=True)
     refusals: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="referee-runs-") as kept:
-        for index in range(COUNT):
-            system = systems[index % len(systems)]
-            for attempt in range(MOST_TRIES):
-                rng = random.Random(f"{SEED} {index} {attempt}")
-                with command.clean_folder() as folder:
-                    made = _made(system, rng, folder)
-                    if isinstance(made, str):
-                        refusals[made.splitlines()[0] if made else "?"] += 1
-                        continue
-                    kind, how = made
-                    name = f"{index:03d}-{system}-{kind}"
-                    folders[name] = Path(kept) / name
-                    shutil.copytree(folder / "run", folders[name])
-                    said["runs"][name] = how
-                    print(name, flush=True)
-                    break
-            else:
-                print(f"{index:03d}-{system}: every draw was refused")
-        size = runs_stored.pack(said, folders)
+    for index, system in enumerate(_systems()):
+        if not any(WORK.glob(f"{index:03d}-*")):
+            _make(index, system, refusals)
+    with tempfile.TemporaryDirectory(prefix="referee-runs-") as unpacked:
+        folders = {path.name: path for path in sorted(WORK.iterdir())}
+        folders |= {name: Path(unpacked) / name for name in _earlier(Path(unpacked))}
+        runs = {
+            name: {"signed": (folder / "public.pem").exists()} for name, folder in folders.items()
+        }
+        size = runs_stored.pack({"reason": reason, "runs": runs}, folders)
     for what, count in refusals.most_common():
         print(f"{count:>4} draws refused: {what}")
     print(f"{len(folders)} runs, {size:,} bytes; {reason}")
