@@ -264,7 +264,7 @@ def test_alone_it_is_the_local_randomizer_and_more_users_never_hurt(randomizer: 
 def test_delta_falls_with_epsilon_and_ends_at_the_local_epsilon(randomizer: Randomizer) -> None:
     profile = blanket_profile(randomizer, 300)
     scale = min(randomizer.largest_loss, 1.0)
-    logs = [profile.log_delta(epsilon) for epsilon in scale * np.linspace(0.0, 0.999, 9)]
+    logs = [profile.log_delta(epsilon) for epsilon in scale * np.linspace(0.0, 0.999, 6)]
     assert all(after <= before + 5e-3 for before, after in itertools.pairwise(logs))
     if randomizer.largest_loss < math.inf:
         assert profile.log_delta(randomizer.largest_loss) == -math.inf
@@ -304,7 +304,7 @@ def test_a_blanket_keeps_mass_and_means(randomizer: Randomizer, outside: float) 
 @for_each("noise", [1e-30, 1e-8, 3e-8, 0.1])
 def test_hardly_any_noise_is_bounded_by_what_one_message_shows(noise: float) -> None:
     # One message in the clear: Phi(a - b) - e^eps Phi(-a - b), a = 1 / noise, b = eps noise / 2.
-    event = ev.Shuffle(100, ev.Gaussian(noise))
+    event = ev.Shuffle(10, ev.Gaussian(noise))
     for epsilon in (0.0, 3.0):
         answer = account(event, epsilon=epsilon, neighbours="replace-one").delta
         a, b = 1.0 / noise, 0.5 * epsilon * noise

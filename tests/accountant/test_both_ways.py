@@ -161,7 +161,7 @@ def test_a_value_that_fails_when_delta_is_asked_for_is_not_returned():
     assert edge.value >= 2.2
 
 
-@for_each("epsilon", [0.0, 0.1, 1.0, 8.0])
+@for_each("epsilon", [0.0, 1.0])
 def test_both_questions_about_one_point_share_their_grids(epsilon):
     """The delta that is answered at an epsilon, asked back, gives that epsilon again."""
     parts = leaves(ev.Repeat(100, _cut(12, 1000, 0.01, 1.0)))

@@ -198,7 +198,7 @@ def test_rounds_and_group_for_a_risk():
 
     def group(size):
         assert isinstance(size, int)
-        return ev.Group(size, ev.Repeat(1_000, ev.Poisson(0.01, ev.Gaussian(5.0))))
+        return ev.Group(size, ev.Repeat(1_000, ev.Poisson(0.01, ev.Gaussian(2.0))))
 
     for make, unknown, more in (
         (rounds, "rounds", lambda value: int(value * 1.002) + 2),

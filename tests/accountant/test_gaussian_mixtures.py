@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -61,7 +62,7 @@ def stick(event: ev.GaussianMixture, epsilon: float, neighbours: str, reverse: b
 
 @for_each("neighbours", RELATIONS)
 @for_each("event", CASES)
-@for_each("epsilon", [0.1, 1.0, 3.0])
+@for_each("epsilon", [0.1, 3.0])
 def test_one_release_has_the_delta_of_its_pair(
     event: ev.GaussianMixture, epsilon: float, neighbours: str
 ) -> None:
@@ -72,7 +73,12 @@ def test_one_release_has_the_delta_of_its_pair(
     assert delta.upper - delta.lower <= 2e-3 * truth + 1e-12
 
 
-@for_each("seed", range(12))
+@functools.cache
+def delta_of(event: ev.GaussianMixture, epsilon: float, neighbours: str) -> float:
+    return pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
+
+
+@for_each("seed", range(10))
 def test_no_directions_of_vectors_exceed_the_line(seed: int) -> None:
     """P = sum_i w_i N(v_i) in the plane with |v_i| <= c_i, others moving B, too: on a grid."""
     random = np.random.default_rng([7, seed])
@@ -103,8 +109,7 @@ def test_no_directions_of_vectors_exceed_the_line(seed: int) -> None:
                 float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum() * cell)
                 for a, b in ((p, q), (q, p))
             )
-            bound = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
-            assert seen <= bound + 1e-6
+            assert seen <= delta_of(event, epsilon, neighbours) + 1e-6
 
 
 @for_each("neighbours", ["add-remove", "replace-one"])

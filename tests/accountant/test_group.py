@@ -73,10 +73,8 @@ def test_the_ways_of_figure_2(size, by_lemma, stated, proven, triangular, mixed)
 
     assert reaches(best_epsilon(composed(alone), 1e-5, size=size).value, by_lemma + 1e-3)
     for least, published in ((2.0, stated), (1.5, proven)):
-        rule = composed(by_mironov(alone, size, least))
-        assert reaches(
-            best_epsilon(rule, 1e-5, above=least if size > 1 else 1.0).value, published + 1e-3
-        )
+        rule, above = composed(by_mironov(alone, size, least)), least if size > 1 else 1.0
+        assert reaches(best_epsilon(rule, 1e-5, above=above).value, published + 1e-3)
     assert reaches(best_epsilon(composed(triangle(alone, size)), 1e-5).value, triangular + 1e-3)
     mixture = Mixture(size, 0.01, 5.0, replaced=False)
     assert reaches(best_epsilon(composed(mixture.at), 1e-5).value, mixed + 1e-3)
@@ -132,16 +130,9 @@ def test_the_lemma_on_chains_of_distributions():
     for _ in range(200):
         chain = rng.dirichlet(np.full(4, 0.4), size=4)
         epsilon = float(rng.uniform(0.0, 1.5))
-        log_delta = math.log(
-            max(
-                np.maximum(p - math.exp(epsilon) * q, 0.0).sum()
-                for p, q in itertools.chain(
-                    itertools.pairwise(chain), itertools.pairwise(chain[::-1])
-                )
-            )
-            + 1e-300
-        )
-        whole, log_whole = lemma(epsilon, log_delta, 3)
+        steps = [*itertools.pairwise(chain), *itertools.pairwise(chain[::-1])]
+        worst = max(np.maximum(p - math.exp(epsilon) * q, 0.0).sum() for p, q in steps)
+        whole, log_whole = lemma(epsilon, math.log(worst + 1e-300), 3)
         for p, q in ((chain[0], chain[3]), (chain[3], chain[0])):
             stick = np.maximum(p - math.exp(whole) * q, 0.0).sum()
             assert stick <= math.exp(log_whole) * (1 + 1e-9) + 1e-15
@@ -327,13 +318,9 @@ def test_the_chain_under_add_remove_leaves_fewer_records():
     least = ev.Repeat(30, ev.FixedSize(5, 18, ev.Gaussian(3.0)))
     alone = curve(least.event, ADD).at
     result = epsilon(event, 1e-6)
-    assert result == pytest.approx(
-        min(
-            best_epsilon(lambda a: 30 * triangle(alone, 4)(a), 1e-6).value,
-            best_epsilon(lambda a: 30 * alone(a), 1e-6, size=4).value,
-        ),
-        rel=1e-9,
-    )
+    by_triangle = best_epsilon(lambda a: 30 * triangle(alone, 4)(a), 1e-6).value
+    by_lemma = best_epsilon(lambda a: 30 * alone(a), 1e-6, size=4).value
+    assert result == pytest.approx(min(by_triangle, by_lemma), rel=1e-9)
     first = curve(ev.FixedSize(5, 21, ev.Gaussian(3.0)), ADD).at
     assert result > best_epsilon(lambda a: 30 * triangle(first, 4)(a), 1e-6).value
     inside = ev.Group(4, ev.BestOf("poisson", 3.0, ev.FixedSize(5, 21, ev.Gaussian(3.0))))
@@ -353,20 +340,15 @@ def test_a_group_of_groups_takes_all_their_records_on_the_way():
         curve(ev.Group(2, few), ADD)
 
 
-@for_each("size", [10**15, 10**18])
-def test_a_group_of_any_size_has_an_answer_for_fixed_size_samples(size):
-    event = ev.Group(size, ev.FixedSize(2, 10, ev.Gaussian(1.0)))
+def test_a_group_of_any_size_has_an_answer_for_fixed_size_samples():
+    event = ev.Group(10**18, ev.FixedSize(2, 10, ev.Gaussian(1.0)))
     bounds = account(event, delta=1e-6, neighbours=REPLACE).epsilon
     assert bounds.lower == 0.0 < bounds.upper
 
 
 def test_units_of_different_sizes_compose():
-    event = ev.Compose(
-        [
-            unit(3, ev.Poisson(0.05, ev.Gaussian(2.0)), 20),
-            unit(5, ev.Poisson(0.05, ev.Gaussian(3.0)), 20),
-        ]
-    )
+    units = [unit(k, ev.Poisson(0.05, ev.Gaussian(s)), 20) for k, s in ((3, 2.0), (5, 3.0))]
+    event = ev.Compose(units)
     result = account(event, delta=1e-6)
     assert result.unit == "unit"
     assert 0.0 < result.epsilon.lower <= result.epsilon.upper <= epsilon(event, 1e-6)
@@ -407,10 +389,8 @@ def test_the_scope_is_stated_for_every_relation():
         assert f"neighbours: {neighbours}" in step.conditions
         result = account(unit(8, ev.Gaussian(5.0)), delta=1e-5, neighbours=neighbours)
         assert step in result.derivation  # also where the group was scaled away
-        engine = ENGINE.epsilon(
-            leaves(unit(8, ev.Poisson(0.1, ev.Gaussian(5.0)))), 1e-5, neighbours
-        )
-        assert step in engine.steps
+        sampled = leaves(unit(8, ev.Poisson(0.1, ev.Gaussian(5.0))))
+        assert step in ENGINE.epsilon(sampled, 1e-5, neighbours).steps
 
 
 def test_ten_thousand_records_take_less_than_two_seconds():

@@ -45,9 +45,7 @@ def work(monkeypatch):
 EXTREME = [
     (_sampled(0.001, 10_000, 0.1), 0.99),
     (_sampled(0.5, 10_000, 0.1), 0.999999),
-    (_sampled(0.5, 100, 0.3), 0.999999),
     (_sampled(0.5, 100_000, 0.02), 1e-5),
-    (_sampled(0.1, 100_000, 0.1), 0.9),
     (ev.Repeat(1000, ev.Laplace(0.05)), 0.999999),
     (ev.Repeat(1000, ev.DiscreteGaussian(1.0, 10)), 0.999999),
     (ev.Group(8, _sampled(0.01, 1000, 0.3)), 0.999999),
@@ -55,7 +53,7 @@ EXTREME = [
 ]
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("event", "delta"), EXTREME)
 def test_an_extreme_question_for_epsilon_takes_little_work(event, delta, work):
     result = pp.account(event, delta=delta, engine="pld").epsilon
@@ -63,9 +61,9 @@ def test_an_extreme_question_for_epsilon_takes_little_work(event, delta, work):
     assert sum(work) <= MAX_ANSWER_POINTS
 
 
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, 100.0])
-@pytest.mark.parametrize("noise", [0.02, 0.1])
+@pytest.mark.parametrize(
+    ("noise", "epsilon"), sweep([(0.02, 100.0), (0.02, 0.0), (0.1, 1.0)], quick=2)
+)
 def test_an_extreme_question_for_delta_takes_little_work(noise, epsilon, work):
     result = pp.account(_sampled(0.01, 1000, noise), epsilon=epsilon, engine="pld").delta
     assert result.upper - result.lower < 1e-4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
@@ -12,7 +13,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import binom
 
 from privplan.accountant import events as ev
-from privplan.accountant.account import account
+from privplan.accountant.account import account, bounds_on_epsilon
 from privplan.accountant.calibrate import calibrate
 from privplan.accountant.engines.pld.binomial import GaussianShifts
 from privplan.accountant.engines.pld.binomial_mixtures import BinomialLoss
@@ -154,20 +155,16 @@ def test_the_losses_and_masses_keep_their_digits():
             mp.log(mp.binomial(3000, i)) + i * mp.log(q) + (3000 - i) * mp.log1p(-q)
             for i in range(400)
         ]
-        for position, result in zip(x, shifts.at(x).log, strict=True):
-            terms = [
-                mp.exp(w + i * (mp.mpf(position) - mp.mpf(i) / 2) / s**2)
-                for i, w in enumerate(logs)
-            ]
-            truth = mp.log(mp.fsum(terms))
-            assert abs(result - truth) <= shifts.weights_error + 1e-13 * (1 + abs(truth))
+
+        def summed(factor):
+            return mp.log(mp.fsum(mp.exp(w) * factor(i) for i, w in enumerate(logs)))
+
         edges = [mp.mpf(float(e)) for e in x]
-        for j in range(x.size - 1):
-            parts = [
-                mp.exp(w) * (mp.ncdf((edges[j + 1] - i) / s) - mp.ncdf((edges[j] - i) / s))
-                for i, w in enumerate(logs)
-            ]
-            truth = mp.log(mp.fsum(parts))
+        for edge, result in zip(edges, shifts.at(x).log, strict=True):
+            truth = summed(lambda i, at=edge: mp.exp(i * (at - mp.mpf(i) / 2) / s**2))
+            assert abs(result - truth) <= shifts.weights_error + 1e-13 * (1 + abs(truth))
+        for j, (low, high) in enumerate(itertools.pairwise(edges)):
+            truth = summed(lambda i, a=low, b=high: mp.ncdf((b - i) / s) - mp.ncdf((a - i) / s))
             assert abs(masses[j + 1] - truth) <= shifts.weights_error + 1e-12
 
 
@@ -186,18 +183,15 @@ def test_positions_invert_losses(down):
 # --- many rounds, a second library --------------------------------------------------------------
 
 
-@for_each(
-    ("size", "rate", "noise", "rounds", "at"),
-    sweep(
-        [
-            (2, 0.1, 3.0, 10, 1e-4),
-            (3, 0.05, 2.0, 50, 1e-6),
-            (8, 0.05, 4.0, 100, 1e-8),
-            (13, 0.004, 2.5, 30, 1e-7),
-        ],
-        quick=1,
-    ),
-)
+MIXTURES = [
+    (2, 0.1, 3.0, 10, 1e-4),
+    (3, 0.05, 2.0, 50, 1e-6),
+    (8, 0.05, 4.0, 100, 1e-8),
+    (13, 0.004, 2.5, 30, 1e-7),
+]
+
+
+@for_each(("size", "rate", "noise", "rounds", "at"), sweep(MIXTURES, quick=1))
 def test_dp_accounting_agrees_on_mixtures_of_gaussians(size, rate, noise, rounds, at):
     weights = binom.pmf(range(size + 1), size, rate)
 
@@ -233,14 +227,13 @@ def _integers(size, rate, event, neighbours):
     return p, q
 
 
-@for_each("neighbours", [ADD, REPLACE])
 @for_each(
-    ("size", "rate", "event", "rounds"),
+    ("size", "rate", "event", "rounds", "neighbours"),
     [
-        (3, 0.1, ev.DiscreteGaussian(2.0, 1), 20),
-        (5, 0.02, ev.DiscreteGaussian(0.8, 3), 100),
-        (3, 0.2, ev.DiscreteLaplace(3.0, 1), 20),
-        (6, 0.05, ev.DiscreteLaplace(1.5, 2), 5),
+        (3, 0.1, ev.DiscreteGaussian(2.0, 1), 20, REPLACE),
+        (5, 0.02, ev.DiscreteGaussian(0.8, 3), 100, ADD),
+        (3, 0.2, ev.DiscreteLaplace(3.0, 1), 20, ADD),
+        (6, 0.05, ev.DiscreteLaplace(1.5, 2), 5, REPLACE),
     ],
 )
 def test_dp_accounting_agrees_on_integer_sums(size, rate, event, rounds, neighbours):
@@ -277,9 +270,8 @@ def test_fine_integers_tend_to_the_line(neighbours):
 def test_a_group_of_one_is_a_record():
     for mechanism in (ev.Gaussian(2.0), ev.Laplace(2.0), ev.DiscreteLaplace(2.0, 2)):
         alone = ev.Repeat(50, ev.Poisson(0.02, mechanism))
-        assert account(ev.Group(1, alone), delta=1e-6).epsilon == (
-            account(alone, delta=1e-6).epsilon
-        )
+        record, group = (account(e, delta=1e-6).epsilon for e in (alone, ev.Group(1, alone)))
+        assert group == record
 
 
 @for_each("neighbours", sweep([ADD, REPLACE, "zero-out"], quick=1))
@@ -290,18 +282,16 @@ def test_larger_units_lose_more_and_no_more_than_without_sampling(neighbours):
         kind = (ev.Gaussian, ev.Laplace)[int(rng.integers(2))]
         rounds, at = int(rng.integers(1, 400)), float(10 ** rng.uniform(-9, -3))
         below = epsilon(ev.Repeat(rounds, ev.Poisson(rate, kind(noise))), at, neighbours)
-        for size in (2, 3, 11):
+        for size in (2, 11):
             event = unit(size, rate, kind(noise), rounds)
-            result = account(event, delta=at, neighbours=neighbours).epsilon
-            whole = account(
-                ev.Group(size, ev.Repeat(rounds, kind(noise))), delta=at, neighbours=neighbours
-            ).epsilon
+            asked = {"delta": at, "neighbours": neighbours}
+            result = account(event, **asked).epsilon
+            whole = bounds_on_epsilon(ev.Group(size, ev.Repeat(rounds, kind(noise))), **asked)
             assert result.lower <= result.upper
             assert below.lower <= result.upper * (1 + 1e-9)
             assert result.lower <= whole.upper
             assert result.gap <= 1e-3 * result.upper
-            lemma = account(event, delta=at, neighbours=neighbours, engine="rdp").epsilon.upper
-            assert result.lower <= lemma
+            assert result.lower <= account(event, **asked, engine="rdp").epsilon.upper
             below = result
 
 
@@ -311,19 +301,17 @@ def test_replacing_a_unit_costs_more_than_removing_it_and_zero_out_costs_the_sam
     assert epsilon(event, 1e-5, REPLACE).lower > epsilon(event, 1e-5, ADD).upper
 
 
-@for_each("size", [5, 100, 1000, 10_000])
+@for_each("size", [5, 1000, 10_000])
 def test_large_units_keep_a_two_sided_answer(size):
     event = unit(size, 0.01, ev.Gaussian(5.0), 1000)
-    result = account(event, delta=1e-5).epsilon
+    result = epsilon(event)
     assert 0.0 < result.lower <= result.upper <= result.lower * (1 + 1e-3)
     # About size records times the rate arrive each round, with noise 5: a Gaussian of mean
     # size x rate is the sum's centre, and what it alone reveals is a lower end up to spread.
-    centred = account(ev.Repeat(1000, ev.Gaussian(5.0 / (size * 0.01))), delta=1e-5).epsilon
+    centred = bounds_on_epsilon(ev.Repeat(1000, ev.Gaussian(5.0 / (size * 0.01))), delta=1e-5)
     assert result.upper >= 0.9 * centred.lower
-    assert (
-        result.upper
-        <= account(ev.Group(size, ev.Repeat(1000, ev.Gaussian(5.0))), delta=1e-5).epsilon.upper
-    )
+    whole = ev.Group(size, ev.Repeat(1000, ev.Gaussian(5.0)))
+    assert result.upper <= bounds_on_epsilon(whole, delta=1e-5).upper
 
 
 @for_each(
@@ -341,18 +329,15 @@ def test_large_units_keep_a_two_sided_answer(size):
 )
 def test_extremes_stay_ordered(size, rate, noise, rounds, at):
     for neighbours in (ADD, REPLACE):
-        result = account(
-            unit(size, rate, ev.Gaussian(noise), rounds), delta=at, neighbours=neighbours
-        ).epsilon
-        alone = account(
-            ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise))), delta=at, neighbours=neighbours
-        ).epsilon
-        assert alone.lower <= result.upper
+        asked = {"delta": at, "neighbours": neighbours}
+        result = bounds_on_epsilon(unit(size, rate, ev.Gaussian(noise), rounds), **asked)
+        alone = ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise)))
+        assert bounds_on_epsilon(alone, **asked).lower <= result.upper
         # Seen round by round, a unit is drawn at most as often as at size x rate, and then
         # moves the sum by at most size.
         if size * rate < 1.0:
             coarse = ev.Poisson(size * rate, ev.Gaussian(noise / size))
-            whole = account(ev.Repeat(rounds, coarse), delta=at, neighbours=neighbours).epsilon
+            whole = bounds_on_epsilon(ev.Repeat(rounds, coarse), **asked)
             assert result.lower <= whole.upper * (1 + 1e-9)
 
 

@@ -6,6 +6,7 @@ without the unit: under replace-one, of one that is replaced by zeros.
 """
 
 import dataclasses
+import functools
 import math
 
 import pytest
@@ -72,17 +73,19 @@ def _epsilon(event, neighbours="add-remove"):
     return PldEngine().epsilon(leaves(event), 1e-5, neighbours).bounds
 
 
+@functools.cache
+def _released(event, neighbours):
+    """Return an epsilon at which some of the release's delta is left, and the ends there."""
+    end = PldEngine().epsilon(leaves(event), 1e-2, neighbours).bounds.upper
+    epsilon = 0.5 * min(end, 20.0)
+    return epsilon, _ends(event, neighbours, epsilon)
+
+
 def _known(event, neighbours):
     try:
         return pairs(leaves(event)[0].event, neighbours)
     except PrivplanError:
         return None
-
-
-def _scale(event, neighbours):
-    """Return an epsilon at which some of the release's delta is left."""
-    end = PldEngine().epsilon(leaves(event), 1e-2, neighbours).bounds.upper
-    return min(end, 20.0)
 
 
 def test_every_event_type_is_looked_at():
@@ -114,8 +117,8 @@ def test_a_certain_step_costs_what_the_release_costs(event, neighbours):
         if _known(wrapped, neighbours) is None:
             continue
         plain = ev.Repeat(count, event)
-        epsilon = 0.5 * _scale(plain, neighbours)
-        ours, theirs = _ends(wrapped, neighbours, epsilon), _ends(plain, neighbours, epsilon)
+        epsilon, theirs = _released(plain, neighbours)
+        ours = _ends(wrapped, neighbours, epsilon)
         assert ours.upper * SLACK >= theirs.lower, wrapped.type
         assert ours.lower <= theirs.upper * SLACK, wrapped.type
         seen += 1
@@ -129,7 +132,7 @@ def test_a_hidden_step_shows_half_of_the_release(event, neighbours):
     if _known(event, zeroed) is None:
         pytest.skip("not known under this relation")
     hidden = [ev.RandomAllocation(2, 1, event), ev.ShuffledBatches(2, event)]
-    epsilon = 0.5 * _scale(event, zeroed)
+    epsilon, _ = _released(event, zeroed)
     shown = 0.5 * _ends(event, zeroed, math.log1p(2.0 * math.expm1(epsilon))).lower
     known = [wrapped for wrapped in hidden if _known(wrapped, neighbours) is not None]
     for wrapped in known:
