@@ -156,6 +156,22 @@ def carry_out(system, *, seed=1, rounds=None):
     return models, log
 
 
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """Return what makes the run of some settings once, (folder, result); nobody writes there."""
+    from .small_runs import started
+
+    kept = {}
+
+    def made(own):
+        if repr(own) not in kept:
+            folder = tmp_path_factory.mktemp("whole") / "run"
+            kept[repr(own)] = folder, started(own, folder)
+        return kept[repr(own)]
+
+    return made
+
+
 @pytest.fixture
 def tiny():
     """Return the maker of small federations: `tiny(users=..., silos=..., seed=...)`."""

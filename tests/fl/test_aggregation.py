@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,91 +19,47 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.fl.aggregation.choice import aggregator
 from privplan.fl.aggregation.sums import PlainAggregator, Sum, float_sum, noisy_sum
-from privplan.fl.log import LogWriter, read
+from privplan.fl.log import LogWriter
 from privplan.fl.parties.network import SERVER, Message
 from privplan.fl.parties.transcripts import FOLDER, read_transcript
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import RunResult, execute
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.running.session import execute
+from privplan.fl.settings.schema import SecuritySettings, Settings
 from privplan.fl.uldp.settings import UldpSettings
 
 from ..cases import for_each
+from .conftest import Log
+from .small_runs import changed, of, started
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography", "msgpack")),
     reason="runs need the extra `fl`",
 )
 
-SMALL = Settings(
-    run=RunSettings(system="uldp-avg", rounds=3, seed=11),
-    data=DataSettings(name="breast-cancer", users=9, silos=3),
-    privacy=PrivacySettings(noise_multiplier=5.0),
-    training=TrainingSettings(
-        clip=0.1, local_rate=0.1, global_rate=2.0, local_epochs=1, batch=64, model="logistic"
-    ),
-)
+SMALL = changed(run={"seed": 11}, data={"users": 9, "silos": 3})
 MASKED = SecuritySettings(aggregation="masked")
-
-
-class Memory:
-    """A recorder that only remembers."""
-
-    def __init__(self) -> None:
-        self.lines: list[records.Record] = []
-
-    def append(self, record: records.Record) -> int:
-        self.lines.append(record)
-        return len(self.lines) - 1
-
-    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        return dict.fromkeys(items, "c0")
-
-
-def changed(own: Settings = SMALL, **tables: Any) -> Settings:
-    new = {name: replace(getattr(own, name), **keys) for name, keys in tables.items()}
-    return replace(own, **new)
-
-
-def started(settings: Settings, folder: Path) -> RunResult:
-    folder.mkdir(exist_ok=True)
-    with LogWriter.create(folder) as writer:
-        return execute(prepare(settings), folder, writer)
-
-
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
 @for_each(
     "settings",
     [
         SMALL,
-        changed(training={"weighting": "records"}),
-        changed(privacy={"sampling_rate": 0.5}),
-        changed(run={"system": "uldp-sgd"}),
-        changed(run={"system": "uldp-naive"}),
-        changed(
-            data={"normalisation": "private"},
-            privacy={"normalisation_noise": 2.0},
-        ),
+        changed(SMALL, training={"weighting": "records"}),
+        changed(SMALL, privacy={"sampling_rate": 0.5}),
+        changed(SMALL, run={"system": "uldp-sgd"}),
+        changed(SMALL, run={"system": "uldp-naive"}),
+        changed(SMALL, data={"normalisation": "private"}, privacy={"normalisation_noise": 2.0}),
     ],
     ids=["avg", "records", "sampled", "sgd", "naive", "normalised"],
 )
-def test_masked_runs_release_the_same_bits(settings: Settings, tmp_path: Path) -> None:
-    plain = started(settings, tmp_path / "plain")
+def test_masked_runs_release_the_same_bits(settings: Settings, whole: Any, tmp_path: Path) -> None:
+    folder, plain = whole(settings)
     masked = started(replace(settings, security=MASKED), tmp_path / "masked")
     assert plain.model == masked.model
     assert verify(tmp_path / "masked").complete
     clear, hidden = (
-        [one.aggregate for one in of(tmp_path / name, records.RoundRelease)]
-        for name in ("plain", "masked")
+        [one.aggregate for one in of(where, records.RoundRelease)]
+        for where in (folder, tmp_path / "masked")
     )
     assert clear == hidden
 
@@ -112,8 +67,9 @@ def test_masked_runs_release_the_same_bits(settings: Settings, tmp_path: Path) -
 @for_each(
     "settings",
     [
-        changed(run={"system": "fedavg"}, privacy={"unit": None, "noise_multiplier": None}),
+        changed(SMALL, run={"system": "fedavg"}, privacy={"unit": None, "noise_multiplier": None}),
         changed(
+            SMALL,
             run={"system": "uldp-group"},
             privacy={"group": 3},
             table={"group_records": 3},
@@ -129,22 +85,23 @@ def test_masked_floats_are_the_same_to_what_is_stated(settings: Settings, tmp_pa
     assert (masked.parameters != plain.parameters).any()  # it did go through the ring
 
 
-def test_the_log_says_what_the_server_sees(tmp_path: Path) -> None:
-    started(replace(SMALL, security=MASKED), tmp_path)
-    (opened,) = of(tmp_path, records.RunOpen)
+def test_the_log_says_what_the_server_sees(whole: Any) -> None:
+    folder, _ = whole(replace(SMALL, security=MASKED))
+    (opened,) = of(folder, records.RunOpen)
     assert opened.aggregation == "masked"
     assert opened.security is not None
     assert opened.security.protocol == "pairwise-masks"
     assert (opened.security.parties, opened.security.fewest) == (3, 3)
     assert opened.plan.events["server"] == opened.plan.events["model"]
-    report = audit_budget(tmp_path)
+    assert not (folder / FOLDER).exists()  # no transcript is kept unasked
+    report = audit_budget(folder)
     found = {one.observer: one.total.epsilon for one in report.rows}
     assert found["server"].upper == report.total.epsilon.upper
 
 
 def test_what_sends_updates_in_the_clear_does_not_say_that_weights_are_hidden() -> None:
     for system in ("fedavg", "uldp-naive"):
-        own = changed(run={"system": system}, security={"aggregation": "private-weighting"})
+        own = changed(SMALL, run={"system": system}, security={"aggregation": "private-weighting"})
         with pytest.raises(Unsupported):
             prepare(own)
 
@@ -175,9 +132,7 @@ def silenced(message: Message) -> tuple[Message, ...]:
     return () if gone else (message,)
 
 
-def test_a_silo_that_is_missing_aborts_the_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silo_that_is_missing_aborts_the_round(tmp_path: Path, monkeypatch: Any) -> None:
     meddled(monkeypatch, silenced)
     with pytest.raises(MissingParty):
         started(replace(SMALL, security=MASKED), tmp_path)
@@ -187,9 +142,7 @@ def test_a_silo_that_is_missing_aborts_the_round(
     assert [one.round for one in of(tmp_path, records.RoundIntent)] == [1, 2]
 
 
-def test_silos_that_may_be_missing_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silos_that_may_be_missing_are_left_out(tmp_path: Path, monkeypatch: Any) -> None:
     allowed = replace(SMALL, security=replace(MASKED, dropouts=1))
     whole = started(allowed, tmp_path / "whole")
     meddled(monkeypatch, silenced)
@@ -208,7 +161,9 @@ def test_silos_that_may_be_missing_are_left_out(
 
 
 def test_moments_are_summed_like_the_rest(tmp_path: Path) -> None:
-    settings = changed(data={"normalisation": "private"}, privacy={"normalisation_noise": 2.0})
+    settings = changed(
+        SMALL, data={"normalisation": "private"}, privacy={"normalisation_noise": 2.0}
+    )
     started(replace(settings, security=replace(MASKED, dropouts=1)), tmp_path)
     first, second = of(tmp_path, records.RoundIntent)[:2]
     assert (first.phase, second.phase) == ("normalise", "train")
@@ -218,9 +173,7 @@ def test_moments_are_summed_like_the_rest(tmp_path: Path) -> None:
     assert [one.id for one in report.hazards] == ["seeded"]
 
 
-def test_a_message_that_is_sent_twice_aborts_the_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_that_is_sent_twice_aborts_the_round(tmp_path: Path, monkeypatch: Any) -> None:
     meddled(monkeypatch, lambda message: (message, message))
     with pytest.raises(ProtocolFault):
         started(replace(SMALL, security=MASKED), tmp_path)
@@ -248,11 +201,6 @@ def test_transcripts_that_cannot_be_kept_cost_no_round(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             execute(own, tmp_path, writer)
     assert not of(tmp_path, records.RoundIntent)
-
-
-def test_no_transcript_is_kept_unasked(tmp_path: Path) -> None:
-    started(replace(SMALL, security=MASKED), tmp_path)
-    assert not (tmp_path / FOLDER).exists()
 
 
 def test_floats_that_do_not_fit_the_ring_are_refused() -> None:
@@ -284,7 +232,7 @@ def test_plain_stretches_nothing(sent: Any) -> None:
 def test_what_cannot_be_summed_is_refused_before_anything_is_drawn(totals: Any) -> None:
     own = Gaussian(1.0, 4.0, shares=2)
     about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
-    ticket = Gate(None, Memory(), Streams.seeded(1)).open(own.intent(about, "add-remove"))
+    ticket = Gate(None, Log(), Streams.seeded(1)).open(own.intent(about, "add-remove"))
     with pytest.raises(InvalidInput):
         noisy_sum(PlainAggregator(), 1, own, ticket, totals)
     assert ticket.stream("noise/silo-0").position == 0
@@ -335,19 +283,15 @@ def test_masks_hide_from_as_many_as_they_can(
     assert stated == replace(found, colluders=colluders)
 
 
-@for_each(("silos", "dropouts", "colluders"), [(3, 0, 2), (5, 2, 2), (2, 0, 1)])
-def test_masks_that_cannot_bear_so_many_are_refused(
-    silos: int, dropouts: int, colluders: int
-) -> None:
-    with pytest.raises(InvalidInput, match="stay and tell nothing"):
-        aggregator(replace(MASKED, dropouts=dropouts, colluders=colluders), silos)
+def test_masks_that_cannot_bear_so_many_are_refused() -> None:
+    for silos, dropouts, colluders in ((3, 0, 2), (5, 2, 2), (2, 0, 1)):
+        with pytest.raises(InvalidInput, match="stay and tell nothing"):
+            aggregator(replace(MASKED, dropouts=dropouts, colluders=colluders), silos)
 
 
 def test_masks_for_more_colluders_than_a_lying_server_allows_hold_against_one_that_looks() -> None:
     """Five silos: with one missing and two that tell, a server that lies is borne, with two not."""
-    one = aggregator(replace(MASKED, dropouts=1, colluders=2), 5).security
-    two = aggregator(replace(MASKED, dropouts=2, colluders=1), 5).security
-    assert one is not None
-    assert two is not None
-    assert (one.server, one.colluders) == ("malicious", 2)
-    assert (two.server, two.colluders) == ("honest-but-curious", 1)
+    for dropouts, colluders, server in ((1, 2, "malicious"), (2, 1, "honest-but-curious")):
+        borne = aggregator(replace(MASKED, dropouts=dropouts, colluders=colluders), 5).security
+        assert borne is not None
+        assert (borne.server, borne.colluders) == (server, colluders)

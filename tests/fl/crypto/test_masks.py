@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.crypto import masks
@@ -19,6 +20,7 @@ from privplan.fl.crypto.keys import derive
 from privplan.fl.crypto.masks import Mask, mask_into, masks_into, residues, words
 
 from ...cases import for_each
+from ...chance import FALSE_ALARM, limits
 
 KEY = bytes(range(32))
 PLACE = {"session": b"session", "round": 3, "label": b"label"}
@@ -44,9 +46,8 @@ def test_the_stream_is_aes_in_counter_mode_by_the_block(kind, name) -> None:
     own = derive(KEY, b"mask" + domain, 32)
     first = int.from_bytes(own[16:], "big")
     size = count * kind(0).itemsize
-    counters = b"".join(
-        ((first + one) % 2**128).to_bytes(16, "big") for one in range(-(-size // 16))
-    )
+    blocks = range(first, first - (-size // 16))
+    counters = b"".join((one % 2**128).to_bytes(16, "big") for one in blocks)
     stream = Cipher(algorithms.AES128(own[:16]), modes.ECB()).encryptor().update(counters)[:size]
     width = kind(0).itemsize
     expected = [int.from_bytes(stream[at : at + width], "little") for at in range(0, size, width)]
@@ -108,42 +109,37 @@ def test_words_are_the_mask() -> None:
     assert words(KEY, 0, **PLACE).shape == (0,)
 
 
-@for_each(
-    "array",
-    [
-        np.zeros(4, np.int64),
-        np.zeros(4, np.uint16),
-        np.zeros((2, 2), np.uint64),
-        np.zeros(8, np.uint64)[::2],
-        np.zeros(4, np.dtype(np.uint64).newbyteorder()),
-        [1, 2],
-    ],
-)
-def test_other_arrays_are_refused(array) -> None:
-    with pytest.raises(InvalidInput, match="words"):
-        mask_into(array, KEY, sign=1, **PLACE)
+BAD = [
+    *(np.zeros(4, kind) for kind in (np.int64, np.uint16, np.dtype(np.uint64).newbyteorder())),
+    np.zeros((2, 2), np.uint64),
+    np.zeros(8, np.uint64)[::2],
+    [1, 2],
+]
 
 
-def test_other_signs_rounds_and_short_keys_are_refused() -> None:
-    out = np.zeros(4, np.uint64)
+def test_other_arrays_signs_rounds_and_short_keys_are_refused() -> None:
+    for array in BAD:
+        with pytest.raises(InvalidInput, match="words"):
+            mask_into(array, KEY, sign=1, **PLACE)
+    out, frozen = np.zeros((2, 4), np.uint64)
     for sign in (0, 2, -2):
         with pytest.raises(InvalidInput, match="sign"):
             mask_into(out, KEY, sign=sign, **PLACE)
     with pytest.raises(InvalidInput, match="round"):
         mask_into(out, KEY, session=b"", round=-1, label=b"", sign=1)
-    with pytest.raises(InvalidInput):
-        mask_into(out, KEY[:15], sign=1, **PLACE)
-    frozen = np.zeros(4, np.uint64)
     frozen.flags.writeable = False
-    with pytest.raises(InvalidInput):
-        mask_into(frozen, KEY, sign=1, **PLACE)
+    for array, key in ((out, KEY[:15]), (frozen, KEY)):
+        with pytest.raises(InvalidInput):
+            mask_into(array, key, sign=1, **PLACE)
     assert not out.any()
 
 
 def test_bits_of_a_mask_are_balanced() -> None:
-    """64 x 20,000 bits, each column within 5.5 sigma of half: false alarm 64 x 4e-8; fixed key."""
+    """64 x 20,000 bits, each column about half; at most 1 in 10^6 for all, over keys."""
     bits = np.unpackbits(drawn(np.uint64, 20_000).view(np.uint8)).reshape(-1, 64)
-    assert np.abs(bits.sum(axis=0, dtype=np.int64) - 10_000).max() < 5.5 * np.sqrt(5_000)
+    low, high = limits(stats.binom(20_000, 0.5), looks=64)
+    sums = bits.sum(axis=0, dtype=np.int64)
+    assert low <= sums.min() <= sums.max() <= high
 
 
 @for_each("modulus", [2, 3, 97, 2**64, 3**400, 2**6144 - 1])
@@ -169,15 +165,15 @@ def test_residues_of_other_moduli_share_nothing() -> None:
 
 
 def test_residues_are_uniform() -> None:
-    """Chi-square with 6 degrees of freedom over 7,000 draws, fixed key; mean 6, 30 is 5e-5."""
+    """Chi-square of 7,000 draws, 1 in 10^6; a byte modulo 192 would be below 64 half of the time.
+
+    The key is fixed.
+    """
     counts = np.bincount(residues(KEY, 7_000, 7, **PLACE), minlength=7)
-    assert ((counts - 1_000) ** 2 / 1_000).sum() < 30
-
-
-def test_residues_are_drawn_from_more_than_the_modulus() -> None:
-    """A byte modulo 192 would be below 64 half of the time; 6,000 draws, 2,000 +- 5.5 x 36.5."""
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM / 2
     below = sum(one < 64 for one in residues(KEY, 6_000, 192, **PLACE))
-    assert abs(below - 2_000) < 201
+    low, high = limits(stats.binom(6_000, 1 / 3), looks=2)
+    assert low <= below <= high
 
 
 def test_threads_do_not_disturb_one_another() -> None:

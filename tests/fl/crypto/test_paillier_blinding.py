@@ -218,7 +218,7 @@ def test_the_bound_on_the_distance_holds_where_it_can_be_computed() -> None:
     place = {one: index for index, one in enumerate(group)}
     for m, t in ((3, 2), (5, 3), (8, 2), (12, 4)):
         distances = []
-        for _ in range(300):
+        for _ in range(100):
             law = np.zeros(len(group))
             law[place[1]] = 1.0
             for base in rng.choice(group, m):

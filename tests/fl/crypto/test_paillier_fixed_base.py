@@ -55,22 +55,18 @@ def test_powers_are_those_of_pow(exponents: list[int], base: int, plaintext: int
     assert raised == [plainly(encrypted, one, plaintext) for one in exponents]
 
 
-def test_exponents_at_the_edges() -> None:
-    base = unit()
-    assert fixed_base.powers(PUBLIC, base, EDGES) == [plainly(base, one) for one in EDGES]
-    assert fixed_base.powers(PUBLIC, base, []) == []
-
-
-def test_bases_at_the_edges() -> None:
-    for base in (1, N + 1, N - 1, N * N - 1, 2, N * N - 2):
+def test_exponents_and_bases_at_the_edges() -> None:
+    assert fixed_base.powers(PUBLIC, unit(), []) == []
+    for base in (unit(), 1, N + 1, N - 1, N * N - 1, 2, N * N - 2):
         assert fixed_base.powers(PUBLIC, base, EDGES) == [plainly(base, one) for one in EDGES]
 
 
-def test_every_power_of_every_unit_of_a_tiny_key() -> None:
+def test_every_power_of_units_of_a_tiny_key() -> None:
+    """Of every seventh of its 840 units."""
     n = int(TINY.n)
     exponents = list(range(1 - n, n))
     units = [one for one in range(n * n) if math.gcd(one, n) == 1]
-    for base in units:
+    for base in units[::7]:
         expected = [int(pow(base, one, n * n)) for one in exponents]
         assert fixed_base.powers(TINY, base, exponents) == expected
 

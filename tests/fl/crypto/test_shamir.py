@@ -45,9 +45,8 @@ def test_the_tables_are_those_of_the_field() -> None:
     pairs = rng.integers(0, 65536, (2000, 2))
     pairs[:3] = [[0, 0], [0, 7], [7, 0]]
     pairs[3:5] = [[65535, 65535], [1, 65535]]
-    assert exp[log[pairs[:, 0]] + log[pairs[:, 1]]].tolist() == [
-        times(int(a), int(b)) for a, b in pairs
-    ]
+    expected = [times(int(a), int(b)) for a, b in pairs]
+    assert exp[log[pairs[:, 0]] + log[pairs[:, 1]]].tolist() == expected
 
 
 def test_shares_are_values_of_the_polynomial(monkeypatch) -> None:
@@ -118,8 +117,8 @@ def test_two_shares_of_three_are_independent_of_the_secret() -> None:
 def test_coefficients_are_fresh_for_every_secret() -> None:
     first, second = (split(bytes(32), threshold=2, holders=[1, 2]) for _ in range(2))
     assert first[1] != second[1]
-    words = np.frombuffer(first[1], "<u2")
-    assert len(set(words.tolist())) > 10  # and for every part of it; chance below 2^-100
+    # And for every part of it; the chance of fewer is below 2^-100.
+    assert len(set(np.frombuffer(first[1], "<u2").tolist())) > 10
 
 
 def test_many_holders_in_blocks(monkeypatch) -> None:
@@ -139,18 +138,14 @@ def test_all_holders_that_there_can_be() -> None:
 
 @for_each("changed", [1, 5, 7])
 def test_a_wrong_share_among_more_than_enough_is_seen(changed) -> None:
-    shares = {
-        holder: bytes(one)
-        for holder, one in split(bytes(32), threshold=3, holders=[1, 2, 5, 7]).items()
-    }
+    shares = dict(split(bytes(32), threshold=3, holders=[1, 2, 5, 7]))
     shares[changed] = shares[changed][:-1] + bytes([shares[changed][-1] ^ 1])
     with pytest.raises(ProtocolFault, match="contradict"):
         combine(shares, 3)
 
 
 def test_shares_of_another_secret_are_seen() -> None:
-    one = split(bytes(32), threshold=2, holders=[1, 2, 3])
-    other = split(bytes(32), threshold=2, holders=[1, 2, 3])
+    one, other = (split(bytes(32), threshold=2, holders=[1, 2, 3]) for _ in range(2))
     with pytest.raises(ProtocolFault):
         combine({1: one[1], 2: one[2], 3: other[3]}, 2)
 
@@ -178,22 +173,16 @@ def test_shares_that_there_cannot_be_are_faults(shares) -> None:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@for_each(
-    "holders",
-    [[], [1], [1, 1], [0, 1], [1, 65536], [-1, 2], [1, 2.0], [True, 2], ["1", "2"]],
-)
-def test_holders_that_there_cannot_be_are_refused(holders) -> None:
-    with pytest.raises(InvalidInput):
-        split(b"ab", threshold=2, holders=holders)
+HOLDERS = [[], [1], [1, 1], [0, 1], [1, 65536], [-1, 2], [1, 2.0], [True, 2], ["1", "2"]]
 
 
-@for_each("threshold", [0, 1, 4, -1, 2.0, True])
-def test_thresholds_out_of_range_are_refused(threshold) -> None:
-    with pytest.raises(InvalidInput, match="threshold"):
-        split(b"ab", threshold=threshold, holders=[1, 2, 3])
-
-
-@for_each("secret", [b"", b"a", b"abc"])
-def test_secrets_of_odd_length_are_refused(secret) -> None:
-    with pytest.raises(InvalidInput, match="even"):
-        split(secret, threshold=2, holders=[1, 2])
+def test_holders_thresholds_and_secrets_that_there_cannot_be_are_refused() -> None:
+    for holders in HOLDERS:
+        with pytest.raises(InvalidInput):
+            split(b"ab", threshold=2, holders=holders)
+    for threshold in (0, 1, 4, -1, 2.0, True):
+        with pytest.raises(InvalidInput, match="threshold"):
+            split(b"ab", threshold=threshold, holders=[1, 2, 3])
+    for secret in (b"", b"a", b"abc"):
+        with pytest.raises(InvalidInput, match="even"):
+            split(secret, threshold=2, holders=[1, 2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,22 +22,13 @@ from privplan.fl.running.lifecycle import resume, run
 from ...cases import for_each
 from .schemes import described
 
-PUBLISHED = {"wishart-noise"}
-"""What is found of a run for its PCA, and of nothing else."""
-
-EVERY = [
-    dict(zip(("pca", "objective", "sensitivity", "shuffle"), each, strict=True))
-    for each in product(
-        ("wishart", "gaussian", "none"),
-        ("fresh", "once"),
-        ("printed", "proven"),
-        ("layers", "none"),
-    )
+SOME = [
+    (pca, ("fresh", "once")[a], ("printed", "proven")[b], ("layers", "none")[a ^ b], (a, b)[odd])
+    for pca, odd in (("wishart", 0), ("gaussian", 1), ("none", 0))
+    for a in (0, 1)
+    for b in (0, 1)
 ]
-
-
-def named(keys: dict[str, Any]) -> str:
-    return "-".join(map(str, keys.values()))
+"""Of 48 combinations, 12 that hold every pair of pieces; which system, as a number, is last."""
 
 
 def of_pieces(system: str, keys: dict[str, Any], **tables: Any) -> dict[str, dict[str, Any]]:
@@ -49,26 +39,29 @@ def of_pieces(system: str, keys: dict[str, Any], **tables: Any) -> dict[str, dic
     return described(system, delm={**keys, **components}, privacy=privacy, **tables)
 
 
-@pytest.mark.parametrize("keys", EVERY, ids=named)
-@pytest.mark.parametrize("system", ["delm-basic", "delm-enhanced"])
+@for_each("pca, objective, sensitivity, shuffle, enhanced", SOME)
 def test_an_honest_run_is_audited_without_an_accusation(
-    system: str, keys: dict[str, Any], tmp_path: Path
+    pca: str, objective: str, sensitivity: str, shuffle: str, enhanced: int, tmp_path: Path
 ) -> None:
+    keys = {"pca": pca, "objective": objective, "sensitivity": sensitivity, "shuffle": shuffle}
+    system = ("delm-basic", "delm-enhanced")[enhanced]
     outcome = run(of_pieces(system, keys), tmp_path / "run")
     report = audit_budget(tmp_path / "run")
-    expected = PUBLISHED if keys["pca"] == "wishart" else set()
-    assert set(report.errors) == expected
+    # What is found of a run for its PCA, and of nothing else.
+    assert set(report.errors) == ({"wishart-noise"} if pca == "wishart" else set())
     assert report.not_stated == ()
     upper = outcome.guarantees["server"].epsilon.upper
-    assert math.isinf(upper) == (keys["pca"] == "wishart")
+    assert math.isinf(upper) == (pca == "wishart")
     assert report.total.upper == pytest.approx(upper, rel=1e-6)
     assert report.claim is not None
     assert report.claim.epsilon == outcome.prepared.opening.claim.epsilon
     assert edits_of(tmp_path / "run") == ()
 
 
-@for_each("selection", ["divergence", "uniform", "top-k"])
-@for_each("neighbours", ["add-remove", "replace-one"])
+@for_each(
+    "neighbours, selection",
+    [("add-remove", "divergence"), ("replace-one", "uniform"), ("replace-one", "top-k")],
+)
 def test_every_choice_and_relation_is_audited_alike(
     neighbours: str, selection: str, tmp_path: Path
 ) -> None:
@@ -81,15 +74,18 @@ def test_every_choice_and_relation_is_audited_alike(
 
 
 def test_half_the_noise_is_found(tmp_path: Path) -> None:
-    """In what is sealed of every client's noise; the log of such a run is without a finding."""
+    """In what is sealed of every client's noise; the log of such a run is without a finding.
+
+    A false alarm in 2,500, for the noise is seeded; it is the level of the verdict.
+    """
     honest = NoisyGram._noise_of_share
 
     def halved(self: NoisyGram, stream: Any) -> Any:
         return honest(self, stream) // 2
 
     with mock.patch.object(NoisyGram, "_noise_of_share", halved):
-        run(described(delm={"sensitivity": "proven"}), tmp_path / "half")
-    run(described(delm={"sensitivity": "proven"}), tmp_path / "whole")
+        run(described(delm={"sensitivity": "proven"}, run={"seed": 1}), tmp_path / "half")
+    run(described(delm={"sensitivity": "proven"}, run={"seed": 1}), tmp_path / "whole")
     verdicts = {
         name: {
             m.verdict
@@ -98,22 +94,18 @@ def test_half_the_noise_is_found(tmp_path: Path) -> None:
         for name in ("half", "whole")
     }
     assert "contradicted" in verdicts["half"]
-    # The noise is that of the operating system: one honest run in 2,500 is called contradicted, and
-    # one in twenty unusual.
     assert "contradicted" not in verdicts["whole"]
 
 
 def test_a_run_that_was_cut_off_goes_on_to_the_same_model(tmp_path: Path) -> None:
     """What was kept fits the log: the PCA that was released, the model, and the last gradient."""
-    for system in ("delm-basic", "delm-enhanced"):
-        keys = {"sensitivity": "proven", "pca": "gaussian", "components": 5}
-        folder = tmp_path / system
-        kill_after(described(system, delm=keys, run={"rounds": 4}), folder, rounds=2)
-        outcome = resume(folder)
-        assert outcome.result.rounds == 4
-        report = audit_budget(folder)
-        assert report.errors == ()
-        assert report.total.upper <= 1.0
+    keys = {"sensitivity": "proven", "pca": "gaussian", "components": 5}
+    kill_after(described("delm-enhanced", delm=keys), tmp_path / "run", rounds=2)
+    outcome = resume(tmp_path / "run")
+    assert outcome.result.rounds == 3
+    report = audit_budget(tmp_path / "run")
+    assert report.errors == ()
+    assert report.total.upper <= 1.0
 
 
 def test_a_release_that_serves_all_steps_is_not_made_twice(tmp_path: Path) -> None:
@@ -144,10 +136,7 @@ def kill_after(tables: dict[str, Any], folder: Path, *, rounds: int) -> None:
         run(tables, folder)
 
 
-@for_each(
-    ("pca", "data"),
-    [("wishart", "breast-cancer"), ("gaussian", "breast-cancer"), ("wishart", "digits")],
-)
+@for_each("pca, data", [("gaussian", "breast-cancer"), ("wishart", "digits")])
 def test_canaries_of_the_pca_contradict_the_published_one_alone(
     pca: str, data: str, tmp_path: Path
 ) -> None:

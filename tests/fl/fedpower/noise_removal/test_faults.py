@@ -34,6 +34,10 @@ KINDS = [said.ServerKey, said.NodeKey, said.NodeKeys, said.Selection, said.Remov
 Change = Callable[[Message], Iterable[Message]]
 
 
+def modulus_of(bits: int) -> bytes:
+    return int(generate(bits, small=True).public.n).to_bytes(-(-bits // 8), "big")
+
+
 class Meddler:
     """Changes the first message of a kind that is sent to, or by, one node."""
 
@@ -81,46 +85,84 @@ def test_without_a_fault_it_comes_to_its_end(opened) -> None:
     assert len(opened) == 1
 
 
-@pytest.mark.parametrize("node", ["silo-0", "silo-1", "silo-2"])
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("node", ["silo-0", "silo-1", "silo-2"])
+@for_each("kind", KINDS)
 def test_a_message_that_is_missing_at_any_step(kind, node, opened) -> None:
     stopped(Meddler(kind, lambda _: [], node=node), opened, MissingParty)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda message: [message, message],
-        lambda message: [replace(message, round=message.round + 1)],
-        lambda message: [replace(message, session=bytes(16))],
-        lambda message: [replace(message, kind="noise-removal.other")],
-        lambda message: [replace(message, body=message.body[:-1])],
-        lambda message: [replace(message, body=message.body + bytes(5000))],
-        lambda message: [replace(message, body=b"")],
+UNEXPECTED: dict[str, Change] = {
+    "twice": lambda message: [message, message],
+    "another round": lambda message: [replace(message, round=message.round + 1)],
+    "another session": lambda message: [replace(message, session=bytes(16))],
+    "another kind": lambda message: [replace(message, kind="noise-removal.other")],
+    "cut": lambda message: [replace(message, body=message.body[:-1])],
+    "long": lambda message: [replace(message, body=message.body + bytes(5000))],
+    "empty": lambda message: [replace(message, body=b"")],
+}
+FIELDS = [
+    (said.ServerKey, "modulus"),
+    (said.NodeKey, "public"),
+    (said.NodeKey, "signature"),
+    (said.Selection, "ciphertext"),
+]
+LENGTHS: dict[str, Callable[[bytes], bytes]] = {
+    "short": lambda raw: raw[:-1],
+    "one more": lambda raw: raw + b"\0",
+    "empty": lambda _: b"",
+    "double": lambda raw: raw + raw,
+}
+CIPHERTEXTS: dict[str, Callable[[Any], Any]] = {
+    "one less": lambda parts: parts[:-1],
+    "none": lambda _: (),
+    "one more": lambda parts: (*parts, parts[0]),
+    "one short": lambda parts: (parts[0][:-1], *parts[1:]),
+    "one long": lambda parts: (parts[0] + b"\0", *parts[1:]),
+    "one empty": lambda parts: (b"", *parts[1:]),
+}
+STRANGER, FOREIGN = Identity.new(), KeyPair.new()
+KEYS = {
+    "publics": [
+        dropped("silo-2"),
+        *(put(name, FOREIGN.public) for name in ("silo-3", "silo-0", "silo-1")),
+        lambda keys: dict.fromkeys(keys, keys["silo-0"]),
+        lambda keys: {**keys, "silo-0": keys["silo-2"], "silo-2": keys["silo-0"]},
     ],
-    ids=["twice", "another round", "another session", "another kind", "cut", "long", "empty"],
-)
-def test_a_message_that_is_not_what_is_expected_next(kind, change, opened) -> None:
+    "signatures": [
+        dropped("silo-0"),
+        put("silo-0", bytes(64)),
+        put("silo-2", STRANGER.sign(b"silo-2")),
+    ],
+}
+CHANGES = [
+    *((name, kind, change) for kind in KINDS for name, change in UNEXPECTED.items()),
+    *(
+        (f"{field} {name}", kind, changed(**{field: other}))
+        for kind, field in FIELDS
+        for name, other in LENGTHS.items()
+    ),
+    *((name, said.Removal, changed(ciphertexts=other)) for name, other in CIPHERTEXTS.items()),
+    *(
+        (f"{field} {number}", said.NodeKeys, changed(**{field: other}))
+        for field, others in KEYS.items()
+        for number, other in enumerate(others)
+    ),
+    *(
+        (f"{bits} bits", said.ServerKey, changed(modulus=lambda _, bits=bits: modulus_of(bits)))
+        for bits in (KEY_BITS // 2, KEY_BITS - 2, KEY_BITS + 2)
+    ),
+    *(
+        ("no key", said.ServerKey, changed(modulus=lambda _, n=n: n.to_bytes(128, "big")))
+        for n in (2**1023 + 2, 2**1023, (2**512 - 1) ** 2)
+    ),
+]
+
+
+@for_each("name, kind, change", CHANGES)
+def test_a_message_or_a_content_that_is_not_what_is_expected(name, kind, change, opened) -> None:
+    """Other messages, lengths and numbers; other keys among the nodes, and moduli that are none."""
+    assert name
     stopped(Meddler(kind, change), opened)
-
-
-@pytest.mark.parametrize(
-    ("kind", "field"),
-    [
-        (said.ServerKey, "modulus"),
-        (said.NodeKey, "public"),
-        (said.NodeKey, "signature"),
-        (said.Selection, "ciphertext"),
-    ],
-)
-@pytest.mark.parametrize(
-    "other",
-    [lambda raw: raw[:-1], lambda raw: raw + b"\0", lambda _: b"", lambda raw: raw + raw],
-    ids=["short", "one more", "empty", "double"],
-)
-def test_a_content_of_a_wrong_length(kind, field, other, opened) -> None:
-    stopped(Meddler(kind, changed(**{field: other})), opened)
 
 
 # --- ciphertexts ----------------------------------------------------------------------------------
@@ -130,22 +172,21 @@ def as_ciphertext(value: int) -> bytes:
     return value.to_bytes(KEY_BITS // 4, "big")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        lambda _: 0,
-        lambda n: n,
-        lambda n: n * (n - 5),
-        lambda n: n * n,
-        lambda n: n * n + 1,
-        lambda _: 2 ** (2 * KEY_BITS) - 1,
-    ],
-    ids=["0", "n", "a multiple of n", "n^2", "above n^2", "all ones"],
-)
-@pytest.mark.parametrize("kind", [said.Selection, said.Removal])
-def test_a_ciphertext_that_is_no_unit_or_out_of_range(kind, value, opened) -> None:
+VALUES: dict[str, Callable[[int], int]] = {
+    "0": lambda _: 0,
+    "n": lambda n: n,
+    "a multiple of n": lambda n: n * (n - 5),
+    "n^2": lambda n: n * n,
+    "above n^2": lambda n: n * n + 1,
+    "all ones": lambda _: 2 ** (2 * KEY_BITS) - 1,
+}
+
+
+@for_each("name", VALUES)
+@for_each("kind", [said.Selection, said.Removal])
+def test_a_ciphertext_that_is_no_unit_or_out_of_range(kind, name, opened) -> None:
     def change(message: Message) -> list[Message]:
-        octets = as_ciphertext(value(meddler.modulus))
+        octets = as_ciphertext(VALUES[name](meddler.modulus))
         body: Body = said.Selection(octets)
         if kind is said.Removal:
             body = said.Removal((octets, *said.Removal.unpack(message.body).ciphertexts[1:]))
@@ -153,22 +194,6 @@ def test_a_ciphertext_that_is_no_unit_or_out_of_range(kind, value, opened) -> No
 
     meddler = Meddler(kind, change)
     stopped(meddler, opened)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        lambda parts: parts[:-1],
-        lambda _: (),
-        lambda parts: (*parts, parts[0]),
-        lambda parts: (parts[0][:-1], *parts[1:]),
-        lambda parts: (parts[0] + b"\0", *parts[1:]),
-        lambda parts: (b"", *parts[1:]),
-    ],
-    ids=["one less", "none", "one more", "one short", "one long", "one empty"],
-)
-def test_another_number_of_ciphertexts_or_another_length(other, opened) -> None:
-    stopped(Meddler(said.Removal, changed(ciphertexts=other)), opened)
 
 
 @for_each(
@@ -255,21 +280,18 @@ def test_a_node_does_not_answer_unblinded_or_twice() -> None:
 # --- noise ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("node", range(NODES))
-@pytest.mark.parametrize(
+@for_each("node", range(NODES))
+@for_each(
     "noise",
     [
         np.array([LARGEST + 1] + [0] * 39),
         np.array([0] * 39 + [-LARGEST - 1]),
         np.array([np.iinfo(np.int64).min] + [0] * 39),
         np.zeros((40, 1), np.int64),
-        np.zeros(40),
-        np.zeros(40, np.int32),
-        np.zeros(40, np.uint64),
+        *(np.zeros(40, kind) for kind in (np.float64, np.int32, np.uint64)),
         [0] * 40,
         None,
     ],
-    ids=["above", "below", "least", "table", "floats", "int32", "uint64", "list", "none"],
 )
 def test_noise_that_is_not_within_its_bound(noise, node, opened) -> None:
     draws: list[Any] = drawn(NOISES)
@@ -305,43 +327,9 @@ def test_a_node_that_cannot_draw_ends_the_session(opened) -> None:
 # --- keys -----------------------------------------------------------------------------------------
 
 
-STRANGER, FOREIGN = Identity.new(), KeyPair.new()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        changed(publics=dropped("silo-2")),
-        changed(signatures=dropped("silo-0")),
-        changed(publics=put("silo-3", FOREIGN.public)),
-        changed(publics=put("silo-0", FOREIGN.public)),
-        changed(publics=put("silo-1", FOREIGN.public)),
-        changed(signatures=put("silo-0", bytes(64))),
-        changed(signatures=put("silo-2", STRANGER.sign(b"silo-2"))),
-        changed(publics=lambda keys: dict.fromkeys(keys, keys["silo-0"])),
-        changed(publics=lambda keys: {**keys, "silo-0": keys["silo-2"], "silo-2": keys["silo-0"]}),
-    ],
-)
-def test_a_server_that_puts_other_keys_among_the_nodes(change, opened) -> None:
-    stopped(Meddler(said.NodeKeys, change), opened)
-
-
-@pytest.mark.parametrize("bits", [KEY_BITS // 2, KEY_BITS - 2, KEY_BITS + 2])
-def test_a_key_of_another_size(bits, opened) -> None:
-    modulus = int(generate(bits, small=True).public.n).to_bytes(-(-bits // 8), "big")
-    stopped(Meddler(said.ServerKey, changed(modulus=lambda _: modulus)), opened)
-
-
-@pytest.mark.parametrize("modulus", [2**1023 + 2, 2**1023, (2**512 - 1) ** 2])
-def test_a_modulus_that_is_no_key(modulus, opened) -> None:
-    octets = int(modulus).to_bytes(128, "big")
-    stopped(Meddler(said.ServerKey, changed(modulus=lambda _: octets)), opened)
-
-
 def test_nodes_that_were_given_different_keys_reject_each_other(opened) -> None:
-    other = int(generate(KEY_BITS, small=True).public.n).to_bytes(KEY_BITS // 8, "big")
-    says = stopped(Meddler(said.ServerKey, changed(modulus=lambda _: other)), opened)
-    assert "signature" in says
+    other = modulus_of(KEY_BITS)
+    assert "signature" in stopped(Meddler(said.ServerKey, changed(modulus=lambda _: other)), opened)
 
 
 def test_a_roster_of_other_nodes() -> None:
