@@ -50,6 +50,7 @@ def vectors(dimensions: int, categories: int) -> list[tuple[Message, ...]]:
     return [tuple(answer(value, categories, ODDS) for value in each) for each in values]
 
 
+@functools.cache
 def upper(event: ev.Event, order: Fraction, neighbours: str) -> float:
     return pp.account(event, epsilon=below_log(order), neighbours=neighbours).delta.upper
 
@@ -93,11 +94,7 @@ def test_no_data_exceed_the_bound_however_a_cap_is_read(
     everybody = vectors(dimensions, categories)
     nothing = (dummy(categories),) * dimensions
     law = functools.partial(
-        oblivious_law,
-        dimensions=dimensions,
-        chosen=chosen,
-        padded_to=padded_to,
-        reading=reading,
+        oblivious_law, dimensions=dimensions, chosen=chosen, padded_to=padded_to, reading=reading
     )
     ordered = reading in ("first", "last")
     closest = 0.0

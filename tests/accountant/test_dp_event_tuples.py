@@ -160,11 +160,14 @@ def holds_itself() -> dict[str, Any]:
     [
         (nested(ev.MAX_DEPTH + 1), "levels deep"),
         (holds_itself(), "levels deep"),
-        ([MODULE, "ComposedDpEvent", [GAUSSIAN] * 1_000_000], f"more than {MAX_PARTS:,} parts"),
-        ([MODULE, "GaussianDpEvent", *[1.0] * 1_000_000], "1,000,002 items"),
-        (dict.fromkeys(map(str, range(1_000_000))), "1,000,000 items"),
         (
-            [MODULE, "MixtureOfGaussiansDpEvent", 1.0, [0.0] * 1_000_000, [0.0] * 1_000_000],
+            [MODULE, "ComposedDpEvent", [GAUSSIAN] * (MAX_PARTS + 1)],
+            f"more than {MAX_PARTS:,} parts",
+        ),
+        ([MODULE, "GaussianDpEvent", *[1.0] * 50_000], "50,002 items"),
+        (dict.fromkeys(map(str, range(50_000))), "50,000 items"),
+        (
+            [MODULE, "MixtureOfGaussiansDpEvent", 1.0, [0.0] * 50_000, [0.0] * 50_000],
             "`sensitivities` must have at most",
         ),
         (None, "`event` must be"),
@@ -175,7 +178,7 @@ def holds_itself() -> dict[str, Any]:
         ({}, "has no `module_name`"),
         ({1: 2, "module_name": MODULE, "class_name": "NoOpDpEvent"}, "not text"),
         ([MODULE, "GaussianDpEvents", 1.0], "`event.class_name`"),
-        ([MODULE, "x" * 1_000_000], "`event.class_name`"),
+        ([MODULE, "x" * 50_000], "`event.class_name`"),
         ([MODULE, 3], "`event.class_name` must be text"),
         ([["a"], "GaussianDpEvent", 1.0], "`event.module_name` must be text"),
         (["os", "system", "true"], "`event.module_name`"),
@@ -230,12 +233,6 @@ def test_names_in_bytes_are_names() -> None:
     assert from_named_tuple([MODULE.encode(), b"GaussianDpEvent", 1.0]) == ev.Gaussian(1.0)
 
 
-@for_each(
-    "fields",
-    [
-        ["UnsupportedDpEvent"],
-    ],
-)
-def test_what_has_no_event_here_is_refused_by_name(fields: list[Any]) -> None:
-    with pytest.raises(Unsupported, match=rf"`event\.events\[0\]`, .*{fields[0]}"):
-        from_named_tuple([MODULE, "ComposedDpEvent", [[MODULE, *fields]]])
+def test_what_has_no_event_here_is_refused_by_name() -> None:
+    with pytest.raises(Unsupported, match=r"`event\.events\[0\]`, .*UnsupportedDpEvent"):
+        from_named_tuple([MODULE, "ComposedDpEvent", [[MODULE, "UnsupportedDpEvent"]]])

@@ -14,11 +14,7 @@ from scipy import sparse
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import gram_row_grid
-from privplan.accountant.mechanisms.gram_row_grid import (
-    GridScale,
-    dense_rows,
-    sparse_rows,
-)
+from privplan.accountant.mechanisms.gram_row_grid import GridScale, dense_rows, sparse_rows
 from privplan.accountant.sensitivity.gram import MAX_DIMENSION
 
 from ..cases import for_each
@@ -94,7 +90,7 @@ def test_norms_hold_and_nothing_moves_outwards(
     np.testing.assert_array_equal(from_sparse.toarray(), on_grid)
 
 
-@for_each("row_norm", [1.0, 0.1, 6.0, 1e-310, 1e300, 255.0])
+@for_each("row_norm", [1.0, 0.1, 1e-310, 1e300, 255.0])
 @for_each("square", [Fraction(4**20), Fraction(4**12, 3), Fraction(4**8)])
 @for_each("intercept", [0.0, 0.2])
 def test_rows_within_an_ulp_of_the_row_norm(
@@ -102,7 +98,7 @@ def test_rows_within_an_ulp_of_the_row_norm(
 ) -> None:
     scale = GridScale(square, intercept, row_norm)
     rng = np.random.default_rng(3)
-    directions = rng.normal(size=(200, 7))
+    directions = rng.normal(size=(80, 7))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     axis = np.zeros((3, 7))
     axis[:, 2] = 1.0

@@ -39,7 +39,7 @@ def most_shown(size: int, epsilon: float, delta: float, at: float) -> float:
             inverse = max((x - delta) * math.exp(-epsilon), 0.0)
             x = inverse if step(inverse) >= x - 1e-15 else 1.0 - delta - math.exp(epsilon) * (1 - x)
         rates.add(min(max(x, 0.0), 1.0))
-    rates.update(k / 4096 for k in range(4097))
+    rates.update(k / 512 for k in range(513))
     return max(power(x) - math.exp(at) * x for x in rates)
 
 
@@ -54,7 +54,7 @@ def test_the_oracle_of_one_step_is_the_worst_mechanism():
 
 
 @for_each(("size", "epsilon", "delta"), CASES)
-@for_each("share", [0.0, 0.5, 0.9, 1.0])
+@for_each("share", [0.0, 0.5, 1.0])
 def test_no_lower_end_exceeds_what_a_chain_shows(size, epsilon, delta, share):
     at = share * size * epsilon
     most = most_shown(size, epsilon, delta, at)

@@ -40,8 +40,8 @@ def _gaussian_log_delta(mu, eps):
 
 
 # Settings of Gaussian DP: rounds of noise sigma, with mu = sqrt(n) / sigma.
-@for_each("rounds", [1, 7, 1000, 100_000])
-@for_each("mu", [0.01, 0.3, 1.0, 5.0, 60.0])
+@for_each("rounds", [1, 7, 100_000])
+@for_each("mu", [0.01, 0.3, 5.0, 60.0])
 @for_each("target", [0.1, 1e-5, 1e-15, 1e-60])
 def test_unsampled_gaussians_bracket_the_closed_form(rounds, mu, target):
     sigma = math.sqrt(rounds) / mu
@@ -95,9 +95,8 @@ def test_randomized_response_against_exact_multinomials(rounds, categories):
     up, down = np.meshgrid(np.arange(rounds + 1), np.arange(rounds + 1), indexing="ij")
     valid = up + down <= rounds
     up, down = up[valid], down[valid]
-    masses = multinomial.pmf(
-        np.stack([up, down, rounds - up - down], axis=1), rounds, probabilities
-    )
+    counted = np.stack([up, down, rounds - up - down], axis=1)
+    masses = multinomial.pmf(counted, rounds, probabilities)
     losses = eps * (up - down)
     for at in (0.0, 0.3, 0.39 * rounds * eps, 0.9 * rounds * eps):
         exact = float((masses * np.maximum(-np.expm1(at - losses), 0.0)).sum())
@@ -115,31 +114,19 @@ def test_sampled_bare_epsilon_against_exact_binomials(rounds, rate, eps):
     p[1] = 1 - p[0]
     q = np.array([1 - truth, truth])
     k = np.arange(rounds + 1)
+    worst = dict.fromkeys((0.0, 0.2, 0.5), 0.0)
     for numerator, denominator in ((p, q), (q, p)):
         log_ratio = np.log(numerator / denominator)
         losses = k * log_ratio[0] + (rounds - k) * log_ratio[1]
         masses = binom.pmf(k, rounds, numerator[0])
-        for at in (0.0, 0.2, 0.5):
+        for at in worst:
             exact = float((masses * np.maximum(-np.expm1(at - losses), 0.0)).sum())
-            event = ev.Repeat(rounds, ev.Poisson(rate, ev.Pure(eps)))
-            bounds = delta(event, at)
-            assert bounds.upper >= exact * (1 - 1e-9)
-            assert bounds.lower == 0.0  # a bare epsilon has no lower end
-    worst = max(
-        float(
-            (
-                binom.pmf(k, rounds, n[0])
-                * np.maximum(
-                    -np.expm1(
-                        0.2 - k * math.log(n[0] / d[0]) - (rounds - k) * math.log(n[1] / d[1])
-                    ),
-                    0.0,
-                )
-            ).sum()
-        )
-        for n, d in ((p, q), (q, p))
-    )
-    assert delta(event, 0.2).upper == pytest.approx(worst, rel=1e-3)
+            worst[at] = max(worst[at], exact)
+    for at, exact in worst.items():
+        bounds = delta(ev.Repeat(rounds, ev.Poisson(rate, ev.Pure(eps))), at)
+        assert bounds.upper >= exact * (1 - 1e-9)
+        assert bounds.lower == 0.0  # a bare epsilon has no lower end
+        assert at != 0.2 or bounds.upper == pytest.approx(exact, rel=1e-3)
 
 
 def test_approximate_composes_its_delta():
@@ -239,20 +226,20 @@ def monotone(noise, rate, rounds, log_delta):
     assert bounds(noise, rate, rounds + 1 + rounds // 5).upper >= base.lower
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(**QUESTIONS)
 def test_monotone_in_noise_rate_and_rounds(**question):
     monotone(**question)
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(**QUESTIONS)
 def test_monotone_at_many_settings(**question):
     monotone(**question)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     parts=st.lists(
         st.one_of(

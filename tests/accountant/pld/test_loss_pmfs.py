@@ -80,7 +80,17 @@ def _response(epsilon, categories):
     return lambda e: float(np.maximum(p - math.exp(e) * q, 0.0).sum())
 
 
+def _normal(scale):
+    return lambda x: np.exp(-(x**2) / (2 * scale**2))
+
+
+def _geometric(scale):
+    return lambda x: np.exp(-np.abs(x) / scale)
+
+
 AR, RO = "add-remove", "replace-one"
+NORMAL = ev.Poisson(0.1, ev.DiscreteGaussian(0.7, 3))
+GEOMETRIC = ev.Poisson(0.2, ev.DiscreteLaplace(0.6, 5))
 CASES = [
     (ev.Gaussian(1.0), AR, False, _gaussian(1.0, 1.0, False)),
     (ev.Gaussian(0.2), AR, False, _gaussian(0.2, 1.0, False)),
@@ -97,36 +107,11 @@ CASES = [
     (ev.Poisson(0.1, ev.Laplace(0.5)), AR, False, _laplace(0.5, 0.1, False)),
     (ev.Poisson(0.1, ev.Laplace(0.5)), AR, True, _laplace(0.5, 0.1, True)),
     (ev.Poisson(0.1, ev.Laplace(0.5)), RO, False, _opposite(laplace(scale=0.5), 0.1)),
-    (
-        ev.Poisson(0.1, ev.DiscreteGaussian(0.7, 3)),
-        AR,
-        False,
-        _discrete(lambda x: np.exp(-(x**2) / (2 * 2.1**2)), 3, 0.1, False),
-    ),
-    (
-        ev.Poisson(0.1, ev.DiscreteGaussian(0.7, 3)),
-        AR,
-        True,
-        _discrete(lambda x: np.exp(-(x**2) / (2 * 2.1**2)), 3, 0.1, True),
-    ),
-    (
-        ev.DiscreteGaussian(1.0, 2),
-        RO,
-        False,
-        _discrete(lambda x: np.exp(-(x**2) / (2 * 2.0**2)), 4, 1.0, False),
-    ),
-    (
-        ev.Poisson(0.2, ev.DiscreteLaplace(0.6, 5)),
-        AR,
-        True,
-        _discrete(lambda x: np.exp(-np.abs(x) / 3.0), 5, 0.2, True),
-    ),
-    (
-        ev.Poisson(0.2, ev.DiscreteLaplace(0.6, 5)),
-        RO,
-        False,
-        _discrete(lambda x: np.exp(-np.abs(x) / 3.0), 5, 0.2, False, opposite=True),
-    ),
+    (NORMAL, AR, False, _discrete(_normal(2.1), 3, 0.1, False)),
+    (NORMAL, AR, True, _discrete(_normal(2.1), 3, 0.1, True)),
+    (ev.DiscreteGaussian(1.0, 2), RO, False, _discrete(_normal(2.0), 4, 1.0, False)),
+    (GEOMETRIC, AR, True, _discrete(_geometric(3.0), 5, 0.2, True)),
+    (GEOMETRIC, RO, False, _discrete(_geometric(3.0), 5, 0.2, False, opposite=True)),
     (ev.RandomizedResponse(1.3, 7), RO, False, _response(1.3, 7)),
     (ev.Pure(0.7), AR, False, _response(0.7, 2)),
 ]
@@ -150,7 +135,7 @@ def test_laws_lie_on_their_side_at_every_order(event, relation, add, oracle, wid
     assert lower.masses.min() >= 0.0
     assert lower.masses.sum() <= 1.0 + 1e-12
     worst = 0.0
-    for epsilon in np.concatenate([np.linspace(low - 0.1, high + 0.1, 83), upper.losses[::7]]):
+    for epsilon in np.concatenate([np.linspace(low - 0.1, high + 0.1, 43), upper.losses[::13]]):
         truth = oracle(float(epsilon))
         # 1e-11: what the oracles themselves get wrong.
         assert _hockey(upper, epsilon) >= truth - 1e-11
@@ -167,12 +152,8 @@ def test_both_laws_close_in_quadratically():
     for width in (0.01, 0.005, 0.0025):
         upper = upper_pmf(pair, Grid(width, pair.grid_atoms[0]), TAIL)
         lower = lower_pmf(pair, Grid(width, pair.grid_atoms[0]), TAIL)
-        gaps.append(
-            (
-                sum(_hockey(upper, e) - exact(e) for e in epsilons),
-                sum(exact(e) - _hockey(lower, e) for e in epsilons),
-            )
-        )
+        above = sum(_hockey(upper, e) - exact(e) for e in epsilons)
+        gaps.append((above, sum(exact(e) - _hockey(lower, e) for e in epsilons)))
     for coarse, fine in itertools.pairwise(gaps):
         for before, after in zip(coarse, fine, strict=True):
             assert 2.5 < before / after < 6.0
@@ -257,10 +238,10 @@ def _random_outcomes(rng):
 
 
 def test_laws_of_adversarial_outcomes_stay_on_their_side():
-    """Tiny masses beside heavy ones, atoms next to grid points, coarse grids: 1,500 cases."""
+    """Tiny masses beside heavy ones, atoms next to grid points, coarse grids: 700 cases."""
     rng = np.random.default_rng(11)
     told = 0
-    for _ in range(1500):
+    for _ in range(700):
         log_p, log_q, width = _random_outcomes(rng)
         atoms = AtomPair(log_p, log_q, 0.0, bool(rng.integers(2)))
         pair = Pair.of_outcomes(atoms)
@@ -273,7 +254,7 @@ def test_laws_of_adversarial_outcomes_stay_on_their_side():
             truth = float((atoms.masses * gains).sum())
             assert _hockey(upper, epsilon - upper.slack) >= truth * (1 - 1e-11)
             assert _hockey(lower, epsilon + lower.slack) <= truth * (1 + 1e-11)
-    assert told > 300
+    assert told > 140
 
 
 @for_each("bad", [-1e-5, math.nan, math.inf])

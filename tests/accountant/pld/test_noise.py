@@ -34,8 +34,8 @@ def _laplace_log_mass(a: float, b: float, scale: float) -> mp.mpf:
 def test_masses_are_within_the_stated_relative_error(noise, oracle):
     rng = np.random.default_rng(1)
     worst = 0.0
-    with mp.workdps(500):
-        for _ in range(400):
+    with mp.workdps(60):  # digits of a mass, however small, of which a narrow interval takes nine
+        for _ in range(250):
             start = rng.uniform(-36, 36)
             width = 10 ** rng.uniform(-9, 1.3)
             edges = np.array([start, start + width])
