@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -214,15 +215,12 @@ def run_of(
     planned: dict[str, ev.Event] = {
         who: ev.Group(group, event) if group > 1 else event for who, event in events.items()
     }
-    proven = {
-        who: pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper
-        for who, event in planned.items()
-    }
-    epsilon = proven["model"] if claimed is None else claimed
+    proven = {who: epsilon(event, neighbours) for who, event in planned.items()}
+    promised = proven["model"] if claimed is None else claimed
     opened = RunOpen(
         "run-1",
         "uldp",
-        Claim("user", neighbours, DELTA, epsilon, "model", group),  # type: ignore[arg-type]
+        Claim("user", neighbours, DELTA, promised, "model", group),  # type: ignore[arg-type]
         Planned(rounds, planned),
         Population(USERS, silos),
         SECURE,
@@ -346,6 +344,7 @@ def written(folder: Path, records: Sequence[Record]) -> Path:
     return folder
 
 
+@functools.cache
 def epsilon(event: ev.Event, neighbours: str = "add-remove") -> float:
     """Return the epsilon of an event at `DELTA`."""
     return pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper

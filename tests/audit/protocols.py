@@ -7,16 +7,7 @@ from typing import Any
 
 from privplan.accountant import events as ev
 
-from .ledgers import (
-    SIGMA,
-    Change,
-    Records,
-    audited,
-    evidence,
-    opening,
-    part,
-    weighted,
-)
+from .ledgers import SIGMA, Change, Records, audited, evidence, opening, part, weighted
 
 TRANSFER = "oblivious-transfer"
 

@@ -92,14 +92,14 @@ def test_naive_as_published(neighbours: str) -> None:
 
 
 def test_groups_of_records() -> None:
-    records = grouped(size=8)
+    records = grouped(size=3)
     whole = ev.Repeat(150, ev.Poisson(0.05, ev.Gaussian(SIGMA)))
     for observer in ("model", "server", "silo", "silo-with-records"):
-        assert upper(records, observer) == pytest.approx(epsilon(ev.Group(8, whole)), rel=1e-9)
-    report = audited(records, groups=(1, 16))
-    assert [row.size for row in report.groups] == [1, 16]
+        assert upper(records, observer) == pytest.approx(epsilon(ev.Group(3, whole)), rel=1e-9)
+    report = audited(records, groups=(1, 5))
+    assert [row.size for row in report.groups] == [1, 5]
     assert report.groups[0].total.upper == pytest.approx(epsilon(whole), rel=1e-9)
-    assert report.groups[1].total.upper == pytest.approx(epsilon(ev.Group(16, whole)), rel=1e-9)
+    assert report.groups[1].total.upper == pytest.approx(epsilon(ev.Group(5, whole)), rel=1e-9)
 
 
 @for_each("chosen_by", [None, "all-silos"])
@@ -107,22 +107,22 @@ def test_records_that_are_chosen_by_what_others_hold_tell_a_silo_of_them(
     chosen_by: str | None,
 ) -> None:
     """The silo that holds some sees, without noise, whether its own are among the chosen ones."""
-    report = audited(grouped(chosen_by=chosen_by))
+    report = audited(grouped(size=2, chosen_by=chosen_by))
     rows = {row.observer: row.total for row in report.rows}
     assert list(rows) == ["model", "server", "silo", "silo-with-records"]
     assert rows["silo-with-records"].upper == math.inf
     assert "how many lie elsewhere" in rows["silo-with-records"].refusal
-    assert rows["silo"].upper == upper(grouped(), "silo")
+    assert rows["silo"].upper == upper(grouped(size=2), "silo")
     assert report.ok  # the promise is not for that silo
 
 
 def test_what_one_round_does_not_state_is_proven_for_none() -> None:
-    records = grouped()
+    records = grouped(size=2)
     first = records[1]
     assert isinstance(first, RoundIntent)
     records[1] = replace(first, sampling=replace(first.sampling, chosen_by=None))
     assert upper(records, "silo-with-records") == math.inf
-    assert upper(records, "silo") == upper(grouped(), "silo")
+    assert upper(records, "silo") == upper(grouped(size=2), "silo")
 
 
 def test_who_chose_records_says_nothing_where_users_are_clipped_as_a_whole() -> None:
@@ -351,8 +351,8 @@ def test_and_nothing_where_they_do_not(change: Callable[[Records], Records]) -> 
 
 
 def test_a_model_does_not_show_the_steps_inside_a_silo() -> None:
-    assert evidence(grouped(steps=1)).spent_total("model").epsilon.lower == 0.0
-    alone = changed(grouped(steps=1), RunOpen, population=Population(50, 1))
+    assert evidence(grouped(size=2, steps=1)).spent_total("model").epsilon.lower == 0.0
+    alone = changed(grouped(size=2, steps=1), RunOpen, population=Population(50, 1))
     assert evidence(alone).spent_total("model").epsilon.lower > 0.0
 
 

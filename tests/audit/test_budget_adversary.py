@@ -12,14 +12,7 @@ from scipy.optimize import brentq
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.records import (
-    Contribution,
-    Noise,
-    RunOpen,
-    Sampling,
-    StreamRange,
-    Weights,
-)
+from privplan.accountant.records import Contribution, Noise, RunOpen, Sampling, StreamRange, Weights
 from privplan.audit.derivation.event_order import compared, weaker_of
 from privplan.audit.evidence.plan_comparison import tally
 

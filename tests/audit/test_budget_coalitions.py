@@ -158,7 +158,7 @@ def named(case: dict[str, Any]) -> str:
 CASES = {named(case): case for case in cases()}
 
 
-@for_each("name", sweep(sorted(CASES), quick=24))
+@for_each("name", sweep(sorted(CASES), quick=12))
 def test_every_view_is_what_the_facts_support(name: str) -> None:
     case = CASES[name]
     own = prepared(**case)
@@ -220,11 +220,7 @@ def test_more_colluders_never_lower_a_number_of_shares(
     numbers = [
         upper(
             weighted(
-                rule=rule,
-                aggregation="masked",
-                silos=silos,
-                dropouts=dropouts,
-                colluders=colluders,
+                rule=rule, aggregation="masked", silos=silos, dropouts=dropouts, colluders=colluders
             ),
             f"server+{colluders}",
         )

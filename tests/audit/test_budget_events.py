@@ -6,24 +6,11 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.records import (
-    RoundIntent,
-    Sampling,
-)
+from privplan.accountant.records import RoundIntent, Sampling
 from privplan.audit.derivation.event_order import compared, covers, weaker_of
 
 from ..cases import for_each
-from .ledgers import (
-    DELTA,
-    SIGMA,
-    Records,
-    changed,
-    epsilon,
-    evidence,
-    intents,
-    upper,
-    weighted,
-)
+from .ledgers import DELTA, SIGMA, Records, changed, epsilon, evidence, intents, upper, weighted
 
 # --- comparing events ---------------------------------------------------------------------------
 

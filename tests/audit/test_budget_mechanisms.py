@@ -37,10 +37,7 @@ SAMPLES = (
 MECHANISMS: tuple[tuple[Mechanism, int], ...] = (
     (Gaussian(bound=0.1, std=0.5), 7),
     (Gaussian(bound=0.3, std=0.7, shares=5, weights=Weights("records", 1.0)), 7),
-    (
-        Gaussian(bound=0.3, std=0.7, shares=5, weights=Weights("uniform"), tolerated_dropouts=2),
-        7,
-    ),
+    (Gaussian(bound=0.3, std=0.7, shares=5, weights=Weights("uniform"), tolerated_dropouts=2), 7),
     (Gaussian(bound=0.1, std=0.5, weights=Weights("uniform", 0.75)), 7),
     (Laplace(bound=0.3, scale=0.7, dimensions=9), 9),
     (Laplace(bound=0.3, scale=0.7), 1),

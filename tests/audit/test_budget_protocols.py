@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.records import (
-    Contribution,
-    Noise,
-    Sampling,
-    Weights,
-)
+from privplan.accountant.records import Contribution, Noise, Sampling, Weights
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS
 from privplan.audit.derivation.event_order import compared
 
@@ -67,11 +62,7 @@ EVENTS: dict[tuple[str, str], tuple[ev.Event, ev.Event, ev.Event]] = {
         ev.Poisson(0.1, ev.Gaussian(INSIDE)),
         ev.Gaussian(INSIDE / 2),
     ),
-    ("private-weighting", "shared-secret"): (
-        SAMPLED,
-        ev.Gaussian(INSIDE),
-        ev.Gaussian(INSIDE / 2),
-    ),
+    ("private-weighting", "shared-secret"): (SAMPLED, ev.Gaussian(INSIDE), ev.Gaussian(INSIDE / 2)),
     ("private-weighting", TRANSFER): (
         SAMPLED,
         ev.Poisson(0.1, ev.Gaussian(INSIDE)),
@@ -150,8 +141,7 @@ RUNS = [
 ]
 
 
-@for_each("neighbours", ["add-remove", "replace-one"])
-@for_each("rate", [1.0, 0.3])
+@for_each(("rate", "neighbours"), [(1.0, "add-remove"), (0.3, "replace-one")])
 @for_each(("silos", "rule", "aggregation", "drawn_by", "dropouts", "colluders"), RUNS)
 def test_what_systems_state_is_what_their_facts_support(
     silos: int,
@@ -168,10 +158,7 @@ def test_what_systems_state_is_what_their_facts_support(
     given |= {"silos": silos, "rate": rate, "drawn_by": drawn_by}
     log = weighted(dropouts=dropouts, colluders=colluders, **given)
     stated = sums.weighted_views(
-        SIGMA,
-        tolerated_dropouts=dropouts,
-        coalitions=(colluders,) if colluders else (),
-        **given,
+        SIGMA, tolerated_dropouts=dropouts, coalitions=(colluders,) if colluders else (), **given
     )
     for observer, event in stated.items():
         assert compared(event, supported(log, observer)) == "same", observer

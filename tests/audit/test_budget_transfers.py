@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import FineGaussian, RoundDescription
-from privplan.accountant.records import (
-    Noise,
-    RoundIntent,
-    RunOpen,
-    Sampling,
-    Security,
-    Weights,
-)
+from privplan.accountant.records import Noise, RoundIntent, RunOpen, Sampling, Security, Weights
 from privplan.audit.budget import audit_budget
 from privplan.fl.log.canonical import LOG
 
@@ -46,16 +39,7 @@ from .ledgers import (
     weighted,
     written,
 )
-from .protocols import (
-    OBSERVERS,
-    SUM,
-    TRANSFER,
-    close,
-    hazards,
-    private,
-    security,
-    supported,
-)
+from .protocols import OBSERVERS, SUM, TRANSFER, close, hazards, private, security, supported
 
 PROTOCOLS = {"masked": "pairwise-masks", "private-weighting": "private-weighting"}
 
@@ -262,10 +246,9 @@ def test_from_below_weights_do_not_quite_sum_to_one() -> None:
     most = epsilon(ev.Repeat(100, ev.Gaussian(SIGMA * 41 / 40)))
     assert 0.99 * most < found.lower < most < found.upper
     few = evidence(
-        also(
-            security(count_limit=6, count_cap=1),
-            intents(noise=part(grid=2.0**-18 / 60)),
-        )(private(100))
+        also(security(count_limit=6, count_cap=1), intents(noise=part(grid=2.0**-18 / 60)))(
+            private(100)
+        )
     )
     assert few.spent_total("model").epsilon.lower < epsilon(
         ev.Repeat(100, ev.Gaussian(SIGMA * 6 / 5))
