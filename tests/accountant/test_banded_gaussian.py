@@ -355,9 +355,7 @@ def test_a_round_between_rounds_would_be_paid_by_nobody(number: Any) -> None:
 
 
 def test_a_numpy_integer_is_a_round() -> None:
-    first = replace(MECHANISM, number=np.int64(1))
-    assert type(first.number) is int
-    assert first.event("add-remove").type == "matrix-gaussian"
+    assert type(replace(MECHANISM, number=np.int64(1)).number) is int
 
 
 def test_a_multiplier_is_that_of_the_event_of_its_block() -> None:

@@ -18,17 +18,12 @@ from ..cases import for_each
 # --- Uldp-FL ------------------------------------------------------------------------------------
 
 
+FINALS = (7.8, 3.85, 2.2, 2.0, 1.625, 1.3125, 1.15625)
+PRINTED = ("2.85", "7.991", "24.54", "98.79", "450.70", "2151.98", "11416.54")
+
+
 @for_each(
-    ("size", "printed", "final"),
-    [
-        (1, "2.85", 7.8),
-        (2, "7.991", 3.85),
-        (4, "24.54", 2.2),
-        (8, "98.79", 2.0),
-        (16, "450.70", 1.625),
-        (32, "2151.98", 1.3125),
-        (64, "11416.54", 1.15625),
-    ],
+    ("size", "printed", "final"), list(zip((1, 2, 4, 8, 16, 32, 64), PRINTED, FINALS, strict=True))
 )
 def test_figure_2_of_uldp_fl(size: int, printed: str, final: float) -> None:
     """Source: arXiv 2308.12210, Figure 2 (k = 1, 32, 64 are printed), sigma 5, 100,000 rounds."""
@@ -60,18 +55,11 @@ def test_figure_2_with_another_librarys_divergences(size: int) -> None:
     assert found == pytest.approx(min(values), rel=1e-8)
 
 
-@for_each(
-    ("rounds", "rate", "printed"),
-    [
-        (50, 1.0, "7.08"),
-        (100, 1.0, "10.73"),
-        (200, 1.0, "16.51"),
-        (100, 0.1, "0.835"),
-        (100, 0.3, "2.76"),
-        (100, 0.5, "4.86"),
-        (100, 0.7, "7.11"),
-    ],
-)
+BY_ROUNDS = [(50, 1.0, "7.08"), (100, 1.0, "10.73"), (200, 1.0, "16.51")]
+BY_RATE = [(100, 0.1, "0.835"), (100, 0.3, "2.76"), (100, 0.5, "4.86"), (100, 0.7, "7.11")]
+
+
+@for_each(("rounds", "rate", "printed"), BY_ROUNDS + BY_RATE)
 def test_user_level_epsilons_of_uldp_fl(rounds: int, rate: float, printed: str) -> None:
     """Source: arXiv 2308.12210, Theorems 3 and 5, noise 5, delta 1e-5, recomputed."""
     found = uldp_fl.published_user_epsilon(rounds, rate=rate)
@@ -113,13 +101,9 @@ def test_the_randomness_of_protocol_1_is_the_servers_own_raised_to_the_deltas() 
     public, secret = paillier.generate_paillier_keypair(n_length=128)
     n, square = public.n, public.nsquare
     for exponents, added in (((0, 0), 7), ((3, 0), 7), ((3, 0), 10**9), ((2, 5), 0)):
-        expected = (
-            math.prod(
-                pow(user, 10_007 * 10_009 * exponent, (10_007 * 10_009) ** 2)
-                for user, exponent in enumerate(exponents, 2)
-            )
-            % (10_007 * 10_009) ** 2
-        )
+        small = 10_007 * 10_009
+        raised = (pow(user, small * e, small**2) for user, e in enumerate(exponents, 2))
+        expected = math.prod(raised) % small**2
         assert uldp_leaks.protocol_1_randomness(exponents, added) == expected
         cipher = public.raw_encrypt(added % n, r_value=1)
         for user, exponent in enumerate(exponents, 2):
@@ -153,13 +137,9 @@ def test_figure_3_of_flame() -> None:
     local, users, dimensions = 0.8, 5000, 75_755
     simple = flame.published_simple(local, users, dimensions, lemma_1=True)
     assert f"{dimensions * local / simple:.4f}" == "2.5526"
+    given = {"dimensions": dimensions, "chosen": dimensions / 50, "padded_to": 1666}
     sampled = flame.published_theorem_4_with_double_counting(
-        local,
-        dimensions=dimensions,
-        chosen=dimensions / 50,
-        padded_to=1666,
-        delta=flame.published_delta(users),
-        amplify="lemma-1",
+        local, **given, delta=flame.published_delta(users), amplify="lemma-1"
     )
     assert f"{dimensions / 50 * local / sampled:.3f}" == "137.355"
 

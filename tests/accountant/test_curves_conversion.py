@@ -157,10 +157,8 @@ def test_what_is_no_curve_is_refused(orders, values, field: str) -> None:
 @for_each(
     ("given", "field"),
     [
-        ({}, "delta"),
-        ({"delta": 1e-5, "epsilon": 1.0}, "delta"),
-        ({"delta": 0.0}, "delta"),
-        ({"delta": 1.0}, "delta"),
+        *[({"delta": delta}, "delta") for delta in (0.0, 1.0)],
+        *[(given, "delta") for given in ({}, {"delta": 1e-5, "epsilon": 1.0})],
         ({"epsilon": -1.0}, "epsilon"),
         ({"delta": 1e-5, "conversion": "new"}, "conversion"),
         ({"delta": 1e-5, "neighbours": "none"}, "neighbours"),

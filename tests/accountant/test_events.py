@@ -27,12 +27,13 @@ def test_the_examples_cover_every_type():
 
 
 @for_each(("event", "expected"), EXAMPLES, ids=lambda x: getattr(x, "type", ""))
-def test_json_is_the_contract_and_round_trips(event, expected):
+def test_json_is_the_contract_and_events_are_values(event, expected):
     assert event.to_json() == expected
     assert list(event.to_json()) == list(expected)  # the order of the contract
     assert ev.from_json(json.dumps(expected)) == event
     assert ev.from_json(expected) == event
-    assert hash(event) == hash(ev.from_json(expected))
+    with pytest.raises(AttributeError):
+        event.type = "another"
 
 
 @given(
@@ -52,6 +53,13 @@ def test_json_is_the_contract_and_round_trips(event, expected):
 )
 def test_any_event_survives_json_text_exactly(event):
     assert ev.from_json(json.dumps(event.to_json())) == event
+
+
+GAUSSIAN = ev.Gaussian(1.0)
+
+
+def _shuffled(chosen, overflow):
+    return ev.SampledShuffle(9, 5, chosen, 2, "coordinate", "oblivious", overflow, GAUSSIAN)
 
 
 BAD_NOISE = [0, -1, math.nan, math.inf, -math.inf, "1", None, True, 10**400]
@@ -79,37 +87,24 @@ def test_counts_must_be_positive_integers(count):
 @for_each(
     ("make", "words"),
     [
-        (lambda: ev.FixedSize(11, 10, ev.Gaussian(1.0)), "`batch` must be at most `population`"),
-        (
-            lambda: ev.TruncatedPoisson(0.1, 11, 10, ev.Gaussian(1.0)),
-            "`batch` must be at most `population`",
-        ),
+        (lambda: ev.FixedSize(11, 10, GAUSSIAN), "`batch` must be at most `population`"),
+        (lambda: ev.TruncatedPoisson(0.1, 11, 10, GAUSSIAN), "`batch` must be at most `pop"),
         (lambda: ev.RandomizedResponse(1.0, 1), "`categories` must be an integer, 2 or above"),
         (lambda: ev.Approximate(1.0, 1.5), r"`delta` must be a number in \[0, 1\]"),
         (lambda: ev.Pure(-1.0), "`epsilon` must be a finite number, 0 or above"),
         (lambda: ev.ZCDP(math.inf), "`rho` must be a finite number, 0 or above"),
         (lambda: ev.NoGuarantee("  "), "`reason` must be a sentence"),
-        (lambda: ev.BestOf("uniform", 3, ev.Gaussian(1.0)), "`distribution` must be one of"),
-        (lambda: ev.BestOf("fixed", 2.5, ev.Gaussian(1.0)), "`mean` must be a positive integer"),
-        (lambda: ev.Compose(ev.Gaussian(1.0)), "`events` must be a list of events"),
-        (lambda: ev.Compose([ev.Gaussian(1.0), 3]), r"`events\[1\]` must be an event"),
+        (lambda: ev.BestOf("uniform", 3, GAUSSIAN), "`distribution` must be one of"),
+        (lambda: ev.BestOf("fixed", 2.5, GAUSSIAN), "`mean` must be a positive integer"),
+        (lambda: ev.Compose(GAUSSIAN), "`events` must be a list of events"),
+        (lambda: ev.Compose([GAUSSIAN, 3]), r"`events\[1\]` must be an event"),
         (lambda: ev.Repeat(3, "gaussian"), "`event` must be an event"),
         (
-            lambda: ev.RandomAllocation(3, 4, ev.Gaussian(1.0)),
-            r"`chosen` must be at most `steps` \(3\); it is 4",
+            lambda: ev.RandomAllocation(3, 4, GAUSSIAN),
+            r"`chosen` must be at most `steps` \(3\); it",
         ),
-        (
-            lambda: ev.SampledShuffle(
-                9, 5, 6, 2, "coordinate", "oblivious", "refuse", ev.Gaussian(1.0)
-            ),
-            "`chosen` must be at most `dimensions`",
-        ),
-        (
-            lambda: ev.SampledShuffle(
-                9, 5, 3, 2, "coordinate", "oblivious", "ignore", ev.Gaussian(1.0)
-            ),
-            "`overflow` must be one of refuse, cap",
-        ),
+        (lambda: _shuffled(6, "refuse"), "`chosen` must be at most `dimensions`"),
+        (lambda: _shuffled(3, "ignore"), "`overflow` must be one of refuse, cap"),
     ],
 )
 def test_bad_values_are_refused_with_the_field_and_its_range(make, words):
@@ -156,10 +151,7 @@ def test_arrays_are_lists():
         (ev.ToeplitzStrategy(2, rows[1]), ev.ToeplitzStrategy(2, [0.5, 1.0])),
         (ev.DenseStrategy(rows), ev.DenseStrategy(rows.tolist())),
         (ev.DenseStrategy(list(rows)), ev.DenseStrategy(rows.tolist())),
-        (
-            ev.BandedStrategy([np.ones(2), np.array([0.5])]),
-            ev.BandedStrategy([[1.0, 1.0], [0.5]]),
-        ),
+        (ev.BandedStrategy([np.ones(2), np.array([0.5])]), ev.BandedStrategy([[1.0, 1.0], [0.5]])),
         (
             ev.GaussianMixture(1.0, rows[1], np.array([0.25, 0.5])),
             ev.GaussianMixture(1.0, [0.5, 1.0], [0.25, 0.5]),
@@ -183,13 +175,6 @@ def test_deep_nesting_is_refused_and_not_a_crash():
         head = '{"type": "repeat", "count": 1, "event": ' * depth
         with pytest.raises(InvalidInput, match="nested more than 64 levels"):
             ev.from_json(head + event + "}" * depth)
-
-
-def test_events_are_values():
-    event = ev.Poisson(0.1, ev.Gaussian(1.0))
-    assert event == ev.Poisson(0.1, ev.Gaussian(1))
-    with pytest.raises(AttributeError):
-        event.rate = 0.2
 
 
 def test_many_fields_are_read_in_linear_time():
@@ -236,7 +221,7 @@ def test_a_shared_part_is_hashed_and_compared_once_however_often_it_is_used(monk
 
 
 def test_a_part_that_is_shared_in_one_event_and_repeated_in_another_is_equal():
-    gaussian = ev.Gaussian(1.0)
+    gaussian = ev.Gaussian(1)
     apart = ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])
     assert ev.Compose([gaussian, gaussian]) == apart
     assert hash(ev.Compose([gaussian, gaussian])) == hash(apart)

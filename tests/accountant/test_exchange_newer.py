@@ -27,11 +27,7 @@ NEWER = {
     "ExponentialMechanismDpEvent": {"epsilon": attr.NOTHING},
     "PermuteAndFlipDpEvent": {"epsilon": attr.NOTHING},
     "DiscreteGaussianDpEvent": {"sigma": attr.NOTHING, "sensitivity": 1.0, "dimension": None},
-    "RandomAllocationDpEvent": {
-        "event": attr.NOTHING,
-        "num_selected": attr.NOTHING,
-        "num_steps": attr.NOTHING,
-    },
+    "RandomAllocationDpEvent": dict.fromkeys(("event", "num_selected", "num_steps"), attr.NOTHING),
 }
 
 
@@ -148,20 +144,17 @@ def test_binomial_weights(size: int, rate: float) -> None:
     assert binomial_weights(size, rate) == pytest.approx(expected, rel=1e-9, abs=1e-300)
 
 
+HALVES = ev.Group(2, ev.Poisson(0.5, ev.Gaussian(2.0)))
+
+
 @for_each(
     ("theirs", "ours"),
     [
         (dp.MixtureOfGaussiansDpEvent(2.0, [0, 1], [0.9, 0.1]), ev.Poisson(0.1, ev.Gaussian(2.0))),
         (dp.MixtureOfGaussiansDpEvent(2.0, [4.0], [1.0]), ev.Gaussian(0.5)),
         (dp.MixtureOfGaussiansDpEvent(2.0, [0.0], [1.0]), ev.Compose(())),
-        (
-            dp.MixtureOfGaussiansDpEvent(6.0, [0, 3, 6], [0.25, 0.5, 0.25]),
-            ev.Group(2, ev.Poisson(0.5, ev.Gaussian(2.0))),
-        ),
-        (
-            dp.MixtureOfGaussiansDpEvent(6.0, [6, 0, 3], [0.25, 0.25, 0.5]),
-            ev.Group(2, ev.Poisson(0.5, ev.Gaussian(2.0))),
-        ),
+        (dp.MixtureOfGaussiansDpEvent(6.0, [0, 3, 6], [0.25, 0.5, 0.25]), HALVES),
+        (dp.MixtureOfGaussiansDpEvent(6.0, [6, 0, 3], [0.25, 0.25, 0.5]), HALVES),
     ],
 )
 def test_mixtures_that_are_groups(theirs: dp.DpEvent, ours: ev.Event) -> None:
@@ -194,17 +187,14 @@ def test_mixtures_of_parts_of_one_are_refused() -> None:
     assert ev.from_dp_event(nothing) == ev.Compose(())
 
 
-def test_their_accountant_agrees_about_mixtures() -> None:
-    event = ev.GaussianMixture(1.0, [1.0, 2.5], [0.3, 0.1])
-    theirs = PLDAccountant(value_discretization_interval=5e-3)
-    theirs.compose(event.to_dp_event(), 3)
-    ours = pp.account(ev.Repeat(3, event), delta=1e-6).epsilon
-    assert ours.lower <= theirs.get_epsilon(1e-6) <= 1.02 * ours.upper
-
-
-@for_each(("size", "rate", "noise"), [(2, 0.1, 1.0), (5, 0.02, 2.0)])
-def test_their_accountant_agrees_about_groups(size: int, rate: float, noise: float) -> None:
-    event = ev.Group(size, ev.Poisson(rate, ev.Gaussian(noise)))
+@for_each(
+    "event",
+    [
+        ev.GaussianMixture(1.0, [1.0, 2.5], [0.3, 0.1]),
+        ev.Group(5, ev.Poisson(0.02, ev.Gaussian(2.0))),
+    ],
+)
+def test_their_accountant_agrees_about_mixtures_and_groups(event: ev.Event) -> None:
     # Their grid is coarse here, so that this is fast; their value is an upper one.
     theirs = PLDAccountant(value_discretization_interval=5e-3)
     theirs.compose(event.to_dp_event(), 3)
