@@ -20,7 +20,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.fl.aggregation.weighted_sum import weighted_views
 from privplan.fl.fedavg.averaging import FedAvg
-from privplan.fl.log import LogWriter, read
+from privplan.fl.log import LogWriter
 from privplan.fl.observers.names import PEER_OBSERVERS
 from privplan.fl.parties.network import Message, Network
 from privplan.fl.running.forecast import forecast
@@ -30,16 +30,10 @@ from privplan.fl.running.resumption import prepare_resumption
 from privplan.fl.running.session import execute
 from privplan.fl.secagg.decentralised import PartialSum
 from privplan.fl.settings.file import parse
-from privplan.fl.settings.schema import (
-    DataSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from privplan.fl.settings.schema import PrivacySettings, SecuritySettings, Settings
 
 from ..cases import for_each
+from .small_runs import SMALL, changed, of
 
 SYSTEMS = ("uldp-avg", "uldp-sgd", "uldp-naive", "fedavg")
 PROMISING = SYSTEMS[:-1]
@@ -55,13 +49,9 @@ def settings_of(
     system: str = "uldp-avg", *, seed: int | None = None, privacy: Any = (), **security: Any
 ) -> Settings:
     own = replace(PrivacySettings(noise_multiplier=SIGMA, delta=1e-3), **dict(privacy))
-    return Settings(
-        run=RunSettings(system=system, rounds=ROUNDS, seed=seed),
-        data=DataSettings(name="breast-cancer", users=6, silos=SILOS),
+    return replace(
+        changed(SMALL, run={"system": system, "seed": seed}, data={"silos": SILOS}),
         privacy=PrivacySettings(unit=None) if system == "fedavg" else own,
-        training=TrainingSettings(
-            clip=0.1, local_rate=0.1, global_rate=2.0, local_epochs=1, batch=64, model="logistic"
-        ),
         security=SecuritySettings(**{"aggregation": "shares", **security}),
     )
 
@@ -70,10 +60,6 @@ def begun(settings: Settings, folder: Path, prepared: PreparedRun | None = None)
     folder.mkdir()
     with LogWriter.create(folder) as writer:
         return execute(prepared or prepare(settings), folder, writer)
-
-
-def of(folder: Path, kind: Any) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
 # --- what is promised -----------------------------------------------------------------------------
@@ -137,19 +123,9 @@ BASE = '[run]\nsystem = "uldp-avg"\n[data]\nname = "digits"\n{data}\n[privacy]\n
 SHARES = '[security]\naggregation = "shares"\n{security}\n[training]\n{training}\n'
 
 
-def parsed(
-    system: str = "uldp-avg",
-    data: str = "",
-    privacy: str = "",
-    security: str = "",
-    training: str = "",
-) -> Settings:
-    text = (
-        BASE.format(data=data)
-        + privacy
-        + "\n"
-        + SHARES.format(security=security, training=training)
-    )
+def parsed(system: str = "uldp-avg", privacy: str = "", **given: str) -> Settings:
+    lines = {"data": "", "security": "", "training": "", **given}
+    text = f"{BASE.format(**lines)}{privacy}\n{SHARES.format(**lines)}"
     return parse(text.replace("uldp-avg", system).encode(), "run.toml")
 
 
@@ -339,8 +315,7 @@ def replayed(message: Message, earlier: list[Message]) -> tuple[Message, ...]:
 
 
 @runs
-@for_each("change", [flipped, replayed])
-@for_each("system", SYSTEMS)
+@for_each("system, change", list(zip(SYSTEMS, 2 * (flipped, replayed), strict=True)))
 def test_a_changed_partial_sum_ends_in_an_abort_that_names_its_sender(
     system: str, change: Any, tmp_path: Path
 ) -> None:
@@ -380,15 +355,15 @@ def test_who_asks_for_too_few_peers_is_told_before_anything_is_made() -> None:
 def test_a_class_for_known_weights_hides_none(made_of: Any, tiny: Any) -> None:
     from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 
-    setup = made_of("uldp-avg", tiny(silos=3))
-    with pytest.raises(Unsupported, match="UldpAvgKnownWeights of uldp-avg has no aggregation"):
-        UldpAvgKnownWeights(
-            replace(setup, security=SecuritySettings(aggregation="private-weighting")),
-            step="average",
-        )
-    with pytest.raises(Unsupported, match="fedavg has no aggregation 'shuffle'"):
-        FedAvg(
-            replace(
-                made_of("fedavg", tiny(silos=3)), security=SecuritySettings(aggregation="shuffle")
-            )
-        )
+    for name, aggregation, make, says in (
+        (
+            "uldp-avg",
+            "private-weighting",
+            lambda setup: UldpAvgKnownWeights(setup, step="average"),
+            "UldpAvgKnownWeights of uldp-avg has no aggregation",
+        ),
+        ("fedavg", "shuffle", FedAvg, "fedavg has no aggregation 'shuffle'"),
+    ):
+        security = SecuritySettings(aggregation=aggregation)  # type: ignore[arg-type]
+        with pytest.raises(Unsupported, match=says):
+            make(replace(made_of(name, tiny(silos=3)), security=security))

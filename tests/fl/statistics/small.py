@@ -12,8 +12,6 @@ from privplan.accountant.mechanisms.gram_noise import NoisyGram
 from privplan.accountant.sensitivity.gram import GramBound
 from privplan.fl.statistics.statistics import ReleasedStatistics
 
-FALSE_ALARM = 1e-6
-
 
 def classified(rows: int = 400, features: int = 4, classes: int = 3) -> tuple[FloatArray, IntArray]:
     """Return rows about a centre for each class, and their classes."""

@@ -13,7 +13,8 @@ from privplan.fl.statistics.noise_split import MULTIPLES, SPLITS, best, correlat
 from privplan.fl.statistics.ridge import Regression, ridge_weights
 
 from ...cases import for_each
-from .small import FALSE_ALARM, classified, exact, statistics
+from ...chance import FALSE_ALARM
+from .small import classified, exact, statistics
 
 
 @for_each("noise", ["gaussian", "laplace"])
