@@ -67,7 +67,7 @@ def test_one_release_has_the_delta_of_its_pair(
     event: ev.GaussianMixture, epsilon: float, neighbours: str
 ) -> None:
     truth = max(stick(event, epsilon, neighbours, reverse) for reverse in (False, True))
-    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours, engine="pld").delta
     assert delta.lower <= truth * (1.0 + 1e-9)
     assert truth <= delta.upper * (1.0 + 1e-9)
     assert delta.upper - delta.lower <= 2e-3 * truth + 1e-12
@@ -75,7 +75,7 @@ def test_one_release_has_the_delta_of_its_pair(
 
 @functools.cache
 def delta_of(event: ev.GaussianMixture, epsilon: float, neighbours: str) -> float:
-    return pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
+    return pp.account(event, epsilon=epsilon, neighbours=neighbours, engine="pld").delta.upper
 
 
 @for_each("seed", range(10))
@@ -167,7 +167,7 @@ def test_binomial_amounts_are_a_group() -> None:
     group = ev.Group(3, ev.Poisson(0.2, ev.Gaussian(1.5)))
     for neighbours in RELATIONS:
         ours, theirs = (
-            pp.account(ev.Repeat(7, event), delta=1e-6, neighbours=neighbours).epsilon
+            pp.account(ev.Repeat(7, event), delta=1e-6, neighbours=neighbours, engine="pld").epsilon
             for event in (mixture, group)
         )
         assert ours.upper == pytest.approx(theirs.upper, rel=1e-6)
@@ -219,7 +219,7 @@ def test_several_records_add_up() -> None:
 )
 def test_extreme_mixtures_have_bounds(event: ev.GaussianMixture) -> None:
     for neighbours in RELATIONS:
-        bounds = pp.account(event, delta=1e-6, neighbours=neighbours).epsilon
+        bounds = pp.account(event, delta=1e-6, neighbours=neighbours, engine="pld").epsilon
         assert 0.0 <= bounds.lower <= bounds.upper < math.inf
         if event.noise_multiplier == 1.0 and max(event.contributions) < 50.0:
             truth = max(stick(event, bounds.upper, neighbours, way) for way in (False, True))
@@ -250,7 +250,7 @@ def test_a_unit_in_several_silos(neighbours: str) -> None:
             float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum() * width)
             for a, b in ((p, q), (q, p))
         )
-        delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+        delta = pp.account(event, epsilon=epsilon, neighbours=neighbours, engine="pld").delta
         assert delta.lower - 1e-7 <= truth <= delta.upper + 1e-7
         assert delta.upper <= truth * 1.01 + 1e-7
 

@@ -76,7 +76,7 @@ def _hockey(rows, index, epsilon):
     return rows.infinite[index] + float((rows.masses[index][above] * gains).sum())
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(3)
 @for_each(("relation", "reverse"), DIRECTIONS)
 @for_each("width", [0.05, 0.006, 0.0015])
 @for_each("tilt", [0.05, 3.0, 40.0])
@@ -154,9 +154,7 @@ def test_rows_and_single_laws_say_the_same(relation, monkeypatch):
     assert abs(together.lower - apart.lower) <= 5e-4 * apart.upper
 
 
-@for_each(
-    ("relation", "delta"), [("add-remove", 1e-2), ("replace-one", 1e-6), ("add-remove", 1e-30)]
-)
+@for_each(("relation", "delta"), [("replace-one", 1e-2), ("add-remove", 1e-30)])
 def test_scattered_schedules_are_narrow(relation, delta):
     rng = np.random.default_rng(11)
     rates = np.exp(rng.uniform(math.log(1e-3), math.log(0.08), 120))
@@ -168,12 +166,14 @@ def test_scattered_schedules_are_narrow(relation, delta):
             for n, q, s in zip(counts, rates, noise, strict=True)
         ]
     )
-    result = account(event, delta=delta, neighbours=relation).epsilon
+    result = account(event, delta=delta, neighbours=relation, engine="pld").epsilon
     assert 0.0 < result.gap < 1e-3 * result.upper
 
 
 def test_a_common_factor_is_calibrated_and_checked_both_ways():
-    result = calibrate(lambda factor: _schedule(40, factor=factor), epsilon=1.0, delta=1e-6)
+    result = calibrate(
+        lambda factor: _schedule(40, factor=factor), epsilon=1.0, delta=1e-6, engine="pld"
+    )
     assert result.gap < 2e-3
     assert account(result.event, delta=1e-6).epsilon.upper <= 1.0
     assert account(result.event, epsilon=1.0).delta.upper <= 1e-6
