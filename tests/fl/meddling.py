@@ -96,6 +96,20 @@ def check_silence(error: Exception) -> None:
     assert error.__context__ is None or error.__suppress_context__
 
 
+def require_end(
+    meddler: Meddler,
+    opened: list[int],
+    drawn_by: str = "nobody",
+    error: type[Exception] = ProtocolFault,
+) -> None:
+    """Require that a session ends in silence, with nothing decrypted."""
+    with pytest.raises(error) as caught:
+        carry_out(terms_of(drawn_by), meddler)
+    assert meddler.done
+    assert not opened
+    check_silence(caught.value)
+
+
 def changed(**fields: Any) -> Change:
     """Return the change of some fields of a message's body, by functions of their values."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -19,94 +18,57 @@ from privplan.fl.settings.schema import SecuritySettings
 
 from ..cases import for_each
 from .conftest import make_federation, make_setup
+from .extras import needs
 from .flame_runs import USERS, flame
+from .refusals import refusals
 
-pytestmark = [
-    pytest.mark.skipif(
-        any(find_spec(name) is None for name in ("sklearn", "nacl", "torch")),
-        reason="runs need the extra `fl`",
-    ),
-]
+pytestmark = needs("sklearn", "nacl", "torch")
 
 D = 31
 """Parameters of the model of the runs here."""
 
-PREPARED: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
-    "alone": (
-        "flame-simple",
-        {"data": {"users": "1"}},
-        "A shuffle needs two users who tell nothing; there is 1.",
-        "Have more `users` in [data], or lower `colluders` in [security].",
-    ),
-    "all but one collude": (
-        "flame-double",
-        {"security": {"colluders": str(USERS - 1)}},
-        f"there are {USERS}, and `colluders` is {USERS - 1}",
-        "Have more `users` in [data], or lower `colluders` in [security].",
-    ),
-    "more than all collude, unsealed": (
-        "flame-topk",
-        {"security": {"colluders": "20"}, "flame": {"transport": '"ideal"'}},
-        f"there are {USERS}, and `colluders` is 20",
-        "Have more `users` in [data], or lower `colluders` in [security].",
-    ),
-    "colluders take all places": (
-        "flame-double",
-        {"security": {"colluders": "6"}, "flame": {"padded_to": "6"}},
-        "`padded_to` in [flame] is 6, and `colluders` in [security] is 6",
-        "Give `padded_to` = 8 or more, or lower `colluders`.",
-    ),
-    "colluders and a client take all places": (
-        "flame-double",
-        {"security": {"colluders": "5"}, "flame": {"padded_to": "6"}},
-        "`padded_to` in [flame] is 6, and `colluders` in [security] is 5",
-        "Give `padded_to` = 7 or more, or lower `colluders`.",
-    ),
-    "more draws than a day has time for": (
-        "flame-double",
-        {"flame": {"padded_to": "100000000000", "transport": '"ideal"'}},
-        f"A round draws {D * 10**11:,} messages",
-        "Give a smaller `padded_to` under [flame], or have a smaller model or fewer users.",
-    ),
-    "more than there are": (
-        "flame-double",
-        {"flame": {"chosen": str(D + 1)}},
-        f"`chosen` is {D + 1}; the model has {D} coordinates.",
-        f"Give `chosen`, from 1 to {D}, under [flame].",
-    ),
-    "the largest, with less room than users, for an epsilon": (
-        "flame-topk",
-        {"flame": {"padded_to": str(USERS - 1)}, "privacy": {"epsilon": "3.5"}},
-        f"padded_to = {USERS - 1} is below users = {USERS}.",
-        f"Write padded_to = {USERS}, or leave it out; noise_multiplier alone in place of epsilon "
-        "runs it without a guarantee.",
-    ),
-    "the largest, in one piece, for an epsilon": (
-        "flame-topk",
-        {"flame": {"granularity": '"tuple"'}, "privacy": {"epsilon": "3.5"}},
-        'granularity = "tuple" keeps together what a user of flame-topk sends.',
-        'Write granularity = "coordinate", or leave it out; noise_multiplier alone in place of '
-        "epsilon runs it without a guarantee.",
-    ),
-    "more with decoys than there are": (  # nu below 1
-        "flame-topk",
-        {"flame": {"chosen": "5", "decoys": str(D - 4)}},
-        f"`chosen` and `decoys` must be at most {D} together.",
-        "Give `chosen`, 1 or above, and fewer of both.",
-    ),
-    "everything, padded to less": (
-        "flame-double",
-        {"flame": {"chosen": str(D), "padded_to": str(USERS - 1)}},
-        f"`padded_to` must be {USERS} or above",
-        f"Give `padded_to` = {USERS} or more.",
-    ),
-    "before a server": (
-        "flame-double",
-        {"privacy": {"observer": '"server"'}},
-        "This run has no observer 'server' of its own.",
-        "Name one of them as `observer` in [privacy].",
-    ),
-}
+UNPROMISED = "noise_multiplier alone in place of epsilon runs it without a guarantee."
+
+PREPARED = refusals(
+    f"""
+flame-simple | data.users = 1
+    A shuffle needs two users who tell nothing; there is 1.
+    Have more `users` in [data], or lower `colluders` in [security].
+flame-double | security.colluders = {USERS - 1}
+    there are {USERS}, and `colluders` is {USERS - 1}
+    Have more `users` in [data], or lower `colluders` in [security].
+flame-topk | security.colluders = 20; flame.transport = "ideal"
+    there are {USERS}, and `colluders` is 20
+    Have more `users` in [data], or lower `colluders` in [security].
+flame-double | security.colluders = 6; flame.padded_to = 6
+    `padded_to` in [flame] is 6, and `colluders` in [security] is 6
+    Give `padded_to` = 8 or more, or lower `colluders`.
+flame-double | security.colluders = 5; flame.padded_to = 6
+    `padded_to` in [flame] is 6, and `colluders` in [security] is 5
+    Give `padded_to` = 7 or more, or lower `colluders`.
+flame-double | flame.padded_to = 100000000000; flame.transport = "ideal"
+    A round draws {D * 10**11:,} messages
+    Give a smaller `padded_to` under [flame], or have a smaller model or fewer users.
+flame-double | flame.chosen = {D + 1}
+    `chosen` is {D + 1}; the model has {D} coordinates.
+    Give `chosen`, from 1 to {D}, under [flame].
+flame-topk | flame.padded_to = {USERS - 1}; privacy.epsilon = 3.5
+    padded_to = {USERS - 1} is below users = {USERS}.
+    Write padded_to = {USERS}, or leave it out; {UNPROMISED}
+flame-topk | flame.granularity = "tuple"; privacy.epsilon = 3.5
+    granularity = "tuple" keeps together what a user of flame-topk sends.
+    Write granularity = "coordinate", or leave it out; {UNPROMISED}
+flame-topk | flame.chosen = 5; flame.decoys = {D - 4}
+    `chosen` and `decoys` must be at most {D} together.
+    Give `chosen`, 1 or above, and fewer of both.
+flame-double | flame.chosen = {D}; flame.padded_to = {USERS - 1}
+    `padded_to` must be {USERS} or above
+    Give `padded_to` = {USERS} or more.
+flame-double | privacy.observer = "server"
+    This run has no observer 'server' of its own.
+    Name one of them as `observer` in [privacy].
+"""
+)
 
 
 @for_each("name", PREPARED)

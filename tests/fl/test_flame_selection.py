@@ -43,7 +43,7 @@ def test_every_set_is_as_likely(dimensions: int, chosen: int) -> None:
     assert chisquare(counts).pvalue > FALSE_ALARM
 
 
-def test_users_and_rounds_choose_independently() -> None:
+def test_users_choose_independently_and_decoys_are_a_uniform_set_of_the_others() -> None:
     """Pairs of sets of neighbouring users: all 36 of 6 x 6 as often."""
     stream = Streams.seeded(12).stream("choice")
     sets = random_coordinates(stream, 40_000, 4, 2)
@@ -51,43 +51,6 @@ def test_users_and_rounds_choose_independently() -> None:
     pairs = np.unique(code[:, 0] * 16 + code[:, 1], return_counts=True)[1]
     assert len(pairs) == 36
     assert chisquare(pairs).pvalue > FALSE_ALARM
-
-
-def test_blocks_of_users_choose_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = random_coordinates(Streams.seeded(3).stream("choice"), 50, 7, 3)
-    monkeypatch.setattr("privplan.fl.flame.selection._BLOCK_WORDS", 21)
-    parts = random_coordinates(Streams.seeded(3).stream("choice"), 50, 7, 3)
-    assert parts.tolist() == whole.tolist()
-
-
-def test_a_tie_at_the_edge_of_a_set_is_drawn_again() -> None:
-    tied = Repeating([5, 7, 7, 9, 1, 2, 3, 4])
-    sets = random_coordinates(tied, 2, 4, 2)  # type: ignore[arg-type]
-    again = np.sort(np.argsort(Streams.seeded(1).stream("others").integers64(4))[:2])
-    assert sets.tolist() == [again.tolist(), [0, 1]]
-
-
-def test_a_tie_elsewhere_changes_no_set() -> None:
-    tied = Repeating([5, 5, 7, 9])
-    assert random_coordinates(tied, 1, 4, 2).tolist() == [[0, 1]]  # type: ignore[arg-type]
-
-
-def test_all_coordinates_are_one_set() -> None:
-    stream = Streams.seeded(4).stream("choice")
-    assert random_coordinates(stream, 2, 3, 3).tolist() == [[0, 1, 2]] * 2
-
-
-def test_the_largest_count_by_size_and_equal_ones_by_position() -> None:
-    rows = np.array([[1.0, -5.0, 3.0, -3.0], [0.0, 0.0, 0.0, 0.0], [2.0, -2.0, 2.0, 1.0]])
-    assert largest_coordinates(rows, 2).tolist() == [[1, 2], [0, 1], [0, 1]]
-
-
-def test_what_is_no_number_is_never_among_the_largest() -> None:
-    rows = np.array([[np.nan, np.inf, 0.5, -0.25]])
-    assert largest_coordinates(rows, 2).tolist() == [[2, 3]]
-
-
-def test_decoys_are_a_uniform_set_of_the_others() -> None:
     taken = np.tile([1, 4], (20_000, 1))
     found = decoy_coordinates(Streams.seeded(5).stream("decoys"), taken, 6, 2)
     assert not np.isin(found, [1, 4]).any()
@@ -96,14 +59,38 @@ def test_decoys_are_a_uniform_set_of_the_others() -> None:
     assert chisquare(counts).pvalue > FALSE_ALARM
 
 
-def test_decoys_avoid_what_each_user_takes() -> None:
+def test_blocks_of_users_choose_as_one_and_all_coordinates_are_one_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = random_coordinates(Streams.seeded(3).stream("choice"), 50, 7, 3)
+    monkeypatch.setattr("privplan.fl.flame.selection._BLOCK_WORDS", 21)
+    parts = random_coordinates(Streams.seeded(3).stream("choice"), 50, 7, 3)
+    assert parts.tolist() == whole.tolist()
+    stream = Streams.seeded(4).stream("choice")
+    assert random_coordinates(stream, 2, 3, 3).tolist() == [[0, 1, 2]] * 2
+
+
+def test_a_tie_at_the_edge_of_a_set_is_drawn_again_and_elsewhere_changes_nothing() -> None:
+    tied = Repeating([5, 7, 7, 9, 1, 2, 3, 4])
+    sets = random_coordinates(tied, 2, 4, 2)  # type: ignore[arg-type]
+    again = np.sort(np.argsort(Streams.seeded(1).stream("others").integers64(4))[:2])
+    assert sets.tolist() == [again.tolist(), [0, 1]]
+    tied = Repeating([5, 5, 7, 9])
+    assert random_coordinates(tied, 1, 4, 2).tolist() == [[0, 1]]  # type: ignore[arg-type]
+
+
+def test_the_largest_count_by_size_equal_ones_by_position_and_no_number_never() -> None:
+    rows = np.array([[1.0, -5.0, 3.0, -3.0], [0.0, 0.0, 0.0, 0.0], [2.0, -2.0, 2.0, 1.0]])
+    assert largest_coordinates(rows, 2).tolist() == [[1, 2], [0, 1], [0, 1]]
+    rows = np.array([[np.nan, np.inf, 0.5, -0.25]])
+    assert largest_coordinates(rows, 2).tolist() == [[2, 3]]
+
+
+def test_decoys_avoid_what_each_user_takes_and_none_are_none() -> None:
     taken = random_coordinates(Streams.seeded(6).stream("choice"), 500, 9, 3)
     found = decoy_coordinates(Streams.seeded(7).stream("decoys"), taken, 9, 6)
     everything = np.sort(np.concatenate((taken, found), axis=1), axis=1)
     assert (everything == np.arange(9)).all()
-
-
-def test_no_decoys_are_none() -> None:
     stream = Streams.seeded(8).stream("decoys")
     assert decoy_coordinates(stream, np.zeros((3, 1), int), 4, 0).shape == (3, 0)
     assert stream.position == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -15,131 +14,73 @@ from privplan.fl.settings.file import parse
 
 from ..cases import for_each
 from .configured import read, written
+from .extras import needs
 from .flame_runs import flame
+from .refusals import refusals
 
-pytestmark = [
-    pytest.mark.skipif(
-        any(find_spec(name) is None for name in ("sklearn", "nacl", "torch")),
-        reason="runs need the extra `fl`",
-    ),
-]
+pytestmark = needs("sklearn", "nacl", "torch")
 
-IDEAL = {"transport": '"ideal"'}
-
-WRITTEN: dict[str, tuple[str, dict[str, dict[str, str]], str, str]] = {
-    "no coordinate": (
-        "flame-topk",
-        {"flame": {"chosen": "0"}},
-        "`chosen` must be an integer, 1 or above; it is 0",
-        "Give `chosen` a value in that range.",
-    ),
-    "chosen, of all": (
-        "flame-simple",
-        {"flame": {"chosen": "3"}},
-        "gives `chosen` in [flame], and flame-simple has no use for it",
-        "Leave `chosen` out",
-    ),
-    "padded, of all": (
-        "flame-simple",
-        {"flame": {"padded_to": "20"}},
-        "gives `padded_to` in [flame], and flame-simple has no use for it",
-        "Leave `padded_to` out",
-    ),
-    "decoys of what is chosen at random": (
-        "flame-double",
-        {"flame": {"decoys": "3"}},
-        "gives `decoys` in [flame], and flame-double has no use for it",
-        "Leave `decoys` out",
-    ),
-    "fewer decoys than none": (  # nu above 1 / beta
-        "flame-topk",
-        {"flame": {"decoys": "-1"}},
-        "`decoys` must be an integer, 0 or above; it is -1",
-        "Give `decoys` a value in that range.",
-    ),
-    "padded to one": (
-        "flame-double",
-        {"flame": {"padded_to": "1"}},
-        "`padded_to` must be an integer, 2 or above; it is 1",
-        "Give `padded_to` a value in that range.",
-    ),
-    "come and go": (
-        "flame-double",
-        {"privacy": {"neighbours": '"add-remove"'}},
-        "flame-double is accounted under replace-one alone",
-        'Write neighbours = "replace-one", or leave it out.',
-    ),
-    "zeroed": (
-        "flame-simple",
-        {"privacy": {"neighbours": '"zero-out"'}},
-        "flame-simple is accounted under replace-one alone",
-        'Write neighbours = "replace-one", or leave it out.',
-    ),
-    **{
-        f"a {unit}": (
-            "flame-topk",
-            {"privacy": {"unit": f'"{unit}"'}},
-            f'needs `unit` in [privacy] to be user; it is "{unit}"',
-            'Write unit = "user", or leave it out.',
-        )
-        for unit in ("record", "silo")
-    },
-    "silos": (
-        "flame-double",
-        {"data": {"silos": "2"}},
-        "has silos = 2 in [data], and FLAME's users send for themselves",
-        "Write silos = 1, or leave it out.",
-    ),
-    "steps between numbers": (
-        "flame-double",
-        {"flame": {"steps": "4"}},
-        'gives `steps` in [flame] beside randomizer = "laplace"',
-        'Leave `steps` out, or write randomizer = "responses".',
-    ),
-    "no steps between words": (
-        "flame-double",
-        {"flame": {"steps": "0", "randomizer": '"responses"'}},
-        "`steps` must be an integer, 1 or above; it is 0",
-        "Give `steps` a value in that range.",
-    ),
-    "processes for nothing": (
-        "flame-double",
-        {"flame": IDEAL, "security": {"processes": "2"}},
-        'gives `processes` in [security] beside transport = "ideal" in [flame]',
-        'Leave `processes` out, or write transport = "sealed".',
-    ),
-    "transcripts of nothing": (
-        "flame-simple",
-        {"flame": IDEAL, "security": {"keep_transcripts": "true"}},
-        'gives `keep_transcripts` in [security] beside transport = "ideal" in [flame]',
-        'Leave `keep_transcripts` out, or write transport = "sealed".',
-    ),
-    "a sample": (
-        "flame-double",
-        {"privacy": {"sampling_rate": "0.5"}},
-        "gives `sampling_rate` in [privacy], and flame-double has no use for it",
-        "Leave `sampling_rate` out",
-    ),
-    "moments": (
-        "flame-double",
-        {"data": {"normalisation": '"private"'}, "privacy": {"normalisation_noise": "5.0"}},
-        "and flame-double cannot pay for it",
-        'Write normalisation = "public"',
-    ),
-    "masked": (
-        "flame-double",
-        {"security": {"aggregation": '"masked"'}},
-        'has aggregation = "masked" in [security], and flame-double cannot sum by it',
-        'Write aggregation = "shuffle"',
-    ),
-    "dropouts": (
-        "flame-double",
-        {"security": {"dropouts": "1"}},
-        'gives `dropouts` in [security], which aggregation = "shuffle" has no use for',
-        "Leave `dropouts` out",
-    ),
-}
-"""The system, what is written, what is said of it, and the way out."""
+WRITTEN = refusals(
+    """
+flame-topk | flame.chosen = 0
+    `chosen` must be an integer, 1 or above; it is 0
+    Give `chosen` a value in that range.
+flame-simple | flame.chosen = 3
+    gives `chosen` in [flame], and flame-simple has no use for it
+    Leave `chosen` out
+flame-simple | flame.padded_to = 20
+    gives `padded_to` in [flame], and flame-simple has no use for it
+    Leave `padded_to` out
+flame-double | flame.decoys = 3
+    gives `decoys` in [flame], and flame-double has no use for it
+    Leave `decoys` out
+flame-topk | flame.decoys = -1
+    `decoys` must be an integer, 0 or above; it is -1
+    Give `decoys` a value in that range.
+flame-double | flame.padded_to = 1
+    `padded_to` must be an integer, 2 or above; it is 1
+    Give `padded_to` a value in that range.
+flame-double | privacy.neighbours = "add-remove"
+    flame-double is accounted under replace-one alone
+    Write neighbours = "replace-one", or leave it out.
+flame-simple | privacy.neighbours = "zero-out"
+    flame-simple is accounted under replace-one alone
+    Write neighbours = "replace-one", or leave it out.
+flame-topk | privacy.unit = "record"
+    needs `unit` in [privacy] to be user; it is "record"
+    Write unit = "user", or leave it out.
+flame-topk | privacy.unit = "silo"
+    needs `unit` in [privacy] to be user; it is "silo"
+    Write unit = "user", or leave it out.
+flame-double | data.silos = 2
+    has silos = 2 in [data], and FLAME's users send for themselves
+    Write silos = 1, or leave it out.
+flame-double | flame.steps = 4
+    gives `steps` in [flame] beside randomizer = "laplace"
+    Leave `steps` out, or write randomizer = "responses".
+flame-double | flame.steps = 0; flame.randomizer = "responses"
+    `steps` must be an integer, 1 or above; it is 0
+    Give `steps` a value in that range.
+flame-double | flame.transport = "ideal"; security.processes = 2
+    gives `processes` in [security] beside transport = "ideal" in [flame]
+    Leave `processes` out, or write transport = "sealed".
+flame-simple | flame.transport = "ideal"; security.keep_transcripts = true
+    gives `keep_transcripts` in [security] beside transport = "ideal" in [flame]
+    Leave `keep_transcripts` out, or write transport = "sealed".
+flame-double | privacy.sampling_rate = 0.5
+    gives `sampling_rate` in [privacy], and flame-double has no use for it
+    Leave `sampling_rate` out
+flame-double | data.normalisation = "private"; privacy.normalisation_noise = 5.0
+    and flame-double cannot pay for it
+    Write normalisation = "public"
+flame-double | security.aggregation = "masked"
+    has aggregation = "masked" in [security], and flame-double cannot sum by it
+    Write aggregation = "shuffle"
+flame-double | security.dropouts = 1
+    gives `dropouts` in [security], which aggregation = "shuffle" has no use for
+    Leave `dropouts` out
+"""
+)
 
 
 @for_each("name", WRITTEN)

@@ -50,10 +50,13 @@ def test_the_mean_over_all_random_bits_is_the_value(steps: int, value: float) ->
     assert found.max() - found.min() <= 1
 
 
-def test_values_are_clipped_and_what_is_no_number_is_the_middle() -> None:
+def test_values_are_clipped_and_rounding_goes_up_with_the_fraction() -> None:
     stream = Streams.seeded(1).stream("rounding")
     values = np.array([[-9.0, 9.0, np.nan], [np.inf, -np.inf, 0.0]])
     assert words_of(stream, values, 0.5, 4).tolist() == [[0, 4, 2], [2, 2, 2]]
+    found = words_of(Streams.seeded(2).stream("rounding"), np.full(20_000, 0.1), 0.5, 4)
+    assert set(found.tolist()) == {2, 3}
+    assert binomtest(int((found == 3).sum()), 20_000, 0.4).pvalue > FALSE_ALARM
 
 
 def response_law(steps: int, epsilon: float) -> np.ndarray:
@@ -100,9 +103,3 @@ def test_randomized_response_sends_each_word_with_its_probability(steps: int) ->
     observed = np.array([counts[word] for word in range(steps + 1)])
     assert observed.sum() == 30_000
     assert chisquare(observed, law * 30_000).pvalue > FALSE_ALARM
-
-
-def test_rounding_goes_up_with_the_fraction() -> None:
-    found = words_of(Streams.seeded(2).stream("rounding"), np.full(20_000, 0.1), 0.5, 4)
-    assert set(found.tolist()) == {2, 3}
-    assert binomtest(int((found == 3).sum()), 20_000, 0.4).pvalue > FALSE_ALARM

@@ -184,16 +184,17 @@ def test_the_audit_believes_that_nothing_is_hidden() -> None:
         assert ids == {name}
 
 
-def test_it_sums_no_integers() -> None:
+def test_it_sums_no_integers_says_no_guarantee_and_has_the_limits_of_the_tensors() -> None:
     with pytest.raises(Unsupported, match="floats and not the integers"):
         FloatShareAggregator(3).total(1, [], 4)
-
-
-def test_the_docstrings_say_that_there_is_no_guarantee() -> None:
     import privplan.fl.disco.float_shares as module
 
     for what in (module, FloatShareAggregator, module.FloatSharePeer):
         assert "no-guarantee" in (what.__doc__ or "")
+    body = FloatShare(tuple(bytes(4 * length) for length in TENSORS))
+    most = limits(TENSORS)
+    assert set(most) == {FloatShare, FloatPartialSum}
+    assert len(body.pack()) <= most[FloatShare] <= len(body.pack()) + 100
 
 
 # --- input and messages that are wrong ------------------------------------------------------------
@@ -243,10 +244,8 @@ def test_groups_that_are_none_are_refused(given: dict[str, Any], why: str) -> No
     ("fault", "why"),
     [
         ("missing", "did not send|is not 'float-share'"),
-        ("twice", "nobody asked for|is not 'float-"),
-        ("short", "other lengths"),
-        ("long", "longer than"),
-        ("malformed", "well-formed"),
+        *(("twice", "nobody asked for|is not 'float-"), ("short", "other lengths")),
+        *(("long", "longer than"), ("malformed", "well-formed")),
         ("round", "another session or round"),
     ],
 )
@@ -271,10 +270,3 @@ def test_a_message_that_is_wrong_ends_the_round(kind: Any, fault: str, why: str)
         by.float_total(1, updates(3), TENSORS)
     by.network._meddling = None
     assert np.isfinite(by.float_total(2, updates(3), TENSORS)).all()
-
-
-def test_limits_are_those_of_the_tensors() -> None:
-    body = FloatShare(tuple(bytes(4 * length) for length in TENSORS))
-    most = limits(TENSORS)
-    assert set(most) == {FloatShare, FloatPartialSum}
-    assert len(body.pack()) <= most[FloatShare] <= len(body.pack()) + 100

@@ -67,6 +67,11 @@ def test_too_few_are_told_nothing() -> None:
     with pytest.raises(InvalidInput, match="4 peers on the roster"):
         peers.gathered(some)
     assert sum(peers.network.sent.values()) == 0
+    peers = Gathered(meddling=wrong(Ready, "missing"))
+    there = {name: peers.inputs()[name] for name in peers.names[:3]}
+    with pytest.raises(MissingParty, match="Ready: 2 peers; there must be 3"):
+        peers.gathered(there)
+    assert peers.network.said(COORDINATOR) == ()
 
 
 @for_each("bad", ["infinite", "length", "bound", "identity"])
@@ -136,15 +141,12 @@ def test_a_group_that_was_not_agreed_to_is_refused(group) -> None:
     assert not any(Hello.kind == one.kind for one in peers.network.take())  # no step of the sum
 
 
-def test_the_smallest_group_is_not_the_coordinators_to_choose() -> None:
+def test_a_group_that_is_too_small_or_leaves_a_peer_out_ends_the_round() -> None:
     """Four were agreed on, and it names three."""
     peers = Gathered(fewest=4, meddling=renamed(first_three))
     with pytest.raises(ProtocolFault, match="group of 3; at least 4"):
         peers.gathered(peers.inputs())
-
-
-def test_who_is_left_out_by_name_ends_the_round() -> None:
-    """All are told the same three, who could sum: the other two refuse."""
+    # All are told the same three, who could sum: the other two refuse.
     peers = Gathered(meddling=renamed(first_three))
     with pytest.raises(ProtocolFault, match="silo-3 a group without itself"):
         peers.gathered(peers.inputs())
@@ -263,14 +265,6 @@ def test_what_was_said_in_an_earlier_round_is_not_said_now(kind) -> None:
     with pytest.raises(ProtocolFault, match=r"another round|silo-0's 'peer-ready' is not signed"):
         peers.gathered(inputs, 2)
     assert not any(one.kind == Hello.kind for one in peers.network.take())
-
-
-def test_a_coordinator_that_hears_of_too_few_tells_nobody_a_group() -> None:
-    peers = Gathered(meddling=wrong(Ready, "missing"))
-    there = {name: peers.inputs()[name] for name in peers.names[:3]}
-    with pytest.raises(MissingParty, match="Ready: 2 peers; there must be 3"):
-        peers.gathered(there)
-    assert peers.network.said(COORDINATOR) == ()
 
 
 def test_a_peer_is_told_one_group() -> None:

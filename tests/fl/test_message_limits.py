@@ -314,68 +314,29 @@ def of(table: str) -> list[type[Body]]:
     return [kind for name, kind in KINDS if name == table]
 
 
-@for_each("kind", of("masked sum"))
-def test_a_masked_sum_ends(kind: type[Body]) -> None:
-    meddler = Meddler(kind)
+PROTOCOLS: Final[dict[str, Callable[..., None]]] = {
+    "masked sum": masked,
+    "weighting": weighted,
+    "decentralised sum": among_peers,
+    "gathering": gathered,
+    "float shares": shared_as_floats,
+    "shuffle": shuffled,
+    "noise removal": noise_removed,
+    "published": as_published,
+}
+
+
+@for_each(("name", "kind"), [*KINDS, *(("gathering", one) for one in of("decentralised sum"))])
+def test_a_protocol_ends_at_a_message_that_is_too_long(
+    name: str, kind: type[Body], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meddler, more = Meddler(kind), {}
+    if name == "published":
+        more = {"monkeypatch": monkeypatch}
+    elif "transfer" in kind.kind:
+        more = {"drawn_by": DRAWN_BY[2]}
     with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        masked(meddler)
-    assert meddler.done
-
-
-@for_each("kind", of("weighting"))
-def test_private_weighting_ends(kind: type[Body]) -> None:
-    meddler = Meddler(kind)
-    drawn_by = DRAWN_BY[2] if "transfer" in kind.kind else DRAWN_BY[0]
-    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        weighted(meddler, drawn_by)
-    assert meddler.done
-
-
-@for_each("kind", of("decentralised sum"))
-def test_a_sum_among_peers_ends(kind: type[Body]) -> None:
-    meddler = Meddler(kind)
-    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        among_peers(meddler)
-    assert meddler.done
-
-
-@for_each("kind", of("gathering") + of("decentralised sum"))
-def test_a_gathered_sum_ends(kind: type[Body]) -> None:
-    meddler = Meddler(kind)
-    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        gathered(meddler)
-    assert meddler.done
-
-
-@for_each("kind", of("float shares"))
-def test_float_shares_end(kind: type[Body]) -> None:
-    meddler = Meddler(kind)
-    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        shared_as_floats(meddler)
-    assert meddler.done
-
-
-@for_each("kind", of("shuffle"))
-def test_a_shuffled_round_ends(kind: type[Body]) -> None:
-    meddler = Meddler(kind)
-    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        shuffled(meddler)
-    assert meddler.done
-
-
-@for_each("kind", of("noise removal"))
-def test_noise_removal_ends(kind: type[Body]) -> None:
-    meddler = Meddler(kind)
-    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        noise_removed(meddler)
-    assert meddler.done
-
-
-@for_each("kind", of("published"))
-def test_weighting_as_published_ends(kind: type[Body], monkeypatch: pytest.MonkeyPatch) -> None:
-    meddler = Meddler(kind)
-    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
-        as_published(meddler, monkeypatch)
+        PROTOCOLS[name](meddler, **more)
     assert meddler.done
 
 

@@ -48,19 +48,16 @@ def test_concordance_is_the_slow_count(rows: list[tuple[int, int, int]]) -> None
     assert math.isnan(found) or found + turned == pytest.approx(1.0)
 
 
-def test_concordance_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concordance_by_hand_and_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert metrics.concordance([1, 2, 3], [1, 0, 1], [3, 9, 1]) == 0.5  # 2 against 3 is unknown
+    assert metrics.concordance([2, 2], [1, 0], [1, 0]) == 1.0
+    assert metrics.concordance([2, 2], [1, 1], [1, 0]) != metrics.concordance([2], [1], [1])  # nan
+    assert math.isnan(metrics.concordance([1, 2], [1, 1], [math.nan, 0]))
     rng = np.random.default_rng(0)
     time, event, risk = rng.integers(0, 9, 60), rng.integers(0, 2, 60), rng.normal(size=60)
     whole = metrics.concordance(time, event, risk)
     monkeypatch.setattr(metrics, "_MAX_PAIRS_AT_ONCE", 130)
     assert metrics.concordance(time, event, risk) == whole
-
-
-def test_concordance_by_hand() -> None:
-    assert metrics.concordance([1, 2, 3], [1, 0, 1], [3, 9, 1]) == 0.5  # 2 against 3 is unknown
-    assert metrics.concordance([2, 2], [1, 0], [1, 0]) == 1.0
-    assert metrics.concordance([2, 2], [1, 1], [1, 0]) != metrics.concordance([2], [1], [1])  # nan
-    assert math.isnan(metrics.concordance([1, 2], [1, 1], [math.nan, 0]))
 
 
 def slow_cox(time: list[int], event: list[int], risk: list[float]) -> float:
@@ -124,7 +121,7 @@ def test_one_logit_or_two_say_the_same() -> None:
     assert set(one) == {"accuracy", "balanced_accuracy", "loss", "roc_auc"}
 
 
-def test_what_labels_do_not_define_is_nan() -> None:
+def test_what_labels_do_not_define_is_nan_and_large_logits_do_not_overflow() -> None:
     found = metrics.measured([[1.0], [2.0]], [1, 1])
     assert math.isnan(found["roc_auc"])
     assert found["accuracy"] == found["balanced_accuracy"] == 1.0
@@ -132,9 +129,6 @@ def test_what_labels_do_not_define_is_nan() -> None:
     assert math.isnan(nothing["c_index"])
     assert nothing["loss"] == 0.0
     assert math.isnan(metrics.roc_auc([0, 1], [math.nan, 1.0]))
-
-
-def test_large_logits_do_not_overflow() -> None:
     assert metrics.measured([[900.0], [-900.0]], [0, 1])["loss"] == pytest.approx(900.0)
     assert metrics.cox_loss([1, 2], [1, 1], [-900.0, 900.0]) == pytest.approx(900.0)
 

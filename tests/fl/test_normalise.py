@@ -108,7 +108,7 @@ def test_a_weight_that_cannot_be_is_cut_to_what_can() -> None:
         assert mean.tolist() == [1.0 / taken]
 
 
-def test_a_scale_is_not_below_what_is_unknown_of_its_mean() -> None:
+def test_a_scale_is_not_below_what_is_unknown_of_its_mean_and_never_zero() -> None:
     small = [0.0, -10.0]  # no spread at all
     for deviation, scale in ((0.0, 0.05), (1.0, 0.1), (7.0, 0.7), (1e9, 1.0)):
         found = normalise.moments_from_sum(
@@ -117,9 +117,6 @@ def test_a_scale_is_not_below_what_is_unknown_of_its_mean() -> None:
         assert found[1].tolist() == pytest.approx([2.0 * scale])
     with pytest.raises(InvalidInput, match="deviation"):
         normalise.moments_from_sum(small, users=10, lower=-2.0, upper=2.0, deviation=-1.0)
-
-
-def test_noise_never_makes_a_scale_zero() -> None:
     mean, scale = normalise.moments_from_sum(
         [1e9, -1e9, -1e9, 1e9], users=10, lower=[0.0, 0.0], upper=[4.0, 4.0]
     )

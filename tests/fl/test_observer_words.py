@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import doctest
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +10,6 @@ from privplan.accountant import events as ev
 from privplan.audit.report import page
 from privplan.cli.reports import describe
 from privplan.fl.declarations.registry import declared
-from privplan.fl.observers import words
 from privplan.fl.observers.names import OBSERVERS
 from privplan.fl.observers.words import (
     SENTENCES,
@@ -28,10 +26,6 @@ ROOT: Final = Path(__file__).parents[2]
 SPEAKING: Final = sorted([*(ROOT / "cli").rglob("*"), *(ROOT / "audit" / "report").rglob("*")])
 
 
-def test_examples() -> None:
-    assert doctest.testmod(words).failed == 0
-
-
 @for_each("name", OBSERVERS)
 def test_every_observer_has_a_sentence(name: str) -> None:
     assert phrase(name) == SENTENCES[name].who == who_is(name) != name
@@ -44,14 +38,11 @@ def test_an_observer_that_nobody_knows_has_one_too(name: str) -> None:
     assert phrase(name) == who_is(name) == in_a_run(name, "plain", told_apart=True) == expected
 
 
-def test_what_the_server_sees_depends_on_the_aggregation() -> None:
+def test_what_the_server_sees_depends_on_the_aggregation_and_on_who_takes_noise_off() -> None:
     seen = {one: in_a_run("server", one) for one in ("plain", "masked", "private-weighting")}
     assert len(set(seen.values())) == 3
     assert all(sentence.startswith("the server, which sees ") for sentence in seen.values())
     assert in_a_run("server", "another one") == "the server"
-
-
-def test_a_server_that_takes_noise_off_sees_more_than_a_sum() -> None:
     removing = in_a_run("server", "masked", noise_removed=True)
     assert "only" not in removing
     assert "all noise but one silo's" in removing
@@ -68,11 +59,6 @@ def test_a_population_is_of_those_whom_a_number_is_about() -> None:
     assert population_words(1_000, 1, "user", ("model", "analyzer")) == "1,000 users"
     assert unit_before("client", "user", 1) == "user (all of its records)"
     assert unit_before("client", "user", 2) == unit_before("client", "user")
-
-
-def test_a_silo_is_told_apart_from_those_that_hold_records() -> None:
-    assert in_a_run("silo", "plain") != in_a_run("silo", "plain", told_apart=True)
-    assert in_a_run("model", "plain") == in_a_run("model", "plain", told_apart=True)
 
 
 def test_the_commands_say_what_the_table_says() -> None:

@@ -18,7 +18,6 @@ from privplan.accountant.records import RoundIntent, RunOpen
 from privplan.audit.budget import audit_budget
 from privplan.fl.frame.privacy import PrivacyTarget
 from privplan.fl.frame.promise import Promise, promise
-from privplan.fl.log import read
 from privplan.fl.running import resume, run
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
@@ -27,6 +26,7 @@ from ..accountant.participating import exact
 from ..audit.forging import Edit, Lines, each, forged
 from ..cases import for_each
 from ..packages.toys import for_each_test
+from .small_runs import of
 
 NOISE, DELTA, SILOS, ROUNDS = 6.0, 1e-5, 6, 4
 COUNTED = 3  # silos 2 and 3 of (0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 5)
@@ -63,25 +63,18 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
-
-
 def truth(rounds: int = COUNTED, noise: float = NOISE) -> float:
     return exact(2 * math.sqrt(rounds) / noise, DELTA)
 
 
-def test_a_run_states_its_schedule_and_what_one_silo_pays(tmp_path: Path) -> None:
+def test_a_run_states_its_schedule_and_what_one_silo_pays_and_is_audited(tmp_path: Path) -> None:
     folder = made(tmp_path / "out")
     (opened,) = of(folder, RunOpen)
     assert (opened.plan.rounds, opened.plan.counted) == (ROUNDS, COUNTED)
     assert truth() <= opened.claim.epsilon <= truth() * (1 + 1e-5)
     rosters = [intent.silos for intent in of(folder, RoundIntent)]
     assert rosters == [(0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 5)]
-
-
-def test_it_is_audited_without_a_finding(tmp_path: Path) -> None:
-    report = audit_budget(made(tmp_path / "out"))
+    report = audit_budget(folder)
     assert [hazard.id for hazard in report.hazards] == []
     assert truth() <= report.total.upper <= truth() * (1 + 1e-4)
     assert report.supported is True
@@ -167,9 +160,17 @@ def restreamed_end(lines: Lines) -> Lines:
     return lines
 
 
-def test_a_start_that_is_not_in_the_log_is_found(tmp_path: Path) -> None:
-    folder = forged(made(tmp_path / "out"), tmp_path / "edited", restreamed_end)
+def fewer(line: dict[str, Any]) -> None:
+    line["plan"]["counted"] = 2
+
+
+def test_another_start_and_a_first_line_that_counts_less_are_found(tmp_path: Path) -> None:
+    whole = made(tmp_path / "out")
+    folder = forged(whole, tmp_path / "start", restreamed_end)
     assert "missing-recovery" in {hazard.id for hazard in audit_budget(folder).hazards}
+    report = audit_budget(forged(whole, tmp_path / "fewer", each("run.open", fewer)))
+    assert any("plan.counted" in hazard.what for hazard in report.hazards)
+    assert report.total.upper >= truth()
 
 
 EDITS: dict[str, Edit] = {
@@ -186,16 +187,6 @@ def test_an_edited_schedule_is_found(name: str, tmp_path: Path) -> None:
     assert report.supported is not True
     found = " ".join(hazard.what for hazard in report.hazards if hazard.severity == "error")
     assert "silos" in found
-
-
-def test_a_first_line_that_counts_less_is_found(tmp_path: Path) -> None:
-    def fewer(line: dict[str, Any]) -> None:
-        line["plan"]["counted"] = 2
-
-    folder = forged(made(tmp_path / "out"), tmp_path / "edited", each("run.open", fewer))
-    report = audit_budget(folder)
-    assert any("plan.counted" in hazard.what for hazard in report.hazards)
-    assert report.total.upper >= truth()
 
 
 # --- the promise --------------------------------------------------------------------------------
@@ -220,6 +211,12 @@ def test_noise_is_calibrated_to_the_rounds_of_one_silo() -> None:
     assert found.planned.counted == COUNTED
     assert isinstance(found.plan, Plan)
     assert noise < promised(None, epsilon=2.0).noise_multiplier
+    from privplan.fl.frame.promise import restated
+
+    found = promised(COUNTED, noise_multiplier=NOISE)
+    privacy = PrivacyTarget("silo", "replace-one", DELTA, noise_multiplier=NOISE)
+    assert restated(found, found.planned, privacy) == found
+    assert restated(found, replace(found.planned, counted=None), privacy) is None
 
 
 @for_each(
@@ -236,12 +233,3 @@ def test_a_promise_that_cannot_be_counted_is_refused(privacy: dict[str, Any], te
         promised(COUNTED, **privacy)
     assert refused.value.why
     assert refused.value.next_step
-
-
-def test_a_plan_of_other_words_is_still_the_plan() -> None:
-    from privplan.fl.frame.promise import restated
-
-    found = promised(COUNTED, noise_multiplier=NOISE)
-    privacy = PrivacyTarget("silo", "replace-one", DELTA, noise_multiplier=NOISE)
-    assert restated(found, found.planned, privacy) == found
-    assert restated(found, replace(found.planned, counted=None), privacy) is None

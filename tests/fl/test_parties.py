@@ -93,18 +93,21 @@ def test_bytes_that_hold_another_body_are_refused(raw: bytes) -> None:
     assert caught.value.__context__ is None  # what the library says quotes the bytes
 
 
-def test_an_extension_type_is_no_list_of_fields() -> None:
+def test_other_types_names_that_stand_twice_and_bodies_without_a_kind_are_refused() -> None:
     """MessagePack's are named tuples: of an integer and bytes, as this body is."""
     with pytest.raises(ProtocolFault, match="well-formed"):
         Pair.unpack(msgpack.packb(msgpack.ExtType(5, b"bytes")))
-
-
-def test_a_name_that_stands_twice_is_refused() -> None:
-    """The later entry would hide the first, and parties could read different ones."""
+    # The later entry would hide the first, and parties could read different ones.
     twice = b"\x94\x01\xc4\x00\x90\x82\xa1a\x01\xa1a\x02"
     with pytest.raises(ProtocolFault, match="well-formed"):
         Full.unpack(twice)
     assert Full.unpack(twice.replace(b"\xa1a\x02", b"\xa1b\x02")).by_name == {"a": 1, "b": 2}
+
+    class Nothing(Body):
+        pass
+
+    with pytest.raises(InvalidInput, match="must be a dataclass with a kind"):
+        Nothing().pack()
 
 
 @for_each(
@@ -128,9 +131,12 @@ def test_neither_a_secret_nor_another_type_is_ever_sent(body: Full) -> None:
     assert not network.view(SERVER)
 
 
-def test_the_longest_integers_travel() -> None:
+def test_the_longest_integers_travel_and_a_message_shows_no_body() -> None:
     for number in (-(2**63), 2**63 - 1):
         assert Bye.unpack(Bye(number).pack()) == Bye(number)
+    network, _, silo = two()
+    silo.send(SERVER, Full(1, b"SECRET", (), {}))
+    assert "SECRET" not in repr(network.view(SERVER))
 
 
 def test_nobody_speaks_or_listens_outside_a_round() -> None:
@@ -169,18 +175,23 @@ def test_every_prefix_and_every_flipped_bit_is_understood_or_refused() -> None:
         assert all(isinstance(one, bytes) for one in found.parts)
 
 
-def test_a_party_that_sent_nothing_is_missing() -> None:
-    _, server, _ = two()
+def test_what_is_missing_another_too_often_or_too_late_is_found() -> None:
+    _, server, silo = two()
     with pytest.raises(MissingParty, match="silo-0 did not send 'bye' to server in time"):
         server.receive(Bye, "silo-0")
     assert server.gather_present(Bye, ["silo-0"]) == {}
-
-
-def test_another_kind_is_refused() -> None:
-    _, server, silo = two()
     silo.send(SERVER, Bye(1))
     with pytest.raises(ProtocolFault, match="is not 'full'"):
         server.receive(Full, "silo-0")
+    _, server, silo = two(meddling=lambda message: (message, message))
+    silo.send(SERVER, Bye(1))
+    assert server.receive(Bye, "silo-0") == Bye(1)
+    with pytest.raises(ProtocolFault, match="nobody asked for"):
+        server.leave()
+    _, server, silo = two()
+    silo.send(SERVER, Bye(1))
+    with pytest.raises(ProtocolFault, match="nobody asked for"):
+        server.enter(SESSION, 2, LIMITS)
 
 
 @for_each(("session", "number"), [(SESSION, 2), (bytes(16), 1)])
@@ -190,21 +201,6 @@ def test_another_round_or_session_is_refused(session: bytes, number: int) -> Non
     silo.send(SERVER, Bye(1))
     with pytest.raises(ProtocolFault, match="another session or round"):
         server.receive(Bye, "silo-0")
-
-
-def test_a_message_sent_twice_is_found_when_the_round_ends() -> None:
-    _, server, silo = two(meddling=lambda message: (message, message))
-    silo.send(SERVER, Bye(1))
-    assert server.receive(Bye, "silo-0") == Bye(1)
-    with pytest.raises(ProtocolFault, match="nobody asked for"):
-        server.leave()
-
-
-def test_a_message_of_the_last_round_is_found_when_the_next_begins() -> None:
-    _, server, silo = two()
-    silo.send(SERVER, Bye(1))
-    with pytest.raises(ProtocolFault, match="nobody asked for"):
-        server.enter(SESSION, 2, LIMITS)
 
 
 def test_a_party_that_was_away_lets_old_messages_go() -> None:
@@ -228,30 +224,15 @@ def test_a_view_is_what_was_received_and_nothing_else() -> None:
     assert [Bye.unpack(one.body).number for one in network.said(SERVER)] == [3]
 
 
-def test_a_message_shows_no_body() -> None:
-    network, _, silo = two()
-    silo.send(SERVER, Full(1, b"SECRET", (), {}))
-    assert "SECRET" not in repr(network.view(SERVER))
-
-
 def test_a_name_has_one_post_and_knows_only_parties() -> None:
     network = Network(["a", "b"])
     own = network.post("a")
-    with pytest.raises(InvalidInput):
-        network.post("a")
-    with pytest.raises(InvalidInput):
-        network.post("c")
-    with pytest.raises(InvalidInput):
-        own.send("c", Bye(1))
-    with pytest.raises(InvalidInput):
-        own.send("a", Bye(1))
-    with pytest.raises(InvalidInput):
-        Network(["a", "a"])
-
-
-def test_a_body_needs_a_kind() -> None:
-    class Nothing(Body):
-        pass
-
-    with pytest.raises(InvalidInput, match="must be a dataclass with a kind"):
-        Nothing().pack()
+    for wrong in (
+        lambda: network.post("a"),
+        lambda: network.post("c"),
+        lambda: own.send("c", Bye(1)),
+        lambda: own.send("a", Bye(1)),
+        lambda: Network(["a", "a"]),
+    ):
+        with pytest.raises(InvalidInput):
+            wrong()

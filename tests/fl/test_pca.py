@@ -136,16 +136,13 @@ def test_beside_a_shuffler_the_model_is_counted_as_what_clients_send() -> None:
     assert noise.std == pytest.approx(intent.noise.std, rel=1e-12)
 
 
-def test_found_noise_is_read_off_the_log() -> None:
+def test_found_noise_is_read_off_the_log_and_what_it_seals() -> None:
     release = step("gaussian", epsilon=0.6)
     intent = release.mechanism.intent(ABOUT, "add-remove")
     guess = replace(release.terms, noise=99.0)
     assert expected_pca(guess, intent).noise == release.mechanism.noise()
     with pytest.raises(NotStated):
         expected_pca(guess, step("wishart").mechanism.intent(ABOUT, "add-remove"))
-
-
-def test_what_it_seals() -> None:
     for kind in KINDS:
         release = step(kind)
         gate, log = gate_of(release)
@@ -215,16 +212,11 @@ def test_long_rows_stay_finite() -> None:
 @for_each(
     ("given", "match"),
     [
-        ({"components": 7}, "at most 6"),
-        ({"components": 0}, "components"),
-        ({"row_norm": 0.0}, "row_norm"),
-        ({"row_norm": -1.0}, "row_norm"),
-        ({"row_norm": math.nan}, "row_norm"),
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": -0.6}, "epsilon"),
-        ({"epsilon": 0.6, "noise_multiplier": 1.0}, "not both"),
-        ({"epsilon": None}, "not both"),
-        ({"epsilon": 1e-14}, "grid"),
+        *(({"components": 7}, "at most 6"), ({"components": 0}, "components")),
+        *(({"row_norm": 0.0}, "row_norm"), ({"row_norm": -1.0}, "row_norm")),
+        *(({"row_norm": math.nan}, "row_norm"), ({"epsilon": 0.0}, "epsilon")),
+        *(({"epsilon": -0.6}, "epsilon"), ({"epsilon": 0.6, "noise_multiplier": 1.0}, "not both")),
+        *(({"epsilon": None}, "not both"), ({"epsilon": 1e-14}, "grid")),
         ({"most_rows": 2**60}, "."),
     ],
 )
@@ -234,15 +226,6 @@ def test_what_is_out_of_range_is_refused(kind: str, given: dict[str, Any], match
         return  # no noise is too small an epsilon
     with pytest.raises(InvalidInput, match=match):
         step(kind, **given)
-
-
-def test_wishart_noise_has_no_multiplier() -> None:
-    with pytest.raises(InvalidInput, match="epsilon alone"):
-        pca_release(
-            setup_of(federation()), kind="wishart", components=2, row_norm=1.0, noise_multiplier=1.0
-        )
-    with pytest.raises(InvalidInput, match="pca"):
-        step("laplace")
 
 
 @for_each("unit", ["user", "silo"])
@@ -261,7 +244,7 @@ def test_rows_that_are_not_finite_never_come_so_far(value: float) -> None:
         federation(features=features)
 
 
-def test_terms_refuse_another_kind() -> None:
+def test_wishart_noise_has_no_multiplier_and_terms_refuse_another_kind() -> None:
     with pytest.raises(InvalidInput, match="pca"):
         PcaTerms(
             kind="none",
@@ -273,7 +256,10 @@ def test_terms_refuse_another_kind() -> None:
             users=1,
             relation="add-remove",
         )  # type: ignore[arg-type]
-
-
-def test_examples() -> None:
+    with pytest.raises(InvalidInput, match="epsilon alone"):
+        pca_release(
+            setup_of(federation()), kind="wishart", components=2, row_norm=1.0, noise_multiplier=1.0
+        )
+    with pytest.raises(InvalidInput, match="pca"):
+        step("laplace")
     assert doctest.testmod(pca_projection).failed == 0

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +30,17 @@ from privplan.fl.frame.phases import (
 )
 from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.frame.state import State
-from privplan.fl.log import LogWriter, read
+from privplan.fl.log import LogWriter
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare
 from privplan.fl.running.resumption import require_resumable
 from privplan.fl.running.session import execute
 
 from ..cases import for_each
+from .extras import needs
+from .small_runs import of
 
-runs = pytest.mark.skipif(find_spec("sklearn") is None, reason="runs need the extra `fl`")
+runs = needs("sklearn")
 
 
 def planned(name: str, rounds: int) -> PlannedPhase:
@@ -59,13 +60,20 @@ def once(name: str) -> Phase:
 # -- what a system may list ---------------------------------------------------------------------
 
 
-def test_rounds_are_numbered_through_the_run() -> None:
+def test_rounds_are_numbered_through_the_run_and_shared_out_in_order() -> None:
     own = (once("clip"), Phase(planned("a", 2), 1, makes), Phase(planned("b", 3), 3, makes))
     plans = [one.plan for one in own]
     assert checked_phases(own, plans) == own
     assert [one.last for one in own] == [0, 2, 5]
     assert last_round(own) == 5
     assert last_round(own[:1]) == 0
+    plans = [planned("a", 2), planned("b", 3)]
+    assert [rounds_by_phase(plans, made) for made in (0, 1, 3, 9)] == [
+        [0, 0],
+        [1, 0],
+        [2, 1],
+        [2, 3],
+    ]
 
 
 @for_each(
@@ -78,14 +86,11 @@ def test_two_phases_never_share_a_number(firsts: tuple[int, int], what: str) -> 
         checked_phases(own, [one.plan for one in own])
 
 
-def test_phases_are_those_of_the_plan() -> None:
+def test_phases_are_those_of_the_plan_and_make_models_or_one_release() -> None:
     own = [Phase(planned("a", 2), 1, makes)]
     for plans in ([], [planned("b", 2)], [planned("a", 2), planned("b", 1)]):
         with pytest.raises(InvalidInput, match="The phases are 'a', and the plan has"):
             checked_phases(own, plans)
-
-
-def test_a_phase_makes_models_or_is_one_release() -> None:
     own = once("clip").once
     for given in ({}, {"make": makes, "once": own}):
         with pytest.raises(InvalidInput, match="must say what one round of it does"):
@@ -94,24 +99,12 @@ def test_a_phase_makes_models_or_is_one_release() -> None:
         Phase(planned("a", 2), 1, once=own)
 
 
-def test_rounds_are_shared_out_in_order() -> None:
-    plans = [planned("a", 2), planned("b", 3)]
-    assert [rounds_by_phase(plans, made) for made in (0, 1, 3, 9)] == [
-        [0, 0],
-        [1, 0],
-        [2, 1],
-        [2, 3],
-    ]
-
-
 @runs
 @pytest.mark.parametrize(
     ("system", "declared"),
     [
-        ("stages", ("warm",)),
-        ("stages", ("release", "warm")),
-        ("stages", ("warm", "release", "cool")),
-        ("means", ("train",)),
+        *(("stages", ("warm",)), ("stages", ("release", "warm"))),
+        *(("stages", ("warm", "release", "cool")), ("means", ("train",))),
         ("means", lambda read: ("a",) * read("run", "rounds")),
     ],
 )
@@ -143,10 +136,6 @@ def test_a_system_may_declare_its_phases_by_what_it_is_asked_for(
 
 class Stop(Exception):
     """What a test raises."""
-
-
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
 @contextmanager

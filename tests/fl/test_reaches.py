@@ -59,10 +59,14 @@ def test_masks_bear_as_many_colluders_as_they_say() -> None:
     assert plain == Reach("each", colluders=1)
 
 
-def test_a_client_of_a_shuffler_knows_one_message_more() -> None:
+def test_a_client_of_a_shuffler_knows_one_message_more_and_peers_are_counted() -> None:
     route = Route("shuffle", 1, MIXING)
     assert reach_of("analyzer", route) == Reach("shuffled", colluders=3, users=100)
     assert reach_of("client", route) == Reach("shuffled", colluders=4, users=100)
+    peers = Security("additive-shares", 5, 5, ring_bits=64, colluders=2)
+    assert reach_of("peer", Route("shares", 5, peers)) == Reach("sum-less-own", colluders=2)
+    assert reach_of("bystander", Route("plain", 5)) is None
+    assert set(reaches_of((*OBSERVERS, "bystander"), Route("plain", 5))) == set(OBSERVERS)
 
 
 @for_each("observer", ["silo", "silo-with-records", "peer"])
@@ -82,11 +86,6 @@ def test_a_shuffler_of_ciphertexts_sees_who_sends_and_how_much(bits: int, blind:
     assert reach is not None
     assert reach.sees == ("nothing" if blind else "each")
     assert reach.also == (("identities", "sizes") if blind else ())
-
-
-def test_peers_that_tell_each_other_are_counted() -> None:
-    peers = Security("additive-shares", 5, 5, ring_bits=64, colluders=2)
-    assert reach_of("peer", Route("shares", 5, peers)) == Reach("sum-less-own", colluders=2)
 
 
 @for_each(
@@ -110,11 +109,6 @@ def test_who_knows_the_sample(
     assert not any(reach.knows_sample for reach in nobody.values())
 
 
-def test_a_name_that_the_table_does_not_have() -> None:
-    assert reach_of("bystander", Route("plain", 5)) is None
-    assert set(reaches_of((*OBSERVERS, "bystander"), Route("plain", 5))) == set(OBSERVERS)
-
-
 # --- what a system states -------------------------------------------------------------------------
 
 
@@ -128,21 +122,14 @@ def test_what_can_be_so_is_kept() -> None:
 @for_each(
     ("fields", "field"),
     [
-        ({"users": None}, "users"),
-        ({"users": 0}, "users"),
+        *(({"users": None}, "users"), ({"users": 0}, "users")),
         ({"users": 3, "colluders": 3}, "colluders"),
-        ({"users": 3, "dropouts": 2, "colluders": 1}, "colluders"),
-        ({"chosen": 61}, "chosen"),
-        ({"chosen": 0}, "chosen"),
-        ({"chosen": None}, "chosen"),
-        ({"dimensions": None}, "dimensions"),
-        ({"padded_to": None}, "padded_to"),
-        ({"padded_to": 0}, "padded_to"),
-        ({"granularity": None}, "granularity"),
-        ({"selection": None}, "selection"),
-        ({"overflow": None}, "overflow"),
-        ({"dimensions": None, "chosen": None}, "padded_to"),
-        ({"sees": "sum"}, "users"),
+        *(({"users": 3, "dropouts": 2, "colluders": 1}, "colluders"), ({"chosen": 61}, "chosen")),
+        *(({"chosen": 0}, "chosen"), ({"chosen": None}, "chosen")),
+        *(({"dimensions": None}, "dimensions"), ({"padded_to": None}, "padded_to")),
+        *(({"padded_to": 0}, "padded_to"), ({"granularity": None}, "granularity")),
+        *(({"selection": None}, "selection"), ({"overflow": None}, "overflow")),
+        *(({"dimensions": None, "chosen": None}, "padded_to"), ({"sees": "sum"}, "users")),
         ({"sees": "each", "users": None, "padded_to": None}, "granularity"),
     ],
 )
@@ -160,16 +147,12 @@ def test_fields_that_do_not_go_together_are_refused_by_name(
 @for_each(
     ("reaches", "word"),
     [
-        ({"analyser": Reach("sum")}, "analyzer"),
-        ({"": Reach("sum")}, "Known"),
-        ({7: Reach("sum")}, "7"),
-        ({"model": "sum"}, "reaches.model"),
-        ({"model": None}, "reaches.model"),
-        ({"model": {"sees": "all"}}, "Reach.sees"),
+        *(({"analyser": Reach("sum")}, "analyzer"), ({"": Reach("sum")}, "Known")),
+        *(({7: Reach("sum")}, "7"), ({"model": "sum"}, "reaches.model")),
+        *(({"model": None}, "reaches.model"), ({"model": {"sees": "all"}}, "Reach.sees")),
         ({"model": {"sees": "sum", "colluders": -1}}, "Reach.colluders"),
         ({"model": {"sees": "sum", "user": 1}}, "reaches.model"),
-        ({"model": {}}, "reaches.model"),
-        ([("model", Reach("sum"))], "by observer"),
+        *(({"model": {}}, "reaches.model"), ([("model", Reach("sum"))], "by observer")),
     ],
 )
 def test_what_is_no_reach_is_refused_by_name(reaches: Any, word: str) -> None:

@@ -121,7 +121,7 @@ def test_of_several_sums_the_least_and_the_largest_squares_are_sealed():
     assert "of_sums" not in sealed(Residuals(), {0: drawn(rng, 31, MIN_VALUES - 1)})
 
 
-def test_moved_and_turned_noise_has_the_same_values_in_order_of_size():
+def test_moved_noise_has_the_same_values_in_order_and_sums_of_a_round_are_compared():
     rng, kept = np.random.default_rng(10), Residuals()
     noise = drawn(rng, 40)
     moved = -np.roll(noise, 3)
@@ -129,9 +129,6 @@ def test_moved_and_turned_noise_has_the_same_values_in_order_of_size():
     assert found[0]["unordered"] == found[1]["unordered"] != found[2]["unordered"]
     assert len({each["fingerprints"][0] for each in found}) == 3
     assert sealed(kept, {0: drawn(rng, SQUARED_VALUES + 1)})["unordered"] == [None]
-
-
-def test_a_round_of_many_sums_is_compared_with_itself():
     rng, kept = np.random.default_rng(3), Residuals()
     noise = drawn(rng, 7, 31)
     found = sealed(kept, {0: noise})
@@ -142,7 +139,7 @@ def test_a_round_of_many_sums_is_compared_with_itself():
     assert sealed(kept, {0: noise})["equal_sums"] == [1]
 
 
-def test_of_few_values_nothing_is_kept_but_a_fingerprint():
+def test_of_few_values_nothing_is_kept_of_many_a_part_and_of_no_noise_no_angle():
     rng = np.random.default_rng(4)
     few = sealed(Residuals(), {0: drawn(rng, MIN_VALUES - 1), 1: drawn(rng, MIN_VALUES - 1)})
     assert set(few) == {
@@ -150,9 +147,6 @@ def test_of_few_values_nothing_is_kept_but_a_fingerprint():
         *("sums", "values", "n", "whole"),
     }
     assert "squares" in sealed(Residuals(), {0: drawn(rng, MIN_VALUES)})
-
-
-def test_large_residuals_are_looked_at_in_part_and_zeros_in_whole():
     rng = np.random.default_rng(5)
     noise = drawn(rng, 50_001)
     noise[noise == 0] = 1  # one in some 50,000 values of this noise is 0 by chance
@@ -162,6 +156,12 @@ def test_large_residuals_are_looked_at_in_part_and_zeros_in_whole():
     assert found["values"] == 50_001
     assert found["zeros"] == [1]
     assert every(1000, 31) * SAMPLE >= 1000 * 31 / 2
+    kept, nothing = Residuals(), np.zeros(20, np.int64)
+    sealed(kept, {0: nothing, 1: nothing})
+    found = sealed(kept, {0: nothing, 1: nothing})
+    assert found["lag"] == [None, None]
+    assert found["alike"] is None
+    assert found["squares"] == [0.0, 0.0]
 
 
 def leaves(found):
@@ -202,24 +202,12 @@ def test_fingerprints_show_what_is_equal_and_only_to_the_run_itself():
     assert kept.segment != other.segment
     for size in (16, 64):
         assert hashlib.blake2b(noise.tobytes(), digest_size=size).hexdigest()[:32] != one[0]
-
-
-def test_the_key_shows_nowhere():
     kept = Residuals()
     key = next(value for value in vars(kept).values() if isinstance(value, bytes))
     found = sealed(kept, {0: np.arange(40)})
     assert len(key) == 32
     assert bytes(key).hex() not in json.dumps(found)
     assert repr(key) == "<secret>"
-
-
-def test_no_noise_has_no_angle():
-    kept, nothing = Residuals(), np.zeros(20, np.int64)
-    sealed(kept, {0: nothing, 1: nothing})
-    found = sealed(kept, {0: nothing, 1: nothing})
-    assert found["lag"] == [None, None]
-    assert found["alike"] is None
-    assert found["squares"] == [0.0, 0.0]
 
 
 # --- what systems seal ----------------------------------------------------------------------------
@@ -383,6 +371,23 @@ def test_sums_made_again_agree_with_the_mechanism(terms):
     assert found["terms"] == 60
     assert 0.1 < found["sum_off"] <= 1.0
     assert 0.999 < found["term_largest"] <= 1.0
+    rows, silo, weights = terms
+    columns = np.argsort(np.random.default_rng(9).random(rows.shape), axis=1)[:, :5]
+    few = Sparse(columns, np.take_along_axis(rows, columns, axis=1), rows.shape[1])
+    dense, sparse = again(few.dense(), silo, weights), again(few, silo, weights)
+    assert sparse == pytest.approx(dense)
+    assert sparse["sum_off"] <= 1.0
+    rng = np.random.default_rng(10)
+    rows, silo = rng.normal(size=(200, 1000)), rng.integers(0, 2, 200)
+    assert again(rows, silo, np.full(200, 0.5))["sum_off"] <= 1.0
+    rows, silo = np.ones((6, 4)), np.zeros(6, np.int64)
+    totals = MECHANISM.totals(rows, silo, 2, np.ones(6))
+    totals[1, 0] += 2
+    assert again(rows, silo, np.ones(6), totals=totals)["sum_off"] > 1.0
+    rows, silo, _ = terms
+    users = np.arange(60) // 3
+    found = again(rows, silo, np.full(60, 0.4), users)
+    assert found["weight_largest"] == pytest.approx(1.2)
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e200, -1.7e308])
@@ -392,28 +397,6 @@ def test_rows_that_are_not_finite_or_too_large_to_square(terms, odd):
     found = again(rows, silo, weights)
     assert found["sum_off"] <= 1.0
     assert found["term_largest"] <= 1.0
-
-
-def test_sparse_rows_are_the_table_that_they_stand_for(terms):
-    rows, silo, weights = terms
-    columns = np.argsort(np.random.default_rng(9).random(rows.shape), axis=1)[:, :5]
-    few = Sparse(columns, np.take_along_axis(rows, columns, axis=1), rows.shape[1])
-    dense, sparse = again(few.dense(), silo, weights), again(few, silo, weights)
-    assert sparse == pytest.approx(dense)
-    assert sparse["sum_off"] <= 1.0
-
-
-def test_large_rows_are_summed_silo_by_silo():
-    rng = np.random.default_rng(10)
-    rows, silo = rng.normal(size=(200, 1000)), rng.integers(0, 2, 200)
-    assert again(rows, silo, np.full(200, 0.5))["sum_off"] <= 1.0
-
-
-def test_a_silo_without_terms_has_no_room():
-    rows, silo = np.ones((6, 4)), np.zeros(6, np.int64)
-    totals = MECHANISM.totals(rows, silo, 2, np.ones(6))
-    totals[1, 0] += 2
-    assert again(rows, silo, np.ones(6), totals=totals)["sum_off"] > 1.0
 
 
 @pytest.mark.parametrize("fault", ["no clipping", "no weights", "other silo", "wider clip"])
@@ -431,21 +414,11 @@ def test_other_sums_are_too_far_off(terms, fault):
     assert again(rows, silo, weights, totals=made)["sum_off"] > 10.0
 
 
-def test_the_largest_term_is_clipped_by_itself(terms, monkeypatch):
+def test_the_largest_term_is_clipped_by_itself_and_nothing_warns(terms, monkeypatch, recwarn):
     rows, silo, weights = terms
     honest = Gaussian.total
     monkeypatch.setattr(Gaussian, "total", lambda self, *own: 2 * honest(self, *own))
     assert again(rows, silo, weights)["term_largest"] == pytest.approx(2.0, rel=1e-4)
-
-
-def test_the_weights_of_a_user_are_added_up(terms):
-    rows, silo, _ = terms
-    users = np.arange(60) // 3
-    found = again(rows, silo, np.full(60, 0.4), users)
-    assert found["weight_largest"] == pytest.approx(1.2)
-
-
-def test_nothing_warns_of_numbers_that_are_private(terms, recwarn):
     rows, silo, weights = terms
     rows[0, 0], rows[1, 1] = np.nan, 1e300
     again(rows, silo, weights)

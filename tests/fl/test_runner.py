@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,10 @@ from privplan.fl.log import Sidecar
 from privplan.fl.running.preparation import prepare
 
 from ..cases import for_each
+from .extras import needs
 from .small_runs import SMALL, changed, interrupted, kinds, of, require_whole, resumed, started
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("torch", "sklearn", "cryptography")
 
 
 def test_a_run_leaves_what_it_says(tmp_path: Path) -> None:
@@ -57,7 +54,9 @@ def test_a_run_leaves_what_it_says(tmp_path: Path) -> None:
     assert result.rounds == result.planned == 3
 
 
-def test_metrics_say_that_readings_are_no_guarantee(tmp_path: Path) -> None:
+def test_metrics_say_that_readings_are_no_guarantee_and_the_data_set_is_sealed(
+    tmp_path: Path,
+) -> None:
     result = started(SMALL, tmp_path)
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert "no guarantee" in metrics["note"]
@@ -70,15 +69,6 @@ def test_metrics_say_that_readings_are_no_guarantee(tmp_path: Path) -> None:
     assert [{name: float(value) for name, value in one.items()} for one in said] == [
         one["metrics"] for one in metrics["rounds"]
     ]
-
-
-def test_measuring_less_often_measures_the_last_round(tmp_path: Path) -> None:
-    started(changed(run={"rounds": 5, "evaluate_every": 2}), tmp_path)
-    assert [one.round for one in of(tmp_path, records.Evaluation)] == [2, 4, 5]
-
-
-def test_the_data_set_is_sealed_and_the_path_nowhere(tmp_path: Path) -> None:
-    started(SMALL, tmp_path)
     (opened,) = of(tmp_path, records.RunOpen)
     item = Sidecar.read(tmp_path).opening(opened.dataset)
     assert item is not None
@@ -88,20 +78,21 @@ def test_the_data_set_is_sealed_and_the_path_nowhere(tmp_path: Path) -> None:
     assert '"path"' not in text
 
 
-def test_trials_stand_in_the_log(tmp_path: Path) -> None:
-    started(changed(run={"trials": 4}), tmp_path)
+def test_measuring_less_often_measures_the_last_round_and_trials_stand_in_the_log(
+    tmp_path: Path,
+) -> None:
+    started(changed(run={"rounds": 5, "evaluate_every": 2, "trials": 4}), tmp_path)
+    assert [one.round for one in of(tmp_path, records.Evaluation)] == [2, 4, 5]
     assert of(tmp_path, records.RunOpen)[0].tuning == records.Tuning(4, public_only=False)
 
 
 @for_each(
     ("system", "tables"),
     [
-        ("fedavg", {"privacy": {"unit": None, "noise_multiplier": None}}),
-        ("uldp-naive", {}),
+        *(("fedavg", {"privacy": {"unit": None, "noise_multiplier": None}}), ("uldp-naive", {})),
         ("uldp-naive", {"table": {"as_published": True}}),
         ("uldp-group", {"privacy": {"group": 4}, "table": {"group_records": 4}}),
-        ("uldp-avg", {"privacy": {"sampling_rate": 0.5}}),
-        ("uldp-sgd", {}),
+        *(("uldp-avg", {"privacy": {"sampling_rate": 0.5}}), ("uldp-sgd", {})),
     ],
 )
 def test_every_system_runs_and_goes_on(system: str, tables: dict[str, Any], tmp_path: Path) -> None:
@@ -179,12 +170,9 @@ def test_a_budget_cuts_the_plan_before_the_first_release(tmp_path: Path) -> None
     require_whole(tmp_path, prepared.rounds)
 
 
-def test_a_budget_too_small_for_one_round_begins_nothing() -> None:
+def test_a_budget_too_small_begins_nothing_and_noise_is_found_for_a_target() -> None:
     with pytest.raises(BudgetExceeded):
         prepare(changed(privacy={"epsilon": 0.01, "noise_multiplier": 5.0}))
-
-
-def test_noise_is_found_for_a_target() -> None:
     prepared = prepare(changed(privacy={"epsilon": 3.0, "noise_multiplier": None}))
     assert 2.99 < prepared.plan.guarantees["model"].epsilon.upper <= 3.0
 

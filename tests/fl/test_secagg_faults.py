@@ -200,14 +200,11 @@ def test_answers_that_were_not_asked_for_end_the_round(change: Change) -> None:
     assert "silo-1" in fault.what
 
 
-def test_a_client_needs_the_identity_of_the_roster() -> None:
+def test_a_client_needs_its_identity_and_the_server_its_steps_in_order() -> None:
     network = Network([SERVER, *NAMES])
     group = Group(TERMS, ROSTER, SESSION)
     with pytest.raises(InvalidInput, match="another identity"):
         Client(network.post("silo-1"), group, IDENTITIES["silo-2"])
-
-
-def test_the_server_refuses_steps_out_of_order() -> None:
     network = Network([SERVER, *NAMES])
     server = serving.Server(network.post(SERVER), Group(TERMS, ROSTER, SESSION))
     with pytest.raises(InvalidInput, match="no round"):

@@ -24,7 +24,7 @@ def gone() -> Any:
     raise MissingParty("gone")
 
 
-def test_sums_of_several_lengths_with_another_silo_missing_each_time() -> None:
+def test_sums_of_several_lengths_with_another_silo_missing_and_extremes_wrap_around() -> None:
     own = MaskedAggregator(3, dropouts=1)
     for number, length in enumerate((5, 8, 5, 1, 8)):
         silos = [sends(10**place, length) for place in range(3)]
@@ -36,9 +36,6 @@ def test_sums_of_several_lengths_with_another_silo_missing_each_time() -> None:
         after = own.total(number + 10, everybody, length + 2)
         assert after.silos == (0, 1, 2)
         assert after.total.tolist() == [3] * (length + 2)
-
-
-def test_extreme_integers_wrap_around() -> None:
     found = MaskedAggregator(3).total(1, [sends(v, 2) for v in (2**63 - 1, -(2**63), -1)], 2)
     assert found.total.tolist() == [-2, -2]
 

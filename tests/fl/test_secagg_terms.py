@@ -35,17 +35,14 @@ def test_every_party_has_its_number_of_neighbours_and_they_have_it(
         assert all(name in graph.neighbours(other) for other in found)
 
 
-def test_another_seed_is_another_graph_and_the_same_one_the_same() -> None:
+def test_graphs_are_of_their_seed_and_neighbours_uniform_over_seeds() -> None:
     names = [f"p{i}" for i in range(40)]
     one, same, other = (Graph(names, 8, seed) for seed in (b"a", b"a", b"b"))
     assert [one.neighbours(n) for n in names] == [same.neighbours(n) for n in names]
     assert {n: set(one.neighbours(n)) for n in names} != {
         n: set(other.neighbours(n)) for n in names
     }
-
-
-def test_neighbours_are_uniform_over_seeds() -> None:
-    """How often p0 is next to each other party, in 2,000 graphs: within 5 standard deviations."""
+    # How often p0 is next to each other party, in 2,000 graphs: within 5 standard deviations.
     names = [f"p{i}" for i in range(11)]
     seen = dict.fromkeys(names[1:], 0)
     for seed in range(2000):
@@ -167,12 +164,9 @@ def test_the_chance_of_many_colluders_in_a_row_is_at_most_the_bound(
 @for_each(
     ("parties", "colluders", "dropouts", "published", "ours"),
     [
-        (100, 20, 10, (32, 21), (30, 21)),
-        (1000, 200, 100, (68, 44), (66, 43)),
-        (10_000, 2000, 1000, (80, 51), (76, 49)),
-        (100, 33, 33, (68, 34), (66, 34)),
-        (1000, 330, 330, (286, 150), (280, 147)),
-        (10_000, 3300, 3300, (422, 221), (412, 216)),
+        *((100, 20, 10, (32, 21), (30, 21)), (1000, 200, 100, (68, 44), (66, 43))),
+        *((10_000, 2000, 1000, (80, 51), (76, 49)), (100, 33, 33, (68, 34), (66, 34))),
+        *((1000, 330, 330, (286, 150), (280, 147)), (10_000, 3300, 3300, (422, 221), (412, 216))),
     ],
 )
 def test_degrees_are_those_of_bell_et_al_or_a_little_less(
@@ -221,6 +215,11 @@ def test_no_smaller_degree_would_do() -> None:
             for threshold in range(2, degree + 1):
                 with pytest.raises(InvalidInput):
                     Terms(parties, dropouts, colluders, degree, threshold, 1, server=CURIOUS)
+    good = choose(100, length=1, dropouts=10, colluders=20, server=CURIOUS)
+    Terms(100, 10, 20, good.degree + 4, good.threshold + 2, 1, server=CURIOUS)
+    for degree, threshold in [(20, 15), (good.degree, 20), (good.degree, 25)]:
+        with pytest.raises(InvalidInput, match="is not right"):
+            Terms(100, 10, 20, degree, threshold, 1, server=CURIOUS)
 
 
 @for_each("server", ["malicious", CURIOUS])
@@ -241,15 +240,10 @@ def test_complete_graphs_meet_what_was_proven_for_them(server: str) -> None:
 @for_each(
     "wrong",
     [
-        {"parties": 1},
-        {"parties": 65_536},
-        {"parties": 5, "dropouts": -1},
-        {"parties": 5, "colluders": 4},
-        {"parties": 5, "dropouts": 3, "colluders": 1},
-        {"parties": 4, "dropouts": 2},
-        {"parties": 5, "length": 0},
-        {"parties": 5, "ring_bits": 48},
-        {"parties": 5, "server": "honest"},
+        *({"parties": 1}, {"parties": 65_536}, {"parties": 5, "dropouts": -1}),
+        *({"parties": 5, "colluders": 4}, {"parties": 5, "dropouts": 3, "colluders": 1}),
+        *({"parties": 4, "dropouts": 2}, {"parties": 5, "length": 0}),
+        *({"parties": 5, "ring_bits": 48}, {"parties": 5, "server": "honest"}),
     ],
 )
 def test_combinations_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
@@ -267,22 +261,10 @@ def test_terms_that_do_not_follow_are_refused(degree: int, threshold: int) -> No
         Terms(5, 1, 1, degree, threshold, 10)
 
 
-def test_a_degree_that_is_too_small_is_refused() -> None:
-    good = choose(100, length=1, dropouts=10, colluders=20, server=CURIOUS)
-    Terms(100, 10, 20, good.degree + 4, good.threshold + 2, 1, server=CURIOUS)
-    for degree, threshold in [(20, 15), (good.degree, 20), (good.degree, 25)]:
-        with pytest.raises(InvalidInput, match="is not right"):
-            Terms(100, 10, 20, degree, threshold, 1, server=CURIOUS)
-
-
 def test_every_term_is_in_the_digest() -> None:
     several = [
-        choose(9, length=5),
-        choose(9, length=6),
-        choose(9, length=5, ring_bits=32),
-        choose(9, length=5, dropouts=1),
-        choose(9, length=5, colluders=1),
-        choose(9, length=5, server=CURIOUS),
-        choose(10, length=5),
+        *(choose(9, length=5), choose(9, length=6), choose(9, length=5, ring_bits=32)),
+        *(choose(9, length=5, dropouts=1), choose(9, length=5, colluders=1)),
+        *(choose(9, length=5, server=CURIOUS), choose(10, length=5)),
     ]
     assert len({one.digest for one in several}) == len(several)

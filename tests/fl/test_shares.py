@@ -33,7 +33,7 @@ def gone() -> Any:
     raise MissingParty("gone")
 
 
-def test_the_sum_is_that_of_all_silos() -> None:
+def test_sums_of_integers_and_floats_and_what_the_log_states() -> None:
     own = ShareAggregator(4)
     rng = np.random.default_rng(1)
     for number in (1, 2):
@@ -41,11 +41,16 @@ def test_the_sum_is_that_of_all_silos() -> None:
         found = own.total(number, [lambda row=row: row for row in rows], 7)
         assert found.total.tolist() == rows.sum(axis=0).tolist()
         assert found.silos == (0, 1, 2, 3)
-
-
-def test_a_round_may_have_several_sums_of_one_length() -> None:
     own = ShareAggregator(3)
     assert [own.total(1, [sends(k, 2)] * 3, 2).total.tolist() for k in (1, 2)] == [[3, 3], [6, 6]]
+    rows = np.random.default_rng(2).normal(size=(3, 6))
+    assert np.allclose(float_sum(ShareAggregator(3), 1, rows), rows.sum(axis=0), atol=1e-11)
+    said = ShareAggregator(5, colluders=2).security
+    assert (said.protocol, said.parties, said.fewest) == ("additive-shares", 5, 5)
+    assert (said.ring_bits, said.colluders) == (64, 2)
+    one, other = ShareAggregator(3), ShareAggregator(3)
+    assert not set(one._roster.values()) & set(other._roster.values())
+    assert all(len(public) == keys.KEY_BYTES for public in one._roster.values())
 
 
 def test_noisy_sums_are_the_same_bit_for_bit_as_in_the_clear() -> None:
@@ -59,17 +64,6 @@ def test_noisy_sums_are_the_same_bit_for_bit_as_in_the_clear() -> None:
             found.append(noisy_sum(by, 1, mechanism, ticket, totals).total)
             ticket.close(values=5)
     assert np.array_equal(*found)
-
-
-def test_floats_are_summed_on_a_grid() -> None:
-    rows = np.random.default_rng(2).normal(size=(3, 6))
-    assert np.allclose(float_sum(ShareAggregator(3), 1, rows), rows.sum(axis=0), atol=1e-11)
-
-
-def test_the_log_states_the_protocol() -> None:
-    said = ShareAggregator(5, colluders=2).security
-    assert (said.protocol, said.parties, said.fewest) == ("additive-shares", 5, 5)
-    assert (said.ring_bits, said.colluders) == (64, 2)
 
 
 def test_no_party_receives_a_vector() -> None:
@@ -126,11 +120,8 @@ def test_a_changed_partial_sum_ends_the_run_and_no_total_comes_out() -> None:
 @for_each(
     ("silos", "given", "why"),
     [
-        (2, {}, "3 silos"),
-        (1, {}, "3 silos"),
-        (5, {"dropouts": 1}, "dropouts"),
-        (5, {"colluders": 3}, "from 0 to 2"),
-        (3, {"colluders": 1}, "from 0 to 0"),
+        *((2, {}, "3 silos"), (1, {}, "3 silos"), (5, {"dropouts": 1}, "dropouts")),
+        *((5, {"colluders": 3}, "from 0 to 2"), (3, {"colluders": 1}, "from 0 to 0")),
     ],
 )
 def test_settings_that_hide_nobody_are_refused_at_the_door(
@@ -149,9 +140,3 @@ def test_the_words_of_the_settings() -> None:
     assert messages.security is None
     with pytest.raises(Unsupported, match="shuffler"):
         messages.total(1, [sends(1, 2)] * 4, 2)
-
-
-def test_identities_are_new_for_every_run() -> None:
-    one, other = ShareAggregator(3), ShareAggregator(3)
-    assert not set(one._roster.values()) & set(other._roster.values())
-    assert all(len(public) == keys.KEY_BYTES for public in one._roster.values())

@@ -74,13 +74,9 @@ def test_silos_are_given_in_the_order_of_their_indices() -> None:
 @for_each(
     ("present", "why"),
     [
-        ((0, 1), "^2 silos cannot sum; at least 3"),
-        ((2,), "^1 silo cannot"),
-        ((), "^0 silos"),
-        ((0, 1, 1), "once"),
-        ((0, 1, 5), "below 5"),
-        ((0, 1, -1), "present"),
-        ((0, 1, True), "present"),
+        *(((0, 1), "^2 silos cannot sum; at least 3"), ((2,), "^1 silo cannot"), ((), "^0 silos")),
+        *(((0, 1, 1), "once"), ((0, 1, 5), "below 5")),
+        *(((0, 1, -1), "present"), ((0, 1, True), "present")),
     ],
 )
 def test_other_groups_are_refused_and_nothing_is_sent(present: Any, why: str) -> None:
@@ -90,40 +86,28 @@ def test_other_groups_are_refused_and_nothing_is_sent(present: Any, why: str) ->
     assert by.network.take() == ()
 
 
-def test_so_many_silos_are_given_as_are_present() -> None:
+def test_who_takes_part_where_it_is_not_for_the_caller_to_say() -> None:
     for by in (PlainAggregator(), ShareAggregator(SILOS, fewest=3)):
         with pytest.raises(InvalidInput, match="once"):
             by.total(1, senders(rows(), range(4)), LENGTH, present=(0, 1, 2))
-
-
-def test_without_a_smallest_group_all_silos_take_part() -> None:
     with pytest.raises(InvalidInput, match="4 silos cannot sum; at least 5"):
         summing(ShareAggregator(SILOS), rows(), (0, 1, 2, 3))
     assert ShareAggregator(SILOS).network.names == tuple(f"silo-{one}" for one in range(SILOS))
-
-
-def test_masks_are_for_everybody() -> None:
     by = MaskedAggregator(SILOS, dropouts=1)
     with pytest.raises(InvalidInput, match="Masked sums begin with all 5 silos"):
         summing(by, rows(), (0, 1, 2, 3))
     table = rows()
     assert np.array_equal(summing(by, table, range(SILOS)).total, table.sum(axis=0))
-
-
-def test_a_bag_of_messages_has_no_present_silos() -> None:
     with pytest.raises(Unsupported, match="shuffle"):
         NoAggregator().total(1, [], 1, present=(0,), largest=1)
 
 
-def test_a_rehearsal_records_silos_by_their_indices() -> None:
+def test_a_rehearsal_records_silos_by_index_and_the_log_the_smallest_group() -> None:
     by = RecordingAggregator(ShareAggregator(SILOS, fewest=3))
     table = rows()
     summing(by, table, (1, 3, 4), largest=1000)
     assert sorted(by.sent) == [1, 3, 4]
     assert all(np.array_equal(by.sent[silo], table[silo]) for silo in by.sent)
-
-
-def test_the_log_states_the_smallest_group() -> None:
     said = ShareAggregator(7, colluders=1, fewest=4).security
     assert said == security_among(7, 1, 4)
     assert (said.parties, said.fewest, said.colluders, said.ring_bits) == (7, 4, 1, 64)
@@ -250,26 +234,23 @@ def test_what_is_larger_is_refused_before_anything_is_sent(fewest: Any, beyond: 
         assert str(abs(beyond)) not in str(caught.value)
 
 
-def test_what_is_no_larger_is_summed_by_all() -> None:
+def test_what_is_no_larger_is_summed_by_all_and_the_whole_ring_has_no_bound() -> None:
     table = rows()
     table[0, 0], table[1, 1] = 1000, -1000
     for by in (PlainAggregator(), MaskedAggregator(SILOS), ShareAggregator(SILOS)):
         found = by.total(1, senders(table, range(SILOS)), LENGTH, largest=1000)
         assert np.array_equal(found.total, table.sum(axis=0))
+    with pytest.raises(InvalidInput, match="whole ring"):
+        summing(ShareAggregator(SILOS, whole_ring=True), rows(), range(SILOS), largest=5)
+    wraps = np.full((SILOS, 2), 2**63 - 1)
+    by = ShareAggregator(SILOS, whole_ring=True, fewest=3)
+    assert summing(by, wraps, (0, 2, 4)).total.tolist() == [2**63 - 3] * 2
 
 
 @for_each("largest", [0, -1, 2**53 + 1, 2**60, 1.5, True])
 def test_bounds_that_are_none_are_refused(largest: Any) -> None:
     with pytest.raises(InvalidInput, match="largest"):
         summing(ShareAggregator(SILOS), rows(), range(SILOS), largest=largest)
-
-
-def test_a_bound_and_the_whole_ring_contradict_each_other() -> None:
-    with pytest.raises(InvalidInput, match="whole ring"):
-        summing(ShareAggregator(SILOS, whole_ring=True), rows(), range(SILOS), largest=5)
-    wraps = np.full((SILOS, 2), 2**63 - 1)
-    by = ShareAggregator(SILOS, whole_ring=True, fewest=3)
-    assert summing(by, wraps, (0, 2, 4)).total.tolist() == [2**63 - 3] * 2
 
 
 def test_an_infinite_update_is_refused_before_anybody_says_anything() -> None:

@@ -39,9 +39,6 @@ def test_the_analyzer_has_every_message_and_the_exact_sum() -> None:
     assert found.messages.shape == (4, 9, 1)
     assert multisets(found) == [Counter((v,) for v in column) for column in messages.T.tolist()]
     assert found.sums[:, 0].tolist() == messages.sum(axis=0).tolist()
-
-
-def test_whole_vectors_stay_together() -> None:
     messages = np.arange(30).reshape(6, 1, 5)
     _, found = carried(Terms(6, width=5), messages)
     assert multisets(found) == [Counter(map(tuple, messages[:, 0].tolist()))]
@@ -197,12 +194,9 @@ def test_dummies_cannot_be_told_from_messages_by_the_analyzer() -> None:
     assert len({bytes(one[:20]) for one in inside if one is not None}) == 1  # tag and coordinate
 
 
-def test_clients_receive_nothing() -> None:
+def test_clients_receive_nothing_and_secrets_do_not_show_themselves() -> None:
     own, _ = carried(Terms(3), np.zeros((3, 1), int))
     assert all(own.network.view(f"client-{n}") == () for n in range(3))
-
-
-def test_secrets_do_not_show_themselves() -> None:
     own, _ = carried(Terms(3), np.zeros((3, 1), int))
     assert repr(own._key) == "BoxKey(<secret>)"
     for way in (copy.copy, copy.deepcopy, pickle.dumps):

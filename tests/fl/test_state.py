@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,9 @@ from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 
 from ..cases import for_each
+from .extras import needs
 
-runs = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+runs = needs("torch", "sklearn", "cryptography")
 
 
 # -- what a state is ----------------------------------------------------------------------------
@@ -72,20 +69,10 @@ def test_other_arrays_are_refused(arrays: object, what: str) -> None:
 @for_each(
     "shapes",
     [
-        {"velocity": 3},
-        {"velocity": (0,)},
-        {"velocity": (True,)},
-        {"velocity": (2.0,)},
-        {"parameters": (2,)},
-        {"about": (2,)},
-        {"file": (2,)},
-        {"allow_pickle": (2,)},
-        {"parameters.npy": (2,)},
-        {"a\0b": (2,)},
-        {"\ud800": (2,)},
-        {"": (2,)},
-        {"a" * 65: (2,)},
-        {f"array{number}": (1,) for number in range(MAX_STATE_ARRAYS + 1)},
+        *({"velocity": 3}, {"velocity": (0,)}, {"velocity": (True,)}, {"velocity": (2.0,)}),
+        *({"parameters": (2,)}, {"about": (2,)}, {"file": (2,)}, {"allow_pickle": (2,)}),
+        *({"parameters.npy": (2,)}, {"a\0b": (2,)}, {"\ud800": (2,)}, {"": (2,)}),
+        *({"a" * 65: (2,)}, {f"array{number}": (1,) for number in range(MAX_STATE_ARRAYS + 1)}),
     ],
 )
 def test_other_shapes_are_refused(shapes: Mapping[str, Any]) -> None:
@@ -135,10 +122,8 @@ def test_a_class_states_for_itself_alone() -> None:
 def test_a_digest_tells_states_apart() -> None:
     base = {"a": np.array([1.0, 2.0]), "b": np.zeros((1, 2))}
     others: list[dict[str, Any]] = [
-        {"a": base["a"]},
-        {**base, "a": np.array([1.0, np.nextafter(2.0, 3.0)])},
-        {**base, "b": np.zeros((2, 1))},
-        {"a": base["b"].ravel(), "b": base["a"][None]},
+        *({"a": base["a"]}, {**base, "a": np.array([1.0, np.nextafter(2.0, 3.0)])}),
+        *({**base, "b": np.zeros((2, 1))}, {"a": base["b"].ravel(), "b": base["a"][None]}),
         {"c": base["a"], "b": base["b"]},
     ]
     digests = {state_digest(each) for each in (base, *others)}

@@ -19,13 +19,9 @@ from ..cases import for_each
 RELATIONS = {"add-remove": False, "replace-one": True}
 
 BOUNDS = [
-    {"classes": 0},
-    {"classes": 2},
-    {"classes": 10, "label_weight": 0.3},
-    {"classes": 3, "label_weight": 1.8},
-    {"classes": 10, "label_weight": 5.0},
-    {"classes": 4, "by_class": True},
-    {"classes": 4, "by_class": True, "label_weight": 0.5},
+    *({"classes": 0}, {"classes": 2}, {"classes": 10, "label_weight": 0.3}),
+    *({"classes": 3, "label_weight": 1.8}, {"classes": 10, "label_weight": 5.0}),
+    *({"classes": 4, "by_class": True}, {"classes": 4, "by_class": True, "label_weight": 0.5}),
 ]
 
 SEVERAL = [
@@ -110,12 +106,15 @@ def test_what_a_canary_adds_is_seen_in_its_numbers_alone(more, intercept, relati
         assert np.abs(seen - wanted).max() < 2.0**-12 * geometry.gram.trace
 
 
-def test_the_numbers_of_two_canaries_are_distinct():
+def test_the_numbers_of_two_canaries_are_distinct_and_one_feature_has_no_plane():
     for more, intercept in itertools.product([*BOUNDS, *SEVERAL], (0.0, 0.2)):
         geometry = PairGeometry(bound(**more), intercept, replaced=False)
         numbers = geometry._positions(drawn(geometry))
         assert len(np.unique(numbers)) == numbers.size
         assert numbers.max() < geometry.gram.values
+    with pytest.raises(Unsupported, match="two features"):
+        PairGeometry(GramBound(dimension=2, classes=2), 0.2, replaced=False)
+    assert PairGeometry(GramBound(dimension=2, classes=2), 0.0, replaced=False).room == 1
 
 
 @for_each("relation", RELATIONS)
@@ -145,9 +144,3 @@ def test_a_rotation_makes_parts_alike_and_loses_nothing(distances):
     # The sum of what is rotated is the projection on the pair, times sqrt(n).
     wanted = given / length * math.sqrt(len(given))
     assert turned.sum(axis=0) == pytest.approx(wanted, abs=1e-12)
-
-
-def test_one_feature_has_no_plane():
-    with pytest.raises(Unsupported, match="two features"):
-        PairGeometry(GramBound(dimension=2, classes=2), 0.2, replaced=False)
-    assert PairGeometry(GramBound(dimension=2, classes=2), 0.0, replaced=False).room == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,10 @@ from privplan.fl.running.lifecycle import run
 from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each
+from .extras import needs
 from .statistics_runs import configuration
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography")
 
 NOISE = {
     "given": "noise_multiplier = 2.5",
@@ -113,7 +110,9 @@ def test_other_noise_is_not_what_the_configuration_fixes(tmp_path: Path) -> None
         phase_of(reading(settings), other, None)
 
 
-def test_the_file_of_the_run_has_the_parts_by_name(tmp_path: Path) -> None:
+def test_the_file_of_the_run_has_the_parts_by_name_and_nothing_of_the_rows_is_logged(
+    tmp_path: Path,
+) -> None:
     outcome = run(described("given", "by class", "plain"), tmp_path / "out")
     arrays = Checkpoint.read(tmp_path / "out" / MODEL_FILE).arrays()
     assert {name: part.shape for name, part in arrays.items()} == {
@@ -123,30 +122,26 @@ def test_the_file_of_the_run_has_the_parts_by_name(tmp_path: Path) -> None:
     assert np.array_equal(np.concatenate([p.ravel() for p in arrays.values()]), outcome.parameters)
     assert 0.5 < outcome.metrics["accuracy"] <= 1.0
     assert "loss" not in outcome.metrics
+    # Counts, norms and sums before the noise are sealed: no line names them.
+    run(described("given", "user", "masked"), tmp_path / "user")
+    text = (tmp_path / "user" / "log.jsonl").read_text()
+    assert "rows_beyond" in text  # the name of a commitment
+    for name in ("term_largest", "sum_off", "squares"):
+        assert name not in text
+        assert name in (tmp_path / "user" / "sealed.jsonl").read_text()
 
 
-def test_nothing_is_measured_where_nothing_is_fitted(tmp_path: Path) -> None:
+def test_laplace_noise_keeps_a_pure_epsilon_and_without_a_fit_nothing_is_measured(
+    tmp_path: Path,
+) -> None:
     settings = configuration(statistics='row_norm = 6.0\nfit = "none"')
-    assert run(settings, tmp_path / "out").metrics == {}
-
-
-def test_laplace_noise_keeps_a_pure_epsilon(tmp_path: Path) -> None:
-    """At any delta: what it proves at 1e-3 is below the pure epsilon by no more than 2 delta."""
+    assert run(settings, tmp_path / "unfitted").metrics == {}
+    # At any delta: what it proves at 1e-3 is below the pure epsilon by no more than 2 delta.
     outcome = run(described("found", "laplace", "plain"), tmp_path / "out")
     event = of(tmp_path / "out", records.RoundIntent).event
     assert isinstance(event, ev.Laplace)
     pure = 1.0 / event.noise_multiplier
     assert outcome.guarantee.epsilon.upper <= 1.0 <= pure <= 1.0 + 2.1e-3
-
-
-def test_nothing_of_the_rows_stands_in_the_log(tmp_path: Path) -> None:
-    """Counts, norms and sums before the noise are sealed: no line names them."""
-    run(described("given", "user", "masked"), tmp_path / "out")
-    text = (tmp_path / "out" / "log.jsonl").read_text()
-    assert "rows_beyond" in text  # the name of a commitment
-    for name in ("term_largest", "sum_off", "squares"):
-        assert name not in text
-        assert name in (tmp_path / "out" / "sealed.jsonl").read_text()
 
 
 def test_the_declaration_loads_no_numpy() -> None:

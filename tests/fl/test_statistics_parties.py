@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,15 @@ import pytest
 from privplan.accountant import records
 from privplan.accountant.errors import MissingParty
 from privplan.accountant.mechanisms import NoisyGram
-from privplan.fl.log import read
 from privplan.fl.running.lifecycle import resume, run
 from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each
+from .extras import needs
+from .small_runs import of
 from .statistics_runs import built, configuration, exact_sum, mechanism_of, wrapped
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography")
 
 SECURITY = {
     "plain": 'aggregation = "plain"',
@@ -37,10 +34,6 @@ def described(security: str) -> Settings:
         privacy="noise_multiplier = 3.0\ndelta = 0.001",
         security=SECURITY.get(security, security),
     )
-
-
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
 @pytest.fixture

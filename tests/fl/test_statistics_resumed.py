@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,14 @@ import pytest
 
 from privplan.accountant import records
 from privplan.audit.verify import verify
-from privplan.fl.log import read
 from privplan.fl.running import Configuration, ready_to_resume
 from privplan.fl.running.checkpoint import EARLY_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.lifecycle import resume
 
 from ..cases import for_each
 from ..cli.killing import at_each_write
+from .extras import needs
+from .small_runs import of
 
 CONFIG = """\
 [run]
@@ -38,10 +38,7 @@ row_norm = 6.0
 {table}
 """
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography")
 
 
 def configured(folder: Path, aggregation: str = "plain", unit: str = "record") -> Path:
@@ -49,10 +46,6 @@ def configured(folder: Path, aggregation: str = "plain", unit: str = "record") -
     table = "rows_per_user = 6" if unit == "user" else ""
     path.write_text(CONFIG.format(aggregation=aggregation, unit=unit, table=table))
     return path
-
-
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in read(folder) if isinstance(line.record, kind)]
 
 
 def require_single_release(folder: Path) -> bool:
@@ -85,7 +78,10 @@ def require_single_release(folder: Path) -> bool:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@for_each(("aggregation", "unit"), [("plain", "record"), ("masked", "user"), ("shares", "user")])
+@for_each(
+    ("aggregation", "unit"),
+    [("masked", "user"), pytest.param("shares", "record", marks=pytest.mark.slow)],
+)
 def test_what_a_kill_at_any_write_leaves_goes_on(
     aggregation: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,19 +101,19 @@ class Killed(BaseException):
     """What stands for a process that ends at once."""
 
 
-def begun_and_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a run that is killed after its release, when it is first measured."""
-    import privplan.fl.statistics.measure as module
+def killed(folder: Path, *patches: tuple[Any, str]) -> Path:
+    """Make a run that is killed where one of these functions is called."""
     from privplan.fl.running import ready_new_run
     from privplan.fl.running.session import execute
 
-    def kills(*_: Any) -> Any:
+    def kills(*_: Any, **__: Any) -> Any:
         raise Killed
 
     source, out = Configuration.read(configured(folder)), folder / "out"
     ready = ready_new_run(source, out)
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "fitted", kills)
+    with pytest.MonkeyPatch.context() as patched:
+        for owner, name in patches:
+            patched.setattr(owner, name, kills)
         with ready.writer, pytest.raises(Killed):
             execute(ready.prepared, out, ready.writer)
     return out
@@ -126,9 +122,11 @@ def begun_and_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_that_is_killed_before_its_fit_draws_nothing_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Killed after its release, when it is first measured."""
+    import privplan.fl.statistics.measure as module
     from privplan.accountant.mechanisms import NoisyGram
 
-    out = begun_and_killed(tmp_path, monkeypatch)
+    out = killed(tmp_path, (module, "fitted"))
     (release,) = of(out, records.RoundRelease)
     statistics = [Checkpoint.read(path).parameters for path in out.glob("*.npz")]
     monkeypatch.setattr(NoisyGram, "share_steps", None)  # any draw would fail
@@ -139,50 +137,24 @@ def test_a_run_that_is_killed_before_its_fit_draws_nothing_anew(
     assert outcome.metrics["accuracy"] > 0.5
 
 
-def test_a_release_that_was_kept_too_early_counts_for_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_that_was_kept_too_early_counts_for_nothing(tmp_path: Path) -> None:
     """Killed between the file and the line in the log: it was never released, and is not used."""
     from privplan.accountant.mechanisms.round_ticket import Ticket
-    from privplan.fl.running import ready_new_run
-    from privplan.fl.running.session import execute
 
-    def kills(*_: Any, **__: Any) -> Any:
-        raise Killed
-
-    source, out = Configuration.read(configured(tmp_path)), tmp_path / "out"
-    ready = ready_new_run(source, out)
-    with monkeypatch.context() as patched:
-        patched.setattr(Ticket, "close", kills)
-        patched.setattr(Ticket, "abort", kills)
-        with ready.writer, pytest.raises(Killed):
-            execute(ready.prepared, out, ready.writer)
+    out = killed(tmp_path, (Ticket, "close"), (Ticket, "abort"))
     assert Checkpoint.read(out / EARLY_FILE).parameters.any()
     assert resume(out).result.rounds == 0
     assert not require_single_release(out)
 
 
-def test_an_intent_that_dangles_is_spent_and_the_run_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_intent_that_dangles_is_spent_and_the_run_says_so(tmp_path: Path) -> None:
     import privplan.fl.statistics.system as module
-    from privplan.fl.running import ready_new_run
-    from privplan.fl.running.session import execute
 
-    def kills(*_: Any, **__: Any) -> Any:
-        os.write(1, b"")
-        raise Killed
-
-    source, out = Configuration.read(configured(tmp_path)), tmp_path / "out"
-    ready = ready_new_run(source, out)
-    with monkeypatch.context() as patched:
-        patched.setattr(module.NoiseShown, "sent", kills)
-        with ready.writer, pytest.raises(Killed):
-            execute(ready.prepared, out, ready.writer)
+    out = killed(tmp_path, (module.NoiseShown, "sent"))
     assert len(of(out, records.RoundIntent)) == 1
     outcome = resume(out)
     assert outcome.result.rounds == 0
     assert "0 of 1 rounds" in repr(outcome)
     assert not require_single_release(out)
     with pytest.raises(Exception, match="is closed"):
-        ready_to_resume(source, out)
+        ready_to_resume(Configuration.read(configured(tmp_path)), out)

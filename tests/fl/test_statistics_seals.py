@@ -35,10 +35,13 @@ def sealed(run: Any, system: Any, seed: int = 1) -> dict[str, Any]:
     return items
 
 
-def test_the_declaration_names_what_is_sealed() -> None:
+def test_the_declaration_names_what_is_sealed_and_fewer_rows_are_none_beyond(
+    tiny: Any, run: Any
+) -> None:
     declared = declaration_of("statistics").sealed
     assert declared is not None
     assert set(declared(lambda *_: None)["release"]) == ITEMS
+    assert sealed(run, built(tiny(records=40), most_rows=40))[BEYOND] == 0
 
 
 @for_each("unit", UNITS)
@@ -56,10 +59,6 @@ def test_rows_are_counted(unit: str, tiny: Any, run: Any) -> None:
     assert items[BEYOND] == 10
     assert (sum(items[DROPPED]) > 0) == (unit != "record")
     assert items["recomputed"]["terms"] == sum(map(len, kept))
-
-
-def test_fewer_rows_than_announced_are_none_beyond(tiny: Any, run: Any) -> None:
-    assert sealed(run, built(tiny(records=40), most_rows=40))[BEYOND] == 0
 
 
 # --- the noise ------------------------------------------------------------------------------------

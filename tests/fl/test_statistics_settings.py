@@ -114,10 +114,17 @@ def test_what_is_refused_of_sums_says_which_grid_fits() -> None:
         prepare(configuration(**table(f"bits = {bits + 1}\nmost_rows = 1_000_000_000")))
 
 
-def test_noise_that_no_grid_suits_is_refused(tiny: Any) -> None:
+def test_what_is_left_out_is_filled_in_and_every_rule_has_its_name(tiny: Any) -> None:
     with pytest.raises(InvalidInput, match=r"suits this noise|steps; it must be") as caught:
         mechanism_of(built(tiny(), most_rows=10**9, privacy={"noise_multiplier": 0.01}))
     assert "`label_weight`" in caught.value.next_step
+    assert {rule.__name__ for rule in RULES} == {
+        *("single_round", "of_classes", "of_whole_records", "rule", "_no_fit"),
+    }
+    found = configuration()
+    assert found.table == StatisticsSettings(row_norm=6.0)
+    assert (found.run.rounds, found.privacy.unit) == (1, "record")
+    assert found.of(StatisticsSettings).most_rows is None
 
 
 @for_each("row_norm", [1.0 / MAX_FACT, MAX_FACT])
@@ -126,19 +133,6 @@ def test_an_audit_counts_on_every_row_norm_that_is_taken(row_norm: float, tmp_pa
     assert MAX_FACT == MAX_USABLE_FACT
     run(configuration(statistics=f"row_norm = {row_norm!r}"), tmp_path / "out")
     assert audit_budget(tmp_path / "out").supported
-
-
-def test_nothing_is_without_a_rule_of_its_own() -> None:
-    assert {rule.__name__ for rule in RULES} == {
-        *("single_round", "of_classes", "of_whole_records", "rule", "_no_fit"),
-    }
-
-
-def test_what_is_left_out_is_filled_in() -> None:
-    found = configuration()
-    assert found.table == StatisticsSettings(row_norm=6.0)
-    assert (found.run.rounds, found.privacy.unit) == (1, "record")
-    assert found.of(StatisticsSettings).most_rows is None
 
 
 @for_each(

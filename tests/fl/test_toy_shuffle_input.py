@@ -18,6 +18,7 @@ from privplan.fl.declarations.checking import require_sound
 from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.running import run
 from privplan.fl.running.preparation import prepare
+from privplan.fl.settings.file import parse
 
 from ..cases import for_each
 from ..packages import shuffled
@@ -74,19 +75,18 @@ def test_a_shuffle_needs_users_to_hide_among(given: Any, words: tuple[str, ...])
         assert word in said(refused.value)
 
 
-def test_coordinates_that_are_not_there_are_refused() -> None:
+def test_coordinates_and_observers_that_are_not_there_are_refused() -> None:
     with pytest.raises(InvalidInput, match="`chosen` must be at most `dimensions`"):
         prepare(shuffled.settings(chosen=13))
+    with pytest.raises(InvalidInput, match="no observer 'server' of its own"):
+        prepare(shuffled.settings(observer="server"))
 
 
 @for_each(
     ("field", "value"),
     [
-        ("aggregations", ("mixnet",)),
-        ("aggregations", ()),
-        ("observers", ("auditor",)),
-        ("observers", ()),
-        ("observers", "analyzer"),
+        *(("aggregations", ("mixnet",)), ("aggregations", ()), ("observers", ("auditor",))),
+        *(("observers", ()), ("observers", "analyzer")),
     ],
 )
 def test_a_declaration_that_the_frame_does_not_know_names_package_and_field(
@@ -103,8 +103,6 @@ def test_a_declaration_that_the_frame_does_not_know_names_package_and_field(
 
 def test_what_is_left_out_comes_from_the_declaration() -> None:
     left_out = shuffled.text().replace('[security]\naggregation = "shuffle"\ncolluders = 0', "")
-    from privplan.fl.settings.file import parse
-
     made = parse(left_out.encode(), "run.toml")
     assert made.security.aggregation == "shuffle"
     assert made.privacy.observers == ("model", "analyzer", "shuffler")
@@ -113,13 +111,18 @@ def test_what_is_left_out_comes_from_the_declaration() -> None:
     assert parse(named.encode(), "run.toml").privacy.observers == ("analyzer",)
 
 
-def test_what_other_systems_leave_out_is_what_it_was() -> None:
-    from privplan.fl.settings.file import parse
-
+def test_what_other_systems_leave_out_is_what_it_was_and_they_have_no_use_for_a_shuffle() -> None:
     text = '[run]\nsystem = "uldp-avg"\n[data]\nname = "breast-cancer"\n[privacy]\nepsilon = 8.0\n'
     made = parse(text.encode(), "run.toml")
     assert made.security.aggregation == "plain"
     assert made.privacy.observers == ("model", "server", "silo")
+    text = (
+        '[run]\nsystem = "uldp-avg"\n[data]\nname = "breast-cancer"\n[privacy]\nepsilon = 8.0\n'
+        '[security]\naggregation = "shuffle"\n'
+    )
+    with pytest.raises(InvalidInput) as refused:
+        parse(text.encode(), "run.toml")
+    assert "toy-shuffle" in said(refused.value)
 
 
 @for_each(
@@ -133,25 +136,6 @@ def test_what_other_systems_leave_out_is_what_it_was() -> None:
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(before: str, after: str, word: str) -> None:
-    from privplan.fl.settings.file import parse
-
     with pytest.raises(PrivplanError) as refused:
         parse(shuffled.text().replace(before, after).encode(), "run.toml")
     assert word in said(refused.value)
-
-
-def test_an_observer_that_the_run_does_not_have_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no observer 'server' of its own"):
-        prepare(shuffled.settings(observer="server"))
-
-
-def test_another_system_has_no_use_for_a_shuffle() -> None:
-    from privplan.fl.settings.file import parse
-
-    text = (
-        '[run]\nsystem = "uldp-avg"\n[data]\nname = "breast-cancer"\n[privacy]\nepsilon = 8.0\n'
-        '[security]\naggregation = "shuffle"\n'
-    )
-    with pytest.raises(InvalidInput) as refused:
-        parse(text.encode(), "run.toml")
-    assert "toy-shuffle" in said(refused.value)

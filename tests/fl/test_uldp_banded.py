@@ -140,18 +140,17 @@ def test_every_intent_says_to_which_block_it_belongs() -> None:
     assert constants == {20.0}
 
 
-def test_each_cohort_is_a_third_of_the_users() -> None:
+def test_each_cohort_is_a_third_of_the_users_and_bands_as_many_as_may_be() -> None:
     schedule = Schedule(6, 2, 3, 1)
     joining = np.array([schedule.joining(number, 20) for number in range(1, 7)])
     assert joining.sum(axis=1).tolist() == [7, 7, 6] * 2
     for rounds in joining.T:
         assert np.diff(np.flatnonzero(rounds)).tolist() == [3]
 
+    def read(_: str, key: str) -> Any:
+        return {"cohorts": 12, "bands": None, "blocks": 4, "rounds": 24}[key]
 
-def test_what_silos_remember_is_checked_against_floats() -> None:
-    _, _, log = simulated(settings_of())
-    assert all(items["recomputed"]["sum_off"] <= 1.0 for items in log.sealed)
-    assert [items["joined"] for items in log.sealed] == [7, 7, 6] * 2
+    assert Schedule.of(read) == Schedule(24, 6, 12, 4)
 
 
 def test_nothing_is_remembered_behind_the_last_round() -> None:
@@ -210,12 +209,26 @@ def test_a_first_round_that_failed_is_made_again_under_a_new_gate() -> None:
     assert len(list(simulated_rounds(system, anew))) == 6
 
 
-def test_the_plan_says_what_is_gained() -> None:
+def test_the_plan_says_what_is_gained_and_lost() -> None:
     (note,) = forecast(settings_of()).prepared.notes
     assert note.numbers["error_ratio"] == error_ratio(6, 2, 3)
     assert "times the noise that independent rounds" in note.sentences[1]
     (alone,) = forecast(settings_of(privacy={"bands": 1})).prepared.notes
     assert alone.sentences[1].startswith("Nothing is gained")
+    note = Schedule(50, 10, 10, 1).note
+    expected = error_ratio_to_everybody(50, 10, 10)
+    assert note.numbers["error_ratio_to_everybody"] == expected > 1.0
+    assert "everybody in every round, with independent noise" in note.sentences[2]
+    assert f"{expected:.2g} times the noise" in note.sentences[2]
+    assert "that is interrupted does not go on" in Schedule(6, 2, 3, 1).note.sentences[-1]
+    assert "goes on with the next block" in Schedule(6, 2, 3, 2).note.sentences[-1]
+    note = Schedule(20_000, 10, 10, 1).note
+    assert not note.numbers
+    assert len(note.sentences) == 2
+    note = Schedule(50, 5, 10, 10).note
+    assert note.numbers["error_ratio"] == pytest.approx(1.013, abs=1e-3)
+    assert "has 1.01 times the noise" in note.sentences[1]
+    assert "a loss here" in note.sentences[1]
 
 
 @for_each(
@@ -233,42 +246,6 @@ def test_the_plan_says_where_several_blocks_are_a_loss(
     note = Schedule(rounds, bands, cohorts, blocks).note
     assert says in note.sentences[1]
     assert note.numbers["error_ratio"] == error_ratio(rounds, bands, cohorts, blocks)
-
-
-def test_the_plan_says_what_everybody_in_every_round_would_have() -> None:
-    note = Schedule(50, 10, 10, 1).note
-    expected = error_ratio_to_everybody(50, 10, 10)
-    assert note.numbers["error_ratio_to_everybody"] == expected > 1.0
-    assert "everybody in every round, with independent noise" in note.sentences[2]
-    assert f"{expected:.2g} times the noise" in note.sentences[2]
-
-
-def test_the_plan_says_what_an_interruption_loses() -> None:
-    assert "that is interrupted does not go on" in Schedule(6, 2, 3, 1).note.sentences[-1]
-    assert "goes on with the next block" in Schedule(6, 2, 3, 2).note.sentences[-1]
-
-
-def test_a_very_long_run_has_no_comparison() -> None:
-    note = Schedule(20_000, 10, 10, 1).note
-    assert not note.numbers
-    assert len(note.sentences) == 2
-
-
-def test_cohorts_beyond_the_users_that_a_data_set_has_by_default_are_refused() -> None:
-    settings = settings_of(
-        data={"users": None},
-        privacy={"cohorts": 5000, "bands": 2},
-        run={"rounds": 6},
-    )
-    with pytest.raises(InvalidInput, match="5,000 cohorts are more than the 50 users"):
-        prepare(settings)
-
-
-def test_bands_are_as_many_as_there_may_be() -> None:
-    def read(_: str, key: str) -> Any:
-        return {"cohorts": 12, "bands": None, "blocks": 4, "rounds": 24}[key]
-
-    assert Schedule.of(read) == Schedule(24, 6, 12, 4)
 
 
 @for_each(
@@ -309,9 +286,13 @@ def test_a_system_is_not_built_from_what_does_not_go_together() -> None:
         object.__setattr__(setup.security, "aggregation", aggregation)
         with pytest.raises(Unsupported):
             type(prepared.system)(setup, step="average", schedule=Schedule(6, 2, 3, 1))
-
-
-def test_a_sum_that_could_overflow_is_refused() -> None:
+    settings = settings_of(
+        data={"users": None},
+        privacy={"cohorts": 5000, "bands": 2},
+        run={"rounds": 6},
+    )
+    with pytest.raises(InvalidInput, match="5,000 cohorts are more than the 50 users"):
+        prepare(settings)
     system, _, _ = simulated(settings_of(privacy={"noise_multiplier": 1e-9}))
     mechanism = system.banded_mechanism(1)
     require_room(mechanism, 50)
@@ -322,10 +303,8 @@ def test_a_sum_that_could_overflow_is_refused() -> None:
 @for_each(
     ("given", "said"),
     [
-        ((6, 2, 3, 0), "gives blocks = 0"),
-        ((0, 2, 3, 1), "gives rounds = 0"),
-        ((6, 2, 3, -1), "gives blocks = -1"),
-        ((6, 0, 3, 1), "gives bands = 0"),
+        *(((6, 2, 3, 0), "gives blocks = 0"), ((0, 2, 3, 1), "gives rounds = 0")),
+        *(((6, 2, 3, -1), "gives blocks = -1"), ((6, 0, 3, 1), "gives bands = 0")),
         ((6, 2, -3, 1), "gives cohorts = -3"),
         ((10**9, 2, 3, 2), r"rounds = 1000000000 in \[run\] and blocks = 2 in \[privacy\]"),
     ],
@@ -337,10 +316,3 @@ def test_a_schedule_of_nothing_or_of_too_much_is_refused(
         Schedule(*given)
     assert "bands = 0" not in (refused.value.next_step or "")
     assert "Write `" in str(refused.value) or "more `blocks`" in str(refused.value)
-
-
-def test_a_ratio_near_one_is_not_said_to_be_one() -> None:
-    note = Schedule(50, 5, 10, 10).note
-    assert note.numbers["error_ratio"] == pytest.approx(1.013, abs=1e-3)
-    assert "has 1.01 times the noise" in note.sentences[1]
-    assert "a loss here" in note.sentences[1]

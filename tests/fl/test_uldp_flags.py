@@ -72,15 +72,12 @@ def test_the_flags_of_a_silo_are_a_function_of_what_it_holds(most: int, seed: in
     assert {sum(flags) for flags in known.values()} >= {0, 1}
 
 
-def test_a_single_record_is_flagged_whatever_lies_elsewhere() -> None:
+def test_flags_are_the_same_whatever_lies_elsewhere_and_whoever_goes() -> None:
     """Flags that were drawn from all records of a user told its silo how many these are."""
     for seed in range(50):
         alone = flags_of(np.array([[1, 0], [1, 1]]), 2, seed)[0, 0]
         for elsewhere in range(1, 10):
             assert flags_of(np.array([[1, elsewhere], [0, 2]]), 2, seed)[0, 0] == alone
-
-
-def test_a_user_who_goes_changes_nobody_elses_flags() -> None:
     rng = np.random.default_rng(3)
     federation = federation_of(rng.integers(0, 6, (5, 3)))
     flags = records_taking_part(federation, 4, 1)
@@ -106,6 +103,8 @@ def test_caps_and_flags_are_public_and_of_a_seed() -> None:
     assert np.array_equal(caps(4, 3, 4, seed=1), caps(4, 3, 4, seed=1))
     assert flags_of(counts, 4, 1) == flags_of(counts, 4, 1)
     assert flags_of(counts, 4, 1) != flags_of(counts, 4, 2)
+    with pytest.raises(InvalidInput, match="most"):
+        caps(2, 2, 0, seed=0)
 
 
 def test_each_record_of_a_silo_is_chosen_equally_often() -> None:
@@ -115,11 +114,6 @@ def test_each_record_of_a_silo_is_chosen_equally_often() -> None:
         total += np.frombuffer(flags_of(counts, 4, seed)[0, 0], bool)
     # 2 of 5, 2,000 times: five standard errors.
     assert np.abs(total / 2_000 - 0.4).max() < 5 * np.sqrt(0.24 / 2_000)
-
-
-def test_nobody_can_be_given_no_records() -> None:
-    with pytest.raises(InvalidInput, match="most"):
-        caps(2, 2, 0, seed=0)
 
 
 def test_the_dropout_of_a_silos_record_tells_of_none_elsewhere() -> None:

@@ -127,11 +127,13 @@ def test_a_user_who_goes_moves_the_sum_by_less_than_the_clip(tiny, hidden, run, 
     assert sum(m * m for m in moved) * system.mechanism(5.0).step ** 2 < clip**2
 
 
-def test_a_user_without_records_takes_part_unseen(tiny, hidden, run):
+def test_a_user_without_records_takes_part_and_a_large_multiple_names_its_key(tiny, hidden, run):
     federation = replace(tiny(users=6), users=8, absent_users=True)  # two users have none
     models, log = run(hidden(federation), rounds=1)
     assert np.isfinite(models[1]).all()
     assert len(log.releases) == 1
+    with pytest.raises(InvalidInput, match="count_limit"):
+        hidden(security={"count_limit": 500}).plan()
 
 
 @pytest.mark.parametrize(
@@ -227,11 +229,6 @@ def test_an_audit_finds_the_noise_that_is_promised(noise, limit, hidden):
     found = share_variance(intent.noise) * intent.noise.shares
     assert found * (1 + Fraction(1, 10**9)) > Fraction(intent.noise.std) ** 2
     assert pytest.approx(noise, rel=1e-12) == intent.event.noise_multiplier
-
-
-def test_a_multiple_that_is_too_large_names_the_key_to_change(hidden):
-    with pytest.raises(InvalidInput, match="count_limit"):
-        hidden(security={"count_limit": 500}).plan()
 
 
 def test_the_published_protocol_runs_and_promises_nothing(tiny, made_of, run):

@@ -148,18 +148,17 @@ def test_a_run_as_published_says_no_guarantee_in_every_round(tiny, made_of, run)
     assert {one.noise.std for one in log.intents} == {5.0 * 0.25 * 3}
 
 
-def test_the_published_formula_follows_delta(tiny, made_of):
+def test_noise_is_found_for_an_epsilon_and_the_published_formula_follows_delta(tiny, made_of):
     opening = UldpNaive(
         made_of("uldp-naive", tiny(), rounds=100, delta=1e-6), as_published=True
     ).opening()
     assert opening.claim.epsilon > 10.74
-
-
-def test_noise_is_found_for_an_epsilon(tiny, made_of):
     system = UldpNaive(made_of("uldp-naive", tiny(), rounds=50, epsilon=8.0))
     assert 7.99 < system.plan().guarantees["model"].epsilon.upper <= 8.0
     noise = system.plan().noise["train"]
     assert system.mechanism(noise).event("add-remove").noise_multiplier >= noise
+    with pytest.raises(InvalidInput, match="does not sample"):
+        UldpNaive(made_of("uldp-naive", tiny(), sampling_rate=0.5))
 
 
 @for_each(
@@ -172,8 +171,3 @@ def test_noise_is_found_for_an_epsilon(tiny, made_of):
 def test_no_budget_is_kept_by_the_published_formula(wrong, tiny, made_of):
     with pytest.raises(InvalidInput, match="as published"):
         UldpNaive(made_of("uldp-naive", tiny(), **wrong), as_published=True)
-
-
-def test_sampling_of_users_is_refused(tiny, made_of):
-    with pytest.raises(InvalidInput, match="does not sample"):
-        UldpNaive(made_of("uldp-naive", tiny(), sampling_rate=0.5))

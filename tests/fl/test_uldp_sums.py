@@ -74,15 +74,17 @@ def test_no_sample_hides_a_user_from_a_silo_that_holds_some_of_it(neighbours, dr
     assert not sampled(seen)
 
 
-def test_no_sample_is_none_whoever_could_have_drawn_it():
+def test_samples_masks_and_single_silos_by_hand():
     for aggregation, drawn_by in TABLE:
         assert not any(sampled(one) for one in views(aggregation, drawn_by, rate=1.0).values())
-
-
-def test_even_weights_under_masks_help_against_silos_and_not_against_the_sum():
     found = views("masked", rule="uniform")
     assert noise_of(found["server"]) == SIGMA
     assert noise_of(found["silo"]) == pytest.approx(SIGMA * math.sqrt(5 / 4), rel=1e-12)
+    found = views("masked", tolerated_dropouts=4)
+    assert isinstance(found["silo"], ev.NoGuarantee)
+    assert found["server"] == ev.Gaussian(SIGMA)
+    for aggregation in AGGREGATIONS[:2]:
+        assert set(views(aggregation, silos=1)) == {"model", "server"}
 
 
 @for_each("missing", [1, 2, 3])
@@ -99,17 +101,6 @@ def test_missing_silos_leave_a_silo_less_to_hide_behind(missing):
     # What arrives at least has the noise that the server is promised.
     arrived = mechanism.share_std * math.sqrt(SILOS - missing) / 0.25
     assert arrived >= SIGMA
-
-
-def test_a_silo_that_may_be_left_alone_is_promised_nothing():
-    found = views("masked", tolerated_dropouts=4)
-    assert isinstance(found["silo"], ev.NoGuarantee)
-    assert found["server"] == ev.Gaussian(SIGMA)
-
-
-def test_one_silo_has_nobody_beside_it():
-    for aggregation in AGGREGATIONS[:2]:
-        assert set(views(aggregation, silos=1)) == {"model", "server"}
 
 
 @for_each(

@@ -88,9 +88,9 @@ def test_the_noise_is_what_the_intent_says(tiny, made_of, run):
     assert abs(noise.mean()) < 5 * stated.std / math.sqrt(noise.size)
 
 
-def test_rounds_use_fresh_noise_and_say_so(tiny, made_of, run):
+def test_rounds_use_fresh_noise_and_the_log_follows_the_models(tiny, made_of, run):
     setup = made_of("uldp-avg", tiny(), rounds=3)
-    _, log = run(UldpAvgKnownWeights(setup, step="average"))
+    models, log = run(UldpAvgKnownWeights(setup, step="average"))
     spans = [
         (one.stream, one.first, one.last) for release in log.releases for one in release.streams
     ]
@@ -100,15 +100,11 @@ def test_rounds_use_fresh_noise_and_say_so(tiny, made_of, run):
         assert all(first < last for first, last in own)
         assert [first for first, _ in own[1:]] == [last for _, last in own[:-1]]
     assert all(one.shares == 3 and one.draws == 1 for one in log.releases)
-
-
-def test_the_log_follows_the_models(tiny, made_of, run):
     from privplan.fl.frame.model import model_digest
 
-    models, log = run(UldpAvgKnownWeights(made_of("uldp-avg", tiny()), step="average"))
     assert [one.model_in for one in log.intents] == [model_digest(model) for model in models[:-1]]
     assert [one.model_out for one in log.releases] == [model_digest(model) for model in models[1:]]
-    assert [one.round for one in log.intents] == [1, 2, 3, 4]
+    assert [one.round for one in log.intents] == [1, 2, 3]
     assert {one.normaliser.value for one in log.releases} == {6 * 3}
     assert {one.normaliser.kind for one in log.releases} == {"constant"}
 
@@ -351,7 +347,7 @@ def test_epsilon_of_sampled_users(rate, expected, tiny, made_of):
     assert plan.guarantees["silo"].epsilon.upper > 8.0
 
 
-def test_noise_is_found_for_an_epsilon(tiny, made_of):
+def test_noise_is_found_for_an_epsilon_and_for_the_observer_that_is_named(tiny, made_of):
     setup = made_of("uldp-avg", tiny(), rounds=50, epsilon=8.0, sampling_rate=0.5)
     system = UldpAvgKnownWeights(setup, step="average")
     plan = system.plan()
@@ -361,9 +357,6 @@ def test_noise_is_found_for_an_epsilon(tiny, made_of):
     noise = plan.noise["train"]
     again = pp.account(ev.Repeat(50, ev.Poisson(0.5, ev.Gaussian(noise))), delta=1e-5)
     assert again.epsilon == plan.guarantees["model"].epsilon
-
-
-def test_noise_is_found_for_the_observer_that_is_named(tiny, made_of):
     setup = made_of(
         "uldp-avg",
         tiny(),
@@ -396,25 +389,29 @@ def test_a_budget_cuts_the_rounds_before_the_first(tiny, made_of, run):
     assert odometer.would_exceed(log.intents[0].event)
 
 
-def test_a_claim_stays_within_its_budget(tiny, made_of):
+def test_a_claim_stays_within_its_budget_and_a_single_silo_has_nobody_inside(tiny, made_of, run):
     proven = pp.account(ev.Repeat(4, ev.Gaussian(5.0)), delta=1e-5).epsilon.upper
     for budget in (proven, proven * (1 + 1e-9), 8.0):
         setup = made_of("uldp-avg", tiny(), rounds=4, noise_multiplier=5.0, epsilon=budget)
         opening = UldpAvgKnownWeights(setup, step="average").opening()
         assert opening.plan.rounds == 4
         assert proven <= opening.claim.epsilon <= min(budget, proven * (1 + 1e-5))
-
-
-def test_a_budget_below_one_round_is_refused(tiny, made_of):
-    setup = made_of("uldp-avg", tiny(), noise_multiplier=5.0, epsilon=0.05)
-    with pytest.raises(BudgetExceeded, match="not allow a single round"):
-        UldpAvgKnownWeights(setup, step="average").plan()
-
-
-def test_a_single_silo_has_nobody_to_hide_from_inside(tiny, made_of, run):
     system = UldpAvgKnownWeights(made_of("uldp-avg", tiny(silos=1), rounds=1), step="average")
     assert set(system.plan().guarantees) == {"model", "server"}
     run(system)
+
+
+def test_budgets_aggregations_and_sums_that_cannot_be_are_refused(tiny, made_of):
+    setup = made_of("uldp-avg", tiny(), noise_multiplier=5.0, epsilon=0.05)
+    with pytest.raises(BudgetExceeded, match="not allow a single round"):
+        UldpAvgKnownWeights(setup, step="average").plan()
+    security = SecuritySettings(aggregation="private-weighting")
+    setup = replace(made_of("uldp-avg", tiny()), security=security)
+    with pytest.raises(Unsupported, match="private-weighting"):
+        UldpAvgKnownWeights(setup, step="average")
+    setup = made_of("uldp-avg", tiny(), noise_multiplier=1e-13)
+    with pytest.raises(InvalidInput):
+        UldpAvgKnownWeights(setup, step="average").mechanism(1e-13)
 
 
 @for_each(
@@ -427,19 +424,6 @@ def test_a_single_silo_has_nobody_to_hide_from_inside(tiny, made_of, run):
 def test_what_it_does_not_protect_is_refused(wrong, error, tiny, made_of):
     with pytest.raises(error):
         UldpAvgKnownWeights(made_of("uldp-avg", tiny(), **wrong), step="average")
-
-
-def test_an_aggregation_that_does_not_exist_is_refused(tiny, made_of):
-    security = SecuritySettings(aggregation="private-weighting")
-    setup = replace(made_of("uldp-avg", tiny()), security=security)
-    with pytest.raises(Unsupported, match="private-weighting"):
-        UldpAvgKnownWeights(setup, step="average")
-
-
-def test_a_sum_that_could_overflow_is_refused(tiny, made_of):
-    setup = made_of("uldp-avg", tiny(), noise_multiplier=1e-13)
-    with pytest.raises(InvalidInput):
-        UldpAvgKnownWeights(setup, step="average").mechanism(1e-13)
 
 
 # What nobody is told.

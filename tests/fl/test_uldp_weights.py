@@ -40,9 +40,13 @@ def test_record_weights_are_shares_to_the_last_place(counts):
             assert 0 <= exact - Fraction(weight) <= Fraction(weight) / 2**51
 
 
-def test_uniform_weights_are_one_over_the_number_of_silos():
+def test_uniform_weights_are_one_over_the_number_of_silos_and_the_rule_is_stated():
     assert user_weights("uniform", [[2, 0, 1, 5]]).tolist() == [[0.25, 0.0, 0.25, 0.25]]
     assert Fraction(float(user_weights("uniform", [[1, 1, 1]])[0, 0])) * 3 <= 1
+    assert (stated("records").rule, stated("uniform").rule) == ("records", "uniform")
+    assert stated("records").largest_sum == 1.0
+    with pytest.raises(InvalidInput):
+        stated("none")
 
 
 @for_each("rule", ["uniform", "records"])
@@ -78,10 +82,3 @@ def test_weights_that_bound_nothing_are_refused(row):
 def test_counts_must_be_a_table_of_integers(counts):
     with pytest.raises(InvalidInput, match="Counts"):
         user_weights("records", counts)
-
-
-def test_the_rule_is_stated():
-    assert (stated("records").rule, stated("uniform").rule) == ("records", "uniform")
-    assert stated("records").largest_sum == 1.0
-    with pytest.raises(InvalidInput):
-        stated("none")

@@ -27,6 +27,7 @@ from .meddling import (
     check_silence,
     dropped,
     put,
+    require_end,
     terms_of,
 )
 
@@ -39,25 +40,20 @@ def test_without_a_fault_it_comes_to_its_end(opened: list[int]) -> None:
     assert len(opened) == 3
 
 
-@pytest.mark.parametrize(("drawn_by", "kind"), STEPS)
+@for_each(("drawn_by", "kind"), STEPS)
 def test_a_party_that_is_missing_at_any_step(drawn_by, kind, opened) -> None:
-    meddler = Meddler(kind, lambda _: [])
-    with pytest.raises(MissingParty) as caught:
-        carry_out(terms_of(drawn_by), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
+    require_end(Meddler(kind, lambda _: []), opened, drawn_by, MissingParty)
 
 
-@pytest.mark.parametrize("silo", ["silo-0", "silo-1", "silo-2"])
+@for_each("silo", ["silo-0", "silo-1", "silo-2"])
 def test_any_silo_that_is_missing_at_the_end(silo, opened) -> None:
     with pytest.raises(MissingParty, match=silo):
         carry_out(terms_of(), Meddler(said.Update, lambda _: [], silo=silo))
     assert not opened
 
 
-@pytest.mark.parametrize(("drawn_by", "kind"), STEPS)
-@pytest.mark.parametrize(
+@for_each(("drawn_by", "kind"), STEPS)
+@for_each(
     "change",
     [
         lambda message: [message, message],
@@ -70,12 +66,7 @@ def test_any_silo_that_is_missing_at_the_end(silo, opened) -> None:
     ids=["twice", "another round", "another session", "another kind", "cut", "empty"],
 )
 def test_a_message_that_is_not_what_is_expected_next(drawn_by, kind, change, opened) -> None:
-    meddler = Meddler(kind, change)
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(drawn_by), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
+    require_end(Meddler(kind, change), opened, drawn_by)
 
 
 def test_a_message_of_an_earlier_round(opened) -> None:
@@ -115,39 +106,25 @@ def test_messages_out_of_order(opened) -> None:
 
 
 LENGTHS = [
-    (said.ServerKey, "modulus"),
-    (said.SiloKey, "public"),
-    (said.SiloKey, "signature"),
-    (said.LockedSeed, "locked"),
-    (said.Histogram, "residues"),
-    (said.Histogram, "check"),
-    (said.Inverses, "ciphertexts"),
-    (said.Update, "ciphertexts"),
-    (said.TransferOpening, "point"),
-    (said.TransferRequests, "requests"),
+    *((said.ServerKey, "modulus"), (said.SiloKey, "public"), (said.SiloKey, "signature")),
+    *((said.LockedSeed, "locked"), (said.Histogram, "residues"), (said.Histogram, "check")),
+    *((said.Inverses, "ciphertexts"), (said.Update, "ciphertexts")),
+    *((said.TransferOpening, "point"), (said.TransferRequests, "requests")),
     (said.TransferAnswer, "answer"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "field"), LENGTHS)
-@pytest.mark.parametrize(
+@for_each(("kind", "field"), LENGTHS)
+@for_each(
     "other",
     [
-        lambda raw: raw[:-1],
-        lambda raw: raw + b"\0",
-        lambda _: b"",
-        lambda raw: raw[: len(raw) // 2],
-        lambda raw: raw + raw,
+        *(lambda raw: raw[:-1], lambda raw: raw + b"\0", lambda _: b""),
+        *(lambda raw: raw[: len(raw) // 2], lambda raw: raw + raw),
     ],
 )
 def test_a_content_of_a_wrong_length(kind, field, other, opened) -> None:
     drawn_by = "oblivious-transfer" if kind in TRANSFER else "nobody"
-    meddler = Meddler(kind, changed(**{field: other}))
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(drawn_by), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
+    require_end(Meddler(kind, changed(**{field: other})), opened, drawn_by)
 
 
 # --- seeds, counts and ciphertexts ----------------------------------------------------------------
@@ -157,7 +134,7 @@ def flipped(raw: bytes) -> bytes:
     return raw[:-1] + bytes([raw[-1] ^ 1])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "fields"),
     [
         (said.LockedSeed, {"locked": flipped}),
@@ -173,12 +150,7 @@ def flipped(raw: bytes) -> bytes:
     ],
 )
 def test_a_seed_or_a_histogram_that_was_changed(kind, fields, opened) -> None:
-    meddler = Meddler(kind, changed(**fields))
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
+    require_end(Meddler(kind, changed(**fields)), opened)
 
 
 def test_blinded_counts_that_have_no_inverse(opened) -> None:
@@ -201,8 +173,8 @@ def test_blinded_counts_that_have_no_inverse(opened) -> None:
     check_silence(caught.value)
 
 
-@pytest.mark.parametrize("kind", [said.Inverses, said.Update])
-@pytest.mark.parametrize("bad", ["zero", "n", "n squared", "all ones"])
+@for_each("kind", [said.Inverses, said.Update])
+@for_each("bad", ["zero", "n", "n squared", "all ones"])
 def test_a_ciphertext_out_of_range_or_not_coprime(kind, bad, opened) -> None:
     def change(message: Message) -> list[Message]:
         n = int.from_bytes(meddler.modulus or b"", "big")
@@ -212,11 +184,7 @@ def test_a_ciphertext_out_of_range_or_not_coprime(kind, bad, opened) -> None:
         return [replace(message, body=new.pack())]
 
     meddler = Meddler(kind, change)
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
+    require_end(meddler, opened)
 
 
 @for_each("kind", [said.Inverses, said.Update])
@@ -237,12 +205,7 @@ def test_a_request_of_no_valid_point_and_an_answer_that_was_changed(opened) -> N
         (said.TransferRequests, {"requests": lambda raw: bytes(32) + raw[32:]}),
         (said.TransferAnswer, {"answer": lambda raw: bytes(len(raw))}),
     ):
-        meddler = Meddler(kind, changed(**fields))
-        with pytest.raises(ProtocolFault) as caught:
-            carry_out(terms_of("oblivious-transfer"), meddler)
-        assert meddler.done
-        check_silence(caught.value)
-    assert not opened
+        require_end(Meddler(kind, changed(**fields)), opened, "oblivious-transfer")
 
 
 # --- at a silo's door -----------------------------------------------------------------------------
@@ -259,15 +222,8 @@ def enrolment(shares: Any, **change: Any) -> Enrolment:
 
 
 WRONG_SHARES = [
-    [977, 0, 0],
-    [4, 0, 0],
-    [-977, 0, 0],
-    [1, 1],
-    [0.5, 0, 0],
-    [float("nan"), 0, 0],
-    [[1], [1, 1], [0]],
-    [2**70, 0, 0],
-    np.array([2**64 - 977, 0, 0], np.uint64),
+    *([977, 0, 0], [4, 0, 0], [-977, 0, 0], [1, 1], [0.5, 0, 0], [float("nan"), 0, 0]),
+    *([[1], [1, 1], [0]], [2**70, 0, 0], np.array([2**64 - 977, 0, 0], np.uint64)),
 ]
 
 

@@ -15,6 +15,7 @@ from privplan.fl.uldp.weighting import messages as said
 from privplan.fl.uldp.weighting.introductions import facts, introduce
 from privplan.fl.uldp.weighting.protocol import names
 
+from ..cases import for_each
 from .meddling import (
     Meddler,
     carry_out,
@@ -22,6 +23,7 @@ from .meddling import (
     check_silence,
     dropped,
     put,
+    require_end,
     terms_of,
 )
 
@@ -36,19 +38,15 @@ MODULI = {
 }
 
 
-@pytest.mark.parametrize("name", MODULI)
+@for_each("name", MODULI)
 def test_a_malformed_public_key(name, opened) -> None:
     value = MODULI[name]
     assert (value.bit_length() == 256) == (name not in ("too short", "zero"))
     meddler = Meddler(said.ServerKey, changed(modulus=lambda _: value.to_bytes(32, "big")))
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
+    require_end(meddler, opened)
 
 
-@pytest.mark.parametrize("bits", [128, 248, 264, 512])
+@for_each("bits", [128, 248, 264, 512])
 def test_a_public_key_of_another_size(bits, opened) -> None:
     value = int(generate(bits, small=True).public.n)
     meddler = Meddler(said.ServerKey, changed(modulus=lambda _: value.to_bytes(bits // 8, "big")))
@@ -65,7 +63,7 @@ def test_silos_that_were_told_different_keys_do_not_accept_each_other(opened) ->
     assert not opened
 
 
-@pytest.mark.parametrize("name", ["silo-0", "silo-2"])
+@for_each("name", ["silo-0", "silo-2"])
 def test_the_server_cannot_put_itself_between_silos(name, opened) -> None:
     own = KeyPair.new().public
     with pytest.raises(ProtocolFault, match="signature"):
@@ -90,7 +88,7 @@ def swapped(mapping: Any) -> Any:
     return {**mapping, "silo-0": mapping["silo-2"], "silo-2": mapping["silo-0"]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"signatures": swapped},
@@ -105,24 +103,17 @@ def swapped(mapping: Any) -> Any:
     ],
 )
 def test_a_list_of_keys_that_is_not_the_silos_own(fields, opened) -> None:
-    meddler = Meddler(said.SiloKeys, changed(**fields))
-    with pytest.raises(ProtocolFault) as caught:
-        carry_out(terms_of(), meddler)
-    assert meddler.done
-    assert not opened
-    check_silence(caught.value)
+    require_end(Meddler(said.SiloKeys, changed(**fields)), opened)
 
 
 LOW_ORDER = [
-    bytes(32),
-    bytes([1]) + bytes(31),
+    *(bytes(32), bytes([1]) + bytes(31)),
     bytes.fromhex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"),
-    (2**255 - 20).to_bytes(32, "little"),
-    (2**255 - 19).to_bytes(32, "little"),
+    *((2**255 - 20).to_bytes(32, "little"), (2**255 - 19).to_bytes(32, "little")),
 ]
 
 
-@pytest.mark.parametrize("point", LOW_ORDER)
+@for_each("point", LOW_ORDER)
 def test_a_point_of_low_order_even_if_it_is_signed(point, opened) -> None:
     terms = terms_of()
     identities = {name: Identity.new() for name in names(terms)[1:]}

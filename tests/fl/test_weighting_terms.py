@@ -28,7 +28,7 @@ from ..cases import for_each
 TERMS = WeightingTerms(users=20, silos=3, dimensions=16, largest=2**15 - 1, tail=2**72)
 
 
-def test_what_follows_from_the_terms() -> None:
+def test_what_follows_from_the_terms_and_what_the_log_is_told() -> None:
     assert TERMS.count_cap == 13
     assert TERMS.multiple == common_multiple(40) == math.lcm(*range(1, 41))
     assert TERMS.bound == 20 * TERMS.multiple * (2**15 - 1) + 3 * 2**72
@@ -36,18 +36,12 @@ def test_what_follows_from_the_terms() -> None:
     assert TERMS.packing.slots * TERMS.packing.width <= 3072 - 2
     assert (TERMS.blocks, replace(TERMS, dimensions=41).blocks) == (1, 2)
     assert (TERMS.modulus_bytes, TERMS.ciphertext_bytes) == (384, 768)
-
-
-def test_the_log_is_told_all_public_parameters() -> None:
     own = replace(TERMS, drawn_by="oblivious-transfer", slots=10, chosen=3, records_per_count=7)
     facts = own.security()
     assert (facts.protocol, facts.parties, facts.fewest) == ("private-weighting", 3, 3)
     assert (facts.key_bits, facts.count_limit, facts.count_cap) == (3072, 40, 13)
     assert (facts.records_per_count, facts.slots, facts.chosen) == (7, 10, 3)
     assert facts.noise == "every-residue"
-
-
-def test_the_rate_is_never_below_the_fraction_of_real_slots() -> None:
     for slots, chosen in ((10, 3), (3, 1), (7, 7), (65535, 1), (4, 1)):
         own = replace(TERMS, drawn_by="oblivious-transfer", slots=slots, chosen=chosen)
         assert Fraction(chosen, slots) <= Fraction(own.rate) <= 1
@@ -59,17 +53,9 @@ def test_every_field_is_part_of_what_parties_agree_on() -> None:
     others = [
         replace(TERMS, **change)
         for change in (
-            {"users": 21},
-            {"silos": 4},
-            {"dimensions": 17},
-            {"largest": 9},
-            {"tail": 2**72 + 1},
-            {"key_bits": 2048},
-            {"count_limit": 41},
-            {"records_per_count": 2},
-            {"digits": 17},
-            {"drawn_by": "server"},
-            {"drawn_by": "oblivious-transfer", "slots": 2, "chosen": 1},
+            *({"users": 21}, {"silos": 4}, {"dimensions": 17}, {"largest": 9}, {"tail": 2**72 + 1}),
+            *({"key_bits": 2048}, {"count_limit": 41}, {"records_per_count": 2}, {"digits": 17}),
+            *({"drawn_by": "server"}, {"drawn_by": "oblivious-transfer", "slots": 2, "chosen": 1}),
         )
     ]
     assert len({one.digest() for one in (TERMS, *others)}) == len(others) + 1
@@ -83,25 +69,14 @@ def test_every_field_is_part_of_what_parties_agree_on() -> None:
 @for_each(
     ("change", "field"),
     [
-        ({"users": 0}, "users"),
-        ({"silos": 1}, "silos"),
-        ({"dimensions": 0}, "dimensions"),
-        ({"key_bits": 1024}, "key_bits"),
-        ({"key_bits": 3073}, "key_bits"),
-        ({"key_bits": 128, "weak_key": True}, "key_bits"),
-        ({"count_limit": 3}, "count_limit"),
-        ({"count_limit": 10**6}, "count_limit"),
-        ({"records_per_count": 0}, "records_per_count"),
-        ({"digits": 1}, "digits"),
-        ({"digits": 60}, "digits"),
-        ({"largest": 2**15}, "largest"),
-        ({"largest": 0}, "largest"),
-        ({"tail": -1}, "tail"),
-        ({"tail": 1.5}, "tail"),
-        ({"tail": True}, "tail"),
-        ({"drawn_by": "silos"}, "drawn_by"),
-        ({"slots": 3, "chosen": 1}, "slots"),
-        ({"drawn_by": "oblivious-transfer"}, "slots"),
+        *(({"users": 0}, "users"), ({"silos": 1}, "silos"), ({"dimensions": 0}, "dimensions")),
+        *(({"key_bits": 1024}, "key_bits"), ({"key_bits": 3073}, "key_bits")),
+        *(({"key_bits": 128, "weak_key": True}, "key_bits"), ({"count_limit": 3}, "count_limit")),
+        *(({"count_limit": 10**6}, "count_limit"), ({"records_per_count": 0}, "records_per_count")),
+        *(({"digits": 1}, "digits"), ({"digits": 60}, "digits"), ({"largest": 2**15}, "largest")),
+        *(({"largest": 0}, "largest"), ({"tail": -1}, "tail"), ({"tail": 1.5}, "tail")),
+        *(({"tail": True}, "tail"), ({"drawn_by": "silos"}, "drawn_by")),
+        *(({"slots": 3, "chosen": 1}, "slots"), ({"drawn_by": "oblivious-transfer"}, "slots")),
         ({"drawn_by": "oblivious-transfer", "slots": 1, "chosen": 1}, "slots"),
         ({"drawn_by": "oblivious-transfer", "slots": 3, "chosen": 0}, "chosen"),
         ({"drawn_by": "oblivious-transfer", "slots": 3, "chosen": 4}, "chosen"),
@@ -113,12 +88,16 @@ def test_terms_out_of_range_are_refused_by_name(change, field) -> None:
         replace(TERMS, **change)
 
 
-def test_terms_that_do_not_fit_into_a_ciphertext_are_refused() -> None:
+def test_terms_that_do_not_fit_and_shares_above_the_cap_are_refused() -> None:
     with pytest.raises(InvalidInput):
         replace(TERMS, tail=1 << 3072)
     with pytest.raises(InvalidInput):
         replace(TERMS, count_limit=2500)
     replace(TERMS, count_limit=2000)  # lcm(1..2000) has 2,878 bits
+    checked_shares([13] * 20, TERMS)
+    with pytest.raises(InvalidInput) as caught:
+        checked_shares([0] * 19 + [977], TERMS)
+    assert "977" not in str(caught.value)
 
 
 def test_a_count_is_a_public_rule_of_ones_own_records() -> None:
@@ -141,13 +120,6 @@ def test_what_is_no_count_is_refused(counts) -> None:
 def test_a_silo_is_refused_other_shares(shares) -> None:
     with pytest.raises(InvalidInput):
         checked_shares(shares, TERMS)
-
-
-def test_a_share_above_the_cap_is_refused_without_being_told() -> None:
-    checked_shares([13] * 20, TERMS)
-    with pytest.raises(InvalidInput) as caught:
-        checked_shares([0] * 19 + [977], TERMS)
-    assert "977" not in str(caught.value)
 
 
 @given(

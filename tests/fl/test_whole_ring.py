@@ -55,15 +55,12 @@ def test_the_sum_is_that_of_words_bit_for_bit(protocol: str, length: int) -> Non
         assert received.silos == (0, 1, 2, 3)
 
 
-def test_a_bounded_ring_refuses_what_the_whole_one_takes() -> None:
+def test_a_bounded_ring_refuses_what_the_whole_one_takes_and_settings_choose() -> None:
     sent = [np.full(3, 2**62, np.int64)] * SILOS
     with pytest.raises(InvalidInput, match="at most"):
         ShareAggregator(SILOS).total(1, [lambda: sent[0]] * SILOS, 3)
     whole = ShareAggregator(SILOS, whole_ring=True).total(1, [lambda: sent[0]] * SILOS, 3)
     assert whole.total.tolist() == [0, 0, 0]
-
-
-def test_settings_choose_the_ring() -> None:
     security = SecuritySettings(aggregation="shares")
     sent = [lambda: np.full(2, -(2**63), np.int64)] * SILOS
     assert aggregator(security, SILOS, whole_ring=True).total(1, sent, 2).total.tolist() == [0, 0]
