@@ -33,6 +33,7 @@ FLAME's runs have no sealed items, so there is no residual tier.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -42,14 +43,14 @@ import pytest
 
 from privplan.accountant.errors import ProtocolFault
 from privplan.accountant.mechanisms import LaplaceMessages
-from privplan.audit.canaries import claim_tier, rehearse, robust_tier
-from privplan.audit.statistics import upper_rate
+from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.shuffling import Shuffling, Terms
 
 from ..cases import for_each
 from ..fl.flame_runs import flame
 from ..fl.shuffled_rounds import opened
 from .broken_flame import BUGS, broken_flame
+from .sound_runs import assert_seldom_accused
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("sklearn", "cryptography", "torch")),
@@ -107,6 +108,7 @@ NOT_SEEN = {"largest-as-drawn", "unmixed", "mixed-whole", "none"}
 """What no tier contradicts with the canaries that were tried."""
 
 
+@functools.cache
 def rehearsed(bug: str, settings: Any, observer: str, canaries: int, seed: int = 1) -> Any:
     with broken_flame(bug):
         return rehearse(settings, canaries=canaries, observer=observer, seed=seed)
@@ -201,7 +203,7 @@ def test_what_the_analyzer_receives_shows_whether_it_was_mixed() -> None:
 def test_sums_show_no_order(bug: str) -> None:
     """That canaries accuse nobody proves nothing about the order."""
     settings = flame("flame-simple", run={"rounds": "1"}, privacy={"noise_multiplier": "5.0"})
-    seen = [rehearsed(name, settings, "analyzer", 20) for name in (bug, "none")]
+    seen = [rehearsed(name, settings, "analyzer", 10) for name in (bug, "none")]
     assert seen[0].observations == pytest.approx(seen[1].observations, rel=1e-9)
 
 
@@ -219,25 +221,14 @@ def test_the_analyzer_counts_what_the_shuffler_adds() -> None:
 SOUND = ((QUIET, "colluding"), (DOUBLE, "shuffler"), (WORDS, "colluding"))
 
 
-@for_each(
-    ("repetitions", "most_unusual"),
-    [(3, 2), pytest.param(100, 13, marks=pytest.mark.slow)],
-    ids=["few", "many"],
-)
-def test_canaries_seldom_accuse_correct_rounds(repetitions: int, most_unusual: int) -> None:
-    """None of 100 is contradicted: then the rate is below .03 with a confidence of 95 %.
+@for_each("repetitions", [3, pytest.param(40, marks=pytest.mark.slow)], ids=["few", "many"])
+def test_canaries_seldom_accuse_correct_rounds(repetitions: int) -> None:
+    """More than 2 of 3 are called unusual with probability 1.3 in 10^4, of seeds that are fixed.
 
-    A tier contradicts a sound run with probability 1 in 2,500 at most, and calls it unusual with
-    probability .05: more than 13 of 100, or more than 2 of 3, with probability below .001.
+    Were a tier to call a sound run unusual in 4 cases of 10, 40 would show it with probability .87.
     """
-    said: dict[str, list[str]] = {"claim": [], "robust": []}
+    found = []
     for seed in range(repetitions):
         settings, observer = SOUND[seed % len(SOUND)]
-        found = rehearsed("none", settings, observer, 200, 500 + seed)
-        for tier in (claim_tier(found, seed=seed), robust_tier(found)):
-            said[tier.tier].append(tier.verdict)
-    for verdicts in said.values():
-        assert "contradicted" not in verdicts
-        assert verdicts.count("unusual") <= most_unusual
-    if repetitions == 100:
-        assert upper_rate(0, repetitions, 0.05) < 0.03
+        found.append(rehearsed("none", settings, observer, 200, 500 + seed))
+    assert_seldom_accused(found, most_unusual=2 if repetitions == 3 else None)

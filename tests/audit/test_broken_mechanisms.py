@@ -31,6 +31,7 @@ Who sees more than the model finds more: a silo that adds all of the noise takes
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,7 +43,7 @@ from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
-from privplan.audit.statistics import claim_only, upper_rate
+from privplan.audit.statistics import claim_only
 from privplan.fl.canaries import canary_federation, simulate_rounds
 from privplan.fl.frame.system import build
 from privplan.fl.log import LogWriter
@@ -50,9 +51,11 @@ from privplan.fl.running.session import run
 from privplan.fl.training.local_training import UpdateBlock
 
 from ..cases import for_each
+from ..chance import limits
 from .broken import BUGS, broken
 from .rehearsals import settings
 from .residual_runs import in_memory, normal
+from .sound_runs import assert_seldom_accused
 from .test_canaries_tiers import FULL as HONEST
 from .test_canaries_tiers import made
 
@@ -96,9 +99,16 @@ def named(cases):
     return [pytest.param(one, id=one.bug) for one in cases]
 
 
-def rehearsed(bug, own, canaries, seed=1, **more):
+@functools.cache
+def rehearsed(bug, own, canaries, observer="model"):
     with broken(bug):
-        return rehearse(own, canaries=canaries, seed=seed, **more)
+        return rehearse(own, canaries=canaries, seed=1, observer=observer)
+
+
+@functools.cache
+def sound_verdict(tier, own, canaries, observer="model"):
+    """Return what a tier says of the same rehearsal where nothing is broken."""
+    return tier(rehearsed("none", own, canaries, observer=observer)).verdict
 
 
 def residuals(bug, folder, seed=1):
@@ -116,23 +126,26 @@ def test_the_table_has_every_bug_and_some_tier_sees_it():
     assert all(one.claim or one.residual for one in TABLE)
 
 
-@pytest.mark.quick(5)
-@for_each("case", named(one for one in TABLE if one.claim))
+def by_size(cases, canaries):
+    """Return cases by name; those that take more than 1,000 canaries are slow."""
+    return [
+        pytest.param(one, id=one.bug, marks=pytest.mark.slow if canaries(one) > 1000 else [])
+        for one in cases
+    ]
+
+
+@for_each("case", by_size([one for one in TABLE if one.claim], lambda one: one.claim))
 def test_the_claim_tier_catches_it(case):
     found = claim_tier(rehearsed(case.bug, case.own, case.claim))
     assert found.contradicted
     assert found.value > found.claimed
-    sound = claim_tier(rehearsed("none", case.own, case.claim))
-    assert sound.verdict == "not-contradicted"
+    assert sound_verdict(claim_tier, case.own, case.claim) == "not-contradicted"
 
 
-@pytest.mark.quick(3)
-@for_each("case", named(one for one in TABLE if one.robust))
+@for_each("case", by_size([one for one in TABLE if one.robust], lambda one: one.robust))
 def test_the_robust_tier_catches_it(case):
-    found = robust_tier(rehearsed(case.bug, case.own, case.robust))
-    assert found.contradicted
-    sound = robust_tier(rehearsed("none", case.own, case.robust))
-    assert sound.verdict == "not-contradicted"
+    assert robust_tier(rehearsed(case.bug, case.own, case.robust)).contradicted
+    assert sound_verdict(robust_tier, case.own, case.robust) == "not-contradicted"
 
 
 @for_each("case", named(one for one in TABLE if one.claim_unusual))
@@ -149,21 +162,11 @@ def test_the_strict_level_costs_the_claim_tier_five_times_the_canaries_at_most()
     assert all(strict <= 5 * usual for strict, usual in pairs)
 
 
-@for_each("case", named(one for one in TABLE if one.residual))
-def test_the_residual_tier_catches_it(case, tmp_path):
-    found = residuals(case.bug, tmp_path / "run")
-    assert any(one.contradicted for one in found)
-
-
-def test_the_residual_tier_finds_nothing_in_a_sound_run(tmp_path):
-    found = residuals("none", tmp_path / "run")
-    assert not any(one.contradicted for one in found)
-
-
-@for_each("case", named(one for one in TABLE if not one.residual))
-def test_noise_that_is_as_logged_says_nothing_about_the_sample(case, tmp_path):
-    found = residuals(case.bug, tmp_path / "run")
-    assert not any(one.contradicted for one in found)
+@for_each(("bug", "caught"), [("none", False), *((one.bug, one.residual) for one in TABLE)])
+def test_the_residual_tier_catches_it(bug, caught, tmp_path):
+    """Noise that is as logged says nothing about the sample."""
+    found = residuals(bug, tmp_path / "run")
+    assert any(one.contradicted for one in found) == caught
 
 
 def test_a_clip_that_all_canaries_set_together_is_not_visible():
@@ -260,15 +263,11 @@ GRADIENT = settings("uldp-sgd", noise_multiplier=2.162)
         ("half-noise", MASKED, 300, "server"),
         ("no-clipping", EXCHANGED, 200, "model"),
         ("half-noise", EXCHANGED, 500, "silo"),
-        pytest.param("half-noise", HIDDEN, 750, "silo", marks=pytest.mark.slow),
     ],
 )
 def test_it_is_caught_in_other_systems_and_by_other_observers(bug, own, canaries, observer):
-    found = claim_tier(rehearsed(bug, own, canaries, observer=observer))
-    assert found.contradicted
-    if own is not HIDDEN:  # its units are dear
-        sound = claim_tier(rehearsed("none", own, canaries, observer=observer))
-        assert not sound.contradicted
+    assert claim_tier(rehearsed(bug, own, canaries, observer=observer)).contradicted
+    assert sound_verdict(claim_tier, own, canaries, observer) != "contradicted"
 
 
 def test_under_hidden_weights_as_few_as_are_usual_call_half_the_noise_unusual():
@@ -310,20 +309,9 @@ def test_an_attack_with_its_defaults_does_not_accuse_a_sound_run(tmp_path):
 # False alarms.
 
 
-REPETITIONS = 200
-
-
-def seldom(alarms, rate, repetitions=REPETITIONS):
-    """Say whether a rate of false alarms of twice `rate` is excluded, by the exact limit of 95%.
-
-    For .05 and 200 that is 12 alarms or fewer; were the rate .1, that would happen with probability
-    0.03.
-    """
-    return upper_rate(alarms, repetitions, 0.05) < 2.0 * rate
-
-
 @pytest.mark.slow
 def test_canaries_seldom_accuse_the_correct_mechanism():
+    """Were a tier to call a sound run unusual once in 4, it would be found with probability .9."""
     split = replace(FULL, training=replace(FULL.training, weighting="records"))
     turns = [
         (SAMPLED, 200, "model"),
@@ -332,25 +320,26 @@ def test_canaries_seldom_accuse_the_correct_mechanism():
         (split, 800, "server"),  # a group of canaries in each silo, of which one is chosen
         (EXCHANGED, 200, "model"),
     ]
-    said = {"claim": [], "robust": []}
-    for seed in range(REPETITIONS):
+    found = []
+    for seed in range(100):
         own, canaries, observer = turns[seed % len(turns)]
-        found = rehearse(own, canaries=canaries, observer=observer, seed=100 + seed)
-        for one in (claim_tier(found, seed=seed), robust_tier(found)):
-            said[one.tier].append(one.verdict)
-    for verdicts in said.values():
-        assert seldom(sum(one != "not-contradicted" for one in verdicts), 0.05)
-        assert "contradicted" not in verdicts  # of 200, at 1 in 2,500: with probability .92 or more
+        found.append(rehearse(own, canaries=canaries, observer=observer, seed=100 + seed))
+    assert_seldom_accused(found)
 
 
 @pytest.mark.slow
 def test_residuals_seldom_accuse_the_correct_mechanism(tmp_path):
+    """Sound runs are called unusual once in 20 at most; beyond the limit once in 10^6.
+
+    Were it once in 4, the limit would be passed with probability .9.
+    """
+    runs = 100
     verdicts = []
-    for number in range(REPETITIONS):
+    for number in range(runs):
         found = residuals("none", tmp_path / str(number), seed=number)
         verdicts.append({one.verdict for one in found})
-    assert seldom(sum(one != {"not-contradicted"} for one in verdicts), 0.05)
-    assert not any("contradicted" in one for one in verdicts)
+    assert sum(one != {"not-contradicted"} for one in verdicts) <= limits(binom(runs, 0.05))[1]
+    assert not any("contradicted" in one for one in verdicts)  # the seeds are fixed
 
 
 def honest_calls(seeds):
@@ -373,15 +362,14 @@ def honest_calls(seeds):
     return contradicted, unusual
 
 
-@for_each(("calls", "level"), [(60, 0.05), pytest.param(3000, 0.001, marks=pytest.mark.slow)])
-def test_a_call_contradicts_an_honest_run_less_often_than_it_says(calls, level):
-    """No call of 3,000: the exact limit of 95% is then .001, the level of one call.
+@for_each("calls", [20, pytest.param(500, marks=pytest.mark.slow)])
+def test_a_call_contradicts_an_honest_run_less_often_than_it_says(calls):
+    """No call of 500: the exact limit of 95% is then .006; the level of one call is .001.
 
-    Each tier calls about one in 20 unusual, or fewer.
+    Each tier calls about one in 20 unusual, or fewer: beyond the limits once in 10^6.
     """
     contradicted, unusual = honest_calls(range(10_000, 10_000 + calls))
-    assert contradicted == 0
-    assert upper_rate(contradicted, calls, 0.05) <= level
-    most = binom.isf(1e-4, calls, 0.05)
+    assert contradicted == 0  # the seeds are fixed
+    most = limits(binom(calls, 0.05), looks=3)[1]
     assert all(count <= most for count in unusual.values())
-    assert calls < 3000 or unusual["residual"] > 0  # the weaker level is there
+    assert calls < 500 or unusual["residual"] > 0  # the weaker level is there
