@@ -22,18 +22,16 @@ from ..cases import for_each
         (ev.Repeat(3, ev.Pure(1.0)), 3.0),
         (ev.Compose([ev.DiscreteLaplace(0.5, 2), ev.RandomizedResponse(1.5, 4)]), 3.5),
         (ev.Group(4, ev.Laplace(2.0)), 2.0),
+        (ev.Repeat(10, ev.Laplace(3.0)), 10.0 / 3.0),
     ],
 )
 def test_delta_is_exactly_zero_from_the_largest_loss_on(event: ev.Event, largest: float) -> None:
     for epsilon in (largest * (1.0 + 1e-15), largest + 1e-6, 2.0 * largest):
         assert account(event, epsilon=epsilon).delta == 0.0
     assert account(event, epsilon=0.9 * largest).delta.upper > 0.0
-    assert account(event, delta=0.0).epsilon.upper == pytest.approx(largest, rel=1e-14)
-
-
-def test_delta_is_zero_at_the_epsilon_of_delta_zero() -> None:
-    event = ev.Repeat(10, ev.Laplace(3.0))
-    assert account(event, epsilon=account(event, delta=0.0).epsilon.upper).delta == 0.0
+    at_zero = account(event, delta=0.0).epsilon.upper
+    assert at_zero == pytest.approx(largest, rel=1e-14)
+    assert account(event, epsilon=at_zero).delta == 0.0
 
 
 def test_just_below_the_largest_loss_delta_is_that_of_one_outcome() -> None:

@@ -17,7 +17,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.composition import leaves
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.sensitivity.matrix import sensitivity_bounds, strategy_matrix
+from privplan.accountant.sensitivity.matrix import sensitivity_bounds
 
 from ..cases import for_each
 from .strategies import by_signs
@@ -34,9 +34,6 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return float(norm.cdf(at) - math.exp(epsilon) * norm.cdf(at - mu))
 
 
-# --- what a run costs -----------------------------------------------------------------------------
-
-
 @for_each("relation", RELATIONS)
 def test_a_run_is_a_gaussian_over_its_sensitivity(relation: str) -> None:
     run = ev.MatrixGaussian(3.0, DIFFERENCES, TWICE)
@@ -51,34 +48,8 @@ def test_a_run_is_a_gaussian_over_its_sensitivity(relation: str) -> None:
         assert found.epsilon.gap <= 1e-9 * found.epsilon.upper
 
 
-def test_two_rounds_integrated_on_a_grid() -> None:
-    """Outputs C x + z with x = (1, -1) and without: (P - e^eps Q)+ over the plane."""
-    noise, epsilon = 2.5, 0.7
-    moved = strategy_matrix(DIFFERENCES) @ np.array([1.0, -1.0])
-    axis = np.linspace(-9 * noise, 9 * noise, 1201)
-    first, second = np.meshgrid(axis, axis, indexing="ij")
-
-    def density(centre: np.ndarray) -> np.ndarray:
-        square = (first - centre[0]) ** 2 + (second - centre[1]) ** 2
-        return np.exp(-square / (2 * noise**2)) / (2 * math.pi * noise**2)
-
-    excess = np.maximum(density(moved) - math.exp(epsilon) * density(np.zeros(2)), 0.0)
-    integral = float(excess.sum()) * (axis[1] - axis[0]) ** 2
-    found = pp.account(ev.MatrixGaussian(noise, DIFFERENCES, TWICE), epsilon=epsilon).delta
-    assert found.upper == pytest.approx(integral, rel=1e-4)
-
-
-def test_rounds_that_share_their_noise_are_not_added_up_one_by_one() -> None:
-    """Each round's noise by itself, as if it were independent, says 1.22 where sqrt 5 is true."""
-    spread = np.linalg.norm(np.linalg.inv(strategy_matrix(DIFFERENCES)), axis=1)
-    rounds = ev.Compose([ev.Gaussian(float(each)) for each in spread])
-    run = ev.MatrixGaussian(1.0, DIFFERENCES, TWICE)
-    apart = pp.account(rounds, delta=1e-5).epsilon.upper
-    assert apart < 0.5 * pp.account(run, delta=1e-5).epsilon.lower
-
-
 @pytest.mark.quick(3)
-@for_each("seed", range(10))
+@for_each("seed", range(4))
 @for_each("engine", ["gdp", "pld", "rdp"])
 def test_every_engine_holds_for_small_strategies(engine: str, seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -128,9 +99,6 @@ def test_replace_one_says_why_it_is_twice() -> None:
         ev.MatrixGaussian(2.0, DIFFERENCES, TWICE), delta=1e-5, neighbours="replace-one"
     )
     assert any("opposite ones" in each for each in found.derivation[0].conditions)
-
-
-# --- composed, grouped, sampled -------------------------------------------------------------------
 
 
 def test_a_run_that_is_repeated_draws_fresh_noise() -> None:
@@ -186,9 +154,6 @@ def test_at_delta_0_no_loss_is_bounded() -> None:
     assert math.isinf(found.epsilon.lower)
 
 
-# --- other questions ------------------------------------------------------------------------------
-
-
 def test_calibration_is_that_of_a_gaussian_times_the_sensitivity() -> None:
     found = pp.calibrate(
         lambda noise: ev.MatrixGaussian(noise, DIFFERENCES, TWICE), epsilon=2.0, delta=1e-5
@@ -209,9 +174,6 @@ def test_an_odometer_pays_for_the_run_at_once(currency) -> None:
         paid.append(odometer.spent().epsilon.upper)
     assert paid[0] == pytest.approx(paid[1], rel=1e-9)
     assert paid[0] >= pp.account(run, delta=1e-5).epsilon.lower
-
-
-# --- published ------------------------------------------------------------------------------------
 
 
 def sampled(iterations: int, bands: int, rate: float, noise: float) -> ev.Event:

@@ -73,9 +73,6 @@ def test_too_many_terms_of_either_sign_are_refused():
     assert sensitivity_bounds(plain, SINGLE).exact
 
 
-# --- trees ----------------------------------------------------------------------------------------
-
-
 @for_each(("steps", "fan_out"), [(1, 2), (8, 2), (13, 2), (9, 3), (40, 3), (50, 7)])
 def test_a_single_round_is_in_one_node_of_each_level(steps, fan_out):
     strategy = ev.TreeStrategy(steps, fan_out)
@@ -112,9 +109,6 @@ def test_counted_nodes_bound_what_the_matrix_says(steps, fan_out, most, separati
     assert counted.source == bounds.TREE
     assert counted.bounds.lower <= written.upper * (1.0 + 1e-12)
     assert counted.bounds.upper >= written.lower * (1.0 - 1e-12)
-
-
-# --- many rounds of either sign -------------------------------------------------------------------
 
 
 def every_round(steps):

@@ -144,8 +144,7 @@ def test_a_long_decaying_buffer_in_every_round_is_its_closed_form() -> None:
     decay, steps = 0.99999, 2**20
     rows = 1.0 - 0.5 * np.expm1(np.arange(steps) * math.log(decay)) / (1.0 - decay)
     answer = sensitivity_bounds(
-        ev.BufferedToeplitzStrategy(steps, (decay,), (0.5,)),
-        ev.SeparatedParticipation(steps, 1),
+        ev.BufferedToeplitzStrategy(steps, (decay,), (0.5,)), ev.SeparatedParticipation(steps, 1)
     )
     assert answer.exact
     assert answer.bounds.upper == pytest.approx(math.sqrt((rows * rows).sum()), rel=1e-10)

@@ -6,8 +6,6 @@ Published: tests/matrix_factorization/sensitivity_test.py of google-deepmind/jax
 
 from __future__ import annotations
 
-import doctest
-import itertools
 import math
 import re
 
@@ -19,14 +17,10 @@ from hypothesis import strategies as st
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.sensitivity.matrix import bounds as bounds_module
 from privplan.accountant.sensitivity.matrix import column_bands, sensitivity_bounds, strategy_matrix
-from privplan.accountant.sensitivity.matrix import directions as directions_module
-from privplan.accountant.sensitivity.matrix import separated as separated_module
-from privplan.accountant.sensitivity.matrix import strategies as strategies_module
 
 from ..cases import for_each
-from .strategies import by_magnitudes, by_ones, by_signs, by_vectors, patterns
+from .strategies import by_magnitudes, by_ones, by_signs, by_vectors
 
 SINGLE = ev.SingleParticipation()
 TIGHT = 1e-9
@@ -38,9 +32,6 @@ def separated(most: int, separation: int) -> ev.SeparatedParticipation:
 
 TRIANGLE = ev.DenseStrategy([[1, -1, 0], [0, 1, -1], [1, 0, -1], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 """C^T C is 3 on the diagonal and -1 elsewhere: three contributions that repel one another."""
-
-
-# --- what a strategy is as a matrix ---------------------------------------------------------------
 
 
 def test_strategies_as_matrices() -> None:
@@ -72,19 +63,13 @@ def test_bands_hold_what_the_matrix_holds(strategy: ev.Strategy) -> None:
     assert not np.tril(matrix, -len(bands)).any()
 
 
-# --- published values -----------------------------------------------------------------------------
-
 PUBLISHED = [[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 1, 0], [0, 0, 3, -6]]
 BANDED = [[1, 2 - 1, 1, -6], [2, 1, 1]]
 
 
 @for_each(
     ("rows", "expected"),
-    [
-        (PUBLISHED, 6.0),
-        ([row[:3] for row in PUBLISHED[:3]], math.sqrt(5)),
-        ([[3]], 3.0),
-    ],
+    [(PUBLISHED, 6.0), ([row[:3] for row in PUBLISHED[:3]], math.sqrt(5)), ([[3]], 3.0)],
 )
 def test_single_participation_as_jax_privacy_has_it(rows, expected) -> None:
     found = sensitivity_bounds(ev.DenseStrategy(rows), SINGLE)
@@ -130,16 +115,13 @@ def test_vectors_exceed_signs_and_magnitudes_exceed_vectors() -> None:
     assert found.bounds.upper == pytest.approx(math.sqrt(12), rel=1e-8)
 
 
-@for_each(("steps", "levels"), [(1, 1), (2, 2), (4, 3), (7, 3), (8, 4), (1000, 10)])
+@for_each(("steps", "levels"), [(1, 1), (2, 2), (7, 3), (8, 4), (100, 7), (128, 8), (1000, 10)])
 def test_binary_trees_as_dp_accounting_counts_their_levels(steps, levels) -> None:
     """Its rho of one epoch is (levels) / (2 noise^2), with ceil(log2(steps + 1)) levels."""
     assert levels == math.ceil(math.log2(steps + 1))
     found = sensitivity_bounds(ev.TreeStrategy(steps, 2), SINGLE)
     assert found.bounds.upper == pytest.approx(math.sqrt(levels), rel=1e-9)
     assert found.bounds.lower <= math.sqrt(levels) <= found.bounds.upper
-
-
-# --- enumeration ----------------------------------------------------------------------------------
 
 
 def _random_strategy(generator: np.random.Generator, steps: int) -> ev.Strategy:
@@ -175,7 +157,7 @@ def _random_participation(generator: np.random.Generator, steps: int) -> ev.Part
 
 
 @pytest.mark.quick(4)
-@for_each("seed", range(40))
+@for_each("seed", range(16))
 def test_small_strategies_enumerated(seed: int) -> None:
     """All patterns with all signs, and random vectors of 2 and 3 numbers, for up to 6 rounds."""
     generator = np.random.default_rng(seed)
@@ -197,7 +179,7 @@ def test_small_strategies_enumerated(seed: int) -> None:
 
 
 @pytest.mark.quick(4)
-@for_each("seed", range(20))
+@for_each("seed", range(10))
 def test_the_earliest_rounds_are_the_worst_where_coefficients_never_increase(seed: int) -> None:
     """Kalinin and Lampert 2024, Theorem 2, against every pattern."""
     generator = np.random.default_rng(seed)
@@ -217,32 +199,6 @@ def test_the_earliest_rounds_are_the_worst_where_coefficients_never_increase(see
         assert found.bounds.upper == pytest.approx(earliest, rel=1e-9)
 
 
-def test_examples() -> None:
-    for module in (bounds_module, separated_module, directions_module, strategies_module):
-        assert doctest.testmod(module).failed == 0
-
-
-def test_one_unit_for_another_moves_twice_as_much_at_most_and_at_worst() -> None:
-    """Replace-one: each in rounds of its own; opposite in the same ones is the worst."""
-    generator = np.random.default_rng(11)
-    for _ in range(10):
-        steps = int(generator.integers(2, 5))
-        strategy = _random_strategy(generator, steps)
-        participation = _random_participation(generator, steps)
-        matrix = strategy_matrix(strategy)
-        moved = []
-        for rounds in patterns(participation, steps):
-            for signs in itertools.product((1.0, -1.0), repeat=len(rounds)):
-                moved.append(matrix[:, rounds] @ np.array(signs))
-        apart = max(float(np.linalg.norm(one - other)) for one in moved for other in moved)
-        bounds = sensitivity_bounds(strategy, participation).bounds
-        assert apart == pytest.approx(2 * by_signs(matrix, participation), rel=1e-12)
-        assert apart <= 2 * bounds.upper * (1 + 1e-12)
-
-
-# --- laws -----------------------------------------------------------------------------------------
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.floats(-2, 2), min_size=1, max_size=5),
@@ -258,18 +214,7 @@ def test_more_rounds_never_move_less(others, steps, most, separation) -> None:
     single = sensitivity_bounds(strategy, SINGLE).bounds
     assert found.lower <= more.upper
     assert found.lower <= closer.upper
-    assert single.lower <= found.upper
-    assert found.upper <= most * single.upper * (1 + 1e-9)
-
-
-def test_a_strategy_that_is_scaled_moves_as_much_more() -> None:
-    rows = np.random.default_rng(3).standard_normal((6, 6))
-    first = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), ev.EpochParticipation(3)).bounds
-    scaled = sensitivity_bounds(
-        ev.DenseStrategy((-4.0 * rows).tolist()), ev.EpochParticipation(3)
-    ).bounds
-    assert scaled.lower == pytest.approx(4.0 * first.lower, rel=1e-9)
-    assert scaled.upper == pytest.approx(4.0 * first.upper, rel=1e-6)
+    assert single.lower <= found.upper <= most * single.upper * (1 + 1e-9)
 
 
 def test_independent_noise_is_the_identity() -> None:
@@ -318,9 +263,6 @@ def test_many_rounds_have_closed_forms() -> None:
     assert sensitivity_bounds(banded, ev.EpochParticipation(10)).exact
 
 
-# --- rounding -------------------------------------------------------------------------------------
-
-
 def test_ends_are_rounded_outward_of_exact_fractions() -> None:
     from fractions import Fraction
 
@@ -333,9 +275,6 @@ def test_ends_are_rounded_outward_of_exact_fractions() -> None:
         found = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), SINGLE).bounds
         assert Fraction(found.lower) ** 2 <= exact <= Fraction(found.upper) ** 2
         assert found.upper - found.lower <= 1e-13 * found.upper
-
-
-# --- refusals -------------------------------------------------------------------------------------
 
 
 @for_each(
@@ -403,24 +342,6 @@ def test_an_event_is_refused_when_it_is_made_where_the_participation_does_not_fi
     ev.MatrixGaussian(1.0, strategy, ev.BallsInBins(rounds))
 
 
-def test_a_padded_tree_with_partial_nodes_has_a_level_more() -> None:
-    single = ev.SingleParticipation()
-    complete = sensitivity_bounds(ev.TreeStrategy(100, 2), single).bounds
-    padded = sensitivity_bounds(ev.TreeStrategy(128, 2), single).bounds
-    # The nodes over rounds of 2^l that are all there, and those over any of the first 100.
-    whole = [
-        range(k, k + size) for size in (1, 2, 4, 8, 16, 32, 64, 128) for k in range(0, 128, size)
-    ]
-    inside = [
-        max(sum(r in node for node in nodes) for r in range(100))
-        for nodes in ([node for node in whole if node[-1] < 100], whole)
-    ]
-    assert inside == [7, 8]
-    for bounds, levels in ((complete, 7), (padded, 8)):
-        assert bounds.lower <= math.sqrt(levels) <= bounds.upper
-        assert bounds.upper <= math.sqrt(levels) * (1.0 + 1e-9)
-
-
 @for_each("neighbours", ["add-remove", "zero-out", "replace-one"])
 def test_the_sensitivity_can_be_asked_for_by_itself(neighbours: str) -> None:
     strategy, participation = ev.DenseStrategy([[1.0, 0.0], [-1.0, 1.0]]), ev.EpochParticipation(2)
@@ -450,8 +371,5 @@ def test_the_sensitivity_can_be_asked_for_by_itself(neighbours: str) -> None:
     ],
 )
 def test_what_is_too_large_or_extreme_is_refused(strategy) -> None:
-    with (
-        np.errstate(over="ignore"),
-        pytest.raises(Unsupported, match=r"rounds|numbers|extreme"),
-    ):
+    with np.errstate(over="ignore"), pytest.raises(Unsupported, match=r"rounds|numbers|extreme"):
         sensitivity_bounds(strategy, separated(3, 1))

@@ -96,9 +96,6 @@ def test_only_units_of_one_silo_are_counted_by_silo(
     assert counts_by_silo(unit, neighbours, group) is by_silo
 
 
-# --- the odometer -------------------------------------------------------------------------------
-
-
 @given(st.lists(st.sets(st.integers(0, 3), min_size=1), min_size=1, max_size=6), st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
 def test_an_odometer_refuses_exactly_the_round_too_many(
@@ -155,9 +152,6 @@ def test_a_plan_without_a_schedule_counts_as_ever() -> None:
     ledger = odometer(2, None)
     ledger.spend(ROUND, silos=(0,))
     assert ledger.remaining_rounds(ROUND) == 1
-
-
-# --- records ------------------------------------------------------------------------------------
 
 
 def intent(silos: object) -> records.RoundIntent:

@@ -18,10 +18,7 @@ def sampled(noise):
 
 
 def both(views):
-    return [
-        Phase("stats", ev.Laplace, 2, weight=1.0),
-        Phase("train", sampled, 40, views=views),
-    ]
+    return [Phase("stats", ev.Laplace, 2, weight=1.0), Phase("train", sampled, 40, views=views)]
 
 
 def test_given_noise_proves_what_the_plan_that_found_it_proves():

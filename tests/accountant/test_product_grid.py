@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from fractions import Fraction
 from typing import Any
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.mechanisms import product_grid as module
 from privplan.accountant.mechanisms.product_grid import (
     MAX_SHARE_STEPS,
     MIN_SHARE_STEPS,
@@ -36,13 +34,7 @@ from .products import bound
     shares=st.integers(1, 1000),
 )
 def test_a_grid_has_room_for_all_sums_and_is_the_finest(
-    unit: str,
-    dimension: int,
-    norm: float,
-    divisor: float,
-    relative: float,
-    rows: int,
-    shares: int,
+    unit: str, dimension: int, norm: float, divisor: float, relative: float, rows: int, shares: int
 ) -> None:
     one = bound(unit, dimension=dimension, rank=1, row_norm=norm, divisor=divisor)
     whole = Fraction(norm) ** 2 / Fraction(divisor)
@@ -116,7 +108,3 @@ def test_bits_that_no_grid_has_are_refused(bits: tuple[Any, Any]) -> None:
 @for_each("bits", [(8, 8), (8, 26), (17, 8), (13, 16)])
 def test_bits_at_the_ends_are_accepted(bits: tuple[int, int]) -> None:
     check_grid(ProductGrid(*bits))
-
-
-def test_doctests_hold() -> None:
-    assert doctest.testmod(module).failed == 0

@@ -48,9 +48,6 @@ def grid_rows(mechanism: NoisyProduct, rows: Any) -> np.ndarray:
     return np.asarray(found.toarray() if sparse.issparse(found) else found)
 
 
-# --- the basis ------------------------------------------------------------------------------------
-
-
 @given(
     basis=hnp.arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=FINITE),
     bits=st.integers(1, 26),
@@ -150,9 +147,6 @@ def test_a_basis_that_is_too_long_or_of_other_numbers_is_refused() -> None:
     for other in (good[:, :2], good.T, good.astype(np.float64), good.astype(np.int32)):
         with pytest.raises(InvalidInput, match="integers of 64 bits"):
             node.total(other)
-
-
-# --- products -------------------------------------------------------------------------------------
 
 
 @given(
@@ -267,9 +261,6 @@ def test_a_silo_has_its_cap_and_other_units_have_none() -> None:
             ProductRows(noisy_product(bound(unit)), rows, most=3)
 
 
-# --- neighbours on the grid -----------------------------------------------------------------------
-
-
 def entry_pairs(d: int, change: float, rng: np.random.Generator, count: int) -> Any:
     """Return rows near the norm 1, dense ones among them, and the same with one entry changed."""
     rows = rng.normal(size=(count, d))
@@ -333,14 +324,3 @@ def test_integer_products_move_by_no_more_than_the_mechanism_states(unit: str, d
         totals = [ProductRows(mechanism, one[None, :]).total(basis) for one in (row, other)]
         farthest = max(farthest, math.sqrt(square(totals[0] - totals[1])))
     assert 0.8 * limit <= farthest <= limit
-
-
-def test_nothing_but_its_own_rows_reaches_a_product() -> None:
-    """The same rows in another process order, with another silo's: bit for bit."""
-    rng = np.random.default_rng(8)
-    mechanism = noisy_product(shares=2)
-    basis = basis_steps(orthonormal(6, 3, rng), mechanism.grid_bits.basis_bits)
-    rows = rng.normal(size=(40, 6))
-    parts = [ProductRows(mechanism, part).total(basis) for part in (rows[:13], rows[13:])]
-    assert (parts[0] + parts[1] == ProductRows(mechanism, rows).total(basis)).all()
-    assert (ProductRows(mechanism, rows[:13]).total(basis) == parts[0]).all()

@@ -32,8 +32,6 @@ def mean(rate, loss):
     return math.log(1.0 - rate + rate * math.exp(loss))
 
 
-# --- closed forms ---------------------------------------------------------------------------------
-
 CLOSED = [
     (LAPLACE, (T, 2 * T, T)),
     (ev.Laplace(0.3), (1 / 0.3, 2 / 0.3, 1 / 0.3)),
@@ -41,10 +39,7 @@ CLOSED = [
     (ev.Repeat(7, LAPLACE), (7 * T, 14 * T, 7 * T)),
     (ev.Compose([LAPLACE, ev.DiscreteLaplace(4.0, 1)]), (0.75, 1.5, 0.75)),
     (ev.Group(3, LAPLACE), (3 * T, 6 * T, 3 * T)),
-    (
-        ev.Poisson(0.2, LAPLACE),
-        (mean(0.2, T), mean(0.2, T) - mean(0.2, -T), mean(0.2, T)),
-    ),
+    (ev.Poisson(0.2, LAPLACE), (mean(0.2, T), mean(0.2, T) - mean(0.2, -T), mean(0.2, T))),
     (
         ev.Repeat(5, ev.Group(2, ev.Poisson(0.2, LAPLACE))),
         (10 * mean(0.2, T), 10 * (mean(0.2, T) - mean(0.2, -T)), 10 * mean(0.2, T)),
@@ -95,8 +90,6 @@ def test_a_shuffle_costs_what_one_message_costs():
     with pytest.raises(Unsupported, match="add-remove"):
         at_zero(event)
 
-
-# --- enumerated data sets at extreme outputs ------------------------------------------------------
 
 GRID = (-1.0, 0.0, 1.0)
 OUTPUTS = np.array([-40.0, -1.0, -0.5, 0.0, 0.5, 1.0, 40.0])
@@ -183,19 +176,6 @@ def test_the_lower_end_of_shuffled_batches_is_a_ratio(batches, noise):
     assert found.upper == pytest.approx(3 * t, rel=1e-12)
 
 
-def test_allocation_of_every_small_data_set():
-    """Two of three steps, hidden: the others' sets may be known, and take no part here."""
-    steps = [np.array(s) for s in itertools.product((0, 1), repeat=3) if sum(s) == 2]
-    weights = np.full(len(steps), 1.0 / len(steps))
-    p = laplace(np.stack(steps).astype(float), weights)
-    for other, expected in ((0.0, 2 * T), (-1.0, 4 * T)):
-        q = laplace(np.stack([other * s for s in steps]).astype(float), weights)
-        assert largest_ratio(p, q) == pytest.approx(expected, rel=1e-9)
-
-
-# --- laws -----------------------------------------------------------------------------------------
-
-
 @for_each("seed", range(12))
 def test_epsilon_at_delta_0_is_above_that_at_any_delta(seed):
     rng = np.random.default_rng(seed)
@@ -244,9 +224,6 @@ def test_arithmetic_keeps_its_digits():
     assert quotient(1, 1e-320).upper == math.inf
 
 
-# --- what is unbounded, unknown or refused --------------------------------------------------------
-
-
 @for_each(
     "event",
     [
@@ -271,10 +248,7 @@ def test_gaussian_noise_has_no_epsilon_at_delta_0(event):
 def test_a_class_without_a_largest_loss_is_not_said_to_lose_all(event):
     bounds = at_zero(event)
     assert (bounds.lower, bounds.upper) == (0.0, math.inf)
-
-
-def test_the_worst_of_a_class_with_a_delta_loses_all_at_delta_0():
-    # It discloses a unit with probability delta.
+    # The worst of a class with a delta discloses a unit with probability delta.
     assert at_zero(ev.Approximate(1.0, 1e-9)).lower == math.inf
 
 
@@ -315,9 +289,6 @@ def test_what_is_not_known_is_refused(event):
 def test_deltas_out_of_range(delta):
     with pytest.raises(InvalidInput, match="`delta`"):
         pp.account(LAPLACE, delta=delta)
-
-
-# --- calibration ----------------------------------------------------------------------------------
 
 
 @for_each("relation", RELATIONS)

@@ -8,7 +8,6 @@ import numpy as np
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.guarantee import NEIGHBOURS
 from privplan.accountant.risk.attack_power import attack_power
 from privplan.accountant.risk.trade_off import delta_by_larger_epsilons
 
@@ -38,15 +37,16 @@ def best_tpr(p, q, fpr):
     return float(np.interp(fpr, false[last], true[last]))
 
 
-@for_each("neighbours", NEIGHBOURS)
 @for_each(
-    ("event", "epsilon", "delta", "rounds"),
+    ("event", "epsilon", "delta", "rounds", "neighbours"),
     [
-        (ev.Pure(1.0), 1.0, 0.0, 1),
-        (ev.Local(2.0), 2.0, 0.0, 1),
-        (ev.Repeat(4, ev.Pure(0.7)), 0.7, 0.0, 4),
-        (ev.Approximate(1.0, 1e-3), 1.0, 1e-3, 1),
-        (ev.Repeat(3, ev.Approximate(0.5, 0.01)), 0.5, 0.01, 3),
+        (ev.Pure(1.0), 1.0, 0.0, 1, "add-remove"),
+        (ev.Pure(1.0), 1.0, 0.0, 1, "zero-out"),
+        (ev.Local(2.0), 2.0, 0.0, 1, "replace-one"),
+        (ev.Repeat(4, ev.Pure(0.7)), 0.7, 0.0, 4, "replace-one"),
+        (ev.Repeat(4, ev.Pure(0.7)), 0.7, 0.0, 4, "add-remove"),
+        (ev.Approximate(1.0, 1e-3), 1.0, 1e-3, 1, "zero-out"),
+        (ev.Repeat(3, ev.Approximate(0.5, 0.01)), 0.5, 0.01, 3, "add-remove"),
     ],
 )
 def test_the_worst_mechanism_of_a_class_is_enumerated(event, epsilon, delta, rounds, neighbours):

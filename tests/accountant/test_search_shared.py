@@ -21,7 +21,7 @@ def test_shared_levels_lie_at_or_below_by_a_quarter_of_the_log(delta: float) -> 
     assert math.log(level) >= 1.25 * math.log(delta) - math.log(4.0)
 
 
-@for_each("epsilon", [0.25, 1.0, 3.0])
+@for_each("epsilon", [0.25, 3.0])
 def test_a_shared_test_tells_as_much_as_one_of_its_own(epsilon: float) -> None:
     """The epsilon at that delta is asked for without sharing, and is not shown to be larger."""
     delta = pp.account(SEARCH, epsilon=epsilon).delta
@@ -33,9 +33,9 @@ def test_a_shared_test_tells_as_much_as_one_of_its_own(epsilon: float) -> None:
 
 def test_many_questions_share_few_tests() -> None:
     best_of_runs._tests.cache_clear()
-    deltas = pp.privacy_profile(SEARCH, [0.01 * step for step in range(1, 41)]).deltas
+    deltas = pp.privacy_profile(SEARCH, [0.02 * step for step in range(1, 21)]).deltas
     assert best_of_runs._tests.cache_info().misses < 10
-    for epsilon, bounds in zip((0.01, 0.4), (deltas[0], deltas[-1]), strict=True):
+    for epsilon, bounds in zip((0.02, 0.4), (deltas[0], deltas[-1]), strict=True):
         # An order that says nothing shows what one run does.
         run = pp.account(SEARCH.event, epsilon=epsilon).delta
         assert run.lower * (1.0 - 1e-6) <= bounds.lower <= bounds.upper

@@ -48,9 +48,6 @@ def stated_mu(event: ev.Event, neighbours: str) -> float:
     return (2.0 if neighbours == "replace-one" else 1.0) / event.noise_multiplier
 
 
-# --- weights in the clear -------------------------------------------------------------------------
-
-
 @for_each("neighbours", ["add-remove", "replace-one"])
 def test_a_silo_that_applies_the_weight_has_no_guarantee(neighbours: str) -> None:
     """From n_su and n_su / N_u it knows N_u: with records elsewhere it is another number."""
@@ -76,9 +73,6 @@ def test_where_nobody_sees_the_weight_it_has_one() -> None:
     uniform = insider_release(5.0, rounds=1, silos=5)
     assert isinstance(uniform.event, ev.Gaussian)
     assert not any("N_u" in one for one in uniform.conditions)
-
-
-# --- coalitions -----------------------------------------------------------------------------------
 
 
 @for_each(("dropouts", "expected"), [(0, 9.53), (1, 12.26)])
@@ -232,11 +226,7 @@ def test_a_coalition_of_all_is_refused() -> None:
     for silos, colluders, missing in ((3, 3, 0), (5, 3, 2), (2, 5, 0)):
         with pytest.raises(Unsupported, match="left with none"):
             coalition_release(
-                1.0,
-                rounds=1,
-                silos=silos,
-                colluders=colluders,
-                tolerated_dropouts=missing,
+                1.0, rounds=1, silos=silos, colluders=colluders, tolerated_dropouts=missing
             )
     with pytest.raises(InvalidInput, match="colluders"):
         coalition_release(1.0, rounds=1, silos=3, colluders=0)

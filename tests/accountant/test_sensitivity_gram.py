@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from fractions import Fraction
 
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.sensitivity import gram, wishart
+from privplan.accountant.sensitivity import wishart
 from privplan.accountant.sensitivity.gram import GramBound, sensitivity
 
 from ..cases import for_each
@@ -235,18 +234,14 @@ EDGE = math.sqrt(2.0)
 @for_each("trace", [1.0, 1e-60, 3e60])
 @for_each("rows", [1, 10**18])
 @for_each(
-    "weight",
-    [1e-130, 1e-9, 1.0, math.nextafter(EDGE, 0), EDGE, math.nextafter(EDGE, 9), 1e40],
+    "weight", [1e-130, 1e-9, 1.0, math.nextafter(EDGE, 0), EDGE, math.nextafter(EDGE, 9), 1e40]
 )
 def test_bounds_are_rounded_up_by_one_step_at_most(weight: float, rows: int, trace: float) -> None:
     """Against the squares of the pairs that attain them, as fractions."""
     bound = GramBound(dimension=2, classes=1, label_weight=weight, rows=rows, trace=trace)
     part = rows * Fraction(weight) ** 2 / Fraction(trace)
     cosine = min(part / 2, Fraction(1))
-    squares = {
-        "add-remove": 1 + part,
-        "replace-one": 2 - 2 * cosine**2 + 2 * part * (1 + cosine),
-    }
+    squares = {"add-remove": 1 + part, "replace-one": 2 - 2 * cosine**2 + 2 * part * (1 + cosine)}
     for relation, square in squares.items():
         exact = square * Fraction(trace) ** 2
         limit = bound.l2(relation)
@@ -309,9 +304,3 @@ def test_the_sensitivity_says_for_whom_it_holds() -> None:
     assert "a user has at most 4 rows, each of squared norm at most 0.25" in moved.conditions[0]
     assert bound.values == 6 + 6
     assert GramBound(dimension=3, classes=2, by_class=True).values == 12 + 6
-
-
-def test_examples_run() -> None:
-    tried = doctest.testmod(gram)
-    assert tried.attempted > 0
-    assert tried.failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 from fractions import Fraction
@@ -13,7 +12,6 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.sensitivity import selection
 from privplan.accountant.sensitivity.selection import draw_range, exponent_as_published, release
 
 from ..cases import for_each
@@ -132,9 +130,3 @@ def test_misuse_is_refused() -> None:
         release(0.0, candidates=3)
     with pytest.raises(InvalidInput, match="exponent"):
         release(Fraction(-1), candidates=3)
-
-
-def test_examples_run() -> None:
-    found = doctest.testmod(selection)
-    assert found.attempted > 0
-    assert found.failed == 0

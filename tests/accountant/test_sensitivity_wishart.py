@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import mpmath as mp
@@ -12,7 +11,6 @@ from scipy import stats
 
 import privplan as pp
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.sensitivity import wishart
 from privplan.accountant.sensitivity.wishart import (
     LAYOUTS,
     failure,
@@ -23,6 +21,7 @@ from privplan.accountant.sensitivity.wishart import (
 )
 
 from ..cases import for_each
+from ..chance import limits
 
 
 def draw(count: int, d: int, freedom: int, scale: float, seed: int) -> np.ndarray:
@@ -40,49 +39,6 @@ def test_known_failures(epsilon: float, delta: float) -> None:
     assert failure(epsilon) == pytest.approx(delta, abs=5e-4)
     assert failure(epsilon, privacy_epsilon=1000.0) == failure(epsilon)
     assert failure(epsilon, privacy_epsilon=epsilon, neighbours="replace-one") == failure(epsilon)
-
-
-@for_each("d", [2, 5, 10])
-def test_simulated_failure_by_the_smallest_eigenvalue(d: int) -> None:
-    """ "x is absent" whenever O - x x^T is not positive: never wrong, and right that often."""
-    epsilon, count = 1.0, 4000
-    x = unit(d)
-    noise = draw(count, d, d + 1, 1 / (2 * epsilon), seed=d)
-    without = np.linalg.eigvalsh(noise - np.outer(x, x))[:, 0] < 0.0
-    with_x = np.linalg.eigvalsh(noise + np.outer(x, x) - np.outer(x, x))[:, 0] < -1e-9
-    exact = failure(epsilon)
-    assert abs(without.mean() - exact) < 4.0 * math.sqrt(exact * (1 - exact) / count)
-    assert not with_x.any()
-
-
-@for_each(("d", "extra"), [(3, 1), (3, 4), (6, 2)])
-def test_the_statistic_is_chi_square_and_moves_by_the_norm(d: int, extra: int) -> None:
-    scale, norm_square = 0.7, 2.5
-    x = unit(d) * math.sqrt(norm_square)
-    noise = draw(3000, d, d + extra, scale, seed=extra)
-
-    def statistic(release: np.ndarray) -> np.ndarray:
-        return norm_square / np.einsum("i,nij,j->n", x, np.linalg.inv(release), x)
-
-    law = stats.chi2(extra + 1, scale=scale)
-    assert stats.kstest(statistic(noise), law.cdf).pvalue > 1e-3
-    shifted = statistic(noise + np.outer(x, x))
-    assert shifted == pytest.approx(statistic(noise) + norm_square, rel=1e-9)
-
-
-def test_the_statistic_holds_the_whole_likelihood_ratio() -> None:
-    """Density of W at O - x x^T over that at O: a function of T alone."""
-    d, extra, scale, norm_square = 3, 3, 0.6, 1.7
-    rng = np.random.default_rng(1)
-    law = stats.wishart(d + extra, np.eye(d) * scale)
-    x = unit(d) * math.sqrt(norm_square)
-    for _ in range(50):
-        z = rng.normal(size=(d, d + extra))
-        release = z @ z.T + np.outer(x, x)
-        t = norm_square / (x @ np.linalg.inv(release) @ x)
-        ratio = law.logpdf(release - np.outer(x, x)) - law.logpdf(release)
-        one = stats.chi2(extra + 1, scale=scale)
-        assert ratio == pytest.approx(one.logpdf(t - norm_square) - one.logpdf(t), rel=1e-7)
 
 
 @for_each("epsilon", [0.0, 0.2, 1.0, 2.9, 3.0, 8.0])
@@ -187,24 +143,25 @@ def test_shorter_rows_and_more_freedom_fail_less() -> None:
 
 
 def test_replaced_rows_of_the_ball_by_simulation() -> None:
-    """No pair of the ball does worse than a row against nothing, at epsilon and above."""
+    """No pair of the ball does worse than a row against nothing.  False alarm: 1e-6."""
     d, epsilon, count = 3, 1.0, 4000
     noise = draw(count, d, d + 1, 1 / (2 * epsilon), seed=9)
     rng = np.random.default_rng(2)
+    _, most = limits(stats.binom(count, failure(epsilon)), looks=20)
     for _ in range(20):
         x, other = (v / np.linalg.norm(v) for v in rng.normal(size=(2, d)))
         x = x * rng.uniform(0.0, 1.0)
         beyond = np.linalg.eigvalsh(noise + np.outer(x, x) - np.outer(other, other))[:, 0] < 0.0
-        assert beyond.mean() <= failure(epsilon) + 4 * 0.5 / math.sqrt(count)
+        assert beyond.sum() <= most
 
 
 def laid_out(matrix: np.ndarray, layout: str) -> np.ndarray:
     """Coordinates in which the noise of a layout is white."""
     if layout == "full":
-        return matrix.ravel()
-    upper = np.triu_indices(len(matrix))
+        return matrix.reshape(*matrix.shape[:-2], -1)
+    i, j = np.triu_indices(matrix.shape[-1])
     weight = math.sqrt(2.0) if layout == "isometric" else 1.0
-    return matrix[upper] * np.where(upper[0] == upper[1], 1.0, weight)
+    return matrix[..., i, j] * np.where(i == j, 1.0, weight)
 
 
 @for_each("layout", LAYOUTS)
@@ -222,10 +179,10 @@ def test_gaussian_sensitivity_is_attained_and_never_exceeded(layout: str, d: int
     pairs = rng.normal(size=(4000, 2, d))
     pairs[::2] = np.round(pairs[::2])
     length = np.maximum(np.linalg.norm(pairs, axis=2, keepdims=True), 1e-9)
-    for x, other in pairs / length * b:
-        assert np.linalg.norm(laid_out(np.outer(x, x), layout)) <= present * (1 + 1e-12)
-        both = np.outer(x, x) - np.outer(other, other)
-        assert np.linalg.norm(laid_out(both, layout)) <= swapped * (1 + 1e-12)
+    rows = pairs / length * b
+    squares = rows[..., :, None] * rows[..., None, :]
+    for moved, bound in ((squares[:, 0], present), (squares[:, 0] - squares[:, 1], swapped)):
+        assert np.linalg.norm(laid_out(moved, layout), axis=1).max() <= bound * (1 + 1e-12)
 
 
 def test_the_sound_replacement_as_an_event() -> None:
@@ -275,9 +232,3 @@ def test_bad_input_is_refused() -> None:
         gaussian_sensitivity(1.0, bound_source="private")
     with pytest.raises(InvalidInput, match="layout"):
         gaussian_sensitivity(1.0, layout="lower")
-
-
-def test_examples_run() -> None:
-    found = doctest.testmod(wishart)
-    assert found.attempted > 0
-    assert found.failed == 0

@@ -17,12 +17,9 @@ from ..cases import for_each
 from ..sweeps import sweep
 from .sampling import ORDERS, curve_of, delta, epsilon, hockey_sticks
 
-# --- shuffled batches -----------------------------------------------------------------------------
-
 
 @for_each(
-    ("sigma", "batches", "target", "known"),
-    [(0.5, 10_000, 1e-6, 10.994), (1.0, 1000, 1e-5, 2.88)],
+    ("sigma", "batches", "target", "known"), [(0.5, 10_000, 1e-6, 10.994), (1.0, 1000, 1e-5, 2.88)]
 )
 def test_shuffled_batches_reach_the_known_lower_ends(sigma, batches, target, known):
     found = epsilon(ev.ShuffledBatches(batches, ev.Gaussian(sigma)), target, "zero-out")
@@ -70,11 +67,6 @@ def test_shuffled_batches_compose_over_epochs():
     ten = epsilon(ev.Repeat(10, ev.ShuffledBatches(1000, ev.Gaussian(1.0))), 1e-5, "zero-out")
     assert one.lower < ten.lower < ten.upper
     assert ten.upper == epsilon(ev.Repeat(10, ev.Gaussian(1.0)), 1e-5, "zero-out").upper
-
-
-def test_shuffled_batches_of_one_are_the_release_itself():
-    found = epsilon(ev.ShuffledBatches(1, ev.Gaussian(1.0)), 1e-5, "replace-one")
-    assert found == epsilon(ev.Gaussian(1.0), 1e-5, "replace-one")
 
 
 def test_shuffled_batches_carry_the_warning_that_they_are_no_poisson_samples():
