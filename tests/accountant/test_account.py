@@ -44,25 +44,22 @@ def test_unsampled_gaussians_take_the_closed_form_and_are_cross_checked():
 
 @for_each("engine", ["rdp", "pld", "google", "microsoft"])
 def test_every_engine_can_be_forced_and_none_contradicts_another(engine):
-    truth = pp.account(SAMPLED, delta=1e-5).epsilon
+    truth = Bounds(1.8282, 1.8283)  # dp_accounting says 1.828237
     forced = pp.account(SAMPLED, delta=1e-5, engine=engine)
     assert forced.engine == engine
     assert forced.epsilon.upper >= truth.lower
     assert forced.epsilon.lower <= truth.upper
 
 
-@for_each(
-    ("event", "neighbours", "expected"),
-    sweep(
-        [
-            (ev.Gaussian(1.0), "add-remove", 4.377178),
-            (SAMPLED, "add-remove", 1.82824),
-            (SAMPLED, "replace-one", 2.84345),
-            (ev.Gaussian(1.0), "replace-one", 9.997256),
-        ],
-        quick=2,
-    ),
-)
+KNOWN = [
+    (ev.Gaussian(1.0), "add-remove", 4.377178),
+    (SAMPLED, "add-remove", 1.82824),
+    (SAMPLED, "replace-one", 2.84345),
+    (ev.Gaussian(1.0), "replace-one", 9.997256),
+]
+
+
+@for_each(("event", "neighbours", "expected"), sweep(KNOWN, quick=2))
 def test_neighbours_mean_the_same_in_every_engine_that_answers(event, neighbours, expected):
     answered = 0
     for engine in ("gdp", "pld", "google", "microsoft", "rdp"):
@@ -83,13 +80,9 @@ def test_halved_noise_is_not_what_replace_one_means_when_sampled():
         pp.account(SAMPLED, delta=1e-5, neighbours="replace-one", engine="microsoft")
 
 
-def test_bounds_are_merged_to_the_tightest_of_all():
+def test_bounds_are_merged_to_the_tightest_of_all_and_a_contradiction_is_an_error():
     merged, engine = combine({"a": Answer(Bounds(1.0, 3.0), ()), "b": Answer(Bounds(0.5, 2.0), ())})
-    assert merged.bounds == Bounds(1.0, 2.0)
-    assert engine == "b"
-
-
-def test_a_contradiction_is_an_error_and_never_an_average():
+    assert (merged.bounds, engine) == (Bounds(1.0, 2.0), "b")
     with pytest.raises(EnginesDisagree, match=r"at least 3\.5.*at most 3"):
         combine({"a": Answer(Bounds(1.0, 3.0), ()), "b": Answer(Bounds(3.5, 4.0), ())})
 
@@ -107,8 +100,9 @@ def test_below_the_floor_rdp_answers_and_a_warning_says_so():
     assert any("certifies delta down to" in warning for warning in guarantee.warnings)
 
 
-def test_nothing_released_costs_nothing():
-    assert pp.account(ev.Compose([]), delta=1e-5).epsilon == 0.0
+def test_nothing_released_costs_nothing_whatever_the_engine():
+    for engine in (None, "rdp", "pld", "gdp", "google", "microsoft"):
+        assert pp.account(ev.Compose([]), delta=1e-5, engine=engine).epsilon == 0.0
     assert pp.account(ev.Poisson(0.0, ev.Gaussian(1.0)), delta=1e-5).epsilon == 0.0
 
 
@@ -149,13 +143,9 @@ def test_bad_questions_are_refused_with_the_field(given, words):
 
 
 def test_only_events_are_accounted():
-    with pytest.raises(InvalidInput, match="`event` must be an event"):
-        pp.account({"type": "gaussian"}, delta=1e-5)
-
-
-def test_no_engine_minds_an_empty_composition():
-    for engine in ("rdp", "pld", "gdp", "google", "microsoft"):
-        assert pp.account(ev.Compose([]), delta=1e-5, engine=engine).epsilon == 0.0
+    for given in ({"type": "gaussian"}, ev.Event()):
+        with pytest.raises(InvalidInput, match="`event` must be an event"):
+            pp.account(given, delta=1e-5)
 
 
 def test_shared_events_are_accounted_once_and_deep_ones_refused():
@@ -186,8 +176,3 @@ def test_every_derivation_names_the_noise_the_rate_and_the_relation(event, neigh
 def test_a_refusal_says_what_is_missing_and_not_only_that_an_engine_cannot():
     with pytest.raises(Unsupported, match="replace-one"):
         pp.account(ev.ShuffledBatches(10, ev.Shuffle(5, ev.Laplace(1.0))), delta=1e-5)
-
-
-def test_the_base_class_is_no_event():
-    with pytest.raises(InvalidInput, match="`event` must be an event"):
-        pp.account(ev.Event(), delta=1e-5)

@@ -144,7 +144,7 @@ def upper_of(randomizer: Randomizer, users: int, delta: float) -> float:
     return smallest_epsilon(blanket_profile(randomizer, users), delta)
 
 
-@for_each("count", [15, pytest.param(200, marks=pytest.mark.slow)])
+@for_each("count", [15, pytest.param(70, marks=pytest.mark.slow)])
 def test_no_lower_end_is_above_an_upper_end(count: int) -> None:
     """Random settings: blanket, and for bounded losses both clones bounds too."""
     rng = np.random.default_rng(2024)
@@ -219,13 +219,12 @@ def test_the_worst_randomizer_of_a_local_epsilon_gives_a_lower_end() -> None:
     ternary = ev.Shuffle(1000, ev.RandomizedResponse(1.0, 3))
     ask = partial(pp.account, delta=1e-6, neighbours="replace-one")
     assert bounds_on_epsilon(event, delta=1e-6, neighbours="replace-one").lower == 0.0
-    assert ask(ternary).epsilon.lower <= ask(event).epsilon.lower <= ask(event).epsilon.upper
-    assert any("may lose less" in step.statement for step in ask(event).derivation)
-    assert not any("may lose less" in step.statement for step in ask(ternary).derivation)
+    whole, one = ask(event), ask(ternary)
+    assert one.epsilon.lower <= whole.epsilon.lower <= whole.epsilon.upper
+    assert any("may lose less" in step.statement for step in whole.derivation)
+    assert not any("may lose less" in step.statement for step in one.derivation)
     ten = ev.Repeat(10, ev.Pure(1.0))
-    response = account(
-        ev.Repeat(10, ev.RandomizedResponse(1.0, 2)), delta=1e-6, neighbours="replace-one"
-    )
+    response = ask(ev.Repeat(10, ev.RandomizedResponse(1.0, 2)))
     assert account(ten, delta=1e-6).epsilon.lower == pytest.approx(response.epsilon.lower, rel=1e-6)
     assert bounds_on_epsilon(ten, delta=1e-6).lower == 0.0
 

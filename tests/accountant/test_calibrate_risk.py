@@ -129,7 +129,7 @@ GRID = [
     for rate, rounds in ((1.0, 1), (1.0, 7), (0.2, 12))
     for neighbours in ("add-remove", "replace-one")
     for mechanism in (ev.Gaussian, ev.Laplace)
-    if mechanism is ev.Gaussian or rate == 1.0
+    if mechanism is ev.Gaussian or rounds == 7
 ]
 
 
@@ -198,7 +198,7 @@ def test_rounds_and_group_for_a_risk():
 
     def group(size):
         assert isinstance(size, int)
-        return ev.Group(size, ev.Repeat(1_000, ev.Poisson(0.01, ev.Gaussian(2.0))))
+        return ev.Group(size, ev.Repeat(50, ev.Poisson(0.05, ev.Gaussian(3.0))))
 
     for make, unknown, more in (
         (rounds, "rounds", lambda value: int(value * 1.002) + 2),
@@ -232,11 +232,7 @@ def test_the_certificate_implies_the_risk():
 
 def test_an_epsilon_that_implies_the_risk_costs_more():
     delta = 1e-5
-    for values in (
-        {"advantage": 0.1},
-        {"tpr": 0.07, "fpr": 0.01},
-        {"bayes_risk": 0.2, "prior": 0.3},
-    ):
+    for values in ({"tpr": 0.07, "fpr": 0.01}, {"bayes_risk": 0.2, "prior": 0.3}):
         (kind, *_) = values
         target = risk_target(kind, values)
         epsilon = target.through_epsilon(delta)

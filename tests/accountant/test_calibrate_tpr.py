@@ -53,7 +53,7 @@ def lattice_tpr(noise, sensitivity, fpr, bound=None):
 LATTICES = [(1, 0.05, 1e-5), (1, 0.22035, 1.083e-4), (2, 0.37388, 2.353e-4), (3, 0.2, 1e-3)]
 
 
-@for_each(("sensitivity", "tpr", "fpr"), sweep(LATTICES, quick=2))
+@for_each(("sensitivity", "tpr", "fpr"), sweep(LATTICES, quick=1))
 def test_the_smallest_discrete_gaussian_noise(sensitivity, tpr, fpr):
     found = pp.calibrate(lambda s: ev.DiscreteGaussian(s, sensitivity), tpr=tpr, fpr=fpr)
     assert lattice_tpr(found.value, sensitivity, fpr) <= found.risk.upper * (1.0 + 1e-9)

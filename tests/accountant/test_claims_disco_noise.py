@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import mpmath
 import pytest
@@ -142,23 +143,17 @@ def test_nobody_left_to_hide_a_message_is_refused(peers: int, colluders: int) ->
         disco_noise.part_of_peer(10.0, peers, colluders)
 
 
-@for_each(
-    "wrong",
-    [
-        {"deviation": 0.0},
-        {"deviation": math.nan},
-        {"deviation": math.inf},
-        {"proven": -1.0},
-        {"proven": math.nan},
-        {"delta": 0.0},
-        {"length": "r"},
-        {"length": ""},
-        {"length": ", the radius"},
-    ],
-)
-def test_noise_without_a_unit_or_out_of_range_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput):
-        dataclasses.replace(next(iter(LINES.values())), **wrong)
+WRONG = {
+    **{"deviation": (0.0, math.nan, math.inf), "proven": (-1.0, math.nan), "delta": (0.0,)},
+    "length": ("r", "", ", the radius"),
+}
+
+
+@for_each(("field", "values"), list(WRONG.items()))
+def test_noise_without_a_unit_or_out_of_range_is_refused(field: str, values: Any) -> None:
+    for value in values:
+        with pytest.raises(InvalidInput):
+            dataclasses.replace(next(iter(LINES.values())), **{field: value})
 
 
 def test_only_disco_shows_its_noise() -> None:

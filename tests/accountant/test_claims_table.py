@@ -25,6 +25,8 @@ DEAR = {
     2: "SS-Double, beta 1/50, by coordinate | analyzer",
     7: "SS-Double, beta 1/10, by coordinate | analyzer",
     8: "SS-Topk, beta 1/10, no overflow | analyzer",
+    9: "SS-Topk, beta 1/10, 2 epochs | analyzer",
+    10: "Figure 3, SS-Simple (ratio 2.55) | analyzer",
     11: "Figure 3, SS-Double (ratio 137.36) | analyzer",
 }
 """Rows of FLAME that take longest, by their places: only the slow tests compute them."""

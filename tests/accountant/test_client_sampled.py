@@ -54,7 +54,7 @@ def test_several_rounds(
 ) -> None:
     event = ev.Repeat(rounds, ev.ClientSampled(rate, ev.Gaussian(2.0)))
     truth = rounds_delta(rounds, rate, moved / 2.0, epsilon)
-    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours, engine="pld").delta
     assert delta.lower <= truth * (1.0 + 1e-9)
     assert truth <= delta.upper * (1.0 + 1e-9)
     assert delta.upper <= truth * 1.01 + 1e-12
@@ -94,16 +94,15 @@ def test_randomized_responses_enumerated(epsilon: float) -> None:
     assert delta.lower >= truth * 0.995
 
 
-@for_each("neighbours", RELATIONS)
+@for_each("neighbours", ["zero-out", "replace-one"])
 def test_a_whole_local_run_is_one_release(neighbours: str) -> None:
     run = ev.Repeat(10, ev.Poisson(0.05, ev.Gaussian(1.0)))
-    for epsilon in (0.3, 1.0):
-        inner = pp.account(run, epsilon=epsilon, neighbours=neighbours).delta
-        sampled = pp.account(
-            ev.ClientSampled(0.1, run), epsilon=epsilon, neighbours=neighbours
-        ).delta
-        assert 0.1 * inner.lower <= sampled.upper <= 0.1 * inner.upper * 1.01
-        assert 0.0999 * inner.lower <= sampled.lower <= 0.1 * inner.upper
+    inner, sampled = (
+        pp.account(event, epsilon=0.7, neighbours=neighbours, engine="pld").delta
+        for event in (run, ev.ClientSampled(0.1, run))
+    )
+    assert 0.1 * inner.lower <= sampled.upper <= 0.1 * inner.upper * 1.01
+    assert 0.0999 * inner.lower <= sampled.lower <= 0.1 * inner.upper
 
 
 @for_each("neighbours", RELATIONS)
@@ -119,16 +118,16 @@ def test_two_noises_under_one_draw_by_quadrature(epsilon: float, neighbours: str
     unit, other = output(1.0), output(-1.0 if neighbours == "replace-one" else 0.0)
     truth = 0.3 * float(np.maximum(unit - math.exp(epsilon) * other, 0.0).sum())
     event = ev.ClientSampled(0.3, ev.Compose([ev.Gaussian(1.5), ev.Laplace(2.0)]))
-    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
+    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours, engine="pld").delta
     assert delta.lower <= truth * (1.0 + 1e-4)
     assert delta.lower >= truth * (1.0 - 1e-3)
     assert delta.upper >= truth * (1.0 - 1e-12)
 
 
-@for_each("neighbours", RELATIONS)
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_the_ends_of_a_local_run_are_near_each_other(neighbours: str) -> None:
     run = ev.Repeat(50, ev.ClientSampled(0.1, ev.Repeat(20, ev.Poisson(0.1, ev.Gaussian(1.0)))))
-    bounds = pp.account(run, delta=1e-5, neighbours=neighbours).epsilon
+    bounds = pp.account(run, delta=1e-5, neighbours=neighbours, engine="pld").epsilon
     assert bounds.lower >= 0.995 * bounds.upper
 
 
@@ -173,7 +172,7 @@ def test_renyi_curves(neighbours: str) -> None:
 
 def test_engines_agree() -> None:
     run = ev.Repeat(30, ev.ClientSampled(0.1, ev.Repeat(5, ev.Poisson(0.1, ev.Gaussian(2.0)))))
-    for neighbours in RELATIONS:
+    for neighbours in ("add-remove", "replace-one"):
         pld, rdp = (
             pp.account(run, delta=1e-6, neighbours=neighbours, engine=engine).epsilon
             for engine in ("pld", "rdp")

@@ -20,14 +20,10 @@ def test_equal_leaves_are_counted_together_in_any_nesting():
     assert leaves(nested) == (Leaf(one, 10), Leaf(ev.Gaussian(2.0), 1))
 
 
-def test_sampling_twice_multiplies_the_rates():
-    assert leaves(ev.Poisson(0.5, ev.Poisson(0.1, ev.Gaussian(1.0)))) == (
-        Leaf(ev.Poisson(0.05, ev.Gaussian(1.0)), 1),
-    )
-
-
-def test_sampling_at_rate_one_is_no_sampling():
-    assert leaves(ev.Poisson(1, ev.Gaussian(1.0))) == (Leaf(ev.Gaussian(1.0), 1),)
+def test_sampling_twice_multiplies_the_rates_and_at_rate_one_is_no_sampling():
+    noise = ev.Gaussian(1.0)
+    assert leaves(ev.Poisson(0.5, ev.Poisson(0.1, noise))) == (Leaf(ev.Poisson(0.05, noise), 1),)
+    assert leaves(ev.Poisson(1, noise)) == (Leaf(noise, 1),)
 
 
 def test_gaussians_that_share_one_sample_are_one_gaussian():
@@ -51,12 +47,9 @@ def test_other_shared_samples_are_refused(inner):
         leaves(ev.Poisson(0.1, inner))
 
 
-def test_a_composition_of_one_is_that_one():
+def test_a_composition_of_one_is_that_one_and_of_none_cannot_be_sampled():
     event = ev.Poisson(0.1, ev.Compose([ev.Laplace(1.0)]))
     assert leaves(event) == (Leaf(ev.Poisson(0.1, ev.Laplace(1.0)), 1),)
-
-
-def test_an_empty_composition_has_no_leaves_and_cannot_be_sampled():
     assert leaves(ev.Compose([])) == ()
     with pytest.raises(Unsupported, match="empty composition"):
         leaves(ev.Poisson(0.1, ev.Compose([])))

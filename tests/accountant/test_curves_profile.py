@@ -125,7 +125,7 @@ def test_many_epsilons_say_what_each_says_alone(event: ev.Event, neighbours: str
     """Ends hold beside those of single questions, and differ by what 1e-3 of epsilon does."""
     epsilons = np.linspace(0.0, 5.0, 11)
     many = pp.privacy_profile(event, epsilons, neighbours=neighbours).deltas
-    for epsilon, bounds in list(zip(epsilons.tolist(), many, strict=True))[::3]:
+    for epsilon, bounds in list(zip(epsilons.tolist(), many, strict=True))[::5]:
         alone = bounds_on_delta(event, epsilon=epsilon, neighbours=neighbours)
         assert bounds.lower <= alone.upper
         assert alone.lower <= bounds.upper

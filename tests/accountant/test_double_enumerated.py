@@ -244,6 +244,7 @@ def test_no_round_exceeds_its_bound(
     inner = ev.Local(epsilon0) if bare else ev.RandomizedResponse(epsilon0, categories)
     event = ev.SampledShuffle(*sizes, "coordinate", "oblivious", overflow, inner)
 
+    @functools.cache
     def truth(epsilon: float) -> float:
         return max(hockey_stick(*pair, epsilon) for pair in pairs(case, overflow))
 

@@ -46,7 +46,7 @@ CASES = {
     "exponential": Case(lambda s: ev.Repeat(10, ev.Exponential(1 / s))),
     "pure": Case(lambda s: ev.Repeat(10, ev.Pure(1 / s))),
     "renyi": Case(lambda s: ev.Compose([ev.Renyi([2.0, 32.0], [0.1 / s, 2.0 / s]), ev.Laplace(s)])),
-    "shuffle": _shuffled(10_000, epsilon=0.1, delta=1e-6),
+    "shuffle": _shuffled(1000, epsilon=0.2, delta=1e-6),
     "poisson shuffle": Case(
         lambda s: ev.Poisson(0.5, ev.Shuffle(30, ev.Laplace(s))), neighbours="replace-one"
     ),
@@ -114,7 +114,8 @@ def test_every_caller_asks_the_engines_of_the_table(case, asked):
     row = engine_order(leaves(event))
     assert set(asked) == {*row.engines, *row.shown}
     assert {*row.engines, *row.shown} <= {route.name.split()[-1] for route in listed}
-    assert_no_forced_engine_finds_less_noise(case, planned)
+    if "shuffle" not in row.about or case.epsilon < 1.0:  # of the shuffles the plain one
+        assert_no_forced_engine_finds_less_noise(case, planned)
 
 
 def assert_no_forced_engine_finds_less_noise(case, planned):

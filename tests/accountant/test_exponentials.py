@@ -54,10 +54,7 @@ def test_enclosures_enclose_and_shrink(x: Fraction, bits: int) -> None:
     assert low <= true * (1 + Fraction(1, 10**390))
     assert high >= true * (1 - Fraction(1, 10**390))
     assert high - low <= max(high, Fraction(1, 2**bits)) * Fraction(4, 2**bits)
-
-
-def test_enclosure_of_one_is_exact() -> None:
-    assert exp_enclosure(Fraction(0), 10) == (1, 1)
+    assert exp_enclosure(Fraction(0), bits) == (1, 1)
 
 
 @given(st.integers(0, 7), st.integers(0, 2**64 - 1), st.fractions(0, 5))
@@ -74,12 +71,8 @@ def test_a_decision_draws_as_many_bits_as_it_needs() -> None:
     """The first 131 bits agree with the probability; the next word decides."""
     x = Fraction(1, 3)
     bits = math.floor(exactly(x, 200) * 2**195)
-    first, second, third, last = (
-        bits >> 192,
-        bits >> 128 & (2**64 - 1),
-        bits >> 64 & (2**64 - 1),
-        bits & (2**64 - 1),
-    )
+    first = bits >> 192
+    second, third, last = (bits >> shift & (2**64 - 1) for shift in (128, 64, 0))
     chance = scaled_exp(x, Fraction(1))
     for step, outcome in ((-1, True), (+1, False)):
         own = Scripted(second, third, last + step, 0)

@@ -117,21 +117,14 @@ def test_noise_that_no_grid_holds_is_refused() -> None:
         grid_bits(PLAIN, most_rows=1, std=1e-12)
 
 
-@for_each(
-    "fields",
-    [
-        {"most_rows": 0},
-        {"most_rows": 10**19},
-        {"std": 0.0},
-        {"std": math.inf},
-        {"shares": 0},
-        {"most_bits": 0},
-        {"most_bits": 7},
-    ],
-)
-def test_what_is_out_of_range_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
-        grid_bits(PLAIN, **{"most_rows": 100, "std": 1.0, **fields})
+REFUSED = {"most_rows": (0, 10**19), "std": (0.0, math.inf), "shares": (0,), "most_bits": (0, 7)}
+
+
+@for_each(("field", "values"), list(REFUSED.items()))
+def test_what_is_out_of_range_is_refused(field: str, values: Any) -> None:
+    for value in values:
+        with pytest.raises(InvalidInput):
+            grid_bits(PLAIN, **{"most_rows": 100, "std": 1.0, field: value})
     with pytest.raises(InvalidInput):
         require_bits(21, PLAIN, most_rows=100, std=1.0)
 

@@ -57,8 +57,7 @@ def parameters(mechanism: NoisyGram) -> tuple[float, float]:
     return math.sqrt(diagonal), math.sqrt(labels)
 
 
-@for_each("weight", [0.5, 1.0])
-@for_each("epsilon", [0.1, 1.0, 3.0])
+@for_each(("weight", "epsilon"), [(0.5, 0.1), (1.0, 1.0), (0.5, 3.0)])
 def test_delta_of_two_numbers_is_at_most_what_the_event_proves(
     weight: float, epsilon: float
 ) -> None:

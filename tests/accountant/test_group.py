@@ -262,7 +262,7 @@ BASES = [
 ]
 
 
-@for_each(("base", "neighbours"), sweep(BASES, quick=3))
+@for_each(("base", "neighbours"), sweep(BASES, quick=2))
 def test_laws_of_the_engine(base, neighbours):
     rounds = 50
     below = epsilon(ev.Repeat(rounds, base), 1e-6, neighbours)

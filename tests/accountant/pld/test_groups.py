@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -130,7 +131,7 @@ def test_one_round_brackets_the_exact_value(size, rate, noise, laplace, neighbou
     event = unit(size, rate, mechanism)
     with mp.workdps(40):
         exact = Exact(size, rate, noise, neighbours, laplace)
-        for at in (0.0, 0.02, 0.7, 5.0):
+        for at in (0.0, 0.7, 5.0):
             truth = exact.delta(at)
             result = delta(event, at, neighbours)
             assert result.lower <= truth * (1 + mp.mpf(10) ** -11)
@@ -285,7 +286,7 @@ def test_larger_units_lose_more_and_no_more_than_without_sampling(neighbours):
         for size in (2, 11):
             event = unit(size, rate, kind(noise), rounds)
             asked = {"delta": at, "neighbours": neighbours}
-            result = account(event, **asked).epsilon
+            result = epsilon(event, at, neighbours)
             whole = bounds_on_epsilon(ev.Group(size, ev.Repeat(rounds, kind(noise))), **asked)
             assert result.lower <= result.upper
             assert below.lower <= result.upper * (1 + 1e-9)
@@ -317,7 +318,6 @@ def test_large_units_keep_a_two_sided_answer(size):
 @for_each(
     ("size", "rate", "noise", "rounds", "at"),
     [
-        (2, 1e-30, 1.0, 1000, 1e-5),
         (2, 1e-200, 1.0, 1000, 1e-5),
         (5, 1e-6, 2.0, 100, 1e-7),
         (5, 1 - 1e-12, 2.0, 10, 1e-7),
@@ -329,16 +329,18 @@ def test_large_units_keep_a_two_sided_answer(size):
 )
 def test_extremes_stay_ordered(size, rate, noise, rounds, at):
     for neighbours in (ADD, REPLACE):
-        asked = {"delta": at, "neighbours": neighbours}
-        result = bounds_on_epsilon(unit(size, rate, ev.Gaussian(noise), rounds), **asked)
+        # Below 1e-250 by rdp.
+        ask = partial(
+            bounds_on_epsilon if at < 1e-250 else epsilon, delta=at, neighbours=neighbours
+        )
+        result = ask(unit(size, rate, ev.Gaussian(noise), rounds))
         alone = ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise)))
-        assert bounds_on_epsilon(alone, **asked).lower <= result.upper
+        assert ask(alone).lower <= result.upper
         # Seen round by round, a unit is drawn at most as often as at size x rate, and then
         # moves the sum by at most size.
         if size * rate < 1.0:
             coarse = ev.Poisson(size * rate, ev.Gaussian(noise / size))
-            whole = bounds_on_epsilon(ev.Repeat(rounds, coarse), **asked)
-            assert result.lower <= whole.upper * (1 + 1e-9)
+            assert result.lower <= ask(ev.Repeat(rounds, coarse)).upper * (1 + 1e-9)
 
 
 # --- the answer ---------------------------------------------------------------------------------
