@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 
 from privplan.accountant import events as ev
-from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.accountant.errors import PrivplanError
 from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOpen, StreamRange
+from privplan.audit.attack import AttackRequest
 from privplan.audit.attack.tier_functions import TierFunctions
-from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import Measurement
 from privplan.fl.aggregation.weighted_sum import weighted_sum
 from privplan.fl.frame.initial_model import initial_size
+from privplan.fl.log import read
 from privplan.fl.settings.file import parse
 
 from . import ledgers
+
+MEMBERSHIP = AttackRequest(tiers=("membership",))
 
 CONFIG = """\
 [run]
@@ -166,14 +169,13 @@ class Stand:
         return place
 
 
-def why_not(folder: Path) -> str:
-    """Return why the settings in a log are refused; "" if they are not."""
-    from privplan.fl.log import read
-
+def opened_in(folder: Path) -> RunOpen:
+    """Return the first record of a log."""
     opened = next(iter(read(folder))).record
     assert isinstance(opened, RunOpen)
-    try:
-        settings_in(opened)
-    except InvalidInput as error:
-        return error.what
-    return ""
+    return opened
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file of a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

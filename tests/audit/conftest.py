@@ -45,3 +45,11 @@ def writer(tmp_path: Path) -> LogWriter:
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The log of a run, closed or cut off."""
     return logs.small_log(tmp_path / "run", close=request.param)
+
+
+@pytest.fixture(scope="session")
+def key() -> tuple[int, int]:
+    """A Paillier key of 512 bits, as (p, q)."""
+    paillier = pytest.importorskip("phe.paillier")
+    _, private = paillier.generate_paillier_keypair(n_length=512)
+    return int(private.p), int(private.q)

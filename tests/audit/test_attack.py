@@ -13,11 +13,9 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
-from privplan.accountant.records import Evaluation, RunClose, RunOpen
+from privplan.accountant.records import Evaluation, RunClose
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.attack.rehearsal_size import (
-    DEFAULT_CANARIES,
-)
+from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.results import append_results, measurements_in
@@ -27,28 +25,13 @@ from privplan.fl.log.canonical import LOG, SEALED
 
 from ..cases import for_each
 from . import ledgers, logs
-from .attacked import MEASURED, Stand, configured, content, run_in
-
-MEMBERSHIP = AttackRequest(tiers=("membership",))
+from .attacked import MEASURED, MEMBERSHIP, Stand, configured, content, files_of, opened_in, run_in
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run of 20 rounds with noise 5, as its own code would have left its log."""
     return run_in(tmp_path / "run")
-
-
-def opened_in(folder: Path) -> RunOpen:
-    """Return the first record of a log."""
-    source = json.loads(logs.lines_of(folder)[0])
-    for name in ("seq", "prev", "hash"):
-        del source[name]
-    return RunOpen.from_json(source)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the content of every file of a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 # What is taken, and what is skipped
@@ -72,12 +55,7 @@ def test_the_usual_tiers_are_taken_in_order(folder: Path) -> None:
 def test_what_is_asked_for_reaches_the_tiers(folder: Path) -> None:
     stand = Stand(rehearse={"event": ev.Repeat(5, ledgers.weighted(1)[1].views["server"])})  # type: ignore[attr-defined]
     own = AttackRequest(
-        tiers=("robust", "claim"),
-        observer="server",
-        canaries=77,
-        rounds=5,
-        seed=3,
-        confidence=0.99,
+        tiers=("robust", "claim"), observer="server", canaries=77, rounds=5, seed=3, confidence=0.99
     )
     attack(folder, own, tier_functions=stand.tools())
     asked = stand.call("rehearse")

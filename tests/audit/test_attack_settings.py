@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Randomness, RunOpen
-from privplan.audit.attack import AttackRequest, attack
+from privplan.audit.attack import attack
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.fl.log import BadLine, LogWriter
 from privplan.fl.log.canonical import LOG
@@ -20,28 +20,13 @@ from privplan.fl.settings.file import parse
 
 from ..cases import for_each
 from . import ledgers, logs
-from .attacked import Stand, configuration, configured, content, run_in, why_not
-
-MEMBERSHIP = AttackRequest(tiers=("membership",))
+from .attacked import Stand, configuration, configured, content, files_of, opened_in, run_in
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run of 20 rounds with noise 5, as its own code would have left its log."""
     return run_in(tmp_path / "run")
-
-
-def opened_in(folder: Path) -> RunOpen:
-    """Return the first record of a log."""
-    source = json.loads(logs.lines_of(folder)[0])
-    for name in ("seq", "prev", "hash"):
-        del source[name]
-    return RunOpen.from_json(source)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the content of every file of a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 # The settings of a run, out of its log
@@ -161,7 +146,7 @@ ANY = st.recursive(
 KEYS = [(table, key) for table, own in configuration().items() for key in own]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.sampled_from(KEYS), ANY)
 def test_any_value_of_any_key_is_taken_or_refused(
     tmp_path_factory: pytest.TempPathFactory, key: tuple[str, str], value: object
@@ -187,7 +172,7 @@ def opened_of(factory: pytest.TempPathFactory) -> RunOpen:
 
 
 def test_the_settings_of_a_good_log_are_taken(folder: Path) -> None:
-    assert why_not(folder) == ""
+    assert settings_in(opened_in(folder)) == parse(content(), "run.toml")
 
 
 def test_a_file_that_says_something_else_than_the_log_is_refused(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.records import RunOpen
 from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.attack.rehearsal_size import (
     DEFAULT_CANARIES,
@@ -21,29 +19,14 @@ from privplan.audit.attack.rehearsal_size import (
 from privplan.fl.settings.file import parse
 
 from ..cases import for_each
-from . import ledgers, logs
-from .attacked import Stand, configured, content, run_in
-
-MEMBERSHIP = AttackRequest(tiers=("membership",))
+from . import ledgers
+from .attacked import MEMBERSHIP, Stand, configured, content, run_in
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run of 20 rounds with noise 5, as its own code would have left its log."""
     return run_in(tmp_path / "run")
-
-
-def opened_in(folder: Path) -> RunOpen:
-    """Return the first record of a log."""
-    source = json.loads(logs.lines_of(folder)[0])
-    for name in ("seq", "prev", "hash"):
-        del source[name]
-    return RunOpen.from_json(source)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the content of every file of a folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_a_log_cannot_ask_for_endless_work(tmp_path: Path, folder: Path) -> None:
@@ -109,10 +92,7 @@ def test_what_people_ask_for_is_not_refused() -> None:
 
 @for_each(
     ("system", "more", "canaries"),
-    [
-        ("uldp-naive", "", 1_000),
-        ("uldp-avg", "[security]\naggregation = 'private-weighting'", 200),
-    ],
+    [("uldp-naive", "", 1_000), ("uldp-avg", "[security]\naggregation = 'private-weighting'", 200)],
 )
 def test_fewer_canaries_are_used_where_each_costs_more(
     system: str, more: str, canaries: int

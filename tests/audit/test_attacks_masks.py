@@ -15,20 +15,7 @@ from privplan.audit.attack_methods import transcripts as attacks
 from privplan.fl.uldp.weighting import published_parties as parties
 
 from ..cases import for_each
-from .published_protocol import (
-    drawn,
-    ring,
-    update,
-)
-
-
-@pytest.fixture(scope="module")
-def key() -> tuple[int, int]:
-    """A Paillier key of 512 bits, as (p, q)."""
-    from phe import paillier
-
-    _, private = paillier.generate_paillier_keypair(n_length=512)
-    return int(private.p), int(private.q)
+from .published_protocol import drawn, ring, update
 
 
 @for_each("size", [4, 1000])

@@ -20,14 +20,7 @@ from privplan.fl.uldp.weighting import published_parties as parties
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 
 from ..cases import for_each
-from .published_protocol import (
-    LIMIT,
-    STEP,
-    counts,
-    drawn,
-    run_published,
-    sent,
-)
+from .published_protocol import LIMIT, STEP, counts, drawn, run_published, sent
 
 # --- (d) weak seeds -------------------------------------------------------------------------------
 

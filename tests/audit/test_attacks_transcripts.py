@@ -29,16 +29,6 @@ from .published_protocol import (
     updates,
 )
 
-
-@pytest.fixture(scope="module")
-def key() -> tuple[int, int]:
-    """A Paillier key of 512 bits, as (p, q)."""
-    from phe import paillier
-
-    _, private = paillier.generate_paillier_keypair(n_length=512)
-    return int(private.p), int(private.q)
-
-
 # --- the published protocol itself ----------------------------------------------------------------
 
 
