@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from privplan.accountant.mechanisms import (
-    FineGaussian,
-)
+from privplan.accountant.mechanisms import FineGaussian
 
 TWENTY = math.lcm(*range(1, 21))
 FORTY = math.lcm(*range(1, 41))

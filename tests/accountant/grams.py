@@ -52,13 +52,7 @@ def some_labels(classes: int, shape: tuple[int, int], rng: np.random.Generator) 
 
 
 def climbed(
-    bound: GramBound,
-    norm: int,
-    *,
-    replaced: bool,
-    units: int = 60,
-    steps: int = 150,
-    seed: int = 7,
+    bound: GramBound, norm: int, *, replaced: bool, units: int = 60, steps: int = 150, seed: int = 7
 ) -> float:
     """Return the worst neighbours found: random and structured starts, then hill climbing."""
     rng = np.random.default_rng(seed)

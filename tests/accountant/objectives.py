@@ -31,12 +31,7 @@ def parts(model: str, y: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarr
 
 
 def coefficients(
-    model: str,
-    form: str,
-    x: np.ndarray,
-    y: np.ndarray,
-    classes: int = CLASSES,
-    weight: float = 1.0,
+    model: str, form: str, x: np.ndarray, y: np.ndarray, classes: int = CLASSES, weight: float = 1.0
 ) -> np.ndarray:
     """All released coefficients of the records (x, y), one row each."""
     linear, tensor = parts(model, y, classes)
