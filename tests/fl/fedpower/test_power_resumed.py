@@ -53,22 +53,19 @@ def written(folder: Path, system: str, aggregation: str = "plain", rounds: str =
 
 
 @for_each("aggregation", ["plain", "masked", "shares"])
-def test_seeded_runs_repeat(aggregation: str, tmp_path: Path) -> None:
-    tables = {**SEEDED, "security": f'aggregation = "{aggregation}"'}
-    first = started(configuration(**tables), tmp_path / "first.d")
-    second = started(configuration(**tables), tmp_path / "second.d")
-    assert np.array_equal(first.parameters, second.parameters)
-    plain = started(configuration(**SEEDED), tmp_path / "plain.d")
-    assert np.array_equal(first.parameters, plain.parameters)
+def test_seeded_runs_repeat(aggregation: str, whole: Any, tmp_path: Path) -> None:
+    """The same to the last bit, however silos are summed; so any two of them are."""
+    own = configuration(**{**SEEDED, "security": f'aggregation = "{aggregation}"'})
+    again = started(own, tmp_path / "run.d")
+    assert np.array_equal(again.parameters, whole(configuration(**SEEDED))[1].parameters)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@for_each("aggregation", ["plain", "shares"])
 def test_a_power_iteration_goes_on_after_a_kill_at_any_write(
-    aggregation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    config = written(tmp_path, "fedpower-power", aggregation, "rounds = 2")
+    config = written(tmp_path, "fedpower-power", "shares", "rounds = 2")
     tried = at_each_write(config, tmp_path / "runs")
     assert len(tried) > 20
     assert all("is closed" in each["refused"] for each in tried if each["refused"])
@@ -84,13 +81,11 @@ def test_a_power_iteration_goes_on_after_a_kill_at_any_write(
         assert np.abs(basis.T @ basis - np.eye(2)).max() < 1e-12
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
-@for_each("system", ["fedpower-one-shot", "fedpower"])
 def test_a_gram_release_is_never_made_twice(
-    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    tried = at_each_write(written(tmp_path, system), tmp_path / "runs")
+    tried = at_each_write(written(tmp_path, "fedpower"), tmp_path / "runs")
     assert all("is closed" in each["refused"] for each in tried if each["refused"])
     released = []
     for each in tried:
@@ -108,7 +103,9 @@ def test_a_gram_release_is_never_made_twice(
     assert not all(released)
 
 
-def test_a_round_that_is_lost_is_paid_for_and_the_next_one_is_made(tmp_path: Path) -> None:
+def test_a_round_that_is_lost_is_paid_for_and_the_next_one_is_made(
+    whole: Any, tmp_path: Path
+) -> None:
     """Stopped at the second intent, after round 1: round 2 is spent, and 3 starts from 1."""
     folder = tmp_path / "run.d"
     own = configuration(**SEEDED)
@@ -121,10 +118,10 @@ def test_a_round_that_is_lost_is_paid_for_and_the_next_one_is_made(tmp_path: Pat
     assert [one.round for one in intents] == [1, 2, 3]
     assert [one.round for one in releases] == [1, 3]
     assert intents[2].model_in == releases[0].model_out
-    whole = started(own, tmp_path / "whole.d")
-    closes = [of(where, records.RunClose)[0] for where in (folder, tmp_path / "whole.d")]
+    uncut_folder, uncut = whole(own)
+    closes = [of(where, records.RunClose)[0] for where in (folder, uncut_folder)]
     assert closes[0].epsilon == closes[1].epsilon
-    assert not np.array_equal(done.parameters, whole.parameters)
+    assert not np.array_equal(done.parameters, uncut.parameters)
 
 
 def test_a_kept_iterate_that_was_changed_is_refused(tmp_path: Path) -> None:
