@@ -76,9 +76,6 @@ def released(gate: Gate, numbers: range, terms: IntArray) -> list[IntArray]:
     return sums
 
 
-# --- what is released -----------------------------------------------------------------------------
-
-
 def test_what_is_released_is_c_x_and_the_white_noise_of_the_plain_mechanism() -> None:
     terms = np.random.default_rng(3).integers(-1000, 1000, (7, 2, 5))
     gate, _, _ = gate_of()
@@ -128,9 +125,6 @@ def test_a_row_needs_all_of_its_terms() -> None:
     assert replace(MECHANISM, number=7).row([total] * 3).tolist() == [0, 0, 0]
     with pytest.raises(InvalidInput, match="too many steps"):
         MECHANISM.row([np.array([2**60])])
-
-
-# --- the event ------------------------------------------------------------------------------------
 
 
 def test_the_first_round_has_the_event_of_all_and_the_others_none() -> None:
@@ -192,9 +186,6 @@ def test_a_missing_share_and_a_round_outside_are_refused() -> None:
         replace(MECHANISM, number=8)
     with pytest.raises(Unsupported, match="random sample"):
         MECHANISM.event("add-remove", records.Sampling("poisson", "user", 0.5, "server"))
-
-
-# --- paid once, and in order ----------------------------------------------------------------------
 
 
 def test_a_block_is_paid_once() -> None:
@@ -300,9 +291,6 @@ def test_a_later_round_that_reaches_others_is_not_covered() -> None:
     reaches = {"server": records.Reach("each")}
     with pytest.raises(BudgetExceeded, match="not the next one of a block"):
         gate.open(replace(intent_of(2), reaches=reaches))
-
-
-# --- what a row and a round refuse ----------------------------------------------------------------
 
 
 def sums_of(*values: Any, dtype: Any = np.int64) -> list[Any]:

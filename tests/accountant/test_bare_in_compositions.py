@@ -90,9 +90,6 @@ def _leaves(event: ev.Event) -> object:
         return refusal.what, refusal.next_step
 
 
-# --- what was said too small --------------------------------------------------------------------
-
-
 @for_each("beside", [[], [NEXT_TO_NOTHING]])
 @for_each("bare", BARE)
 def test_a_bare_number_in_a_client_says_nothing_of_a_replaced_record_in_a_batch(
@@ -157,9 +154,6 @@ def test_a_sample_of_any_size_holds_no_release_of_a_fixed_size(
         event = sample(ev.ClientSampled(0.5, inside))
         for query in ({"delta": 0.0}, {"delta": 1e-5}):
             assert _answer(event, "add-remove", **query) is None
-
-
-# --- every release inside every wrapper ---------------------------------------------------------
 
 
 def test_a_composition_of_one_is_that_release_inside_of_every_two_wrappers() -> None:

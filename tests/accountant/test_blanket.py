@@ -26,8 +26,6 @@ from ..cases import for_each
 from ..sweeps import sweep
 from .blankets import RANDOMIZERS, delta_of, histogram
 
-# --- golden values --------------------------------------------------------------------------------
-
 
 @for_each(
     ("users", "exact"),
@@ -85,9 +83,6 @@ def test_composed_rounds_of_a_whole_vector() -> None:
     result = account(event, delta=5.0119e-6, neighbours="replace-one")
     assert 0.0900 <= result.epsilon.lower <= result.epsilon.upper
     assert 0.09035 <= result.epsilon.upper <= 0.09045
-
-
-# --- exact sums -----------------------------------------------------------------------------------
 
 
 def response_delta(epsilon0: float, categories: int, users: int, epsilon: float) -> float:
@@ -173,9 +168,6 @@ def test_gaussian_of_two_users_is_its_integral(sigma: float, epsilon: float) -> 
     result = delta_of(blanket_profile(GaussianRandomizer(sigma), 2), epsilon)
     exact = 0.5 * of_two(shared, value, rest)
     assert exact * (1.0 - 1e-6) <= result <= exact * 1.01
-
-
-# --- the mechanism itself -------------------------------------------------------------------------
 
 
 @for_each(

@@ -46,9 +46,6 @@ def caps_in(warning):
     return [int(number.replace(",", "")) for number in named.split(" and ")]
 
 
-# --- no epsilon, and more rounds than fit ---------------------------------------------------------
-
-
 @for_each(
     "event",
     [
@@ -81,9 +78,6 @@ def test_more_rounds_than_fit_are_named_with_how_many_fit(most, said):
     found = account(run, delta=1e-5)
     assert found.epsilon == account(fits, delta=1e-5).epsilon
     assert any("at most 10 fit" in each and "Give 10" in each for each in found.warnings) == said
-
-
-# --- caps -----------------------------------------------------------------------------------------
 
 
 @for_each(
@@ -142,8 +136,6 @@ def test_calibration_speaks_of_the_cap():
     assert caps_in(warning)[0] > 11
 
 
-# --- wide answers ---------------------------------------------------------------------------------
-
 WIDE = [
     (ev.Repeat(3, ev.RandomAllocation(50, 1, GAUSSIAN)), "replace-one", "random allocation"),
     (ev.RandomAllocation(20, 8, ev.Gaussian(0.6)), "add-remove", "part of the run"),
@@ -182,8 +174,6 @@ def test_runs_of_which_nothing_is_known_from_below_have_no_lower_end():
 def test_an_answer_that_is_not_wide_for_these_causes_says_nothing(event, relation):
     assert account(event, delta=1e-5, neighbours=relation).warnings == ()
 
-
-# --- the best of a random number of runs ----------------------------------------------------------
 
 KINDS = ("geometric", "logarithmic", "poisson")
 
@@ -291,9 +281,6 @@ def test_a_lower_end_above_the_upper_one_is_an_error():
     event = ev.BestOf("geometric", 10, GAUSSIAN)
     with pytest.raises(EnginesDisagree, match="shows at least"):
         with_caveats(event, Answer(Bounds(0.0, 1.0), ()), "add-remove", delta=1e-5)
-
-
-# --- rewriting ------------------------------------------------------------------------------------
 
 
 def test_events_are_rewritten_from_the_inside_out_and_else_left_alone():

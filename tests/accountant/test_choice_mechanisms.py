@@ -24,8 +24,6 @@ from privplan.accountant.sensitivity import selection
 from ..cases import for_each
 from .mechanism_tickets import LEAST_P, ticket_for
 
-# --- randomized response --------------------------------------------------------------------------
-
 
 @for_each(("epsilon", "categories"), [(0.0, 3), (1.0, 2), (2.0, 5)])
 def test_reports_have_their_law(epsilon: float, categories: int) -> None:
@@ -72,9 +70,6 @@ def test_values_out_of_range_are_refused_and_not_shown(values: Any) -> None:
     for given_values in ({"epsilon": -1.0}, {"categories": 1}, {"categories": 2**41}):
         with pytest.raises(InvalidInput):
             replace(own, **given_values)
-
-
-# --- selection ------------------------------------------------------------------------------------
 
 
 def law_of(own: Exponential, scores: list[float]) -> np.ndarray:

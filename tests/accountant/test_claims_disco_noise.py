@@ -162,9 +162,6 @@ def test_only_disco_shows_its_noise() -> None:
         tables.noise("disko")
 
 
-# --- rows of sums ---------------------------------------------------------------------------------
-
-
 def row(setting: str) -> disco.Claim:
     claims = {claim.setting: claim for claim in tables.table("disco")}
     return claims[setting]

@@ -15,9 +15,6 @@ from privplan.accountant.claims import flame_published as flame
 
 from ..cases import for_each
 
-# --- Uldp-FL ------------------------------------------------------------------------------------
-
-
 FINALS = (7.8, 3.85, 2.2, 2.0, 1.625, 1.3125, 1.15625)
 PRINTED = ("2.85", "7.991", "24.54", "98.79", "450.70", "2151.98", "11416.54")
 
@@ -113,8 +110,6 @@ def test_the_randomness_of_protocol_1_is_the_servers_own_raised_to_the_deltas() 
         assert (left == 1) == (exponents == (0, 0)) == (expected == 1)
 
 
-# --- FLAME --------------------------------------------------------------------------------------
-
 FIFTIETH = {"dimensions": 7850, "chosen": 157, "padded_to": 333}
 TENTH = {"dimensions": 7850, "chosen": 785, "padded_to": 666}
 DELTA = flame.published_delta(1000)
@@ -203,9 +198,6 @@ def test_the_posterior_by_counting_index_sets() -> None:
                 seen += chance
                 agreeing += chance * (own == 0)
     assert agreeing / seen / Fraction(1, 4) == flame.posterior_ratio(2, Fraction(1, 4), 2)
-
-
-# --- DISCO, FedPower, DELM ----------------------------------------------------------------------
 
 
 def test_the_noise_of_disco() -> None:

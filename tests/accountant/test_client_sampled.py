@@ -180,9 +180,6 @@ def test_engines_agree() -> None:
         assert pld.upper <= rdp.upper
 
 
-# --- laws -----------------------------------------------------------------------------------------
-
-
 def test_a_client_that_always_or_never_takes_part() -> None:
     inner = ev.Poisson(0.1, ev.Gaussian(2.0))
     (leaf,) = leaves(ev.ClientSampled(1.0, inner))

@@ -144,9 +144,6 @@ def test_limits_are_floors(bound: float, weight: float, steps: int) -> None:
     assert int(found) >= exact * (1 - 2.0**-51) - 1
 
 
-# --- sums -----------------------------------------------------------------------------------------
-
-
 def test_a_sum_is_the_sum_of_its_rows_in_whatever_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     rows, weights = rng.standard_normal((50, 7)), rng.uniform(0, 1, 50)

@@ -27,8 +27,6 @@ from privplan.accountant.mechanisms.integers import clipped_integers
 from ..cases import for_each
 from .mechanism_tickets import LEAST_P, RELATIONS, USERS, ticket_for
 
-# --- Laplace --------------------------------------------------------------------------------------
-
 
 def test_laplace_events() -> None:
     own = Laplace(bound=0.5, scale=2.0, dimensions=7)
@@ -73,9 +71,6 @@ def test_vectors_longer_than_stated_are_refused() -> None:
     for own in (Laplace(1.0, 2.0), DiscreteLaplace(1, 2.0), DiscreteGaussian(1, 2.0)):
         with pytest.raises(Unsupported, match="coordinates"):
             own.noisy(ticket_for(own), np.zeros(2, dtype=np.int64), "a")
-
-
-# --- integers -------------------------------------------------------------------------------------
 
 
 def test_discrete_events() -> None:

@@ -44,9 +44,6 @@ COARSE = Precision(bits=3, error=0.3)
 """Three bits of a coin, and floats trusted to 30%: nearly every doubt takes the exact path."""
 
 
-# --- tables, as fractions -------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=16))
 def test_alias_tables_are_exact(weights: list[int]) -> None:
     columns = 16
@@ -146,9 +143,6 @@ def test_points_are_kept_by_the_comparison_of_real_numbers(shape: Shape, scale: 
                 one = np.array([coin], dtype=np.uint64)
                 kept = own._compared_exactly(Scripted(word), *point, one)  # type: ignore[arg-type]
                 assert bool(coin < own._sure_below[block] or kept[0]) == (number < chance)
-
-
-# --- draws ----------------------------------------------------------------------------------------
 
 
 def slow_bernoulli_exp(bits: random.Random, gamma: Fraction) -> bool:

@@ -50,9 +50,6 @@ def among(rounds: Rounds, sizes: Sequence[int], mine: Sequence[int], epsilon: fl
     return hockey_stick(*laws, epsilon)
 
 
-# --- what hides the message ---------------------------------------------------------------------
-
-
 @for_each("categories", [2, 3])
 @for_each("mine", [(0, 0), (0, 1)])
 @for_each("placed", [((0,), (1,)), ((0,), (0,)), ((0,), (0,), (1,))])
@@ -102,9 +99,6 @@ def test_a_message_takes_the_place_of_a_dummy_not_of_any_message() -> None:
     four_users = math.exp(blanket_profile(ResponseRandomizer(0.5, 2), 4).log_delta(epsilon))
     assert seen == pytest.approx(0.05979, abs=1e-5)
     assert four_users == pytest.approx(0.05771, abs=1e-5)
-
-
-# --- how often it does not ----------------------------------------------------------------------
 
 
 def exact_failure(
@@ -170,9 +164,6 @@ def test_what_is_told_from_dummies_is_what_the_blanket_leaves() -> None:
     assert revealed_share(gaussian) == pytest.approx(math.erf(0.25 / math.sqrt(2.0)))
 
 
-# --- what is left -------------------------------------------------------------------------------
-
-
 @for_each("failure", [1e-4, 1e-3, 0.1])
 @for_each(
     ("users", "dimensions", "chosen", "padded_to"), [(5, 4, 1, 5), (6, 6, 2, 6), (3, 5, 1, 3)]
@@ -192,8 +183,6 @@ def test_the_message_is_among_so_many_dummies_and_no_more(
         exact = among(Rounds(0.3, 2, slots), [slots], [0], epsilon)
         assert exact <= math.exp(bound.profile.log_delta(epsilon)) <= exact * (1 + 3e-3) + 1e-12
 
-
-# --- the bound ----------------------------------------------------------------------------------
 
 SMALL = [
     # epsilon0, categories, users, dimensions, chosen, padded_to

@@ -109,9 +109,6 @@ print("dp_accounting" in sys.modules, "antigravity" in sys.modules)
     assert lines[2] == "False False"
 
 
-# --- newer events ---------------------------------------------------------------------------------
-
-
 @for_each(
     ("fields", "expected"),
     [
@@ -137,9 +134,6 @@ def test_a_discrete_gaussian_of_unknown_dimension_is_its_rho(fields: list[Any]) 
     assert isinstance(event, ev.ZCDP)
     exact = (fields[1] / fields[0]) ** 2 / 2
     assert exact <= event.rho <= exact * (1 + 1e-14)
-
-
-# --- hostile data ---------------------------------------------------------------------------------
 
 
 def nested(depth: int) -> list[Any]:

@@ -21,8 +21,6 @@ from privplan.accountant.mechanisms.exponentials import (
 from ..cases import for_each
 from .streams import Scripted, exactly, stream
 
-# --- exponentials ---------------------------------------------------------------------------------
-
 
 def test_exp_minus_keeps_its_bound() -> None:
     """Below 2^-44 of e^-x, over its range and beside the points where its halves meet."""

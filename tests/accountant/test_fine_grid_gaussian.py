@@ -46,9 +46,6 @@ class Lying(int):
         return -5
 
 
-# --- what it states -------------------------------------------------------------------------------
-
-
 @for_each("relation", RELATIONS)
 @for_each("sampling", [None, USERS])
 @for_each("dropouts", [0, 2])
@@ -156,8 +153,6 @@ def test_whole_silos_and_private_bounds_are_refused() -> None:
         of(source="private").intent(RoundDescription(1, "train"), "add-remove")
 
 
-# --- digits ---------------------------------------------------------------------------------------
-
 ANY_FLOAT = st.floats(-1e3, 1e3) | st.sampled_from([0.0, math.inf, -math.inf, math.nan, 1e-300])
 
 
@@ -206,9 +201,6 @@ def test_everything_that_can_come_has_room() -> None:
     assert everybody + 3 * own.tail <= own.most(10)
     assert own.most(10) < 1.001 * (everybody + 3 * own.tail)
     assert replace(own, weights=records.Weights("records", 0.5)).most(10) < own.most(10)
-
-
-# --- accounting -----------------------------------------------------------------------------------
 
 
 def audited(own: FineGaussian, relation: str, sampling: records.Sampling) -> tuple[Any, ev.Event]:

@@ -23,8 +23,6 @@ from ..chance import limits
 from .fine_grids import FORTY, TWENTY, of
 from .mechanism_tickets import LEAST_P, Memory, ticket_for
 
-# --- noise ----------------------------------------------------------------------------------------
-
 
 @for_each("multiple", [1, 60, FORTY, math.lcm(*range(1, 201))])
 def test_shares_and_their_sum_have_the_stated_law(multiple: int) -> None:
@@ -159,9 +157,6 @@ def test_it_is_for_the_mechanism_of_the_ticket() -> None:
         plain.share(ticket_for(own), np.zeros(3, np.int64), "a")
     with pytest.raises(InvalidInput, match="count"):
         own.share(ticket_for(own), 0, "a")
-
-
-# --- every residue is covered ---------------------------------------------------------------------
 
 
 USERS_ROWS = np.linspace(-0.2, 0.3, 3 * 2 * 5).reshape(6, 5)

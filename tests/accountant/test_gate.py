@@ -17,8 +17,6 @@ from privplan.accountant.plan import Phase, plan
 from ..cases import for_each
 from .gates import MECHANISM, TOTAL, Scene, about, intent
 
-# --- the order ------------------------------------------------------------------------------------
-
 
 def test_the_order_is_budget_intent_noise_release() -> None:
     scene = Scene()
@@ -88,9 +86,6 @@ def test_rounds_go_on_in_their_streams() -> None:
         ranges.append(release.streams[0])
     assert len({one.stream for one in ranges}) == 1
     assert [one.first for one in ranges] == [0, ranges[0].last, ranges[1].last]
-
-
-# --- the budget -----------------------------------------------------------------------------------
 
 
 def test_a_refused_round_records_nothing() -> None:

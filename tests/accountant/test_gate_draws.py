@@ -18,9 +18,6 @@ from .gates import MECHANISM, TOTAL, Scene, _positions, intent
 SHARED = Gaussian(bound=1.0, std=4.0, shares=3)
 
 
-# --- how much may be drawn ------------------------------------------------------------------------
-
-
 def test_no_more_is_drawn_than_announced() -> None:
     scene = Scene()
     with scene.gate.open(intent(draws=2)) as ticket:
@@ -186,9 +183,6 @@ def test_a_ticket_is_for_one_mechanism() -> None:
                 other.noisy(ticket, [TOTAL] * other.shares, names)
         ticket.abort()
     assert _positions(scene) == []
-
-
-# --- streams and threads --------------------------------------------------------------------------
 
 
 def test_open_rounds_share_no_stream() -> None:

@@ -13,8 +13,6 @@ from privplan.accountant.randomness import poisson
 from ..cases import for_each
 from .gates import MECHANISM, TOTAL, FullDisk, Scene, _positions, intent
 
-# --- what goes wrong ------------------------------------------------------------------------------
-
 
 @for_each("error", [FullDisk("full"), KeyboardInterrupt()])
 def test_an_intent_that_cannot_be_kept_is_spent_and_draws_nothing(error: BaseException) -> None:

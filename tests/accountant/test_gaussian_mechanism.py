@@ -23,8 +23,6 @@ from privplan.accountant.sensitivity import uldp
 from ..cases import for_each
 from .mechanism_tickets import LEAST_P, RELATIONS, ticket_for
 
-# --- Gaussian: what it states ---------------------------------------------------------------------
-
 
 def test_gaussian_sensitivities() -> None:
     plain = Gaussian(bound=0.5, std=2.0)
@@ -141,9 +139,6 @@ def test_gaussian_refuses_values_out_of_range(field: str, values: Any, said: str
         Gaussian(1.0, 1.0).event("swap")
 
 
-# --- Gaussian: what it draws ----------------------------------------------------------------------
-
-
 def test_neighbours_differ_by_whole_steps_under_the_same_noise() -> None:
     own = Gaussian(1.0, 4.0, shares=2)
     rng = np.random.default_rng(2)
@@ -245,9 +240,6 @@ def test_weights_of_a_row_keep_the_stated_sum() -> None:
     for weights in ([0.6, 0.1], None):
         with pytest.raises(InvalidInput, match="weights"):
             own.total(np.ones((2, 3)), weights)
-
-
-# --- why the event of a discrete Gaussian is Gaussian ---------------------------------------------
 
 
 @for_each(("smoothing", "noise"), [(0.25, 0.5), (0.25, 4.0), (1.0, 2.0)])

@@ -147,9 +147,6 @@ def test_engines_agree() -> None:
         assert pld.lower <= pld.upper <= rdp.upper <= 1.8 * pld.upper
 
 
-# --- laws -----------------------------------------------------------------------------------------
-
-
 def test_simpler_events() -> None:
     assert leaves(ev.GaussianMixture(2.0, [4.0], [1.0]))[0].event == ev.Gaussian(0.5)
     sampled = leaves(ev.GaussianMixture(2.0, [0.0, 4.0], [0.5, 0.25]))[0].event
@@ -224,9 +221,6 @@ def test_extreme_mixtures_have_bounds(event: ev.GaussianMixture) -> None:
         if event.noise_multiplier == 1.0 and max(event.contributions) < 50.0:
             truth = max(stick(event, bounds.upper, neighbours, way) for way in (False, True))
             assert truth <= 1e-6 * (1.0 + 1e-9)
-
-
-# --- silos ----------------------------------------------------------------------------------------
 
 
 @for_each("neighbours", RELATIONS)

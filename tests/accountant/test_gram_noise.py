@@ -39,9 +39,6 @@ def nothing(mechanism: NoisyGram) -> np.ndarray:
     return np.zeros(mechanism.gram.values, np.int64)
 
 
-# --- what it states -------------------------------------------------------------------------------
-
-
 def exact_l2(gram: GramBound, relation: str) -> Any:
     """Return the L2 sensitivity by the formulas of the issue, in many digits."""
     y = 1 - mpmath.mpf(1) / gram.classes if gram.classes > 1 else mpmath.mpf(gram.classes)
@@ -187,8 +184,6 @@ def test_with_multiplier_refuses_what_the_class_does() -> None:
         with pytest.raises(InvalidInput, match=said):
             NoisyGram.with_multiplier(5.0, **fields)
 
-
-# --- what it draws --------------------------------------------------------------------------------
 
 WIDE = GramBound(dimension=40, classes=60, label_weight=0.37, by_class=True)
 """Enough numbers of each of the three kinds: 2,400 and 46,800 and 2,400."""

@@ -108,9 +108,6 @@ def test_a_size_that_is_no_power_of_two_counts_as_the_next():
         assert (up[1] > 0.0).all()
 
 
-# --- the lemma ----------------------------------------------------------------------------------
-
-
 @settings(max_examples=200)
 @given(st.floats(0.0, 900.0), st.integers(1, 10**6))
 def test_the_growth_of_delta_is_the_sum(epsilon, size):
@@ -163,9 +160,6 @@ def test_small_epsilons_are_found_by_total_variation():
     tiny = lambda orders: 1e-16 * orders  # noqa: E731
     assert best_epsilon(tiny, 1e-5, size=100).value == 0.0
     assert best_delta(tiny, 0.0, size=100).value <= 1e-6
-
-
-# --- the triangle inequality --------------------------------------------------------------------
 
 
 def _divergence(p, q, order):
@@ -238,9 +232,6 @@ def test_orders_beyond_the_tables_stay_sound():
     partly = triangle(lambda orders: np.where(orders < 9.0, orders, np.inf), 2)
     assert 4.0 * 3.0 <= partly(np.array([3.0]))[0] <= 12.01
     assert math.isinf(partly(np.array([8.0]))[0])
-
-
-# --- the engine and the account -----------------------------------------------------------------
 
 
 def epsilon(event, at=1e-5, neighbours=ADD):

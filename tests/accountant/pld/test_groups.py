@@ -25,8 +25,6 @@ from ...cases import for_each
 from ...sweeps import sweep
 from .group_units import ADD, REPLACE, delta, epsilon, unit
 
-# --- published values ---------------------------------------------------------------------------
-
 FIGURE_2 = [
     # Uldp-FL (arXiv 2308.12210v3), the setting of Figure 2; tight values by dp_accounting's
     # mixture PLD, and saddle points.
@@ -49,9 +47,6 @@ def test_figure_2_of_uldp_fl(size, least, most):
     assert least <= result.upper <= most
     assert result.lower >= result.upper * (1 - 1e-4)
     # The published curve (2.85, ..., 2152, 11417) lies above, by 1.08 to 11.3 times.
-
-
-# --- one round, exactly -------------------------------------------------------------------------
 
 
 class Exact:
@@ -181,9 +176,6 @@ def test_positions_invert_losses(down):
     assert losses.tolerance(x, here).max() < 1e-11
 
 
-# --- many rounds, a second library --------------------------------------------------------------
-
-
 MIXTURES = [
     (2, 0.1, 3.0, 10, 1e-4),
     (3, 0.05, 2.0, 50, 1e-6),
@@ -265,9 +257,6 @@ def test_fine_integers_tend_to_the_line(neighbours):
         assert line.lower <= near.upper * (1 + 1e-4)
 
 
-# --- laws ---------------------------------------------------------------------------------------
-
-
 def test_a_group_of_one_is_a_record():
     for mechanism in (ev.Gaussian(2.0), ev.Laplace(2.0), ev.DiscreteLaplace(2.0, 2)):
         alone = ev.Repeat(50, ev.Poisson(0.02, mechanism))
@@ -341,9 +330,6 @@ def test_extremes_stay_ordered(size, rate, noise, rounds, at):
         if size * rate < 1.0:
             coarse = ev.Poisson(size * rate, ev.Gaussian(noise / size))
             assert result.lower <= ask(ev.Repeat(rounds, coarse)).upper * (1 + 1e-9)
-
-
-# --- the answer ---------------------------------------------------------------------------------
 
 
 def test_the_derivation_states_the_scope():
