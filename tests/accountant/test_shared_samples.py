@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,9 +28,6 @@ Units = tuple[int, ...]
 Drawn = Callable[[Units], Counter[int]]
 
 
-# --- every batch and every data set ---------------------------------------------------------------
-
-
 def with_replacement(batch: int) -> Drawn:
     return lambda units: Counter(sum(each) for each in itertools.product(units, repeat=batch))
 
@@ -38,29 +36,38 @@ def fixed_size(batch: int) -> Drawn:
     return lambda units: Counter(sum(each) for each in itertools.combinations(units, batch))
 
 
-def outputs(sums: Counter[int], scales: Sequence[float]) -> FloatArray:
+@cache
+def outputs(sums: frozenset[tuple[int, int]], scales: tuple[float, float]) -> FloatArray:
     """Return the probabilities of two counts of one batch, each under geometric noise."""
     values = np.arange(-REACH, REACH + 1)
-    total = sum(sums.values())
+    total = sum(times for _, times in sums)
     joint = np.zeros((values.size, values.size))
-    for centre, times in sums.items():
+    for centre, times in sums:
         first, second = (np.exp(-np.abs(values - centre) / scale) for scale in scales)
         joint += times / total * np.outer(first / first.sum(), second / second.sum())
     return joint
 
 
-def worst(drawn: Drawn, others: int, scales: Sequence[float], values: Units, relation: str) -> list:
+def worst(
+    drawn: Drawn, others: int, scales: tuple[float, float], values: Units, relation: str
+) -> list[float]:
     """Return the largest hockey stick at each epsilon, of all data sets of these values."""
-    largest = [0.0] * len(EPSILONS)
+    pairs = set()
     for rest in itertools.combinations_with_replacement(values, others):
         for old, new in itertools.product(values, repeat=2):
             changed = {"add-remove": rest, "zero-out": (*rest, 0), "replace-one": (*rest, new)}
-            p = outputs(drawn((*rest, old)), scales)
-            q = outputs(drawn(changed[relation]), scales)
-            for index, epsilon in enumerate(EPSILONS):
-                for a, b in ((p, q), (q, p)):
-                    stick = float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum())
-                    largest[index] = max(largest[index], stick)
+            pairs.add(
+                tuple(
+                    frozenset(drawn(units).items()) for units in ((*rest, old), changed[relation])
+                )
+            )
+    largest = [0.0] * len(EPSILONS)
+    for one, other in pairs:
+        p, q = outputs(one, scales), outputs(other, scales)
+        for index, epsilon in enumerate(EPSILONS):
+            for a, b in ((p, q), (q, p)):
+                stick = float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum())
+                largest[index] = max(largest[index], stick)
     return largest
 
 
@@ -71,11 +78,7 @@ SHARED = [
     (ev.Repeat(2, ev.DiscreteLaplace(2.0, 1)), (2.0, 2.0), {}),
     (ev.Compose([ev.DiscreteLaplace(2.0, 1), ev.DiscreteLaplace(1.5, 1)]), (2.0, 1.5), {}),
     (ev.BestOf("fixed", 2.0, ev.DiscreteLaplace(2.0, 1)), (2.0, 2.0), {}),
-    (
-        ev.Compose([ev.DiscreteLaplace(2.0, 1), ev.Pure(0.5)]),
-        (2.0, 2.0),
-        {"replace-one": (0, 1)},
-    ),
+    (ev.Compose([ev.DiscreteLaplace(2.0, 1), ev.Pure(0.5)]), (2.0, 2.0), {"replace-one": (0, 1)}),
 ]
 
 
@@ -85,9 +88,7 @@ SHARED = [
     ("event", "drawn"),
     [
         (lambda inner: ev.WithReplacement(2, 3, inner), with_replacement(2)),
-        (lambda inner: ev.WithReplacement(1, 2, inner), with_replacement(1)),
         (lambda inner: ev.WithReplacement(2, 1, inner), with_replacement(2)),
-        (lambda inner: ev.FixedSize(1, 3, inner), fixed_size(1)),
         (lambda inner: ev.FixedSize(2, 3, inner), fixed_size(2)),
     ],
 )
@@ -95,7 +96,7 @@ def test_no_data_set_exceeds_what_is_said_of_all_releases_together(
     event: Callable[[ev.Event], ev.Event],
     drawn: Drawn,
     inner: ev.Event,
-    scales: Sequence[float],
+    scales: tuple[float, float],
     ranges: dict[str, Units],
     relation: str,
 ) -> None:
@@ -120,8 +121,7 @@ def test_one_release_of_several_is_not_enough() -> None:
     assert together[0] > 1.5 * single.delta.upper
 
 
-@for_each("relation", RELATIONS)
-@for_each("rounds", [2, 20])
+@for_each(("rounds", "relation"), [(2, "add-remove"), (20, "zero-out"), (3, "replace-one")])
 def test_gaussians_on_one_batch_are_one_gaussian(rounds: int, relation: str) -> None:
     joint = ev.Gaussian(2.0 / math.sqrt(rounds))
     for sampler in SAMPLERS.values():
@@ -132,8 +132,6 @@ def test_gaussians_on_one_batch_are_one_gaussian(rounds: int, relation: str) -> 
         assert repeated.upper == pytest.approx(single.upper, rel=1e-9)
         assert repeated.lower == pytest.approx(single.lower, rel=1e-9)
 
-
-# --- every sampler and every release --------------------------------------------------------------
 
 SAMPLERS: dict[str, Callable[[ev.Event], ev.Event]] = {
     "with-replacement": lambda inner: ev.WithReplacement(2, 10, inner),
@@ -207,11 +205,13 @@ def test_one_release_is_that_release(name: str, release: ev.Event) -> None:
 
 
 CASES = [
-    (name, release, relation) for name in WRAPPERS for release in RELEASES for relation in RELATIONS
+    (name, release, RELATIONS[(row + column) % 3])
+    for row, name in enumerate(WRAPPERS)
+    for column, release in enumerate(RELEASES)
 ]
 
 
-@for_each(("name", "release", "relation"), sweep(CASES, quick=42))
+@for_each(("name", "release", "relation"), sweep(CASES, quick=22))
 def test_more_releases_never_lose_less(name: str, release: ev.Event, relation: str) -> None:
     wrap = WRAPPERS[name]
     for engine, delta in (("rdp", 1e-5), ("pure", 0.0)):

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
-from functools import cache
 
-import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.pld.privacy_loss_distribution import NeighborRel
 
 from privplan.accountant import events as ev
 from privplan.accountant.amplification.truncation import Cut
-from privplan.accountant.engines.pld.registry import pairs
 
 from ..cases import for_each
-from .sampling import RELATIONS, curve_of, delta, density, epsilon, hockey_sticks, neighbours_of
-
-# --- truncated Poisson ----------------------------------------------------------------------------
+from .sampling import RELATIONS, delta, epsilon
 
 
 @for_each(("population", "rate", "batch"), [(4, 0.5, 2), (9, 0.25, 1), (7, 0.75, 6)])
@@ -34,11 +28,7 @@ def test_the_cases_of_a_cut_are_those_of_exact_binomials(population, rate, batch
         mass(population - 1, k) * q * Fraction(batch, k + 1) for k in range(batch, population)
     )
     cut = Cut.of(population, rate, batch)
-    for found, exact in (
-        (cut.full, full),
-        (cut.spared, 1 - full),
-        (cut.rate, joined / full),
-    ):
+    for found, exact in ((cut.full, full), (cut.spared, 1 - full), (cut.rate, joined / full)):
         assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**9))
     overall = q * (1 - full) + joined
     assert overall * (1 - Fraction(1, 10**9)) <= Fraction(cut.overall) <= overall
@@ -51,48 +41,6 @@ def test_cuts_of_huge_populations_are_bounded():
     rare = Cut.of(10**6, 1e-3, 3000)
     assert 0.0 < rare.full < 1e-250
     assert rare.overall == pytest.approx(1e-3)
-
-
-@for_each("relation", RELATIONS)
-@for_each(("batch", "rate"), [(1, 0.5), (2, 0.8), (3, 0.9)])
-def test_no_small_data_set_is_worse_than_the_truncated_curve(batch, rate, relation):
-    release = ev.Gaussian(0.8)
-    mechanism = pairs(ev.TruncatedPoisson(rate, batch, 4, release), relation)
-    bound, back = curve_of(mechanism.pair), curve_of(mechanism.pair.reverse())
-    x = np.linspace(-9.0, 9.0, 451)
-
-    @cache
-    def output(values):
-        total = np.zeros(x.size)
-        for drawn in itertools.product((0, 1), repeat=len(values)):
-            chosen = [v for v, here in zip(values, drawn, strict=True) if here]
-            weight = math.prod(rate if here else 1.0 - rate for here in drawn)
-            kept = list(itertools.combinations(chosen, min(batch, len(chosen))))
-            total += weight * density(release, x, np.array([sum(each) for each in kept]))
-        return total
-
-    grid = (-1.0, 0.0, 1.0)
-    for others in itertools.combinations_with_replacement(grid, 3):
-        for unit in grid:
-            values = (unit, *others)
-            for other in neighbours_of(values, relation, grid):
-                p, q = output(values), output(other)
-                assert (hockey_sticks(p, q, 0.04) <= bound + 1e-4).all()
-                assert (hockey_sticks(q, p, 0.04) <= back + 1e-4).all()
-    other = {"add-remove": (0.0,) * 3, "zero-out": (0.0,) * 4, "replace-one": (-1.0, 0.0, 0.0, 0.0)}
-    p, q = output((1.0, 0.0, 0.0, 0.0)), output(other[relation])
-    hidden = pairs(ev.Poisson(Cut.of(4, rate, batch).overall, release), relation).lower_pair
-    assert curve_of(hidden) == pytest.approx(hockey_sticks(p, q, 0.04), abs=2e-4)
-
-
-@for_each(("cap", "known"), [(550, 2.37), (520, 5.09)])
-def test_truncated_poisson_stays_below_the_known_upper_ends(cap, known):
-    """Telling full samples apart gives 4.836 and 8.07."""
-    event = ev.Repeat(1000, ev.TruncatedPoisson(0.01, cap, 50_000, ev.Gaussian(1.0)))
-    found = epsilon(event, 1e-5)
-    poisson = epsilon(ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), 1e-5)
-    assert 0.95 * poisson.lower < found.lower
-    assert poisson.upper < found.upper <= known
 
 
 @for_each(
