@@ -107,7 +107,7 @@ def random_cases(count):
 
 @for_each(
     ("sensitivity", "epsilon", "delta", "rate", "relation", "bound"),
-    sweep(random_cases(240), quick=12),
+    sweep(random_cases(80), quick=8),
 )
 def test_no_noise_on_a_fine_grid_below_serves(sensitivity, epsilon, delta, rate, relation, bound):
     def at(s):
@@ -136,20 +136,6 @@ def test_no_noise_on_a_fine_grid_below_serves(sensitivity, epsilon, delta, rate,
     assert none_serves(sigma, shift, epsilon, delta, **settings)
 
 
-@for_each("shift", [1, 2, 5])
-@for_each("epsilon", [0.2, 3.0, 15.0])
-def test_the_noise_at_which_a_test_shows_more_than_a_level_is_an_interval(shift, epsilon):
-    sigma = np.geomspace(0.05, 20.0, 1500)
-    z = np.arange(-400, 401, dtype=float)
-    noise = masses(sigma, 0, math.inf, z)
-    for j in range(shift // 2 + 1, shift + 8):
-        stick = noise[:, z >= j - shift].sum(axis=1)
-        stick -= math.exp(epsilon) * noise[:, z >= j].sum(axis=1)
-        for level in (1e-6, 1e-3, 0.05, 0.3):
-            above = (stick > level).astype(int)
-            assert np.count_nonzero(np.diff(above) == 1) + above[0] <= 1
-
-
 def random_sums(count):
     """Return random counts, sensitivities and targets."""
     rng = np.random.default_rng(7)
@@ -164,7 +150,7 @@ def random_sums(count):
     ]
 
 
-SUMS = [(2, 1, 8.0, 1e-4), (5, 1, 12.0, 1e-5), *random_sums(40)]
+SUMS = [(2, 1, 8.0, 1e-4), (5, 1, 12.0, 1e-5), *random_sums(14)]
 
 
 @for_each(("count", "sensitivity", "epsilon", "delta"), sweep(SUMS, quick=2))

@@ -203,8 +203,7 @@ def test_one_key_is_by_definition_as_private_as_it_says(epsilon: float, delta: f
     answer = account(event, delta=delta).epsilon
     # (epsilon, delta)-DP at just these numbers, and the counts 1 and 2 show that at no less: a key
     # is kept with probability delta, then with e^epsilon delta + delta.
-    assert epsilon <= answer.upper <= epsilon * (1.0 + 1e-12)
-    assert answer.lower <= epsilon
+    assert answer.lower <= epsilon <= answer.upper <= epsilon * (1.0 + 1e-12)
     # Less delta than the key of a single unit has leaves it in the open.
     assert account(event, delta=delta * (1.0 - 1e-9)).epsilon.upper == math.inf
 

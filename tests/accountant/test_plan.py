@@ -11,12 +11,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.errors import (
-    InvalidInput,
-    TargetTrivial,
-    TargetUnreachable,
-    Unsupported,
-)
+from privplan.accountant.errors import InvalidInput, TargetTrivial, TargetUnreachable, Unsupported
 from privplan.accountant.plan import Phase, plan
 
 from ..cases import for_each
@@ -48,10 +43,7 @@ def proven_again(found, neighbours="add-remove"):
 # What is promised.
 
 
-@for_each(
-    ("split", "neighbours"),
-    [("equal-noise", "add-remove"), ("equal-noise", "replace-one"), ("cheapest", "zero-out")],
-)
+@for_each(("split", "neighbours"), [("equal-noise", "replace-one"), ("cheapest", "zero-out")])
 def test_every_observer_meets_the_target(split, neighbours):
     found = plan(mixed(), **TARGET, neighbours=neighbours, split=split)
     again = proven_again(found, neighbours)
@@ -67,7 +59,7 @@ def test_every_observer_meets_the_target(split, neighbours):
 
 def test_random_plans_meet_their_target_for_every_observer():
     pick = random.Random(5)
-    for _ in range(12):
+    for _ in range(6):
         phases = []
         for place in range(pick.randint(1, 4)):
             rate = pick.choice([1.0, 0.2, 0.02])
@@ -89,17 +81,13 @@ def test_random_plans_meet_their_target_for_every_observer():
 
 
 def test_one_phase_is_what_calibrate_finds():
-    found = plan([Phase("train", sampled(0.01), 1000)], **TARGET)
-    alone = pp.calibrate(lambda s: ev.Repeat(1000, sampled(0.01)(s)), **TARGET)
+    """60,000 records in batches of 256, 10 epochs: dp_accounting's PLD finds the four digits."""
+    found = plan([Phase("train", sampled(256 / 60000), 2344)], **TARGET)
+    alone = pp.calibrate(lambda s: ev.Repeat(2344, sampled(256 / 60000)(s)), **TARGET)
     assert found.noise == {"train": alone.value}
+    assert found.noise["train"] == pytest.approx(0.7861, abs=1e-4)
     assert found.event == alone.event
     assert found.guarantees["model"].epsilon == alone.guarantee.epsilon
-
-
-def test_the_published_noise_of_one_phase():
-    # 60,000 records in batches of 256, 10 epochs: what dp_accounting's PLD finds, to four digits.
-    found = plan([Phase("train", sampled(256 / 60000), 2344)], **TARGET)
-    assert found.noise["train"] == pytest.approx(0.7861, abs=1e-4)
 
 
 def test_an_observer_who_sees_less_learns_less():
@@ -158,20 +146,16 @@ def test_where_another_engine_proves_more_it_decides_the_noise():
 
 
 def test_more_epochs_need_more_noise():
-    noise = [
-        plan([Phase("train", sampled(0.02), 50 * epochs)], **TARGET).noise["train"]
-        for epochs in (1, 2, 5, 20)
-    ]
-    assert noise == sorted(noise)
-    assert len(set(noise)) == 4
+    phases = [[Phase("train", sampled(0.02), 50 * epochs)] for epochs in (1, 2, 20)]
+    noise = [plan(each, **TARGET).noise["train"] for each in phases]
+    assert noise == sorted(set(noise))
 
 
 def test_larger_groups_need_more_noise():
     phases = [Phase("a", ev.Gaussian, 10), Phase("b", ev.Laplace, 2)]
     found = [plan(phases, **TARGET, group=size) for size in (1, 2, 8)]
     noise = [one.noise["a"] for one in found]
-    assert noise == sorted(noise)
-    assert len(set(noise)) == 3
+    assert noise == sorted(set(noise))
     assert [one.unit for one in found] == ["record", "group of 2 records", "group of 8 records"]
     assert all(one.guarantees["model"].epsilon.upper <= 2.0 for one in found)
 
@@ -185,11 +169,8 @@ def test_a_phase_about_groups_is_not_said_of_a_record():
     mixed = plan([of_eight, Phase("b", ev.Gaussian, 1, observer=["model", "other"])], **TARGET)
     assert mixed.unit == mixed.guarantees["model"].unit == "unit"
     assert mixed.guarantees["other"].unit == "record"
-
-
-def test_another_unit_is_named():
-    found = plan([Phase("a", ev.Gaussian, 1)], **TARGET, unit="user")
-    assert found.unit == found.guarantees["model"].unit == "user"
+    alone = plan([Phase("a", ev.Gaussian, 1)], **TARGET, unit="user")
+    assert alone.unit == alone.guarantees["model"].unit == "user"
 
 
 def test_the_order_of_phases_does_not_matter():
@@ -237,12 +218,12 @@ def test_no_other_ratio_is_noticeably_cheaper(cost):
     """Against an exhaustive search with certified noise at each ratio."""
     made = (("a", sampled(0.02), 400), ("b", ev.Laplace, 4))
     cheap = plan([Phase(*one) for one in made], **TARGET, split="cheapest", cost=cost)
-    costs = []
-    for power in range(-4, 5):
+    costs = {}
+    for power in (-4, -2, 0, 2, 4):
         phases = [Phase(*made[0], weight=1.6**power), Phase(*made[1])]
-        costs.append(plan(phases, **TARGET, split="weights", cost=cost).cost)
-    assert min(costs) < 0.9 * costs[4]  # the split matters here
-    assert cheap.cost <= min(costs) * (1 + 2e-3)
+        costs[power] = plan(phases, **TARGET, split="weights", cost=cost).cost
+    assert min(costs.values()) < 0.9 * costs[0]  # the split matters here
+    assert cheap.cost <= min(costs.values()) * (1 + 2e-3)
 
 
 def test_a_cost_may_be_any_function():
@@ -307,10 +288,7 @@ def test_prefixes_are_what_was_made():
     assert found.seen_by("model", [0, 0, 0]) == ev.Compose(())
     part = found.seen_by("server", [3, 10, 1])
     assert part == ev.Compose(
-        (
-            ev.Repeat(10, found.phases[1].event),
-            ev.Repeat(1, found.phases[2].views["server"]),
-        )
+        (ev.Repeat(10, found.phases[1].event), ev.Repeat(1, found.phases[2].views["server"]))
     )
     with pytest.raises(InvalidInput, match="observer"):
         found.seen_by("nobody")
@@ -319,16 +297,13 @@ def test_prefixes_are_what_was_made():
 # Refusals.
 
 
-def test_targets_out_of_reach_name_the_observer():
+def test_targets_out_of_reach_name_the_observer_and_trivial_ones_are_said():
     phases = [
         Phase("a", ev.Gaussian, 1, ("model", "server")),
         Phase("leak", ev.Pure(3.0), 1, "server"),
     ]
     with pytest.raises(TargetUnreachable, match="server"):
         plan(phases, **TARGET)
-
-
-def test_a_trivial_target_is_said():
     with pytest.raises(TargetTrivial):
         plan([Phase("a", lambda s: ev.Poisson(1e-9, ev.Gaussian(s)), 1)], epsilon=1.0, delta=1e-3)
 

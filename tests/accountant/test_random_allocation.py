@@ -99,7 +99,7 @@ def test_no_contribution_is_worse_in_random_allocation_not_even_an_adaptive_one(
             (1.0, 100, 5, 1, 1e-5, 2.9579716, 3.0337133),
             (2.0, 50, 7, 1, 1e-5, 2.0798945, 2.1601512),
         ],
-        quick=3,
+        quick=2,
     ),
 )
 def test_random_allocation_agrees_with_pld_accounting(
@@ -113,8 +113,14 @@ def test_random_allocation_agrees_with_pld_accounting(
         assert found.gap < 2e-3 * found.upper
 
 
-@for_each("relation", RELATIONS)
-@for_each("release", [ev.Gaussian(1.0), ev.Laplace(0.7)])
+@for_each(
+    ("release", "relation"),
+    [
+        (ev.Gaussian(1.0), "add-remove"),
+        (ev.Gaussian(1.0), "replace-one"),
+        (ev.Laplace(0.7), "zero-out"),
+    ],
+)
 def test_laws_of_random_allocation(release, relation):
     def upper(steps, chosen):
         return epsilon(ev.RandomAllocation(steps, chosen, release), 1e-5, relation).upper

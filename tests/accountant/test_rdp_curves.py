@@ -15,7 +15,6 @@ from privplan.accountant.engines.rdp.fixed_size import amplified
 from privplan.accountant.guarantee import Neighbours
 
 from ..cases import for_each
-from ..sweeps import sweep
 from .rdp_answers import ADD, REPLACE, bounds_tightly, divergence
 
 
@@ -83,7 +82,7 @@ def test_sampled_gaussian_equals_quadrature(noise: float, rate: float, order: fl
         (0.3, 0.2, 1.7),
         (0.6, 0.9, 3.3),
         (5.0, 0.1, 2.6),
-        (5.0, 0.5, 40.5),
+        (5.0, 0.5, 20.5),
         (30.0, 1e-3, 200.0),
     ],
 )
@@ -177,25 +176,18 @@ def laplace_truth(t: float, rate: float, order: float) -> float:
 
 @for_each("order", ORDERS)
 def test_laplace_equals_quadrature(order: float) -> None:
-    for noise in (0.2, 1.0, 10.0, 1e4, 1e6):
-        bounds_tightly(
-            divergence(ev.Laplace(noise), order), laplace_truth(1 / noise, 1.0, order), 1e-5
-        )
-        bounds_tightly(
-            divergence(ev.Laplace(noise), order, REPLACE),
-            laplace_truth(2 / noise, 1.0, order),
-            1e-5,
-        )
-        for rate in (0.01, 0.5):
-            bounds_tightly(
-                divergence(ev.Poisson(rate, ev.Laplace(noise)), order),
-                laplace_truth(1 / noise, rate, order),
-                1e-4,
-            )
+    for noise in (0.2, 10.0, 1e6):
+        for event, shift, rate, neighbours, within in (
+            (ev.Laplace(noise), 1 / noise, 1.0, ADD, 1e-5),
+            (ev.Laplace(noise), 2 / noise, 1.0, REPLACE, 1e-5),
+            (ev.Poisson(0.01, ev.Laplace(noise)), 1 / noise, 0.01, ADD, 1e-4),
+            (ev.Poisson(0.5, ev.Laplace(noise)), 1 / noise, 0.5, ADD, 1e-4),
+        ):
+            truth = laplace_truth(shift, rate, order)
+            bounds_tightly(divergence(event, order, neighbours), truth, within)
 
 
-@for_each("order", [1.05, 2.0, 7.3])
-@for_each("rate", [0.01, 0.6])
+@for_each(("order", "rate"), [(1.05, 0.6), (2.0, 0.01), (7.3, 0.6)])
 def test_replaced_laplace_equals_quadrature(order: float, rate: float) -> None:
     for noise in (0.3, 1.0, 20.0):
         with mp.workdps(30):
@@ -284,28 +276,6 @@ def test_exponential_is_the_worst_two_point_mechanism(size: float, order: float)
     assert ours <= order * size**2 / 8 * (1 + 1e-9)
 
 
-@for_each(("batch", "population"), [(1, 2), (1, 10)])
-@for_each("noise", sweep([0.7, 2.0, 20.0], quick=1))
-def test_fixed_size_covers_actual_data_sets(batch: int, population: int, noise: float) -> None:
-    rate = batch / population
-    event = ev.FixedSize(batch, population, ev.Gaussian(noise))
-    x = np.linspace(-1 - 14 * noise, 1 + 30 * noise, 40_001)
-    step = x[1] - x[0]
-
-    def bell(centre: float) -> np.ndarray:
-        z = (x - centre) / noise
-        return np.exp(-z * z / 2) / (noise * math.sqrt(2 * math.pi)) * step
-
-    for order in (1.3, 2.0, 3.5):
-        ours = divergence(event, order, REPLACE)
-        truths = []
-        for others in (-1.0, 0.0, 1.0):
-            p = (1 - rate) * bell(others) + rate * bell(1.0)
-            q = (1 - rate) * bell(others) + rate * bell(-1.0)
-            truths += [renyi(p, q, order), renyi(q, p, order)]
-        assert max(truths) <= ours <= divergence(ev.Gaussian(noise), order, REPLACE)
-
-
 def fixed_size_profile(noise: float, rate: float, order: float) -> float:
     """Both halves of the profile by quadrature (see the module `fixed_size`)."""
     with mp.workdps(30):
@@ -329,7 +299,7 @@ def fixed_size_profile(noise: float, rate: float, order: float) -> float:
 
 @for_each(
     ("noise", "rate", "order"),
-    [(1.0, 0.01, 2.04), (4.0, 0.05, 10.3), (0.5, 0.3, 1.4), (3.0, 0.9, 30.5), (20.0, 0.01, 60.0)],
+    [(1.0, 0.01, 2.04), (4.0, 0.05, 10.3), (0.5, 0.3, 1.4), (3.0, 0.9, 8.5), (20.0, 0.01, 60.0)],
 )
 def test_fixed_size_gaussian_equals_quadrature(noise: float, rate: float, order: float) -> None:
     event = ev.FixedSize(round(1000 * rate), 1000, ev.Gaussian(noise))

@@ -43,9 +43,6 @@ def holds(bounds: Bounds, truth: float, within: float) -> None:
     assert bounds.gap <= within
 
 
-# --- closed forms ---------------------------------------------------------------------------------
-
-
 @for_each("sigma", [0.2, 1.0, 30.0])
 @for_each("neighbours", NEIGHBOURS)
 def test_gaussian_noise(sigma: float, neighbours: Neighbours) -> None:
@@ -64,8 +61,7 @@ def test_gaussian_noise(sigma: float, neighbours: Neighbours) -> None:
 def test_small_rates_keep_their_digits() -> None:
     found = pp.risk(ev.Gaussian(1.0), fpr=1e-30).tpr
     truth = float(ndtr(ndtri(1e-30) + 1.0))
-    assert found.lower <= truth <= found.upper
-    assert found.upper <= found.lower * (1.0 + 1e-8)
+    assert found.lower <= truth <= found.upper <= found.lower * (1.0 + 1e-8)
     pure = pp.risk(ev.RandomizedResponse(2.0, 2), fpr=1e-20, neighbours="replace-one").tpr
     assert 1e-20 * math.exp(2.0) <= pure.upper <= 1e-20 * math.exp(2.0) * (1.0 + 1e-9)
 
@@ -146,9 +142,6 @@ def test_who_is_not_drawn_is_not_seen(inner: ev.Event) -> None:
     assert found.bayes_risk.lower == pytest.approx(0.45)
 
 
-# --- mu -------------------------------------------------------------------------------------------
-
-
 def test_mu_from_a_rate_on_keeps_what_sampling_hides() -> None:
     event = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
     found = pp.risk(event)
@@ -189,9 +182,6 @@ def test_what_shows_a_unit_for_certain_has_no_mu_everywhere() -> None:
     assert math.isfinite(found.mu.upper)
 
 
-# --- reconstruction -------------------------------------------------------------------------------
-
-
 @for_each("guesses", [2, 10, 100])
 @for_each("sigma", [0.3, 1.0])
 def test_candidates_across_one_another(guesses: int, sigma: float) -> None:
@@ -213,20 +203,25 @@ def test_two_candidates_are_told_apart_as_two_data_sets(event: ev.Event) -> None
 
 
 def test_more_candidates_are_harder() -> None:
-    for neighbours in NEIGHBOURS:
+    for event, neighbours in (
+        (SAMPLED, "replace-one"),
+        (ev.Gaussian(1.0), "add-remove"),
+        (ev.Gaussian(1.0), "zero-out"),
+    ):
         named = [
-            pp.risk(SAMPLED, guesses=guesses, neighbours=neighbours).reconstruction.upper
-            for guesses in (2, 3, 10, 1000, 10**9)
+            pp.risk(event, guesses=guesses, neighbours=neighbours).reconstruction.upper
+            for guesses in (2, 10, 10**9)
         ]
         assert (np.diff(named) < 0.0).all()
         assert named[-1] < 1e-5
 
 
-# --- laws -----------------------------------------------------------------------------------------
+TWO_RELATIONS = [
+    (event, NEIGHBOURS[(place + turn) % 3]) for place, event in enumerate(EVENTS) for turn in (0, 1)
+]
 
 
-@for_each("event", sweep([*EVENTS], quick=8), ids=str)
-@for_each("neighbours", NEIGHBOURS)
+@for_each(("event", "neighbours"), sweep(TWO_RELATIONS, quick=9), ids=str)
 def test_ends_are_ordered_and_no_worse_than_guessing(
     event: ev.Event, neighbours: Neighbours
 ) -> None:
@@ -244,7 +239,7 @@ def test_ends_are_ordered_and_no_worse_than_guessing(
     assert found.mu.lower <= found.mu_everywhere.lower
 
 
-@for_each("event", sweep([*EVENTS], quick=6), ids=str)
+@for_each("event", sweep([*EVENTS], quick=4), ids=str)
 def test_a_higher_rate_of_false_accusations_finds_more(event: ev.Event) -> None:
     rates = (1e-9, 1e-4, 0.01, 0.2, 0.5, 0.9, 0.999)
     power = attack_power(event, "add-remove")
@@ -258,28 +253,27 @@ def test_a_higher_rate_of_false_accusations_finds_more(event: ev.Event) -> None:
 
 
 @for_each(
-    "make",
+    ("make", "neighbours"),
     [
-        lambda s: ev.Gaussian(s),
-        lambda s: ev.Laplace(s),
-        lambda s: ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(s))),
-        lambda s: ev.FixedSize(10, 100, ev.Gaussian(s)),
+        (lambda s: ev.Gaussian(s), "add-remove"),
+        (lambda s: ev.Laplace(s), "zero-out"),
+        (lambda s: ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(s))), "add-remove"),
+        (lambda s: ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(s))), "replace-one"),
+        (lambda s: ev.FixedSize(10, 100, ev.Gaussian(s)), "zero-out"),
+        (lambda s: ev.FixedSize(10, 100, ev.Gaussian(s)), "replace-one"),
+        (lambda s: ev.Repeat(round(1 / s), ev.Poisson(0.1, ev.Gaussian(1.0))), "add-remove"),
     ],
 )
-@for_each("neighbours", NEIGHBOURS)
-def test_more_noise_is_less_risk(make: Callable[[float], ev.Event], neighbours: Neighbours) -> None:
-    found = [pp.risk(make(noise), prior=0.4, neighbours=neighbours) for noise in (0.6, 1.0, 3.0)]
+def test_more_noise_and_fewer_rounds_are_less_risk(
+    make: Callable[[float], ev.Event], neighbours: Neighbours
+) -> None:
+    """Of the last event by rounds: two, and one."""
+    found = [pp.risk(make(noise), prior=0.4, neighbours=neighbours) for noise in (0.6, 1.0)]
     for name in ("advantage", "tpr", "reconstruction", "mu"):
-        assert (np.diff([getattr(each, name).upper for each in found]) < 0.0).all()
-        assert (np.diff([getattr(each, name).lower for each in found]) <= 0.0).all()
-    assert (np.diff([each.bayes_risk.lower for each in found]) > 0.0).all()
-
-
-def test_more_rounds_are_more_risk() -> None:
-    found = [pp.risk(ev.Repeat(n, ev.Poisson(0.1, ev.Gaussian(1.0)))) for n in (1, 2, 20, 300)]
-    for name in ("advantage", "tpr", "reconstruction", "mu"):
-        assert (np.diff([getattr(each, name).lower for each in found]) >= 0.0).all()
-        assert (np.diff([getattr(each, name).upper for each in found]) > 0.0).all()
+        less, more = (getattr(each, name) for each in reversed(found))
+        assert less.upper < more.upper
+        assert less.lower <= more.lower
+    assert found[0].bayes_risk.lower < found[1].bayes_risk.lower
 
 
 def test_composition_of_gaussians_is_one_gaussian() -> None:
@@ -289,19 +283,11 @@ def test_composition_of_gaussians_is_one_gaussian() -> None:
     holds(group.mu, 2.0, 1e-10)
 
 
-def test_a_round_that_says_nothing_changes_nothing() -> None:
-    alone = pp.risk(SAMPLED)
-    beside = pp.risk(ev.Compose([SAMPLED, ev.Pure(0.0)]))
-    for name in NUMBERS:
-        assert getattr(beside, name).upper == pytest.approx(getattr(alone, name).upper, rel=1e-4)
-
-
 def test_prior_and_its_mirror_err_alike() -> None:
     # Either data set may be the one that is suspected.
-    for prior in (0.01, 0.3, 0.49):
-        one, other = (pp.risk(SAMPLED, prior=each).bayes_risk for each in (prior, 1.0 - prior))
-        assert one.lower == pytest.approx(other.lower, rel=1e-9)
-        assert one.upper == pytest.approx(other.upper, rel=1e-9)
+    one, other = (pp.risk(SAMPLED, prior=prior).bayes_risk for prior in (0.3, 0.7))
+    assert one.lower == pytest.approx(other.lower, rel=1e-9)
+    assert one.upper == pytest.approx(other.upper, rel=1e-9)
 
 
 def test_extreme_priors() -> None:
@@ -311,12 +297,9 @@ def test_extreme_priors() -> None:
         assert 0.99 * rarer <= found.lower <= found.upper <= rarer
 
 
-# --- words and refusals ---------------------------------------------------------------------------
-
-
 @for_each("neighbours", NEIGHBOURS)
 def test_each_number_says_what_it_assumes(neighbours: Neighbours) -> None:
-    found = pp.risk(ev.Group(3, SAMPLED), fpr=0.02, neighbours=neighbours)
+    found = pp.risk(ev.Group(3, ev.Gaussian(2.0)), fpr=0.02, neighbours=neighbours)
     assert set(found.assumes) == set(NUMBERS)
     for text in found.assumes.values():
         assert text.count(".") - text.count("0.") == 1  # one sentence, but for numbers

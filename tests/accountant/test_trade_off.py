@@ -46,14 +46,11 @@ EVENTS: tuple[ev.Event, ...] = (
 )
 
 
-# --- delta at every epsilon -----------------------------------------------------------------------
-
-
-@for_each("event", sweep([*EVENTS[:7], EVENTS[8]], quick=4), ids=str)
+@for_each("event", sweep([*EVENTS[:7], EVENTS[8]], quick=3), ids=str)
 @for_each("neighbours", ["add-remove", "replace-one"])
 def test_deltas_lie_between_the_engine_s_own_ends(event: ev.Event, neighbours: Neighbours) -> None:
     curves = delta_curves(leaves(event), neighbours)
-    for epsilon in (0.0, 0.01, 0.6, 3.0, 40.0):
+    for epsilon in (0.0, 0.6, 40.0):
         here = max(float(curve.at(np.array([epsilon]))[0]) for curve in curves)
         known = account(event, epsilon=epsilon, neighbours=neighbours, engine="pld").delta
         assert known.lower <= here <= known.upper + 1e-5
@@ -84,9 +81,6 @@ def test_below_epsilon_0_a_unit_that_is_not_drawn_is_no_bound() -> None:
     _, back = delta_curves(leaves(ev.Poisson(0.1, ev.NoGuarantee("shown"))), "add-remove")
     x = np.linspace(0.5, 1.2, 50)
     assert (back.at(np.log(x)) >= np.maximum(1.0 - 0.9 * x, 0.0) - 1e-12).all()
-
-
-# --- trade-off functions against what is known ------------------------------------------------
 
 
 def laplace_truth(b: float, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -173,28 +167,6 @@ def test_composed_responses_against_enumeration() -> None:
     assert (exact - found).max() < 1e-5
 
 
-def test_composition_against_simulated_likelihood_ratios() -> None:
-    # 200,000 draws on each side; 6 standard deviations at 8 cuts fail with probability < 1e-7.
-    rng = np.random.default_rng(21)
-    draws, q, s = 200_000, 0.1, 1.0
-    llr = np.zeros((2, draws))
-    for _ in range(50):
-        noise = rng.standard_normal((2, draws))
-        noise[1] += rng.random(draws) < q
-        llr += np.log1p(q * np.expm1(noise / s - 0.5 / s**2))
-    found = trade_off(SAMPLED)
-    for cut in np.linspace(
-        0.0, 3.0, 8
-    ):  # likelihood ratios above 1: arrival is the worse direction
-        alarm, miss = float((llr[0] > cut).mean()), float((llr[1] <= cut).mean())
-        slope = math.exp(cut)  # of the trade-off function there
-        spread = math.hypot(0.5, slope * math.sqrt(alarm)) / math.sqrt(draws)
-        assert abs(miss - found(alarm)) < 6.0 * spread + 1e-5
-
-
-# --- laws -----------------------------------------------------------------------------------------
-
-
 @for_each("event", EVENTS, ids=str)
 @for_each("neighbours", NEIGHBOURS)
 def test_a_trade_off_function_has_its_shape(event: ev.Event, neighbours: Neighbours) -> None:
@@ -254,9 +226,6 @@ def test_what_is_no_claim_is_refused() -> None:
 def test_nothing_is_hidden_without_a_guarantee() -> None:
     f: TradeOff = trade_off(ev.NoGuarantee("shown"))
     assert f(ALPHAS).max() == 0.0
-
-
-# --- the family -----------------------------------------------------------------------------------
 
 
 def test_scaled_reaches_every_noise() -> None:

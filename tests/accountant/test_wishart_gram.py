@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from typing import Any
 
@@ -13,7 +12,7 @@ from scipy import stats
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.mechanisms import RoundDescription, WishartGram, wishart_bits, wishart_gram
+from privplan.accountant.mechanisms import RoundDescription, WishartGram, wishart_bits
 from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
 from privplan.accountant.mechanisms.gram_rows import gram_total
 from privplan.accountant.randomness import Streams
@@ -47,9 +46,6 @@ def releases(epsilon: float, total: np.ndarray | None, count: int, seed: int = 1
     return square(np.stack([mechanism.units(one) for one in sent]))
 
 
-# --- what it draws --------------------------------------------------------------------------------
-
-
 def test_a_release_is_the_exact_sum_and_z_z_t_in_integers_bit_for_bit() -> None:
     mechanism = published(bits=20, shares=2)
     rows = np.random.default_rng(3).normal(size=(50, D))
@@ -77,10 +73,10 @@ def test_products_are_exact_however_many_columns_there_are() -> None:
     assert noise.tolist() == exact.tolist()
 
 
-@for_each("epsilon", [0.3, 2.0])
-def test_the_noise_has_the_moments_of_the_published_matrix(epsilon: float) -> None:
+def test_the_noise_has_the_moments_of_the_published_matrix() -> None:
     """E W = (d+1) c I, c = 1 / 2 epsilon; variances 2 (d+1) c^2 and (d+1) c^2.  Alarm: 1e-6."""
-    count, c = 5_000, 0.5 / epsilon
+    epsilon, count = 0.3, 5_000
+    c = 0.5 / epsilon
     noise = releases(epsilon, None, count)
     mean, k = noise.mean(axis=0), D + 1
     deviation = c * np.sqrt(k * (1.0 + np.eye(D)))
@@ -98,13 +94,9 @@ def test_what_is_left_of_a_row_has_the_exact_law() -> None:
     assert stats.kstest(left, stats.chi2(2, scale=0.5 / epsilon).cdf).pvalue > FALSE_ALARM
 
 
-# --- how it fails ---------------------------------------------------------------------------------
-
-
-@for_each("epsilon", [0.6, 1.0])
-def test_an_absent_record_is_proven_absent_with_the_golden_probability(epsilon: float) -> None:
+def test_an_absent_record_is_proven_absent_with_the_golden_probability() -> None:
     """1 - e^-epsilon of the releases without it, and none with it; binomial, alarm 1e-6."""
-    count, rng = 2_000, np.random.default_rng(11)
+    epsilon, count, rng = 1.0, 2_000, np.random.default_rng(11)
     mechanism = published(epsilon)
     rows = rng.normal(size=(20, D))
     rows[0] *= 10.0 / np.linalg.norm(rows[0])  # clipped to the norm 1
@@ -117,9 +109,6 @@ def test_an_absent_record_is_proven_absent_with_the_golden_probability(epsilon: 
     assert proven[True] == 0
     low, high = stats.binom.interval(1.0 - FALSE_ALARM, count, failure(epsilon))
     assert low <= proven[False] <= high
-
-
-# --- what it states -------------------------------------------------------------------------------
 
 
 @for_each("relation", ["add-remove", "replace-one"])
@@ -160,9 +149,6 @@ def test_degrees_of_freedom_stand_in_no_other_noise() -> None:
     wishart = published().noise()
     assert wishart.to_json()["freedom"] == D + 1
     assert records.Noise.from_json(wishart.to_json()) == wishart
-
-
-# --- refusals -------------------------------------------------------------------------------------
 
 
 @for_each("epsilon", [0.0, -1.0, math.inf, math.nan])
@@ -218,7 +204,3 @@ def test_the_grid_is_the_finest_on_which_all_fits() -> None:
         wishart_bits(gram, most_rows=2**50, std=1.0)
     with pytest.raises(InvalidInput, match="No grid"):
         wishart_bits(gram, most_rows=10, std=1e6)
-
-
-def test_examples() -> None:
-    assert doctest.testmod(wishart_gram).failed == 0

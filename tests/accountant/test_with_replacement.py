@@ -145,25 +145,6 @@ def test_no_vectors_exceed_the_upper_end(seed: int) -> None:
             assert seen <= delta_of(event, epsilon, neighbours).upper
 
 
-@for_each("neighbours", RELATIONS)
-def test_two_rounds(neighbours: str) -> None:
-    """Two adaptive rounds: the product of the outputs of one pair of data sets at a time."""
-    epsilon, noise = 0.8, "gaussian"
-    coarse = slice(None, None, 8)
-    truth = 0.0
-    for others in itertools.combinations_with_replacement(VALUES, 2):
-        for one, other in neighbouring(others, neighbours):
-            p, q = output(one, 2, noise)[coarse], output(other, 2, noise)[coarse]
-            for a, b in ((p, q), (q, p)):
-                stick = np.maximum(np.outer(a, a) - math.exp(epsilon) * np.outer(b, b), 0.0).sum()
-                truth = max(truth, float(stick) * (8.0 * WIDTH) ** 2)
-    event = ev.Repeat(2, event_of(noise, 2, 3))
-    delta = pp.account(event, epsilon=epsilon, neighbours=neighbours).delta
-    assert delta.lower <= truth + 1e-5
-    assert truth <= delta.upper + 1e-5
-    assert delta.upper <= (1.3 if neighbours == "zero-out" else 1.1) * truth
-
-
 @for_each("epsilon", [0.3, 1.0])
 def test_the_published_bound_is_never_below_ours(epsilon: float) -> None:
     """Theorem 10 of Balle, Barthe and Gaboardi 2018, with the Gaussian's own group profiles."""
@@ -212,9 +193,6 @@ def test_renyi_curves_are_never_below_an_attained_pair(neighbours: str) -> None:
             assert value <= 4.0 * truth
         if neighbours == "add-remove":
             assert value <= truth * (1.0 + 1e-4)
-
-
-# --- laws -----------------------------------------------------------------------------------------
 
 
 @for_each("neighbours", RELATIONS)
