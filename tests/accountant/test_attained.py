@@ -144,7 +144,7 @@ def upper_of(randomizer: Randomizer, users: int, delta: float) -> float:
     return smallest_epsilon(blanket_profile(randomizer, users), delta)
 
 
-@for_each("count", [15, pytest.param(70, marks=pytest.mark.slow)])
+@for_each("count", [11, pytest.param(70, marks=pytest.mark.slow)])
 def test_no_lower_end_is_above_an_upper_end(count: int) -> None:
     """Random settings: blanket, and for bounded losses both clones bounds too."""
     rng = np.random.default_rng(2024)

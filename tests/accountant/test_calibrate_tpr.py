@@ -74,7 +74,7 @@ def sampled_tpr(rate, noise, fpr):
 ASYMMETRIC = [(0.05, 0.5, 0.48), (0.05, 0.42, 0.4), (0.2, 0.6, 0.5), (0.5, 0.6, 0.3)]
 
 
-@for_each(("rate", "tpr", "fpr"), sweep(ASYMMETRIC, quick=2))
+@for_each(("rate", "tpr", "fpr"), sweep(ASYMMETRIC, quick=1))
 def test_each_order_of_the_data_sets_counts_by_itself(rate, tpr, fpr):
     found = pp.calibrate(lambda s: ev.Poisson(rate, ev.Gaussian(s)), tpr=tpr, fpr=fpr)
     assert sampled_tpr(rate, found.value, fpr) <= found.risk.upper * (1.0 + 1e-9)
@@ -152,9 +152,6 @@ def test_the_report_of_the_calibrated_event_is_not_above_the_target(make, tpr, f
     assert lines.min() * (1.0 - 1e-4) <= reported.upper <= lines.min() * (1.0 + 1e-9)
 
 
-# --- rounding -------------------------------------------------------------------------------------
-
-
 def shares(seed, count):
     """Return shares in (0, 1), many of them next to either end."""
     rng = np.random.default_rng(seed)
@@ -186,9 +183,6 @@ def test_a_tiny_bayes_risk_wastes_little_noise(risk, near):
     tight = -0.5 / norm.ppf(risk)
     assert tight <= found.value <= tight * (1.0 + near)
     assert found.risk.lower >= risk
-
-
-# --- what is refused ------------------------------------------------------------------------------
 
 
 @for_each(

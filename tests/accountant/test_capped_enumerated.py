@@ -150,9 +150,6 @@ def test_full_dimensions_need_no_charge_even_for_who_knows_the_sets(
                 assert most(laws, [absent], order) <= delta
 
 
-# --- beside colluders ---------------------------------------------------------------------------
-
-
 def beside(dimensions: int, order: Fraction, value: int = 1) -> float:
     """Return delta of three users, one of whom tells, when another one may be absent."""
     known: list[Sender] = [((0,), (told(value, 2),) * dimensions)]
@@ -196,8 +193,10 @@ def test_a_choice_by_the_data_beside_colluders_has_no_guarantee_where_a_cap_cuts
     assert upper(mixed.without(1).event(response(2), 1), Fraction(100), "replace-one") == 1.0
 
 
-@for_each("reading", READINGS)
-@for_each(("users", "padded_to"), [(3, 2), (3, 3), (4, 3)])
+@for_each(
+    ("users", "padded_to", "reading"),
+    [*((3, padded_to, each) for padded_to in (2, 3) for each in READINGS), (4, 3, "random")],
+)
 def test_what_is_left_beside_a_colluder_is_covered(
     users: int, padded_to: int, reading: str
 ) -> None:

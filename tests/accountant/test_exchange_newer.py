@@ -72,9 +72,6 @@ def test_a_version_that_lacks_a_class_is_named(
     assert "which the installed version" in refused.value.why
 
 
-# --- the exponential mechanism --------------------------------------------------------------------
-
-
 def test_the_epsilon_of_the_exponential_mechanism_is_its_range_and_its_epsilon(newer: Any) -> None:
     """Weights exp(epsilon u / 2), u moving by up to 1: every table of utilities of a small grid.
 
@@ -135,9 +132,6 @@ def test_permute_and_flip_is_its_epsilon(newer: Any) -> None:
     assert ev.from_dp_event(newer.PermuteAndFlipDpEvent(epsilon)) == ev.Pure(epsilon)
 
 
-# --- mixtures of Gaussians ------------------------------------------------------------------------
-
-
 @for_each(("size", "rate"), [(1, 0.1), (3, 0.25), (8, 0.01), (256, 0.003)])
 def test_binomial_weights(size: int, rate: float) -> None:
     expected = binom.pmf(np.arange(size + 1), size, rate)
@@ -196,7 +190,7 @@ def test_mixtures_of_parts_of_one_are_refused() -> None:
 )
 def test_their_accountant_agrees_about_mixtures_and_groups(event: ev.Event) -> None:
     # Their grid is coarse here, so that this is fast; their value is an upper one.
-    theirs = PLDAccountant(value_discretization_interval=5e-3)
+    theirs = PLDAccountant(value_discretization_interval=1e-2)
     theirs.compose(event.to_dp_event(), 3)
     ours = pp.account(ev.Repeat(3, event), delta=1e-6).epsilon
     assert ours.lower <= theirs.get_epsilon(1e-6) <= 1.02 * ours.upper

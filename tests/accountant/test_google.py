@@ -86,7 +86,7 @@ KNOWN = [
 ]
 
 
-@for_each(("event", "neighbours", "expected"), sweep(KNOWN, quick=3))
+@for_each(("event", "neighbours", "expected"), sweep(KNOWN, quick=2))
 def test_known_numbers(event: ev.Event, neighbours: Neighbours, expected: float) -> None:
     assert upper(event, 1e-5, neighbours) == pytest.approx(expected, abs=6e-4)
 

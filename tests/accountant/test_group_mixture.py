@@ -20,9 +20,6 @@ ENGINE = RdpEngine()
 ADD, REPLACE = "add-remove", "replace-one"
 
 
-# --- the mixture's Renyi curve ------------------------------------------------------------------
-
-
 def _mixture_truth(size, rate, noise, order, replaced, backwards):
     with mp.workdps(30):
         q, s, a = mp.mpf(rate), mp.mpf(noise), mp.mpf(order)
@@ -46,13 +43,11 @@ def _mixture_truth(size, rate, noise, order, replaced, backwards):
         return float(mp.log(mp.quad(integrand, pieces)) / (a - 1))
 
 
+SETTINGS = [(3, 0.3, 2.0, 2.5), (2, 0.1, 1.0, 1.3), (5, 0.01, 1.5, 4.1), (4, 0.7, 4.0, 7.7)]
+
+
 @for_each("replaced", [False, True])
-@for_each(
-    ("size", "rate", "noise", "order"),
-    sweep(
-        [(2, 0.1, 1.0, 1.3), (3, 0.3, 2.0, 2.5), (5, 0.01, 1.5, 4.1), (4, 0.7, 4.0, 7.7)], quick=2
-    ),
-)
+@for_each(("size", "rate", "noise", "order"), sweep(SETTINGS, quick=1))
 def test_the_mixture_equals_quadrature(size, rate, noise, order, replaced):
     truth = max(
         _mixture_truth(size, rate, noise, order, replaced, backwards)

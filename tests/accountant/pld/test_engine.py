@@ -42,7 +42,7 @@ def _gaussian_log_delta(mu, eps):
 # Settings of Gaussian DP: rounds of noise sigma, with mu = sqrt(n) / sigma.
 @for_each("rounds", [1, 100_000])
 @for_each("mu", [0.01, 0.3, 5.0, 60.0])
-@for_each("target", [0.1, 1e-5, 1e-15, 1e-60])
+@for_each("target", [0.1, 1e-5, 1e-60])
 def test_unsampled_gaussians_bracket_the_closed_form(rounds, mu, target):
     sigma = math.sqrt(rounds) / mu
     mu = math.sqrt(rounds) / sigma  # as rounded

@@ -66,13 +66,13 @@ def test_no_contributions_are_worse_than_all_in_one_direction(laplace, replaced)
     size, rate, scale = 3, 0.3, 1.1
     worst = _pair_sticks(size, size if replaced else 0, rate, laplace, scale)
     result = np.zeros(4)
-    for _ in range(60):
+    for _ in range(30):
         x = np.linspace(-40.0, 40.0, 8001)
         there = _contributions(rng, size, 1, laplace)
         here = _contributions(rng, size, 1, laplace) if replaced else np.zeros((0, 1))
         p, q = (_mixture(v, rate, [x], laplace, scale) for v in (there, here))
         result = np.maximum(result, _sticks(p, q, x[1] - x[0]))
-    for _ in range(40):
+    for _ in range(20):
         y = np.linspace(-11.0, 11.0, 241)
         grids = [y[:, None], y[None, :]]
         there = _contributions(rng, size, 2, laplace)
