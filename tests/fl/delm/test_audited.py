@@ -1,4 +1,4 @@
-"""Every combination of pieces, audited: no finding accuses an honest run."""
+"""Combinations of pieces, audited: no finding accuses an honest run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ from ...cases import for_each
 from .schemes import described
 
 SOME = [
-    (pca, ("fresh", "once")[a], ("printed", "proven")[b], ("layers", "none")[a ^ b], (a, b)[odd])
-    for pca, odd in (("wishart", 0), ("gaussian", 1), ("none", 0))
-    for a in (0, 1)
-    for b in (0, 1)
+    ("wishart", "fresh", "printed", "layers", "delm-basic"),
+    ("wishart", "fresh", "proven", "none", "delm-basic"),
+    ("wishart", "once", "printed", "layers", "delm-enhanced"),
+    ("gaussian", "fresh", "printed", "layers", "delm-basic"),
+    ("gaussian", "fresh", "proven", "layers", "delm-enhanced"),
+    ("gaussian", "once", "proven", "none", "delm-enhanced"),
+    ("none", "fresh", "printed", "none", "delm-enhanced"),
+    ("none", "once", "proven", "layers", "delm-basic"),
 ]
-"""Of 48 combinations, 12 that hold every pair of pieces; which system, as a number, is last."""
+"""Of 48 combinations, some that hold every pair of pieces, with the usual one and its sound one."""
 
 
 def of_pieces(system: str, keys: dict[str, Any], **tables: Any) -> dict[str, dict[str, Any]]:
@@ -39,12 +43,11 @@ def of_pieces(system: str, keys: dict[str, Any], **tables: Any) -> dict[str, dic
     return described(system, delm={**keys, **components}, privacy=privacy, **tables)
 
 
-@for_each("pca, objective, sensitivity, shuffle, enhanced", SOME)
+@for_each("pca, objective, sensitivity, shuffle, system", SOME)
 def test_an_honest_run_is_audited_without_an_accusation(
-    pca: str, objective: str, sensitivity: str, shuffle: str, enhanced: int, tmp_path: Path
+    pca: str, objective: str, sensitivity: str, shuffle: str, system: str, tmp_path: Path
 ) -> None:
     keys = {"pca": pca, "objective": objective, "sensitivity": sensitivity, "shuffle": shuffle}
-    system = ("delm-basic", "delm-enhanced")[enhanced]
     outcome = run(of_pieces(system, keys), tmp_path / "run")
     report = audit_budget(tmp_path / "run")
     # What is found of a run for its PCA, and of nothing else.
