@@ -16,17 +16,10 @@ from privplan.fl.frame.initial_model import initial_digest, initial_tensors
 from ..cases import for_each
 
 MODELS = [
-    ("logistic", "breast-cancer"),
-    ("logistic", "heart-disease"),
-    ("cox", "tcga-brca"),
-    ("softmax", "digits"),
-    ("mlp", "creditcard"),
-    ("mlp", "digits"),
-    ("cnn", "mnist"),
-    ("mlp-64", "digits"),
-    ("alexnet", "mnist"),
-    ("alexnet", "digits-32"),
-    ("alexnet", "cifar-10"),
+    *(("logistic", "breast-cancer"), ("logistic", "heart-disease"), ("cox", "tcga-brca")),
+    *(("softmax", "digits"), ("mlp", "creditcard"), ("mlp", "digits"), ("cnn", "mnist")),
+    *(("mlp-64", "digits"), ("alexnet", "mnist")),
+    *(("alexnet", "digits-32"), ("alexnet", "cifar-10")),
 ]
 
 
@@ -48,33 +41,26 @@ def test_its_arrays_have_the_lengths_of_those_that_are_trained(model: str, data:
     assert initial_tensors(model, data) == tuple(math.prod(shape) for shape in parts.values())
 
 
-def test_one_rounding_moves_last_digits_only() -> None:
+def test_one_rounding_moves_digits_and_every_data_set_has_its_shape() -> None:
     apart, fused = (initial_digest("mlp", "digits", 0, fused=one) for one in (False, True))
     assert apart != fused
+    assert set(SHAPES) == set(NAMES)
+    for name, (features, _) in SHAPES.items():
+        assert np.size(scaling_of(name).lower) in (1, features)
 
 
 @for_each(
     ("model", "data", "seed"),
     [
-        ("logistic", "ratings", 0),
-        ("forest", "digits", 0),
-        (None, "digits", 0),
-        ("mlp", ["digits"], 0),
-        ("mlp", "digits", "0"),
-        ("mlp", "digits", True),
-        ("mlp", "digits", -1),
+        *(("logistic", "ratings", 0), ("forest", "digits", 0), (None, "digits", 0)),
+        *(("mlp", ["digits"], 0), ("mlp", "digits", "0")),
+        *(("mlp", "digits", True), ("mlp", "digits", -1)),
     ],
 )
 def test_what_is_not_known_has_no_first_model(model: object, data: object, seed: object) -> None:
     assert initial_digest(model, data, seed) is None
     if seed == 0:
         assert initial_tensors(model, data) is None
-
-
-def test_every_data_set_has_its_shape() -> None:
-    assert set(SHAPES) == set(NAMES)
-    for name, (features, _) in SHAPES.items():
-        assert np.size(scaling_of(name).lower) in (1, features)
 
 
 @for_each("name", ["digits", "breast-cancer"])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,10 @@ from privplan.fl.settings.file import read_settings
 from privplan.fl.settings.schema import Settings
 
 from ..usual_signals import usual_signals
+from .extras import needs
 from .wards import Tables, command, ward, written
+
+pytestmark = needs("torch", "cryptography")
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +52,6 @@ def stopped_after(rounds: int) -> Any:
 
 @pytest.fixture
 def signing_key() -> str:
-    pytest.importorskip("cryptography")
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -65,7 +68,6 @@ def signing_key() -> str:
 
 @pytest.mark.parametrize("way", ["file", "tables", "settings"])
 def test_a_run_is_carried_out_whatever_describes_it(way: str) -> None:
-    pytest.importorskip("torch")
     described: Any = written(ward())
     if way != "file":
         described = ward() if way == "tables" else read_settings(described)
@@ -88,21 +90,15 @@ def test_a_run_is_carried_out_whatever_describes_it(way: str) -> None:
     assert proven == {who: one.epsilon for who, one in outcome.guarantees.items()}
 
 
-def test_a_plan_writes_nothing() -> None:
-    pytest.importorskip("torch")
+def test_a_plan_writes_nothing_and_a_run_says_what_a_person_must_know() -> None:
     expected = pp.plan_run(ward())
     assert expected.rounds == 3
     assert list(Path().iterdir()) == []
-
-
-def test_what_a_person_must_know_is_said() -> None:
-    pytest.importorskip("torch")
     assert any("seed" in one for one in pp.run(ward(run={"seed": 7}), "out").warnings)
 
 
 def test_what_is_shown_of_a_run_shows_nothing_of_its_records() -> None:
     """A notebook shows what a cell returns, and which records there are is only to be sealed."""
-    pytest.importorskip("torch")
     prepared = pp.run(ward(), "out").prepared
     assert prepared.dataset["records"] not in repr(prepared)
     assert prepared.dataset["allocation"] not in repr(prepared)
@@ -129,17 +125,17 @@ VARIANTS: Final[dict[str, Tables]] = {
 }
 
 
-SLOW: Final = pytest.mark.slow
-SLOWER: Final = ("hidden",)
-QUICK: Final = tuple(name for name in VARIANTS if name not in SLOWER)
-
-
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=SLOW) for name in SLOWER)])
-@pytest.mark.parametrize("begun_by", ["python", "command"])
+@pytest.mark.parametrize(
+    ("name", "begun_by"),
+    [
+        *(("plain", "python"), ("signed", "command"), ("moments", "python"), ("models", "command")),
+        *(("transcripts", "python"), ("sampled", "command"), ("signed", "python")),
+        pytest.param("hidden", "python", marks=pytest.mark.slow),
+    ],
+)
 def test_each_goes_on_with_what_the_other_began(
     name: str, begun_by: str, signing_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
     tables = ward(**VARIANTS[name])
     if begun_by == "python":
         with pytest.raises(RunInterrupted) as stopped:
@@ -179,7 +175,6 @@ def test_each_goes_on_with_what_the_other_began(
 
 
 def test_an_interruption_ends_what_interruptions_end() -> None:
-    pytest.importorskip("torch")
     with pytest.raises(KeyboardInterrupt) as stopped:
         pp.run(ward(), "out", report=stopped_after(1))
     assert "The run was interrupted." in str(stopped.value)
@@ -191,7 +186,6 @@ def test_an_interruption_ends_what_interruptions_end() -> None:
 def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pytest.importorskip("torch")
     from privplan.fl.training.local_training import TorchLocalTraining
 
     def ended(*_: object, **__: object) -> None:
@@ -210,7 +204,6 @@ def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
 
 
 def test_a_program_that_handles_a_signal_goes_on_doing_so() -> None:
-    pytest.importorskip("torch")
     seen: list[int] = []
 
     def tell(measured: Any, _: int) -> None:
@@ -226,7 +219,6 @@ def test_a_program_that_handles_a_signal_goes_on_doing_so() -> None:
 
 
 def test_a_run_in_another_thread_is_a_run() -> None:
-    pytest.importorskip("torch")
     outcomes: list[Any] = []
     thread = threading.Thread(target=lambda: outcomes.append(pp.run(ward(), "out")))
     thread.start()
@@ -236,7 +228,6 @@ def test_a_run_in_another_thread_is_a_run() -> None:
 
 
 def test_an_interruption_before_the_run_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
     from privplan.fl.running import starting
 
     def interrupted(*_: object) -> None:
@@ -249,7 +240,6 @@ def test_an_interruption_before_the_run_was_begun(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_configuration_that_is_named_again_is_compared() -> None:
-    pytest.importorskip("torch")
     with pytest.raises(RunInterrupted):
         pp.run(written(ward()), "out", report=stopped_after(1))
     with pytest.raises(InvalidInput, match="differs from the run's own"):
@@ -265,7 +255,6 @@ def test_a_configuration_that_is_named_again_is_compared() -> None:
 
 def test_who_writes_a_folder_is_alone() -> None:
     """Neither another process nor another thread takes up a run that is under way."""
-    pytest.importorskip("torch")
     refused: list[str] = []
 
     def resumed() -> None:
@@ -296,7 +285,6 @@ def test_who_writes_a_folder_is_alone() -> None:
 
 def test_a_run_under_way_is_no_run_whose_files_were_changed() -> None:
     """Its log is ahead of its kept model for a moment, which is nobody's fault."""
-    pytest.importorskip("torch")
     kept, refused = Path("out/checkpoint.npz"), []
     contents: list[bytes] = []
 
@@ -317,7 +305,6 @@ def test_a_run_under_way_is_no_run_whose_files_were_changed() -> None:
 
 
 def test_of_two_that_begin_at_once_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
     prepare, both = preparation.prepare, threading.Barrier(2)
 
     def together(given: Settings) -> Any:
@@ -374,24 +361,26 @@ NEW: Final = ("run", "run.toml", "--out", "out")
 AGAIN: Final = ("run", "--resume", "--out", "out")
 
 
-@pytest.mark.parametrize("state", [full, closed, cut, edited])
-def test_a_new_run_is_refused_as_by_the_command(state: Any) -> None:
-    pytest.importorskip("torch")
-    written(ward())
-    state()
-    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
-    code, said = command(*NEW)
+def require_refused_alike(words: tuple[str, ...], call: Callable[[], object]) -> None:
+    code, said = command(*words)
     with pytest.raises(InvalidInput) as refused:
-        pp.run("run.toml", "out")
+        call()
     assert code == 2
     own = refused.value
     assert {"what": own.what, "why": own.why, "next": own.next_step} == said["error"]
+
+
+@pytest.mark.parametrize("state", [full, closed, cut, edited])
+def test_a_new_run_is_refused_as_by_the_command(state: Any) -> None:
+    written(ward())
+    state()
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    require_refused_alike(NEW, lambda: pp.run("run.toml", "out"))
     assert before == {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("state", [full, closed, edited, other_data, lambda: None])
 def test_going_on_is_refused_as_by_the_command(state: Any) -> None:
-    pytest.importorskip("torch")
     state()
     code, said = command(*AGAIN)
     with pytest.raises(InvalidInput) as refused:
@@ -403,7 +392,6 @@ def test_going_on_is_refused_as_by_the_command(state: Any) -> None:
 
 @pytest.mark.parametrize("head", ["0" * 64, "0" * 31, "not a head"])
 def test_a_log_that_lacks_a_head_is_refused(head: str) -> None:
-    pytest.importorskip("torch")
     cut()
     code, said = command(*AGAIN, "--head", head)
     with pytest.raises(InvalidInput) as refused:
@@ -413,7 +401,6 @@ def test_a_log_that_lacks_a_head_is_refused(head: str) -> None:
 
 
 def test_a_large_delta_is_refused_unless_it_is_accepted() -> None:
-    pytest.importorskip("torch")
     tables = ward(privacy={"delta": 0.1})
     for refusing in (lambda: pp.plan_run(tables), lambda: pp.run(tables, "out")):
         with pytest.raises(InvalidInput, match="accept_delta"):
@@ -429,10 +416,17 @@ def test_a_large_delta_is_refused_unless_it_is_accepted() -> None:
 # --- floors ---------------------------------------------------------------------------------------
 
 
+UNTRAINED: Final = {  # a system that need not wait for torch
+    "run": {"system": "statistics"},
+    "data": {"name": "breast-cancer", "users": 20, "silos": 3},
+    "privacy": {"noise_multiplier": 5.0, "delta": 1e-3},
+    "statistics": {"row_norm": 6.0},
+}
+
+
 def test_a_run_needs_nothing_of_the_floors_above() -> None:
-    pytest.importorskip("torch")
     program = (
-        f"import sys; import privplan as pp; pp.run({ward()!r}, 'out')\n"
+        f"import sys; import privplan as pp; pp.run({UNTRAINED!r}, 'out')\n"
         "names = ('privplan.audit', 'privplan.cli')\n"
         "print([name for name in sys.modules if name.startswith(names)])"
     )

@@ -31,6 +31,7 @@ from privplan.fl.models.layers import ALIGNED, Dropout, Weights
 from privplan.fl.models.losses import BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy
 
 from ..cases import for_each
+from .networks import mix, network
 
 SHAPES = {
     "logistic": (13, 2),
@@ -47,50 +48,8 @@ def made(name: str, dropout: float = 0.0) -> Model:
     return model_named(name, *SHAPES[name], dropout=dropout)
 
 
-def module(name: str) -> nn.Module:
-    """The same network, as PyTorch writes it."""
-    features, classes = SHAPES[name]
-    if name in ("logistic", "cox"):
-        return nn.Linear(features, 1)
-    if name == "softmax":
-        return nn.Linear(features, classes)
-    if name == "mlp":
-        parts: list[nn.Module] = []
-        for block in range(5):
-            parts += [nn.Linear(features if not block else 30, 30), nn.ReLU(), nn.GroupNorm(1, 30)]
-        return nn.Sequential(*parts, nn.Linear(30, classes))
-    if name == "mlp-64":
-        return nn.Sequential(nn.Linear(features, 64), nn.ReLU(), nn.Linear(64, classes))
-    if name == "alexnet":
-        return alexnet(features, classes)
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 28, 28)),
-        *(nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU()),
-        *(nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU()),
-        *(nn.Flatten(), nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, classes)),
-    )
-
-
-def alexnet(features: int, classes: int) -> nn.Module:
-    """ReLU before pooling, as in the paper."""
-    depth, side, rest = {784: (1, 28, 2), 1024: (1, 32, 3), 3072: (3, 32, 3)}[features]
-    return nn.Sequential(
-        nn.Unflatten(1, (depth, side, side)),
-        *(nn.Conv2d(depth, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
-        *(nn.Conv2d(8, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
-        *(nn.Conv2d(16, 24, 3, padding=1), nn.ReLU()),
-        *(nn.Conv2d(24, 24, 3, padding=1), nn.ReLU()),
-        *(nn.Conv2d(24, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2)),
-        *(nn.Flatten(), nn.Linear(16 * rest**2, 64), nn.ReLU()),
-        *(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, classes)),
-    )
-
-
 def loaded(name: str, parameters: NDArray[np.float64]) -> nn.Module:
-    network = module(name).double()
-    flat = torch.tensor(parameters)
-    nn.utils.vector_to_parameters(flat, network.parameters())
-    return network
+    return network(name, *SHAPES[name], parameters)
 
 
 def records(name: str, count: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.generic]]:
@@ -111,21 +70,12 @@ def shares(counts: list[int], width: int) -> torch.Tensor:
 @for_each(
     ("name", "count"),
     [
-        ("logistic", 14),
-        ("cox", 40),
-        ("softmax", 650),
-        ("mlp", 5012),
-        ("mlp-64", 392 * 64 + 64 + 64 * 10 + 10),
-        ("alexnet", 29_674),
+        *(("logistic", 14), ("cox", 40), ("softmax", 650), ("mlp", 5012)),
+        *(("mlp-64", 392 * 64 + 64 + 64 * 10 + 10), ("alexnet", 29_674)),
     ],
 )
 def test_parameter_counts(name: str, count: int) -> None:
     assert made(name).parameters == count
-
-
-def test_parameter_count_of_the_network_for_images() -> None:
-    assert made("cnn").parameters == 21840
-    assert model_named("logistic", 30, 2).parameters == 31
 
 
 @for_each("name", MODELS)
@@ -153,10 +103,8 @@ def test_records_may_have_any_shape() -> None:
 def test_alexnet_takes_images_of_other_sizes(features: int) -> None:
     model = model_named("alexnet", features, 10)
     parameters = model.initial(2)
-    network = alexnet(features, 10).double()
-    nn.utils.vector_to_parameters(torch.tensor(parameters), network.parameters())
     x = np.random.default_rng(0).normal(size=(5, features))
-    expected = network(torch.tensor(x)).detach().numpy()
+    expected = network("alexnet", features, 10, parameters)(torch.tensor(x)).detach().numpy()
     np.testing.assert_allclose(model.logits(parameters, x), expected, rtol=1e-10, atol=1e-12)
 
 
@@ -181,11 +129,11 @@ def test_gradients_are_those_of_autograd(name: str) -> None:
     share = shares(counts, width)
     found = gradient(model, stack, x3, labels3, share)
     for unit, count in enumerate(counts):
-        network = loaded(name, stack[unit].numpy())
-        logits = network(x3[unit, :count])[None]
+        whole = loaded(name, stack[unit].numpy())
+        logits = whole(x3[unit, :count])[None]
         only = torch.full((1, count), 1.0 / count, dtype=torch.float64)
         loss = model.loss.value(logits, labels3[unit, None, :count], only).sum()
-        expected = torch.autograd.grad(loss, list(network.parameters()), allow_unused=True)
+        expected = torch.autograd.grad(loss, list(whole.parameters()), allow_unused=True)
         flat = torch.cat([one.flatten() for one in expected])
         torch.testing.assert_close(found[unit], flat, rtol=1e-9, atol=1e-12)
 
@@ -246,18 +194,6 @@ def test_a_step_of_sgd_is_a_gradient_added_to_the_weights() -> None:
         torch.testing.assert_close(model.flat(weights) - before, step, rtol=1e-9, atol=1e-13)
 
 
-def test_labels_are_those_of_torch_losses() -> None:
-    rng = np.random.default_rng(0)
-    logits, share = torch.tensor(rng.normal(size=(1, 6, 4))), shares([6], 6)
-    labels = torch.tensor(rng.integers(0, 4, (1, 6)))
-    expected = nn.functional.cross_entropy(logits[0], labels[0])
-    assert CrossEntropy().value(logits, labels, share).item() == pytest.approx(expected.item())
-    one, binary = logits[..., :1], labels % 2
-    expected = nn.functional.binary_cross_entropy_with_logits(one[0, :, 0], binary[0].double())
-    found = BinaryCrossEntropy().value(one, binary, share).item()
-    assert found == pytest.approx(expected.item())
-
-
 def slow_cox(score: list[float], time: list[float], event: list[float]) -> float:
     """The negative log of a product of odds, one factor for each event."""
     total = 0.0
@@ -284,24 +220,20 @@ def test_cox_loss_against_the_slow_formula(seed: int) -> None:
         assert found[unit].item() == pytest.approx(expected, abs=1e-12)
 
 
-def test_cox_loss_by_hand() -> None:
+def test_losses_by_hand_by_torch_and_at_large_logits() -> None:
     """Times 1, 2, 2 (all events) and equal scores: risk sets of 3, 2 and 2."""
     labels = torch.tensor([[[1.0, 1.0], [2.0, 1.0], [2.0, 1.0]]])
     found = CoxPartialLikelihood().value(torch.zeros(1, 3, 1), labels, torch.full((1, 3), 1 / 3))
     assert found.item() == pytest.approx((math.log(3) + 2 * math.log(2)) / 3)
-
-
-@for_each("labels", [[[4.0, 1.0]], [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0]]])
-def test_cox_has_no_slope_without_events_or_company(labels: list[list[float]]) -> None:
-    table = torch.tensor([labels])
-    share = torch.full((1, len(labels)), 1 / len(labels), dtype=torch.float64)
-    scores = torch.tensor(np.random.default_rng(0).normal(size=(1, len(labels), 1)))
-    loss = CoxPartialLikelihood()
-    assert loss.value(scores, table, share).item() == 0.0
-    assert not loss.slope(scores, table, share).any()
-
-
-def test_losses_survive_large_logits() -> None:
+    rng = np.random.default_rng(0)
+    logits, share = torch.tensor(rng.normal(size=(1, 6, 4))), shares([6], 6)
+    labels = torch.tensor(rng.integers(0, 4, (1, 6)))
+    expected = nn.functional.cross_entropy(logits[0], labels[0])
+    assert CrossEntropy().value(logits, labels, share).item() == pytest.approx(expected.item())
+    one, binary = logits[..., :1], labels % 2
+    expected = nn.functional.binary_cross_entropy_with_logits(one[0, :, 0], binary[0].double())
+    found = BinaryCrossEntropy().value(one, binary, share).item()
+    assert found == pytest.approx(expected.item())
     share, labels = shares([2], 2), torch.tensor([[0, 1]])
     for loss, logits in (
         (BinaryCrossEntropy(), torch.tensor([[[-800.0], [800.0]]]).double()),
@@ -314,6 +246,16 @@ def test_losses_survive_large_logits() -> None:
     assert CoxPartialLikelihood().value(scores, survival, share).item() == pytest.approx(0.0)
 
 
+@for_each("labels", [[[4.0, 1.0]], [[1.0, 0.0], [2.0, 0.0], [2.0, 0.0]]])
+def test_cox_has_no_slope_without_events_or_company(labels: list[list[float]]) -> None:
+    table = torch.tensor([labels])
+    share = torch.full((1, len(labels)), 1 / len(labels), dtype=torch.float64)
+    scores = torch.tensor(np.random.default_rng(0).normal(size=(1, len(labels), 1)))
+    loss = CoxPartialLikelihood()
+    assert loss.value(scores, table, share).item() == 0.0
+    assert not loss.slope(scores, table, share).any()
+
+
 def test_first_parameters_are_public_and_bounded() -> None:
     for name in MODELS:
         model = made(name)
@@ -322,8 +264,7 @@ def test_first_parameters_are_public_and_bounded() -> None:
         assert start.dtype == np.float64
         np.testing.assert_array_equal(start, made(name).initial(7))
         assert not np.array_equal(start, model.initial(8))
-        network = loaded(name, start)
-        for part in network.modules():
+        for part in loaded(name, start).modules():
             if isinstance(part, (nn.Linear, nn.Conv2d)):
                 reach = part.weight[0].numel() ** -0.5
                 assert 0.5 * reach < part.weight.abs().max().item() <= reach
@@ -333,22 +274,12 @@ def test_first_parameters_are_public_and_bounded() -> None:
                 assert (part.bias == 0).all()
 
 
-def mix(word: int) -> int:
-    """SplitMix64's mixing function, on integers."""
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
-    return word ^ (word >> 31)
-
-
-def test_words_are_those_of_splitmix64() -> None:
+def test_words_are_those_of_splitmix64_and_keys_belong_to_their_names() -> None:
     """The first five outputs for the seed 1234567, as published with the generator."""
     found = [int(word) % 2**64 for word in random_words(torch.tensor([1234567]), 5)[0]]
     assert found == [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-        4593380528125082431,
-        16408922859458223821,
+        *(6457827717110365317, 3203168211198807973, 9817491932198370423),
+        *(4593380528125082431, 16408922859458223821),
     ]
     golden = 0x9E3779B97F4A7C15
     for key in (0, -1, 2**62 + 3, -(2**63)):
@@ -356,9 +287,6 @@ def test_words_are_those_of_splitmix64() -> None:
         assert [int(word) % 2**64 for word in random_words(torch.tensor([key]), 7)[0]] == slow
         one = int(child_keys(torch.tensor([key]), 5)[0]) % 2**64
         assert one == mix((mix(key % 2**64) + 5 * golden) % 2**64)
-
-
-def test_keys_belong_to_seed_round_user_and_silo() -> None:
     user, silo = torch.arange(6).repeat(4), torch.arange(4).repeat_interleave(6)
     keys = [unit_keys(seed, number, user, silo) for seed in (0, 1) for number in (0, 1, 2)]
     assert len(torch.unique(torch.cat(keys))) == 6 * 24
@@ -416,23 +344,17 @@ def test_a_misspelt_name_gets_a_suggestion(name: str, close: str) -> None:
 @for_each(
     ("arguments", "dropout", "match"),
     [
-        (("logistic", 13, 3), 0.0, "2 classes"),
-        (("cox", 39, 2), 0.0, "one risk score"),
+        *((("logistic", 13, 3), 0.0, "2 classes"), (("cox", 39, 2), 0.0, "one risk score")),
         (("softmax", 39, 1), 0.0, "2 classes or more"),
-        (("mlp", 39, 1), 0.0, "2 classes or more"),
-        (("cnn", 100, 10), 0.0, "28 x 28 or 8 x 8"),
+        *((("mlp", 39, 1), 0.0, "2 classes or more"), (("cnn", 100, 10), 0.0, "28 x 28 or 8 x 8")),
         (("alexnet", 64, 10), 0.0, "images of 32 x 32"),
         (("alexnet", 2048, 10), 0.0, "images of 32 x 32"),
         (("alexnet", 1024, 1), 0.0, "2 classes or more"),
         (("mlp-64", 64, 1), 0.0, "2 classes or more"),
-        (("mlp-64", 64, 10), 0.5, "has no dropout"),
-        (("mlp", 0, 2), 0.0, "features"),
-        (("mlp", 30, 2.5), 0.0, "classes"),
-        (("mlp", 30, 2), 1.0, "below 1"),
-        (("mlp", 30, 2), -0.5, "dropout"),
-        (("logistic", 13, 2), 0.5, "has no dropout"),
-        (("zebra", 13, 2), 0.0, "Choose one of"),
-        ((3, 13, 2), 0.0, "no model"),
+        *((("mlp-64", 64, 10), 0.5, "has no dropout"), (("mlp", 0, 2), 0.0, "features")),
+        *((("mlp", 30, 2.5), 0.0, "classes"), (("mlp", 30, 2), 1.0, "below 1")),
+        *((("mlp", 30, 2), -0.5, "dropout"), (("logistic", 13, 2), 0.5, "has no dropout")),
+        *((("zebra", 13, 2), 0.0, "Choose one of"), ((3, 13, 2), 0.0, "no model")),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, dropout: float, match: str) -> None:

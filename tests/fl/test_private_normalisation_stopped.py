@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoi
 
 from ..cases import for_each
 from ..usual_signals import usual_signals
+from .extras import needs
 from .normalised_runs import (
     LOST,
     SMALL,
@@ -35,37 +35,14 @@ from .normalised_runs import (
     resumed,
     started,
 )
+from .small_runs import Failing, Stop
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("torch", "sklearn", "cryptography")
 
 
-class Stop(Exception):
-    """What a test raises."""
-
-
-class Failing:
-    """The real log, which fails at the record with number `at`: before it is written, or after."""
-
-    def __init__(self, writer: LogWriter, at: int, *, written: bool) -> None:
-        self.writer, self.at, self.written, self.count = writer, at, written, 0
-
-    def append(self, record: records.Record) -> int:
-        self.count += 1
-        if self.count == self.at and not self.written:
-            raise Stop
-        seq = self.writer.append(record)
-        if self.count == self.at:
-            raise Stop
-        return seq
-
-    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        return self.writer.seal(items)
-
-    def settle(self) -> None:
-        self.writer.settle()
+def failing(at: int, *, written: bool) -> Callable[[LogWriter], Failing]:
+    """Return what makes the log fail at the record with number `at`."""
+    return lambda writer: Failing(writer, at, written=written, error=Stop())
 
 
 APPENDS = 10
@@ -99,7 +76,7 @@ def test_a_run_that_is_cut_at_any_record_never_releases_moments_twice(
     at: int, written: bool, tmp_path: Path
 ) -> None:
     with pytest.raises(Stop):
-        started(SMALL, tmp_path, lambda writer: Failing(writer, at, written=written))
+        started(SMALL, tmp_path, failing(at, written=written))
     if at == APPENDS and written:
         assert verify(tmp_path).complete
         return
@@ -198,7 +175,7 @@ def test_an_interruption_waits_until_the_moments_are_released(
 
 def test_a_run_goes_on_from_the_moments_that_it_released_and_no_others(tmp_path: Path) -> None:
     with pytest.raises(Stop):
-        started(SMALL, tmp_path, lambda writer: Failing(writer, 4, written=False))
+        started(SMALL, tmp_path, failing(4, written=False))
     place = tmp_path / CHECKPOINT_FILE
     kept = Checkpoint.read(place)
     assert kept.moments is not None
@@ -222,9 +199,9 @@ def test_a_run_goes_on_from_the_moments_that_it_released_and_no_others(tmp_path:
 
 def test_moments_that_no_release_stands_for_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Stop):
-        started(SMALL, tmp_path / "other", lambda writer: Failing(writer, 4, written=False))
+        started(SMALL, tmp_path / "other", failing(4, written=False))
     with pytest.raises(Stop):
-        started(SMALL, tmp_path / "own", lambda writer: Failing(writer, 2, written=False))
+        started(SMALL, tmp_path / "own", failing(2, written=False))
     (opened,) = of(tmp_path / "own", records.RunOpen)
     kept = Checkpoint.read(tmp_path / "other" / CHECKPOINT_FILE)
     replace(kept, run_id=opened.run_id).write(tmp_path / "own" / CHECKPOINT_FILE)

@@ -49,14 +49,22 @@ def general(monkeypatch: pytest.MonkeyPatch) -> Any:
     return carried_out
 
 
-def test_which_models_are_quick() -> None:
+def test_which_models_are_quick_and_tell_nobody_of_scores_beyond_the_range_of_floats(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
     shapes = {"cox": (5, 1), "cnn": (784, 10), "alexnet": (784, 10)}
     found = {name for name in MODELS if is_one_score(model_named(name, *shapes.get(name, (5, 2))))}
     assert found == set(QUICK)
+    model, units = some("logistic", np.random.default_rng(0), np.array([4, 2]), 3)
+    start = np.full(4, 1e308)
+    records = Records(model, units.features, units.labels, np.zeros(6, np.int64))
+    records.gradients(start[None], np.arange(6))
+    local_deltas(model, start, units, Recipe(1e300, 3, 2))
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("name", QUICK)
-@pytest.mark.parametrize("batch", [2, 3, 4, 64])
+@pytest.mark.parametrize("batch", [3, 4, 64])
 def test_the_general_way_gives_the_same(name: str, batch: int, general: Any) -> None:
     """Over the epochs of the paper, in which errors could grow."""
     rng = np.random.default_rng(batch)
@@ -93,7 +101,7 @@ def test_single_precision_and_other_devices_go_the_general_way(
 def test_no_shape_lets_another_unit_move_a_bit(name: str) -> None:
     """At random widths, batches and sizes: alone, beside half of the others, beside nearly all."""
     rng = np.random.default_rng(5)
-    for _ in range(60):
+    for _ in range(30):
         features, count = int(rng.integers(1, 40)), int(rng.integers(2, 40))
         sizes = rng.poisson(rng.choice([1, 5, 15]), count)
         model, units = some(name, rng, sizes, features)
@@ -146,14 +154,3 @@ def test_records_under_models_of_their_own() -> None:
         chosen = rng.permutation(50)[:count]
         np.testing.assert_array_equal(records.gradients(models, chosen), whole[chosen])
     assert records.gradients(models, np.empty(0, np.int64)).shape == (0, 7)
-
-
-def test_scores_beyond_the_range_of_floats_are_told_to_nobody(
-    recwarn: pytest.WarningsRecorder,
-) -> None:
-    model, units = some("logistic", np.random.default_rng(0), np.array([4, 2]), 3)
-    start = np.full(4, 1e308)
-    records = Records(model, units.features, units.labels, np.zeros(6, np.int64))
-    records.gradients(start[None], np.arange(6))
-    local_deltas(model, start, units, Recipe(1e300, 3, 2))
-    assert not recwarn.list

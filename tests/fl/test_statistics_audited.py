@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ from privplan.fl.running.lifecycle import run
 from privplan.fl.settings.schema import Settings
 
 from ..cases import for_each
+from .extras import needs
 from .statistics_runs import configuration
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography")
 
 TABLES = {"record": "", "user": "\nrows_per_user = 7", "silo": "\nsilo_rows = 40"}
 

@@ -1,14 +1,13 @@
 """A package of 60 lines brings a system: run, killed, resumed, audited, attacked and reported.
 
-It is installed as pip would install it, and everything happens in processes of their own.
+It is installed as pip would install it; a run is made, and killed, in a process of its own.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
+import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,22 @@ import numpy as np
 import pytest
 
 import privplan as pp
+from privplan.accountant.mechanisms import Gate
+from privplan.accountant.odometer import Odometer
+from privplan.accountant.randomness import Streams
+from privplan.fl.canaries import MemoryLog
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, MODELS_FOLDER, Checkpoint
+from privplan.fl.running.preparation import prepare
+from privplan.fl.settings.file import read_settings
 
+from ..cases import for_each
+from ..packages.inside import command, packages_of, privplan
 from ..sweeps import sweep
-from .foreign import ROOT, as_pip, python, started
+from . import foreign
+from .extras import needs
+from .foreign import ROOT, as_pip, started
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography")
 
 PROJECT = ROOT / "tests" / "packages" / "toy_mean"
 
@@ -61,29 +67,31 @@ finally:
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    where = tmp_path / "package"
+def packed(where: Path, text: str = RUN) -> Path:
     where.mkdir()
-    (where / "run.toml").write_text(RUN)
+    (where / "run.toml").write_text(text)
     return as_pip(where, PROJECT)
 
 
-def seeded(place: Path) -> None:
-    text = RUN.replace("[data]", f"seed = {SEED}\n\n[data]")
-    (place / "run.toml").write_text(text)
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return packed(tmp_path / "package")
 
 
-def command(place: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process that must not have loaded torch."""
-    done = started(place, [sys.executable, "-c", WITHOUT_TORCH, *words], check=False)
-    assert done.returncode == code, done.stdout + done.stderr
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where a run was made, in a process that loaded no torch: what it said is in `said`."""
+    place = packed(tmp_path_factory.mktemp("made") / "package")
+    program = [sys.executable, "-c", WITHOUT_TORCH, "run", "run.toml", "--out", "out"]
+    done = started(place, program)
     assert done.stderr.split("\n")[-2] == "no torch"
-    return done
+    (place / "said").write_text(done.stdout)
+    return place
 
 
-def audited(place: Path, folder: str = "out") -> Any:
-    return json.loads(command(place, "audit", "budget", folder, "--json").stdout)["result"]
+def audited(place: Path, code: int = 0) -> Any:
+    done = command(place, "audit", "budget", "out", "--json", code=code)
+    return json.loads(done.stdout)["result"]
 
 
 def killed(place: Path, number: int) -> None:
@@ -97,33 +105,23 @@ def killed(place: Path, number: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         pp.run("run.toml", "out", report=kill)
     """
-    assert python(place, program, check=False) == "killed\n"
+    assert foreign.python(place, program, check=False) == "killed\n"
     assert Checkpoint.read(place / "out" / CHECKPOINT_FILE).round == number
 
 
 def uninterrupted(place: Path, cut: int) -> Any:
-    """Return model and velocity of one process that takes other streams after round `cut`."""
-    program = f"""
-        import json, sys
-        from pathlib import Path
-        from privplan.accountant.mechanisms import Gate
-        from privplan.accountant.odometer import Odometer
-        from privplan.accountant.randomness import Streams
-        from privplan.fl.canaries import MemoryLog
-        from privplan.fl.running.preparation import prepare
-        from privplan.fl.settings.file import read_settings
+    """Return model and velocity of a run that takes other streams after round `cut`."""
+    with packages_of(place):
         prepared = prepare(read_settings(Path("run.toml")))
         odometer = Odometer.for_plan(prepared.plan)
-        gates = [Gate(odometer, MemoryLog(), Streams.seeded({SEED}, part)) for part in (0, 1)]
-        system = prepared.system
-        model, state = system.initial(), system.initial_state()
-        (phase,) = system.phases
-        for number in range(1, {ROUNDS} + 1):
-            moved = phase.make(number, model, gates[number > {cut}], state)
+        gates = [Gate(odometer, MemoryLog(), Streams.seeded(SEED, part)) for part in (0, 1)]
+        model, state = prepared.system.initial(), prepared.system.initial_state()
+        (phase,) = prepared.system.phases
+        assert phase.make is not None
+        for number in range(1, ROUNDS + 1):
+            moved = phase.make(number, model, gates[number > cut], state)
             model, state = moved.parameters, moved.state
-        print(json.dumps([model.tolist(), state["velocity"].tolist()]))
-    """
-    return json.loads(python(place, program))
+    return model, state["velocity"]
 
 
 def test_the_package_has_60_lines() -> None:
@@ -138,34 +136,31 @@ def test_the_package_has_60_lines() -> None:
         }
 
 
-def test_it_is_listed_planned_and_run(place: Path) -> None:
+def test_it_is_listed_planned_and_run(place: Path, made: Path) -> None:
     shown = command(place, "explain", "run").stdout
     assert "toy-mean" in shown
     assert "[toy]  what only toys have" in shown
-    assert "toy-mean 1.0" in python(
-        place, "from privplan.cli.main import app; app(['doctor'], standalone_mode=False)"
-    )
+    assert "toy-mean 1.0" in privplan(place, "doctor").stdout
     planned = command(place, "run", "run.toml", "--dry-run").stdout
     assert "epsilon" in planned
     assert not (place / "out").exists()
-    said = command(place, "run", "run.toml", "--out", "out").stdout
+    said = (made / "said").read_text()
     assert "released" in said
     assert "trained" not in said
     assert "31 numbers" in said
     assert "parameters" not in said
-    models = sorted((place / "out" / MODELS_FOLDER).iterdir())
+    models = sorted((made / "out" / MODELS_FOLDER).iterdir())
     assert len(models) == ROUNDS
-    kept = Checkpoint.read(place / "out" / MODEL_FILE)
+    kept = Checkpoint.read(made / "out" / MODEL_FILE)
     assert set(kept.arrays()) == {"features", "label"}
     assert (kept.parameters == kept.state["velocity"]).all()
-    measured = json.loads((place / "out" / "metrics.json").read_text())
+    measured = json.loads((made / "out" / "metrics.json").read_text())
     assert [set(one["metrics"]) for one in measured["rounds"]] == ROUNDS * [{"distance"}]
 
 
-def test_it_is_audited_and_nothing_is_left_to_say(place: Path) -> None:
-    command(place, "run", "run.toml", "--out", "out")
-    command(place, "audit", "log", "out")
-    result = audited(place)
+def test_it_is_audited_and_nothing_is_left_to_say(made: Path) -> None:
+    command(made, "audit", "log", "out")
+    result = audited(made)
     assert result["hazards"] == []
     assert result["not_stated"] == []
     rounds = pp.events.Compose((pp.events.Gaussian(NOISE),) * ROUNDS)
@@ -175,28 +170,26 @@ def test_it_is_audited_and_nothing_is_left_to_say(place: Path) -> None:
     assert result["supported"] is True
 
 
-@pytest.mark.parametrize("cut", sweep((1, 2, 3), quick=1))
-def test_it_is_killed_and_ends_where_it_would_have(cut: int, place: Path) -> None:
-    seeded(place)
+@for_each("cut", sweep((1, 2, 3), quick=1))
+def test_it_is_killed_ends_where_it_would_have_and_audits_like_any(
+    cut: int, tmp_path: Path
+) -> None:
+    place = packed(tmp_path / "package", RUN.replace("[data]", f"seed = {SEED}\n\n[data]"))
     killed(place, cut)
     command(place, "run", "--resume", "--out", "out")
     kept = Checkpoint.read(place / "out" / MODEL_FILE)
     model, velocity = uninterrupted(place, cut)
-    assert kept.parameters.tolist() == model
-    assert kept.state["velocity"].tolist() == velocity
+    assert kept.parameters.tolist() == model.tolist()
+    assert kept.state["velocity"].tolist() == velocity.tolist()
     assert np.abs(velocity).max() > 0.0
-
-
-def test_a_run_that_was_cut_off_audits_like_any(place: Path) -> None:
-    killed(place, 2)
-    command(place, "run", "--resume", "--out", "out")
-    result = audited(place)
-    assert (result["rounds"], result["hazards"], result["not_stated"]) == (ROUNDS, [], [])
+    result = audited(place, code=1)  # whose only fault is its seed
+    assert (result["rounds"], result["not_stated"]) == (ROUNDS, [])
+    assert [one["id"] for one in result["hazards"]] == ["seeded"]
 
 
 @pytest.mark.slow
-def test_it_is_attacked_and_reported(place: Path) -> None:
-    command(place, "run", "run.toml", "--out", "out")
+def test_it_is_attacked_and_reported(made: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(made, tmp_path / "package")
     found = json.loads(command(place, "audit", "attack", "out", "--json").stdout)["result"]
     by_tier = {one["tier"]: one for one in found["tiers"]}
     assert set(by_tier) == {"claim", "robust", "residual"}
@@ -249,7 +242,7 @@ class Half(ToyMean):
 """
 
 
-@pytest.mark.slow  # a run and an attack in processes of their own
+@pytest.mark.slow
 def test_half_the_noise_is_contradicted(place: Path) -> None:
     module = place / "toy_mean" / "system.py"
     module.write_text(module.read_text() + HALF)
@@ -280,7 +273,7 @@ def test_it_is_signed(place: Path) -> None:
     assert signature is not None
 
 
-@pytest.mark.slow  # as the commands do, which the tests above have
+@pytest.mark.slow
 def test_it_is_run_and_resumed_from_python(place: Path) -> None:
     killed(place, 1)
     program = """
@@ -291,7 +284,7 @@ def test_it_is_run_and_resumed_from_python(place: Path) -> None:
         print(expected.rounds, outcome.result.rounds, sorted(outcome.metrics))
         print("torch" if "torch" in sys.modules else "no torch")
     """
-    assert python(place, program).split("\n")[:2] == [
+    assert foreign.python(place, program).split("\n")[:2] == [
         f"{ROUNDS} {ROUNDS} ['distance']",
         "no torch",
     ]

@@ -270,11 +270,13 @@ def test_what_canaries_show_is_what_is_claimed_or_less(shape: tuple[int, ...]) -
     assert any("worst cohort" in note for note in found.note) != attains
 
 
-def test_signs_alternate_by_turn_and_by_block() -> None:
+def test_signs_alternate_by_turn_and_users_between_canaries_cost_little_work() -> None:
     turns = turns_of(16, 3, 4, 2)
     assert [turns.turn(number) % 2 for number in (1, 5, 9, 13)] == [1, 0, 0, 1]
     # Up to the next turn they stay, so that terms out of turn add up.
     assert [turns.turn(number) for number in range(1, 9)] == [1] * 4 + [2] * 4
+    alone, turns = (work(own, 3, 1000) for own in (settings(silos=3), banded(50, 3, 50, 1)))
+    assert turns == alone + 3 * 1000
 
 
 @for_each("first", [0, 1, 6, 7])
@@ -330,11 +332,6 @@ def test_more_canaries_than_memory_holds_are_refused() -> None:
     with pytest.raises(InvalidInput, match="are too many"):
         canary_count(own, 3, rounds=1, requested=20_000)
     assert canary_count(banded(50, 10, 10, 1), 3, rounds=None, requested=None) == DEFAULT_CANARIES
-
-
-def test_users_between_canaries_cost_little_work() -> None:
-    alone, turns = (work(own, 3, 1000) for own in (settings(silos=3), banded(50, 3, 50, 1)))
-    assert turns == alone + 3 * 1000
 
 
 @for_each(("observer", "error"), [("silo-with-records", Unsupported), ("peer", InvalidInput)])
