@@ -66,13 +66,20 @@ DIAGONALS = {ev.Gaussian: (-0.6, 0.8), ev.Laplace: (-0.4, 0.6)}
 
 
 @for_each("relation", RELATIONS)
-@for_each("release", [ev.Gaussian(0.9), ev.Laplace(1.2)])
-@for_each(("batch", "rate"), [(1, 0.3), (2, 0.25), (2, 0.8)])
+@for_each(
+    ("release", "batch", "rate"),
+    [
+        (ev.Gaussian(0.9), 1, 0.3),
+        (ev.Laplace(1.2), 2, 0.25),
+        (ev.Gaussian(0.9), 3, 0.9),
+        (ev.Gaussian(0.9), 2, 0.8),
+    ],
+)
 def test_no_small_data_set_in_the_plane_is_worse(release, batch, rate, relation):
     """Every data set of four units on a grid, by enumerating who joins and who is cut."""
     mechanism = pairs(ev.TruncatedPoisson(rate, batch, 4, release), relation)
     bound, back = curve_of(mechanism.pair), curve_of(mechanism.pair.reverse())
-    edges = np.linspace(-6.0, 6.0, 49)
+    edges = np.linspace(-6.0, 6.0, 37)
     around = cache(lambda centre: cells(release, centre, edges))
     grid = (*AXES, DIAGONALS[type(release)])
 
@@ -103,24 +110,21 @@ def test_no_small_data_set_in_the_plane_is_worse(release, batch, rate, relation)
 def crowded(release, population, rate, batch, unit, law_q, point=(1.0, 0.0), axes=None):
     """Outputs of a unit among others who are all at one point, from scipy's binomials."""
     axes = axes or (np.arange(-8.0, batch + 8.0, 0.25),)
+    around = cache(lambda *centre: cells(release, centre, *axes))
     total = {"with": 0.0, "other": 0.0}
     for joined in range(population):
         weight = binom.pmf(joined, population - 1, rate)
         if weight < 1e-15:
             continue
-        kept, beside = min(joined, batch), min(joined, batch - 1)
+        beside = [min(joined, batch - 1) * x for x in point]
         drawn = rate * min(1.0, batch / (joined + 1))
-        still = cells(release, [kept * x for x in point], *axes)
-
-        def at(value, beside=beside):
-            return cells(
-                release, [beside * x + y for x, y in zip(point, value, strict=True)], *axes
-            )
-
-        total["with"] += weight * ((1 - drawn) * still + drawn * at(unit))
-        total["other"] += weight * (
-            still if law_q is None else (1 - drawn) * still + drawn * at(law_q)
-        )
+        still = around(*(min(joined, batch) * x for x in point))
+        for of, value in (("with", unit), ("other", law_q)):
+            chance = 0.0 if value is None else drawn
+            total[of] += weight * (1 - chance) * still
+            if value is not None:
+                moved = around(*(x + y for x, y in zip(beside, value, strict=True)))
+                total[of] += weight * chance * moved
     return total["with"], total["other"]
 
 
@@ -142,8 +146,15 @@ def test_no_crowd_is_worse(release, norm_of, batch, relation):
             assert (back_result <= back * (1 + 1e-9) + 1e-12).all()
 
 
-@for_each("relation", RELATIONS)
-@for_each("noise", [GaussianNoise(0.8), LaplaceNoise(0.9)])
+@for_each(
+    ("noise", "relation"),
+    [
+        (GaussianNoise(0.8), "add-remove"),
+        (GaussianNoise(0.8), "replace-one"),
+        (LaplaceNoise(0.9), "add-remove"),
+        (LaplaceNoise(0.9), "zero-out"),
+    ],
+)
 def test_crowds_are_attained(noise, relation):
     """The pairs of the designs are those of data sets, on the same cells."""
     release = ev.Gaussian(0.8) if isinstance(noise, GaussianNoise) else ev.Laplace(0.9)
@@ -230,41 +241,7 @@ def test_the_parts_are_those_of_exact_binomials(batch, rate, relation):
     assert curve_of(pair) == pytest.approx(exact, rel=2e-6, abs=1e-9)
 
 
-def test_two_rounds_of_the_worst_small_data_sets_lie_within_the_ends():
-    """Others in a line of four, and in a crowd: the product of the outputs, summed exactly."""
-    release, rate, batch = ev.Gaussian(0.9), 0.25, 2
-    event = ev.Repeat(2, ev.TruncatedPoisson(rate, batch, 8, release))
-    x = np.linspace(-9.0, 9.0, 361)
-    step = x[1] - x[0]
-    for towards in (-1.0, 0.0, 1.0):
-        p, q = np.zeros(x.size), np.zeros(x.size)
-        for joined in range(8):
-            weight = binom.pmf(joined, 7, rate) * step
-            drawn = rate * min(1.0, batch / (joined + 1))
-            still = norm.pdf(x, -towards * min(joined, batch), 0.9)
-            moved = norm.pdf(x, 1.0 - towards * min(joined, batch - 1), 0.9)
-            p += weight * ((1 - drawn) * still + drawn * moved)
-            q += weight * still
-        both = np.multiply.outer(p, p).ravel(), np.multiply.outer(q, q).ravel()
-        for epsilon in (0.1, 0.5, 1.5):
-            order = math.exp(epsilon)
-            seen = max(
-                np.maximum(both[0] - order * both[1], 0).sum(),
-                np.maximum(both[1] - order * both[0], 0).sum(),
-            )
-            assert seen <= account(event, epsilon=epsilon).delta.upper * (1 + 1e-6)
-
-
-@for_each(
-    ("cap", "lowest", "highest"),
-    [
-        (128, 5.7, 5.78),
-        (260, 1.39, 4.27),
-        (280, 1.13, 1.94),
-        (300, 1.098, 1.153),
-        (320, 1.098, 1.1),
-    ],
-)
+@for_each(("cap", "lowest", "highest"), [(128, 5.7, 5.78), (280, 1.13, 1.94), (320, 1.098, 1.1)])
 def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
     """Telling full samples apart gave 6.89 at 260, 4.78 at 280, 3.05 at 300 and 1.164 at 320."""
     event = ev.Repeat(2340, ev.TruncatedPoisson(256 / 60_000, cap, 60_000, ev.Gaussian(1.0)))
@@ -272,23 +249,21 @@ def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
     assert lowest <= result.lower <= result.upper <= highest
 
 
-@pytest.mark.quick(8)
 @for_each(
-    ("population", "rate", "batch"),
+    ("population", "rate", "batch", "relation"),
     [
-        (60_000, 1e-4, 30),
-        (100, 1 - 1e-9, 50),
-        (10, 0.999, 9),
-        pytest.param(60_000, 0.1, 5000, marks=pytest.mark.slow),
-        (60_000, 0.1, 6500),
-        (10**7, 1e-5, 1),
-        (3, 0.5, 1),
-        (10**15, 0.5, 10**14),
+        (60_000, 1e-4, 30, "replace-one"),
+        (100, 1 - 1e-9, 50, "zero-out"),
+        (10, 0.999, 9, "add-remove"),
+        pytest.param(60_000, 0.1, 5000, "add-remove", marks=pytest.mark.slow),
+        pytest.param(60_000, 0.1, 6500, "replace-one", marks=pytest.mark.slow),
+        (10**7, 1e-5, 1, "add-remove"),
+        (3, 0.5, 1, "replace-one"),
+        (10**15, 0.5, 10**14, "zero-out"),
     ],
 )
-@for_each("relation", RELATIONS)
 def test_extreme_cuts_keep_their_ends_in_order(population, rate, batch, relation):
-    for release in (ev.Gaussian(0.2), ev.Gaussian(30.0), ev.Laplace(1.0)):
+    for release in (ev.Gaussian(0.2), ev.Laplace(3.0)):
         event = ev.TruncatedPoisson(rate, batch, population, release)
         result = account(event, delta=1e-7, neighbours=relation).epsilon
         assert 0.0 <= result.lower <= result.upper < math.inf
@@ -317,12 +292,11 @@ def test_rates_that_underflow_are_answered(rate, relation):
     assert 0.0 <= result.lower <= result.upper <= 1e-100
 
 
-@for_each("target", [1e-5, 1e-9])
-def test_the_lower_end_is_that_of_the_data_that_show_most_over_all_rounds(target):
+def test_the_lower_end_is_that_of_the_data_that_show_most_over_all_rounds():
     """One round shows more of a crowd at one point, a thousand rounds more of others at 0."""
     cut, rate, population = 75, 0.001, 60_000
     event = ev.Repeat(1000, ev.TruncatedPoisson(rate, cut, population, ev.Gaussian(1.0)))
     overall = Cut.of(population, rate, cut).overall
     hidden = ev.Repeat(1000, ev.Poisson(overall, ev.Gaussian(1.0)))
-    result = account(event, delta=target, engine="pld").epsilon
-    assert result.lower >= 0.99 * account(hidden, delta=target).epsilon.lower
+    result = account(event, delta=1e-5, engine="pld").epsilon
+    assert result.lower >= 0.99 * account(hidden, delta=1e-5).epsilon.lower
