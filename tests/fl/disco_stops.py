@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant import records
-from privplan.audit.budget import audit_budget
+from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 from privplan.fl.frame.state import state_digest
@@ -66,13 +67,17 @@ HALVES: Final = framed(
 """In round 2 there are six peers, and 3 are enough."""
 
 
-def require_sound(folder: Path, rounds: int, clip: str) -> None:
-    """Require what holds of every closed run, however often it was cut off."""
+audit_of_whole: Final = functools.cache(audit_budget)
+"""The audit of a run that is whole, and changes no more."""
+
+
+def require_sound(folder: Path, rounds: int, clip: str) -> BudgetReport:
+    """Require what holds of every closed run, however often it was cut off; return its audit."""
     found = verify(folder)
     assert found.complete, found.problem
     assert edits_of(folder) == ()
-    hazards = audit_budget(folder).hazards
-    assert {one.id for one in hazards if one.severity == "error"} <= SEEDED_ONLY
+    report = audit_budget(folder)
+    assert {one.id for one in report.hazards if one.severity == "error"} <= SEEDED_ONLY
     intents = of(folder, records.RoundIntent)
     sums = [one for one in intents if one.phase == "train"]
     # No round is made twice: what was begun is spent, and the next one has the next number.
@@ -85,6 +90,7 @@ def require_sound(folder: Path, rounds: int, clip: str) -> None:
     assert set(kept.state) == (set() if clip == "fixed" else {"clip"})
     assert close.epsilon["peer"] > 0.0
     assert len(sums) <= rounds
+    return report
 
 
 def require_clips_released(folder: Path, clip: str) -> None:
@@ -114,17 +120,18 @@ def require_fresh_noise(folder: Path) -> None:
     assert reached
 
 
-def require_gone_on(folder: Path, whole: Path, clip: str, peers: Peers) -> None:
+def require_gone_on(
+    folder: Path, whole: Path, clip: str, peers: Peers
+) -> tuple[BudgetReport, BudgetReport]:
     """Require a sound end, within the budget of a run that nobody stopped, and that it is claimed.
 
-    Which rounds have a model is for the caller to say.
+    Which rounds have a model is for the caller to say.  Return the audits of both runs.
     """
-    require_sound(folder, peers.rounds, clip)
+    report, uncut = require_sound(folder, peers.rounds, clip), audit_of_whole(whole)
     sums = [one for one in of(folder, records.RoundIntent) if one.phase == "train"]
     assert {one.round: one.silos for one in sums}.items() <= set(enumerate(peers.rosters, 1))
     (close,), (whole_close,) = (of(one, records.RunClose) for one in (folder, whole))
     assert close.epsilon == whole_close.epsilon
-    report, uncut = audit_budget(folder), audit_budget(whole)
     assert report.supported is True
     assert report.ok
     assert report.claim == uncut.claim
@@ -133,3 +140,4 @@ def require_gone_on(folder: Path, whole: Path, clip: str, peers: Peers) -> None:
     assert report.total.upper <= close.epsilon["peer"] * (1 + 1e-9)
     noted = {"dangling"} if len(sums) == peers.rounds else {"dangling", "stopped-early"}
     assert {hazard.id for hazard in report.hazards} <= noted
+    return report, uncut

@@ -47,9 +47,8 @@ def test_free_records_are_allocated_once_and_every_user_has_one(
     rule: str, users: int, silos: int, more: int, seed: int
 ) -> None:
     records = max(users, silos) + more
-    made = allocate(
-        rule, records=records, users=users, silos=silos, rng=np.random.default_rng(seed)
-    )
+    rng = np.random.default_rng(seed)
+    made = allocate(rule, records=records, users=users, silos=silos, rng=rng)
     assert made.user.shape == made.silo.shape == (records,)
     table = counts(made, users, silos)  # raises if an index is out of range
     assert table.sum() == records
@@ -106,10 +105,8 @@ def test_zipf_within_puts_most_of_a_user_into_one_silo() -> None:
     shares = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        table = counts(
-            allocate_within("zipf", fixed(sizes), silos=4, users=40, rng=rng), 40, len(sizes)
-        )
-        first = table[:3]  # the first users are placed before any silo is full
+        made = allocate_within("zipf", fixed(sizes), silos=4, users=40, rng=rng)
+        first = counts(made, 40, 4)[:3]  # the first users are placed before any silo is full
         shares.extend(first.max(axis=1) / first.sum(axis=1))
     # 120 shares of about 3,000 records each: the mean's deviation is below .001.
     assert np.mean(shares) == pytest.approx(0.8, abs=0.01)
@@ -186,20 +183,6 @@ def test_silos_have_records_of_so_many_labels(rule: str, labels_per_silo: int) -
     assert (one.silo == two.silo).all()
 
 
-def test_silos_by_label_are_refused_where_they_cannot_be() -> None:
-    rng = np.random.default_rng(0)
-    labels = np.repeat([0, 1, 2], 4)
-    sizes = {"records": 12, "users": 3, "rng": rng}
-    with pytest.raises(InvalidInput, match="needs one class label"):
-        allocate("classes-1", silos=3, **sizes)
-    with pytest.raises(InvalidInput, match="does not go with `allocation` classes-1"):
-        allocate("classes-1", silos=3, labels=labels, labels_per_user=1, **sizes)
-    with pytest.raises(InvalidInput, match="divided among 0 silos"):
-        allocate("classes-2", silos=1, labels=labels, **sizes)
-    with pytest.raises(InvalidInput, match="those of this data set are fixed"):
-        allocate_within("classes-1", fixed((4, 4)), silos=2, users=2, rng=rng)
-
-
 def test_the_seed_decides() -> None:
     one, two, other = (
         allocate("zipf", records=99, users=9, silos=3, rng=np.random.default_rng(seed))
@@ -210,24 +193,31 @@ def test_the_seed_decides() -> None:
     assert (one.user != other.user).any()
 
 
+THREE = {"labels": np.repeat([0, 1, 2], 4)}
+REFUSED = [
+    ("zipff", 9, 3, 1, {}, "`allocation` must be one of uniform, zipf, classes-1"),
+    ("uniform", 9, 10, 1, {}, "too few for 10 users"),
+    ("uniform", 9, 1, 10, {}, "too few for 10 silos"),
+    ("uniform", 9, 3, 1, {"labels_per_user": 2}, "needs one class label"),
+    ("uniform", 12, 3, 1, {**THREE, "labels_per_user": 4}, "the data have 3 labels"),
+    ("uniform", 12, 1, 1, {**THREE, "labels_per_user": 2}, "cannot be divided among 0 users"),
+    ("classes-1", 12, 3, 3, {}, "needs one class label"),
+    ("classes-1", 12, 3, 3, {**THREE, "labels_per_user": 1}, "does not go with .* classes-1"),
+    ("classes-2", 12, 3, 1, THREE, "divided among 0 silos"),
+]
+REFUSED_WITHIN = [
+    ("zipf", (9,), 1, 5, {"least": 2}, "too few for 5 users of 2"),
+    ("uniform", (3, 3, 3), 3, 4, {"least": 2}, "make 3 blocks of 2"),
+    ("uniform", (3, 3, 3), 2, 4, {}, "`silo` must be from 0 to 1"),
+    ("classes-1", (4, 4), 2, 2, {}, "those of this data set are fixed"),
+]
+
+
 def test_bad_input_is_refused() -> None:
     rng = np.random.default_rng(0)
-    labels = np.repeat([0, 1, 2], 4)
-    with pytest.raises(InvalidInput, match="`allocation` must be one of uniform, zipf, classes-1"):
-        allocate("zipff", records=9, users=3, silos=1, rng=rng)
-    with pytest.raises(InvalidInput, match="too few for 10 users"):
-        allocate("uniform", records=9, users=10, silos=1, rng=rng)
-    with pytest.raises(InvalidInput, match="too few for 10 silos"):
-        allocate("uniform", records=9, users=1, silos=10, rng=rng)
-    with pytest.raises(InvalidInput, match="needs one class label"):
-        allocate("uniform", records=9, users=3, silos=1, rng=rng, labels_per_user=2)
-    with pytest.raises(InvalidInput, match="the data have 3 labels"):
-        allocate("uniform", records=12, users=3, silos=1, rng=rng, labels=labels, labels_per_user=4)
-    with pytest.raises(InvalidInput, match="cannot be divided among 0 users"):
-        allocate("uniform", records=12, users=1, silos=1, rng=rng, labels=labels, labels_per_user=2)
-    with pytest.raises(InvalidInput, match="too few for 5 users of 2"):
-        allocate_within("zipf", fixed((9,)), silos=1, users=5, rng=rng, least=2)
-    with pytest.raises(InvalidInput, match="make 3 blocks of 2"):
-        allocate_within("uniform", fixed((3, 3, 3)), silos=3, users=4, rng=rng, least=2)
-    with pytest.raises(InvalidInput, match="`silo` must be from 0 to 1"):
-        allocate_within("uniform", fixed((3, 3, 3)), silos=2, users=4, rng=rng)
+    for rule, records, users, silos, more, what in REFUSED:
+        with pytest.raises(InvalidInput, match=what):
+            allocate(rule, records=records, users=users, silos=silos, rng=rng, **more)
+    for rule, sizes, silos, users, more, what in REFUSED_WITHIN:
+        with pytest.raises(InvalidInput, match=what):
+            allocate_within(rule, fixed(sizes), silos=silos, users=users, rng=rng, **more)

@@ -43,17 +43,10 @@ def indices(draw: st.DrawFn) -> tuple[int, int, list[int], list[int]]:
 
 def of(made: tuple[int, int, list[int], list[int]]) -> Federation:
     users, silos, user, silo = made
-    return federation(
-        users=users,
-        silos=silos,
-        user=user,
-        silo=silo,
-        features=np.arange(len(user), dtype=np.float64)[:, None],
-        labels=[0] * len(user),
-        test_features=[[0.0]],
-        absent_users=True,
-        empty_silos=True,
-    )
+    features = np.arange(len(user), dtype=np.float64)[:, None]
+    given = {"users": users, "silos": silos, "user": user, "silo": silo, "features": features}
+    tests = {"labels": [0] * len(user), "test_features": [[0.0]]}
+    return federation(**given, **tests, absent_users=True, empty_silos=True)
 
 
 @given(indices())
@@ -109,20 +102,11 @@ def test_types_are_those_of_the_contract() -> None:
     with pytest.raises(ValueError, match="read-only"):
         one.features[0, 0] = 7.0
 
-
-def test_the_callers_arrays_stay_writable() -> None:
     features = np.zeros((6, 2), np.float32)
     federation(features=features)
-    features[0, 0] = 1.0
-
-
-def test_survival_labels_are_time_and_event() -> None:
-    made = federation(
-        task="survival",
-        classes=1,
-        labels=[[1.0, 0.0]] * 6,
-        test_labels=[[2.0, 1.0]],
-    )
+    features[0, 0] = 1.0  # the caller's arrays stay writable
+    times = {"labels": [[1.0, 0.0]] * 6, "test_labels": [[2.0, 1.0]]}
+    made = federation(task="survival", classes=1, **times)  # time and event
     assert made.labels.dtype == np.float32
     assert made.labels.shape == (6, 2)
 
@@ -176,12 +160,10 @@ def test_absent_users_and_empty_silos_need_a_flag() -> None:
     assert made.by_silo().sizes.tolist() == [6, 0]
 
 
-def test_without_refuses_a_user_who_is_not_on_the_list() -> None:
+def test_without_a_user() -> None:
+    """One who is not on the list is refused; without the only one no records are left."""
     for user in (3, -1):
         with pytest.raises(InvalidInput, match="`user`"):
             federation().without(user)
-
-
-def test_without_the_only_user_leaves_no_records() -> None:
     one = federation(users=1, user=[0] * 6).without(0)
     assert (one.records, len(one.pairs()), one.by_silo().sizes.tolist()) == (0, 0, [0, 0])

@@ -34,20 +34,13 @@ def test_movielens_with_tabs_has_no_header(tmp_path: Path) -> None:
     assert cells(path) == [("196", "242", 3.0, 1), ("186", "302", 3.0, 2), ("196", "302", 1.0, 3)]
 
 
-@for_each(
-    "header",
-    [
-        "userId,movieId,rating",
-        "user,item,rating",
-        " User_ID , film,RATING",
-        "user id,filmId,rating",
-    ],
-)
+HEADERS = ["userId,movieId,rating", "user,item,rating", "user id,filmId,rating"]
+
+
+@for_each("header", [*HEADERS, " User_ID , film,RATING"])
 def test_columns_are_known_by_their_names(tmp_path: Path, header: str) -> None:
-    assert cells(file(tmp_path, f"{header}\na,x,0.5\nb, y ,5\n")) == [
-        ("a", "x", 0.5, 2),
-        ("b", "y", 5.0, 3),
-    ]
+    found = cells(file(tmp_path, f"{header}\na,x,0.5\nb, y ,5\n"))
+    assert found == [("a", "x", 0.5, 2), ("b", "y", 5.0, 3)]
 
 
 def test_columns_may_stand_in_any_order_with_others_between(tmp_path: Path) -> None:
@@ -86,25 +79,10 @@ def test_a_file_without_a_header_is_refused_and_its_first_line_not_repeated(
     assert not any(word in said for word in (*first.split(","), "Did you mean"))
 
 
-@for_each(
-    "rating",
-    [
-        "0",
-        "0.0",
-        "-1",
-        "5.000001",
-        "6",
-        "nan",
-        "inf",
-        "-inf",
-        "1e999",
-        "1e-60",
-        "",
-        "x",
-        "1_0",
-        "4,5",
-    ],
-)
+NO_RATINGS = ["0", "0.0", "-1", "5.000001", "6", "nan", "inf", "-inf", "1e999", "1e-60"]
+
+
+@for_each("rating", ["", "x", "1_0", "4,5", *NO_RATINGS])
 def test_a_rating_out_of_its_range_is_refused_by_line_alone(tmp_path: Path, rating: str) -> None:
     path = file(tmp_path, f"userId,movieId,rating\nbob,1,4\n{SECRET},film-7,{rating}\n")
     with pytest.raises(InvalidInput, match=r"Line 3 of ratings\.csv") as caught:
@@ -150,14 +128,15 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_what_is_no_text_or_no_csv_or_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="is no text file"):
-        rating_lines(file(tmp_path, b"PK\x03\x04\xff\xfe\x00"), 5.0)
-    with pytest.raises(InvalidInput, match=r"Line 2 .* is no line of a CSV file"):
-        rating_lines(file(tmp_path, f'userId,movieId,rating\n"{SECRET}" x,2,3\n'), 5.0)
-    with pytest.raises(InvalidInput, match="There is no file"):
-        rating_lines(tmp_path / "absent.csv", 5.0)
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        rating_lines(tmp_path, 5.0)
+    torn = f'userId,movieId,rating\n"{SECRET}" x,2,3\n'
+    for path, what in (
+        (file(tmp_path, b"PK\x03\x04\xff\xfe\x00", "binary.csv"), "is no text file"),
+        (file(tmp_path, torn, "torn.csv"), r"Line 2 .* is no line of a CSV file"),
+        (tmp_path / "absent.csv", "There is no file"),
+        (tmp_path, "cannot be read"),
+    ):
+        with pytest.raises(InvalidInput, match=what):
+            rating_lines(path, 5.0)
 
 
 def test_a_refusal_says_what_to_change(tmp_path: Path) -> None:
@@ -187,15 +166,10 @@ def test_a_list_keeps_its_order(tmp_path: Path, content: str) -> None:
     assert listed_films(file(tmp_path, content)) == ("10", "7", "9")
 
 
-@for_each(
-    ("content", "what"),
-    [
-        ("10\n7\n10\n", "Line 3 .* line 1"),
-        ("10\n\n7\n", "Line 2"),
-        ("", "no film"),
-        ("film\n", "no"),
-    ],
-)
+NO_LISTS = [("10\n7\n10\n", "Line 3 .* line 1"), ("10\n\n7\n", "Line 2"), ("", "no film")]
+
+
+@for_each("content, what", [*NO_LISTS, ("film\n", "no")])
 def test_a_list_that_is_none_is_refused(tmp_path: Path, content: str, what: str) -> None:
     with pytest.raises(InvalidInput, match=what):
         listed_films(file(tmp_path, content))

@@ -48,18 +48,16 @@ def filtered_slowly(
     """Leave out one user or film at a time that has too few ratings, until there is none."""
     left = dict(held)
     while True:
-        few = next(
-            (
-                (side, name)
-                for side in (0, 1)
-                for name in sorted({pair[side] for pair in left})
-                if sum(pair[side] == name for pair in left) < fewest
-            ),
-            None,
-        )
-        if few is None:
+        few = [
+            (side, name)
+            for side in (0, 1)
+            for name in sorted({pair[side] for pair in left})
+            if sum(pair[side] == name for pair in left) < fewest
+        ]
+        if not few:
             return left
-        left = {pair: value for pair, value in left.items() if pair[few[0]] != few[1]}
+        side, name = few[0]
+        left = {pair: value for pair, value in left.items() if pair[side] != name}
 
 
 @for_each("seed", range(6))
@@ -153,9 +151,8 @@ def test_a_second_rating_of_a_film_is_refused_by_its_line(tmp_path: Path) -> Non
 
 
 def test_the_number_of_rows_is_told_only_where_it_is_public(tmp_path: Path) -> None:
-    read = read_ratings(
-        csv_file(tmp_path / "r.csv", [f"u{user},f,1" for user in range(7)]), fewest=1
-    )
+    path = csv_file(tmp_path / "r.csv", [f"u{user},f,1" for user in range(7)])
+    read = read_ratings(path, fewest=1)
     with pytest.raises(InvalidInput, match="the filter leaves 7 users") as caught:
         federate_ratings(read, 6, 2, np.random.default_rng(0), lists_are_public=True)
     assert "users = 7" in str(caught.value.next_step)
@@ -185,11 +182,8 @@ def test_the_name_is_that_of_a_configuration() -> None:
 @pytest.mark.skipif(not MOVIELENS.is_file(), reason=f"there is no {MOVIELENS}")
 def test_the_small_movielens_has_its_published_size_and_the_filter_leaves_a_dense_core() -> None:
     everything = read_ratings(MOVIELENS, fewest=1)
-    assert (len(everything.users), len(everything.films), everything.row.size) == (
-        671,
-        9_066,
-        100_004,
-    )
+    sizes = (len(everything.users), len(everything.films), everything.row.size)
+    assert sizes == (671, 9_066, 100_004)
     core = filtered(everything, 50)
     assert (len(core.users), len(core.films), core.row.size) == (236, 294, 24_328)
     made = federate_ratings(core, 236, 100, np.random.default_rng(0), lists_are_public=True)

@@ -35,7 +35,7 @@ def oracle(scores: np.ndarray, exponent: float, chosen: int) -> dict[tuple[int, 
     return law
 
 
-def p_value(exponent: float, chosen: int, *, of: float, trials: int = 1000) -> float:
+def p_value(exponent: float, chosen: int, *, of: float, trials: int = 500) -> float:
     """Return chi-square's p-value that draws by one exponent have the law of another."""
     stream, law = Streams.seeded(7).stream("choice"), oracle(SCORES, of, chosen)
     seen = Counter(
@@ -51,7 +51,7 @@ def p_value(exponent: float, chosen: int, *, of: float, trials: int = 1000) -> f
 def test_clients_are_drawn_with_the_probabilities_of_the_exponential_mechanism(
     exponent: float, chosen: int
 ) -> None:
-    """1,000 draws, chi-square, a false alarm in 10^6 for all cases together."""
+    """500 draws, chi-square, a false alarm in 10^6 for all cases together."""
     assert p_value(exponent, chosen, of=exponent) > FALSE_ALARM / 5
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.frame.expected_log import first_of, phase_of
 from privplan.fl.frame.expected_opening import OPENING, NotStated, security_of
 from privplan.fl.settings.file import parse
@@ -112,29 +111,22 @@ def test_a_public_cap_below_the_columns_allows_no_steps_by_themselves(algorithm:
     assert parsed(algorithm, table.replace("silo_rows = 2", "silo_rows = 3"), silo)
 
 
-def test_who_sums_decides_the_algorithm() -> None:
-    for algorithm, aggregation in (("original", "masked"), ("utility", "plain")):
-        with pytest.raises(InvalidInput, match="cannot sum by it"):
-            parsed(algorithm, security=f'aggregation = "{aggregation}"')
-    with pytest.raises(InvalidInput, match="cannot sum by it"):
-        parsed("private", security='aggregation = "plain"')
-
-
-def test_keys_of_the_encryption_belong_to_the_second() -> None:
+def test_who_sums_decides_the_algorithm_and_what_else_it_takes() -> None:
     read = parsed("utility", security="key_bits = 2048\nprocesses = 2")
     assert (read.security.key_bits, read.security.processes) == (2048, 2)
-    with pytest.raises(InvalidInput, match="processes"):
-        parsed("private", security="processes = 2")
-    with pytest.raises(InvalidInput, match="key_bits"):
-        parsed("utility", security="key_bits = 1024")
-
-
-def test_every_node_is_needed() -> None:
-    with pytest.raises(InvalidInput, match="dropouts"):
-        parsed("utility", security="dropouts = 1")
     assert parsed("private", security="dropouts = 1").security.dropouts == 1
-    with pytest.raises(InvalidInput, match="dropouts"):
-        parsed("private", "as_published = true\nsynchronise_every = 2", security="dropouts = 1")
+    steps = "as_published = true\nsynchronise_every = 2"
+    for algorithm, table, security, what in (
+        ("original", "", 'aggregation = "masked"', "cannot sum by it"),
+        ("utility", "", 'aggregation = "plain"', "cannot sum by it"),
+        ("private", "", 'aggregation = "plain"', "cannot sum by it"),
+        ("private", "", "processes = 2", "processes"),
+        ("utility", "", "key_bits = 1024", "key_bits"),
+        ("utility", "", "dropouts = 1", "dropouts"),
+        ("private", steps, "dropouts = 1", "dropouts"),
+    ):
+        with pytest.raises(InvalidInput, match=what):
+            parsed(algorithm, table, security=security)
 
 
 @for_each("algorithm", SYSTEMS)
@@ -215,11 +207,3 @@ def test_the_configuration_alone_says_what_the_log_states(
     if "epsilon" not in changes.get("privacy", {}):
         with pytest.raises(NotStated):
             facts["claim.epsilon"](read)
-
-
-@for_each("algorithm", ALL)
-def test_a_declaration_names_what_there_is(algorithm: str) -> None:
-    declared = declaration_of(f"fedpower-{algorithm}")
-    assert callable(declared.load(declared.make))
-    assert declared.determines is not None
-    assert declared.load(declared.determines).phase is not None

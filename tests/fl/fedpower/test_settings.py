@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,22 +129,6 @@ def test_what_does_not_suit_the_data_is_refused_before_anything_is_written(name:
 def test_sampled_users_are_refused_at_the_door(system: str, tiny: Any) -> None:
     with pytest.raises(InvalidInput, match="does not sample users"):
         built(tiny(), system=system, rounds=1, privacy={"sampling_rate": 0.5})
-
-
-@for_each("bad", [float("nan"), float("inf")])
-def test_entries_that_are_no_numbers_are_refused_with_their_place(bad: float, tiny: Any) -> None:
-    features = tiny().features.copy()
-    features[7, 2] = bad
-    with pytest.raises(InvalidInput, match="row 7"):
-        replace(tiny(), features=features)
-
-
-def test_a_node_without_rows_is_refused_where_data_are_dealt(tiny: Any) -> None:
-    federation = tiny()
-    silo = federation.silo.copy()
-    silo[silo == 1] = 0
-    with pytest.raises(InvalidInput, match=r"silo"):
-        replace(federation, silo=silo)
 
 
 def test_defaults_are_those_of_the_settings() -> None:

@@ -24,14 +24,8 @@ from .small import classified, exact, statistics
 
 def test_a_vector_is_the_upper_triangle_and_then_the_sums() -> None:
     mechanism = NoisyGram(gram=GramBound(dimension=3, classes=2), std=1.0, bits=16)
-    released = ReleasedStatistics.of_vector(
-        np.arange(12.0),
-        mechanism,
-        event=ev.Gaussian(1.0),
-        delta=1e-5,
-        neighbours="add-remove",
-        intercept=0.2,
-    )
+    about: Any = {"event": ev.Gaussian(1.0), "delta": 1e-5, "neighbours": "add-remove"}
+    released = ReleasedStatistics.of_vector(np.arange(12.0), mechanism, intercept=0.2, **about)
     assert released.gram.tolist() == [[0, 1, 2], [1, 3, 4], [2, 4, 5]]
     assert released.labels.tolist() == [[6, 7], [8, 9], [10, 11]]
     assert released.classes == (0, 1)
@@ -130,10 +124,8 @@ def test_other_files_are_refused(content: bytes | None, tmp_path: Path) -> None:
 def test_a_seeded_release_says_so_wherever_it_is_read(tmp_path: Path) -> None:
     features, labels = classified()
     statistics().release(features, labels).released.save(tmp_path / "kept.npz")
-    assert any(
-        "seed" in warning
-        for warning in ReleasedStatistics.load(tmp_path / "kept.npz").guarantee.warnings
-    )
+    said = ReleasedStatistics.load(tmp_path / "kept.npz").guarantee.warnings
+    assert any("seed" in warning for warning in said)
     assert statistics(seed=None).release(features, labels).guarantee_.warnings == ()
 
 
@@ -155,37 +147,25 @@ def altered(path: Path, gram: Any = None, **facts: object) -> None:
     np.savez(path, **{**kept, **({} if gram is None else {"gram": gram})})
 
 
-@for_each(
-    "facts",
-    [
-        {"event": {"type": "gaussian", "noise_multiplier": 100.0}},
-        {"event": {"type": "laplace", "noise_multiplier": 100.0}},
-        {"event": {"type": "compose", "events": []}},
-        {"neighbours": "zero-out"},
-        {"std": float("nan")},
-        {"std": -1.0},
-        {"std": "1"},
-        {"row_norm": 0.0},
-        {"intercept": 5.0},
-        {"delta": 1.0},
-        {"classes": [0]},
-        {"classes": [0, 0, 0]},
-        {"classes": [[0], [1], [2]]},
-        {"label_range": [1.0]},
-        {"label_range": [1.0, 0.0]},
-        {"family": "uniform"},
-        {"unit": "nobody"},
-        {"observer": "nobody"},
-        {"shares": 0},
-        {"bits": -1},
-        {"seeded": "no"},
-        {"gram": np.triu(np.ones((5, 5)))},
+CONTRADICTIONS: dict[str, list[Any]] = {
+    "event": [
+        *({"type": kind, "noise_multiplier": 100.0} for kind in ("gaussian", "laplace")),
+        {"type": "compose", "events": []},
     ],
-)
-def test_a_file_that_contradicts_itself_is_refused(facts: dict[str, Any], tmp_path: Path) -> None:
+    "std": [float("nan"), -1.0, "1"],
+    "classes": [[0], [0, 0, 0], [[0], [1], [2]]],
+    "label_range": [[1.0], [1.0, 0.0]],
+    **{"neighbours": ["zero-out"], "row_norm": [0.0], "intercept": [5.0], "delta": [1.0]},
+    **{"family": ["uniform"], "unit": ["nobody"], "observer": ["nobody"], "shares": [0]},
+    **{"bits": [-1], "seeded": ["no"], "gram": [np.triu(np.ones((5, 5)))]},
+}
+
+
+@for_each("name, value", [(name, value) for name, some in CONTRADICTIONS.items() for value in some])
+def test_a_file_that_contradicts_itself_is_refused(name: str, value: Any, tmp_path: Path) -> None:
     altered(tmp_path / "kept.npz")
     ReleasedStatistics.load(tmp_path / "kept.npz")
-    altered(tmp_path / "kept.npz", **facts)
+    altered(tmp_path / "kept.npz", **{name: value})
     with pytest.raises(InvalidInput, match="no released statistics"):
         ReleasedStatistics.load(tmp_path / "kept.npz")
 

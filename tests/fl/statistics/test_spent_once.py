@@ -76,19 +76,20 @@ def test_a_fit_keeps_the_guarantee_of_the_release_that_it_was_computed_from() ->
     assert "What the 1 before it cost was spent beside it." in made.cost
 
 
+LOGISTIC: list[tuple[dict[str, Any], str]] = [
+    ({"ridge": -1}, "`ridge`"),
+    ({"ridge": "large"}, "`ridge`"),
+    ({"components": 5}, "at most 4"),
+    ({"class_weight": {"a": 1.0}}, "class_weight"),
+    ({"class_weight": {0: -1.0}}, "class_weight"),
+    ({"class_weight": "balanced", "intercept": 0.0}, "Without an intercept"),
+]
+
+
 @for_each(
-    ("kind", "terms", "named"),
+    "kind, terms, named",
     [
-        (pp.PrivateLogistic, {"classes": 3, "ridge": -1}, "`ridge`"),
-        (pp.PrivateLogistic, {"classes": 3, "ridge": "large"}, "`ridge`"),
-        (pp.PrivateLogistic, {"classes": 3, "components": 5}, "at most 4"),
-        (pp.PrivateLogistic, {"classes": 3, "class_weight": {"a": 1.0}}, "class_weight"),
-        (pp.PrivateLogistic, {"classes": 3, "class_weight": {0: -1.0}}, "class_weight"),
-        (
-            pp.PrivateLogistic,
-            {"classes": 3, "class_weight": "balanced", "intercept": 0.0},
-            "Without an intercept",
-        ),
+        *((pp.PrivateLogistic, {"classes": 3, **terms}, named) for terms, named in LOGISTIC),
         (pp.PrivateRidge, {"classes": 3, "intercept": 0.0}, "Without an intercept"),
         (pp.PrivateRidge, {"classes": 3, "coding": [[1, 2]]}, "`coding`"),
         (pp.PrivateRidge, {"classes": 3, "coding": "abc"}, "`coding`"),
