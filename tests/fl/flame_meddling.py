@@ -166,28 +166,25 @@ ELSEWHERE = "from client-1 to shuffler belongs to another session or round"
 MISPLACED = "client-1 sent a coordinate that it may not send"
 MISCOUNTED = "shuffler handed on another number of messages"
 
+HANDED_ELSEWHERE = "from shuffler to analyzer belongs to another session or round"
+OTHER_LENGTH = "client-1 sent boxes of another length"
+OTHER_COORDINATE = "shuffler handed on a message that is of another coordinate"
+SHUT = "box from the shuffler does not open"
+
 Fault = tuple[Callable[[], Meddler], type[Exception], str]
+Said = tuple[Callable[[], Meddler], str]
+
+
+def faults(**named: Said) -> dict[str, Fault]:
+    """Return faults of the protocol by their names, which have spaces in the place of `_`."""
+    return {
+        name.replace("_", " "): (meddler, ProtocolFault, said)
+        for name, (meddler, said) in named.items()
+    }
+
 
 CLIENT: dict[str, Fault] = {
     "missing": (lambda: bundles(lambda _: ()), MissingParty, "client-1 did not send"),
-    "twice": (lambda: bundles(lambda m: (m, m)), ProtocolFault, "from client-1 that nobody asked"),
-    "late": (late, ProtocolFault, "from client-1 that nobody asked for"),
-    "of the round before": (lambda: earlier(Bundle.kind, "client-1"), ProtocolFault, ELSEWHERE),
-    "of a round to come": (
-        lambda: bundles(lambda m: (replace(m, round=m.round + 1),)),
-        ProtocolFault,
-        ELSEWHERE,
-    ),
-    "of another session": (
-        lambda: bundles(lambda m: (replace(m, session=bytes(16)),)),
-        ProtocolFault,
-        ELSEWHERE,
-    ),
-    "of another kind": (
-        lambda: bundles(lambda m: (replace(m, kind=MixedBoxes.kind),)),
-        ProtocolFault,
-        "from client-1 to shuffler is not 'shuffle-bundle'",
-    ),
     "under another name": (
         lambda: bundles(lambda m: (replace(m, sender="client-2"),)),
         MissingParty,
@@ -198,148 +195,121 @@ CLIENT: dict[str, Fault] = {
         InvalidInput,
         "no party 'client-99'",
     ),
-    "that of another": (copied, ProtocolFault, "sent twice, by client-1 and by client-2"),
-    "empty": (lambda: raw(lambda _: b""), ProtocolFault, MALFORMED),
-    "cut off": (lambda: raw(lambda b: b[:-1]), ProtocolFault, MALFORMED),
-    "run on": (lambda: raw(lambda b: b + b"\0"), ProtocolFault, MALFORMED),
-    "oversized": (
-        lambda: raw(lambda b: b + bytes(10**6)),
-        ProtocolFault,
-        "client-1 to shuffler is longer than",
-    ),
-    "a message too few": (
-        lambda: bundled(lambda b: Bundle(b.places[:-4], b.boxes[:-BOX])),
-        ProtocolFault,
-        "client-1 did not send",
-    ),
-    "a message too many": (
-        lambda: bundled(lambda b: Bundle(b.places + b.places[:4], b.boxes + b.boxes[:BOX])),
-        ProtocolFault,
-        "client-1 to shuffler is longer than",
-    ),
-    "a coordinate without a box": (
-        lambda: bundled(lambda b: replace(b, boxes=b.boxes[:-BOX])),
-        ProtocolFault,
-        "client-1 sent boxes of another length",
-    ),
-    "a box that is too short": (
-        lambda: bundled(lambda b: replace(b, boxes=b.boxes[:-1])),
-        ProtocolFault,
-        "client-1 sent boxes of another length",
-    ),
-    "a coordinate twice": (
-        lambda: bundled(lambda b: replace(b, places=b.places[:4] + b.places[:-4])),
-        ProtocolFault,
-        MISPLACED,
-    ),
-    "a coordinate out of range": (
-        lambda: bundled(lambda b: replace(b, places=b.places[:-4] + as_places([31]))),
-        ProtocolFault,
-        MISPLACED,
-    ),
-    "a coordinate far out of range": (
-        lambda: bundled(lambda b: replace(b, places=b.places[:-4] + as_places([2**32 - 1]))),
-        ProtocolFault,
-        MISPLACED,
-    ),
-    "another coordinate than in the box": (
-        lambda: bundled(lambda b: replace(b, places=another(b))),
-        ProtocolFault,
-        "shuffler handed on a message that is of another coordinate",
-    ),
-    "a box twice": (
-        lambda: bundled(lambda b: replace(b, boxes=b.boxes[:BOX] + b.boxes[:-BOX])),
-        ProtocolFault,
-        "same box was sent twice, by client-1",
-    ),
-    "a box that does not open": (
-        lambda: bundled(lambda b: replace(b, boxes=flipped(b.boxes, BOX - 1))),
-        ProtocolFault,
-        "box from the shuffler does not open",
-    ),
-    "a box for somebody else": (
-        lambda: bundled(
-            lambda b: replace(
-                b, boxes=sealed(BoxKey().public, [bytes(BOX - BOX_BYTES)]) + b.boxes[BOX:]
-            )
+    **faults(
+        twice=(lambda: bundles(lambda m: (m, m)), "from client-1 that nobody asked"),
+        late=(late, "from client-1 that nobody asked for"),
+        of_the_round_before=(lambda: earlier(Bundle.kind, "client-1"), ELSEWHERE),
+        of_a_round_to_come=(
+            lambda: bundles(lambda m: (replace(m, round=m.round + 1),)),
+            ELSEWHERE,
         ),
-        ProtocolFault,
-        "box from the shuffler does not open",
+        of_another_session=(
+            lambda: bundles(lambda m: (replace(m, session=bytes(16)),)),
+            ELSEWHERE,
+        ),
+        of_another_kind=(
+            lambda: bundles(lambda m: (replace(m, kind=MixedBoxes.kind),)),
+            "from client-1 to shuffler is not 'shuffle-bundle'",
+        ),
+        that_of_another=(copied, "sent twice, by client-1 and by client-2"),
+        empty=(lambda: raw(lambda _: b""), MALFORMED),
+        cut_off=(lambda: raw(lambda b: b[:-1]), MALFORMED),
+        run_on=(lambda: raw(lambda b: b + b"\0"), MALFORMED),
+        oversized=(lambda: raw(lambda b: b + bytes(10**6)), "client-1 to shuffler is longer than"),
+        a_message_too_few=(
+            lambda: bundled(lambda b: Bundle(b.places[:-4], b.boxes[:-BOX])),
+            "client-1 did not send",
+        ),
+        a_message_too_many=(
+            lambda: bundled(lambda b: Bundle(b.places + b.places[:4], b.boxes + b.boxes[:BOX])),
+            "client-1 to shuffler is longer than",
+        ),
+        a_coordinate_without_a_box=(
+            lambda: bundled(lambda b: replace(b, boxes=b.boxes[:-BOX])),
+            OTHER_LENGTH,
+        ),
+        a_box_that_is_too_short=(
+            lambda: bundled(lambda b: replace(b, boxes=b.boxes[:-1])),
+            OTHER_LENGTH,
+        ),
+        a_coordinate_twice=(
+            lambda: bundled(lambda b: replace(b, places=b.places[:4] + b.places[:-4])),
+            MISPLACED,
+        ),
+        a_coordinate_out_of_range=(
+            lambda: bundled(lambda b: replace(b, places=b.places[:-4] + as_places([31]))),
+            MISPLACED,
+        ),
+        a_coordinate_far_out_of_range=(
+            lambda: bundled(lambda b: replace(b, places=b.places[:-4] + as_places([2**32 - 1]))),
+            MISPLACED,
+        ),
+        another_coordinate_than_in_the_box=(
+            lambda: bundled(lambda b: replace(b, places=another(b))),
+            OTHER_COORDINATE,
+        ),
+        a_box_twice=(
+            lambda: bundled(lambda b: replace(b, boxes=b.boxes[:BOX] + b.boxes[:-BOX])),
+            "same box was sent twice, by client-1",
+        ),
+        a_box_that_does_not_open=(
+            lambda: bundled(lambda b: replace(b, boxes=flipped(b.boxes, BOX - 1))),
+            SHUT,
+        ),
+        a_box_for_somebody_else=(
+            lambda: bundled(
+                lambda b: replace(
+                    b, boxes=sealed(BoxKey().public, [bytes(BOX - BOX_BYTES)]) + b.boxes[BOX:]
+                )
+            ),
+            SHUT,
+        ),
     ),
 }
 """What a client sends, what is raised, and what is said of it."""
 
 SHUFFLER: dict[str, Fault] = {
     "nothing": (lambda: rows(lambda _: ()), MissingParty, "shuffler did not send"),
-    "a coordinate is missing": (
-        lambda: rows(lambda m: () if MixedBoxes.unpack(m.body).coordinate == 1 else (m,)),
-        ProtocolFault,
-        MISCOUNTED,
-    ),
-    "everything twice": (
-        lambda: rows(lambda m: (m, m)),
-        ProtocolFault,
-        "shuffler handed on another",
-    ),
-    "the round before": (
-        lambda: earlier(MixedBoxes.kind, "shuffler"),
-        ProtocolFault,
-        "from shuffler to analyzer belongs to another session or round",
-    ),
-    "of another round": (
-        lambda: rows(lambda m: (replace(m, round=m.round + 1),)),
-        ProtocolFault,
-        "from shuffler to analyzer belongs to another session or round",
-    ),
-    "malformed": (
-        lambda: rows(lambda m: (replace(m, body=m.body[:-1]),)),
-        ProtocolFault,
-        "shuffler to analyzer is not a well-formed 'shuffle-mixed'",
-    ),
-    "oversized": (
-        lambda: mixed(lambda b: replace(b, boxes=b.boxes + bytes(BOX))),
-        ProtocolFault,
-        "shuffler to analyzer is longer than",
-    ),
-    "a message dropped": (
-        lambda: mixed(lambda b: replace(b, boxes=b.boxes[BOX:])),
-        ProtocolFault,
-        MISCOUNTED,
-    ),
-    "a message repeated": (
-        lambda: mixed(lambda b: replace(b, boxes=b.boxes[:BOX] + b.boxes[:-BOX])),
-        ProtocolFault,
-        "shuffler handed the same box on twice",
+    **faults(
+        a_coordinate_is_missing=(
+            lambda: rows(lambda m: () if MixedBoxes.unpack(m.body).coordinate == 1 else (m,)),
+            MISCOUNTED,
+        ),
+        everything_twice=(lambda: rows(lambda m: (m, m)), "shuffler handed on another"),
+        the_round_before=(lambda: earlier(MixedBoxes.kind, "shuffler"), HANDED_ELSEWHERE),
+        of_another_round=(
+            lambda: rows(lambda m: (replace(m, round=m.round + 1),)),
+            HANDED_ELSEWHERE,
+        ),
+        malformed=(
+            lambda: rows(lambda m: (replace(m, body=m.body[:-1]),)),
+            "shuffler to analyzer is not a well-formed 'shuffle-mixed'",
+        ),
+        oversized=(
+            lambda: mixed(lambda b: replace(b, boxes=b.boxes + bytes(BOX))),
+            "shuffler to analyzer is longer than",
+        ),
+        a_message_dropped=(lambda: mixed(lambda b: replace(b, boxes=b.boxes[BOX:])), MISCOUNTED),
+        a_message_repeated=(
+            lambda: mixed(lambda b: replace(b, boxes=b.boxes[:BOX] + b.boxes[:-BOX])),
+            "shuffler handed the same box on twice",
+        ),
+        a_dummy_of_no_use=(
+            lambda: mixed(lambda b: replace(b, boxes=b.boxes[:-BOX] + bytes(BOX))),
+            SHUT,
+        ),
+        under_the_wrong_coordinate=(lambda: mixed(lambda b: replace(b, coordinate=0)), MISCOUNTED),
+        under_no_coordinate=(lambda: mixed(lambda b: replace(b, coordinate=-1)), MISCOUNTED),
+        coordinates_exchanged=(exchanged, OTHER_COORDINATE),
+        a_message_of_the_round_before=(
+            replayed,
+            "shuffler handed on a message that belongs to another round",
+        ),
     ),
     "padded too little, everywhere": (
         lambda: mixed(lambda b: replace(b, boxes=b.boxes[:-BOX]), None),
         ProtocolFault,
         MISCOUNTED,
-    ),
-    "a dummy of no use": (
-        lambda: mixed(lambda b: replace(b, boxes=b.boxes[:-BOX] + bytes(BOX))),
-        ProtocolFault,
-        "box from the shuffler does not open",
-    ),
-    "under the wrong coordinate": (
-        lambda: mixed(lambda b: replace(b, coordinate=0)),
-        ProtocolFault,
-        MISCOUNTED,
-    ),
-    "under no coordinate": (
-        lambda: mixed(lambda b: replace(b, coordinate=-1)),
-        ProtocolFault,
-        MISCOUNTED,
-    ),
-    "coordinates exchanged": (
-        exchanged,
-        ProtocolFault,
-        "shuffler handed on a message that is of another coordinate",
-    ),
-    "a message of the round before": (
-        replayed,
-        ProtocolFault,
-        "shuffler handed on a message that belongs to another round",
     ),
 }
 """What the shuffler hands on, likewise."""
