@@ -102,7 +102,7 @@ def compare(peer: Peer, part: int, answer: Callable[[Configuration, Any], Any]) 
     assert sum(close) >= 0.9 * len(close)
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 @for_each("part", PARTS)
 def test_ends_are_ordered_with_those_that_dp_accounting_gave_and_those_of_rdp(part):
     compare(DP_ACCOUNTING, part, lambda _, kept: kept)

@@ -112,9 +112,11 @@ def test_a_certain_step_costs_what_the_release_costs(event, neighbours):
         (ev.FixedSize(7, 7, event), 1),
         (ev.TruncatedPoisson(1.0, 9, 9, event), 1),
     ]
+    # Three of them, others under the next relation.
+    first = (2 * RELATIONS.index(neighbours) + RELEASES.index(event)) % len(certain)
     seen = 0
-    for wrapped, count in certain:
-        if _known(wrapped, neighbours) is None:
+    for wrapped, count in [*certain[first:], *certain[:first]]:
+        if seen == 3 or _known(wrapped, neighbours) is None:
             continue
         plain = ev.Repeat(count, event)
         epsilon, theirs = _released(plain, neighbours)
