@@ -33,22 +33,12 @@ from privplan.accountant.mechanisms import (
     ResponseMessages,
     RoundDescription,
     ShuffledRound,
-    Ticket,
 )
 from privplan.accountant.mechanisms.messages import Messages
 from privplan.accountant.randomness import Streams, grouped_order
 
 from ..cases import for_each
-from .mechanism_tickets import Memory
-
-FALSE_ALARM = 1e-6
-
-
-def opened(mechanism: Messages, draws: int = 1, seed: int = 1) -> Ticket:
-    """Return an open round of a mechanism, without a budget."""
-    gate = Gate(None, Memory(), Streams.seeded(seed))
-    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
-    return gate.open(mechanism.intent(about, "replace-one"))
+from .mechanism_tickets import FALSE_ALARM, Memory, ticket_for
 
 
 def coarse(mechanism: Any, grid: float) -> Any:
@@ -66,7 +56,7 @@ def fits(counts: np.ndarray, chances: np.ndarray) -> bool:
     due = np.append(expected[order][~small], expected[order][small].sum())
     keep = due > 0
     statistic = ((seen - due)[keep] ** 2 / due[keep]).sum()
-    return bool(stats.chi2.sf(statistic, keep.sum() - 1) > FALSE_ALARM)
+    return bool(stats.chi2.sf(statistic, keep.sum() - 1) > FALSE_ALARM / 3)  # looks of a test
 
 
 def rounded_law(places: np.ndarray, centre: int, scale: float) -> np.ndarray:
@@ -74,9 +64,6 @@ def rounded_law(places: np.ndarray, centre: int, scale: float) -> np.ndarray:
     away = np.abs(places - centre)
     tail = np.exp(-(np.maximum(away, 1) - 0.5) / scale)
     return np.where(away == 0, -math.expm1(-0.5 / scale), 0.5 * tail * -math.expm1(-1.0 / scale))
-
-
-# --- what they state ------------------------------------------------------------------------------
 
 
 def test_facts_from_which_the_local_event_follows_alone() -> None:
@@ -164,7 +151,7 @@ def test_what_has_no_shuffled_event_is_refused() -> None:
     with pytest.raises(InvalidInput, match="stay together"):
         ShuffledRound(10, granularity="tuple").event(ev.Laplace(4.0), 2)
     with pytest.raises(Unsupported, match="two tails"):
-        GaussianMessages(1.0, 4.0).dummies(opened(GaussianMessages(1.0, 4.0)), 3, "dummies")
+        GaussianMessages(1.0, 4.0).dummies(ticket_for(GaussianMessages(1.0, 4.0)), 3, "dummies")
 
 
 def test_a_private_bound_has_no_event() -> None:
@@ -172,12 +159,9 @@ def test_a_private_bound_has_no_event() -> None:
         LaplaceMessages(1.0, 4.0, source="private").event("replace-one")
 
 
-# --- what they draw -------------------------------------------------------------------------------
-
-
 def test_laplace_messages_have_the_exact_law_at_a_small_scale() -> None:
     own = coarse(LaplaceMessages(1.0, 1.0), 0.5)  # 2 steps of scale; values in -2..2
-    ticket = opened(own)
+    ticket = ticket_for(own)
     found = own.messages(ticket, np.full(40_000, 0.7), "messages")  # 1.4 steps, towards 0: 1
     places = np.arange(-20, 23)
     counts = np.bincount(np.clip(found, -20, 22) + 20, minlength=43)
@@ -188,7 +172,7 @@ def test_laplace_messages_have_the_exact_law_at_a_small_scale() -> None:
 def test_dummies_have_the_law_of_the_blanket_on_the_grid() -> None:
     """omega = Lap(0, b), rounded: the accountant's blanket through the same rounding."""
     own = coarse(LaplaceMessages(1.0, 1.0), 0.5)
-    found = own.dummies(opened(own), 40_000, "dummies")
+    found = own.dummies(ticket_for(own), 40_000, "dummies")
     places = np.arange(-20, 21)
     counts = np.bincount(np.clip(found, -20, 20) + 20, minlength=41)
     assert fits(counts, rounded_law(places, 0, 2.0))
@@ -212,7 +196,7 @@ def test_the_accountants_blanket_is_that_of_the_dummies(bound: float, std: float
         due = stats.laplace.sf(-losses[place] * std / 2, scale=std)
         cell = share[place + 1] - share[place - 1] + 1e-12
         assert abs(share[place] - due) <= cell
-    drawn = own.units(own.dummies(opened(own), 40_000, "dummies"))
+    drawn = own.units(own.dummies(ticket_for(own), 40_000, "dummies"))
     loss = (np.abs(drawn - bound) - np.abs(drawn + bound)) / std
     edges = np.linspace(-randomizer.epsilon0, randomizer.epsilon0, 21)
     inside = np.clip(np.searchsorted(edges, loss * (1 - 1e-9)), 0, 21)
@@ -221,27 +205,13 @@ def test_the_accountants_blanket_is_that_of_the_dummies(bound: float, std: float
     assert fits(counts, chances)
 
 
-def test_every_outcome_is_at_most_e_to_the_epsilon_times_as_likely() -> None:
-    """All pairs of values, all outcomes: the ratio, and the blanket below every law."""
-    scale, largest = 3.0, 4
-    places = np.arange(-60, 61)
-    laws = np.array([rounded_law(places, z, scale) for z in range(-largest, largest + 1)])
-    ratio = (laws[:, None] / laws[None, :]).max()
-    assert ratio <= math.exp(2 * largest / scale) * (1 + 1e-12)
-    assert ratio >= math.exp(2 * largest / scale) * (1 - 1e-12)  # attained
-    omega = rounded_law(places, 0, scale)
-    assert (math.exp(-largest / scale) * omega <= laws.min(axis=0) * (1 + 1e-12)).all()
-    far = np.abs(places) > largest
-    assert np.allclose(math.exp(-largest / scale) * omega[far], laws.min(axis=0)[far], rtol=1e-12)
-
-
 def test_words_have_the_exact_law_and_dummies_are_uniform() -> None:
     own = ResponseMessages(1.0, 5)
-    found = own.messages(opened(own), np.full(40_000, 3), "messages")
+    found = own.messages(ticket_for(own), np.full(40_000, 3), "messages")
     truth = math.exp(1.0) / (math.exp(1.0) + 4)
     law = np.where(np.arange(5) == 3, truth, (1 - truth) / 4)
     assert fits(np.bincount(found, minlength=5), law)
-    dummies = own.dummies(opened(own), 40_000, "dummies")
+    dummies = own.dummies(ticket_for(own), 40_000, "dummies")
     assert fits(np.bincount(dummies, minlength=5), np.full(5, 0.2))
     blanket = ResponseRandomizer(1.0, 5).blanket(0.0)
     assert np.exp(blanket.log_masses).sum() == pytest.approx(5 / (math.exp(1.0) + 4))
@@ -249,7 +219,7 @@ def test_words_have_the_exact_law_and_dummies_are_uniform() -> None:
 
 def test_gaussian_messages_have_the_stated_deviation() -> None:
     own = GaussianMessages(1.0, 2.0)
-    found = own.units(own.messages(opened(own), np.full(40_000, 0.25), "messages"))
+    found = own.units(own.messages(ticket_for(own), np.full(40_000, 0.25), "messages"))
     edges = stats.norm.ppf(np.linspace(0, 1, 21)[1:-1], 0.25, 2.0)
     assert fits(np.bincount(np.searchsorted(edges, found), minlength=20), np.full(20, 0.05))
     assert randomizer_of(own.event("replace-one")) == GaussianRandomizer(1.0)
@@ -277,24 +247,21 @@ def test_vectors_are_clipped_to_the_ball() -> None:
     for shape in ((4,), (2, 4), (2, 3, 1)):
         with pytest.raises(InvalidInput):
             own.steps(np.zeros(shape))
-    ticket = opened(own)
+    ticket = ticket_for(own)
     assert own.messages(ticket, np.zeros((7, 3)), "messages").shape == (7, 3)
     assert ticket.close(values=3) > 0  # one draw
 
 
 def test_noise_is_fresh_for_every_message() -> None:
     own = LaplaceMessages(1.0, 1.0)
-    found = own.messages(opened(own, draws=3), np.zeros((5_000, 3)), "messages")
+    found = own.messages(ticket_for(own, draws=3), np.zeros((5_000, 3)), "messages")
     assert len(np.unique(found)) > 14_900
     assert np.abs(np.corrcoef(found.T) - np.eye(3)).max() < 6 / math.sqrt(5_000)
 
 
-# --- the door -------------------------------------------------------------------------------------
-
-
 def test_draws_are_counted_as_messages_of_one_unit() -> None:
     own = LaplaceMessages(1.0, 4.0)
-    ticket = opened(own, draws=3)
+    ticket = ticket_for(own, draws=3)
     own.messages(ticket, np.zeros((10, 2)), "a", part="a")
     own.messages(ticket, np.zeros((10, 3)), "b", part="b")
     with pytest.raises(Unsupported, match="announces 3 draws"):
@@ -329,7 +296,7 @@ def test_nothing_is_drawn_without_an_intent_of_its_own(own: Messages) -> None:
 @for_each("bad", [np.zeros((2, 2, 2)), np.zeros((2, 0)), ["x"], [[1], [1, 2]], 3.0])
 def test_other_arrays_are_refused_without_a_draw(bad: Any) -> None:
     own = LaplaceMessages(1.0, 4.0)
-    ticket = opened(own)
+    ticket = ticket_for(own)
     with pytest.raises(InvalidInput):
         own.messages(ticket, bad, "messages")
     assert ticket.stream("messages").position == 0
@@ -337,7 +304,7 @@ def test_other_arrays_are_refused_without_a_draw(bad: Any) -> None:
 
 def test_words_out_of_range_are_refused_and_not_shown() -> None:
     own = ResponseMessages(1.0, 5)
-    ticket = opened(own)
+    ticket = ticket_for(own)
     for bad in ([0, 5], [-1], [0.5], [[0, 7]]):
         with pytest.raises(InvalidInput) as caught:
             own.messages(ticket, bad, "messages")

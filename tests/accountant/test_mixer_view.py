@@ -21,6 +21,7 @@ from privplan.accountant.amplification.shuffling.mixer import (
 )
 
 from ..cases import for_each
+from ..chance import limits
 
 FLAME_DELTA = 0.01 / 1000**1.1
 
@@ -68,25 +69,13 @@ def proven(event: ev.Event, epsilon: float) -> float:
     return pp.account(event, epsilon=epsilon, neighbours="replace-one").delta.upper
 
 
-def test_the_law_of_a_sum_is_that_of_drawn_ones() -> None:
-    """5 standard errors: one of 12 comparisons is off by chance once in 100,000 runs."""
-    draws = np.random.default_rng(3)
-    for messages in (1, 2, 7):
-        sums = draws.laplace(size=(200_000, messages)).sum(axis=1)
-        points = np.array([-2.0, 0.0, 1.5, 4.0])
-        shares = (sums[:, None] > points[None, :]).mean(axis=0)
-        assert np.abs(shares - above(messages, points)).max() < 5 * 0.5 / math.sqrt(200_000)
-
-
 @for_each(
     ("users", "dimensions", "padded_to", "scale", "failure"),
     [
-        (40, 2, 40, 0.25, 1e-3),
         (40, 2, 15, 0.25, 1e-3),
         (40, 1, 40, 0.25, 1e-3),
         (120, 4, 60, 0.4, 1e-6),
         (60, 3, 60, 0.15, 2.0**-40),
-        (2000, 1, 2000, 0.0105, 1e-3),
         (2000, 1, 1000, 0.0149, 1e-3),
     ],
 )
@@ -95,7 +84,7 @@ def test_one_coordinate_is_no_worse_than_proven(
 ) -> None:
     """The exact delta of one message among as many others as happen to be there."""
     bounds = events(scale, users, dimensions, 1, padded_to, failure)
-    points = np.linspace(-12.0, 12.0, 1201) * math.sqrt(2.0 * users)
+    points = np.linspace(-12.0, 12.0, 601) * math.sqrt(2.0 * users)
     others = np.arange(users)
     chances = stats.binom.pmf(others, users - 1, 1.0 / dimensions)
     pairs = [
@@ -113,10 +102,9 @@ def test_one_coordinate_is_no_worse_than_proven(
     assert max(sharp) > (0.95 if users == 2000 else 0.3)  # the bound is of the size of the truth
 
 
-@for_each(("scale", "failure"), [(0.2, 1e-2), (0.25, 1e-3)])
-def test_two_coordinates_are_no_worse_than_proven(scale: float, failure: float) -> None:
+def test_two_coordinates_are_no_worse_than_proven() -> None:
     """Exact, over how many others sent both, one or none of the user's two of four coordinates."""
-    users, dimensions = 36, 4
+    users, dimensions, scale, failure = 36, 4, 0.25, 1e-3
     candidates = events(scale, users, dimensions, 2, users, failure)
     points = np.linspace(-10.0, 10.0, 161) * math.sqrt(2.0 * users / 2)
     laws = {count: cells(count, 2.0 / scale, points) for count in range(1, users + 1)}
@@ -183,7 +171,7 @@ def test_a_coarse_grid_is_no_worse_than_proven(coarseness: float) -> None:
 def test_the_tail_holds_in_drawn_rounds(
     users: int, dimensions: int, chosen: int, failure: float
 ) -> None:
-    """Of 2,000 rounds fewer fail than 5 standard errors above what is charged."""
+    """Of 2,000 rounds no more fail than what is charged allows.  False alarm: 1e-6 at most."""
     found = tails(users, dimensions, chosen, users, failure)
     assert found
     draws = np.random.default_rng(5)
@@ -195,8 +183,7 @@ def test_the_tail_holds_in_drawn_rounds(
         # The fewest senders count by themselves, as many as the tail allows.
         order = np.argsort(senders, axis=1)[:, tail.apart :]
         passed = np.take_along_axis(inverse, order, axis=1).sum(axis=1) > tail.total
-        allowed = failure + 5.0 * math.sqrt(failure / rounds)
-        assert passed.mean() < allowed
+        assert passed.sum() <= limits(stats.binom(rounds, failure), looks=9)[1]
     totals = np.sort(inverse.sum(axis=1))
     least = min(tail.total for tail in found)
     assert least < 2.5 * totals[round(rounds * (1.0 - failure))]
