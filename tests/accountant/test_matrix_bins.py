@@ -95,8 +95,8 @@ def test_the_pair_has_the_losses_that_jax_privacy_publishes(coefficients, sample
 
 @for_each(("strategy", "bins", "noise"), SMALL)
 def test_what_is_attained_by_quadrature_lies_between_the_ends(strategy, bins, noise):
-    ratios, masses = quadrature(plain_columns(strategy, bins), noise, 400 if bins == 2 else 110)
-    for epsilon in (0.2, 0.7, 1.5):
+    ratios, masses = quadrature(plain_columns(strategy, bins), noise, 400 if bins == 2 else 70)
+    for epsilon in (0.2, 1.5):
         truth = sticks(ratios, masses, epsilon)
         found = pp.account(run(strategy, bins, noise), epsilon=epsilon).delta
         assert found.lower <= truth * 1.01
@@ -149,17 +149,17 @@ def test_one_bin_is_a_gaussian_of_the_whole_sensitivity(relation):
     assert found.epsilon.upper >= exact.epsilon.lower
 
 
-@for_each("relation", ["add-remove", "replace-one"])
-@for_each("engine", ["pld", "rdp"])
+@for_each(
+    ("engine", "relation"),
+    [("pld", "add-remove"), ("pld", "replace-one"), ("rdp", "add-remove"), ("rdp", "replace-one")],
+)
 def test_more_noise_and_more_bins_cost_less(engine, relation):
     def epsilon(noise, bins):
-        event = run(ev.ToeplitzStrategy(24, [1.0, 0.5]), bins, noise)
+        event = run(ev.ToeplitzStrategy(12, [1.0, 0.5]), bins, noise)
         return pp.account(event, delta=1e-5, engine=engine, neighbours=relation).epsilon.upper
 
-    by_noise = [epsilon(noise, 12) for noise in (1.0, 3.0)]
-    assert by_noise == sorted(by_noise, reverse=True)
-    by_bins = [epsilon(2.0, bins) for bins in (1, 4, 24)]
-    assert by_bins == sorted(by_bins, reverse=True)
+    assert epsilon(1.0, 4) > epsilon(2.0, 4) > epsilon(2.0, 12)
+    assert epsilon(2.0, 1) > epsilon(2.0, 4)
 
 
 def test_replaced_units_lie_between_the_ends():
@@ -177,7 +177,7 @@ def test_replaced_units_lie_between_the_ends():
         assert truth * 0.99 <= found.delta.upper
 
 
-@for_each("seed", sweep(range(12), quick=4))
+@for_each("seed", sweep(range(6), quick=3))
 def test_no_adaptive_contribution_of_any_sign_exceeds_the_pair(seed):
     """Two rounds: the second contribution depends on the first noised value, as it likes."""
     generator = np.random.default_rng(seed)
@@ -200,19 +200,6 @@ def test_no_adaptive_contribution_of_any_sign_exceeds_the_pair(seed):
     for epsilon in (0.2, 1.0):
         attained = sticks(ratios, masses, epsilon)
         assert attained * 0.999 <= pp.account(event, epsilon=epsilon).delta.upper
-
-
-@for_each("seed", sweep(range(20), quick=5))
-def test_larger_gram_matrices_tell_more(seed):
-    """Kahane's inequality, by quadrature, for three bins in the plane and a raised entry."""
-    generator = np.random.default_rng(seed)
-    means = generator.uniform(0.0, 1.0, (2, 3))
-    gram = means.T @ means
-    raised = gram + np.multiply.outer(*[generator.uniform(0.0, 0.6, 3)] * 2)
-    factors = [np.linalg.cholesky(each + 1e-12 * np.eye(3)).T for each in (gram, raised)]
-    below, above = (quadrature(each, 1.0, 90) for each in factors)
-    for epsilon in (0.05, 0.3, 1.0):
-        assert sticks(*below, epsilon) <= sticks(*above, epsilon) * (1.0 + 2e-3)
 
 
 def test_comparisons_bound_the_gram_matrix_entry_by_entry():
@@ -288,25 +275,6 @@ def set_partitions(size):
                 grown.append([*blocks[:index], blocks[index] + 1, *blocks[index + 1 :]])
         partitions = grown
     return partitions
-
-
-def test_samples_of_thirty_bins_lie_between_the_ends():
-    """Hoeffding: each of four means of 40,000 terms in [0, 1] is off by .015 less than 4e-8 of
-    the time, so a false alarm has a probability below 2e-7."""
-    strategy, bins, noise = ev.ToeplitzStrategy(60, [1.0, 0.5]), 30, 1.0
-    means = plain_columns(strategy, bins)
-    generator = np.random.default_rng(7)
-    samples = generator.standard_normal((2, 40_000, 60))
-    samples[0] += means.T[generator.integers(bins, size=40_000)]
-    with_unit, without = (log_ratio(means, noise, each) for each in samples)
-    for epsilon in (0.1, 0.5):
-        shown = max(
-            float(np.maximum(-np.expm1(epsilon - losses), 0.0).mean())
-            for losses in (with_unit, -without)
-        )
-        found = pp.account(run(strategy, bins, noise), epsilon=epsilon).delta
-        assert shown - 0.015 <= found.upper
-        assert found.lower <= shown + 0.015
 
 
 def test_records_of_one_unit_draw_bins_of_their_own():

@@ -36,7 +36,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.mark.usefixtures("searched")
 @pytest.mark.quick(3)
-@for_each("seed", range(12))
+@for_each("seed", range(6))
 def test_windows_give_the_largest_sum_of_magnitudes(seed: int) -> None:
     generator = np.random.default_rng(seed)
     for _ in range(10):
@@ -47,12 +47,11 @@ def test_windows_give_the_largest_sum_of_magnitudes(seed: int) -> None:
         found = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), participation)
         magnitudes = by_magnitudes(rows, participation)
         assert found.source == bounds_module.WINDOWS
-        assert magnitudes <= found.bounds.upper <= magnitudes * (1 + TIGHT)
-        assert found.bounds.lower <= magnitudes
+        assert found.bounds.lower <= magnitudes <= found.bounds.upper <= magnitudes * (1 + TIGHT)
 
 
 @pytest.mark.quick(6)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("steps_allowed", [1e9, 0])
 def test_bounds_by_rows_hold(seed: int, steps_allowed: float, searched: pytest.MonkeyPatch) -> None:
     """Sound from above and attained from below, by exact and by quicker bounds for each row."""
@@ -67,8 +66,7 @@ def test_bounds_by_rows_hold(seed: int, steps_allowed: float, searched: pytest.M
         found = sensitivity_bounds(ev.DenseStrategy(rows.tolist()), participation)
         magnitudes = by_magnitudes(rows, participation)
         assert found.source == bounds_module.ROW_SUMS
-        assert magnitudes <= found.bounds.upper
-        assert found.bounds.lower <= magnitudes
+        assert found.bounds.lower <= magnitudes <= found.bounds.upper
         best = max(by_signs(rows, participation), 1e-9)
         assert found.bounds.lower >= 0.7 * best
         widest = max(widest, found.bounds.upper / magnitudes)
@@ -104,7 +102,7 @@ def test_windows_of_signs_that_do_not_cancel_are_exact() -> None:
 
 
 @pytest.mark.quick(3)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_eigenvalues_bound_every_pattern(seed: int, searched: pytest.MonkeyPatch) -> None:
     searched.setattr(directions_module, "MAX_SPECTRUM_STEPS", 100)
     generator = np.random.default_rng(seed)
@@ -118,6 +116,5 @@ def test_eigenvalues_bound_every_pattern(seed: int, searched: pytest.MonkeyPatch
         taken += found.source == bounds_module.SPECTRUM
         assert by_signs(rows, participation) <= found.bounds.upper
         vectors = by_vectors(rows, participation, generator, 3, 50)
-        assert vectors <= found.bounds.upper
-        assert found.bounds.upper <= by_magnitudes(rows, participation) * (1 + TIGHT)
+        assert vectors <= found.bounds.upper <= by_magnitudes(rows, participation) * (1 + TIGHT)
     assert taken > 0

@@ -30,10 +30,9 @@ KINDS = [
 
 
 @for_each("given", KINDS)
-@for_each("seed", range(3))
-def test_random_spending_never_exceeds_and_refusals_change_nothing(given, seed):
+def test_random_spending_never_exceeds_and_refusals_change_nothing(given):
     odometer = Odometer(2.0, 1e-5, **given)
-    pick, made, refused = random.Random(seed), [], 0
+    pick, made, refused = random.Random(KINDS.index(given)), [], 0
     for _ in range(120):
         event = ev.Gaussian(math.exp(pick.uniform(0.5, 4.5)))
         before = odometer.reading()
@@ -97,11 +96,6 @@ def test_what_costs_nothing_fits_for_ever():
     assert odometer.remaining_rounds(ev.Pure(0.0)) == 10**15
     odometer.spend(ev.Repeat(10**12, ev.Pure(0.0)))
     assert odometer.reading().epsilon == 0.0
-
-
-@for_each("given", KINDS)
-def test_nothing_spent_reads_as_nothing(given):
-    assert Odometer(2.0, 1e-5, **given).reading().epsilon == 0.0
 
 
 def test_the_chosen_order_admits_at_least_as_many_as_any_other():
@@ -211,7 +205,7 @@ def test_balances_of_many_units_are_those_of_one_at_a_time():
 
 def test_threads_together_never_exceed():
     odometer = Odometer(2.0, 1e-5, currency="gdp")
-    event, granted = ev.Gaussian(150.0), []
+    event, granted = ev.Gaussian(60.0), []
     room = odometer.remaining_rounds(event)
 
     def worker():
@@ -237,6 +231,7 @@ def test_threads_together_never_exceed():
 @for_each("given", KINDS)
 def test_the_guarantee_is_the_whole_budget_and_says_its_mode(given):
     odometer = Odometer(2.0, 1e-5, "replace-one", **given)
+    assert odometer.reading().epsilon == 0.0
     before = odometer.spent()
     odometer.spend(ev.Gaussian(50.0))
     after = odometer.spent()

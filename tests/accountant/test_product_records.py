@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,26 +15,10 @@ from ..cases import for_each
 from .products import bound, noisy_product
 
 FACTS = records.Product(50, 5, 2.0, 0.1, 4, None, 13, 10)
-FIELDS = [
-    "dimension",
-    "rank",
-    "row_norm",
-    "divisor",
-    "rows",
-    "largest_change",
-    "row_bits",
-    "basis_bits",
-]
 
 
 def there_and_back(record: Any) -> Any:
     return type(record).from_json(json.loads(json.dumps(record.to_json(), allow_nan=False)))
-
-
-@for_each("facts", [FACTS, replace(FACTS, rows=1, largest_change=0.1)])
-def test_facts_go_there_and_back(facts: records.Product) -> None:
-    assert list(facts.to_json()) == FIELDS
-    assert there_and_back(facts) == facts
 
 
 @for_each("unit", ["record", "silo", "entry"])
@@ -66,16 +49,6 @@ def test_a_contribution_without_a_product_is_written_as_before() -> None:
     with_gram = records.Contribution(1.0, "l2", "record", "gram", "public", gram)
     assert "product" not in with_gram.to_json()
     assert "gram" not in noisy_product().contribution.to_json()
-
-
-@for_each("field", FIELDS)
-def test_a_missing_or_wrong_field_is_refused_by_name(field: str) -> None:
-    good = FACTS.to_json()
-    missing = {name: value for name, value in good.items() if name != field}
-    wrong: list[Any] = [True, "word", [1], {}, -1, 0.5]
-    for value in (missing, *({**good, field: each} for each in wrong)):
-        with pytest.raises(InvalidInput, match=field):
-            records.Product.from_json(value)
 
 
 def test_unknown_fields_and_terms_are_refused() -> None:

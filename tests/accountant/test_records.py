@@ -29,6 +29,7 @@ PARTS: tuple[type[facts.Fact], ...] = (
     records.Randomness,
     records.Tuning,
     records.Contribution,
+    records.Product,
     records.Weights,
     records.Sampling,
     records.Security,
@@ -174,7 +175,7 @@ def wrong_json(hint: Any) -> list[Any]:
 
 @pytest.mark.parametrize("cls", EVERY, ids=NAMES)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_there_and_back(cls: type[facts.Fact], data: st.DataObject) -> None:
     record = data.draw(facts_of(cls))
     text = json.dumps(record.to_json(), allow_nan=False)

@@ -37,7 +37,7 @@ def test_without_sampling_it_is_the_closed_form(inversion, noise: float, rounds:
         assert losses.tpr(fpr) == pytest.approx(norm.cdf(norm.ppf(fpr) + mu), abs=1e-9)
 
 
-@for_each(("noise", "rate", "rounds"), [(1.0, 0.01, 1_000), (0.7, 0.01, 1_000), (2.0, 0.1, 100)])
+@for_each(("noise", "rate", "rounds"), [(0.7, 0.01, 1_000), (2.0, 0.1, 100)])
 def test_the_exact_risk_lies_between_the_ends(inversion, noise, rate, rounds) -> None:
     losses = inversion.SampledLosses(noise, rate, rounds)
     risk = pp.risk(ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise))), fpr=0.01)

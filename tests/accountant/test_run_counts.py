@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import dp_accounting
@@ -15,7 +14,6 @@ from scipy.special import gammaln
 from privplan import account
 from privplan import events as ev
 from privplan.accountant.engines.pld.best_of_runs import RunCount
-from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.events.run_counts import log_inverse_success
 
@@ -79,37 +77,6 @@ def test_shapes_with_a_name_give_the_same_numbers(shape: float, name: str, mean:
         named = account(ev.BestOf(name, mean, run), delta=1e-6).epsilon
         shaped = account(ev.BestOf("negative-binomial", mean, run, shape), delta=1e-6).epsilon
         assert (named.lower, named.upper) == (shaped.lower, shaped.upper)
-
-
-@for_each("shape", SHAPES)
-def test_no_pure_mechanism_on_three_outcomes_exceeds_the_curve(shape: float) -> None:
-    """The exact law of the best, for every order of the outcomes and random epsilon-DP pairs."""
-    rng = np.random.default_rng(11)
-    mean, eps = 6.0, 1.0
-    series = masses(shape, math.exp(-log_inverse_success(shape, mean)))[:4000]
-    bound = curve(ev.BestOf("negative-binomial", mean, ev.Pure(eps), shape), "add-remove").at(
-        ORDERS
-    )
-    for _ in range(12):
-        q = np.maximum(rng.dirichlet([0.5] * 3), 1e-4)
-        p = q * np.exp(eps / 2 * rng.choice([-1.0, 1.0], size=3))
-        p, q = p / p.sum(), q / q.sum()
-        for order in itertools.permutations(range(3)):
-            first, two = (
-                np.diff(
-                    [
-                        series @ np.power(below, np.arange(series.size))
-                        for below in np.minimum(
-                            np.concatenate(([0.0], np.cumsum(law[list(order)]))), 1.0
-                        )
-                    ]
-                )
-                for law in (p, q)
-            )
-            for a, most in zip(ORDERS, bound, strict=True):
-                for one, other in ((first, two), (two, first)):
-                    moment = np.sum(one**a * other ** (1.0 - a))
-                    assert math.log(moment) / (a - 1.0) <= most + 1e-9
 
 
 @for_each("shape", [0.25, 0.5, 3.0])  # theirs stops at 0

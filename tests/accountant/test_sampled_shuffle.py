@@ -17,10 +17,7 @@ from privplan.accountant.amplification.shuffling.double import (
     overflow_probability,
     profile_among_users,
 )
-from privplan.accountant.amplification.shuffling.overlap import (
-    data_dependent_bound,
-    worse_of_both,
-)
+from privplan.accountant.amplification.shuffling.overlap import data_dependent_bound, worse_of_both
 from privplan.accountant.amplification.shuffling.profile import smallest_epsilon
 from privplan.accountant.amplification.shuffling.randomizers import (
     GaussianRandomizer,
@@ -32,8 +29,6 @@ from privplan.accountant.errors import Unsupported
 from ..cases import for_each
 from ..sweeps import sweep
 from .sampled_rounds import BIT, DELTA, TRUE, hockey_stick, ones, sampled
-
-# --- published settings -------------------------------------------------------------------------
 
 SS_DOUBLE = sampled(1000, 7850, 157, 333, event=ev.Laplace(4.0))
 SS_TENTH = sampled(1000, 7850, 785, 666, event=ev.Laplace(4.0))
@@ -47,17 +42,15 @@ TOPK = sampled(1000, 7850, 157, 1000, selection="data-dependent", event=ev.Lapla
             (SS_DOUBLE, 0.1574, 0.1435),
             (SS_TENTH, 0.6232, 0.563),
             (TOPK, 0.792, 0.658),
-            (ev.Repeat(2, SS_DOUBLE), 0.2291, 0.0),
             (ev.Repeat(10, SS_DOUBLE), 0.5482, 0.0),
             (ev.Repeat(50, SS_DOUBLE), 1.3191, 0.0),
-            (ev.Repeat(2, TOPK), 1.156, 0.0),
             (ev.Repeat(10, TOPK), 2.816, 0.0),
             (ev.Repeat(50, TOPK), 7.11, 0.0),
             (ev.Repeat(157, ev.Shuffle(333, ev.Laplace(4.0))), 1.444, 1.198),
             (ev.Repeat(7850, ev.Shuffle(1000, ev.Laplace(200.0))), 0.0904, 0.0),
             (sampled(1000, 7850, 157, 1000, event=ev.Laplace(4.0)), 0.08419, 0.0),
         ],
-        quick=4,
+        quick=3,
     ),
 )
 def test_flame_settings(event: ev.Event, proven: float, lower: float) -> None:
@@ -104,9 +97,6 @@ def test_whole_tuples_that_depend_on_data_have_no_guarantee() -> None:
     assert any("carry the chosen dimensions" in step.statement for step in result.derivation)
 
 
-# --- counterexamples to a published composition ------------------------------------------------
-
-
 def counted_epsilon(stays: float, copies: int, messages: int, delta: float) -> float:
     """An exact threshold test: how many of `messages` are on one side, `copies` from the user."""
     sides = np.arange(copies + 1)
@@ -122,40 +112,19 @@ def counted_epsilon(stays: float, copies: int, messages: int, delta: float) -> f
     return best
 
 
-@for_each(
-    ("event", "stays", "claimed"),
-    [
-        pytest.param(
-            sampled(20_000, 7_850_000, 785, 10_000, event=ev.RandomizedResponse(1.0, 2)),
-            1.0 / (1.0 + math.exp(-1.0)),
-            0.00755,
-            marks=pytest.mark.slow,
-        ),
-        (
-            sampled(2_000, 78_500, 157, 1_000, event=ev.Laplace(4.0)),
-            1.0 - 0.5 * math.exp(-0.25),
-            0.0157,
-        ),
-    ],
-)
-def test_composing_over_2_k_amplified_dimensions_is_false(
-    event: ev.SampledShuffle, stays: float, claimed: float
-) -> None:
+def test_composing_over_2_k_amplified_dimensions_is_false() -> None:
     """FLAME's Theorem 4 at delta 1e-6: an exact test exceeds the claim, and our bound the test."""
-    messages = event.dimensions * event.padded_to
-    shown = counted_epsilon(stays, event.chosen, messages, 1e-6)
+    event, claimed = sampled(2_000, 78_500, 157, 1_000, event=ev.Laplace(4.0)), 0.0157
+    stays = 1.0 - 0.5 * math.exp(-0.25)
+    shown = counted_epsilon(stays, event.chosen, event.dimensions * event.padded_to, 1e-6)
     result = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
-    assert claimed < shown <= result.upper
-    assert result.upper < 2.0 * shown
+    assert claimed < shown <= result.upper < 2.0 * shown
     assert result.lower <= result.upper
-
-
-# --- laws ---------------------------------------------------------------------------------------
 
 
 def test_amplified_is_never_above_local_or_unsampled() -> None:
     rng = np.random.default_rng(17)
-    for _ in range(6):
+    for _ in range(3):
         dimensions, users = int(rng.integers(2, 200)), int(rng.integers(1, 500))
         chosen = int(rng.integers(1, min(dimensions, 20) + 1))
         padded_to = int(rng.integers(1, 600))
@@ -174,30 +143,6 @@ def test_amplified_is_never_above_local_or_unsampled() -> None:
         ).epsilon
         assert result.upper <= local.upper * (1 + 1e-3)
         assert result.upper <= unsampled.upper * (1 + 5e-3)
-
-
-@pytest.mark.slow
-def test_random_rounds_have_ordered_ends() -> None:
-    rng = np.random.default_rng(23)
-    tested = 0
-    for _ in range(8):
-        dimensions, users = int(rng.integers(2, 60)), int(rng.integers(1, 60))
-        event = sampled(
-            users,
-            dimensions,
-            int(rng.integers(1, dimensions + 1)),
-            int(rng.integers(1, 100)),
-            selection=str(rng.choice(["oblivious", "data-dependent"])),
-            overflow=str(rng.choice(["refuse", "cap"])),
-            event=ev.RandomizedResponse(float(rng.uniform(0.2, 3.0)), int(rng.integers(2, 5)))
-            if rng.random() < 0.7
-            else ev.Laplace(float(rng.uniform(0.7, 5.0))),
-        )
-        relation = str(rng.choice(["replace-one", "add-remove"]))
-        result = pp.account(event, delta=1e-4, neighbours=relation).epsilon
-        assert result.lower <= result.upper
-        tested += result.lower > 0.0
-    assert tested >= 5
 
 
 def test_more_dummies_more_dimensions_and_fewer_others_never_hurt() -> None:
@@ -234,9 +179,9 @@ def test_add_remove_charges_what_a_stopped_round_tells() -> None:
 
 def test_the_worse_of_a_replaced_message_and_of_two_moved_ones() -> None:
     for randomizer, messages in (
-        (LaplaceRandomizer(1.0), 50),
+        (LaplaceRandomizer(1.0), 20),
         (ResponseRandomizer(1.0, 2), 20),
-        (ResponseRandomizer(2.0, 50), 40),
+        (ResponseRandomizer(2.0, 20), 15),
     ):
         both = worse_of_both(randomizer, messages)
         assert both is not None

@@ -36,9 +36,6 @@ def weighted(model: str, d: int, weight: float, **given_fields: object) -> Objec
     return Objective(model, d, label_weight=weight, **fields)  # type: ignore[arg-type]
 
 
-# --- beside the bounds of Gram matrices, which are derived apart ---------------------------------
-
-
 @for_each("relation", RELATIONS)
 @for_each("d", [1, 2, 3, 31, 784])
 @for_each("classes", [2, 3, 10, 100])
@@ -85,24 +82,6 @@ def test_known_numbers() -> None:
     assert sensitivity(small).l2 == pytest.approx(1.0, rel=1e-15)
 
 
-# --- attained, searched ---------------------------------------------------------------------------
-
-
-@for_each("weight", [0.1, 1.0, 1.5, 10.0])
-@for_each("classes", [2, 3, 10])
-def test_equal_labels_at_a_negative_angle_attain_the_replaced_l2(
-    classes: int, weight: float
-) -> None:
-    part = weight**2 * (1 - 1 / classes)
-    cosine = -min(part / 2, 1.0)
-    x, y = np.array([[1.0, 0.0]]), np.zeros(1)
-    other = np.array([[cosine, math.sqrt(1 - cosine**2)]])
-    gap = coefficients(CENTRED, "isometric", x, y, classes, weight)
-    gap = gap - coefficients(CENTRED, "isometric", other, y, classes, weight)
-    bound = sensitivity(weighted(CENTRED, 2, weight, classes=classes), "replace-one").l2
-    assert np.linalg.norm(gap) == pytest.approx(bound, rel=1e-12)
-
-
 @for_each("weight", [0.1, 1.0, 7.0])
 @for_each("quadratic", QUADRATIC)
 @for_each("data", DATA)
@@ -110,7 +89,7 @@ def test_equal_labels_at_a_negative_angle_attain_the_replaced_l2(
 def test_one_record_attains_both_norms(
     model: str, data: str, quadratic: str, weight: float
 ) -> None:
-    for d in (1, 2, 5):
+    for d in (1, 2, 3, 8, 20):
         objective = weighted(model, d, weight, data=data, quadratic=quadratic, classes=3)
         bound = sensitivity(objective)
         flat = np.full((1, d), 1.0 if data == "coordinate" else d**-0.5)
@@ -120,14 +99,14 @@ def test_one_record_attains_both_norms(
         assert max(map(np.linalg.norm, vectors)) == pytest.approx(bound.l2, rel=1e-12)
 
 
-@for_each("weight", sweep([0.05, 0.5, 3.0, 30.0, 0.9], quick=1))
+@for_each("weight", sweep([0.05, 0.9, 30.0], quick=1))
 @for_each("quadratic", QUADRATIC)
 @for_each("data", DATA)
 @for_each("model", MODELS)
 def test_no_worse_neighbours_are_found(
     model: str, data: str, quadratic: str, weight: float
 ) -> None:
-    for d in (1, 2, 3) if model != "softmax" else (1, 2):
+    for d in (1, 3) if model != "softmax" else (1, 2):
         objective = weighted(model, d, weight, data=data, quadratic=quadratic, classes=3)
         for relation in RELATIONS:
             replaced, bound = relation == "replace-one", sensitivity(objective, relation)
@@ -137,9 +116,6 @@ def test_no_worse_neighbours_are_found(
                 isometric = (data, quadratic, norm) == ("l2", "isometric", 2)
                 if isometric and "softmax" not in model and model != "statistics" and d > 1:
                     assert worst >= 0.98 * limit
-
-
-# --- laws, rounding, refusals ---------------------------------------------------------------------
 
 
 @given(

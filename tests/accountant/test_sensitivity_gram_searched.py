@@ -13,13 +13,12 @@ from ..sweeps import sweep
 from .grams import climbed
 
 SHAPES = [(2, 3, 2), (1, 1, 1), (2, 1, 1), (3, 2, 1), (2, 10, 1), (3, 0, 1), (3, 0, 3), (2, 2, 4)]
-SHAPES += [(1, 3, 2), (4, 2, 2), (3, 10, 3)]
 """Dimension, classes and rows of a unit."""
 
-WEIGHTS = (0.01, 0.1, 0.5, 1.0, 1.41, 2.0, 30.0)
+WEIGHTS = (0.1, 0.5, 1.41, 2.0, 30.0)
 
 
-@for_each(("d", "classes", "rows"), sweep(SHAPES, quick=4))
+@for_each(("d", "classes", "rows"), sweep(SHAPES, quick=3))
 def test_no_worse_neighbours_are_found(d: int, classes: int, rows: int) -> None:
     """Both norms and relations; where one row is all of a unit the climb comes near the bound."""
     weights = WEIGHTS if classes else (1.0,)
@@ -40,7 +39,7 @@ def test_no_worse_neighbours_are_found(d: int, classes: int, rows: int) -> None:
 def test_no_worse_neighbours_are_found_with_a_matrix_for_each_class(
     d: int, classes: int, rows: int
 ) -> None:
-    for weight in WEIGHTS:
+    for weight in WEIGHTS[::2]:
         bound = GramBound(
             dimension=d, classes=classes, label_weight=weight, rows=rows, by_class=True
         )
@@ -52,7 +51,7 @@ def test_no_worse_neighbours_are_found_with_a_matrix_for_each_class(
 
 
 @pytest.mark.slow
-@for_each("seed", range(6))
+@for_each("seed", range(3))
 def test_a_longer_search_stays_below_the_bounds(seed: int) -> None:
     """More starts and steps for the cases in which the formulas meet."""
     for classes, weight, by_class in ((3, 1.73, False), (1, 1.41, False), (3, 0.6, True)):

@@ -15,31 +15,32 @@ from privplan.accountant.account import account
 from ..cases import for_each
 
 RELATIONS = ("add-remove", "replace-one", "zero-out")
-EDGES = np.concatenate(([-np.inf], np.linspace(-7.0, 7.0, 99), [np.inf]))
+
 AROUND = [(math.cos(a), math.sin(a)) for a in np.arange(0.0, 2.0, 1.0 / 6.0) * math.pi]
 
 
-def noisy(centre):
+def noisy(centre, points):
     """The masses of Gaussian noise of deviation 1 around a centre, in cells of the plane."""
-    return np.outer(*(np.diff(norm.cdf(EDGES, c)) for c in centre)).ravel()
+    edges = np.concatenate(([-np.inf], np.linspace(-7.0, 7.0, points), [np.inf]))
+    return np.outer(*(np.diff(norm.cdf(edges, c)) for c in centre)).ravel()
 
 
 class Sampler:
     """Who joins, who is cut: one outcome after the other."""
 
-    def __init__(self, rate, batch):
-        self.rate, self.batch, self.around, self.outputs = rate, batch, {}, {}
+    def __init__(self, rate, batch, points):
+        self.rate, self.batch, self.points, self.around, self.outputs = rate, batch, points, {}, {}
 
     def centred(self, members):
         centre = tuple(round(sum(x), 9) for x in zip((0.0, 0.0), *members, strict=True))
         if centre not in self.around:
-            self.around[centre] = noisy(centre)
+            self.around[centre] = noisy(centre, self.points)
         return self.around[centre]
 
     def output(self, values):
         values = tuple(sorted(values))
         if values not in self.outputs:
-            total = np.zeros((EDGES.size - 1) ** 2)
+            total = np.zeros((self.points + 1) ** 2)
             for drawn in itertools.product((0, 1), repeat=len(values)):
                 joined = [v for v, here in zip(values, drawn, strict=True) if here]
                 weight = math.prod(self.rate if here else 1.0 - self.rate for here in drawn)
@@ -68,16 +69,16 @@ def neighbours_of(relation, unit, others, sampler):
 @for_each(("rate", "batch"), [(0.5, 1), (0.5, 2), (0.9, 2)])
 def test_no_data_set_of_three_shows_more(rate, batch, relation):
     """The unit at one point, the other two anywhere: in the middle, or on the circle."""
-    sampler = Sampler(rate, batch)
+    sampler = Sampler(rate, batch, 65)
     event = ev.TruncatedPoisson(rate, batch, 3, ev.Gaussian(1.0))
     unit = AROUND[0]
     shown = []
     for others in itertools.combinations_with_replacement(((0.0, 0.0), *AROUND), 2):
         p = sampler.output((*others, unit))
         for q in neighbours_of(relation, unit, others, sampler):
-            shown.append([delta(p, q, epsilon) for epsilon in (0.25, 1.0, 2.5)])
+            shown.append([delta(p, q, epsilon) for epsilon in (0.25, 2.5)])
     best = np.max(shown, axis=0)
-    for epsilon, attained in zip((0.25, 1.0, 2.5), best, strict=True):
+    for epsilon, attained in zip((0.25, 2.5), best, strict=True):
         ends = account(event, epsilon=epsilon, neighbours=relation).delta
         assert attained <= ends.upper
         assert ends.lower >= 0.97 * attained
@@ -85,7 +86,7 @@ def test_no_data_set_of_three_shows_more(rate, batch, relation):
 
 def test_a_data_set_of_four_that_shows_more_than_a_hidden_cut():
     """Others all at 120 degrees from the unit: .0313, where others at 0 show .0286."""
-    sampler = Sampler(0.5, 2)
+    sampler = Sampler(0.5, 2, 99)
     crowd = (AROUND[4],) * 3
     p, q = sampler.output((*crowd, AROUND[0])), sampler.output(crowd)
     event = ev.TruncatedPoisson(0.5, 2, 4, ev.Gaussian(1.0))
@@ -99,7 +100,7 @@ def test_a_data_set_of_four_that_shows_more_than_a_hidden_cut():
 
 
 @for_each("relation", RELATIONS)
-@for_each(("batch", "population"), [(2, 4), (5, 10), (1, 3)])
+@for_each(("batch", "population"), [(2, 4), (1, 3)])
 def test_where_all_join_the_sample_is_one_of_a_fixed_size(batch, population, relation):
     """Others at -1, the unit at +1: its place is one of the batch, or another's."""
     event = ev.TruncatedPoisson(1.0, batch, population, ev.Gaussian(1.0))
@@ -109,7 +110,7 @@ def test_where_all_join_the_sample_is_one_of_a_fixed_size(batch, population, rel
     places = (-1.0, 1.0, other)
     without, unit, instead = (np.diff(norm.cdf(x, place)) for place in places)
     p, q = (1 - share) * without + share * unit, (1 - share) * without + share * instead
-    for epsilon in (0.25, 1.0, 2.5):
+    for epsilon in (0.25, 2.5):
         ends = account(event, epsilon=epsilon, neighbours=relation).delta
         attained = np.maximum(p - math.exp(epsilon) * q, 0.0).sum()
         assert ends.lower == pytest.approx(attained, rel=1e-3)
