@@ -18,9 +18,6 @@ from .rounds import Rounds, Set, hockey_stick, subsets
 Laws = tuple[np.ndarray, np.ndarray]
 
 
-# --- the choice depends on the data, and overflow is cut ----------------------------------------
-
-
 def sent(chosen: Set, values: tuple[int, ...], dimensions: int) -> list[int]:
     """Return values by dimension, from those of the chosen ones."""
     found = [0] * dimensions
@@ -63,6 +60,7 @@ def cut_rounds(
         (2, 4, 2, 1, 1, 0.99),
         (2, 3, 2, 2, 2, 0.4),
         (2, 2, 4, 2, 1, 0.7),  # 2 k copies above and k below
+        (2, 2, 3, 1, 2, 0.6),  # room for all
     ],
 )
 def test_cut_rounds_lie_between_the_ends(
@@ -76,8 +74,9 @@ def test_cut_rounds_lie_between_the_ends(
 ) -> None:
     rounds = Rounds(1.0, categories, padded_to)
     sizes = users, dimensions, chosen, padded_to
+    overflow = "cap" if padded_to < users else "refuse"
     event, bare = (
-        ev.SampledShuffle(*sizes, "coordinate", "data-dependent", "cap", inner)
+        ev.SampledShuffle(*sizes, "coordinate", "data-dependent", overflow, inner)
         for inner in (ev.RandomizedResponse(1.0, categories), ev.Local(1.0))
     )
     pairs = list(cut_rounds(rounds, users, dimensions, chosen, relation == "add-remove"))
@@ -88,11 +87,8 @@ def test_cut_rounds_lie_between_the_ends(
         assert found.lower <= truth * (1 + 1e-9) + 1e-15
         assert truth <= found.upper
         assert truth <= pp.account(bare, epsilon=epsilon, neighbours=relation).delta.upper
-        reached = max(reached, truth / found.upper)
+        reached = max(reached, truth / found.upper if found.upper else 0.0)
     assert reached > (closest if relation == "replace-one" else 0.5 * closest)
-
-
-# --- more rounds than one -----------------------------------------------------------------------
 
 
 def product(one: np.ndarray, other: np.ndarray, count: int) -> Laws:
@@ -113,7 +109,6 @@ def _by_loss(p: np.ndarray, q: np.ndarray) -> Laws:
 
 REPEATED = [
     # epsilon0, users, dimensions, padded_to, rounds, overflow, relation
-    (0.5, 5, 3, 5, 2, "refuse", "replace-one"),
     (0.5, 5, 3, 5, 3, "refuse", "replace-one"),
     (0.3, 4, 2, 3, 2, "cap", "replace-one"),
     (0.4, 3, 2, 2, 3, "cap", "add-remove"),
@@ -161,15 +156,12 @@ def test_what_is_charged_is_charged_in_every_round(
         assert truth(epsilon) <= found.upper
         closest = max(closest, truth(epsilon) / found.upper)
     assert closest > (0.8 if stops and relation == "add-remove" else 0.3)
-    for delta in (0.005, 0.02, 0.06, 0.15, 0.3):
+    for delta in (0.005, 0.06, 0.3):
         asked = pp.account(event, delta=delta, neighbours=relation).epsilon
         if asked.upper < math.inf:
             assert truth(asked.upper) <= delta
         if asked.lower > 0.0:
             assert truth(asked.lower * (1 - 1e-9)) >= delta * (1 - 1e-6)
-
-
-# --- calibration over shuffles ------------------------------------------------------------------
 
 
 def shuffled(epsilon0: float, categories: int, users: int, count: int) -> list[Laws]:

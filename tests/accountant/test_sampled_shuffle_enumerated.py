@@ -13,9 +13,6 @@ from privplan.accountant.amplification.shuffling.double import (
     oblivious_bound,
     profile_among_dummies,
 )
-from privplan.accountant.amplification.shuffling.overlap import (
-    data_dependent_bound,
-)
 
 from ..cases import for_each
 from .sampled_rounds import BIT, TRUE, hockey_stick, ones, sampled
@@ -114,16 +111,6 @@ def test_one_of_t_dimensions_is_one_shuffle(blocks: int, slots: int) -> None:
         assert exact <= math.exp(profile.log_delta(epsilon)) <= exact * (1 + 2e-3) + 1e-12
 
 
-def test_k_of_d_dimensions_are_nearly_k_shuffles() -> None:
-    """The second half only loses a little: the exact round is within 3% of k copies."""
-    exact = [oblivious_law([[value] * 6], 6, 2, 2) for value in (TRUE, 1.0 - TRUE)]
-    copy = [ones([value, *[0.5] * 5]) for value in (TRUE, 1.0 - TRUE)]
-    copies = [np.multiply.outer(law, law) for law in copy]
-    for epsilon in (0.0, 0.2, 0.5):
-        truth, bound = hockey_stick(*exact, epsilon), hockey_stick(*copies, epsilon)
-        assert truth <= bound * (1 + 1e-12) <= 1.03 * truth
-
-
 @for_each(("users", "dimensions", "padded_to"), [(3, 3, 4), (4, 2, 6), (3, 4, 3)])
 def test_what_other_users_hide_is_sound_too(users: int, dimensions: int, padded_to: int) -> None:
     """One coordinate each, so that one copy is the whole bound; failures are added."""
@@ -144,52 +131,3 @@ def test_what_other_users_hide_is_sound_too(users: int, dimensions: int, padded_
             for epsilon in (0.0, 0.3, 0.8):
                 delta = math.exp(bound.profile.log_delta(epsilon))
                 assert hockey_stick(*laws, epsilon) <= delta + bound.failure
-
-
-@pytest.mark.quick(3)
-@for_each(("dimensions", "chosen"), [(3, 1), (4, 2), (3, 2)])
-@for_each(("users", "padded_to", "overflow"), [(2, 2, "refuse"), (3, 2, "cap")])
-def test_data_dependent_rounds_stay_below(
-    dimensions: int, chosen: int, users: int, padded_to: int, overflow: str
-) -> None:
-    """All choices of both neighbours, any overlap; the others choose the same as one of them."""
-    event = sampled(
-        users, dimensions, chosen, padded_to, selection="data-dependent", overflow=overflow
-    )
-    bounds = {e: pp.account(event, epsilon=e, neighbours="replace-one").delta for e in (0.0, 0.5)}
-    subsets = list(itertools.combinations(range(dimensions), chosen))
-    closest = 0.0
-    for mine, changed, friends in itertools.product(subsets, repeat=3):
-        for friend in (TRUE, 1.0 - TRUE):
-            values = [[friend] * dimensions] * (users - 1)
-            law_p, law_q = (
-                round_law(
-                    [sets, *[friends] * (users - 1)],
-                    [[value] * dimensions, *values],
-                    dimensions,
-                    padded_to,
-                )
-                for sets, value in ((mine, TRUE), (changed, 1.0 - TRUE))
-            )
-            for epsilon, delta in bounds.items():
-                truth = max(
-                    hockey_stick(law_p, law_q, epsilon), hockey_stick(law_q, law_p, epsilon)
-                )
-                assert truth <= delta.upper
-                closest = max(closest, truth / delta.upper)
-    assert closest > (0.7 if overflow == "refuse" else 0.4)
-
-
-def test_cut_overflow_needs_two_copies_for_each_coordinate() -> None:
-    """Different choices, both full: k copies would be exceeded, so 2 k are counted."""
-    mine, changed = (0,), (1,)
-    friends = [(0,), (0,), (1,), (1,)]
-    values = [[1.0 - TRUE] * 2] * 2 + [[TRUE] * 2] * 2
-    law_p = round_law([mine, *friends], [[TRUE] * 2, *values], 2, 1)
-    law_q = round_law([changed, *friends], [[1.0 - TRUE] * 2, *values], 2, 1)
-    event = sampled(5, 2, 1, 1, selection="data-dependent", overflow="cap")
-    bound = data_dependent_bound(event, "replace-one")
-    assert bound is not None
-    assert bound.copies == 2
-    truth = hockey_stick(law_p, law_q, 0.0)
-    assert truth <= pp.account(event, epsilon=0.0, neighbours="replace-one").delta.upper
