@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from privplan.fl.aggregation.sums import PlainAggregator
 
 from ..cases import for_each
+from ..chance import limits
 from .disco_runs import built, models_of, settings
 
 CLIP, PEERS, NUMBERS, ROUNDS, NOISE = 0.25, 8, 400, 3, 3.0
-
-_BAND: Final = 4.4
-"""Deviations: the mean square of n normal numbers is off by more in one of 90,000 runs."""
 
 
 def updates() -> Any:
@@ -50,40 +48,32 @@ def sketched_mean() -> Any:
     return (rows * np.minimum(1.0, CLIP / norms)).mean(axis=0)
 
 
-def excess(steps: Any, multiplier: float) -> float:
-    """Return how far the noise's mean square is from the sketch's, in deviations of it.
+def is_sketched(steps: Any, multiplier: float) -> bool:
+    """Return whether the noise's mean square is the sketch's; 1 in 10^6 for both looks below.
 
-    Each of n numbers of the mean has noise of deviation s = multiplier C / peers, whose mean
-    square has expectation s^2 and deviation s^2 sqrt(2 / n).
+    Each of n numbers of the mean has noise of deviation s = multiplier C / peers.
     """
     noise = steps - sketched_mean()
-    expected = (multiplier * CLIP / PEERS) ** 2
-    return (float(np.mean(noise**2)) / expected - 1.0) / math.sqrt(2.0 / noise.size)
+    low, high = limits(stats.chi2(noise.size), looks=2)
+    return low < float(np.sum(noise**2)) / (multiplier * CLIP / PEERS) ** 2 < high
 
 
 @for_each(("noise", "aggregation"), [("shared", "shares"), ("local", "plain")])
 def test_a_round_errs_as_a_sketch_with_the_same_noise_does(noise: str, aggregation: str) -> None:
-    assert abs(excess(steps_of(noise, aggregation), NOISE)) < _BAND
+    assert is_sketched(steps_of(noise, aggregation), NOISE)
 
 
 @for_each("factor", [0.5, 2.0])
 def test_half_the_noise_and_twice_the_noise_do_not(factor: float) -> None:
-    # Off by 3/4 of s^2 or more, where the band is 4.4 sqrt(2 / 1200), less than a fifth.
-    assert abs(excess(steps_of("shared", "shares", factor * NOISE), NOISE)) > _BAND
+    # Off by 3/4 of s^2 or more, where the band is 5 sqrt(2 / 1200), about a fifth.
+    assert not is_sketched(steps_of("shared", "shares", factor * NOISE), NOISE)
 
 
 def test_shared_noise_errs_less_than_local_noise_for_the_same_epsilon() -> None:
     """A peer counts on the noise of m - 1 others, or on its own alone: z^2 is m - 1 times less."""
+    target = {"epsilon": 5.0, "noise_multiplier": None}
     shared, local = (
-        built(
-            settings(
-                noise,
-                aggregation,
-                silos=PEERS,
-                privacy={"epsilon": 5.0, "noise_multiplier": None},
-            ),
-            rows=updates(),
-        ).promise.noise_multiplier
-        for noise, aggregation in (("shared", "shares"), ("local", "plain"))
+        built(settings(*way, silos=PEERS, privacy=target), rows=updates()).promise.noise_multiplier
+        for way in (("shared", "shares"), ("local", "plain"))
     )
     assert (local / shared) ** 2 == pytest.approx(PEERS - 1, rel=1e-3)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from privplan.accountant.mechanisms import NoisyProduct
 from privplan.accountant.mechanisms.product_rows import basis_steps
@@ -14,6 +15,7 @@ from privplan.fl.fedpower.iterate import first_basis, next_iterate
 from privplan.fl.fedpower.power import SINGULAR_VALUES
 
 from ...cases import for_each
+from ...chance import limits
 from .power_runs import UNITS, built, exact_product
 
 PROTOCOLS = ["plain"]
@@ -85,14 +87,13 @@ def test_every_protocol_gives_the_same_models(aggregation: str, tiny: Any, run: 
 def test_the_noise_has_the_deviation_that_is_stated(
     tiny: Any, run: Any, drawn: list[np.ndarray]
 ) -> None:
-    """A chi-squared test of 3,600 numbers; |z| above 4.5 has probability below 1e-5.  Noise of
-    nine tenths has z about -8."""
+    """A chi-squared test of 3,600 numbers at 1 in 10^6; noise of nine tenths has z about -8."""
     system = built(tiny(features=60), rounds=10)
     _, log = run(system)
     mechanism = system.mechanism(system.promise.noise_multiplier)
     values = np.concatenate(drawn) * mechanism.grid / log.intents[0].noise.share_std
-    degrees = values.size
-    assert abs((np.square(values).sum() - degrees) / np.sqrt(2.0 * degrees)) < 4.5
+    low, high = limits(stats.chi2(values.size))
+    assert low < np.square(values).sum() < high
 
 
 def test_sums_that_wrap_around_are_summed_all_the_same(
