@@ -147,7 +147,7 @@ def named(cases: list[Case], quick: tuple[str, ...] | None = None) -> list[Any]:
 # Canaries.
 
 
-@pytest.mark.parametrize("case", named(CLAIMED, ("half-noise", "no-clipping", "raw-radius")))
+@pytest.mark.parametrize("case", named(CLAIMED, ("no-clipping", "raw-radius")))
 def test_the_claim_tier_contradicts_it(case: Case) -> None:
     found = claim_tier(rehearsed(case.bug, case.own, case.observer, case.canaries))
     assert found.contradicted
@@ -179,7 +179,7 @@ def test_canaries_do_not_see_what_the_table_says_they_do_not(
     bug: str, own: Any, observer: str
 ) -> None:
     """That these accuse nobody proves nothing about the noise."""
-    assert not claim_tier(rehearsed(bug, own, observer, 200)).contradicted
+    assert not claim_tier(rehearsed(bug, own, observer, 100)).contradicted
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_release_that_the_plan_does_not_know_is_refused(tmp_path: Path) -> Non
 
 def test_a_quantile_with_the_wrong_sign_runs_off_and_no_audit_sees_it(tmp_path: Path) -> None:
     """Clips go to the norms with the right sign, from either side, and away with the wrong one."""
-    own = settings("local", "plain", rounds=25, clip="quantile", privacy={"noise_multiplier": 0.05})
+    own = settings("local", "plain", rounds=18, clip="quantile", privacy={"noise_multiplier": 0.05})
     rows = np.ones((3, 4))  # of norm 2
     ends = {}
     for bug in ("none", "wrong-sign"):
@@ -304,24 +304,24 @@ def test_a_quantile_with_the_wrong_sign_runs_off_and_no_audit_sees_it(tmp_path: 
 # False alarms.
 
 SOUND = (
-    (SHARED, "peer"),
     (LOCAL, "coordinator"),
-    (settings("local", "shares", clip="previous", **{**FOUR, "rounds": 2}), "peer"),
     (COUNTED, "coordinator"),
     (settings(unit="record", **FOUR), "peer"),
+    (SHARED, "peer"),
+    (settings("local", "shares", clip="previous", **{**FOUR, "rounds": 2}), "peer"),
 )
 
 
 @pytest.mark.parametrize(
-    "repetitions", [len(SOUND), pytest.param(40, marks=pytest.mark.slow)], ids=["few", "many"]
+    "repetitions", [3, pytest.param(40, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_canaries_seldom_accuse_correct_peers(repetitions: int) -> None:
-    """More than 3 of 5 are called unusual with probability 6 in 10^6, of seeds that are fixed.
+    """More than 2 of 3 are called unusual with probability 1.3 in 10^4, of seeds that are fixed.
 
     Were a tier to call a sound run unusual in 4 cases of 10, 40 would show it with probability .87.
     """
     found = []
     for seed in range(repetitions):
         own, observer = SOUND[seed % len(SOUND)]
-        found.append(rehearsed("none", own, observer, 200 if repetitions > 5 else 100, 500 + seed))
-    assert_seldom_accused(found, most_unusual=3 if repetitions == len(SOUND) else None)
+        found.append(rehearsed("none", own, observer, 200, 500 + seed))
+    assert_seldom_accused(found, most_unusual=2 if repetitions == 3 else None)

@@ -40,6 +40,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from privplan.accountant.errors import ProtocolFault
 from privplan.accountant.mechanisms import LaplaceMessages
@@ -47,6 +48,7 @@ from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.shuffling import Shuffling, Terms
 
 from ..cases import for_each
+from ..chance import limits
 from ..fl.flame_runs import flame
 from ..fl.shuffled_rounds import opened
 from .broken_flame import BUGS, broken_flame
@@ -132,8 +134,9 @@ def named(cases: list[Case]) -> list[Any]:
 def test_the_claim_tier_contradicts_it(case: Case) -> None:
     found = claim_tier(rehearsed(case.bug, case.own, case.observer, case.canaries))
     assert found.contradicted
-    sound = claim_tier(rehearsed("none", case.own, case.observer, case.canaries))
-    assert sound.verdict == "not-contradicted"
+    if (case.own, case.observer) not in SOUND:  # which the last test is about
+        sound = claim_tier(rehearsed("none", case.own, case.observer, case.canaries))
+        assert sound.verdict == "not-contradicted"
 
 
 def test_the_table_has_every_bug() -> None:
@@ -144,8 +147,8 @@ def test_the_table_has_every_bug() -> None:
 
 def test_noise_that_is_used_again_shows_by_its_fit() -> None:
     """Signs turn round by round, so two rounds with the same noise cancel it."""
-    seen = rehearsed("repeated-noise", THRICE, "model", 60)
-    apart = rehearsed("none", THRICE, "model", 60)
+    seen = rehearsed("repeated-noise", THRICE, "model", 30)
+    apart = rehearsed("none", THRICE, "model", 30)
 
     def changes(found: Any) -> Any:
         # Two rounds with opposite signs: what is equal in both goes away.
@@ -162,16 +165,16 @@ def test_noise_that_is_used_again_shows_by_its_fit() -> None:
 def test_where_the_largest_are_sent_the_longest_show_it() -> None:
     """What favoured coordinates show less what the others do: nothing, where coordinates are drawn.
 
-    The mean of 300 such numbers, along the coins, is beyond 4 errors once in 16,000; seed fixed.
+    The mean of 120 such numbers, along the coins, is beyond the limits once in 10^6.
     """
     settings = own("flame-double", "0.5", padded_to="12")
     far = {}
     for bug in ("none", "largest-as-drawn"):
-        found = rehearsed(bug, settings, "analyzer", 300)
+        found = rehearsed(bug, settings, "analyzer", 120)
         across = (found.observations[0] - found.observations[1]) / np.sqrt(2.0)
         along = np.where(found.coins, across, -across)
         far[bug] = along.mean() / (along.std() / np.sqrt(len(along)))
-    assert abs(far["none"]) < 4.0
+    assert abs(far["none"]) < limits(norm())[1]
     assert abs(far["largest-as-drawn"]) > 6.0
 
 
@@ -203,7 +206,7 @@ def test_what_the_analyzer_receives_shows_whether_it_was_mixed() -> None:
 def test_sums_show_no_order(bug: str) -> None:
     """That canaries accuse nobody proves nothing about the order."""
     settings = flame("flame-simple", run={"rounds": "1"}, privacy={"noise_multiplier": "5.0"})
-    seen = [rehearsed(name, settings, "analyzer", 10) for name in (bug, "none")]
+    seen = [rehearsed(name, settings, "analyzer", 5) for name in (bug, "none")]
     assert seen[0].observations == pytest.approx(seen[1].observations, rel=1e-9)
 
 

@@ -19,21 +19,22 @@ is one run of 4 rounds with 320 numbers, and has no canaries.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import pytest
 
 from privplan.accountant.errors import Unsupported
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.canaries import claim_tier, rehearse, robust_tier
+from privplan.audit.canaries import claim_tier, rehearse
 from privplan.audit.residual import residual_tier
-from privplan.audit.statistics import upper_rate
 from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
 
 from ..cases import for_each
 from .broken_power import BUGS, broken_power
 from .rehearsals import fedpower
+from .sound_runs import assert_seldom_accused
 
 OWN = fedpower(rounds=4, epsilon=8.0)
 
@@ -64,6 +65,7 @@ CLAIMED = [
 ]
 
 
+@functools.cache
 def rehearsed(bug, canaries, seed=1, observer="model"):
     with broken_power(bug):
         return rehearse(OWN, canaries=canaries, seed=seed, observer=observer)
@@ -87,19 +89,21 @@ def test_the_claim_tier_contradicts_it(bug, observer, canaries):
     found = claim_tier(rehearsed(bug, canaries, observer=observer))
     assert found.contradicted
     assert found.value > found.claimed
-    sound = claim_tier(rehearsed("none", canaries, observer=observer))
+
+
+@for_each("observer", ["model", "server"])
+def test_the_claim_tier_does_not_contradict_the_correct_run(observer):
+    """With as many canaries as any bug needs."""
+    sound = claim_tier(rehearsed("none", 750, observer=observer))
     assert sound.verdict == "not-contradicted"
 
 
 @pytest.mark.slow
 @for_each(("bug", "observer", "canaries"), CLAIMED)
 def test_the_claim_tier_has_power(bug, observer, canaries):
-    """Twice the canaries contradict it with 10 seeds of 10: power is .74 or more, at 95%."""
-    missed = sum(
-        not claim_tier(rehearsed(bug, 2 * canaries, seed, observer)).contradicted
-        for seed in range(10)
-    )
-    assert upper_rate(missed, 10, 0.05) < 0.26
+    """Twice the canaries contradict it with 4 seeds of 4: power is .47 or more, at 95%."""
+    for seed in range(4):
+        assert claim_tier(rehearsed(bug, 2 * canaries, seed, observer)).contradicted
 
 
 @for_each("case", TABLE, ids=lambda case: case.bug)
@@ -129,36 +133,25 @@ def test_rows_that_pass_the_clip_move_a_product_a_hundredfold():
     assert 99.0 < seen < 101.0
 
 
-@for_each("repetitions", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"])
+@for_each("repetitions", [3, pytest.param(60, marks=pytest.mark.slow)], ids=["few", "many"])
 def test_canaries_seldom_accuse_the_correct_run(repetitions):
-    """Of 200, 4 alarms or fewer: then the rate is below .05 with a confidence of 95%.
+    """More than 2 of 3 are called unusual with probability 1.3 in 10^4, of seeds that are fixed.
 
-    Of 12 it is 1 at most, which excludes no more than a rate of .35.  At levels of 1 in 2,500 and 1
-    in 5,000 none contradicts with probability .89 or more.  Of the first 100 none raised an alarm:
-    the rate is below .03.
+    Were a tier to call a sound run unusual in 4 cases of 10, 60 would show it with probability .99.
     """
-    said = {"claim": [], "robust": []}
-    for seed in range(repetitions):
-        observer = ("model", "server", "silo")[seed % 3]
-        found = rehearsed("none", 500, 300 + seed, observer)
-        for each in (claim_tier(found, seed=seed), robust_tier(found)):
-            said[each.tier].append(each.verdict)
-    for verdicts in said.values():
-        alarms = sum(verdict != "not-contradicted" for verdict in verdicts)
-        assert upper_rate(alarms, repetitions, 0.05) < (0.05 if repetitions == 200 else 0.35)
-        assert "contradicted" not in verdicts
-
-
-@for_each("repetitions", [2, pytest.param(60, marks=pytest.mark.slow)], ids=["few", "many"])
-def test_the_residual_tier_seldom_accuses_the_correct_run(repetitions, tmp_path):
-    """None of 60 is contradicted: at most one honest run in 20 is, at 95% confidence."""
-    accused = sum(
-        any(each.contradicted for each in judged("none", tmp_path / str(seed), seed).values())
+    found = [
+        rehearsed("none", 500, 300 + seed, ("model", "server", "silo")[seed % 3])
         for seed in range(repetitions)
-    )
-    assert accused == 0
-    if repetitions == 60:
-        assert upper_rate(accused, repetitions, 0.05) < 0.05
+    ]
+    assert_seldom_accused(found, most_unusual=2 if repetitions == 3 else None)
+
+
+@for_each("repetitions", [2, pytest.param(30, marks=pytest.mark.slow)], ids=["few", "many"])
+def test_the_residual_tier_seldom_accuses_the_correct_run(repetitions, tmp_path):
+    """None of 30 is contradicted: at most one honest run in 10 is, at 95% confidence."""
+    for seed in range(repetitions):
+        found = judged("none", tmp_path / str(seed), seed)
+        assert not any(each.contradicted for each in found.values())
 
 
 def test_an_attack_takes_the_tiers_that_it_can(tmp_path):
