@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,10 @@ from privplan.fl.uldp.settings import UldpSettings
 
 from ..cases import for_each
 from .conftest import Log
+from .extras import needs
 from .small_runs import changed, of, started
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography", "msgpack")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("torch", "sklearn", "cryptography", "msgpack")
 
 SMALL = changed(run={"seed": 11}, data={"users": 9, "silos": 3})
 MASKED = SecuritySettings(aggregation="masked")

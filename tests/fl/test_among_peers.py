@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +32,14 @@ from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import PrivacySettings, SecuritySettings, Settings
 
 from ..cases import for_each
+from .extras import needs
 from .small_runs import SMALL, changed, of
 
 SYSTEMS = ("uldp-avg", "uldp-sgd", "uldp-naive", "fedavg")
 PROMISING = SYSTEMS[:-1]
 ROUNDS, SILOS, SIGMA = 3, 4, 5.0
 
-runs = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+runs = needs("torch", "sklearn", "cryptography")
 
 
 def settings_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,13 @@ from privplan.fl.settings.file import parse
 
 from ..cases import for_each
 from .configured import SYSTEMS, read, written
+from .extras import needs
 from .small_runs import of, started
 from .wards import ward
 
 WITH_CLIP = [name for name, system in SYSTEMS.items() if system.has_use_for("training", "clip")]
 
-runs = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+runs = needs("torch", "sklearn", "cryptography")
 
 
 @for_each("clip", ["1e-300", "1e-20", "9.99e-10", "1.01e9", "1e20", "1e100", "1e308"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,8 +26,9 @@ from privplan.fl.running.lifecycle import run
 from ..cases import for_each
 from ..chance import limits
 from .disco_runs import configuration, settings
+from .extras import needs
 
-pytestmark = pytest.mark.skipif(find_spec("cryptography") is None, reason="shares need keys")
+pytestmark = needs("cryptography")
 
 FRAMES = ("1-4", "1-2", "1-4", "3-4", "1-4")
 
@@ -207,9 +207,7 @@ def test_work_grows_with_peers_canaries_and_releases() -> None:
     assert work(quantile, 5, 100) > 10 * work(settings("local", "plain"), 5, 100)
 
 
-@pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "torch")), reason="runs need `fl`"
-)
+@needs("sklearn", "torch")
 @for_each(
     "table",
     [{}, pytest.param({"clip": '"quantile"'}, marks=pytest.mark.slow)],

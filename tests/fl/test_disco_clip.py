@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -18,10 +17,9 @@ from privplan.fl.disco import system as disco_system
 
 from ..cases import for_each
 from .disco_runs import Disco, InTensors, built, models_of, settings
+from .extras import needs
 
-pytestmark = pytest.mark.skipif(
-    find_spec("cryptography") is None, reason="sums of peers need the extra `fl`"
-)
+pytestmark = needs("cryptography")
 
 
 @pytest.fixture

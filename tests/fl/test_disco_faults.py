@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,10 @@ from privplan.fl.secagg.decentralised import (
 
 from ..cases import for_each
 from .disco_runs import Log, built, gate_of, settings, text
+from .extras import needs
 from .small_runs import of
 
-pytestmark = pytest.mark.skipif(
-    find_spec("cryptography") is None, reason="sums of peers need the extra `fl`"
-)
+pytestmark = needs("cryptography")
 
 STEPS = {one.kind: one for one in (Hello, Share, PartialSum, TotalSlice, Confirmation)}
 

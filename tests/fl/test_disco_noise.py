@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -18,10 +17,9 @@ from privplan.fl.disco.updates import clipped_by_tensor
 
 from ..cases import for_each
 from .disco_runs import VARIANTS, Parts, built, settings
+from .extras import needs
 
-pytestmark = pytest.mark.skipif(
-    find_spec("cryptography") is None, reason="sums of peers need the extra `fl`"
-)
+pytestmark = needs("cryptography")
 
 DELTA: Final = 1e-5
 CLIP: Final = 0.25

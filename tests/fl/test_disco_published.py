@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -27,11 +26,9 @@ from privplan.fl.settings.schema import SecuritySettings
 from ..cases import for_each
 from . import disco_published_runs
 from .disco_published_runs import PEERS, SEED, SIZES, TABLE, Scripted, moving
+from .extras import needs
 
-needs_masks = pytest.mark.skipif(
-    find_spec("cryptography") is None or find_spec("msgpack") is None,
-    reason="masked sums need the extra `fl`",
-)
+needs_masks = needs("cryptography", "msgpack")
 
 
 @pytest.fixture
@@ -130,15 +127,8 @@ def summed(way: str, updates: Any, tiny: Any, made_of: Any) -> PublishedDisco:
 
 
 @needs_masks
-@for_each(
-    ("way", "off"),
-    [
-        # Of a mean: a truncation to 2^-40; or .00005, the largest error of shares below 100.
-        ("masked", 2.0**-40 + 1e-13),
-        ("shares", 5e-5),
-    ],
-    ids=["masked", "shares"],
-)
+# Of a mean: a truncation to 2^-40; or .00005, the largest error of shares below 100.
+@for_each("way, off", [("masked", 2.0**-40 + 1e-13), ("shares", 5e-5)])
 def test_other_sums_are_the_same_to_their_rounding(
     way: str, off: float, tiny: Any, made_of: Any, run: Any
 ) -> None:
@@ -188,9 +178,8 @@ def test_the_intent_states_the_noise_of_the_largest_radius(built: Any, run: Any)
         assert intent.noise.shares == PEERS
         assert release.shares == PEERS
         assert (release.normaliser.kind, release.normaliser.value) == ("constant", PEERS)
-        assert set(release.sealed) == {"clipped", "norm_largest", "norm_median", "not_finite"} | {
-            "terms"
-        }
+        norms = {"norm_largest", "norm_median"}
+        assert set(release.sealed) == {"clipped", "not_finite", "terms", *norms}
 
 
 # --- the radius ---------------------------------------------------------------------------------

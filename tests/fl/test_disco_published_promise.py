@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from ..cases import for_each
 from . import disco_published_runs
 from .configured import read
 from .disco_published_runs import SEED, TABLE, moving
+from .extras import needs
 
 
 @pytest.fixture
@@ -181,9 +181,7 @@ def test_a_second_run_of_one_system_begins_without_norms(built: Any, run: Any) -
     assert np.array_equal(first, second)
 
 
-needs_runs = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn")), reason="runs need the extra `fl`"
-)
+needs_runs = needs("torch", "sklearn")
 
 SMALL = {
     "run": {"system": "disco", "rounds": 4},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,9 @@ from privplan.fl.disco import updates
 
 from .conftest import Plain, make_federation
 from .disco_runs import built, gate_of, models_of, settings
+from .extras import needs
 
-pytestmark = pytest.mark.skipif(
-    find_spec("cryptography") is None, reason="sums of peers need the extra `fl`"
-)
+pytestmark = needs("cryptography")
 
 
 def sums(system: Any, totals: list[Any], start: Any = None) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,10 @@ from ..cases import for_each
 from ..cli.killing import at_each_write
 from .disco_runs import configuration, text
 from .disco_stops import MOVING, SEEDED_ONLY, require_gone_on, require_sound
+from .extras import needs
 from .small_runs import interrupted, of, resumed, started
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography", "torch")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography", "torch")
 
 RULES = {
     "fixed": {

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import pytest
 
 from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
 from privplan.accountant.randomness import Streams
@@ -17,10 +15,9 @@ from privplan.fl.disco.system import Disco
 
 from ..cases import for_each
 from .disco_runs import VARIANTS, InTensors, Plain, built, integers_of, models_of, settings
+from .extras import needs
 
-pytestmark = pytest.mark.skipif(
-    find_spec("cryptography") is None, reason="sums of peers need the extra `fl`"
-)
+pytestmark = needs("cryptography")
 
 
 def terms_of(system: Disco, parameters: Any) -> list[Any]:

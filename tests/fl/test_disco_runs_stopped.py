@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,14 +30,12 @@ from privplan.fl.settings.schema import Settings
 from ..cases import for_each
 from .disco_runs import configuration
 from .disco_stops import HALVES, MOVING, STEADY, Peers, require_gone_on
+from .extras import needs
 from .gatherings import renamed
 from .meddling import check_silence
 from .small_runs import of, resumed
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography", "torch")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography", "torch")
 
 Change = Callable[[Message], Iterable[Message]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from privplan.fl.disco.settings_rules import RULES
 from ..cases import for_each
 from .configured import read
 from .disco_runs import built, configuration, settings
+from .extras import needs
 
 LOCAL = {"noise": '"local"'}
 RECORD = {"unit": '"record"'}
@@ -208,9 +208,7 @@ def test_what_a_file_leaves_out() -> None:
 
 # --- what a program builds by itself -----------------------------------------------------------
 
-needs_extra = pytest.mark.skipif(
-    find_spec("cryptography") is None, reason="sums of peers need the extra `fl`"
-)
+needs_extra = needs("cryptography")
 
 BUILT: dict[str, list[dict[str, Any]]] = {
     'Give neighbours = "replace-one".': [{"privacy": {"neighbours": "add-remove"}}],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -25,10 +24,9 @@ from privplan.fl.disco.time_frames import Schedule
 from ..accountant.participating import exact
 from ..cases import for_each
 from .disco_runs import VARIANTS, InTensors, built, configuration, integers_of, models_of, settings
+from .extras import needs
 
-pytestmark = pytest.mark.skipif(
-    find_spec("cryptography") is None, reason="sums of peers need the extra `fl`"
-)
+pytestmark = needs("cryptography")
 
 FRAMES: Final = ("1-4", "1-2", "1-2", "3-4", "2-4")
 """Groups of 3, 4, 3 and 3 of five peers; the longest frame has all four rounds."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,13 +28,11 @@ from privplan.fl.flame.terms import FlameTerms
 
 from ..cases import for_each
 from ..chance import limits
+from .extras import needs
 from .flame_runs import flame
 from .shuffled_rounds import opened
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography", "torch")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography", "torch")
 
 
 @pytest.fixture

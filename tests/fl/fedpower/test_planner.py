@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,12 @@ from privplan.fl.frame.expected_opening import OPENING, AtMost
 from privplan.fl.running.preparation import prepare
 
 from ...cases import for_each
+from ..extras import needs
 from ..small_runs import of, started
 from .power_runs import built, configuration
 
 AUTO: dict[str, Any] = {"system": "fedpower", "rounds": 16}
-needs_data = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+needs_data = needs("sklearn", "cryptography")
 
 
 @for_each(

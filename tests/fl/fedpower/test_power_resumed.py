@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,11 @@ from privplan.fl.running.checkpoint import CHECKPOINT_FILE, EARLY_FILE, MODEL_FI
 
 from ...cases import for_each
 from ...cli.killing import at_each_write
+from ..extras import needs
 from ..small_runs import interrupted, of, require_whole, resumed, started
 from .power_runs import configuration
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("sklearn", "cryptography")
 
 DATA = 'name = "breast-cancer"\nusers = 12\nsilos = 3'
 SEEDED = {"run": 'system = "fedpower-power"\nrounds = 3\nseed = 5', "data": DATA}
