@@ -11,32 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .forging import (
-    Edit,
-    Lines,
-    each,
-    relinked,
-    renumbered,
-    restreamed,
-    without,
-    without_rounds,
-)
+from .forging import Edit, Lines, each, relinked, renumbered, restreamed, without, without_rounds
 
 THRICE = "avg-thrice"
-
-
 ABORTED = "avg-records-masked-aborted"
-
-
 LOST = "avg-records-masked-resumed-3"
-
-
 DANGLING = "avg-records-masked-resumed-2"
-
-
 LAST = "avg-records-masked-resumed-9"
-
-
 MOMENTS = "avg-moments-masked"
 
 
@@ -126,160 +107,107 @@ def set_in(kind: str, **fields: Any) -> Edit:
     return each(kind, lambda line: line.update(fields))
 
 
+def told(run: str, found: str, *edits: Edit) -> tuple[str, tuple[Edit, ...], set[str]]:
+    """Return a run, edits of its log, and the names of what is found."""
+    return run, edits, set(found.split())
+
+
+MIDDLE, FIRST_TWO = without_rounds([2, 3]), without_rounds([1, 2])
+UNRECOVERED = without("run.recover")
+
 EDITS: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
-    "rounds from the middle": (
+    "rounds from the middle": told(
+        THRICE, "missing-rounds broken-lineage broken-streams close-mismatch", MIDDLE
+    ),
+    "rounds from the middle, numbered anew": told(
+        THRICE, "broken-lineage broken-streams", MIDDLE, renumbered
+    ),
+    "rounds from the middle, linked anew": told(
+        THRICE, "broken-streams", MIDDLE, renumbered, relinked
+    ),
+    "rounds from the middle, with new ranges": told(
+        THRICE, "broken-lineage", MIDDLE, renumbered, restreamed
+    ),
+    "the last round, its lines filled": told(
+        THRICE, "repeated-evaluation", padded([4]), renumbered, relinked, restreamed, named_last
+    ),
+    "a round behind one that is aborted instead": told(
+        THRICE, "missing-recovery", aborted(2), renumbered, relinked
+    ),
+    "rounds that hide behind one that is aborted": told(
+        *(THRICE, "broken-streams missing-recovery", without_rounds([2]), aborted(3)),
+        *(renumbered, relinked),
+    ),
+    "an abort in the middle, and no recovery": told(THRICE, "missing-recovery", refused_before(3)),
+    "a measurement that is moved": told(THRICE, "repeated-evaluation", measured_late),
+    "the first rounds": told(
+        THRICE, "missing-rounds foreign-first-model broken-streams close-mismatch", FIRST_TWO
+    ),
+    "the first rounds, numbered anew": told(
+        THRICE, "foreign-first-model", FIRST_TWO, renumbered, restreamed
+    ),
+    "an aborted round with its recovery": told(
+        *(ABORTED, "missing-recovery repeated-evaluation", without_rounds([2]), UNRECOVERED),
+        renumbered,
+    ),
+    "an aborted round with its recovery, numbers left": told(
+        *(ABORTED, "missing-rounds missing-recovery repeated-evaluation", without_rounds([2])),
+        UNRECOVERED,
+    ),
+    "an aborted round, its recovery left": told(
+        ABORTED, "missing-rounds recovery-mismatch", without_rounds([2])
+    ),
+    "a lost round with its recovery": told(
+        LOST, "missing-rounds close-mismatch", without_rounds([1]), UNRECOVERED
+    ),
+    "a recovery alone, behind a lost round": told(
+        LOST, "broken-lineage missing-recovery", UNRECOVERED
+    ),
+    "a recovery alone, behind a dangling intent": told(DANGLING, "missing-recovery", UNRECOVERED),
+    "a recovery alone, behind the last intent": told(
+        LAST, "missing-recovery repeated-evaluation", UNRECOVERED
+    ),
+    "the normalising phase": told(
+        MOMENTS, "missing-moments foreign-model", without_rounds([0]), renumbered
+    ),
+    "a measurement that is left": told(
         THRICE,
-        (without_rounds([2, 3]),),
-        {"missing-rounds", "broken-lineage", "broken-streams", "close-mismatch"},
+        "unknown-evaluation close-mismatch foreign-model foreign-metrics",
+        lambda lines: [
+            one for one in lines if one["type"] == "evaluation" or one.get("round") != 4
+        ],
     ),
-    "rounds from the middle, numbered anew": (
+    "a sum that was copied": told(
+        THRICE, "repeated-release", set_in("round.release", aggregate="ab" * 32)
+    ),
+    "a commitment that was copied": told(
         THRICE,
-        (without_rounds([2, 3]), renumbered),
-        {"broken-lineage", "broken-streams"},
+        "repeated-release",
+        each("round.release", lambda line: line["sealed"].update(joined="ab" * 32)),
     ),
-    "rounds from the middle, linked anew": (
-        THRICE,
-        (without_rounds([2, 3]), renumbered, relinked),
-        {"broken-streams"},
+    "another count in the last line": told(THRICE, "close-mismatch", set_in("run.close", rounds=5)),
+    "another model in the last line": told(
+        THRICE, "close-mismatch foreign-model", set_in("run.close", model="ab" * 32)
     ),
-    "rounds from the middle, with new ranges": (
-        THRICE,
-        (without_rounds([2, 3]), renumbered, restreamed),
-        {"broken-lineage"},
-    ),
-    "the last round, its lines filled": (
-        THRICE,
-        (padded([4]), renumbered, relinked, restreamed, named_last),
-        {"repeated-evaluation"},
-    ),
-    "a round behind one that is aborted instead": (
-        THRICE,
-        (aborted(2), renumbered, relinked),
-        {"missing-recovery"},
-    ),
-    "rounds that hide behind one that is aborted": (
-        THRICE,
-        (without_rounds([2]), aborted(3), renumbered, relinked),
-        {"broken-streams", "missing-recovery"},
-    ),
-    "an abort in the middle, and no recovery": (
-        THRICE,
-        (refused_before(3),),
-        {"missing-recovery"},
-    ),
-    "a measurement that is moved": (
-        THRICE,
-        (measured_late,),
-        {"repeated-evaluation"},
-    ),
-    "the first rounds": (
-        THRICE,
-        (without_rounds([1, 2]),),
-        {"missing-rounds", "foreign-first-model", "broken-streams", "close-mismatch"},
-    ),
-    "the first rounds, numbered anew": (
-        THRICE,
-        (without_rounds([1, 2]), renumbered, restreamed),
-        {"foreign-first-model"},
-    ),
-    "an aborted round with its recovery": (
-        ABORTED,
-        (without_rounds([2]), without("run.recover"), renumbered),
-        {"missing-recovery", "repeated-evaluation"},
-    ),
-    "an aborted round with its recovery, numbers left": (
-        ABORTED,
-        (without_rounds([2]), without("run.recover")),
-        {"missing-rounds", "missing-recovery", "repeated-evaluation"},
-    ),
-    "an aborted round, its recovery left": (
-        ABORTED,
-        (without_rounds([2]),),
-        {"missing-rounds", "recovery-mismatch"},
-    ),
-    "a lost round with its recovery": (
+    "a recovery that goes on with an earlier round": told(
         LOST,
-        (without_rounds([1]), without("run.recover")),
-        {"missing-rounds", "close-mismatch"},
+        "recovery-mismatch",
+        each("run.recover", lambda line: line.update(next_round=line["next_round"] - 1)),
     ),
-    "a recovery alone, behind a lost round": (
-        LOST,
-        (without("run.recover"),),
-        {"broken-lineage", "missing-recovery"},
+    "fewer values in each release": told(
+        THRICE, "foreign-length", set_in("round.release", values=15)
     ),
-    "a recovery alone, behind a dangling intent": (
-        DANGLING,
-        (without("run.recover"),),
-        {"missing-recovery"},
+    "more values in each release": told(
+        THRICE, "foreign-length", set_in("round.release", values=62)
     ),
-    "a recovery alone, behind the last intent": (
-        LAST,
-        (without("run.recover"),),
-        {"missing-recovery", "repeated-evaluation"},
+    "releases without the ranges of their streams": told(
+        THRICE, "broken-streams", set_in("round.release", streams=[])
     ),
-    "the normalising phase": (
-        MOMENTS,
-        (without_rounds([0]), renumbered),
-        {"missing-moments", "foreign-model"},
-    ),
-    "a measurement that is left": (
+    "a longer range in the last release": told(THRICE, "broken-streams", lengthened),
+    "another seed of the first model": told(
         THRICE,
-        (
-            lambda lines: [
-                one for one in lines if one["type"] == "evaluation" or one.get("round") != 4
-            ],
-        ),
-        {"unknown-evaluation", "close-mismatch", "foreign-model", "foreign-metrics"},
-    ),
-    "a sum that was copied": (
-        THRICE,
-        (each("round.release", lambda line: line.update(aggregate="ab" * 32)),),
-        {"repeated-release"},
-    ),
-    "a commitment that was copied": (
-        THRICE,
-        (each("round.release", lambda line: line["sealed"].update(joined="ab" * 32)),),
-        {"repeated-release"},
-    ),
-    "another count in the last line": (
-        THRICE,
-        (set_in("run.close", rounds=5),),
-        {"close-mismatch"},
-    ),
-    "another model in the last line": (
-        THRICE,
-        (set_in("run.close", model="ab" * 32),),
-        {"close-mismatch", "foreign-model"},
-    ),
-    "a recovery that goes on with an earlier round": (
-        LOST,
-        (each("run.recover", lambda line: line.update(next_round=line["next_round"] - 1)),),
-        {"recovery-mismatch"},
-    ),
-    "fewer values in each release": (
-        THRICE,
-        (each("round.release", lambda line: line.update(values=15)),),
-        {"foreign-length"},
-    ),
-    "more values in each release": (
-        THRICE,
-        (each("round.release", lambda line: line.update(values=62)),),
-        {"foreign-length"},
-    ),
-    "releases without the ranges of their streams": (
-        THRICE,
-        (set_in("round.release", streams=[]),),
-        {"broken-streams"},
-    ),
-    "a longer range in the last release": (
-        THRICE,
-        (lengthened,),
-        {"broken-streams"},
-    ),
-    "another seed of the first model": (
-        THRICE,
-        (each("run.open", lambda line: line["configuration"]["training"].update(seed=5)),),
-        {"foreign-first-model"},
+        "foreign-first-model",
+        each("run.open", lambda line: line["configuration"]["training"].update(seed=5)),
     ),
 }
 """By name: a run, how its log is edited, and what is found, warnings and what follows aside."""
@@ -302,17 +230,32 @@ def changed_model(folder: Path, **arrays: Any) -> None:
     )
 
 
-def changed_about(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    with np.load(folder / "model.npz") as held:
-        about = json.loads(held["about"].tobytes())
-    change(about)
-    changed_model(folder, about=np.frombuffer(json.dumps(about).encode(), np.uint8))
+def about(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Return a change of what the model's file says about itself."""
+
+    def made(folder: Path) -> None:
+        with np.load(folder / "model.npz") as held:
+            content = json.loads(held["about"].tobytes())
+        change(content)
+        changed_model(folder, about=np.frombuffer(json.dumps(content).encode(), np.uint8))
+
+    return made
 
 
-def changed_metrics(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    content = json.loads((folder / "metrics.json").read_text())
-    change(content)
-    (folder / "metrics.json").write_text(json.dumps(content))
+def metrics(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Return a change of the file of measurements."""
+
+    def made(folder: Path) -> None:
+        content = json.loads((folder / "metrics.json").read_text())
+        change(content)
+        (folder / "metrics.json").write_text(json.dumps(content))
+
+    return made
+
+
+def guaranteed(observer: str, **fields: object) -> Callable[[Path], None]:
+    """Return a change of what the file of measurements promises to an observer."""
+    return metrics(lambda content: content["guarantees"][observer].update(fields))
 
 
 BESIDE: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -320,22 +263,14 @@ BESIDE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: changed_model(folder, parameters=np.zeros(31)),
         "holds the model",
     ),
-    "another run": (
-        lambda folder: changed_about(folder, lambda about: about.update(run_id="x")),
-        "is of the run",
-    ),
-    "another round": (
-        lambda folder: changed_about(folder, lambda about: about.update(round=1)),
-        "of round 1, which released",
-    ),
+    "another run": (about(lambda own: own.update(run_id="x")), "is of the run"),
+    "another round": (about(lambda own: own.update(round=1)), "of round 1, which released"),
     "a round before the first": (
-        lambda folder: changed_about(folder, lambda about: about.update(round=0)),
+        about(lambda own: own.update(round=0)),
         "is of before the first round",
     ),
     "another measurement in the model": (
-        lambda folder: changed_about(
-            folder, lambda about: about["measured"][0][1].update(accuracy=0.99)
-        ),
+        about(lambda own: own["measured"][0][1].update(accuracy=0.99)),
         "says of round 1",
     ),
     "no moments": (
@@ -351,45 +286,26 @@ BESIDE: dict[str, tuple[Callable[[Path], object], str]] = {
         "is no model of a run",
     ),
     "a better accuracy": (
-        lambda folder: changed_metrics(
-            folder, lambda own: own["rounds"][-1]["metrics"].update(accuracy=0.999)
-        ),
+        metrics(lambda own: own["rounds"][-1]["metrics"].update(accuracy=0.999)),
         "0.999",
     ),
     "a smaller epsilon": (
-        lambda folder: changed_metrics(
-            folder, lambda own: own["guarantees"]["model"].update(epsilon=0.1)
-        ),
+        guaranteed("model", epsilon=0.1),
         "says epsilon 0.1 at delta 1e-05 before 'model', and the last line",
     ),
     "another unit": (
-        lambda folder: changed_metrics(
-            folder, lambda own: own["guarantees"]["server"].update(unit="silo")
-        ),
+        guaranteed("server", unit="silo"),
         "says unit 'silo' before 'server', and the log 'user'",
     ),
     "other neighbours": (
-        lambda folder: changed_metrics(
-            folder, lambda own: own["guarantees"]["server"].update(neighbours="zero-out")
-        ),
+        guaranteed("server", neighbours="zero-out"),
         "says neighbours 'zero-out' before 'server', and the log 'add-remove'",
     ),
-    "another engine": (
-        lambda folder: changed_metrics(
-            folder, lambda own: own["guarantees"]["model"].update(engine="x")
-        ),
-        "says engine 'x' before 'model'",
-    ),
-    "an observer less": (
-        lambda folder: changed_metrics(folder, lambda own: own["guarantees"].pop("silo")),
-        "leaves it out",
-    ),
-    "a measurement less": (
-        lambda folder: changed_metrics(folder, lambda own: own["rounds"].pop(0)),
-        "leaves it out",
-    ),
+    "another engine": (guaranteed("model", engine="x"), "says engine 'x' before 'model'"),
+    "an observer less": (metrics(lambda own: own["guarantees"].pop("silo")), "leaves it out"),
+    "a measurement less": (metrics(lambda own: own["rounds"].pop(0)), "leaves it out"),
     "fewer releases": (
-        lambda folder: changed_metrics(folder, lambda own: own.update(released=5)),
+        metrics(lambda own: own.update(released=5)),
         "says released 5, and the log 2",
     ),
     "no measurements": (

@@ -16,13 +16,7 @@ from ..cases import for_each
 from ..cli.killing import attempt
 from . import forging
 from .edited import EDITS, THRICE
-from .forging import (
-    EarlierRun,
-    Edit,
-    Lines,
-    relinked,
-    restreamed,
-)
+from .forging import EarlierRun, Edit, Lines, relinked, restreamed
 
 
 def spliced(other: Path) -> Edit:
@@ -57,7 +51,11 @@ def test_an_edit_is_found(earlier_run: EarlierRun, tmp_path: Path, name: str) ->
     assert not report.ok
     assert report.supported is False
     assert found <= {hazard.id for hazard in report.hazards if hazard.severity == "error"}
-    assert found_in(earlier_run(run)) == set()
+
+
+def test_nothing_is_found_before_an_edit(earlier_run: EarlierRun) -> None:
+    for run in {run for run, _, _ in EDITS.values()}:
+        assert found_in(earlier_run(run)) == set(), run
 
 
 def test_two_logs_are_not_one(earlier_run: EarlierRun, tmp_path: Path) -> None:
