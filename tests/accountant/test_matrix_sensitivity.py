@@ -217,13 +217,6 @@ def test_more_rounds_never_move_less(others, steps, most, separation) -> None:
     assert single.lower <= found.upper <= most * single.upper * (1 + 1e-9)
 
 
-def test_independent_noise_is_the_identity() -> None:
-    for most in (1, 3, 7):
-        found = sensitivity_bounds(ev.ToeplitzStrategy(7, [1.0]), separated(most, 1)).bounds
-        assert found.lower <= math.sqrt(most) <= found.upper
-        assert found.upper == pytest.approx(math.sqrt(most), rel=1e-12)
-
-
 def test_separation_that_leaves_no_second_round_is_a_single_participation() -> None:
     strategy = ev.DenseStrategy(PUBLISHED)
     single = sensitivity_bounds(strategy, SINGLE).bounds

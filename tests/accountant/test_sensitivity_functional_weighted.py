@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import privplan as pp
-from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity.functional import (
     DATA,
     MODELS,
     QUADRATIC,
     Objective,
-    release,
     sensitivity,
 )
 from privplan.accountant.sensitivity.gram import GramBound
@@ -163,23 +160,6 @@ def test_the_isometric_layout_has_the_least_noise_under_gaussian_noise_only() ->
         )
         assert isometric.l2 / math.sqrt(2) < triangle.l2
         assert isometric.l1 / math.sqrt(2) < triangle.l1 < isometric.l1
-
-
-@for_each("relation", RELATIONS)
-def test_events_move_by_the_sensitivity(relation: str) -> None:
-    objective = weighted(CENTRED, 9, 0.8, classes=10)
-    moved = sensitivity(objective, relation)
-    times = 2 if relation == "replace-one" else 1
-    event = release(objective, relation, scale=6.0, noise="gaussian").event
-    assert isinstance(event, ev.Gaussian)
-    assert Fraction(event.noise_multiplier) <= times * Fraction(6) / Fraction(moved.l2)
-    proven = pp.account(event, delta=1e-5, neighbours=relation).epsilon
-    alone = pp.account(ev.Gaussian(6.0 / moved.l2), delta=1e-5).epsilon
-    assert proven.upper == pytest.approx(alone.upper, rel=1e-6)
-    laplace = release(objective, relation, scale=60.0)
-    assert isinstance(laplace.event, ev.Laplace)
-    assert laplace.event.noise_multiplier == pytest.approx(times * 60 / moved.l1)
-    assert "isometric" in laplace.conditions[2]
 
 
 @for_each("weight", [0.0, -1.0, math.nan, math.inf, True])

@@ -217,16 +217,6 @@ def test_a_replaced_unit_moves_it_by_one_to_two_units(bound: GramBound, by_class
         assert norm("replace-one") <= 2 * norm("add-remove") * (1 + 1e-15)
 
 
-@given(BOUNDS, st.booleans())
-def test_rows_scale_and_the_label_weight_with_them(bound: GramBound, by_class: bool) -> None:
-    bound = larger(bound, by_class=by_class and bound.classes > 1)
-    root = math.sqrt(bound.trace)
-    unit = larger(bound, trace=1.0, label_weight=bound.label_weight / root)
-    for relation in ("add-remove", "replace-one"):
-        assert bound.l2(relation) == pytest.approx(bound.trace * unit.l2(relation), rel=1e-12)
-        assert bound.l1(relation) == pytest.approx(bound.trace * unit.l1(relation), rel=1e-12)
-
-
 EDGE = math.sqrt(2.0)
 """With one number as a label, the formula for a replaced unit changes at this weight."""
 

@@ -177,14 +177,6 @@ def test_observers_against_the_formula_and_the_worst_deltas(
     assert worst <= 1 / run.event.noise_multiplier * (1 + 1e-14)
 
 
-@for_each("seen", [1, 2, 5])
-def test_naive_observers(seen: int) -> None:
-    run = naive_release(SIGMA, rounds=1, silos=5, seen=seen)
-    assert isinstance(run.event, ev.Gaussian)
-    by_hand = 2 * CLIP * seen / (SIGMA * CLIP * math.sqrt(5) * math.sqrt(seen))
-    assert 1 / run.event.noise_multiplier == pytest.approx(by_hand, rel=1e-12)
-
-
 def test_worst_weights_cover_every_user() -> None:
     rng = np.random.default_rng(5)
     every = rng.dirichlet([0.3] * 4, size=500)

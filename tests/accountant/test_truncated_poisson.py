@@ -72,10 +72,3 @@ def test_what_is_counted_as_laid_open_is_not_shown_to_be(relation):
 def test_a_sample_that_is_never_cut_is_a_poisson_sample():
     event = ev.Repeat(9, ev.TruncatedPoisson(0.1, 30, 30, ev.Gaussian(1.0)))
     assert epsilon(event, 1e-5) == epsilon(ev.Repeat(9, ev.Poisson(0.1, ev.Gaussian(1.0))), 1e-5)
-
-
-def test_a_sample_that_is_always_cut_is_one_of_fixed_size():
-    for relation in RELATIONS:
-        full = epsilon(ev.TruncatedPoisson(1.0, 3, 30, ev.Gaussian(1.0)), 1e-3, relation)
-        fixed = epsilon(ev.FixedSize(3, 30, ev.Gaussian(1.0)), 1e-3, relation)
-        assert full.upper == pytest.approx(fixed.upper, rel=1e-4)

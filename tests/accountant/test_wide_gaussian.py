@@ -173,19 +173,3 @@ def test_large_noise_has_its_law(bits: float) -> None:
     ):
         low, high = limits(law, looks=18)
         assert low <= statistic <= high
-
-
-@for_each("bits", WIDTHS)
-@for_each("modulus", [2, 3, 7, 16, 101])
-def test_large_noise_is_uniform_in_every_residue(bits: float, modulus: int) -> None:
-    drawn = WideGaussian.of(Fraction(2.0**bits) ** 2).draw(stream(2), 20_000)
-    counts = np.bincount([x % modulus for x in drawn], minlength=modulus)
-    assert stats.chisquare(counts).pvalue > FALSE_ALARM / 30
-
-
-@for_each("shift", [0, 20, 31, 32, 40, 60, 64, 96])
-def test_digits_at_every_place_are_uniform_and_do_not_go_together(shift: int) -> None:
-    """Four bits at a place, and the four above the next 32, as pairs."""
-    drawn = WideGaussian.of(Fraction(2**280)).draw(stream(3), 40_000)
-    pairs = [(x >> shift & 15) * 16 + (x >> (shift + 32) & 15) for x in drawn]
-    assert stats.chisquare(np.bincount(pairs, minlength=256)).pvalue > FALSE_ALARM / 8

@@ -259,7 +259,7 @@ def test_a_group_that_does_not_divide_the_population() -> None:
             pp.account(event, delta=1e-5)
 
 
-@for_each("neighbours", RELATIONS)
+@for_each("neighbours", ["add-remove", "replace-one"])
 def test_more_draws_of_fewer_units_lose_more(neighbours: str) -> None:
     def upper(batch: int, population: int) -> float:
         event = ev.Repeat(10, ev.WithReplacement(batch, population, ev.Gaussian(2.0)))
