@@ -22,18 +22,18 @@ from privplan.accountant.claims.flame_published import (
     published_theorem_4_with_double_counting,
 )
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.mechanisms import ResponseMessages, UnblanketedResponses
+from privplan.accountant.mechanisms import UnblanketedResponses
 from privplan.accountant.mechanisms.unblanketed_responses import sent_words
 from privplan.audit.budget import audit_budget
 from privplan.fl.flame.published import PublishedFlame, printed_sums, published_claim
 from privplan.fl.flame.settings import FlameSettings
 from privplan.fl.flame.terms import FlameTerms
-from privplan.fl.log.reader import Scan
 from privplan.fl.running.preparation import prepare
 
 from ..audit.forging import Line, each, forged
 from ..cases import for_each
 from .flame_runs import USERS, flame, run
+from .small_runs import of
 from .test_flame_words import FALSE_ALARM, opened
 
 PUBLISHED = {"as_published": "true", "transport": '"ideal"'}
@@ -60,13 +60,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for way, folder in made.items():
         run(configured(way), folder)
     return made
-
-
-def of(folder: Path, kind: type[Any]) -> list[Any]:
-    return [line.record for line in Scan(folder) if isinstance(line.record, kind)]
-
-
-# --- no guarantee, anywhere -----------------------------------------------------------------------
 
 
 @for_each("way", WAYS)
@@ -119,9 +112,6 @@ def test_a_target_is_refused() -> None:
         configured("double", privacy={"epsilon": "1.0"})
 
 
-# --- the claim ------------------------------------------------------------------------------------
-
-
 def test_the_claim_is_the_papers_number() -> None:
     """0.24 and 0.91 of MNIST at their delta; rounds add up, as the paper's 2.348 and 4.696."""
     table = FlameSettings(chosen=157)
@@ -135,9 +125,6 @@ def test_the_claim_is_the_papers_number() -> None:
     assert published_claim(tenth, 4.0, 2, 2 * delta) == pytest.approx(4.69638, abs=1e-5)
     simple = FlameTerms("simple", 1000, 7850, 7850, 1.0, 0, None, table)
     assert published_claim(simple, 200.0, 1, delta) == pytest.approx(0.9100562, abs=5e-8)
-
-
-def test_words_are_claimed_by_lemma_1() -> None:
     table = FlameSettings(randomizer="responses", steps=4)
     double = FlameTerms("double", 1000, 7850, 157, 1.0, 0, 333, table)
     given = {"dimensions": 7850, "chosen": 157, "padded_to": 333, "delta": 1e-6}
@@ -164,9 +151,6 @@ def test_a_run_claims_its_formula(folders: dict[str, Path], way: str) -> None:
     assert formula <= first.claim.epsilon <= formula * (1 + 1e-5)
 
 
-# --- words ----------------------------------------------------------------------------------------
-
-
 @for_each("steps", [1, 2, 4])
 def test_zero_is_sent_by_one_neighbour_and_never_by_the_other(steps: int) -> None:
     """All outcomes of the coin and of the drawn word, each with its exact probability."""
@@ -186,14 +170,6 @@ def test_zero_is_sent_by_one_neighbour_and_never_by_the_other(steps: int) -> Non
     others = law[1:, 1:]
     ratios = {others[i, k] / others[j, k] for i, j, k in product(range(steps), repeat=3)}
     assert max(ratios) == pytest.approx(math.e if steps > 1 else 1.0, rel=1e-12)
-
-
-def test_the_control_sends_every_word_for_every_value() -> None:
-    """`ResponseMessages` with the same words: none has probability 0."""
-    found = ResponseMessages(1.0, 3).messages(
-        opened(ResponseMessages(1.0, 3)), np.full((3000, 1), 2), "messages"
-    )
-    assert set(found.ravel().tolist()) == {0, 1, 2}
 
 
 def test_draws_are_the_law_and_dummies_are_never_0() -> None:
@@ -223,21 +199,13 @@ def test_sums_of_printed_words_are_unbiased(steps: int) -> None:
         assert found == pytest.approx(sum(values), abs=1e-12)
 
 
-# --- the largest coordinates ------------------------------------------------------------------
-
-
 def test_the_largest_coordinates_are_the_most_positive_ones() -> None:
     published = prepare(configured("topk")).system
-    sound = prepare(
-        flame("flame-topk", flame={"chosen": "2"}, privacy={"noise_multiplier": "4.0"})
-    ).system
+    sound = prepare(flame("flame-topk")).system
     rows = np.zeros((1, published.terms.dimensions))  # type: ignore[attr-defined]
     rows[0, :4] = [-0.04, 0.03, 0.01, math.nan]
     assert 0 in sound._largest(rows)[0]  # type: ignore[attr-defined]
     assert published._largest(rows)[0, :2].tolist() == [1, 2]  # type: ignore[attr-defined]
-
-
-# --- edits ----------------------------------------------------------------------------------------
 
 
 def _hidden(line: Line) -> None:

@@ -97,6 +97,13 @@ def test_an_honest_one_runs(lying: Any) -> None:
     assert lying().result.rounds == 2
 
 
+def test_a_model_may_be_the_sum_itself(lying: Any) -> None:
+    from privplan.audit.budget import audit_budget
+
+    lying({"draft": lambda _, __, ___, total: Draft(total, aggregate=total)})
+    assert "repeated-release" not in {hazard.id for hazard in audit_budget("out").hazards}
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -194,13 +201,6 @@ def test_nobody_writes_into_the_model_of_a_run(lying: Any, where: str) -> None:
     assert model_digest(Checkpoint.read(Path("out") / MODEL_FILE).parameters) == last.model_out
 
 
-def test_a_model_may_be_the_sum_itself(lying: Any) -> None:
-    from privplan.audit.budget import audit_budget
-
-    lying({"draft": lambda _, __, ___, total: Draft(total, aggregate=total)})
-    assert "repeated-release" not in {hazard.id for hazard in audit_budget("out").hazards}
-
-
 def stopping(*_: Any) -> Any:
     raise SystemExit(0)
 
@@ -242,14 +242,10 @@ def phases(listed: Callable[..., Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "listed",
     [
-        lambda *_: None,
-        lambda *_: (),
-        lambda *_: "abc",
-        lambda *_: (1, 2),
+        *(lambda *_: None, lambda *_: (), lambda *_: "abc", lambda *_: (1, 2)),
         lambda own, plan: (Phase(plan, 1, own.round), Phase(plan, 4, own.round)),
         lambda own, plan: (Phase(plan, -3, own.round),),
-        lambda own, plan: (Phase(plan, 1.5, own.round),),
-        lambda _, plan: (Phase(plan, 1, 3),),
+        *(lambda own, plan: (Phase(plan, 1.5, own.round),), lambda _, plan: (Phase(plan, 1, 3),)),
     ],
 )
 def test_phases_are_those_of_the_plan(lying: Any, listed: Callable[..., Any]) -> None:

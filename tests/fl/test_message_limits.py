@@ -1,6 +1,6 @@
 """What another party sends is measured before it is read, and read before anything is made of it.
 
-A message of 10 MB takes no memory to speak of, whatever it holds and whatever it is said to be.
+A message of 4 MB takes no memory to speak of, whatever it holds and whatever it is said to be.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from privplan.fl.uldp.weighting.terms import WeightingTerms
 from ..accountant.mechanism_tickets import Memory
 from ..cases import for_each
 
-LONG: Final = 10**7
+LONG: Final = 4 * 10**6
 LITTLE: Final = 2_000_000
-"""Bytes that reading a message of ten million may take."""
+"""Bytes that reading a message of four million may take."""
 
 SESSION: Final = bytes(range(16))
 
@@ -207,7 +207,7 @@ def test_as_many_names_as_a_long_header_counts() -> None:
 
 @for_each("what", HOSTILE)
 def test_looking_through_a_transcript_makes_nothing_of_lists(what: str) -> None:
-    raw = HOSTILE[what][:100_000]
+    raw = HOSTILE[what][:30_000]
     with little_memory(), pytest.raises(ProtocolFault):
         assert list(scalars(raw)) == []
 

@@ -65,7 +65,7 @@ def test_what_can_be_removed_is_what_leaves_no_negative_eigenvalue() -> None:
 @for_each("relation", ["add-remove", "replace-one"])
 def test_absence_is_proven_as_often_as_in_theory_and_never_wrongly(relation: str) -> None:
     """1 - e^-.6 of the canaries that are out, within binomial limits; false alarm 1e-6."""
-    own = runs("wishart", 400, relation=relation)
+    own = runs("wishart", 300, relation=relation)
     statistics = own.seen()
     absent, out = statistics < own.shortest, int((~own.into).sum())
     assert not (absent & own.into).any()
@@ -79,7 +79,7 @@ def test_absence_is_proven_as_often_as_in_theory_and_never_wrongly(relation: str
 
 def test_a_clip_that_is_missing_would_show_and_of_a_sum_hardly_anything_is_proven() -> None:
     """A canary is ten row norms long, and is in the release with norm 1."""
-    own = runs("wishart", 400, epsilon=50.0)
+    own = runs("wishart", 150, epsilon=50.0)
     statistics = own.seen()
     assert statistics[own.into] == pytest.approx(1.02, abs=0.15)
     assert statistics[~own.into].max() < 0.3
@@ -91,7 +91,7 @@ def test_a_clip_that_is_missing_would_show_and_of_a_sum_hardly_anything_is_prove
     assert abs(seen[~own.into].mean()) < 1.2  # of thirty, six deviations
 
 
-@for_each(("observer", "canaries"), [("server", 300), ("model", 120)])
+@for_each(("observer", "canaries"), [("server", 200), ("model", 80)])
 def test_gaussian_noise_shows_what_is_claimed_and_is_never_proven_anything(
     observer: str, canaries: int
 ) -> None:

@@ -67,7 +67,9 @@ def test_a_whole_run(kind: str, made: dict[str, Path]) -> None:
     assert (kept.state[DIRECTIONS] == leading_directions(matrix, COMPONENTS)).all()
 
 
-def test_wishart_noise_supports_no_number_and_says_why(made: dict[str, Path]) -> None:
+def test_wishart_noise_supports_no_number_and_gaussian_noise_the_claim(
+    made: dict[str, Path],
+) -> None:
     folder = made["wishart"]
     report = audit_budget(folder)
     assert report.total.upper == np.inf
@@ -80,9 +82,6 @@ def test_wishart_noise_supports_no_number_and_says_why(made: dict[str, Path]) ->
     assert errors(folder) == {"wishart-noise", "seeded"}
     other = {one.id for one in report.hazards} - errors(folder)
     assert other == {"as-published", "delta-not-compared"}
-
-
-def test_gaussian_noise_supports_the_claim(made: dict[str, Path]) -> None:
     report = audit_budget(made["gaussian"])
     assert errors(made["gaussian"]) == {"seeded"}
     stated = [row for row in report.rows if row.stated is not None]
@@ -153,9 +152,6 @@ def test_a_model_with_another_matrix_is_not_that_of_the_log(
     (found,) = edits_of(folder)
     assert found.id == "foreign-model"
     assert "to project by" in found.what
-
-
-# --- runs that are killed -------------------------------------------------------------------------
 
 
 def goes_on(config: Path, folder: Path) -> bool:

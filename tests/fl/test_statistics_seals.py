@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,6 @@ def test_rows_are_counted(unit: str, tiny: Any, run: Any) -> None:
     assert items[BEYOND] == 10
     assert (sum(items[DROPPED]) > 0) == (unit != "record")
     assert items["recomputed"]["terms"] == sum(map(len, kept))
-
-
-# --- the noise ------------------------------------------------------------------------------------
 
 
 def wide(family: str, shares: int = 2) -> NoisyGram:
@@ -154,13 +152,14 @@ def test_extreme_noise_stays_finite() -> None:
     assert shown[4] == 0.0
 
 
-# --- the sums made again --------------------------------------------------------------------------
-
-
-@for_each("by_class", [False, True])
-@for_each("intercept", [0.0, 0.2, 0.9])
-@for_each("bits", [8, 13, 18])
-@for_each("rows", [1, 7])
+@for_each(
+    "rows, bits, intercept, by_class",
+    [
+        (rows, bits, intercept, (number + place) % 2 == 0)
+        for number, bits in enumerate((8, 13, 18))
+        for place, (rows, intercept) in enumerate(product((1, 7), (0.0, 0.2, 0.9)))
+    ],
+)
 def test_sound_sums_are_within_what_the_grid_explains(
     rows: int, bits: int, intercept: float, by_class: bool
 ) -> None:

@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +27,7 @@ from privplan.fl.settings.schema import (
 
 from ..cases import for_each
 from ..usual_signals import usual_signals
+from .extras import needs
 from .small_runs import (
     SMALL,
     Failing,
@@ -41,10 +41,7 @@ from .small_runs import (
     started,
 )
 
-pytestmark = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
-    reason="runs need the extra `fl`",
-)
+pytestmark = needs("torch", "sklearn", "cryptography")
 
 
 APPENDS = 11
@@ -152,46 +149,32 @@ def test_a_full_disk_at_each_file_stops_the_run_and_it_goes_on(
         require_whole(folder)
 
 
-# -- what must not go on ------------------------------------------------------------------------
-
-
-def log_of(folder: Path) -> list[str]:
-    return (folder / "log.jsonl").read_text().splitlines(keepends=True)
-
-
 def test_a_closed_run_is_not_resumed(tmp_path: Path) -> None:
     started(SMALL, tmp_path)
     with pytest.raises(InvalidInput, match="closed"):
         resumed(SMALL, tmp_path)
 
 
-def test_an_edited_log_is_not_resumed(tmp_path: Path) -> None:
+@for_each(
+    ("old", "new", "match"),
+    [('"round":1', '"round":2', "Line 2"), ("privplan-log/1", "privplan-log/2", ".")],
+)
+def test_an_edited_log_or_one_of_another_schema_is_not_resumed(
+    old: str, new: str, match: str, tmp_path: Path
+) -> None:
     interrupted(SMALL, tmp_path, after=6)
-    whole = log_of(tmp_path)
-    text = whole[1].replace('"round":1', '"round":2')
-    assert text != whole[1]
-    (tmp_path / "log.jsonl").write_text("".join([whole[0], text, *whole[2:]]))
-    with pytest.raises(InvalidInput, match="Line 2"):
-        resumed(SMALL, tmp_path)
-
-
-def test_a_log_of_another_schema_is_not_resumed(tmp_path: Path) -> None:
-    interrupted(SMALL, tmp_path, after=6)
-    whole = "".join(log_of(tmp_path))
-    newer = whole.replace("privplan-log/1", "privplan-log/2")
-    (tmp_path / "log.jsonl").write_text(newer)
-    with pytest.raises(InvalidInput):
+    log = tmp_path / "log.jsonl"
+    assert old in log.read_text()
+    log.write_text(log.read_text().replace(old, new, 1))
+    with pytest.raises(InvalidInput, match=match):
         resumed(SMALL, tmp_path)
 
 
 @for_each(
     "tables",
     [
-        {"run": {"rounds": 4}},
-        {"run": {"seed": 3}},
-        {"data": {"seed": 1}},
-        {"privacy": {"noise_multiplier": 4.0}},
-        {"training": {"clip": 0.2}},
+        *({"run": {"rounds": 4}}, {"run": {"seed": 3}}, {"data": {"seed": 1}}),
+        *({"privacy": {"noise_multiplier": 4.0}}, {"training": {"clip": 0.2}}),
     ],
 )
 def test_other_settings_are_refused(tables: dict[str, Any], tmp_path: Path) -> None:

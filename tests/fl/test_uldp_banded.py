@@ -104,9 +104,9 @@ def test_the_sum_is_the_same_whoever_adds_it_up(aggregation: str) -> None:
 
 def test_noise_of_later_rounds_takes_off_what_earlier_ones_had() -> None:
     """By the released models alone: without updates, C applied to their steps is white noise."""
-    # A step of 1e-9 in local training leaves nothing but noise, on 31 coordinates of 200 rounds.
+    # A step of 1e-9 in local training leaves nothing but noise, on 31 coordinates of 120 rounds.
     config = settings_of(
-        run={"rounds": 200, "seed": 11},
+        run={"rounds": 120, "seed": 11},
         training={"local_rate": 1e-9, "local_epochs": 1},
     )
     system, models, _ = simulated(config)
@@ -120,7 +120,7 @@ def test_noise_of_later_rounds_takes_off_what_earlier_ones_had() -> None:
     assert abs(float((white[1:] * white[:-1]).mean())) < 5 / math.sqrt(size)
     # The steps themselves are not white: neighbours have the correlation -1/2.
     correlation = float((steps[1:] * steps[:-1]).mean() / (steps**2).mean())
-    assert abs(correlation + 0.5) < 0.065
+    assert abs(correlation + 0.5) < 5.2 / math.sqrt(size)
 
 
 def test_every_intent_says_to_which_block_it_belongs() -> None:
