@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
+from privplan.accountant.guarantee import Bounds
 from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.checking import check_readings
 from privplan.audit.check.front import DP_EVENT_FORMAT
@@ -51,9 +53,19 @@ def lower(result: CheckResult) -> float:
     return result.proven.lower
 
 
-def true_epsilon(event: ev.Event, relation: str = "add-remove") -> float:
+@functools.cache
+def ends(event: ev.Event, relation: str, delta: float) -> Bounds:
+    return account(event, delta=delta, neighbours=relation).epsilon
+
+
+def at_least(event: ev.Event, relation: str = "add-remove", delta: float = 1e-5) -> float:
     """Return a certified lower end of an event that the run may be."""
-    return account(event, delta=1e-5, neighbours=relation).epsilon.lower
+    return ends(event, relation, delta).lower
+
+
+def at_most(event: ev.Event, relation: str = "add-remove", delta: float = 1e-5) -> float:
+    """Return a certified upper end of an event that the run may be."""
+    return ends(event, relation, delta).upper
 
 
 def says(result: CheckResult, words: str) -> bool:
