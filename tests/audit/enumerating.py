@@ -15,11 +15,7 @@ from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import RunSetting
 
 ODDS: Final = 3
-
-
 RESPONSE: Final = ev.RandomizedResponse(math.log(ODDS) * (1 + 1e-15), 2)
-
-
 ORDER: Final = Fraction(3, 2)
 
 
@@ -44,8 +40,6 @@ AMONG_A_USER: Final = max(
     hockey_stick(shuffled(answered(a), answered(c)), shuffled(answered(1 - a), answered(c)))
     for a, c in itertools.product((0, 1), repeat=2)
 )
-
-
 ALONE: Final = hockey_stick(shuffled(answered(1)), shuffled(answered(0)))
 
 

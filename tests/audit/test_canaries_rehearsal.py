@@ -58,10 +58,7 @@ def settings(
         run=RunSettings(system=system, rounds=rounds),
         data=DataSettings(name=data, users=40, silos=silos, allocation="uniform"),
         privacy=PrivacySettings(
-            neighbours=neighbours,
-            epsilon=epsilon,
-            noise_multiplier=noise,
-            sampling_rate=rate,
+            neighbours=neighbours, epsilon=epsilon, noise_multiplier=noise, sampling_rate=rate
         ),
         training=TrainingSettings(
             weighting=rule,

@@ -48,11 +48,7 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
     "fixed-size-loader": ({"sampling.method": "fixed-size"}, "false", "error"),
     "with-replacement": ({"sampling.method": "with-replacement"}, "false", "error"),
     "weighted-sampler": ({"sampling.method": "weighted"}, "unproven", "error"),
-    "restarted-accountant": (
-        {"schedule.restarts": 10, "schedule.steps": 3516},
-        "false",
-        "error",
-    ),
+    "restarted-accountant": ({"schedule.restarts": 10, "schedule.steps": 3516}, "false", "error"),
     "renewing-budget": (
         {"schedule.renews_every_days": 1, "schedule.horizon_days": 30},
         "false",
@@ -73,11 +69,7 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
     "delta-too-large": ({"claim.delta": 1e-4}, "holds-not-from-these-settings", "warning"),
     "delta-rule": ({"claim.delta": 1 / 235}, "holds-not-from-these-settings", "warning"),
     "sampled-twice": (
-        {
-            "sampling.clients_rate": 0.1,
-            "schedule.steps": 3516,
-            "claim.epsilon": Decimal("0.09"),
-        },
+        {"sampling.clients_rate": 0.1, "schedule.steps": 3516, "claim.epsilon": Decimal("0.09")},
         "unproven",
         "warning",
     ),

@@ -142,8 +142,7 @@ def test_the_state_of_an_accountant_is_taken_as_it_is() -> None:
 
 
 @for_each(
-    ("library", "kept"),
-    [("opacus 1.5", "opacus 1.5"), ("Opacus", "Opacus"), ("opacus", "opacus")],
+    ("library", "kept"), [("opacus 1.5", "opacus 1.5"), ("Opacus", "Opacus"), ("opacus", "opacus")]
 )
 def test_a_library_agrees_with_its_own_file(library: str, kept: str) -> None:
     stated = {"claim": {"epsilon": 1.28, "delta": 1e-5, "library": library}}

@@ -53,10 +53,7 @@ def assert_not_above(
 
 @for_each(
     ("records", "batch", "noises", "delta"),
-    [
-        (19, 10, [0.7, 2.0], 0.01),
-        (1999, 1000, [1.0 + 0.1 * index for index in range(10)], 1e-5),
-    ],
+    [(19, 10, [0.7, 2.0], 0.01), (1999, 1000, [1.0 + 0.1 * index for index in range(10)], 1e-5)],
 )
 def test_phases_of_one_batch_each_may_lack_what_their_loader_drops(
     records: int, batch: int, noises: list[float], delta: float
