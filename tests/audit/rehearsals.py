@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from privplan.fl.fedpower.settings import FedPowerSettings
@@ -85,3 +86,23 @@ def fedpower(
         security=SecuritySettings(**(security or {})),
         table=FedPowerSettings(**{"rank": 5, "row_norm": 4.0, **(table or {})}),
     )
+
+
+def standard(values, mean, std=1.0):
+    """Say whether numbers are N(mean, std^2) by their mean and spread, each up to 5 errors."""
+    count = values.size
+    assert abs(values.mean() - mean) < 5.0 * std / math.sqrt(count)
+    assert abs(values.std() / std - 1.0) < 5.0 / math.sqrt(2.0 * count)
+
+
+def sides(found):
+    """Return what was seen of units that were in, and of those that were out, less its mean."""
+    out = -found.shift if found.opposite else 0.0
+    seen = found.observations
+    return seen[:, found.coins] - found.shift, seen[:, ~found.coins] - out
+
+
+def require_as_claimed(found):
+    """Require noise of deviation 1 around what a unit that is in, or out, moves it to."""
+    for side in sides(found):
+        standard(side, 0.0)

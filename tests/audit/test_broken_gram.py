@@ -22,13 +22,13 @@ Canaries by which a tier contradicts it with every seed that was tried (3 to 5, 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import pytest
 
 from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
-from privplan.audit.statistics import upper_rate
 from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
 from privplan.fl.settings.schema import Settings
@@ -36,6 +36,7 @@ from privplan.fl.settings.schema import Settings
 from ..cases import for_each
 from .broken_gram import BUGS, broken_gram
 from .rehearsals import statistics
+from .sound_runs import assert_seldom_accused
 
 RECORDS = statistics(epsilon=4.0)
 USERS = statistics(epsilon=4.0, unit="user", table={"rows_per_user": 4})
@@ -73,9 +74,10 @@ def named(cases, canaries):
     ]
 
 
-def rehearsed(bug, case, canaries, seed=1):
+@functools.cache
+def rehearsed(bug, canaries, own=RECORDS, observer="model"):
     with broken_gram(bug):
-        return rehearse(case.own, canaries=canaries, seed=seed, observer=case.observer)
+        return rehearse(own, canaries=canaries, seed=1, observer=observer)
 
 
 def test_the_table_has_every_bug():
@@ -84,36 +86,36 @@ def test_the_table_has_every_bug():
 
 @for_each("case", named(TABLE, lambda case: case.claim))
 def test_the_claim_tier_contradicts_it(case):
-    found = claim_tier(rehearsed(case.bug, case, case.claim))
+    found = claim_tier(rehearsed(case.bug, case.claim, case.own, case.observer))
     assert found.contradicted
     assert found.value > found.claimed
-    assert claim_tier(rehearsed("none", case, case.claim)).verdict == "not-contradicted"
+    if case.claim >= 500:  # fewer canaries accuse a sound release no more
+        sound = claim_tier(rehearsed("none", case.claim, case.own, case.observer))
+        assert sound.verdict == "not-contradicted"
 
 
 @for_each("case", named([case for case in TABLE if case.robust], lambda case: case.robust // 2))
 def test_the_robust_tier_contradicts_it(case):
-    assert robust_tier(rehearsed(case.bug, case, case.robust)).contradicted
-    assert robust_tier(rehearsed("none", case, case.robust)).verdict == "not-contradicted"
+    assert robust_tier(rehearsed(case.bug, case.robust)).contradicted
+    assert robust_tier(rehearsed("none", case.robust)).verdict == "not-contradicted"
 
 
 def test_noise_that_one_part_lacks_is_found_by_the_fit_of_parts():
     """By the claim's own score the other parts' noise hides it: 300 canaries would not do."""
     for bug in ("no-label-noise", "no-diagonal-noise", "no-noise-above"):
-        seen = rehearsed(bug, TABLE[1], 300)
+        seen = rehearsed(bug, 300)
         assert seen.looks == 3
         assert claim_tier(seen).sample["statistic"] == "fitted"
 
 
 def test_the_silo_without_noise_is_named():
-    case = TABLE[-1]
-    found = claim_tier(rehearsed(case.bug, case, 2_000))
+    found = claim_tier(rehearsed("silent-silo", 1_000, observer="server"))
     assert (found.contradicted, found.sample["group"]) == (True, "silo-1")
 
 
 def test_rows_that_pass_the_clip_move_the_sum_a_hundredfold():
     """The shift that is looked for stays that of the pair, whatever the mechanism does."""
-    case = TABLE[4]
-    sound, broken = (rehearsed(bug, case, 60) for bug in ("none", case.bug))
+    sound, broken = (rehearsed(bug, 60) for bug in ("none", "no-clipping"))
     assert sound.shift == broken.shift
     seen = broken.observations[:, broken.coins].sum(axis=0).mean() / broken.looks / broken.shift
     # 100 of G, 10 of label sums, an intercept as it was; noise is less than a hundredth of that.
@@ -138,21 +140,16 @@ TURNS = [
 ]
 
 
-@for_each("repetitions", [12, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"])
+@for_each(
+    "repetitions", [len(TURNS), pytest.param(60, marks=pytest.mark.slow)], ids=["few", "many"]
+)
 def test_canaries_seldom_accuse_the_correct_release(repetitions):
-    """Each verdict is unusual in one of 20 at most: the exact limit of 95% is below twice that.
+    """More than 2 of 4 are called unusual with probability 5 in 10^4, of seeds that are fixed.
 
-    Of 200 that is 12 or fewer; were the rate .1, so few would come with probability .03.  Of 12 it
-    is 1 at most, which excludes no more than a rate of .35.
+    Were a tier to call a sound run unusual in 4 cases of 10, 60 would show it with probability .99.
     """
-    said = {"claim": [], "robust": []}
+    found = []
     for seed in range(repetitions):
         own, canaries, observer = TURNS[seed % len(TURNS)]
-        found = rehearse(own, canaries=canaries, observer=observer, seed=100 + seed)
-        for each in (claim_tier(found, seed=seed), robust_tier(found)):
-            said[each.tier].append(each.verdict)
-    limit = 0.1 if repetitions == 200 else 0.35
-    for verdicts in said.values():
-        alarms = sum(verdict != "not-contradicted" for verdict in verdicts)
-        assert upper_rate(alarms, repetitions, 0.05) < limit
-        assert "contradicted" not in verdicts  # of 200, at 1 in 2,500: with probability .92 or more
+        found.append(rehearse(own, canaries=canaries, observer=observer, seed=100 + seed))
+    assert_seldom_accused(found, most_unusual=2 if repetitions == len(TURNS) else None)

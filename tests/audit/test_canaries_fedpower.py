@@ -27,8 +27,7 @@ from privplan.audit.canaries import claim_tier, rehearsal, rehearse
 from privplan.fl.fedpower import canaries
 
 from ..cases import for_each
-from .rehearsals import fedpower
-from .test_canaries_systems import standard
+from .rehearsals import fedpower, require_as_claimed, sides
 
 UNITS = {
     "record": {},
@@ -41,14 +40,8 @@ UNITS = {
 def units(unit, relation="add-remove", **more):
     name = unit.split()[-1]
     table = UNITS[unit] | more.pop("table", {})
-    return fedpower(**{"rounds": 3, "unit": name, "neighbours": relation, "table": table, **more})
-
-
-def sides(found):
-    """Return what was seen of units that were in, and of those that were out, less its mean."""
-    out = -found.shift if found.opposite else 0.0
-    seen = found.observations
-    return seen[:, found.coins] - found.shift, seen[:, ~found.coins] - out
+    given = {"rounds": 3, "unit": name, "neighbours": relation, "table": table}
+    return fedpower(**{**given, "noise_multiplier": 1.0, **more})
 
 
 def own_shape(settings, **more):
@@ -71,10 +64,8 @@ CASES = [
 @for_each(("unit", "relation"), CASES)
 def test_a_unit_is_seen_as_its_rows_move_it(unit, relation, observer, aggregation):
     own = units(unit, relation, silos=3, security={"aggregation": aggregation})
-    found = rehearse(own, canaries=150, observer=observer, seed=1)
-    into, out = sides(found)
-    standard(into, 0.0)
-    standard(out, 0.0)
+    found = rehearse(own, canaries=60, observer=observer, seed=1)
+    require_as_claimed(found)
     claimed = 1.0 / found.event.event.noise_multiplier
     # The bound of an entry allows for the grid; a row attains its own.
     least = 0.95 if "entry" in unit else 1.0 - 1e-6
@@ -106,9 +97,7 @@ def test_every_run_has_noise_of_its_own_and_a_seed_repeats_all():
 def test_noise_of_silos_that_may_be_missing_is_missing():
     own = fedpower(silos=4, security={"aggregation": "masked", "dropouts": 1})
     found = rehearse(own, canaries=300, seed=1)
-    into, out = sides(found)
-    standard(into, 0.0)
-    standard(out, 0.0)
+    require_as_claimed(found)
     assert found.shift == pytest.approx(0.5, rel=1e-6)
 
 
@@ -120,12 +109,10 @@ def test_units_of_a_silo_are_told_apart_where_its_product_is_seen():
 
 @for_each("aggregation", ["plain", "masked"])
 def test_rows_beside_canaries_keep_them_in_the_span(aggregation):
-    own = fedpower(rounds=4, silos=2, security={"aggregation": aggregation})
+    own = fedpower(rounds=4, noise_multiplier=1.0, security={"aggregation": aggregation})
     for observer in ("model", "server", "silo"):
-        found = own_shape(own, canaries=60, observer=observer, seed=2)
-        into, out = sides(found)
-        standard(into, 0.0)
-        standard(out, 0.0)
+        found = own_shape(own, canaries=24, observer=observer, seed=2)
+        require_as_claimed(found)
         assert not any("of the bound" in note for note in found.note)
 
 

@@ -29,25 +29,12 @@ from privplan.fl.log import LogWriter
 from privplan.fl.running.session import run
 
 from ..cases import for_each
-from .rehearsals import statistics
-from .test_canaries_systems import standard
+from .rehearsals import require_as_claimed, sides, standard, statistics
 
-UNITS = {
-    "record": {},
-    "user": {"rows_per_user": 6},
-    "silo": {"silo_rows": 3},
-}
+UNITS = {"record": {}, "user": {"rows_per_user": 6}, "silo": {"silo_rows": 3}}
 
 EXACT = {"intercept": 0.0}
 """Without an intercept a canary attains the bound of a record."""
-
-
-def sides(found):
-    """Return what was seen of units that were in, and of those that were out, less its mean."""
-    out = -found.shift if found.opposite else 0.0
-    return found.observations[:, found.coins] - found.shift, found.observations[
-        :, ~found.coins
-    ] - out
 
 
 def total_shift(found):
@@ -65,13 +52,12 @@ def test_a_unit_is_seen_as_its_pair_moves_it(unit, observer, aggregation, relati
         silos=3,
         unit=unit,
         neighbours=relation,
+        noise_multiplier=0.5,
         table=UNITS[unit],
         security={"aggregation": aggregation},
     )
-    found = rehearse(own, canaries=150, observer=observer, seed=1)
-    into, out = sides(found)
-    standard(into, 0.0)
-    standard(out, 0.0)
+    found = rehearse(own, canaries=60, observer=observer, seed=1)
+    require_as_claimed(found)
     claimed = 1.0 / found.event.event.noise_multiplier
     assert 0.0 < total_shift(found) <= claimed * (1.0 + 1e-9)
     assert (found.rounds, len(found.observations)) == (1, found.looks)
@@ -101,9 +87,7 @@ def test_what_does_not_attain_the_bound_says_how_much_of_it_does():
 def test_noise_of_silos_that_may_be_missing_is_missing():
     own = statistics(silos=4, security={"aggregation": "masked", "dropouts": 1}, table=EXACT)
     found = rehearse(own, canaries=300, seed=1)
-    into, out = sides(found)
-    standard(into, 0.0)
-    standard(out, 0.0)
+    require_as_claimed(found)
     assert total_shift(found) == pytest.approx(0.5, rel=1e-6)
 
 
@@ -165,33 +149,19 @@ def test_a_run_is_attacked_as_a_person_attacks_it(tmp_path):
     assert tiers["claim"].sample["rounds"] == 1
     assert 0.0 < tiers["claim"].value < tiers["claim"].claimed
     assert not found.skipped
-
-
-def test_membership_is_refused_as_no_model_is_trained(tmp_path):
-    own = statistics(epsilon=4.0, seed=1)
-    with LogWriter.create(tmp_path / "run") as writer:
-        run(own, tmp_path / "run", writer)
     lines = (tmp_path / "run" / "log.jsonl").read_bytes()
     with pytest.raises(Unsupported, match="trains no model"):
         attack(tmp_path / "run", AttackRequest(tiers=("membership",)))
     assert (tmp_path / "run" / "log.jsonl").read_bytes() == lines
 
 
-@for_each(
-    ("canaries", "seeds", "least"),
-    [(3_000, 1, 0.4), pytest.param(50_000, 5, 0.8, marks=pytest.mark.slow)],
-)
-def test_the_claim_tier_shows_most_of_what_is_claimed(canaries, seeds, least):
-    own = statistics(epsilon=2.0, silos=1)
-    shares = []
-    for seed in range(seeds):
-        found = rehearse(own, canaries=canaries, seed=seed)
-        claim, robust = claim_tier(found, seed=seed), robust_tier(found)
-        assert (claim.verdict, robust.verdict) == ("not-contradicted", "not-contradicted")
-        assert robust.value < claim.value < claim.claimed
-        shares.append(claim.value / claim.claimed)
-    error = np.std(shares, ddof=1) / math.sqrt(seeds) if seeds > 1 else 0.0
-    assert np.mean(shares) - 2.0 * error > least
+@for_each(("canaries", "least"), [(1_500, 0.3), pytest.param(50_000, 0.8, marks=pytest.mark.slow)])
+def test_the_claim_tier_shows_most_of_what_is_claimed(canaries, least):
+    found = rehearse(statistics(epsilon=2.0, silos=1), canaries=canaries, seed=0)
+    claim, robust = claim_tier(found, seed=0), robust_tier(found)
+    assert (claim.verdict, robust.verdict) == ("not-contradicted", "not-contradicted")
+    assert robust.value < claim.value < claim.claimed
+    assert claim.value > least * claim.claimed
 
 
 def test_the_seed_of_a_run_is_not_that_of_its_rehearsal():
