@@ -225,7 +225,7 @@ RANDOM_TABLES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(RANDOM_TABLES)
 def test_no_json_ever_crashes(tables: dict[str, Any]) -> None:
     with suppress(InvalidInput):
@@ -233,21 +233,21 @@ def test_no_json_ever_crashes(tables: dict[str, Any]) -> None:
         settings_of(describe([reading]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=80), st.sampled_from([b"", b"[claim]\n", b'{"noise":{"std":']))
 def test_no_bytes_ever_crash(content: bytes, before: bytes) -> None:
     with suppress(InvalidInput):
         describe([read_description(before + content, "run")])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(KEYS)), st.text(max_size=30))
 def test_no_option_ever_crashes(key: str, text: str) -> None:
     with suppress(InvalidInput):
         describe([reading_of_option(f"{key}={text}")])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**12), st.integers(1, 9))
 def test_the_last_digit_is_the_precision(digits: int, places: int) -> None:
     """Independent: whoever rounds half up to so many places had a number in that interval."""

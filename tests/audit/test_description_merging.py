@@ -160,11 +160,7 @@ def test_facts_as_json() -> None:
     facts = {"epsilon": Decimal("1.19"), "phases": [[1.5, 0.25, 7]], "releases": [{"what": "a"}]}
     written = facts_json(describe([stated(**facts)]))
     assert json.loads(json.dumps(written)) == written
-    assert written["claim.epsilon"] == {
-        "value": 1.19,
-        "provenance": "stated",
-        "source": "run.toml",
-    }
+    assert written["claim.epsilon"] == {"value": 1.19, "provenance": "stated", "source": "run.toml"}
     assert written["schedule.phases"]["value"] == [[1.5, 0.25, 7]]
     assert written["releases"]["value"] == [{"what": "a", "noise_multiplier": None, "count": 1}]
 
@@ -206,7 +202,7 @@ def random_readings(draw: st.DrawFn) -> list[Reading]:
     return readings
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(random_readings())
 def test_the_order_of_the_sources_does_not_matter(readings: list[Reading]) -> None:
     first = describe(readings)
@@ -216,13 +212,13 @@ def test_the_order_of_the_sources_does_not_matter(readings: list[Reading]) -> No
         assert other.contradictions == first.contradictions
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(random_readings())
 def test_a_source_given_twice_changes_nothing(readings: list[Reading]) -> None:
     assert describe([*readings, *readings]) == describe(readings)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(random_readings())
 def test_no_stated_value_is_lost_without_a_word(readings: list[Reading]) -> None:
     """What stands is what was said, up to its printed digits; or a contradiction names the key."""

@@ -86,7 +86,7 @@ def test_all_that_is_stated_arrives() -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 10**7), st.integers(1, 10**7), st.integers(1, 20_000))
 def test_rate_and_steps_beside_their_formulas(records: int, batch: int, hundredths: int) -> None:
     batch = min(batch, records)
@@ -100,7 +100,7 @@ def test_rate_and_steps_beside_their_formulas(records: int, batch: int, hundredt
     assert (run.steps_per_epoch - 1) * batch < records <= run.steps_per_epoch * batch
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 300), st.data())
 def test_every_usual_way_to_count_steps_is_accepted(
     records: int, batch: int, epochs: int, data: st.DataObject
@@ -159,7 +159,7 @@ def test_steps_that_other_facts_explain(facts: dict[str, object]) -> None:
     assert contradictions(**{"records": 60000, "batch": 256, **facts}) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 10**7), st.integers(1, 10**7), st.integers(1, 5))
 def test_every_usual_rate_is_accepted(records: int, batch: int, digits: int) -> None:
     batch = min(batch, records)
@@ -241,7 +241,7 @@ def test_a_loaders_rate_tells_its_batches_but_no_batch() -> None:
     assert resolved(rate=0.01, records=60000).batch == 600
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
 def test_noise_is_deviation_over_clipping_norm(std: float, clip: float) -> None:
     assert resolved(std=std, clip=clip).noise_multiplier == std / clip
@@ -274,7 +274,7 @@ def test_phases_say_noise_rate_and_steps() -> None:
     assert says.startswith("steps = 100 and phases of 150 steps cannot both be true")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(2, 10**9))
 def test_delta_by_its_rule(records: int) -> None:
     assert resolved(delta_rule="1/records", records=records).delta == 1 / records
@@ -304,10 +304,7 @@ def test_delta_of_batches() -> None:
 
 
 def test_schedules_that_no_run_has_are_refused() -> None:
-    for facts in (
-        {"rate": 1e-18, "epochs": 1e300},
-        {"phases": [[1, 1, 10**18], [1, 1, 10**18]]},
-    ):
+    for facts in ({"rate": 1e-18, "epochs": 1e300}, {"phases": [[1, 1, 10**18], [1, 1, 10**18]]}):
         with pytest.raises(InvalidInput, match=r"10\^18 steps"):
             resolved(**facts)
 
@@ -339,7 +336,7 @@ EXTREME: dict[str, st.SearchStrategy[object]] = {
 }
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.fixed_dictionaries({}, optional=EXTREME))
 def test_allowed_values_resolve_or_are_refused(facts: dict[str, object]) -> None:
     with suppress(InvalidInput):
