@@ -69,7 +69,7 @@ def require_goes_on_or_is_lost(folder: Path) -> None:
     assert audit.spent == 3
 
 
-@pytest.mark.quick(9)
+@pytest.mark.quick(6)
 @for_each("written", [False, True])
 @for_each("at", range(2, APPENDS + 1))
 def test_a_run_that_is_cut_at_any_record_never_releases_moments_twice(

@@ -108,9 +108,6 @@ def test_every_system_runs_and_goes_on(system: str, tables: dict[str, Any], tmp_
     assert all(one.epsilon.keys() == result.measured[0].epsilon.keys() for one in result.measured)
 
 
-# -- seeds --------------------------------------------------------------------------------------
-
-
 def without(line: Mapping[str, Any]) -> dict[str, Any]:
     """Return a line without what is fresh in every run: names, times, and commitments."""
     fresh = ("run_id", "opened", "dataset", "sealed", "prev", "hash")
@@ -155,9 +152,6 @@ def test_a_resumed_seeded_run_uses_no_byte_twice(tmp_path: Path) -> None:
     assert {one.stream for one in before}.isdisjoint(one.stream for one in after)
 
 
-# -- budgets ------------------------------------------------------------------------------------
-
-
 def test_a_budget_cuts_the_plan_before_the_first_release(tmp_path: Path) -> None:
     own = changed(run={"rounds": 500}, privacy={"epsilon": 2.0, "noise_multiplier": 8.0})
     prepared = prepare(own)
@@ -175,6 +169,3 @@ def test_a_budget_too_small_begins_nothing_and_noise_is_found_for_a_target() -> 
         prepare(changed(privacy={"epsilon": 0.01, "noise_multiplier": 5.0}))
     prepared = prepare(changed(privacy={"epsilon": 3.0, "noise_multiplier": None}))
     assert 2.99 < prepared.plan.guarantees["model"].epsilon.upper <= 3.0
-
-
-# -- whatever stops a run -----------------------------------------------------------------------

@@ -50,6 +50,7 @@ def described(name: str, unit: str, neighbours: str, noise: str) -> Settings:
         (name, unit, ("add-remove", "replace-one")[(number + place) % 2])
         for number, name in enumerate(VARIANTS)
         for place, unit in enumerate(TABLES)
+        if (number + place) % 3 != 2  # two units of each, and each unit six times
     ],
 )
 def test_the_audit_has_the_numbers_of_the_run(
