@@ -105,8 +105,6 @@ def test_the_edge_of_what_fits_is_taken(system: str, tables: dict[str, dict[str,
     prepare(flame(system, **tables))
 
 
-# -- what a program builds by itself ---------------------------------------------------------------
-
 SHUFFLED = SecuritySettings(aggregation="shuffle")
 SHUFFLE: dict[str, Any] = {"neighbours": "replace-one", "observer": "analyzer", "delta": 1e-5}
 

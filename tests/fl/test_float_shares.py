@@ -33,9 +33,6 @@ def updates(silos: int, seed: int = 0, scale: float = 0.1) -> Any:
     return np.random.default_rng(seed).normal(0.0, scale, (silos, LENGTH))
 
 
-# --- the sum --------------------------------------------------------------------------------------
-
-
 @for_each("silos", [2, 3, 10])
 @for_each("magnitude", [1.0, 100.0, 1e4])
 def test_the_mean_is_that_of_the_updates_but_for_the_published_error(
@@ -69,9 +66,6 @@ def test_some_silos_sum_and_rounds_follow_one_another() -> None:
         assert np.abs(total - rows.sum(axis=0)).max() < 1e-3
         senders = {one.sender for one in by.network.take()}
         assert senders == {silo_name(silo) for silo in present}
-
-
-# --- what a peer sees -----------------------------------------------------------------------------
 
 
 def differences(view: Iterable[Message], kind: str) -> dict[str, Any]:
@@ -156,9 +150,6 @@ def test_numbers_travel_in_no_ring() -> None:
     assert largest["silo-1"] > masks >= largest["silo-2"]
 
 
-# --- what the log says ----------------------------------------------------------------------------
-
-
 def test_the_audit_believes_that_nothing_is_hidden() -> None:
     honest, published = ShareAggregator(5).security, FloatShareAggregator(5).security
     assert replace(published, ring_bits=64) == honest
@@ -195,9 +186,6 @@ def test_it_sums_no_integers_says_no_guarantee_and_has_the_limits_of_the_tensors
     most = limits(TENSORS)
     assert set(most) == {FloatShare, FloatPartialSum}
     assert len(body.pack()) <= most[FloatShare] <= len(body.pack()) + 100
-
-
-# --- input and messages that are wrong ------------------------------------------------------------
 
 
 @for_each(

@@ -126,9 +126,6 @@ def test_a_round_beyond_the_schedule_is_refused_before_anything_is_drawn(
     assert len(of(folder, RoundIntent)) == COUNTED
 
 
-# --- edits --------------------------------------------------------------------------------------
-
-
 def dropping(silo: int) -> Edit:
     """Take a silo out of every round, and its noise with it, as a careful forger does."""
 
@@ -187,9 +184,6 @@ def test_an_edited_schedule_is_found(name: str, tmp_path: Path) -> None:
     assert report.supported is not True
     found = " ".join(hazard.what for hazard in report.hazards if hazard.severity == "error")
     assert "silos" in found
-
-
-# --- the promise --------------------------------------------------------------------------------
 
 
 def promised(counted: int | None, **privacy: Any) -> Promise:

@@ -35,9 +35,6 @@ KINDS = ("wishart", "gaussian")
 ABOUT = RoundDescription(0, "pca")
 
 
-# --- the release ----------------------------------------------------------------------------------
-
-
 def test_as_published_it_is_the_plain_sum_with_z_z_t_of_every_client_bit_for_bit() -> None:
     records, release = federation(), step("wishart")
     arrays = release.release(gate_of(release, seed=7)[0], lambda _: None)
@@ -152,9 +149,6 @@ def test_found_noise_is_read_off_the_log_and_what_it_seals() -> None:
     assert "residuals" not in pca_sealed("wishart")
 
 
-# --- the projection -------------------------------------------------------------------------------
-
-
 @for_each("kind", KINDS)
 def test_the_projection_is_a_function_of_the_release_alone(kind: str) -> None:
     records, release = federation(), step(kind, components=3)
@@ -204,9 +198,6 @@ def test_long_rows_stay_finite() -> None:
     release = step("wishart", records, row_norm=1e39)
     arrays = release.release(gate_of(release)[0], lambda _: None)
     assert np.isfinite(release.project(records, arrays[RELEASED]).features).all()
-
-
-# --- refusals -------------------------------------------------------------------------------------
 
 
 @for_each(

@@ -57,9 +57,6 @@ def once(name: str) -> Phase:
     return Phase(planned(name, 1), 0, once=own)
 
 
-# -- what a system may list ---------------------------------------------------------------------
-
-
 def test_rounds_are_numbered_through_the_run_and_shared_out_in_order() -> None:
     own = (once("clip"), Phase(planned("a", 2), 1, makes), Phase(planned("b", 3), 3, makes))
     plans = [one.plan for one in own]
@@ -129,9 +126,6 @@ def test_a_system_may_declare_its_phases_by_what_it_is_asked_for(
     )
     monkeypatch.setitem(built_in(), "means", own)
     assert prepare(conducting.settings_of("means")).rounds == conducting.ROUNDS
-
-
-# -- in a run -----------------------------------------------------------------------------------
 
 
 class Stop(Exception):

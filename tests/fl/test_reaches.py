@@ -109,9 +109,6 @@ def test_who_knows_the_sample(
     assert not any(reach.knows_sample for reach in nobody.values())
 
 
-# --- what a system states -------------------------------------------------------------------------
-
-
 def test_what_can_be_so_is_kept() -> None:
     reaches = {"model": Reach("sum"), "analyzer": SMALL, "server+2": Reach("each", colluders=2)}
     assert checked_reaches(reaches, "toy", "toys") == reaches
@@ -161,9 +158,6 @@ def test_what_is_no_reach_is_refused_by_name(reaches: Any, word: str) -> None:
     assert "'toy'" in refused.value.what
     assert "'toys'" in refused.value.what
     assert word in str(refused.value)
-
-
-# --- names ----------------------------------------------------------------------------------------
 
 
 @for_each("name", ["peer", "client", "coordinator", "shuffler", "analyzer"])

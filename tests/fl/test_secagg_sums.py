@@ -65,9 +65,6 @@ def total(inputs: dict[str, np.ndarray[Any, Any]], survivors: Iterable[str]) -> 
     return sum(inputs[name] for name in survivors)
 
 
-# --- exact sums -----------------------------------------------------------------------------------
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_the_sum_is_exact_with_random_sizes_and_dropouts(data: st.DataObject) -> None:
@@ -179,9 +176,6 @@ def test_identities_may_be_given() -> None:
         Committee(posts, terms, SESSION, {name: own[name] for name in names(2)})
     with pytest.raises(InvalidInput, match="same identity"):
         Committee(posts, terms, SESSION, dict.fromkeys(names(3), own["silo-0"]))
-
-
-# --- too many dropouts, wrong input ---------------------------------------------------------------
 
 
 @for_each(

@@ -19,9 +19,6 @@ from ..cases import for_each
 CURIOUS = "honest-but-curious"
 
 
-# --- the graph ------------------------------------------------------------------------------------
-
-
 @for_each(("parties", "degree"), [(7, 4), (8, 2), (30, 12), (31, 12), (5, 4), (2, 1)])
 def test_every_party_has_its_number_of_neighbours_and_they_have_it(
     parties: int, degree: int
@@ -49,9 +46,6 @@ def test_graphs_are_of_their_seed_and_neighbours_uniform_over_seeds() -> None:
         for name in Graph(names, 4, seed.to_bytes(4, "little")).neighbours("p0"):
             seen[name] += 1
     assert all(abs(count - 800) < 5 * (2000 * 0.4 * 0.6) ** 0.5 for count in seen.values())
-
-
-# --- chances, against other libraries and by counting everything ---------------------------------
 
 
 @for_each(("parties", "marked", "degree"), [(100, 20, 32), (51, 25, 50), (9, 8, 4)])
@@ -156,9 +150,6 @@ def test_the_chance_of_many_colluders_in_a_row_is_at_most_the_bound(
     )
     bound = risk.one_sided(parties, marked, degree, threshold)
     assert 0 < Fraction(crowded, len(every)) <= bound
-
-
-# --- choosing -------------------------------------------------------------------------------------
 
 
 @for_each(

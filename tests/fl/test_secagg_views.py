@@ -65,9 +65,6 @@ def loses(kind: str, sender: str) -> Callable[[Message], Iterable[Message]]:
     return lambda m: () if m.kind == kind and m.sender == sender else (m,)
 
 
-# --- the server -----------------------------------------------------------------------------------
-
-
 @for_each("bits", [32, 64])
 @for_each("value", [0, 1, 2**31])
 def test_the_server_receives_uniform_words_whatever_is_summed(value: int, bits: int) -> None:
@@ -217,9 +214,6 @@ def test_that_the_own_mask_is_what_hides_it() -> None:
         mask_into(whole, seed, session=SESSION, round=1, label=b"own", sign=-1)
     assert np.all(whole == 25)
     assert one.terms == terms
-
-
-# --- the other parties ----------------------------------------------------------------------------
 
 
 def test_parties_see_keys_locked_shares_names_and_signatures_of_others_only() -> None:

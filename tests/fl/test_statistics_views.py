@@ -124,9 +124,6 @@ def test_noise_is_found_for_any_observer(tiny: Any) -> None:
     assert server.share_std == pytest.approx(model.std, rel=1e-3)
 
 
-# --- all vectors together move by no more than their sum -----------------------------------------
-
-
 def _units(
     rng: np.random.Generator, bound: GramBound, silos: IntArray, count: int, *, alone: bool
 ) -> tuple[FloatArray, IntArray]:

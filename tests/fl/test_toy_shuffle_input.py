@@ -98,9 +98,6 @@ def test_a_declaration_that_the_frame_does_not_know_names_package_and_field(
     assert f"`{field}`" in refused.value.what
 
 
-# --- settings -------------------------------------------------------------------------------------
-
-
 def test_what_is_left_out_comes_from_the_declaration() -> None:
     left_out = shuffled.text().replace('[security]\naggregation = "shuffle"\ncolluders = 0', "")
     made = parse(left_out.encode(), "run.toml")

@@ -127,9 +127,6 @@ def test_a_content_of_a_wrong_length(kind, field, other, opened) -> None:
     require_end(Meddler(kind, changed(**{field: other})), opened, drawn_by)
 
 
-# --- seeds, counts and ciphertexts ----------------------------------------------------------------
-
-
 def flipped(raw: bytes) -> bytes:
     return raw[:-1] + bytes([raw[-1] ^ 1])
 
@@ -206,9 +203,6 @@ def test_a_request_of_no_valid_point_and_an_answer_that_was_changed(opened) -> N
         (said.TransferAnswer, {"answer": lambda raw: bytes(len(raw))}),
     ):
         require_end(Meddler(kind, changed(**fields)), opened, "oblivious-transfer")
-
-
-# --- at a silo's door -----------------------------------------------------------------------------
 
 
 def enrolment(shares: Any, **change: Any) -> Enrolment:
