@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from privplan.fl.shuffling import Shuffling
 from privplan.fl.shuffling.terms import Bundle, MixedBoxes
 
 from ..cases import for_each
+from .extras import needs
 from .flame_faulty_runs import (
     ROUNDS,
     faulty,
@@ -42,17 +42,19 @@ from .flame_meddling import BOX, CLIENT, SHUFFLER, Meddler, bundles, coordinates
 from .meddling import check_silence
 from .small_runs import of, require_whole, resumed, started
 
-pytestmark = [
-    pytest.mark.skipif(
-        any(find_spec(name) is None for name in ("sklearn", "nacl", "torch")),
-        reason="runs need the extra `fl`",
-    ),
-]
+pytestmark = needs("sklearn", "nacl", "torch")
 
 SYSTEMS = ("flame-simple", "flame-double", "flame-topk")
 FAULTS = {f"client: {name}": fault for name, fault in CLIENT.items()} | {
     f"shuffler: {name}": fault for name, fault in SHUFFLER.items()
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _calibrated() -> None:
+    """Account for each system once, which its later runs need not do again."""
+    for system in SYSTEMS:
+        prepare(faulty(system))
 
 
 def in_turn(first: int, *, slow: bool = False) -> list[Any]:
@@ -64,7 +66,7 @@ def in_turn(first: int, *, slow: bool = False) -> list[Any]:
     ]
 
 
-@for_each("name, system", in_turn(0) + in_turn(1, slow=True))
+@for_each("name, system", in_turn(0) + in_turn(1, slow=True), items=2)
 def test_a_fault_ends_the_round_for_all(
     name: str, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,9 +118,6 @@ def test_what_is_looked_for_is_in_the_boxes(
     assert not ended.before_noise() & inside
 
 
-# -- what only the analyzer can see ---------------------------------------------------------------
-
-
 FORGED = {
     "of another session": ({"session": b"another"}, 1, "belongs to another round"),
     "of the next round": ({"round": 3}, 1, "belongs to another round"),
@@ -167,9 +166,6 @@ def test_a_client_may_send_any_message(tmp_path: Path) -> None:
     assert meddler.hits == 1
     require_whole(tmp_path, ROUNDS)
     assert released(tmp_path) == [1, 2, 3]
-
-
-# -- overflow -------------------------------------------------------------------------------------
 
 
 @for_each("transport", ["sealed", "ideal"])
