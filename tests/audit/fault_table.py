@@ -35,10 +35,8 @@ from .faults import (
     one_more_round,
     only_first,
     paired,
-    private,
     sampled,
     searched,
-    security,
     seeing,
     shared,
     view_of,
@@ -61,6 +59,7 @@ from .ledgers import (
     upper,
     weighted,
 )
+from .protocols import private, security
 
 PLAIN = ev.Gaussian(SIGMA)
 
@@ -91,8 +90,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         weighted,
         opening(claim=part(unit="record")),
         also(
-            opening(claim=part(unit="record")),
-            opening(population=Population(50, 5, records=500)),
+            opening(claim=part(unit="record")), opening(population=Population(50, 5, records=500))
         ),
     ),
     "shuffled-as-poisson": (
@@ -132,11 +130,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
     ),
     "weak-key": (private, security(key_bits=1024), security(key_bits=2048)),
     "reach-contradicted": (weighted, seeing("sum"), seeing("each")),
-    "reach-of-nobody": (
-        weighted,
-        intents(reaches={"bystander": Reach("nothing")}),
-        seeing("each"),
-    ),
+    "reach-of-nobody": (weighted, intents(reaches={"bystander": Reach("nothing")}), seeing("each")),
     "reach-missing": (weighted, only_first(seeing("each")), seeing("each")),
     "reach-assumed": (lambda: weighted(views=False), seeing("nothing"), seeing("each")),
     "visible-messages": (
@@ -177,16 +171,8 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         releases(normaliser=Normaliser("realised", None)),
         releases(normaliser=Normaliser("constant", 5.0)),
     ),
-    "unusable-facts": (
-        weighted,
-        intents(noise=part(std=0.0)),
-        intents(noise=part(std=1.0)),
-    ),
-    "no-noise": (
-        weighted,
-        intents(noise=Noise("none", 0.0)),
-        intents(noise=part(grid=0.0)),
-    ),
+    "unusable-facts": (weighted, intents(noise=part(std=0.0)), intents(noise=part(std=1.0))),
+    "no-noise": (weighted, intents(noise=Noise("none", 0.0)), intents(noise=part(grid=0.0))),
     "wishart-noise": (
         lambda: gram_log(noisy(classes=0)),
         intents(noise=Noise("wishart", 0.9, 5, 0.9, grid=2.0**-24, freedom=7)),
@@ -221,11 +207,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         at(4, normaliser=Normaliser("constant", 251.0)),
         releases(normaliser=Normaliser("constant", 251.0)),
     ),
-    "missing-rounds": (
-        modelled,
-        lambda records: [*records[:3], *records[5:]],
-        lost_last(kept=3),
-    ),
+    "missing-rounds": (modelled, lambda records: [*records[:3], *records[5:]], lost_last(kept=3)),
     "uneven-rounds": (weighted, also(paired, lambda made: [*made[:5], *made[7:]]), paired),
     "recovery-mismatch": (weighted, cut_off(next_round=22), cut_off()),
     "unknown-evaluation": (
@@ -248,11 +230,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         opening(configuration={**CONFIGURATION, "training": {"model": "logistic", "seed": 4}}),
         lambda records: records,
     ),
-    "foreign-length": (
-        modelled,
-        releases(values=30),
-        releases(values=31),
-    ),
+    "foreign-length": (modelled, releases(values=30), releases(values=31)),
     "broken-lineage": (modelled, at(5, model_in=model(1)), lost_last(kept=3)),
     "broken-streams": (
         weighted,
@@ -302,11 +280,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
     "resumed-without-state": (weighted, cut_off(forgets=True), cut_off()),
     "dangling": (weighted, lambda records: [*records[:-2], records[-1]], lambda records: records),
     "incomplete": (weighted, without_last, lambda records: records),
-    "lost-intents": (
-        weighted,
-        also(opening(fsync="never"), without_last),
-        opening(fsync="never"),
-    ),
+    "lost-intents": (weighted, also(opening(fsync="never"), without_last), opening(fsync="never")),
     "stopped-early": (
         weighted,
         lambda records: [*records[:21], replace(records[-1], rounds=10)],  # type: ignore[type-var]
@@ -375,10 +349,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
     ),
     "uneven-product": (
         lambda: products.product_log(products.noisy()),
-        lambda records: [
-            *records[:3],
-            *products.product_log(products.noisy(rank=2))[3:],
-        ],
+        lambda records: [*records[:3], *products.product_log(products.noisy(rank=2))[3:]],
         lambda _: products.product_log(products.noisy(), rounds=3),
     ),
     "weak-removal-key": (

@@ -39,6 +39,8 @@ from .ledgers import (
     part,
     weighted,
 )
+from .protocols import TRANSFER as TRANSFER
+from .protocols import private as private
 
 CLEAN: dict[str, Callable[[], Records]] = {
     "uniform": weighted,
@@ -60,7 +62,7 @@ CLEAN: dict[str, Callable[[], Records]] = {
         aggregation="masked", rate=0.1, drawn_by="shared-secret", dropouts=1
     ),
     "masked, groups of records": lambda: under_masks(grouped()),
-    "private weights": lambda: private(),
+    "private weights": private,
     "private weights, sampled by the server": lambda: private(rate=0.3),
     "private weights, oblivious transfer": lambda: private(rate=0.3, drawn_by=TRANSFER),
     "private weights, oblivious transfer, replaced": lambda: private(
@@ -68,13 +70,6 @@ CLEAN: dict[str, Callable[[], Records]] = {
     ),
     "private weights, sampled by the silos": lambda: private(rate=0.3, drawn_by="shared-secret"),
 }
-
-
-TRANSFER = "oblivious-transfer"
-
-
-def private(**options: Any) -> Records:
-    return weighted(rule="records", aggregation="private-weighting", **options)
 
 
 def masked() -> Records:
@@ -94,16 +89,8 @@ def shared() -> Records:
     return change(weighted(2, rule="none", silos=5, views=False))
 
 
-def transferred() -> Records:
-    return private(rate=0.1, drawn_by=TRANSFER)
-
-
 def under_masks(records: Records) -> Records:
     return opening(aggregation="masked", security=masks(5, 5))(records)
-
-
-def security(**fields: object) -> Change:
-    return opening(security=part(**fields))
 
 
 def seeing(sees: str) -> Change:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import Gate, RoundDescription
 from privplan.accountant.mechanisms.gram_noise import NoisyGram
@@ -25,7 +24,7 @@ from privplan.accountant.records import (
 )
 from privplan.accountant.sensitivity.gram import GramBound
 
-from .ledgers import DELTA, SECURE, Records, masks
+from .ledgers import DELTA, SECURE, Records, epsilon, masks
 
 SIGMA = 5.0
 
@@ -127,10 +126,7 @@ def gram_log(
     whole: dict[str, ev.Event] = {name: ev.Repeat(rounds, event) for name, event in seen.items()}
     if group > 1:
         whole = {name: ev.Group(group, event) for name, event in whole.items()}
-    proven = {
-        name: pp.account(event, delta=DELTA, neighbours=relation).epsilon.upper
-        for name, event in whole.items()
-    }
+    proven = {name: epsilon(event, relation) for name, event in whole.items()}
     opened = RunOpen(
         "run-1",
         "statistics",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import Gate, NoisyProduct, RoundDescription
 from privplan.accountant.odometer import Odometer
@@ -29,7 +28,7 @@ from privplan.accountant.sensitivity.product import ProductBound
 from privplan.accountant.sensitivity.release import up
 
 from .grams import Kept, security
-from .ledgers import DELTA, SECURE, Records, masks
+from .ledgers import DELTA, SECURE, Records, epsilon, masks
 
 SIGMA = 5.0
 
@@ -97,10 +96,7 @@ def product_log(
     base = mechanism.event(relation)
     seen = {"model": base if model is None else model, **beside}
     whole: dict[str, ev.Event] = {name: ev.Repeat(rounds, event) for name, event in seen.items()}
-    proven = {
-        name: pp.account(event, delta=DELTA, neighbours=relation).epsilon.upper
-        for name, event in whole.items()
-    }
+    proven = {name: epsilon(event, relation) for name, event in whole.items()}
     own = security(aggregation, mechanism.shares, mechanism.tolerated_dropouts, colluders)
     opened = RunOpen(
         "run-1",

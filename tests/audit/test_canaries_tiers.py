@@ -25,6 +25,7 @@ from privplan.fl.settings.schema import PrivacySettings
 from privplan.fl.uldp import weighted as product
 
 from ..cases import for_each
+from ..chance import limits
 from .test_canaries_rehearsal import settings
 
 FULL = {"noise": 4.0, "rounds": 8, "rate": 1.0}  # epsilon 3
@@ -61,16 +62,19 @@ def made(units, seed, *, noise, rounds, rate, times=1.0, groups=None, same=False
     )
 
 
-@for_each(("own", "runs"), [(FULL, 40), (SAMPLED, 6)], ids=["full", "sampled"])
+@for_each(("own", "runs"), [(FULL, 16), (SAMPLED, 2)], ids=["full", "sampled"])
 def test_a_sound_mechanism_is_rarely_contradicted(own, runs):
-    """Each run is wrong with probability 5% at most, so many of them in one of 10^4 tests."""
-    most = int(binom.isf(1e-4, runs, 0.05))
+    """More than `most` runs are called unusual once in 10^6, and none is contradicted.
+
+    A contradiction is one in 2,500 of sound runs; the seeds are fixed.
+    """
+    most = limits(binom(runs, 0.05))[1]
     found = [made(300, seed, **own) for seed in range(runs)]
     claims = [claim_tier(one) for one in found]
-    assert not any(one.contradicted for one in claims)  # at 1 in 2,500; the seeds are fixed
+    assert not any(one.contradicted for one in claims)
     assert sum(one.unusual for one in claims) <= most
     assert not any(one.value > one.claimed and not one.unusual for one in claims)
-    bounds = [robust_tier(one) for one in found[:2]]
+    bounds = [robust_tier(one) for one in found[:1]]
     assert not any(one.verdict != "not-contradicted" for one in bounds)
     assert all(one.value < one.claimed for one in bounds)
 
