@@ -105,7 +105,7 @@ def test_a_plan_passes_its_own_check_in_both_directions(make, epsilon, delta, ne
 
 
 @pytest.mark.slow
-@settings(max_examples=12, derandomize=True)
+@settings(max_examples=6, derandomize=True)
 @given(
     rate=st.sampled_from([0.001, 0.01, 0.05]),
     rounds=st.sampled_from([1, 10, 100]),
