@@ -50,22 +50,41 @@ def release(path: str, value: object) -> Edit:
     return set_in("round.release", path, value)
 
 
+def where(kind: str, place: dict[str, object], **fields: object) -> Edit:
+    """Return an edit of the records of a kind that have something at a place."""
+
+    def edit(records: Records) -> None:
+        for one in records:
+            if one["type"] == kind and all(one.get(name) == own for name, own in place.items()):
+                one.update(fields)
+
+    return edit
+
+
+def evaluation(test: str | None) -> Edit:
+    """Return an edit that says what data the first line's run was measured on."""
+    told = {"test": test, "source": None}
+    return lambda records: records[0]["configuration"].update(evaluation=told)
+
+
+PLAIN = "avg-uniform-plain"
+
 FORGED: dict[str, tuple[str, Edit, str]] = {
     # the first line: the fact is edited
-    "system": ("avg-uniform-plain", first_line("system", "uldp-sgd"), "system uldp-avg"),
-    "unit": ("avg-uniform-plain", first_line("claim.unit", "record"), "unit user"),
+    "system": (PLAIN, first_line("system", "uldp-sgd"), "system uldp-avg"),
+    "unit": (PLAIN, first_line("claim.unit", "record"), "unit user"),
     "neighbours": ("avg-replace", first_line("claim.neighbours", "add-remove"), "neighbours rep"),
-    "delta": ("avg-uniform-plain", first_line("claim.delta", "0.0001"), "delta 1e-05, line 1"),
+    "delta": (PLAIN, first_line("claim.delta", "0.0001"), "delta 1e-05, line 1"),
     "target": ("avg-target", first_line("claim.epsilon", "9.0"), "epsilon 8.0, line 1 states 9.0"),
     "limit": ("avg-both", first_line("claim.epsilon", "1.3"), "epsilon 1.2 at most"),
     "a promise of none": ("fedavg", first_line("claim.epsilon", "1.0"), "epsilon none"),
-    "observer": ("avg-uniform-plain", first_line("claim.observer", "server"), "observer model"),
+    "observer": (PLAIN, first_line("claim.observer", "server"), "observer model"),
     "group": ("group-rate", first_line("claim.group", 1), "group_records 2"),
-    "rounds": ("avg-uniform-plain", first_line("plan.rounds", 3), "rounds 2, line 1 states 3"),
+    "rounds": (PLAIN, first_line("plan.rounds", 3), "rounds 2, line 1 states 3"),
     "fewer rounds": ("avg-target", first_line("plan.rounds", 1), "rounds 2, line 1 states 1"),
-    "users": ("avg-uniform-plain", first_line("population.users", 50), "users 40"),
-    "silos": ("avg-uniform-plain", first_line("population.silos", 2), "silos 3"),
-    "records": ("avg-uniform-plain", first_line("population.records", 9), "records none"),
+    "users": (PLAIN, first_line("population.users", 50), "users 40"),
+    "silos": (PLAIN, first_line("population.silos", 2), "silos 3"),
+    "records": (PLAIN, first_line("population.records", 9), "records none"),
     "seed": (
         "avg-seeded",
         first_line("randomness.source", "operating-system"),
@@ -76,7 +95,7 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
         set_in("run.recover", "randomness.source", "seeded"),
         "randomness operating-system",
     ),
-    "aggregation": ("avg-uniform-plain", first_line("aggregation", "masked"), "aggregation plain"),
+    "aggregation": (PLAIN, first_line("aggregation", "masked"), "aggregation plain"),
     "as published": ("naive-published", first_line("as_published", False), "as_published true"),
     "trials": ("avg-trials", first_line("tuning.trials", 1), "trials 12, line 1 states 1"),
     "public tuning": ("avg-trials", first_line("tuning.public_only", True), "public_only false"),
@@ -118,20 +137,18 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
         "security.noise multiples",
     ),
     # rounds
-    "phase": ("avg-uniform-plain", intent("phase", "train1"), "phase train, line 2 states train1"),
+    "phase": (PLAIN, intent("phase", "train1"), "phase train, line 2 states train1"),
     "no normalising phase": (
         "avg-moments",
-        lambda records: [
-            one.update(phase="train") for one in records if one.get("phase") == "normalise"
-        ],
+        where("round.intent", {"phase": "normalise"}, phase="train"),
         "phase normalise first, line 2 states train",
     ),
-    "clip": ("avg-uniform-plain", intent("contribution.bound", "0.2"), "clip 0.1, line 2"),
-    "clip norm": ("avg-uniform-plain", intent("contribution.norm", "l1"), "contribution.norm l2"),
+    "clip": (PLAIN, intent("contribution.bound", "0.2"), "clip 0.1, line 2"),
+    "clip norm": (PLAIN, intent("contribution.norm", "l1"), "contribution.norm l2"),
     "clipped unit": ("group-plain", intent("contribution.unit", "user"), "contribution.unit rec"),
     "terms": ("naive-plain", intent("contribution.terms", "unit"), "contribution.terms silo-delta"),
     "source of the clip": (
-        "avg-uniform-plain",
+        PLAIN,
         intent("contribution.source", "released"),
         "contribution.source public",
     ),
@@ -141,21 +158,21 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
         "clip 5.477225575051661",
     ),
     "sensitivity": ("avg-replace", intent("sensitivity", "0.1"), "sensitivity 0.2"),
-    "noise": ("avg-uniform-plain", intent("noise.std", "0.7"), "noise 0.5000000000000001, line 2"),
+    "noise": (PLAIN, intent("noise.std", "0.7"), "noise 0.5000000000000001, line 2"),
     "noise of naive": ("naive-plain", intent("noise.std", "4.0"), "noise 3.0000000000000004"),
     "noise of moments": (
         "avg-moments",
         intent("noise.std", "55.0", "normalise"),
         "noise 27.386127875258307",
     ),
-    "family": ("avg-uniform-plain", intent("noise.family", "laplace"), "noise.family gaussian"),
-    "shares": ("avg-uniform-plain", intent("noise.shares", 4), "noise.shares 3"),
+    "family": (PLAIN, intent("noise.family", "laplace"), "noise.family gaussian"),
+    "shares": (PLAIN, intent("noise.shares", 4), "noise.shares 3"),
     "share": ("avg-target", intent("noise.share_std", "0.1"), "noise.share_std 0.049"),
     "dropouts": ("avg-dropouts", intent("noise.tolerated_dropouts", 0), "tolerated_dropouts 1"),
     "draws": ("group-plain", intent("noise.draws", 35), "noise.draws 70"),
-    "grid": ("avg-uniform-plain", intent("noise.grid", "1e-09"), "noise.grid 2.38"),
+    "grid": (PLAIN, intent("noise.grid", "1e-09"), "noise.grid 2.38"),
     "weights": ("avg-records-plain", intent("weights.rule", "uniform"), "weighting records"),
-    "largest sum": ("avg-uniform-plain", intent("weights.largest_sum", "0.5"), "largest_sum 1.0"),
+    "largest sum": (PLAIN, intent("weights.largest_sum", "0.5"), "largest_sum 1.0"),
     "sample": ("avg-sampled", intent("sampling.method", "none"), "sampling.method poisson"),
     "sampled unit": ("avg-sampled", intent("sampling.of", "record"), "sampling.of user"),
     "rate": ("avg-sampled", intent("sampling.rate", "0.1"), "rate 0.3, line 2 states 0.1"),
@@ -166,41 +183,29 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     "batch": ("avg-sampled", intent("sampling.batch", 4), "sampling.batch none"),
     "population": ("avg-sampled", intent("sampling.population", 40), "sampling.population none"),
     # releases
-    "normaliser": ("avg-uniform-plain", release("normaliser.value", "30.0"), "value 120.0"),
+    "normaliser": (PLAIN, release("normaliser.value", "30.0"), "value 120.0"),
     "kind of normaliser": (
-        "avg-uniform-plain",
+        PLAIN,
         release("normaliser", {"kind": "realised", "value": None}),
         "normaliser.kind constant",
     ),
-    "clip enforced": ("avg-uniform-plain", release("clip_enforced", False), "enforced true"),
+    "clip enforced": (PLAIN, release("clip_enforced", False), "enforced true"),
     "shares in the sum": ("avg-dropouts", release("shares", 3), "shares 4 to 5, line 3"),
     "sums": ("group-plain", release("draws", 35), "draws 70"),
     "length of the moments": (
         "avg-moments",
-        lambda records: [
-            one.update(values=61)
-            for one in records
-            if one["type"] == "round.release" and one["round"] == 0
-        ],
+        where("round.release", {"round": 0}, values=61),
         "normalise what cannot be (Moments of features are two values each, not 61)",
     ),
     "length of the model": (
-        "avg-uniform-plain",
-        lambda records: [
-            one.update(values=650)
-            for one in records
-            if one["type"] == "round.release" and one["round"] == 2
-        ],
+        PLAIN,
+        where("round.release", {"round": 2}, values=650),
         "values 31, line 6 states 650",
     ),
     # the configuration is edited
-    "configured clip": (
-        "avg-uniform-plain",
-        key("training", "clip", "0.2"),
-        "clip 0.2, line 2 states 0.1",
-    ),
-    "configured noise": ("avg-uniform-plain", key("privacy", "noise_multiplier", "9.0"), "noise"),
-    "configured trials": ("avg-uniform-plain", key("run", "trials", 100), "trials 100"),
+    "configured clip": (PLAIN, key("training", "clip", "0.2"), "clip 0.2, line 2 states 0.1"),
+    "configured noise": (PLAIN, key("privacy", "noise_multiplier", "9.0"), "noise"),
+    "configured trials": (PLAIN, key("run", "trials", 100), "trials 100"),
     "configured dropouts": (
         "avg-uniform-masked",
         key("security", "dropouts", 1),
@@ -208,18 +213,10 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     ),
     "configured epochs": ("group-plain", key("training", "local_epochs", 9), "noise.draws 63"),
     "configured batch": ("group-plain", key("training", "batch", 16), "rate 0.3"),
-    "no test data": (
-        "avg-uniform-plain",
-        lambda records: records[0]["configuration"].update(
-            evaluation={"test": "none", "source": None}
-        ),
-        "evaluation none, line 4 states one of test data",
-    ),
+    "no test data": (PLAIN, evaluation("none"), "evaluation none, line 4 states one of test data"),
     "test data of nobody": (
-        "avg-uniform-plain",
-        lambda records: records[0]["configuration"].update(
-            evaluation={"test": None, "source": None}
-        ),
+        PLAIN,
+        evaluation(None),
         "evaluation.source published with scikit-learn",
     ),
     "flags by all silos": (
@@ -231,10 +228,10 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
         ],
         "sampling.chosen_by each-silo, line 2 states all-silos",
     ),
-    "no number": ("avg-uniform-plain", key("training", "clip", "0.10"), "[training] clip what no"),
+    "no number": (PLAIN, key("training", "clip", "0.10"), "[training] clip what no"),
     "no table": (
-        "avg-uniform-plain",
-        lambda records: records[0]["configuration"].update(privacy=1),
+        PLAIN,
+        first_line("configuration.privacy", 1),
         "[privacy] what no run can have, line 1 states 1",
     ),
 }
@@ -263,7 +260,7 @@ def test_earlier_logs_are_what_their_configurations_make(runs: Path) -> None:
 
 
 def test_every_command_refuses_another_clip(tmp_path: Path) -> None:
-    folder = forged(tmp_path, "avg-uniform-plain", intent("contribution.bound", "0.2"))
+    folder = forged(tmp_path, PLAIN, intent("contribution.bound", "0.2"))
     assert not audit_budget(folder).ok
     assert not read_page(folder).budget.ok
     with pytest.raises(InvalidInput, match=r"says clip 0\.1, line 2 states 0\.2"):
@@ -289,7 +286,7 @@ def test_the_configuration_beside_the_log_is_compared_with_it(tmp_path: Path) ->
 
 
 def test_a_file_of_another_version_is_not_stated(tmp_path: Path) -> None:
-    folder = earlier(tmp_path, "avg-uniform-plain")
+    folder = earlier(tmp_path, PLAIN)
     (folder / "config.toml").write_text("[disco]\nradius = 1.0\n")
     report = audit_budget(folder)
     assert report.ok
@@ -299,7 +296,7 @@ def test_a_file_of_another_version_is_not_stated(tmp_path: Path) -> None:
 
 
 def test_a_path_in_the_file_is_no_difference(tmp_path: Path) -> None:
-    folder = earlier(tmp_path, "avg-uniform-plain")
+    folder = earlier(tmp_path, PLAIN)
     place = folder / "config.toml"
     place.write_text(place.read_text() + "\n[log]\nsave_models = true\n")
     assert audit_budget(folder).ok
@@ -321,7 +318,7 @@ def test_what_the_configuration_of_an_earlier_version_lacks_is_not_stated(tmp_pa
         own = records[0]["configuration"]
         del own["uldp"], own["security"], own["run"]["trials"], own["privacy"]["sampling_rate"]
 
-    folder = forged(tmp_path, "avg-uniform-plain", older)
+    folder = forged(tmp_path, PLAIN, older)
     found = comparison(folder)
     assert found.differences == ()
     assert {"[run] trials", "[privacy] sampling_rate"} < set(found.not_stated)
@@ -336,7 +333,7 @@ def test_keys_of_a_newer_version_are_not_stated(tmp_path: Path) -> None:
         own["privacy"]["adaptive"] = True
         own["security"]["aggregation"] = "relayed"
 
-    folder = forged(tmp_path, "avg-uniform-plain", newer)
+    folder = forged(tmp_path, PLAIN, newer)
     (folder / "config.toml").unlink()
     found = comparison(folder)
     assert found.differences == ()
@@ -348,12 +345,12 @@ def test_keys_of_a_newer_version_are_not_stated(tmp_path: Path) -> None:
 
 
 def test_without_a_configuration_nothing_is_compared(tmp_path: Path) -> None:
-    folder = forged(tmp_path, "avg-uniform-plain", first_line("configuration", {}))
+    folder = forged(tmp_path, PLAIN, first_line("configuration", {}))
     assert comparison(folder) == Comparison((), ("configuration",))
 
 
 def test_a_required_key_that_is_missing_is_not_stated(tmp_path: Path) -> None:
-    folder = forged(tmp_path, "avg-uniform-plain", key("training", "clip", None))
+    folder = forged(tmp_path, PLAIN, key("training", "clip", None))
     assert comparison(folder).not_stated == ("[training] clip",)
 
 
@@ -365,7 +362,7 @@ def test_a_budget_may_plan_fewer_rounds(tmp_path: Path) -> None:
 
 
 def test_the_last_digit_is_no_difference(tmp_path: Path) -> None:
-    folder = forged(tmp_path, "avg-uniform-plain", intent("noise.std", "0.5"))
+    folder = forged(tmp_path, PLAIN, intent("noise.std", "0.5"))
     assert comparison(folder).differences == ()
 
 
@@ -458,7 +455,7 @@ for folder in sys.argv[1:]:
 
 
 def test_neither_torch_nor_the_packages_of_a_protocol_are_needed(runs: Path) -> None:
-    names = ("avg-uniform-plain", "avg-private-slots", "group-plain", "naive-plain", "avg-dropouts")
+    names = (PLAIN, "avg-private-slots", "group-plain", "naive-plain", "avg-dropouts")
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT, *(str(runs / name) for name in names)],
         capture_output=True,
