@@ -9,7 +9,8 @@ from typing import Any, Final
 from . import command, runs_stored
 from .golden import Case
 
-COUNT: Final = 120
+COUNT: Final = 200
+"""At most: there is one case for each stored run."""
 
 _UNREAD: Final = ("script", "style", "svg")
 """Elements of a page whose text is no answer: plots are drawn by another library."""
