@@ -160,7 +160,7 @@ UNCLAIMED = {
 """Of which nothing is claimed: index sets are raw data."""
 
 
-@for_each("observer", ["analyzer", "model", "client", "shuffler", "colluding"])
+@for_each("observer", ["analyzer", "model", "client", "shuffler", "colluding"], items=3)
 @for_each(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS],
