@@ -87,7 +87,8 @@ def test_more_keys_need_a_higher_gaussian_threshold_that_beats_equal_halves(monk
 
 
 @for_each("keys", [1, 2])
-def test_the_truncated_geometric_keeps_no_less_than_an_even_split(keys):
+def test_the_truncated_geometric_keeps_no_less_than_an_even_split(keys, monkeypatch):
+    monkeypatch.setattr(key_selection, "SHARES", (0.5, 0.999999))
     epsilon, delta = 1.0, 1e-5
     found = truncated_geometric_selection(epsilon=epsilon, delta=delta, partitions=keys)
     assert account(found.event, delta=delta).epsilon.upper <= epsilon

@@ -31,7 +31,7 @@ def known_epsilon(event, size, relation):
 
 @for_each(
     ("noise", "size", "relation"),
-    [(2.0, 2, "add-remove"), (6.0, 3, "zero-out"), (6.0, 3, "replace-one")],
+    [(2.0, 2, "zero-out"), (6.0, 3, "replace-one")],
 )
 def test_a_unit_of_several_costs_no_more_than_in_known_bins(noise, size, relation):
     event = ev.MatrixGaussian(noise, HALVES, BINS)
@@ -47,9 +47,8 @@ def test_a_unit_of_several_may_cost_less_than_in_known_bins():
     assert answer.upper < 0.5 * known_epsilon(event, 2, "add-remove")
 
 
-@for_each("noise", [0.3, 1.0])
-def test_one_that_is_replaced_by_zeros_is_replaced(noise):
-    event = ev.MatrixGaussian(noise, ev.ToeplitzStrategy(20, [1.0, 0.5]), ev.BallsInBins(10))
+def test_one_that_is_replaced_by_zeros_is_replaced():
+    event = ev.MatrixGaussian(0.3, ev.ToeplitzStrategy(20, [1.0, 0.5]), ev.BallsInBins(10))
     zeroed = pp.account(event, delta=1e-5, neighbours="zero-out").epsilon
     replaced = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
     assert replaced.lower >= zeroed.lower * (1.0 - 1e-3)
@@ -60,8 +59,6 @@ def test_one_that_is_replaced_by_zeros_is_replaced(noise):
     "around",
     [
         lambda run: run,
-        lambda run: ev.Repeat(3, run),
-        lambda run: ev.ClientSampled(0.5, run),
         lambda run: ev.ClientSampled(0.5, ev.Compose([ev.Gaussian(9.0), run])),
         lambda run: ev.RandomAllocation(2, 1, run),
         lambda run: ev.Group(2, run),

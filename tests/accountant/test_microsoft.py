@@ -142,8 +142,8 @@ def test_unlike_events_compose_as_in_dp_accounting() -> None:
         [
             ev.Gaussian(3.0),
             ev.Repeat(4, ev.Laplace(6.0)),
-            ev.Repeat(50, ev.Poisson(0.1, ev.Gaussian(2.0))),
-            ev.Repeat(21, ev.Poisson(0.3, ev.Gaussian(3.0))),
+            ev.Repeat(10, ev.Poisson(0.1, ev.Gaussian(2.0))),
+            ev.Repeat(5, ev.Poisson(0.3, ev.Gaussian(3.0))),
             ev.Repeat(2, ev.Gaussian(9.0)),
         ]
     )

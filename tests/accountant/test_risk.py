@@ -194,7 +194,7 @@ def test_candidates_across_one_another(guesses: int, sigma: float) -> None:
         assert found.lower == 1.0 / guesses < named < found.upper
 
 
-@for_each("event", EVENTS, ids=str)
+@for_each("event", EVENTS[::2], ids=str)
 def test_two_candidates_are_told_apart_as_two_data_sets(event: ev.Event) -> None:
     found = pp.risk(event, guesses=2, neighbours="replace-one")
     assert found.reconstruction.upper == pytest.approx(
@@ -257,10 +257,8 @@ def test_a_higher_rate_of_false_accusations_finds_more(event: ev.Event) -> None:
     [
         (lambda s: ev.Gaussian(s), "add-remove"),
         (lambda s: ev.Laplace(s), "zero-out"),
-        (lambda s: ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(s))), "add-remove"),
         (lambda s: ev.Repeat(100, ev.Poisson(0.05, ev.Gaussian(s))), "replace-one"),
         (lambda s: ev.FixedSize(10, 100, ev.Gaussian(s)), "zero-out"),
-        (lambda s: ev.FixedSize(10, 100, ev.Gaussian(s)), "replace-one"),
         (lambda s: ev.Repeat(round(1 / s), ev.Poisson(0.1, ev.Gaussian(1.0))), "add-remove"),
     ],
 )

@@ -111,7 +111,7 @@ def test_joining_is_no_worse_than_the_mean_over_the_number_of_messages(
 
 def test_joining_with_a_bare_epsilon_is_joining_with_binary_response() -> None:
     found = [
-        pp.account(ev.Poisson(0.2, ev.Shuffle(100, inner)), delta=1e-6, neighbours="replace-one")
+        pp.account(ev.Poisson(0.2, ev.Shuffle(500, inner)), delta=1e-6, neighbours="replace-one")
         for inner in (ev.Local(1.0), ev.RandomizedResponse(1.0, 2))
     ]
     assert found[0].epsilon.upper == found[1].epsilon.upper

@@ -145,9 +145,9 @@ def test_no_vectors_exceed_the_upper_end(seed: int) -> None:
             assert seen <= delta_of(event, epsilon, neighbours).upper
 
 
-@for_each("epsilon", [0.3, 1.0])
-def test_the_published_bound_is_never_below_ours(epsilon: float) -> None:
+def test_the_published_bound_is_never_below_ours() -> None:
     """Theorem 10 of Balle, Barthe and Gaboardi 2018, with the Gaussian's own group profiles."""
+    epsilon = 0.3
     batch, population, noise = 20, 100, 2.0
     drawn = 1.0 - (1.0 - 1.0 / population) ** batch
     # Their epsilon' for epsilon: log(1 + drawn (e^eps - 1)), so theirs here is larger.
