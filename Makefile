@@ -1,4 +1,4 @@
-.PHONY: lint test slow bench systems format
+.PHONY: lint test test-changed shuffled slow referee referee-all notebooks matrix bench systems format
 
 lint:
 	ruff check .
@@ -9,8 +9,26 @@ lint:
 test:
 	python -m pytest -n 2 --junitxml=build/tests/default.xml
 
+test-changed:
+	python tests/changed.py
+
+shuffled:
+	python -m pytest -n 2 -p randomly
+
 slow:
 	python -m pytest -n 2 -m slow --junitxml=build/tests/slow.xml
+
+referee:
+	python -m tests.referee compare --share 0.2
+
+referee-all:
+	python -m tests.referee compare --all
+
+notebooks:
+	python -m pytest -n 2 --nbmake notebooks/*.ipynb
+
+matrix:
+	python tests/matrix.py
 
 bench:
 	python bench/run.py
