@@ -29,6 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")  # tables and help are as wide as the terminal
     for name in [name for name in os.environ if name.startswith("PRIVPLAN_")]:
         monkeypatch.delenv(name)
 
