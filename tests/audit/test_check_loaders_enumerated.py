@@ -69,7 +69,7 @@ def test_phases_of_one_batch_each_may_lack_what_their_loader_drops(
 
 def _epsilon(loader: Loader, phases: list[Phase], delta: float) -> float:
     low, high = 0.0, 100.0
-    for _ in range(60):
+    for _ in range(20):
         middle = (low + high) / 2.0
         low, high = (middle, high) if loader.delta(phases, middle, 1.0) > delta else (low, middle)
     return low

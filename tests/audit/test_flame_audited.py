@@ -115,7 +115,7 @@ def marked(names: Any) -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
 
 
-@for_each("name", marked(VARIANTS))
+@for_each("name", marked(VARIANTS), items=5)
 def test_the_audit_has_the_numbers_of_the_run(name: str, made: Made) -> None:
     folder, done = made(name)
     report = audit_budget(folder)
@@ -342,7 +342,7 @@ FORGED: dict[str, tuple[str, tuple[Edit, ...]]] = {
 """The variant, and the edits of each forged log."""
 
 
-@for_each("name", list(FORGED))
+@for_each("name", list(FORGED), items=5)
 def test_an_edited_log_is_not_believed(name: str, made: Made, tmp_path: Path) -> None:
     """It has a finding that is an error, whatever its numbers are."""
     variant, edits = FORGED[name]

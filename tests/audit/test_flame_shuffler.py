@@ -97,6 +97,7 @@ def test_the_audit_has_the_number_of_the_run(double: Audited) -> None:
         ("flame-simple", {"transport": '"ideal"', "randomizer": '"responses"'}, "model"),
         ("flame-topk", {"transport": '"ideal"'}, "none"),
     ],
+    items=4,
 )
 def test_the_number_before_the_shuffler(
     tmp_path: Path, system: str, table: dict[str, str], expected: str

@@ -210,7 +210,7 @@ GRID: Final = [
 
 
 @pytest.mark.quick(2)
-@for_each(("dimensions", "chosen", "padded", "inner", "overflow", "neighbours"), GRID)
+@for_each(("dimensions", "chosen", "padded", "inner", "overflow", "neighbours"), GRID, items=8)
 def test_most_users_and_most_colluders_are_the_worst_case(
     dimensions: int, chosen: int, padded: int, inner: ev.Event, overflow: str, neighbours: str
 ) -> None:
@@ -222,7 +222,7 @@ def test_most_users_and_most_colluders_are_the_worst_case(
         return epsilon(event, neighbours)
 
     worst = number(120, 10)
-    for users, told in ((40, 0), (120, 0), (40, 10), (90, 4)):
+    for users, told in ((120, 0), (40, 10), (90, 4)):
         assert number(users, told) <= worst * (1 + 1e-9)
 
 

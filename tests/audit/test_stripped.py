@@ -175,7 +175,7 @@ def test_an_earlier_run_says_that_it_does_not_say(tmp_path: Path) -> None:
 # --- stripped -------------------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "edit",
     [
         without(),
@@ -247,13 +247,7 @@ def test_an_item_that_nothing_opens_is_no_reason_to_leave_a_tier_out(run: Path) 
     refused(run, "belong together")
 
 
-@for_each(
-    "edit",
-    [
-        without(),
-        without("residuals", "recomputed"),
-    ],
-)
+@pytest.mark.parametrize("edit", [without(), without("residuals", "recomputed")])
 def test_items_of_releases_that_the_log_no_longer_names_are_an_error(run: Path, edit: Edit) -> None:
     """As if an earlier version had made it, which sealed nothing of its noise."""
 
