@@ -128,3 +128,6 @@ def test_masks_say_why_and_hide_nothing_else() -> None:
     assert all(mask.reason.endswith(".") for mask in masks.MASKS.values())
     text = f"head {'0a' * 32}, run {'1b' * 16}, epsilon 1.828"
     assert masks.masked(text, ["hash", "run"]) == "head <hash>, run <run>, epsilon 1.828"
+    answer = {"gap": 1e-6, "epsilon": [{"upper": 1.5, "gap": None}]}
+    kept = {"gap": "<gap>", "epsilon": [{"upper": 1.5, "gap": None}]}
+    assert masks.without_fields(answer) == kept

@@ -128,7 +128,7 @@ def _write(sections: Sequence[str], reason: str, processes: int, *, drawn_anew: 
         header = {
             "reason": reason,
             "versions": golden.versions(),
-            "masks": {mask.name: mask.reason for mask in masks.MASKS.values()},
+            "masks": {mask.name: mask.reason for mask in masks.MASKS.values()} | masks.FIELDS,
             "dropped": {},
         }
         if drawn_anew or not golden.path_of(section).exists():

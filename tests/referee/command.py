@@ -94,5 +94,5 @@ def outcome(
     out: object = said(result.stdout)
     if "--json" in words:
         with contextlib.suppress(json.JSONDecodeError):
-            out = json.loads(said(result.stdout))
+            out = masks.without_fields(json.loads(said(result.stdout)))
     return {"exit": result.exit_code, "out": out, "err": said(result.stderr)}
