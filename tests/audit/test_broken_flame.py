@@ -130,7 +130,7 @@ def named(cases: list[Case]) -> list[Any]:
 # Canaries.
 
 
-@for_each("case", named(CLAIMED))
+@for_each("case", named(CLAIMED), items=8)
 def test_the_claim_tier_contradicts_it(case: Case) -> None:
     found = claim_tier(rehearsed(case.bug, case.own, case.observer, case.canaries))
     assert found.contradicted

@@ -94,7 +94,9 @@ def test_the_claim_tier_contradicts_it(case):
         assert sound.verdict == "not-contradicted"
 
 
-@for_each("case", named([case for case in TABLE if case.robust], lambda case: case.robust // 2))
+@for_each(
+    "case", named([case for case in TABLE if case.robust], lambda case: case.robust // 2), items=4
+)
 def test_the_robust_tier_contradicts_it(case):
     assert robust_tier(rehearsed(case.bug, case.robust)).contradicted
     assert robust_tier(rehearsed("none", case.robust)).verdict == "not-contradicted"

@@ -197,7 +197,7 @@ def lowered(seed: int) -> str:
     return f"{seed}: {case.observer} {case.event}: {true} beside {least}; {case.world}"
 
 
-@for_each("seeds", sweep(SEEDS, quick=1), ids=str)
+@for_each("seeds", sweep(SEEDS, quick=1), ids=str, items=4)
 def test_no_number_of_messages_is_below_the_exact_one(seeds: range) -> None:
     assert not "\n".join(filter(None, map(lowered, seeds)))
 
@@ -380,6 +380,6 @@ def shifted(seed: int) -> str:
     return f"{seed}: {case.event}: {true} beside {least}; {case}"
 
 
-@for_each("seeds", sweep(SEEDS, quick=1), ids=str)
+@for_each("seeds", sweep(SEEDS, quick=1), ids=str, items=4)
 def test_no_number_of_a_sum_is_below_the_exact_one(seeds: range) -> None:
     assert not "\n".join(filter(None, map(shifted, seeds)))
