@@ -19,9 +19,10 @@ def test_floors_hold() -> None:
         "sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(ROOT / "pyproject.toml")],
+        # It draws lines, which not every locale can encode.
+        [sys.executable, "-X", "utf8", "-c", program, str(ROOT / "pyproject.toml")],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         timeout=120,
     )
