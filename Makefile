@@ -25,7 +25,7 @@ referee-all:
 	python -m tests.referee compare --all
 
 notebooks:
-	python -m pytest -n 2 --nbmake notebooks/*.ipynb
+	jupyter execute notebooks/*.ipynb
 
 matrix:
 	python tests/matrix.py
