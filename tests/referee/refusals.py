@@ -15,7 +15,8 @@ from .random_events import MAKERS, PARTICIPATION_MAKERS, STRATEGY_MAKERS
 from .runs_made import configuration, least
 
 SEED: Final = "refusals of the referee"
-COUNT: Final = 300
+COUNT: Final = 580
+"""Some 280 by rule, one for each end of a range and each damage to a log, and 300 drawn ones."""
 MOST_SECONDS: Final = 3.0
 
 WRONG: Final[Mapping[str, object]] = {
@@ -38,6 +39,50 @@ WRONG: Final[Mapping[str, object]] = {
 
 IN_EVENTS: Final = {name: value for name, value in WRONG.items() if name not in ("inf", "-inf")}
 """JSON has no such number: one kind of it is enough."""
+
+
+PROBES: Final = (-1, 0, 1, 2, *(10**power for power in range(1, 20)))
+"""Numbers by which the ends of a range are looked for."""
+
+
+def just_outside(check: Callable[[object], object]) -> list[object]:
+    """Return the numbers next to each end of the range that a check takes, that it refuses."""
+
+    def taken(value: object) -> bool:
+        try:
+            check(value)
+        except Exception:
+            return False
+        return True
+
+    found: list[object] = []
+    whole = not any(taken(value) for value in (0.5, 0.25, 1.5, 2.5))
+    accepted = [taken(value) for value in PROBES]
+    for index in range(len(PROBES) - 1):
+        if accepted[index] == accepted[index + 1]:
+            continue
+        inside, outside = PROBES[index], PROBES[index + 1]
+        if not accepted[index]:
+            inside, outside = outside, inside
+        found.append(_end(taken, inside, outside, whole=whole))
+    if not any(accepted) and taken(0.5):  # an open interval between 0 and 1
+        found += [_end(taken, 0.5, outside, whole=False) for outside in (0, 1)]
+    return found
+
+
+def _end(taken: Callable[[object], bool], inside: float, outside: float, *, whole: bool) -> float:
+    """Return the refused number next to the end of a range, from one inside and one outside."""
+    if whole:
+        while abs(inside - outside) > 1:
+            middle = (inside + outside) // 2
+            inside, outside = (middle, outside) if taken(middle) else (inside, middle)
+        return outside
+    if outside != 0 and taken(outside * (1.0 + (1e-7 if outside < inside else -1e-7))):
+        return outside
+    for _ in range(24):
+        middle = (inside + outside) / 2.0
+        inside, outside = (middle, outside) if taken(middle) else (inside, middle)
+    return float(f"{outside:.7g}") if not taken(float(f"{outside:.7g}")) else outside
 
 
 def misspelt(name: str, rng: random.Random) -> str:
@@ -307,9 +352,11 @@ def _data(rng: random.Random) -> Case:
 
 
 LOG_EDITS: Final = (
-    *("drop", "twice", "swap", "cut", "digit", "no json", "nan", "empty", "gone", "bytes"),
-    *("forged number", "forged type", "forged missing"),
+    *("drop", "twice", "swap", "cut", "digit", "no json", "nan", "empty", "gone", "bytes", "prev"),
+    *("forged number", "forged type", "forged missing", "forged drop", "forged twice"),
+    "forged swap",
 )
+"""Damages to a log; one that is forged has a whole chain."""
 
 
 def _logs(rng: random.Random) -> Case:
@@ -338,18 +385,19 @@ def edited(folder: Path, edit: str, seed: int) -> None:
     lines = path.read_text().splitlines()
     at = rng.randrange(len(lines))
     if edit.startswith("forged"):
-        record = json.loads(lines[at])
-        _forge(record, edit.removeprefix("forged "), rng)
+        records = [json.loads(line) for line in lines]
+        _forge(records, at, edit.removeprefix("forged "), rng)
         prev, chain = json.loads(lines[0])["prev"], []
-        for seq, line in enumerate(lines):
-            content = record if seq == at else json.loads(line)
-            content = {
-                key: value for key, value in content.items() if key not in ("seq", "prev", "hash")
-            }
+        for seq, record in enumerate(records):
+            content = {key: value for key, value in record.items() if key not in CHAIN}
             text, prev = chained(content, seq, prev)
             chain.append(text)
         lines = chain
     match edit:
+        case "prev":
+            record = json.loads(lines[at])
+            content = {key: value for key, value in record.items() if key not in CHAIN}
+            lines[at], _ = chained(content, at, "0a" * 32)
         case "drop":
             del lines[at]
         case "twice":
@@ -377,15 +425,30 @@ def edited(folder: Path, edit: str, seed: int) -> None:
     path.write_text("".join(line + "\n" for line in lines))
 
 
-def _forge(record: dict[str, Any], how: str, rng: random.Random) -> None:
-    """Change one value of a record, at any depth."""
+CHAIN: Final = ("seq", "prev", "hash")
+"""Fields by which a log is a chain."""
+
+
+def _forge(records: list[dict[str, Any]], at: int, how: str, rng: random.Random) -> None:
+    """Leave out, repeat or exchange a record, or change one of its values, at any depth."""
+    match how:
+        case "drop":
+            del records[at]
+            return
+        case "twice":
+            records.insert(at, dict(records[at]))
+            return
+        case "swap":
+            records[at - 1], records[at] = records[at], records[at - 1]
+            return
+    record = records[at]
     places: list[tuple[Any, Any]] = []
     waiting: list[Any] = [record]
     while waiting:
         each = waiting.pop()
         keys = each.keys() if isinstance(each, dict) else range(len(each))
         for key in sorted(keys, key=str):
-            if each is record and key in ("seq", "prev", "hash"):
+            if each is record and key in CHAIN:
                 continue
             places.append((each, key))
             if isinstance(each[key], (dict, list)) and each[key]:
@@ -411,8 +474,66 @@ MAKERS_BY_KIND: Final[Mapping[str, tuple[Callable[[random.Random], Case], int]]]
 """How bad input of each kind is made, and how many cases of it are kept."""
 
 
+def _edges() -> Iterator[Case]:
+    """Yield the numbers just outside of each range of a configuration, a description, an event."""
+    from privplan.accountant import events as ev
+    from privplan.audit.description.keys import KEYS
+    from privplan.fl.declarations.built_in import built_in
+    from privplan.fl.declarations.registry import keys_by_table
+
+    for table, keys in keys_by_table().items():
+        system = next(
+            (name for name, each in built_in().items() if each.table and each.table.name == table),
+            "uldp-avg",
+        )
+        for key in keys:
+            for value in just_outside(lambda given, key=key: key.check(**{key.name: given})):
+                tables = least(system)
+                tables["privacy"]["epsilon"] = 4.0
+                tables[table] = {**tables.get(table, {}), key.name: value}
+                yield _configured(f"{system} {table}.{key.name} just outside: {value}", tables)
+    for name, known in KEYS.items():
+        for value in just_outside(known.value):
+            table, _, last = name.partition(".")
+            text = json.dumps({table: {last: value}})
+            yield Case(
+                f"description {name} just outside: {value}",
+                {"words": ["check", "run.json"], "files": {"run.json": text}},
+            )
+    rng = random.Random(SEED)
+    for kind, make in MAKERS.items():
+        event = make(rng)
+        for field, present in list(event.items())[1:]:
+            if isinstance(present, (str, dict, list)):
+                continue
+
+            def decoded(given: object, event: Any = event, field: str = field) -> object:
+                return ev.from_json({**event, field: given})
+
+            for value in just_outside(decoded):
+                text = json.dumps({**event, field: value})
+                yield Case(
+                    f"event {kind}.{field} just outside: {value}",
+                    {"words": ["account", "event.json"], "files": {"event.json": text}},
+                )
+
+
+def _each_edit() -> Iterator[Case]:
+    """Yield each damage to a log, of three runs."""
+    runs = list(runs_stored.about()["runs"])
+    for index, edit in enumerate(3 * LOG_EDITS):
+        name = runs[(7 * index) % len(runs)]
+        asked = {"words": ["audit", "log", "run"], "run": name, "edit": edit, "seed": index}
+        yield Case(f"log {name} {edit} each", asked)
+
+
 def cases() -> Iterator[Case]:
-    """Yield cases without an end, kind by kind in turn, as often as each is to be kept."""
+    """Yield the ends of all ranges and each damage to a log, and then drawn ones without an end.
+
+    They are drawn kind by kind in turn, as often as each is to be kept.
+    """
+    yield from _edges()
+    yield from _each_edit()
     turns = [kind for kind, (_, count) in MAKERS_BY_KIND.items() for _ in range(count)]
     random.Random(SEED).shuffle(turns)
     seen: set[str] = set()
