@@ -105,9 +105,9 @@ def table(file: Path) -> str:
 
 def write_table(file: Path, readme: Path = README) -> None:
     """Put the table between its marks in the README, where they are."""
-    text = readme.read_text()
+    text = readme.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         return
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    readme.write_text(f"{before}{BEGIN}\n\n{table(file)}\n\n{END}{after}")
+    readme.write_text(f"{before}{BEGIN}\n\n{table(file)}\n\n{END}{after}", encoding="utf-8")

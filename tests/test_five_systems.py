@@ -46,9 +46,9 @@ def test_the_table_of_the_readme_is_that_of_the_file(tmp_path: Path) -> None:
     shown = README.split(writer.BEGIN)[1].split(writer.END)[0].strip()
     assert shown == writer.table(FILE)
     copied = tmp_path / "README.md"
-    copied.write_text(README.replace(shown, "| 1 |"))
+    copied.write_text(README.replace(shown, "| 1 |"), encoding="utf-8")
     writer.write_table(FILE, copied)
-    assert copied.read_text() == README
+    assert copied.read_text(encoding="utf-8") == README
 
 
 def test_all_five_are_there_in_both_forms_on_data_that_come_along() -> None:
