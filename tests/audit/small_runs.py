@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.guarantee import Bounds
+from privplan.audit.check.bounds import Proof, prove
 from privplan.audit.check.check_result import CheckResult
+from privplan.audit.check.checked_run import CheckedRun
 from privplan.audit.check.checking import check_readings
 from privplan.audit.check.front import DP_EVENT_FORMAT
+from privplan.audit.description.merging import describe
+from privplan.audit.description.reading import Reading
 from privplan.audit.description.tables import reading_of_names
 from privplan.audit.readers.dp_accounting_events import event_reading
 
@@ -31,9 +35,18 @@ NO_RATE = ("sampling.rate",)
 BY_EPOCHS = ("sampling.rate", "schedule.steps")
 
 
-def run(facts: Mapping[str, object], without: tuple[str, ...] = ()) -> CheckResult:
+def described(facts: Mapping[str, object], without: tuple[str, ...] = ()) -> Reading:
     plain = {key: value for key, value in PLAIN.items() if key not in without}
-    return check_readings([reading_of_names({**plain, **facts}, "by hand")])
+    return reading_of_names({**plain, **facts}, "by hand")
+
+
+def run(facts: Mapping[str, object], without: tuple[str, ...] = ()) -> CheckResult:
+    return check_readings([described(facts, without)])
+
+
+def proof(facts: Mapping[str, object], without: tuple[str, ...] = ()) -> Proof:
+    """Return what `run` proves of its numbers, without a search for causes."""
+    return prove(CheckedRun.of(describe([described(facts, without)])))
 
 
 def of_event(event: ev.Event, facts: Mapping[str, object]) -> CheckResult:
@@ -43,14 +56,20 @@ def of_event(event: ev.Event, facts: Mapping[str, object]) -> CheckResult:
     return check_readings([event_reading(event, "an event", DP_EVENT_FORMAT), said])
 
 
-def upper(result: CheckResult) -> float:
-    assert result.proven is not None
-    return result.proven.upper
+def proven(result: CheckResult | Proof) -> Bounds | None:
+    return result.bounds if isinstance(result, Proof) else result.proven
 
 
-def lower(result: CheckResult) -> float:
-    assert result.proven is not None
-    return result.proven.lower
+def upper(result: CheckResult | Proof) -> float:
+    bounds = proven(result)
+    assert bounds is not None
+    return bounds.upper
+
+
+def lower(result: CheckResult | Proof) -> float:
+    bounds = proven(result)
+    assert bounds is not None
+    return bounds.lower
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 
 from ..cases import for_each
-from .small_runs import FULL, NO_RATE, at_least, at_most, lower, run, says, upper
+from .small_runs import FULL, NO_RATE, at_least, at_most, lower, proof, run, says, upper
 
 
 def test_the_deviation_of_laplace_noise_is_not_its_scale() -> None:
@@ -101,7 +101,7 @@ def test_batches_of_users_may_be_of_their_records() -> None:
     }
     event = ev.Group(2, ev.Repeat(20, ev.FixedSize(5, 20, ev.Gaussian(1.0))))
     proves = at_most(event)
-    assert upper(run({**users, "sampling.rate": 0.25})) >= proves
+    assert upper(proof({**users, "sampling.rate": 0.25})) >= proves
 
 
 def divergence(order: float, rate: float) -> float:

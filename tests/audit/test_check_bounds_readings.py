@@ -27,6 +27,7 @@ from .small_runs import (
     at_most,
     lower,
     of_event,
+    proof,
     run,
     says,
     upper,
@@ -161,7 +162,7 @@ def test_accumulated_shuffled_batches_are_as_many_epochs(relation: str, moved: f
 
 def test_rho_of_accumulated_batches() -> None:
     facts = {"claim.rho": 51, "sampling.rate": 0.1, "schedule.accumulation": 8}
-    assert upper(run(facts)) == pytest.approx(64 * 50)
+    assert upper(proof(facts)) == pytest.approx(64 * 50)
     shuffled = run({**EPOCH, **facts, "sampling.rate": 0.01, "claim.rho": 3})
     assert upper(shuffled) >= 4.0
     full = run({"claim.rho": 1, "sampling.method": "full", "schedule.accumulation": 4}, NO_RATE)
@@ -190,7 +191,7 @@ def test_a_microbatch_may_be_of_either_side() -> None:
         "schedule.microbatches": 4,
         "claim.delta": exact,
     }
-    assert upper(run(facts)) >= epsilon
+    assert upper(proof(facts)) >= epsilon
 
 
 @for_each(
@@ -225,7 +226,7 @@ def test_releases_move_under_the_stated_relation(method: str) -> None:
         "releases": [release],
     }
     truth = at_least(ev.Repeat(100, ev.Gaussian(1.0)), "replace-one")
-    assert upper(run(facts)) >= truth
+    assert upper(proof(facts)) >= truth
 
 
 def test_an_epoch_of_more_records_than_there_are_is_several_passes() -> None:
@@ -240,7 +241,7 @@ def test_an_epoch_of_more_records_than_there_are_is_several_passes() -> None:
     result = run(facts, BY_EPOCHS)
     assert upper(result) >= at_least(truth, "zero-out")
     assert says(result, "whole passes")
-    assert upper(run({**facts, "claim.rho": 5}, BY_EPOCHS)) == pytest.approx(50.0)
+    assert upper(proof({**facts, "claim.rho": 5}, BY_EPOCHS)) == pytest.approx(50.0)
 
 
 def test_an_epoch_of_fewer_records_is_less_than_a_pass() -> None:
@@ -294,7 +295,7 @@ def test_a_presence_bound_is_below_the_exact_delta() -> None:
         "schedule.epochs": 2,
         "claim.delta": exact,
     }
-    assert 0.0 < lower(run(facts, BY_EPOCHS)) <= epsilon
+    assert 0.0 < lower(proof(facts, BY_EPOCHS)) <= epsilon
 
 
 def test_a_phase_may_begin_within_a_pass() -> None:

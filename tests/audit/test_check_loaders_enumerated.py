@@ -16,7 +16,7 @@ from privplan.audit.description.run_description import Phase
 
 from ..cases import for_each
 from .loader_enumeration import MOVED, Loader, gaussian_delta, loaders, rates
-from .small_runs import NO_RATE, lower, run
+from .small_runs import NO_RATE, lower, proof
 
 Fitting = list[tuple[Loader, list[Phase]]]
 
@@ -42,8 +42,8 @@ def assert_not_above(
     facts: Mapping[str, object], without: tuple[str, ...], fitting: Fitting
 ) -> None:
     """Assert that the lower end is not above the truth of any of the loaders."""
-    result = run(facts, without)
-    if result.proven is None or lower(result) == 0.0:
+    result = proof(facts, without)
+    if result.bounds is None or lower(result) == 0.0:
         return
     delta, moved = float(str(facts["claim.delta"])), MOVED[str(facts["claim.neighbours"])]
     for loader, phases in fitting:
@@ -64,7 +64,7 @@ def test_phases_of_one_batch_each_may_lack_what_their_loader_drops(
     fitting = [(Loader(records, batch, drops=True), phases)]
     facts = in_phases(rows, delta, "zero-out", records)
     assert_not_above(facts, OF_PHASES, fitting)
-    assert lower(run(facts, OF_PHASES)) > 0.5 * _epsilon(*fitting[0], delta)
+    assert lower(proof(facts, OF_PHASES)) > 0.5 * _epsilon(*fitting[0], delta)
 
 
 def _epsilon(loader: Loader, phases: list[Phase], delta: float) -> float:
@@ -122,7 +122,7 @@ def test_records_of_a_user_are_drawn_without_replacement(
         **({"data.records": records} if known else {}),
     }
     without = NO_RATE if known else (*NO_RATE, "data.records")
-    epsilon = lower(run(facts, without))
+    epsilon = lower(proof(facts, without))
     chances = [math.comb(4, j) * math.comb(records - 4, 3 - j) for j in range(4)]
     truth = sum(
         chance / math.comb(records, 3) * gaussian_delta(epsilon, j / noise)

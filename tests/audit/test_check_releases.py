@@ -15,7 +15,7 @@ from scipy.stats import norm
 from privplan.accountant import events as ev
 
 from ..cases import for_each
-from .small_runs import at_least, at_most, lower, run, upper
+from .small_runs import at_least, at_most, lower, proof, run, upper
 
 LOSS: Mapping[str, object] = {"what": "batch loss", "noise_multiplier": 5.0, "count": 1000}
 CLIP_COUNT: Mapping[str, object] = {"what": "clip count", "noise_multiplier": 10.0, "count": 100}
@@ -47,7 +47,7 @@ def test_a_loss_of_some_batches_is_left_out_of_the_lower_end() -> None:
     without = at_most(ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))))
     sampled = ev.Repeat(50, ev.Poisson(0.01, ev.Gaussian(1.0 / math.hypot(1.0, 0.2))))
     rest = ev.Repeat(950, ev.Poisson(0.01, ev.Gaussian(1.0)))
-    assert 0.9 * without <= lower(run(facts)) <= at_most(ev.Compose((sampled, rest)))
+    assert 0.9 * without <= lower(proof(facts)) <= at_most(ev.Compose((sampled, rest)))
 
 
 def test_a_count_moves_by_half_as_much_as_sums_where_a_record_is_replaced() -> None:
@@ -158,7 +158,7 @@ def test_a_rate_of_a_dropping_loader_is_above_that_of_its_fixed_batches(relation
         "schedule.steps": 10,
     }
     truth = ev.Repeat(10, ev.FixedSize(26, 100, ev.Gaussian(1.0)))
-    assert 0.95 * at_least(truth, relation) <= lower(run(facts)) <= at_most(truth, relation)
+    assert 0.95 * at_least(truth, relation) <= lower(proof(facts)) <= at_most(truth, relation)
 
 
 def test_noise_that_no_engine_joins_is_refused_in_plain_words() -> None:
