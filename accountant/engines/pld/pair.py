@@ -8,7 +8,9 @@ are known one by one.  Bounds are for the direction P against Q; `reverse` gives
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -92,3 +94,32 @@ class Pair:
             np.concatenate([losses for losses, _ in points]),
             np.concatenate([log_p for _, log_p in points]),
         )
+
+
+class LaterPair(Pair):
+    """A pair that is made when it is first looked at: mostly one that is fitted takes its place."""
+
+    _made: Callable[[], Pair]
+
+    def __init__(self, make: Callable[[], Pair]) -> None:
+        object.__setattr__(self, "_made", cache(make))
+
+    @property
+    def continuous(self) -> ContinuousPart | None:
+        """The continuous part, where there is one."""
+        return self._made().continuous
+
+    @property
+    def atoms(self) -> AtomPair | None:
+        """The outcomes that are known one by one, where there are any."""
+        return self._made().atoms
+
+    @property
+    def grid_atoms(self) -> tuple[float, ...]:
+        """Losses that should lie on the grid."""
+        return self._made().grid_atoms
+
+    @property
+    def support_end(self) -> tuple[float, float] | None:
+        """A loss at which the support ends while mass crowds there, and on which side."""
+        return self._made().support_end

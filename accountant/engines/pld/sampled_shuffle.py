@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .mechanism_algebra import from_above, repeated, single_pair
 from .one_sided import one_sided_pair
-from .pair import Pair
+from .pair import LaterPair, Pair
 from .registry import DominatedMechanism, pairs
 
 DEFAULT_FAILURE = 1e-13
@@ -65,10 +65,6 @@ def _coordinates(
                 neighbours,
             )
         bound = overlap_bound
-    pair = _local_pair(event, bound, neighbours)
-    if pair is None:
-        outcomes = _outcomes(bound)
-        pair = Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
     lower_pair, copies = _lower_pair(event, neighbours)
     steps = bound.steps if lower_pair is None else (*bound.steps, _test_step(event))
 
@@ -76,7 +72,7 @@ def _coordinates(
         return _coordinates(event, neighbours, _failure(delta))
 
     return DominatedMechanism(
-        pair,
+        LaterPair(partial(_pair, event, bound, neighbours)),
         lower_pair,
         lower_pair is None or neighbours == "replace-one",
         steps,
@@ -84,6 +80,15 @@ def _coordinates(
         lower_power=copies,
         fitted=fitted if event.selection == "oblivious" else None,
     )
+
+
+def _pair(event: ev.SampledShuffle, bound: Copies, neighbours: Neighbours) -> Pair:
+    """Return the pair of one copy."""
+    local = _local_pair(event, bound, neighbours)
+    if local is not None:
+        return local
+    outcomes = _outcomes(bound)
+    return Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
 
 
 def _local_pair(event: ev.SampledShuffle, bound: Copies, neighbours: Neighbours) -> Pair | None:
