@@ -92,6 +92,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             seconds = dict(report.user_properties).get("cpu_seconds", 0.0)
             kind = "slow" if "slow" in report.keywords else "default"
             if report.when == "call" and seconds > AIMED_CPU_SECONDS[kind]:
+                aim = AIMED_CPU_SECONDS[kind]
                 terminalreporter.write_line(
-                    f"computes for {seconds:.0f} s, more than {AIMED_CPU_SECONDS[kind]} s: {report.nodeid}"
+                    f"computes for {seconds:.0f} s, more than {aim} s: {report.nodeid}"
                 )

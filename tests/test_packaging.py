@@ -137,7 +137,7 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
 @for_each("name", MODULES, items=12)
 def test_examples_in_docstrings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Before each example the debugger looks on disk for changes of all that was ever quoted.
-    monkeypatch.setattr(linecache, "checkcache", lambda filename=None: None)
+    monkeypatch.setattr(linecache, "checkcache", lambda *_: None)
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 
