@@ -96,13 +96,14 @@ def total(
     return EpsilonTotal(Bounds(min(below, upper), upper), engine, "", checks, rounded)
 
 
+@lru_cache(maxsize=64)
 def _answered(parts: tuple[Leaf, ...], delta: float, neighbours: Neighbours) -> tuple[Answer, str]:
     """Return the tightest answer of all engines that understand the leaves, and its engine.
 
     Raises `EnginesDisagree`, and `Unsupported` where none does.  The rdp engine is asked first,
     and alone where its number is vast already and there are more than `MAX_KINDS_AT_VAST_EPSILON`
     kinds of events. An honest run has fewer, and states what the tightest engine proves, however
-    vast.
+    vast.  Observers, the plan and the rounds of a log often ask the same.
     """
 
     def ask(name: str) -> Answer:

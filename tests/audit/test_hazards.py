@@ -160,7 +160,7 @@ def test_engines_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     def disagree(*_: object, **__: object) -> None:
         raise EnginesDisagree("The pld engine shows at least 2, the rdp engine at most 1.")
 
-    monkeypatch.setattr(epsilon_total, "tightest", disagree)
+    monkeypatch.setattr(epsilon_total, "_answered", disagree)
     report = audited(weighted(rounds=2))
     assert "engines-disagree" in {hazard.id for hazard in report.hazards}
     assert math.isinf(report.total.upper)
