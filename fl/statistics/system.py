@@ -63,6 +63,7 @@ class Statistics(PrivateSystem):
         require_public_normalisation(setup)
         _require_single_release(setup)
         self.terms = self.run_terms(table)
+        self._mechanisms: dict[float, NoisyGram] = {}
         self.residuals = Residuals()
 
     def run_terms(self, table: ReleaseSettings) -> RunTerms:
@@ -93,8 +94,10 @@ class Statistics(PrivateSystem):
         return np.zeros(self.terms.gram.values)
 
     def mechanism(self, noise_multiplier: float) -> NoisyGram:
-        """Return the noise of the release, in a share for each silo."""
-        return self.terms.mechanism(noise_multiplier)
+        """Return the noise of the release, in a share for each silo; its grid is sought once."""
+        if noise_multiplier not in self._mechanisms:
+            self._mechanisms[noise_multiplier] = self.terms.mechanism(noise_multiplier)
+        return self._mechanisms[noise_multiplier]
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return the event of the release for each observer."""
