@@ -79,7 +79,7 @@ def _reachable(start: Node, arrows: Mapping[Node, Iterable[Node]]) -> set[Node]:
 
 
 def _imported(name: str) -> Iterable[str]:
-    for node in ast.walk(parsed(modules()[name])):
+    for node in _statements(parsed(modules()[name])):
         if isinstance(node, ast.Import):
             absolute = (alias.name.removeprefix("privplan.") for alias in node.names)
             yield from (target for target in absolute if target in modules())
@@ -91,6 +91,15 @@ def _imported(name: str) -> Iterable[str]:
                 target = module if module in modules() else source
                 if target in modules():
                     yield target
+
+
+def _statements(tree: ast.AST) -> Iterable[ast.stmt]:
+    """Yield every statement: what holds statements is one, a handler or a case, or the module."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt):
+            yield node
+        if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _statements(node)
 
 
 def _source(name: str, node: ast.ImportFrom) -> str:

@@ -5,6 +5,7 @@ The oracles are closed forms of other libraries and sums over plain grids of pos
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -44,6 +45,7 @@ def _family(noise, rate, relation, reverse):
     return family
 
 
+@functools.cache
 def _exact(scale, rate, opposite, reverse, epsilon):
     """The hockey stick, from the tails of the normal distribution."""
     if not opposite:

@@ -21,7 +21,7 @@ def test_the_claim_tier_shows_four_fifths_of_epsilon_two(tmp_path: Path) -> None
     """50,000 canaries; the tier contradicts a sound run once in 1,000 calls at most."""
     tables = {
         "run": {"system": "delm-linear"},
-        "data": {"name": "breast-cancer", "users": 50, "silos": 5},
+        "data": {"name": "breast-cancer", "users": 50, "silos": 2},
         "privacy": {"unit": "record", "epsilon": 2.0, "delta": 1e-5},
         "delm": {"row_norm": 6.0, "intercept": 0.0},
     }
