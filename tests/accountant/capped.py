@@ -130,13 +130,16 @@ def oblivious_law(
 
 def hockey_stick(one: Law, other: Law, order: Fraction) -> Fraction:
     """Return delta at epsilon = log(order), of `one` against `other`."""
-    return sum(
-        (
-            max(mass - order * other.get(seen, Fraction(0)), Fraction(0))
-            for seen, mass in one.items()
-        ),
-        Fraction(0),
+    whole = math.lcm(*(mass.denominator for law in (one, other) for mass in law.values()))
+
+    def parts(mass: Fraction) -> int:  # integers are added ten times as fast as fractions
+        return mass.numerator * (whole // mass.denominator)
+
+    excess = (
+        order.denominator * parts(mass) - order.numerator * parts(other.get(seen, Fraction(0)))
+        for seen, mass in one.items()
     )
+    return Fraction(sum(each for each in excess if each > 0), whole * order.denominator)
 
 
 def worst(one: Law, other: Law, order: Fraction) -> Fraction:

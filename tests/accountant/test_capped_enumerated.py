@@ -56,7 +56,9 @@ def upper(event: ev.Event, order: Fraction, neighbours: str) -> float:
 
 
 def most(laws: list[Law], others: list[Law], order: Fraction) -> float:
-    return float(max(worst(law_p, law_q, order) for law_p in laws for law_q in others))
+    """Return the worst delta of a pair, in either order; of two of `laws` where these are given."""
+    pairs = itertools.combinations(laws, 2) if others is laws else itertools.product(laws, others)
+    return float(max(worst(law_p, law_q, order) for law_p, law_q in pairs))
 
 
 WHOLE = [
