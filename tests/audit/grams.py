@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -120,6 +121,21 @@ def gram_log(
     seed: int = 1,
 ) -> Records:
     """Return the log of a run that promises what is proven of the mechanism's own event."""
+    options = (unit, aggregation, colluders, rounds, group, seed)
+    return list(_made_once(mechanism, relation, *options))
+
+
+@functools.cache
+def _made_once(
+    mechanism: NoisyGram,
+    relation: str,
+    unit: str | None,
+    aggregation: str,
+    colluders: int,
+    rounds: int,
+    group: int,
+    seed: int,
+) -> Records:
     silos, promised = mechanism.shares, unit or mechanism.unit
     beside = views(mechanism, relation, silos=silos, aggregation=aggregation, colluders=colluders)
     seen = {"model": mechanism.event(relation), **beside}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,7 @@ LAPLACE = noisy(family="laplace", dimension=12, bits=13)
 COARSE_LAPLACE = noisy(family="laplace", dimension=12, bits=8)
 
 
+@functools.cache
 def opening() -> RunOpen:
     first = gram_log(noisy())[0]
     assert isinstance(first, RunOpen)
