@@ -199,7 +199,8 @@ def test_where_all_is_sent_sums_without_a_word_of_dummies_count_as_messages(tmp_
 @for_each("dimensions", [31, 15])
 def test_decoys_that_nobody_sent_are_no_cover(tmp_path: Path, dimensions: int) -> None:
     """The configuration says how many there are, and who mixes says how many coordinates."""
-    own = finished(tmp_path / "out", "flame-topk", flame={"transport": '"ideal"'})
+    given = {"flame": {"transport": '"ideal"'}, "security": {"colluders": "0"}}
+    own = finished(tmp_path / "out", "flame-topk", **given)
     filled = {"dimensions": dimensions, "chosen": dimensions, "selection": "oblivious"}
     edit = told("shuffler", BOTH, sees="each", also=["identities", "sizes"], **filled)
     report = audit_budget(forged(own.folder, tmp_path / "edited", edit))
