@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +35,7 @@ from privplan.accountant.records import (
 from privplan.accountant.sensitivity import uldp
 from privplan.audit.budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from privplan.audit.budget.report import Chain
+from privplan.audit.hazards import RULES, Hazard
 from privplan.fl.log.canonical import LOG, START, chained
 
 SIGMA, CLIP, DELTA, USERS = 5.0, 0.1, 1e-5, 50
@@ -326,6 +327,12 @@ def audited(records: Sequence[Record], **options: Any) -> BudgetReport:
     """Return the audit of the records."""
     chain = Chain(len(records), "f" * 64)
     return audit_ledger(Ledger.of(entries(records)), chain, **options)
+
+
+def raised(records: Sequence[Record], names: Collection[str]) -> set[str]:
+    """Return which of these rules find something, without the numbers that an audit computes."""
+    found = evidence(records)
+    return {name for name in names if isinstance(RULES[name].apply(found), Hazard)}
 
 
 def upper(records: Sequence[Record], observer: str = "model") -> float:
