@@ -239,7 +239,7 @@ def test_verdicts_keep_their_laws(**described: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(**DESCRIBED)
 def test_verdicts_keep_their_laws_widely(**described: Any) -> None:
     laws_hold(**described)
