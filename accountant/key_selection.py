@@ -96,10 +96,6 @@ def threshold_selection(
 
     `noise` is `gaussian` or `laplace`; the `value` is its scale.  Range: as for `calibrate`,
     `delta` above 0, `partitions` 1 or above.
-
-    >>> calibration = threshold_selection("laplace", epsilon=1.0, delta=1e-5, partitions=1)
-    >>> round(calibration.event.threshold, 1) <= 11.9
-    True
     """
     validate.choice(("gaussian", "laplace"), noise=noise)
     keys = validate.count(partitions=partitions)
@@ -122,6 +118,9 @@ def least_threshold(noise: str, noise_scale: float, shown: float) -> float:
     """Return the least threshold that a key of one unit passes with at most probability `shown`.
 
     1 + scale z, z the upper quantile of the noise, rounded up.  Range: `shown` in (0, 0.5].
+
+    >>> round(least_threshold("laplace", 1.0, 1e-5), 2)
+    11.82
     """
     log_shown = math.log(shown)
     quantile = -log_shown - math.log(2.0)

@@ -1,7 +1,7 @@
 """Runs of systems that another package brings: begun, killed after a round, taken up.
 
 python conducting.py killed SYSTEM,... FOLDER     each is killed, and leaves FOLDER/SYSTEM
-python conducting.py ROLE,... SYSTEM FOLDER       in a process of its own; roles are below
+python conducting.py ROLE,... SYSTEM FOLDER       takes up FOLDER/SYSTEM, or leaves FOLDER/whole
 """
 
 from __future__ import annotations
@@ -164,15 +164,16 @@ def uninterrupted(system: str, cut: int) -> tuple[Any, Any]:
 if __name__ == "__main__":
     enter()
     roles, names, place = sys.argv[1:]
-    if roles == "killed":
+    if "killed" in roles:
         kill_each(names.split(","), Path(place))
+    folder = Path(place) / ("whole" if "whole" in roles else names)
     if "whole" in roles:
-        Path(place).mkdir(exist_ok=True)
-        begun(names, Path(place))
+        folder.mkdir()
+        begun(names, folder)
     if "resumed" in roles:
-        resumed(names, Path(place))
+        resumed(names, folder)
     if "audited" in roles:
         from privplan.audit.budget import audit_budget
 
-        print(audit_budget(Path(place)).spent)
+        print(audit_budget(folder).spent)
     print("torch" if "torch" in sys.modules else "no torch")
