@@ -98,8 +98,10 @@ def test_the_claim_tier_contradicts_it(case):
     "case", named([case for case in TABLE if case.robust], lambda case: case.robust // 2), items=4
 )
 def test_the_robust_tier_contradicts_it(case):
+    """Of a sound one a tenth of the canaries do: it is as seldom accused with any number."""
     assert robust_tier(rehearsed(case.bug, case.robust)).contradicted
-    assert robust_tier(rehearsed("none", case.robust)).verdict == "not-contradicted"
+    sound = rehearsed("none", max(case.robust // 10, 750))
+    assert robust_tier(sound).verdict == "not-contradicted"
 
 
 def test_noise_that_one_part_lacks_is_found_by_the_fit_of_parts():
