@@ -7,7 +7,6 @@ import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, wraps
 from inspect import signature
-from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from .errors import InvalidInput
@@ -19,12 +18,6 @@ remembered = cast(Callable[[FunctionT], FunctionT], cache)
 
 MAX_DECIMAL_CHARACTERS: Final = 40
 """Most characters of a decimal string; the shortest form of a float has at most 24."""
-
-
-def first_bytes(path: str | Path, limit: int) -> bytes:
-    """Return the first bytes of a file: one more than `limit`, which tells a file too large."""
-    with Path(path).open("rb") as file:
-        return file.read(limit + 1)
 
 
 def nearest(word: object, known: Iterable[str], *, least_ratio: float = 0.6) -> str | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from .decoding import first_bytes, suggestion
+from .decoding import suggestion
 from .errors import InvalidInput
+from .regular_file import first_bytes
 
 MAX_TOML_BYTES: Final = 1024 * 1024
 """Most bytes that are read as a configuration or a plan."""

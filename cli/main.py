@@ -6,7 +6,7 @@ Nothing heavy is imported here: `privplan --help` must answer at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -44,6 +44,8 @@ class Commands(typer.core.TyperGroup):
         # Read by hand: an error may come before Typer has parsed anything.
         as_json = "--json" in arguments
         try:
+            if "--help" not in arguments:
+                defaults_file.require_known_variables(lambda: _variables(self))
             extra.setdefault("default_map", defaults_file.defaults(arguments))
             code = super().main(
                 args=args,
@@ -65,6 +67,29 @@ class Commands(typer.core.TyperGroup):
         sys.exit(code if isinstance(code, int) else output.OK)
 
 
+def _variables(group: typer.core.TyperGroup) -> Iterator[str]:
+    """Yield the variables that options of the commands of a group read."""
+    for command in group.commands.values():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from _variables(command)
+        yield from (str(option.envvar) for option in command.params if option.envvar)
+
+
+class Command(typer.core.TyperCommand):
+    """A command that says which of its options were set elsewhere than in its line."""
+
+    def invoke(self, context: Any) -> Any:
+        """Run the command; beside an error, which has lines of its own, nothing is said."""
+        said = defaults_file.sources(context)
+        try:
+            answer = super().invoke(context)
+        except typer.Exit:
+            output.note(said)
+            raise
+        output.note(said)
+        return answer
+
+
 app = typer.Typer(
     name="privplan",
     cls=Commands,
@@ -72,9 +97,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog=(
-        "Options may also be set by PRIVPLAN_<OPTION> variables, or in privplan.toml in the "
-        "working directory; flags win.  Exit codes: 0 fine, 1 the check failed, 2 usage, "
-        "3 cannot be computed, 4 needs an extra."
+        "Options of account, calibrate and plan may also be set by variables (PRIVPLAN_DELTA for "
+        "--delta), or in privplan.toml in the working directory; flags win.  Exit codes: 0 fine, "
+        "1 the check failed, 2 usage, 3 cannot be computed, 4 needs an extra."
     ),
 )
 
@@ -105,6 +130,6 @@ def privplan(
 
 # In the order in which the help lists them.
 for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 app.add_typer(audit)

@@ -12,7 +12,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import struct
 import zipfile
 from array import array
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from ...accountant.errors import InvalidInput
+from ...accountant.regular_file import regular_content
+from ...fl.files import stored_arrays
 
 MODEL_FORMAT: Final = "privplan-model/1"
 MODEL_ARRAY: Final = "parameters"
@@ -41,10 +42,8 @@ MAX_STATE_ARRAYS: Final = 8
 _BEFORE_TRAINING: Final = ("normalisation_", "pca_")
 """How the names of arrays begin that are released once, or follow from what is."""
 
-_ZIP_END: Final = struct.Struct("<4sHHHHIIH")
 _NPY_MAGIC: Final = b"\x93NUMPY\x01\x00"
 _NPY_HEADER_LENGTH: Final = struct.Struct("<H")
-_MAX_ARRAYS: Final = 16
 _PIECE_BYTES: Final = 2**20
 
 
@@ -80,7 +79,7 @@ class StoredModel:
     def read(cls, path: Path) -> StoredModel:
         """Return what a file holds; raise `InvalidInput` for one that is no model of a run."""
         try:
-            with _opened(path) as arrays:
+            with stored_arrays.opened(path, within=path.parent) as arrays:
                 names = set(arrays.namelist())
                 moments = f"{RELEASED_MOMENTS}.npy" in names
                 matrix = f"{RELEASED_MATRIX}.npy" in names
@@ -109,37 +108,11 @@ class StoredModel:
 def text_of(path: Path) -> Any:
     """Return what a JSON file says; raise `InvalidInput` for one that is none, or too long."""
     try:
-        if path.stat().st_size > MAX_TEXT_BYTES:
-            raise ValueError
-        return json.loads(path.read_bytes())
+        return json.loads(regular_content(path, MAX_TEXT_BYTES, within=path.parent))
     except OSError as error:
         raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError):
         raise InvalidInput(f"{path.name} is no JSON, or longer than 64 MiB.") from None
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a file of a few arrays that are not compressed; raise `ValueError` for another."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(size - _ZIP_END.size, 0))
-        end = _ZIP_END.unpack(file.read(_ZIP_END.size))
-        # Read before the list of arrays is: a list may be as long as the file.
-        if end[0] != b"PK\5\6" or end[4] > _MAX_ARRAYS or end[5] > _PIECE_BYTES or end[7]:
-            raise ValueError
-        file.seek(0, os.SEEK_SET)
-        with zipfile.ZipFile(file) as arrays:
-            held = arrays.infolist()
-            if any(member.compress_type != zipfile.ZIP_STORED for member in held):
-                raise ValueError
-            # Stored members cannot be longer than the file: nothing is decompressed, so nothing can
-            # swell.
-            if sum(member.file_size for member in held) > size or len({*arrays.namelist()}) != len(
-                held
-            ):
-                raise ValueError
-            yield arrays
 
 
 @contextmanager

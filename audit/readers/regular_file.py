@@ -1,4 +1,4 @@
-"""Regular files alone, opened so that nothing waits, and read to the size that they state.
+"""Regular files of strangers, read to the size that they state.
 
 Files of /proc and their like are regular by name and have the size 0: reading one may wait for
 ever, or never end.  Nothing of them is read.
@@ -7,16 +7,13 @@ ever, or never end.  Nothing of them is read.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
+from ...accountant import regular_file
 from ...accountant.errors import InvalidInput
-
-OPENING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""How files are opened: to wait for nothing, and to change nothing of what is read."""
 
 
 def is_folder(path: str | Path) -> bool:
@@ -35,14 +32,13 @@ def open_regular(path: str | Path) -> Iterator[tuple[BinaryIO, int]]:
     """
     name = str(path)
     try:
-        # Opening a device or a pipe can already do something or wait, so it is looked at before,
-        # and what was opened is looked at again, since the name may stand for another file by now.
-        _require_regular(Path(path).stat(), name)
-        number = os.open(path, OPENING)
-        with os.fdopen(number, "rb") as file:
-            status = os.fstat(number)
-            _require_regular(status, name)
-            yield file, status.st_size
+        with regular_file.open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                raise _empty(name)
+            yield file, size
+    except (regular_file.NoRegularFile, IsADirectoryError):
+        raise _no_regular(name) from None
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -66,16 +62,17 @@ def whole_content(file: BinaryIO, head: bytes, size: int, name: str) -> bytes:
     return content
 
 
-def _require_regular(status: os.stat_result, name: str) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise InvalidInput(
-            f"{name} is no regular file.",
-            "Reading a pipe or a device may never end.",
-            "Save what it gives into a file.",
-        )
-    if status.st_size == 0:
-        raise InvalidInput(
-            f"{name} is empty, or no file on a disk.",
-            "It states the size 0, as the files of /proc do; nothing of it was read.",
-            "Name the file that holds the run's numbers, or save what this one gives.",
-        )
+def _no_regular(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is no regular file.",
+        "Reading a pipe or a device may never end.",
+        "Save what it gives into a file.",
+    )
+
+
+def _empty(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is empty, or no file on a disk.",
+        "It states the size 0, as the files of /proc do; nothing of it was read.",
+        "Name the file that holds the run's numbers, or save what this one gives.",
+    )

@@ -11,11 +11,14 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
+from ...accountant.regular_file import regular_content
 from ...fl.files import atomic
 from ...fl.log import Line, read
 from ..measurement import Measurement
 
 SEALED_REPORT: Final = "sealed-report.json"
+
+_MAX_REPORT_BYTES: Final = 2**26
 
 NOT_FOR_PUBLICATION: Final = (
     "Not to be published: what stands here was computed from what was there before the noise, and "
@@ -81,7 +84,7 @@ def _run_id(lines: Sequence[Line]) -> str:
 def _previous(path: Path, run_id: str) -> list[dict[str, Any]]:
     """Return the measurements of a report that is there already."""
     try:
-        source = json.loads(path.read_bytes())
+        source = json.loads(regular_content(path, _MAX_REPORT_BYTES, within=path.parent))
         rows, owner = list(source["measurements"]), source["run_id"]
         _ = [row["tier"] for row in rows]
     except FileNotFoundError:

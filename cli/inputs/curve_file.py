@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...accountant.decoding import first_bytes
 from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import NEIGHBOURS
+from ...accountant.regular_file import first_bytes
 from .event_file import read_event
 
 if TYPE_CHECKING:

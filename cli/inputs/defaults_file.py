@@ -6,13 +6,24 @@ refused, because a misspelt key would silently change a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from ...accountant.decoding import suggestion
 from ...accountant.errors import InvalidInput
-from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
+from ...accountant.regular_file import regular_content
+from ...accountant.toml_source import MAX_TOML_BYTES, WHY_NAMES_ARE_CLOSED
+
+PREFIX: Final = "PRIVPLAN_"
+DEBUG: Final = "PRIVPLAN_DEBUG"
+"""Shows where an error of privplan's own arose; no option."""
+
+_SAID_OF: Final = {"ENVIRONMENT": "the environment", "DEFAULT_MAP": "privplan.toml"}
+"""Sources of an option that a line of the command does not show."""
 
 DEFAULTS_FILE: Final = "privplan.toml"
 """Name of the file, in the working directory."""
@@ -59,6 +70,33 @@ def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
     return {command: tables.get(_TABLE_OF[command], {})}
 
 
+def sources(context: typer.Context) -> str:
+    """Return which options of a call came from the file or the environment; empty if none did."""
+    named: dict[str, list[str]] = {}
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        where = _SAID_OF.get("" if source is None else source.name)
+        if where is not None:
+            given = f"{parameter.opts[0]} {context.params[parameter.name or '']}"
+            named.setdefault(where, []).append(given)
+    return "; ".join(f"from {where}: {', '.join(given)}" for where, given in named.items())
+
+
+def require_known_variables(known: Callable[[], Iterable[str]]) -> None:
+    """Raise `InvalidInput` for a variable PRIVPLAN_... that no option reads, as if it were one."""
+    given = [name for name in os.environ if name.startswith(PREFIX) and name != DEBUG]
+    if not given:
+        return
+    names = sorted(known())
+    for name in sorted(given):
+        if name not in names:
+            raise InvalidInput(
+                f"The variable {name} sets no option.",
+                "What it was to do would silently not be done.",
+                suggestion(name, names, f"Take it away: unset {name}"),
+            )
+
+
 def load() -> dict[str, dict[str, str]]:
     """Return every table of the file, with its values as texts, as on the command line.
 
@@ -68,7 +106,7 @@ def load() -> dict[str, dict[str, str]]:
     import tomllib
 
     try:
-        content = tomllib.loads(Path(DEFAULTS_FILE).read_text(encoding="utf-8"))
+        content = tomllib.loads(regular_content(DEFAULTS_FILE, MAX_TOML_BYTES).decode("utf-8"))
     except OSError as error:
         raise InvalidInput(f"{DEFAULTS_FILE} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:

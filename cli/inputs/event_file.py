@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...accountant.decoding import first_bytes
 from ...accountant.errors import InvalidInput
+from ...accountant.regular_file import first_bytes
 
 if TYPE_CHECKING:
     from ...accountant.events import Event

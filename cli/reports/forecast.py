@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...accountant import rounding
-from ...accountant.decoding import first_bytes
 from ...accountant.errors import counted
+from ...accountant.regular_file import first_bytes
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..terminal.output import Report
 from ..terminal.text import paragraph, plain, table

@@ -18,7 +18,7 @@ from typing import Any, Final
 import typer
 
 from .interruption import Interruption
-from .text import plain
+from .text import plain, printable
 
 SCHEMA: Final = "privplan/1"
 
@@ -69,12 +69,19 @@ def show(report: Report, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         _to_stdout(_envelope(report.ok, report.result, report.assumptions, report.warnings))
     else:
-        _to_stdout(report.number if quiet else report.text)
+        # Names of files and folders are a stranger's words, too.
+        _to_stdout(printable(report.number if quiet else report.text))
     # On standard error, so that what a pipe reads is the answer alone.
     for warning in report.warnings:
         _to_stderr(_label("warning:", "yellow") + " " + _wrapped(plain(warning)))
     if not report.ok:
         raise typer.Exit(report.failure)
+
+
+def note(text: str) -> None:
+    """Print one line on standard error, beside the answer; nothing for an empty text."""
+    if text:
+        _to_stderr(plain(text))
 
 
 def fail(error: Exception, *, as_json: bool) -> int:
@@ -96,6 +103,12 @@ def fail(error: Exception, *, as_json: bool) -> int:
         what, why, step = _usage(error)
     elif os.environ.get("PRIVPLAN_DEBUG"):
         raise error
+    elif isinstance(error, (MemoryError, RecursionError)):
+        code = NOT_COMPUTABLE
+        deep = isinstance(error, RecursionError)
+        what = "This is nested too deeply." if deep else "This needs more memory than there is."
+        why = "What was given is larger than anything that a run writes, or made to be so."
+        step = "Give a smaller file, or fewer steps and phases."
     elif isinstance(error, ModuleNotFoundError):
         code = NEEDS_EXTRA
         what = f"The package `{error.name}` is not installed."

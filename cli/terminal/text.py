@@ -13,10 +13,16 @@ MAX_LINE_CHARACTERS: Final = 88
 def plain(text: str) -> str:
     """Return `text` on one line, with what a terminal would obey (or not show) written out."""
     # A line break inside a value could forge a line of ours.
-    line = " ".join(text.split())
+    return printable(" ".join(text.split()))
+
+
+def printable(text: str) -> str:
+    """Return `text` in its lines, with what a terminal would obey (or not show) written out."""
     return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in line
+        char
+        if char == "\n" or char.isprintable()
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
     )
 
 

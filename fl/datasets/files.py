@@ -7,11 +7,15 @@ import hashlib
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
+from ...accountant.regular_file import regular_content
+
+MAX_DATA_BYTES: Final = 2**33
 
 
 def folder(name: str, path: str | Path | None, holds: Sequence[str]) -> Path:
@@ -60,7 +64,7 @@ def content(path: Path, field: str = "path") -> bytes:
     `field` is the key of the configuration that names it, for the message.
     """
     try:
-        return path.read_bytes()
+        return regular_content(path, MAX_DATA_BYTES)
     except FileNotFoundError:
         raise InvalidInput(
             f"There is no file {path.name} in {path.parent}.",

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Record
+from ...accountant.regular_file import open_regular
 from .canonical import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
 from .decoding import Decoder
 from .record_order import RecordOrder
@@ -163,7 +164,7 @@ class _Wrong(Exception):
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        return path.open("rb", buffering=1 << 20)
+        return open_regular(path, within=path.parent)
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}.",

@@ -19,10 +19,12 @@ from typing import Any, Final, Self, SupportsFloat, SupportsIndex
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import AuditResult, RoundRelease, RunOpen
+from ...accountant.regular_file import regular_content
 from .canonical import SEALED, canonical, digest, is_hash, parsed
 from .reader import read
 
 BLIND_BYTES: Final = 32
+MAX_SIDECAR_BYTES: Final = 2**30
 """Length of a blind in bytes."""
 
 
@@ -108,7 +110,7 @@ class Sidecar:
         """
         path = Path(folder) / SEALED
         try:
-            data = path.read_bytes()
+            data = regular_content(path, MAX_SIDECAR_BYTES, within=path.parent)
         except OSError as error:
             raise InvalidInput(
                 f"{path} cannot be read: {error.strerror}.",

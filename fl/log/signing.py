@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...accountant.records import Head
+from ...accountant.regular_file import regular_content
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -79,8 +80,7 @@ def public_key(path: str | Path) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(_MAX_KEY_FILE_BYTES).strip()
+        data = regular_content(path, _MAX_KEY_FILE_BYTES).strip()
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}.",

@@ -30,6 +30,7 @@ from ...accountant.records import (
     RunOpen,
     RunRecover,
 )
+from ...accountant.regular_file import regular_content
 from . import signing
 from .append_file import AppendFile, new_folder, sync_folder
 from .append_permission import require_fit_for_results, require_fit_for_resuming
@@ -37,7 +38,7 @@ from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, p
 from .decoding import Decoder
 from .reader import Scan
 from .record_order import RecordOrder
-from .sidecar import Sidecar, sealed_lines, whole_size
+from .sidecar import MAX_SIDECAR_BYTES, Sidecar, sealed_lines, whole_size
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -410,7 +411,7 @@ def _sidecar(path: Path) -> AppendFile:
     file = AppendFile.open(path)
     try:
         file.restrict_to_owner()
-        file.truncate(whole_size(path.read_bytes()))
+        file.truncate(whole_size(regular_content(path, MAX_SIDECAR_BYTES, within=path.parent)))
     except BaseException:
         file.close()
         raise

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ...accountant.errors import InvalidInput
+from ...accountant.regular_file import open_regular
 from .network import Message, Network
 
 FOLDER: Final = "transcripts"
@@ -54,7 +55,7 @@ def read_transcript(folder: Path, name: str) -> Iterator[Message]:
     Raises `InvalidInput` for a line that is no message; `OSError`.
     """
     path = folder / FOLDER / f"{name}.jsonl"
-    with path.open("rb") as file:
+    with open_regular(path, within=folder) as file:
         for number, line in enumerate(file, 1):
             yield _message(line, name, number)
 

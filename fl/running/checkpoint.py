@@ -17,7 +17,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput
 from ..data.moments import Moments
-from ..files import atomic
+from ..files import atomic, stored_arrays
 from ..frame.state import Arrays, Shape
 
 CHECKPOINT_FORMAT: Final = "privplan-model/1"
@@ -45,7 +44,6 @@ MODEL_FILE: Final = "model.npz"
 MODELS_FOLDER: Final = "models"
 """The folder of every released model, where the settings ask for them."""
 
-_NOT_STATE: Final = ("parameters", "about")
 """Arrays of a file that are no state."""
 
 MAX_CHECKPOINT_BYTES: Final = 2**33
@@ -124,16 +122,12 @@ class Checkpoint:
     def read(cls, path: Path) -> Checkpoint:
         """Return what a file holds; raises `InvalidInput` for a file that is no checkpoint."""
         try:
-            content = b"" if path.stat().st_size > MAX_CHECKPOINT_BYTES else path.read_bytes()
+            arrays = stored_arrays.read(path, MAX_CHECKPOINT_BYTES)
+            parameters, text = arrays.pop("parameters"), arrays.pop("about")
+            return cls._of(json.loads(text.tobytes()), parameters, arrays)
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
-        try:
-            # Without pickle: a model file of a stranger must run no code.
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                parameters, text = arrays["parameters"], arrays["about"]
-                state = {name: arrays[name] for name in arrays.files if name not in _NOT_STATE}
-            return cls._of(json.loads(text.tobytes()), parameters, state)
-        except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise _broken(path) from None
 
     @classmethod

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
+from ...accountant.regular_file import first_bytes
 from ..files import atomic
 from ..log.canonical import LOG, SEALED
 
 CONFIG_FILE: Final = "config.toml"
 
-_FILES_BEFORE_CONFIG: Final = (LOG, SEALED, f".{CONFIG_FILE}.part")
-"""What a run that was cut off before its configuration was kept may have left."""
-
-_FILES_BEFORE_FIRST_LINE: Final = (*_FILES_BEFORE_CONFIG, CONFIG_FILE)
-"""What a run that was cut off before its first line may have left."""
+_MAX_BEGINNING_BYTES: Final = 2**24
+"""What is looked at of a log or a sidecar whose run may not have begun: 16 MiB."""
 
 
 def folder_at(given: object) -> Path:
@@ -67,14 +65,14 @@ def holds_unconfigured_start(folder: Path) -> bool:
     """
     if not folder.is_dir() or folder.is_symlink():
         return False
-    names = {path.name for path in folder.iterdir()}
+    paths = list(folder.iterdir())
     empty = is_empty_log(folder / LOG) and not has_items_sealed_in_rounds(folder)
-    return bool(names) and names <= set(_FILES_BEFORE_CONFIG) and empty
+    return bool(paths) and all(_before_configuration(path.name) for path in paths) and empty
 
 
 def holds_unbegun_run(folder: Path) -> bool:
     """Return whether a folder holds only what a run leaves that was cut off before its start."""
-    return {path.name for path in folder.iterdir()} <= set(_FILES_BEFORE_FIRST_LINE)
+    return all(_before_first_line(path.name) for path in folder.iterdir())
 
 
 def has_items_sealed_in_rounds(folder: Path) -> bool:
@@ -86,7 +84,7 @@ def has_items_sealed_in_rounds(folder: Path) -> bool:
     sidecar = folder / SEALED
     if not sidecar.is_file():
         return False
-    first, _, rest = sidecar.read_bytes().partition(b"\n")
+    first, _, rest = first_bytes(sidecar, _MAX_BEGINNING_BYTES).partition(b"\n")
     return bool(rest.strip(b"\0")) or bool(re.match(rb'\{"after":[0-9]', first))
 
 
@@ -97,7 +95,7 @@ def require_unbegun(folder: Path) -> None:
     had released, or beside what was sealed for a release, is evidence.
     """
     log = folder / LOG
-    lines = log.read_bytes().count(b'"prev":') if log.exists() else 0
+    lines = first_bytes(log, _MAX_BEGINNING_BYTES).count(b'"prev":') if log.exists() else 0
     if lines > 1 or not holds_unbegun_run(folder) or has_items_sealed_in_rounds(folder):
         raise first_line_lost(folder)
 
@@ -125,8 +123,18 @@ def save_configuration(content: bytes, folder: Path) -> None:
 
 def discard_unbegun_run(folder: Path) -> None:
     """Clear what a run has left that was cut off before its first line: nothing was drawn."""
-    for name in _FILES_BEFORE_FIRST_LINE:
+    for path in [each for each in folder.iterdir() if _before_first_line(each.name)]:
         with contextlib.suppress(OSError):
-            (folder / name).unlink()
+            path.unlink()
     with contextlib.suppress(OSError):
         folder.rmdir()
+
+
+def _before_configuration(name: str) -> bool:
+    """Return whether a run that was cut off before its configuration may have left a file."""
+    return name in (LOG, SEALED) or atomic.unfinished_name(name) == CONFIG_FILE
+
+
+def _before_first_line(name: str) -> bool:
+    """Return whether a run that was cut off before its first line may have left a file."""
+    return name == CONFIG_FILE or _before_configuration(name)

@@ -191,6 +191,7 @@ class _Execution:
                 "Streams of another segment may have been used before.",
                 "Somebody else may have taken up the run meanwhile: resume it again.",
             )
+        self._clear()
         self.checkpoint = require_resumable(prepared, self.folder, progress)
         self.gate.run_id = progress.opened.run_id
         if "evaluation" not in progress.opened.configuration:
@@ -234,9 +235,10 @@ class _Execution:
             )
             releases = self.earlier + self.gate.releases
             self.recorder.append(close_record(prepared, releases, reason, model))
-            atomic.remove(self._checkpoint_file)
-            # Also what a kill left of a write: it may hold what the log says was never released.
-            atomic.remove(self.folder / EARLY_FILE)
+            self._checkpoint_file.unlink(missing_ok=True)
+            (self.folder / EARLY_FILE).unlink(missing_ok=True)
+            # Also what kills left of writes: it may hold what the log says was never released.
+            self._clear()
         return RunResult(
             self.checkpoint.run_id,
             self.released,
@@ -342,6 +344,12 @@ class _Execution:
                 )
             self.checkpoint.write(self._checkpoint_file)
             self._remove_early()
+
+    def _clear(self) -> None:
+        """Remove what writes have left that were cut off."""
+        for folder in (self.folder, self.folder / MODELS_FOLDER):
+            if folder.is_dir() and not folder.is_symlink():
+                atomic.clear(folder)
 
     def _remove_early(self) -> None:
         if (self.folder / EARLY_FILE).exists():

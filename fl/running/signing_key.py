@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
+from ...accountant.regular_file import regular_content
 from ..log.signing import require_library
 from ..settings.schema import Settings
+
+MAX_KEY_BYTES: Final = 2**16
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -36,7 +39,8 @@ def private_key(path: Path, named_by: str) -> Ed25519PrivateKey:
 
     key: object = None
     with contextlib.suppress(OSError, ValueError, TypeError, RuntimeError, UnsupportedAlgorithm):
-        key = load_pem_private_key(path.expanduser().read_bytes(), password=None)
+        pem = regular_content(path.expanduser(), MAX_KEY_BYTES)
+        key = load_pem_private_key(pem, password=None)
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidInput(
             f"The file that {named_by} names holds no Ed25519 private key.",
@@ -44,3 +48,11 @@ def private_key(path: Path, named_by: str) -> Ed25519PrivateKey:
             "Make one: openssl genpkey -algorithm ed25519 -out key.pem",
         )
     return key
+
+
+def key_is_open(path: Path) -> bool:
+    """Return whether others than its owner can read or change the file of a key."""
+    try:
+        return bool(path.expanduser().stat().st_mode & 0o066)
+    except OSError:
+        return False

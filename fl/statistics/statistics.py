@@ -28,7 +28,7 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Guarantee
 from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import GramBound
-from ..files import atomic
+from ..files import atomic, stored_arrays
 from .guarantees import guarantee_of, supported
 
 if TYPE_CHECKING:
@@ -274,13 +274,8 @@ class ReleasedStatistics:
         """
         file = Path(path)
         try:
-            content = b"" if file.stat().st_size > MAX_FILE_BYTES else file.read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"{file.name} cannot be read: {error.strerror}.") from None
-        try:
-            # Without pickle: a file of a stranger must run no code.
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                gram, labels, text = arrays["gram"], arrays["labels"], arrays["about"]
+            arrays = stored_arrays.read(file, MAX_FILE_BYTES)
+            gram, labels, text = arrays["gram"], arrays["labels"], arrays["about"]
             about = json.loads(text.tobytes())
             if about["format"] != FORMAT:
                 raise ValueError
@@ -296,7 +291,9 @@ class ReleasedStatistics:
             )
             require_consistent(released)
             return released
-        # Whatever a stranger's file makes the readers of zip, npy and JSON raise.
+        except OSError as error:
+            raise InvalidInput(f"{file.name} cannot be read: {error.strerror}.") from None
+        # Whatever a stranger's file makes the readers of arrays and JSON raise.
         except Exception:
             raise InvalidInput(
                 f"{file.name} holds no released statistics, or it was altered.",

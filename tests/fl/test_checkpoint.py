@@ -125,10 +125,15 @@ def test_a_full_disk_leaves_the_old_file(
     assert [one.name for one in tmp_path.iterdir()] == ["model.npz"]
 
 
-def test_a_write_that_was_cut_off_leaves_no_file_of_that_name(tmp_path: Path) -> None:
-    (tmp_path / ".model.npz.part").write_bytes(b"half")
+@for_each("left", [".model.npz.part", ".model.npz.0123456789abcdef.part"])
+def test_what_a_write_left_that_was_cut_off_goes_with_its_file(tmp_path: Path, left: str) -> None:
+    for name in (left, ".other.npz.part"):
+        (tmp_path / name).write_bytes(b"half")
     atomic.write(tmp_path / "model.npz", b"whole")
-    assert [one.name for one in tmp_path.iterdir()] == ["model.npz"]
+    atomic.remove(tmp_path / "model.npz")
+    assert [one.name for one in tmp_path.iterdir()] == [".other.npz.part"]
+    atomic.clear(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @for_each("number", [signal.SIGINT, signal.SIGTERM])
