@@ -184,7 +184,8 @@ def _with_class_lower(
         return answer
     upper = answer.bounds.upper
     steps = unique_steps((*answer.steps, _OF_CLASS))
-    return replace(answer, bounds=Bounds(min(lower, upper), upper), steps=steps)
+    bounds = Bounds(min(lower, upper), upper)
+    return replace(answer, bounds=bounds, steps=steps, lower_of_class=True)
 
 
 def _answer(
@@ -409,4 +410,5 @@ class _Question:
             observer,
             derivation=answer.steps,
             warnings=warnings,
+            lower_of_class=answer.lower_of_class,
         )

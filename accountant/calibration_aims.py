@@ -91,6 +91,7 @@ class ContractAim:
             observer_of(event),
             derivation=answer.steps,
             warnings=answer.warnings,
+            lower_of_class=answer.lower_of_class,
         )
 
     def calibration(self, value: float, event: ev.Event, guarantee: Guarantee) -> Calibration:

@@ -85,7 +85,9 @@ class Guarantee:
 
     `epsilon` and `delta` are `Bounds`; the one that was asked about holds a single number.  The
     upper end is the guarantee; the lower end says that nothing smaller is true of the mechanism
-    (0 where no lower bound is known).  `unit`, `neighbours` and `observer` say what is protected
+    (0 where no lower bound is known).  Where the event names a class of mechanisms by bare numbers
+    (`Pure`, `Approximate`, `Local`), `lower_of_class` is true, and the lower end is that of the
+    worst of them: another may lose less.  `unit`, `neighbours` and `observer` say what is protected
     and from whom; `derivation` how the number follows.
     """
 
@@ -97,6 +99,7 @@ class Guarantee:
     observer: str = "model"
     derivation: tuple[Step, ...] = field(default=(), repr=False)
     warnings: tuple[str, ...] = field(default=(), repr=False)
+    lower_of_class: bool = False
 
 
 def unique_steps(steps: Sequence[Step]) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""Files, folders and variables that somebody else has put there: never followed, waited for, filled.
+"""Files and variables that somebody else has put there: never followed, waited for, or filled up.
 
 Every reader of files is given a pipe, and links to one and to a device, in the place of its file.
 """

@@ -18,11 +18,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one engine found: the bounds of the quantity asked for, and the steps to it."""
+    """What one engine found: the bounds of the quantity asked for, and the steps to it.
+
+    `lower_of_class`: the lower end is that of the worst mechanism of a class (`Guarantee`).
+    """
 
     bounds: Bounds
     steps: tuple[Step, ...]
     warnings: tuple[str, ...] = ()
+    lower_of_class: bool = False
 
 
 class Engine(Protocol):

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.account import bounds_on_epsilon
+from ...accountant.account import account, bounds_on_epsilon
+from ...accountant.composition import worst_leaves
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.events.parts import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
@@ -55,7 +56,8 @@ class Proof:
     """Bounds on the claimed quantity; `unbounded` says why there is no upper end, if so.
 
     `bounds` is None where facts are lacking: then `lacking` names their keys.  `alternatives`
-    are the bounds by sampler, where nobody said which one ran.
+    are the bounds by sampler, where nobody said which one ran.  `class_lower` is the lower end for
+    the worst of a class of mechanisms that the run names by bare numbers; another may lose less.
     """
 
     bounds: Bounds | None
@@ -63,6 +65,7 @@ class Proof:
     unbounded: str = ""
     lacking: tuple[str, ...] = ()
     alternatives: Mapping[str, Bounds] = field(default_factory=dict)
+    class_lower: float = 0.0
 
 
 def _joins(event: ev.Event) -> bool:
@@ -226,8 +229,7 @@ def _proof(run: CheckedRun, method: str) -> Proof:
         return Proof(None, lacking=lacking.keys)
     except (InvalidInput, Unsupported) as refusal:
         return Proof(None, unbounded=refusal.what)
-    bounds, reason = epsilon_bounds(events, delta)
-    return _opened(run, (bounds, events.conditions, reason))
+    return _bounded(run, events, delta)
 
 
 def _events(run: CheckedRun, method: str, delta: float) -> RunEvents:
@@ -322,8 +324,28 @@ def _whole_proof(run: CheckedRun, *, sampled: bool) -> Proof:
         events = whole_event(run, sampled=sampled)
     except LackingFacts as lacking:
         return Proof(Bounds(0.0, math.inf), (), "A release's noise is not said.", lacking.keys)
+    return _bounded(run, events, delta)
+
+
+def _bounded(run: CheckedRun, events: RunEvents, delta: float) -> Proof:
     bounds, reason = epsilon_bounds(events, delta)
-    return _opened(run, (bounds, events.conditions, reason))
+    proof = _opened(run, (bounds, events.conditions, reason))
+    return replace(proof, class_lower=_class_lower(events, delta))
+
+
+def _class_lower(events: RunEvents, delta: float) -> float:
+    """Return the lower end for the worst mechanisms of the classes that events name; else 0."""
+    ends = [0.0 if each.delta_spent else _worst_of(each, delta) for each in events.upper]
+    return min(ends, default=0.0)
+
+
+def _worst_of(bounding: BoundingEvent, delta: float) -> float:
+    if not any(leaf.worst_of_class for leaf in worst_leaves(bounding.event)):
+        return 0.0
+    with contextlib.suppress(InvalidInput, Unsupported, EnginesDisagree):
+        found = account(bounding.event, delta=delta, neighbours=bounding.neighbours)
+        return found.epsilon.lower if found.lower_of_class else 0.0
+    return 0.0
 
 
 def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:

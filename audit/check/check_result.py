@@ -72,6 +72,8 @@ class CheckResult:
     """Whether the run is one of privplan's own, with the verdict of its budget audit."""
     lacks: str = ""
     """Why there is no upper end, where there is none."""
+    class_lower: float = 0.0
+    """Where the run names a class of mechanisms by bare numbers: the lower end for the worst."""
 
     @property
     def only_rounded(self) -> bool:

@@ -68,6 +68,7 @@ def check_description(description: RunDescription) -> CheckResult:
         currency=run.currency,
         by_sampler=by_sampler(case),
         lacks=proof.unbounded,
+        class_lower=proof.class_lower,
     )
     return _with_headline(result)
 

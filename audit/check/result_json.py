@@ -38,6 +38,7 @@ def result_json(result: CheckResult) -> dict[str, object]:
         "currency": result.currency,
         "claimed_rounding": None if result.claimed is None else result.claimed.half_unit,
         "headline": result.headline,
+        "class_lower": result.class_lower,
         "deciding": [each.key for each in result.deciding],
         "asks": {each.key: each.asks for each in result.missing},
         "alternatives": {

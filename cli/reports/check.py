@@ -12,6 +12,7 @@ from ...audit.check.headline import CLAIM_KEYS, headline, protects, taken_for_gr
 from ...audit.reproduction.left_out import left_out
 from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
+from .describe import least_of
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds
@@ -128,6 +129,8 @@ def proven_words(result: CheckResult) -> str:
             return f"nothing without {needs}"
         return f"nothing: {result.lacks or 'no sound bound is known'}"
     words = bounds_words(result.proven, result.currency)
+    if result.class_lower > result.proven.lower:
+        words += f"; at least {rounding.down(result.class_lower)}, {least_of(of_class=True)}"
     poisson = (result.alternatives or {}).get("poisson")
     if poisson is not None:
         words += f", whichever sampler ran; {rounding.up(poisson.upper)} if Poisson"

@@ -212,6 +212,7 @@ def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object
         "engine": guarantee.engine,
         "unit": guarantee.unit,
         "observer": guarantee.observer,
+        "lower_of_class": guarantee.lower_of_class,
         "derivation": [
             {
                 "stage": step.stage,
@@ -262,8 +263,18 @@ def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, 
     else:
         rows = [("proves", f"{quantity} {rounding.up(bounds.upper)} {at}, {changed}")]
     if bounds.lower > 0.0:
-        rows.append(("at least", f"{quantity} {rounding.down(bounds.lower)}, by any accounting"))
+        of = least_of(guarantee.lower_of_class)
+        rows.append(("at least", f"{quantity} {rounding.down(bounds.lower)}, {of}"))
     return rows
+
+
+def least_of(of_class: bool) -> str:
+    """Return what a lower end is of, in words.
+
+    >>> least_of(False), least_of(True)
+    ('by any accounting', 'for the worst mechanism with this number')
+    """
+    return "for the worst mechanism with this number" if of_class else "by any accounting"
 
 
 def guarantee_text(guarantee: Guarantee, quantity: Quantity, event: Event) -> str:

@@ -32,6 +32,7 @@ IDS = {
     "fewer-replies",
     "classical-gaussian",
     "clt-approximation",
+    "not-from-this-number",
     "renewing-budget",
     "weighted-sampler",
     "tuning-not-counted",

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 from ....accountant.guarantee import Bounds
-from ....accountant.rounding import as_given
+from ....accountant.rounding import as_given, down
 from ...description.printed_number import PrintedNumber
 from ...description.run_description import Phase
 from ...reproduction.reproduction import Method
@@ -100,6 +100,23 @@ def classical_gaussian(case: CheckCase) -> CauseFinding | None:
     step = "Use the exact formula: privplan account."
     severity = case.severity() if case.short else "info"
     return CauseFinding(severity, says, step, case.reference)
+
+
+@cause_rule(
+    "not-from-this-number",
+    "The run is known by a bare epsilon, and the worst mechanism with it exceeds the claim.",
+)
+def not_from_this_number(case: CheckCase) -> CauseFinding | None:
+    """Fire where some mechanism of the class that the run names has more than the claim."""
+    least = case.proof.class_lower
+    if case.claim is None or case.standing == "holds" or not case.claim.highest < least:
+        return None
+    says = (
+        f"For the worst mechanism with this number epsilon is at least {down(least)}: the claim "
+        "may be true of yours, and does not follow from the number."
+    )
+    step = "Describe the mechanism itself: its noise, its clipping norm and its sampling."
+    return CauseFinding("warning", says, step)
 
 
 @cause_rule(
