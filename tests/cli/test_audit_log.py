@@ -241,7 +241,7 @@ def test_a_log_that_may_not_be_read(
     def denied(*_: object, **__: object) -> object:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(folder), "open", denied)
+    monkeypatch.setattr("privplan.fl.log.reader.open_regular", denied)
     assert "cannot be read: Permission denied" in refused("audit", "log", "run")
 
 
