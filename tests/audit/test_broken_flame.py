@@ -135,7 +135,8 @@ def test_the_claim_tier_contradicts_it(case: Case) -> None:
     found = claim_tier(rehearsed(case.bug, case.own, case.observer, case.canaries))
     assert found.contradicted
     if (case.own, case.observer) not in SOUND:  # which the last test is about
-        sound = claim_tier(rehearsed("none", case.own, case.observer, case.canaries))
+        # As seldom contradicted with any number of canaries.
+        sound = claim_tier(rehearsed("none", case.own, case.observer, min(case.canaries, 1_000)))
         assert sound.verdict == "not-contradicted"
 
 
