@@ -235,9 +235,8 @@ def test_usage_errors_name_the_whole_command(refused: Refused) -> None:
     assert "next: privplan audit log --help" in refused("audit", "log")
 
 
-def test_a_log_that_may_not_be_read(
-    refused: Refused, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_log_that_may_not_be_read(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: object, **__: object) -> object:
         raise PermissionError(13, "Permission denied")
 
