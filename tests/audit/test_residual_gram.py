@@ -27,6 +27,7 @@ from privplan.fl.aggregation.residuals import MIN_VALUES, Residuals
 from privplan.fl.log import LogWriter
 
 from ..cases import for_each
+from ..chance import FALSE_ALARM
 from .grams import Kept, gram_log, noisy
 from .residual_runs import SOUND, against, noticed
 
@@ -187,20 +188,24 @@ def test_broken_laplace_noise_is_contradicted(name: str) -> None:
     ids=str,
 )
 def test_sound_noise_is_hardly_ever_accused(mechanism: NoisyGram) -> None:
-    """At most one run in twenty; the test fails for such a tier with probability 10^-4 at most."""
+    """At most one run in twenty; the test fails for such a tier with probability 10^-6 at most."""
     runs = 60
     answers = [judged(run_of(mechanism, seed), 0.05) for seed in range(runs)]
     assert sum(bool(against(answer)) for answer in answers) == 0  # 1 in 2,500; fixed seeds
-    assert sum(bool(noticed(answer)) for answer in answers) <= stats.binom.isf(1e-4, runs, 0.05)
+    assert sum(bool(noticed(answer)) for answer in answers) <= stats.binom.isf(
+        FALSE_ALARM, runs, 0.05
+    )
 
 
 @pytest.mark.slow
 def test_sound_noise_is_accused_at_most_as_often_as_is_said() -> None:
-    """Levels .0004 and .05 over 1,500 runs; a false alarm of this test in 10^4 for each."""
+    """Levels .0004 and .05 over 1,500 runs; a false alarm of this test in 10^6 for each."""
     runs = 1500
     answers = [judged(run_of(SMALL, seed), 0.05) for seed in range(1000, 1000 + runs)]
     for count, level in ((against, 0.0004), (noticed, 0.05)):
-        assert sum(bool(count(answer)) for answer in answers) <= stats.binom.isf(1e-4, runs, level)
+        assert sum(bool(count(answer)) for answer in answers) <= stats.binom.isf(
+            FALSE_ALARM, runs, level
+        )
 
 
 def test_values_are_even_in_the_coordinates_that_are_handed_on() -> None:

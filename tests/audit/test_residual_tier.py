@@ -13,6 +13,7 @@ from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
 
 from ..cases import for_each
+from ..chance import FALSE_ALARM
 from .residual_runs import (
     SILOS,
     SURE,
@@ -31,9 +32,9 @@ from .residual_runs import (
 
 @for_each(("rounds", "width"), [(6, 31), (2, 300), (1, 12)])
 def test_sound_runs_are_hardly_ever_accused(rounds: int, width: int) -> None:
-    """At most one in twenty; the test fails for such a tier with probability 10^-4 at most."""
+    """At most one in twenty; the test fails for such a tier with probability 10^-6 at most."""
     runs = 150
-    most = int(stats.binom.isf(1e-4, runs, 0.05))
+    most = int(stats.binom.isf(FALSE_ALARM, runs, 0.05))
     contradicted, unusual = accused(normal, range(runs), rounds=rounds, width=width)
     assert contradicted == 0  # at 1 in 2,500; the seeds are fixed
     assert unusual <= most
@@ -42,7 +43,7 @@ def test_sound_runs_are_hardly_ever_accused(rounds: int, width: int) -> None:
 @pytest.mark.slow
 def test_sound_runs_are_accused_at_most_as_often_as_is_said() -> None:
     runs = 4000
-    most = [int(stats.binom.isf(1e-4, runs, level)) for level in (0.0004, 0.05)]
+    most = [int(stats.binom.isf(FALSE_ALARM, runs, level)) for level in (0.0004, 0.05)]
     contradicted, unusual = accused(normal, range(1000, 1000 + runs), rounds=5, width=40)
     assert contradicted <= most[0]
     assert 0 < unusual <= most[1]

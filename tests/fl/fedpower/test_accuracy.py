@@ -1,8 +1,8 @@
 """How much of the variance the designs find at one budget, on generated rows: means of ten draws.
 
 Beside them is the same arithmetic in floats, with noise by the closed form of Gaussian noise.
-Means may differ by four standard errors of their difference, so that one correct design in 15,000
-is accused; designs with half of the noise, or twice as much, are farther off.
+Means differ by no more than Student's law allows, but with chance 1e-6 for all six cases; designs
+with half of the noise, or twice as much, are farther off.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from privplan.fl.frame.rounds import simulated_rounds
 from privplan.fl.training.local_training import NoTraining
 
 from ...cases import for_each
+from ...chance import limits
 from .power_runs import settings
 
 RANK, COLUMNS, DRAWS = 5, 50, 10
@@ -114,8 +115,11 @@ def test_designs_find_what_their_noise_leaves(system, rounds, noise, epsilon):
 
     def is_near(times: float) -> bool:
         wanted = sketched(rows, rounds, times * sigma)
-        error = math.sqrt(found.var(ddof=1) / len(found) + wanted.var(ddof=1) / len(wanted))
-        return abs(found.mean() - wanted.mean()) < 4.0 * error
+        freedom = len(found) + len(wanted) - 2
+        spread = (found.var() * len(found) + wanted.var() * len(wanted)) / freedom
+        error = math.sqrt(spread * (1.0 / len(found) + 1.0 / len(wanted)))
+        low, high = limits(stats.t(freedom), looks=6)
+        return low < (found.mean() - wanted.mean()) / error < high
 
     assert is_near(1.0)
     assert not is_near(0.5)

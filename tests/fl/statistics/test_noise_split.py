@@ -13,7 +13,7 @@ from privplan.fl.statistics.noise_split import MULTIPLES, SPLITS, best, correlat
 from privplan.fl.statistics.ridge import Regression, ridge_weights
 
 from ...cases import for_each
-from ...chance import FALSE_ALARM
+from ...chance import limits
 from .small import classified, exact, statistics
 
 
@@ -34,7 +34,7 @@ def test_halves_add_up_to_what_was_released(noise: str) -> None:
 
 @for_each("weight", [1.0, 2.5])
 def test_what_is_added_has_the_deviations_of_the_noise(weight: float) -> None:
-    """Of 8 splits, as normal numbers: diagonal, above it, and labels; false alarm 6e-6."""
+    """Of 8 splits, as normal numbers: diagonal, above it, and labels; 1e-6 in all."""
     released = exact(np.zeros((1, 40)), np.zeros(1, int), std=3.0, label_weight=weight)
     drawn: dict[str, list[np.ndarray]] = {"diagonal": [], "above": [], "labels": []}
     for first, _ in split(released):
@@ -44,7 +44,8 @@ def test_what_is_added_has_the_deviations_of_the_noise(weight: float) -> None:
         drawn["labels"].append((first.labels - released.labels).ravel() / 3.0 * weight)
     for parts in drawn.values():
         squares, count = float((np.array(parts) ** 2).sum()), np.size(parts)
-        assert stats.chi2.ppf(FALSE_ALARM, count) < squares < stats.chi2.isf(FALSE_ALARM, count)
+        low, high = limits(stats.chi2(count), looks=6)
+        assert low < squares < high
 
 
 def test_the_mark_is_the_correlation_of_scores_and_labels() -> None:
