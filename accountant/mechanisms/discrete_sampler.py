@@ -63,8 +63,11 @@ Shape: TypeAlias = Literal["gaussian", "laplace"]
 _TAIL_FROM_SCALES: Final[dict[str, int]] = {"gaussian": 8, "laplace": 28}
 """Where the tail begins, in multiples of the scale: reached by one draw in 10^11 or fewer."""
 
-_HEIGHT_UNITS: Final = 1 << 96
+_HEIGHT_BITS: Final = 96
 """Heights of blocks are integers in units of 2^-96, rounded up."""
+
+_EXP_BITS: Final = 512
+"""What heights are computed from are integers in units of 2^-512, rounded both ways."""
 
 _BLOCK_PROPOSALS: Final = 1 << 14
 """Most proposals made at once, so that their arrays fit into the processor's cache."""
@@ -131,8 +134,8 @@ class DiscreteSampler:
     def _fill(self, width: int) -> None:
         """Compute the block weights, the alias table, and the constants of the fast comparisons."""
         # Heights: e^-g at the first point of each block, rounded up, in units of 2^-96.
-        firsts = [exp_enclosure(self.exponent(n * width), 112) for n in range(self._blocks + 1)]
-        heights = [math.ceil(high * _HEIGHT_UNITS) for _, high in firsts]
+        lows, highs = self._enclosed_firsts(width)
+        heights = [-(-high >> _EXP_BITS - _HEIGHT_BITS) for high in highs]
         # All tail blocks, 1/2 + 1/4 + ..., weigh as one block of their width at the last height.
         heights[-1] *= 2 * (self._tail_width // width)
         total = 1 << (63 - self._width_bits)
@@ -142,23 +145,49 @@ class DiscreteSampler:
         # total means "reject".  The factors C / W are exact fractions, so that rounding W up only
         # lowers the acceptance rate, and changes no probability.
         weights = [-(-height * room // height_sum) for height in heights]
-        self._factors = [Fraction(room * _HEIGHT_UNITS, height_sum * weight) for weight in weights]
+        self._factors = [(room << _HEIGHT_BITS, height_sum * weight) for weight in weights]
         weights.append(total - sum(weights))  # reject
         self._rest_bits = 63 - self._width_bits - columns
         limits, alternatives = alias_table(weights, 1 << columns, 1 << self._rest_bits)
         self._limits = np.array(limits, dtype=np.uint64)
         self._alternatives = np.array(alternatives, dtype=np.int64)
         # Below the least a(x) of a block, in units of 2^-bits and rounded down, acceptance is sure.
-        lows = [low for low, _ in firsts]
         last = lows[1:] if width > 1 else lows[:-1]  # at or below e^-g at the end of a block
-        pairs = list(zip(last, self._factors[:-1], strict=True))
-        sure_below = [math.floor(low * factor * (1 << self._bits)) for low, factor in pairs]
+        sure_below = [
+            (low * over << self._bits) // (under << _EXP_BITS)
+            for low, (over, under) in zip(last, self._factors[:-1], strict=True)
+        ]
         self._sure_below = np.array([*sure_below, 0, 0], dtype=np.uint64)
-        # a(x) = e^-(g(x) - g(first of its block)) times these, as floats:
+        # a(x) = e^-(g(x) - g(first of its block)) times these, as floats (rounded correctly):
         starts = [
-            float(low * factor) for low, factor in zip(lows, self._factors[:-1], strict=False)
+            low * over / (under << _EXP_BITS)
+            for low, (over, under) in zip(lows, self._factors[:-1], strict=False)
         ]
         self._starts: FloatArray = np.array([*starts, 0.0, 0.0])
+
+    def _enclosed_firsts(self, width: int) -> tuple[list[int], list[int]]:
+        """Return integers around e^-g at the first points of all blocks, in units of 2^-512.
+
+        From one block to the next e^-g is multiplied by a ratio, and the ratio, for Gaussian noise,
+        by a constant: e^-g(n w) = e^-g((n - 1) w) q^(2 n - 1) with q = e^-g(w), or q^1 for Laplace
+        noise.  Each product is rounded outwards, by less than one unit, so the ends stay less than
+        n^2 units apart.  Were that much beside e^-g, more points would be compared exactly.
+        """
+        first, growth = self.exponent(width), 2 if self._shape == "gaussian" else 0
+        ratio_low, ratio_high = _enclosed_exp(first)
+        fall_low, fall_high = _enclosed_exp(growth * first)
+        lows, highs = [1 << _EXP_BITS], [1 << _EXP_BITS]
+        for _ in range(self._blocks):
+            lows.append(lows[-1] * ratio_low >> _EXP_BITS)
+            highs.append(-(-highs[-1] * ratio_high >> _EXP_BITS))
+            ratio_low = ratio_low * fall_low >> _EXP_BITS
+            ratio_high = -(-ratio_high * fall_high >> _EXP_BITS)
+        return lows, highs
+
+    def _factor(self, block: int) -> Fraction:
+        """Return C / W of a block, or of the tail behind all blocks."""
+        over, under = self._factors[block]
+        return Fraction(over, under)
 
     def _accepted(self, words: UInt64Array, tail_stream: Stream, signed: bool) -> IntArray:
         """Return the accepted proposals (at most len(words) / 2,); each takes two words."""
@@ -208,7 +237,7 @@ class DiscreteSampler:
         accepted = number + 1.0 <= chance * (1.0 - self._error)
         undecided = ~accepted & (number < chance * (1.0 + self._error) + EXP_ERROR_RELATIVE)
         for index in np.flatnonzero(undecided):
-            exact = scaled_exp(self.exponent(int(x[index])), self._factors[int(block[index])])
+            exact = scaled_exp(self.exponent(int(x[index])), self._factor(int(block[index])))
             accepted[index] = decide(tail_stream, int(coin[index]), self._bits, exact)
         return np.asarray(accepted)
 
@@ -222,8 +251,14 @@ class DiscreteSampler:
         offset = int(tail_stream.integers64(1)[0]) & (self._tail_width - 1)
         start = self._blocks << self._width_bits
         x = start + tail_block * self._tail_width + offset
-        factor = self._factors[-1] * (self._tail_width >> self._width_bits) * 2 ** (tail_block + 1)
+        factor = self._factor(-1) * (self._tail_width >> self._width_bits) * 2 ** (tail_block + 1)
         return x, decide(tail_stream, coin, self._bits, scaled_exp(self.exponent(x), factor))
+
+
+def _enclosed_exp(x: Fraction) -> tuple[int, int]:
+    """Return integers around e^-x, in units of 2^-512."""
+    low, high = exp_enclosure(x, _EXP_BITS + 32)
+    return math.floor(low * (1 << _EXP_BITS)), math.ceil(high * (1 << _EXP_BITS))
 
 
 def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[list[int], list[int]]:

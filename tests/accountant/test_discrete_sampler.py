@@ -83,19 +83,19 @@ def test_every_point_comes_with_its_probability(shape: Shape, scale: float) -> N
     blocks = own._blocks
     assert sum(weights.values()) == 1 << (63 - own._width_bits)
     assert all(weights[item] == 0 for item in range(blocks + 2, len(own._alternatives)))
-    constant = own._factors[0] * weights[0]
-    assert all(own._factors[n] * weights[n] == constant for n in range(blocks + 1))
+    constant = own._factor(0) * weights[0]
+    assert all(own._factor(n) * weights[n] == constant for n in range(blocks + 1))
     for block in {0, 1, blocks // 2, blocks - 1}:
-        at_first = exactly(own.exponent(block * width)) * own._factors[block]
+        at_first = exactly(own.exponent(block * width)) * own._factor(block)
         assert at_first <= 1
-        at_last = exactly(own.exponent((block + 1) * width - 1)) * own._factors[block]
+        at_last = exactly(own.exponent((block + 1) * width - 1)) * own._factor(block)
         assert Fraction(int(own._sure_below[block]), 2**53) <= at_last
         assert abs(Fraction(own._starts[block]) - at_first) <= at_first * Fraction(1, 2**51)
     # the tail: a(x) = C e^-g(x) v 2^(m+1) / (w W) at the first point of each of its blocks
     for far in range(4):
         x = (blocks << own._width_bits) + far * own._tail_width
         wide = own._tail_width // width * 2 ** (far + 1)
-        assert exactly(own.exponent(x)) * own._factors[-1] * wide <= 1
+        assert exactly(own.exponent(x)) * own._factor(-1) * wide <= 1
     # drawing anew is rare, so no more than that is lost
     if width > 1:
         assert weights[blocks + 1] < 1 << (63 - own._width_bits - 14)
@@ -120,7 +120,7 @@ def test_floats_stay_within_the_granted_error(shape: Shape, scale: float) -> Non
         patch.setattr(discrete_sampler, "exp_minus", spy)
         own._compared_exactly(stream(), x, block, offset, np.full(300, 2**53 - 1, dtype=np.uint64))
     for index in range(300):
-        true = exactly(own.exponent(int(x[index]))) * own._factors[int(block[index])]
+        true = exactly(own.exponent(int(x[index]))) * own._factor(int(block[index]))
         found = Fraction(float(seen[0][index] * own._starts[block[index]]))
         assert abs(found - true) <= true * Fraction(1, 2**45) + Fraction(1, 2**200)
 
@@ -135,7 +135,7 @@ def test_points_are_kept_by_the_comparison_of_real_numbers(shape: Shape, scale: 
         block, offset = x >> own._width_bits, x & ((1 << own._width_bits) - 1)
         if block >= own._blocks:
             continue
-        chance = exactly(own.exponent(x)) * own._factors[block]
+        chance = exactly(own.exponent(x)) * own._factor(block)
         for coin in range(8):
             for word in more:
                 number = Fraction(coin * 2**64 + word, 2**67)
