@@ -340,9 +340,9 @@ def _class_lower(events: RunEvents, delta: float) -> float:
 
 
 def _worst_of(bounding: BoundingEvent, delta: float) -> float:
-    if not any(leaf.worst_of_class for leaf in worst_leaves(bounding.event)):
-        return 0.0
     with contextlib.suppress(InvalidInput, Unsupported, EnginesDisagree):
+        if not any(leaf.worst_of_class for leaf in worst_leaves(bounding.event)):
+            return 0.0
         found = account(bounding.event, delta=delta, neighbours=bounding.neighbours)
         return found.epsilon.lower if found.lower_of_class else 0.0
     return 0.0

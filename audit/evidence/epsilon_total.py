@@ -91,7 +91,7 @@ def total(
     elif lower == counts and not rounded:
         below = answer.bounds.lower
     else:
-        below = _from_below(frozenset(lower.items()), at, neighbours)
+        below = _from_below(tuple(lower.items()), at, neighbours)
     checks = tuple(step.statement for step in answer.steps if step.stage == "cross-check")
     return EpsilonTotal(Bounds(min(below, upper), upper), engine, "", checks, rounded)
 
@@ -125,9 +125,12 @@ def _composed(counts: Mapping[ev.Event, int]) -> ev.Event:
 
 @lru_cache(maxsize=8)
 def _from_below(
-    counts: frozenset[tuple[ev.Event, int]], delta: float, neighbours: Neighbours
+    counts: tuple[tuple[ev.Event, int], ...], delta: float, neighbours: Neighbours
 ) -> float:
-    """Return a lower end for events that data attain; several observers share what they attain."""
+    """Return a lower end for events that data attain; several observers share what they attain.
+
+    They are composed in their order, so that a number has the same last digit in every process.
+    """
     try:
         parts, _ = rounded_leaves(leaves(_composed(dict(counts))), weaker=False)
         return _answered(parts, delta, neighbours)[0].bounds.lower

@@ -97,7 +97,7 @@ def test_two_formats_in_one_file_are_refused_with_both_names(
         (b" \n", "it is empty"),
         (b"\x00\xff", "it is binary"),
         ("noise: 1".encode("utf-16"), "it is binary"),
-        (b"hello\nworld", "begins with 'hello'"),
+        (b"hello\nworld", "it is text of 2 lines."),
         (b'{"loss": 1, "acc": 2}', "keys `loss`, `acc`"),
         (b"{}", "it is {}"),
         (b"[1, 2, 3]", "JSON list of 3"),

@@ -31,6 +31,7 @@ def test_the_json_of_an_epsilon(run: Run, event_file: str) -> None:
         "engine": "pld",
         "unit": "record",
         "observer": "model",
+        "lower_of_class": False,
         "derivation": [
             {
                 "stage": "mechanism",

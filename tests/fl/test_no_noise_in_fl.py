@@ -144,6 +144,8 @@ the one place where a run gets its streams
         .accountant.randomness.Streams.secure .accountant.randomness.Streams.seeded
 a key for hashes of noise, which stays in memory, and a name for it
     aggregation/residuals.py os.urandom
+the name of a file that is being written
+    files/atomic.py secrets secrets.token_hex
 the name of a run
     running/session.py secrets secrets.token_hex
 seeds of masks, from the operating system
