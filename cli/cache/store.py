@@ -15,6 +15,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Final
+
+from ...accountant.regular_file import regular_content
+
+MAX_KEPT_BYTES: Final = 2**24
 
 
 def folder() -> Path:
@@ -33,7 +38,8 @@ def folder() -> Path:
 
 def read(stem: str, version: str | None, key: str) -> object:
     """Return what is kept under `key`; raise whatever there is to raise if it is not whole."""
-    held = json.loads(_path(stem, version).read_text(encoding="utf-8"))
+    path = _path(stem, version)
+    held = json.loads(regular_content(path, MAX_KEPT_BYTES, within=path.parent))
     if held["digest"] != digest_of(held[key]):
         raise ValueError("The file is not what was written.")
     return held[key]
