@@ -43,8 +43,9 @@ WITHOUT_TORCH: Final = (
 """Tests that train nothing."""
 
 MODULES: Final = """
-import doctest, importlib, pathlib, sys
+import doctest, importlib, importlib.util, pathlib, sys
 root, failed, lacking, count = pathlib.Path(sys.argv[1]), 0, [], 0
+trains = () if importlib.util.find_spec("torch") else ("privplan.fl.running.lifecycle",)
 for floor in ("accountant", "audit", "fl", "cli"):
     for path in sorted((root / floor).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -58,8 +59,13 @@ for floor in ("accountant", "audit", "fl", "cli"):
                 raise
             lacking.append(name)
             continue
+        except Exception as error:
+            if type(error).__name__ != "MissingExtra":
+                raise
+            lacking.append(name)
+            continue
         count += 1
-        failed += doctest.testmod(module).failed
+        failed += 0 if name in trains else doctest.testmod(module).failed
 print(f"{count} modules, {len(lacking)} more need torch; {failed} examples failed")
 raise SystemExit(failed > 0)
 """
