@@ -44,6 +44,19 @@ COARSE = Precision(bits=3, error=0.3)
 """Three bits of a coin, and floats trusted to 30%: nearly every doubt takes the exact path."""
 
 
+@for_each("shape", ["gaussian", "laplace"])
+@for_each("scale", [2.0**-20, 0.05, 0.3, 1.0, 7.7, 63.9, 64.0, 1e5 / 3, 2.0**40])
+def test_heights_are_enclosed_and_nearly_exact(shape: Shape, scale: float) -> None:
+    """By `decimal`, one exponential for each block, a thousand times as close."""
+    own = DiscreteSampler(shape, scale)
+    width, unit = 1 << own._width_bits, Fraction(1, 1 << 512)
+    for number, (low, high) in enumerate(zip(*own._enclosed_firsts(width), strict=True)):
+        least, most = exponentials.exp_enclosure(own.exponent(number * width), 600)
+        assert low * unit <= most
+        assert high * unit >= least
+        assert high - low <= 2 * number * (number + 1)
+
+
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=16))
 def test_alias_tables_are_exact(weights: list[int]) -> None:
     columns = 16
