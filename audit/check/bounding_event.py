@@ -43,16 +43,20 @@ class RunEvents:
 
 @dataclass(frozen=True)
 class PhaseDraws:
-    """The noise of one phase: at the upper and at the lower end, with rates and steps.
+    """The noise of one phase: at the upper and at the lower end, with its rate and steps.
 
-    `batches` of the phase's rate may be in one noise draw.  `delta` is the phase's share of the
-    claim's delta.
+    A noise draw takes `batches` samples of the phase's rate, independently.  `lower_rate` is the
+    rate at which a record is certainly there.  `delta` is the phase's share of the claim's delta.
     """
 
     upper: ev.Event
     lower: ev.Event
     phase: Phase
-    upper_rate: float
     lower_rate: float
     delta: float
     batches: int = 1
+
+    @property
+    def rate(self) -> float:
+        """Return the rate of one sample."""
+        return min(1.0, self.phase.rate)

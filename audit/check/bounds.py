@@ -15,10 +15,10 @@ from ...accountant.composition import worst_leaves
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.events.parts import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
-from ...accountant.rounding import up
 from ..description.run_description import ExtraRelease
 from .bounding_event import BoundingEvent, LowerEnd, RunEvents
 from .checked_run import CheckedRun
+from .completions.completion import Completion
 from .concentrated import concentrated_bounds, squared_bounds
 from .events import run_events
 from .noise_draws import LackingFacts, about_clip, without_noiseless
@@ -30,13 +30,6 @@ from .stated_event import (
     whole_event,
 )
 
-UNKNOWN: Final = "unknown"
-ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
-"""The samplers that are compared where nobody said which one ran."""
-
-BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights"}
-"""Rarer samplers, which the bounds cover as well."""
-
 NOT_JOINED: Final = (
     "No bound is known of such noise, drawn in this way, together with what else is released; "
     "describe the run without the other releases for the bound of its sums alone."
@@ -47,9 +40,6 @@ CONTRADICTION: Final = (
     "this run to the makers of privplan."
 )
 
-ALIKE: Final = ("poisson", "full")
-"""Samplers for which a record that is set to zero is as one that is removed."""
-
 
 @dataclass(frozen=True)
 class Proof:
@@ -58,6 +48,7 @@ class Proof:
     `bounds` is None where facts are lacking: then `lacking` names their keys.  `alternatives`
     are the bounds by sampler, where nobody said which one ran.  `class_lower` is the lower end for
     the worst of a class of mechanisms that the run names by bare numbers; another may lose less.
+    `spread` has the bounds of each run that the description allows, where these are several.
     """
 
     bounds: Bounds | None
@@ -66,6 +57,7 @@ class Proof:
     lacking: tuple[str, ...] = ()
     alternatives: Mapping[str, Bounds] = field(default_factory=dict)
     class_lower: float = 0.0
+    spread: tuple[tuple[Completion, Bounds], ...] = ()
 
 
 def _joins(event: ev.Event) -> bool:
@@ -154,60 +146,11 @@ def _lower_end(bounding: BoundingEvent, delta: float) -> float | None:
     return None if isinstance(answer, str) else max(0.0, answer.lower + math.log(present))
 
 
-def prove(run: CheckedRun) -> Proof:
-    """Return what is proven about a run, by the sampler that it states or by each."""
-    lacking = _lacking(run)
-    if lacking:
-        return Proof(None, lacking=lacking)
-    if run.event is not None:
-        if run.currency != "epsilon":
-            return Proof(None, unbounded="An event is compared with a claim of epsilon only.")
-        if not is_sum_of_draws(run):
-            return _proof_of_event(run)
-        if run.settings.method == UNKNOWN and not samplers_of(run.event):
-            return _proof(run, "full")
-    method = run.settings.method
-    if method != UNKNOWN:
-        return _proof(run, method)
-    # Nobody said which sampler ran: each is computed, and the worst counts.
-    proofs = {name: _proof(run, name) for name in (*ALTERNATIVES, *BEYOND)}
-    known = {name: each.bounds for name, each in proofs.items() if each.bounds is not None}
-    if "poisson" not in known:
-        return proofs["poisson"]
-    return _enveloping(known, proofs)
-
-
-def _enveloping(known: Mapping[str, Bounds], proofs: Mapping[str, Proof]) -> Proof:
-    """Return bounds that hold whichever sampler ran: the lowest end and the highest."""
-    envelope = Bounds(
-        min(bounds.lower for bounds in known.values()),
-        max(bounds.upper for bounds in known.values()),
-    )
-    unbounded = next((each.unbounded for each in proofs.values() if each.unbounded), "")
-    lacking = tuple(dict.fromkeys(key for each in proofs.values() for key in each.lacking))
-    if lacking:
-        # A sampler that cannot be computed leaves the upper end open.
-        envelope = Bounds(envelope.lower, math.inf)
-        unbounded = unbounded or "A sampler that is not excluded cannot be computed."
-    common = {name: bounds for name, bounds in known.items() if name not in BEYOND}
-    rarer = [
-        f"drawn {words}, at most {up(known[name].upper)}"
-        for name, words in BEYOND.items()
-        if name in known and math.isfinite(known[name].upper)
-    ]
-    says = "; ".join(rarer)
-    # What only some samplers rest on is said with these; what all rest on is said here.
-    shared = set.intersection(*(set(each.conditions) for each in proofs.values()))
-    conditions = [sentence for sentence in proofs["poisson"].conditions if sentence in shared]
-    if says:
-        conditions.insert(0, f"{says[0].upper()}{says[1:]}.")
-    return Proof(envelope, tuple(conditions), unbounded, lacking, common)
-
-
-def _lacking(run: CheckedRun) -> tuple[str, ...]:
-    if run.currency == "epsilon" and run.settings.delta is None:
-        return ("claim.delta",)
-    return ()
+def proof_of(run: CheckedRun) -> Proof:
+    """Return what is proven about a run that leaves nothing open but, in an event, its sampler."""
+    if run.event is not None and not is_sum_of_draws(run):
+        return _proof_of_event(run)
+    return _proof(run, run.settings.method)
 
 
 def _proof(run: CheckedRun, method: str) -> Proof:
@@ -268,6 +211,8 @@ def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Pro
 
 def unbounded_by(run: CheckedRun) -> str:
     """Return the stated fact for which no upper bound is known, as a sentence; empty if none."""
+    if run.unbounded:
+        return run.unbounded
     settings = run.settings
     paid = any(_pays(release) for release in settings.releases)
     if run.clip_source in ("data", "median"):
@@ -280,7 +225,27 @@ def unbounded_by(run: CheckedRun) -> str:
         return "Contributions are weighted, and the heaviest weight is not stated."
     if run.normaliser == "realised" and not normaliser_is_harmless(run):
         return "Sums are divided by the realised size of a batch, which the noise does not hide."
-    return ""
+    return follows_secret_count(run)
+
+
+def follows_secret_count(run: CheckedRun) -> str:
+    """Return what follows the number of records though it is no public number, as a sentence.
+
+    A record that comes or goes then changes the scale of a sum, a rate or a count of steps, which
+    no noise hides.
+    """
+    if run.records_public is not False or run.settings.neighbours != "add-remove":
+        return ""
+    opacus = run.normaliser is None and (run.library or "").lower().startswith("opacus")
+    derived = {
+        "The divisor of the sums": run.normaliser == "records" or opacus,
+        "The sampling rate": run.settings.batch is not None and "sampling.rate" not in run.stated,
+        "The number of steps": not run.steps_are_counted,
+        "Delta": run.delta_rule is not None,
+    }
+    subject = next((name for name, follows in derived.items() if follows), "")
+    says = "follows the number of records, which is not public: no noise hides it."
+    return f"{subject} {says}" if subject else ""
 
 
 def _pays(release: ExtraRelease) -> bool:
@@ -348,28 +313,17 @@ def _worst_of(bounding: BoundingEvent, delta: float) -> float:
     return 0.0
 
 
-def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
-    """Return the proof with a lower end that holds under every relation, if none was stated.
+def lower_end_of(run: CheckedRun) -> float | None:
+    """Return the lower end of a run that leaves nothing open; None where there are no bounds.
 
-    Shuffled and fixed batches prove less about a record that is set to zero.
+    No upper event is asked.
     """
-    if "claim.neighbours" in run.known or proof.bounds is None:
-        return proof
-    zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))
-    names = [name for name in proof.alternatives or (run.settings.method,) if name not in ALIKE]
-    if run.event is None or is_sum_of_draws(run):
-        others = [_lower_of(zeroed, name) for name in names if name != UNKNOWN]
-    else:
-        whole = prove(zeroed).bounds
-        others = [None if whole is None else whole.lower]
-    lower = min([proof.bounds.lower, *(each for each in others if each is not None)])
-    return replace(proof, bounds=Bounds(lower, proof.bounds.upper))
-
-
-def _lower_of(run: CheckedRun, method: str) -> float | None:
-    """Return the lower end of a run; None where there are no bounds.  No upper event is asked."""
+    if run.event is not None and not is_sum_of_draws(run):
+        whole = proof_of(run).bounds
+        return None if whole is None else whole.lower
     if run.currency == "epsilon" and run.settings.delta is not None:
         with contextlib.suppress(LackingFacts, InvalidInput):
-            return _lower_bound(run_events(run, method, run.settings.delta), run.settings.delta)
-    bounds = _proof(run, method).bounds
+            events = run_events(run, run.settings.method, run.settings.delta)
+            return _lower_bound(events, run.settings.delta)
+    bounds = proof_of(run).bounds
     return None if bounds is None else bounds.lower

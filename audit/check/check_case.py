@@ -11,9 +11,10 @@ from ..description.printed_number import PrintedNumber
 from ..description.run_description import Phase
 from ..description.run_settings import RunSettings
 from ..reproduction.reproduction import Change, Method, Reproduction
-from .bounds import Proof, prove
+from .bounds import Proof
 from .check_result import Severity
 from .checked_run import CheckedRun
+from .proving import prove
 from .second_layer import Recomputation
 from .standing import Standing
 

@@ -11,6 +11,8 @@ from ..description.fact import Fact
 from ..description.printed_number import PrintedNumber
 from ..reproduction.reproduction import Reproduction
 from .checked_run import Currency
+from .conventions import Convention
+from .deciding import DecidingCompletion
 
 Verdict = Literal["holds", "holds-not-from-these-settings", "unproven", "false", "unverifiable"]
 Severity = Literal["info", "warning", "error"]
@@ -74,6 +76,14 @@ class CheckResult:
     """Why there is no upper end, where there is none."""
     class_lower: float = 0.0
     """Where the run names a class of mechanisms by bare numbers: the lower end for the worst."""
+    conventions: tuple[Convention, ...] = ()
+    """What nobody mentioned, and what the verdict therefore takes to be so."""
+    completions: tuple[DecidingCompletion, ...] = ()
+    """Where runs that the description allows disagree about the claim: those runs."""
+    settled_by: str = ""
+    """Up to which count of steps the claim holds, where that alone decides."""
+    other_claims: tuple[CheckResult, ...] = ()
+    """The verdicts about the same run in other currencies that it claims a number of."""
 
     @property
     def only_rounded(self) -> bool:

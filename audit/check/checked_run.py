@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ...accountant.events import Gaussian
 from ..description.fact import Contradiction
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 Currency = Literal["epsilon", "rho", "mu"]
 CURRENCIES: Final[tuple[Currency, ...]] = ("epsilon", "rho", "mu")
-
-CHOSEN_NOISE_UNIT: Final = 0.05
-"""A noise multiplier that is printed to this unit or a coarser one was chosen so."""
 
 PASSES_TOLERANCE: Final = 0.05
 """Relative error by which two counts of passes over the data still agree."""
@@ -51,8 +49,11 @@ class CheckedRun:
     `known` are the keys that somebody said, that a file says, or that follow from these.
     `event` stands for noise, sampling and schedule where no keys can express them.
     `beyond_event` says which fact beside a stated event is more than that has.
-    `noise_slack` and `rate_slack` are how far above the noise and below the rate the true ones
-    may lie, given the digits that were printed.
+    `digits` are how far the last printed digits leave the number of a key open, `read` the keys
+    that a file of a program says.  Where a run is a completion of a description, `own_draws` are
+    the samples that one noise draw takes independently, each at the rate of the run, `together`
+    the batches of the stated rate in one draw, `rate_factor` what a stated rate was multiplied by,
+    and `unbounded` says why no upper end is known.
     """
 
     settings: RunSettings
@@ -71,8 +72,13 @@ class CheckedRun:
     expected_replies: int | None = None
     replies: int | None = None
     tuning_runs: int = 1
-    noise_slack: float = 0.0
-    rate_slack: float = 0.0
+    digits: Mapping[str, float] = field(default_factory=dict)
+    read: frozenset[str] = frozenset()
+    records_public: bool | None = None
+    own_draws: int = 1
+    together: int = 1
+    rate_factor: float = 1.0
+    unbounded: str = ""
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
     beyond_event: str = ""
@@ -83,45 +89,23 @@ class CheckedRun:
         return self.settings.unit in ("user", "silo") or not self.known.isdisjoint(FEDERATED_KEYS)
 
     @property
-    def batches_in_draw(self) -> tuple[int, int]:
-        """Return how many batches of the stated rate are in one noise draw, at least and at most.
-
-        Where batches are accumulated, the rate may be that of one or of all.  Steps and epochs,
-        or batch and records, can tell which.
-        """
-        batches, settings = self.settings.accumulation, self.settings
-        if batches == 1 or settings.phases or settings.rate is None:
-            return 1, batches
-        both_said = {"sampling.rate", "sampling.batch"} <= self.stated
-        if both_said and settings.records is not None and settings.batch is not None:
-            size, drawn = settings.rate * settings.records, batches * settings.batch
-            if abs(size - drawn) <= PASSES_TOLERANCE * size:
-                return 1, 1
-        if {"schedule.steps", "schedule.epochs"} <= self.stated and settings.steps:
-            passes, epochs = settings.steps * settings.rate, settings.epochs or 0.0
-            if abs(passes - epochs) <= PASSES_TOLERANCE * epochs:
-                return 1, 1
-            if abs(passes * batches - epochs) <= PASSES_TOLERANCE * epochs:
-                return batches, batches
-        return 1, batches
-
-    @property
     def steps_are_counted(self) -> bool:
         """Return whether somebody counted the noise draws: they do not follow from epochs."""
         said = "schedule.steps" in self.stated or self.from_event or self.event is not None
         return said or bool(self.settings.phases)
 
-    @property
-    def least_restarts(self) -> int:
-        """Return how often the described steps were certainly made on the same records.
+    def half_unit(self, key: str) -> float:
+        """Return how far the last printed digit leaves the number of a key open."""
+        return self.digits.get(key, 0.0)
 
-        Steps that follow from epochs may be those of all starts; and where there are as many
-        starts as silos or users, each may have had its own records.
-        """
-        settings = self.settings
-        if not self.steps_are_counted or settings.restarts in (settings.silos, settings.users):
-            return 1
-        return settings.restarts
+    @property
+    def population(self) -> int | None:
+        """Return how many units, or records, batches are drawn from, where that is known."""
+        batch = self.settings.batch
+        sizes = (self.units, self.settings.records)
+        return next(
+            (size for size in sizes if size is not None and (batch is None or batch <= size)), None
+        )
 
     @property
     def units(self) -> int | None:
@@ -130,10 +114,9 @@ class CheckedRun:
         return {"user": settings.users, "silo": settings.silos}.get(settings.unit, settings.records)
 
     @classmethod
-    def of(cls, description: RunDescription) -> CheckedRun:
-        """Return the run that a description describes."""
-        named = [name for name in CURRENCIES if f"claim.{name}" in description.facts]
-        currency: Currency = named[0] if named else "epsilon"
+    def of(cls, description: RunDescription, currency: Currency | None = None) -> CheckedRun:
+        """Return the run that a description describes, with its claim in a currency."""
+        currency = currency or claimed_currencies(description)[0]
         settings, event = settings_of(description), description.event
         phases = None if event is None else as_phases(event)
         if phases is not None:
@@ -170,12 +153,21 @@ class CheckedRun:
             expected_replies=description.get("aggregation.expected_replies", int),
             replies=description.get("aggregation.replies", int),
             tuning_runs=description.get("tuning.runs", int) or 1,
-            noise_slack=_noise_slack(description),
-            rate_slack=_rate_slack(description),
+            digits=_open_digits(description),
+            read=frozenset(
+                key for key, fact in description.facts.items() if fact.provenance == "read"
+            ),
+            records_public=description.get("data.records_public", bool),
             contradictions=description.contradictions,
             from_event=phases is not None,
             beyond_event=_beyond_event(description),
         )
+
+
+def claimed_currencies(description: RunDescription) -> tuple[Currency, ...]:
+    """Return what numbers are claimed: epsilon, rho, mu; epsilon where none is."""
+    named = tuple(name for name in CURRENCIES if f"claim.{name}" in description.facts)
+    return named or ("epsilon",)
 
 
 def _beyond_event(description: RunDescription) -> str:
@@ -216,26 +208,32 @@ def _with_phases(settings: RunSettings, phases: tuple[Phase, ...]) -> RunSetting
     )
 
 
-def _noise_slack(description: RunDescription) -> float:
-    """Return half the last digit of a noise multiplier that was rounded when it was printed.
+OPEN_KEYS: Final = (
+    *("sampling.rate", "sampling.clients_rate", "schedule.phases"),
+    *("schedule.epochs", "claim.delta"),
+)
+"""Numbers that are open by their printed digits, wherever they were printed."""
 
-    One decimal place is how people choose a noise multiplier; more are how they print one.
+
+def _open_digits(description: RunDescription) -> dict[str, float]:
+    """Return how far printed digits leave the numbers of a description open."""
+    digits = {}
+    for key in OPEN_KEYS:
+        fact = description.facts.get(key)
+        if fact is None or not fact.half_unit:
+            continue
+        is_rate = key.endswith("rate") and isinstance(fact.value, float)
+        if is_rate and was_chosen(cast("float", fact.value), fact.half_unit):
+            continue
+        digits[key] = fact.half_unit
+    return digits
+
+
+def was_chosen(rate: float, half_unit: float) -> bool:
+    """Return whether a rate of these digits was chosen so: one digit, or one over whole batches.
+
+    >>> was_chosen(0.01, 0.005), was_chosen(0.0043, 0.00005), was_chosen(0.25, 0.005)
+    (True, False, True)
     """
-    fact = description.facts.get("noise.noise_multiplier")
-    if fact is None or fact.half_unit > 0.5 * CHOSEN_NOISE_UNIT:
-        return 0.0
-    return fact.half_unit
-
-
-def _rate_slack(description: RunDescription) -> float:
-    """Return half the last digit of a rate that was rounded when it was printed.
-
-    A rate of one digit, or of a whole number of batches, is one that was chosen.
-    """
-    fact = description.facts.get("sampling.rate")
-    if fact is None or not isinstance(fact.value, float) or fact.half_unit <= 0.0:
-        return 0.0
-    one_digit = fact.value < 20.0 * fact.half_unit
-    batches = 1.0 / fact.value
-    chosen = abs(batches - round(batches)) <= 1e-9 * batches
-    return 0.0 if one_digit or chosen else fact.half_unit
+    batches = 1.0 / rate
+    return rate < 20.0 * half_unit or abs(batches - round(batches)) <= 1e-9 * batches

@@ -10,25 +10,36 @@ from ...accountant.rounding import down
 from ..description.merging import describe
 from ..description.reading import Reading
 from ..description.run_description import RunDescription
-from .bounds import Proof, prove, with_every_relation
+from ..description.run_settings import RunSettings
+from .bounds import Proof
 from .causes import apply_rules
 from .check_case import CheckCase
-from .check_result import CheckResult
-from .checked_run import CheckedRun
+from .check_result import CheckResult, Verdict
+from .checked_run import CheckedRun, Currency, claimed_currencies
+from .conventions import conventions_of, without_conventions
+from .deciding import deciding_completions, open_keys, steps_that_hold
 from .headline import headline
 from .log_verdict import check_log, is_log
 from .missing_facts import missing_facts
+from .proving import prove, with_every_relation
 from .second_layer import recompute
 from .standing import Standing, standing
 from .verdict import by_sampler, conditions_of, verdict_of
+
+GRAVEST: Final[tuple[Verdict, ...]] = (
+    *("false", "unverifiable", "unproven"),
+    *("holds-not-from-these-settings", "holds"),
+)
+"""Verdicts, the gravest first."""
 
 CONTRADICTED: Final = "what was said of the run contradicts itself"
 """Why nothing is proven of facts that cannot all be true."""
 
 
-def check_readings(readings: Iterable[Reading]) -> CheckResult:
+def check_readings(readings: Iterable[Reading], *, strict: bool = False) -> CheckResult:
     """Return the verdict about the run that all readings describe together.
 
+    `strict` opens every convention (`conventions.py`): what nobody mentioned is then open as well.
     A log of privplan's own gets the verdict of its budget audit.  Raises `InvalidInput` for
     readings that describe no run, and for a log beside other sources.
     """
@@ -36,23 +47,45 @@ def check_readings(readings: Iterable[Reading]) -> CheckResult:
     log = next((reading for reading in given if is_log(reading)), None)
     if log is not None:
         return _with_headline(check_log(log, given))
-    return check_description(describe(given))
+    return check_description(describe(given), strict=strict)
 
 
-def check_description(description: RunDescription) -> CheckResult:
+def check_description(description: RunDescription, *, strict: bool = False) -> CheckResult:
+    """Return the verdict about a described run; of several claims about it, the gravest.
+
+    Of epsilon, rho and mu, each that is claimed is judged by itself; `other_claims` has the rest.
+    """
+    results = [
+        _check_claim(description, currency, strict=strict)
+        for currency in claimed_currencies(description)
+    ]
+    gravest = min(results, key=lambda result: GRAVEST.index(result.verdict))
+    others = tuple(result for result in results if result is not gravest)
+    return replace(gravest, other_claims=others)
+
+
+def _check_claim(description: RunDescription, currency: Currency, *, strict: bool) -> CheckResult:
     """Return the verdict about a described run, in two layers, with causes and what is missing.
 
     The claim is `false` where it is below a certified lower end under every reading that the
     description leaves open, and `holds` where it reaches the upper end.  What is proven is about
     the relation that the description states or assumes, and depends on nothing claimed but delta.
     """
-    run = CheckedRun.of(description)
+    run = CheckedRun.of(description, currency)
     # Of facts that contradict each other nothing says which are true: no number is proven.
     proof = Proof(None, unbounded=CONTRADICTED) if run.contradictions else prove(run)
+    if strict and not run.contradictions:
+        proof = without_conventions(run, proof)
     stands, by_relation = _standing(run, proof)
-    case = CheckCase(run, proof, stands, recompute(run, stands))
+    case = CheckCase(run, proof, stands, recompute(run, stands, _settings_of(proof)))
     causes = apply_rules(case)
     deciding = ("claim.neighbours",) if by_relation and stands == "open" else ()
+    completions = deciding_completions(run.claim, proof) if stands == "open" else ()
+    if completions and not proof.alternatives:
+        deciding += open_keys(proof)
+    by_steps = ""
+    if completions and run.claim is not None:
+        by_steps = steps_that_hold(run, run.claim, proof)
     result = CheckResult(
         verdict=verdict_of(case),
         proven=proof.bounds,
@@ -69,8 +102,16 @@ def check_description(description: RunDescription) -> CheckResult:
         by_sampler=by_sampler(case),
         lacks=proof.unbounded,
         class_lower=proof.class_lower,
+        conventions=() if strict else conventions_of(run),
+        completions=completions,
+        settled_by=by_steps,
     )
     return _with_headline(result)
+
+
+def _settings_of(proof: Proof) -> tuple[RunSettings, ...]:
+    """Return the settings of the runs that the description allows, where these are several."""
+    return tuple(each.run.settings for each, _ in proof.spread)
 
 
 def _with_headline(result: CheckResult) -> CheckResult:

@@ -50,7 +50,7 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
     conditions = ["Sampling lowers neither rho nor mu.", *unit_conditions(run)]
     if run.settings.microbatches > 1:
         conditions.append("A record changes one microbatch alone.")
-    if run.settings.accumulation > 1 and run.batches_in_draw[1] == 1:
+    if run.settings.accumulation > 1 and run.own_draws == 1:
         conditions.append("A record is in at most one of the batches of a noise draw.")
     unbounded = (
         ""
@@ -83,7 +83,7 @@ def squared_bounds(run: CheckedRun, method: str) -> tuple[float, float, str]:
         upper += shift * release.count / release.noise_multiplier**2
         lower += release.count / release.noise_multiplier**2
     upper *= run.settings.restarts * periods(run, upper=True) * run.tuning_runs
-    lower *= run.least_restarts * periods(run, upper=False)
+    lower *= run.settings.restarts * periods(run, upper=False)
     if run.settings.unit == "user":
         upper *= (run.settings.records_per_user or 1) ** 2
     return lower, upper, ""
@@ -104,17 +104,9 @@ def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, 
             return math.inf, least
         return passes.most_passes * passes.times**2, least
     # Each of the batches of a draw may have the record.
-    most = phase.steps * run.batches_in_draw[1] ** 2
+    most = phase.steps * run.own_draws**2
     clients = run.settings.clients_rate is not None
-    return most, 1.0 if clients or run.settings.unit == "silo" else _certain_steps(run, phase)
-
-
-def _certain_steps(run: CheckedRun, phase: Phase) -> int:
-    """Return the steps that were certainly made: they may follow from epochs of single batches."""
-    least, most = run.batches_in_draw
-    if least == most or run.steps_are_counted:
-        return phase.steps
-    return max(1, phase.steps // most)
+    return most, 1.0 if clients or run.settings.unit == "silo" else phase.steps
 
 
 def _upper_shift(run: CheckedRun, method: str) -> float:

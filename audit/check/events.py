@@ -130,7 +130,7 @@ def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], 
         stated = as_stated_draws(run.event) or ()
         drawn = [
             (
-                Phase(0.0, 1.0 if method == "full" else each.rate, each.steps),
+                Phase(0.0, 1.0 if method == "full" else each.rate * run.rate_factor, each.steps),
                 clipped_together(run, each.draw),
                 each.draw,
             )
@@ -151,18 +151,15 @@ def _with_noise(run: CheckedRun, phase: Phase) -> NoiseOfPhase:
 def _draws(
     run: CheckedRun, method: str, noise: NoiseOfPhase, released: ReleaseReading, delta: float
 ) -> PhaseDraws:
-    """Return a phase's draws, at the rates of the readings with most and least in a draw."""
+    """Return a phase's draws, with what is released of the batch of each."""
     phase, upper, lower = noise
-    # Several batches in one noise draw: a record may come with any of them.
-    least_batches, most_batches = run.batches_in_draw
     return PhaseDraws(
         with_releases(upper, released.sampled, method),
         shown_with(run, lower, released.sampled, method),
         phase,
-        min(1.0, phase.rate * most_batches),
-        min(1.0, _least_rate(run, method, phase) * least_batches),
+        min(1.0, _least_rate(run, method, phase)),
         delta,
-        most_batches,
+        run.own_draws,
     )
 
 
@@ -171,7 +168,7 @@ def _least_rate(run: CheckedRun, method: str, phase: Phase) -> float:
 
     A rate of one over the batches of a loader that drops the rest is more than that of a batch.
     """
-    settings, rate = run.settings, phase.rate - run.rate_slack
+    settings, rate = run.settings, phase.rate
     share = batch_share(run, phase.rate)
     if share is not None and method not in JOINTLY_ACCOUNTED:
         rate = min(rate, share)
@@ -226,7 +223,7 @@ def _lower_composed(
     grouped: bool = True,
 ) -> BoundingEvent:
     """Return what certainly happened to the same records: one of the tuned runs."""
-    times = run.least_restarts * periods(run, upper=False)
+    times = run.settings.restarts * periods(run, upper=False)
     # Phases that are shown under another relation are left out.
     relation: Neighbours = parts[0].neighbours
     parts = tuple(part for part in parts if part.neighbours == relation)
@@ -283,7 +280,7 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
             f"Microbatches of {settings.microbatches:,} are more than the batch of "
             f"{settings.batch:,}: all records of a batch are clipped together."
         )
-    if settings.accumulation > 1 and run.batches_in_draw[1] == 1:
+    if settings.accumulation > 1 and run.own_draws == 1:
         sentences.append(
             "The batches that are summed before a noise draw are parts of one sample: a record "
             "is in at most one of them."

@@ -33,6 +33,7 @@ def check(
     *sources: Source | DpEvent,
     claimed: object = None,
     delta: object = None,
+    strict: bool = False,
     **facts: object,
 ) -> CheckResult:
     """Return whether the epsilon that is said of a run holds, and why, if it does not.
@@ -47,6 +48,9 @@ def check(
     `claimed` is the epsilon that is said, at `delta`.  A `float` is exact, since it has no last
     digit: `claimed=1.13` is what `"1.13"` in quotes is in a file.  `decimal.Decimal("1.13")` is
     open by half its last digit, as `--claimed 1.13` and an unquoted 1.13 in a file are.
+
+    A description stands for every run that it allows: the verdict is about all of them, and what
+    nobody mentions falls under `conventions`.  `strict` opens these as well.
 
     Raises `InvalidInput` for what cannot be read, unknown keys, and values out of range.
 
@@ -69,7 +73,7 @@ def check(
         raise InvalidInput(
             "Nothing is given to check.", next_step="Give a file, an event, or the facts of a run."
         )
-    return check_readings(readings)
+    return check_readings(readings, strict=strict)
 
 
 def _reading(source: object) -> Reading:

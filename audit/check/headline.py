@@ -42,11 +42,6 @@ def protects(result: CheckResult) -> str:
     return words.format(unit="record" if unit is None else str(unit.value))
 
 
-def taken_for_granted(result: CheckResult) -> int:
-    """Return how many facts that nobody stated the verdict takes to be as usual."""
-    return sum(not each.deciding for each in result.missing)
-
-
 def _without_claim(result: CheckResult) -> str:
     if result.proven is None:
         keys = [each.key for each in result.deciding if each.key not in CLAIM_KEYS]
@@ -58,9 +53,9 @@ def _without_claim(result: CheckResult) -> str:
 
 
 def _holds(result: CheckResult) -> str:
-    granted = taken_for_granted(result)
-    taken = f", if {counted(granted, 'fact')} that nobody stated {_are(granted)} as usual"
-    words = f"HOLDS for {protects(result)}{taken if granted else ''}"
+    count = len(result.conventions)
+    taken = f", under {counted(count, 'convention')}" if count else ""
+    words = f"HOLDS for {protects(result)}{taken}"
     if result.only_rounded and result.proven is not None:
         least = rounding.down(result.proven.lower)
         words = f"HOLDS AS PRINTED, rounded: {result.currency} is at least {least}" + words[5:]
@@ -73,13 +68,11 @@ def _holds(result: CheckResult) -> str:
     return f"{words}; no common accountant gives the number for these settings"
 
 
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
 def _open(result: CheckResult) -> str:
     if any(cause.id == "contradiction" for cause in result.causes):
         return "what was said of the run contradicts itself"
+    if result.settled_by:
+        return f"the claim {result.settled_by}"
     keys = [each.key for each in result.deciding]
     if "sampling.method" in keys and result.alternatives and result.claimed is not None:
         poisson = result.alternatives.get("poisson")

@@ -58,20 +58,15 @@ def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
 
     Raises `LackingFacts` where an epoch has a stated size and the data has none.
     """
-    least_batches, most_batches = run.batches_in_draw
     records, of_epoch = run.units, run.settings.records_per_epoch
     if of_epoch is not None and records is None:
         raise LackingFacts("data.records")
     share = 1.0 if of_epoch is None or records is None else of_epoch / records
-    rate = phase.rate * most_batches / min(share, 1.0)
+    rate = phase.rate / min(share, 1.0)
     if "sampling.rate" in run.stated:
         # A rate may be that of an epoch's records, too.
         rate *= max(share, 1.0)
-    least_rate = phase.rate - run.rate_slack
-    least = _least(run, phase, share, least_rate * least_batches)
-    if most_batches > least_batches:
-        # The batches that are left over in a pass may get a draw of their own, or none.
-        least += _least(run, phase, share, least_rate * most_batches)
+    least = _least(run, phase, share, phase.rate)
     if rate > 1.0 + ROUNDING:
         # A draw goes over more than all records, and may begin and end within a pass.
         return LoaderPasses(1, phase.steps, math.ceil(rate * (1.0 - ROUNDING)) + 1, least)
@@ -123,7 +118,7 @@ def _most_passes(run: CheckedRun, phase: Phase, share: float, fewest: int) -> in
     if not _epochs_are_passes(run):
         return max(by_steps, by_epochs)
     if run.steps_are_counted:
-        longest = max(1, math.ceil(share / (phase.rate * run.batches_in_draw[0])))
+        longest = max(1, math.ceil(share / phase.rate))
         fits = phase.steps <= math.ceil(epochs) * longest
         return by_epochs if fits else max(by_steps, by_epochs)
     return by_epochs

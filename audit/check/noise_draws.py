@@ -43,13 +43,34 @@ def noise_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
     moved = 2.0 if run.settings.neighbours == "replace-one" else 1.0
     match run.settings.family:
         case "laplace":
-            return ev.Laplace(noise_multiplier)
+            return _laplace_draw(run, noise_multiplier)
         case "discrete-gaussian":
             return ev.ZCDP(0.5 * (moved / noise_multiplier) ** 2)
         case "pure":
             # The scale of whatever noise it is over the bound: what Laplace noise of it proves.
             return ev.Pure(moved / noise_multiplier)
     return ev.Gaussian(noise_multiplier)
+
+
+def _laplace_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+    """Return Laplace noise on a vector of the clipped norm, by the largest l1 norm that it has."""
+    norm, coordinates = run.settings.clip_norm, run.settings.dimensions
+    if norm in (None, "l1"):
+        return ev.Laplace(noise_multiplier)
+    if coordinates is None:
+        return ev.NoGuarantee(f"Laplace noise on any number of coordinates, clipped in {norm}")
+    longest = math.sqrt(coordinates) if norm == "l2" else float(coordinates)
+    return ev.Laplace(noise_multiplier / longest)
+
+
+def _shown_laplace(run: CheckedRun, noise_multiplier: float) -> ev.Event:
+    """Return what Laplace noise shows of a vector: one coordinate, or all that move alike."""
+    norm, coordinates = run.settings.clip_norm, run.settings.dimensions
+    if norm in (None, "l1") or coordinates in (None, 1) or run.settings.method != "full":
+        return ev.Laplace(noise_multiplier)
+    assert coordinates is not None
+    each = noise_multiplier * (math.sqrt(coordinates) if norm == "l2" else 1.0)
+    return ev.Repeat(coordinates, ev.Laplace(each))
 
 
 def _integer_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
@@ -117,12 +138,12 @@ def clipped_together(run: CheckedRun, draw: ev.Event) -> ev.Event:
 
 
 def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
-    """Return the largest noise multiplier that there may be, given who replied and what digits."""
+    """Return the largest noise multiplier that there may be, given who replied."""
     # More replies than expected bring more shares of noise.
     spare = 1.0
     if run.replies is not None and run.expected_replies:
         spare = max(1.0, math.sqrt(run.replies / run.expected_replies))
-    return (noise_multiplier + run.noise_slack) * spare
+    return noise_multiplier * spare
 
 
 def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
@@ -136,6 +157,8 @@ def lower_draw(run: CheckedRun, noise_multiplier: float) -> ev.Event:
         return ev.Gaussian(LEAST_NOISE)
     if run.settings.family == "discrete-gaussian":
         return _integer_draw(run, noise)
+    if run.settings.family == "laplace" and noise > 0.0:
+        return _shown_laplace(run, noise)
     return noise_draw(run, noise)
 
 

@@ -15,9 +15,10 @@ def result_json(result: CheckResult) -> dict[str, object]:
     `verdict`, `proven`, `claimed`, `delta`, `reproduced_by`, `causes`, `missing` and `facts` are
     the contract.  Beside it stand `currency` (epsilon, rho or mu, which `claimed` and `proven` are
     of), `claimed_rounding` (half of the last printed digit, 0 for an exact number: the claim is
-    compared after rounding it up by that), `deciding` (the missing facts that the verdict waits
-    for) and `rules` (each hazard rule of privplan's own logs -> the cause that it is looked for
-    as, or "not applicable").
+    compared after rounding it up by that), `conventions` (what nobody mentioned), `deciding` (runs
+    that the description allows and that disagree), `waits_for` (the missing facts that the verdict
+    waits for), `other_claims` (verdicts about rho or mu beside epsilon) and `rules` (each hazard
+    rule of privplan's own logs -> the cause that it is looked for as, or "not applicable").
     """
     return {
         "verdict": result.verdict,
@@ -39,7 +40,25 @@ def result_json(result: CheckResult) -> dict[str, object]:
         "claimed_rounding": None if result.claimed is None else result.claimed.half_unit,
         "headline": result.headline,
         "class_lower": result.class_lower,
-        "deciding": [each.key for each in result.deciding],
+        "worst_of_class": result.class_lower > 0.0,
+        "conventions": [
+            {"id": each.id, "says": each.says, "value": each.value} for each in result.conventions
+        ],
+        "deciding": [
+            {"completion": each.says, "epsilon": _ends(each.bounds), "set": each.settles}
+            for each in result.completions
+        ],
+        "settled_by": result.settled_by,
+        "waits_for": [each.key for each in result.deciding],
+        "other_claims": [
+            {
+                "currency": each.currency,
+                "claimed": None if each.claimed is None else each.claimed.value,
+                "verdict": each.verdict,
+                "proven": None if each.proven is None else _ends(each.proven),
+            }
+            for each in result.other_claims
+        ],
         "asks": {each.key: each.asks for each in result.missing},
         "alternatives": {
             name: _ends(bounds) for name, bounds in (result.alternatives or {}).items()

@@ -74,30 +74,17 @@ def _in_separate_batches(draws: PhaseDraws, draw: ev.Event) -> ev.Event:
 
 
 def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
-    """Return Poisson samples; of several batches in a draw, one sample or one for each batch."""
-    steps, relation = draws.phase.steps, _upper_relation(run)
-    uppers: list[ev.Event] = [ev.Repeat(steps, ev.Poisson(draws.upper_rate, draws.upper))]
+    """Return Poisson samples: one in each noise draw, or several that are drawn independently."""
+    steps = draws.phase.steps
+    upper: ev.Event = ev.Repeat(steps, ev.Poisson(draws.rate, draws.upper))
+    lower: ev.Event = ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))
     if draws.batches > 1:
-        uppers.append(_in_separate_batches(draws, draws.upper))
-    lowers = [ev.Repeat(steps, ev.Poisson(draws.lower_rate, draws.lower))]
-    batches = run.settings.accumulation
-    if batches > 1:
-        parts = ev.Group(batches, ev.Poisson(draws.lower_rate / batches, draws.lower))
-        lowers.append(ev.Repeat(steps, parts))
-    if _steps_may_be_fewer(run, draws):
-        rate, fewer = draws.lower_rate, max(1, steps // batches)
-        lowers.append(ev.Repeat(fewer, ev.Poisson(min(1.0, rate * batches), draws.lower)))
-        lowers.append(ev.Repeat(fewer, ev.Group(batches, ev.Poisson(rate, draws.lower))))
+        upper = _in_separate_batches(draws, draws.upper)
+        parts = ev.Group(draws.batches, ev.Poisson(draws.lower_rate, draws.lower))
+        lower = ev.Repeat(steps, parts)
     return RunEvents(
-        tuple(BoundingEvent(event, relation) for event in uppers),
-        tuple((BoundingEvent(event, _relation(run)),) for event in lowers),
+        (BoundingEvent(upper, _upper_relation(run)),), ((BoundingEvent(lower, _relation(run)),),)
     )
-
-
-def _steps_may_be_fewer(run: CheckedRun, draws: PhaseDraws) -> bool:
-    """Return whether steps follow from epochs and a rate that may be that of one batch of a few."""
-    several = draws.batches > 1 and run.batches_in_draw[0] == 1
-    return several and not run.steps_are_counted
 
 
 def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
@@ -200,34 +187,27 @@ def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     uppers: list[ev.Event] = []
     lowers: list[LowerEnd] = []
     for size in _populations(run):
-        most = batch_of(size, draws.upper_rate)
-        uppers.append(ev.Repeat(steps, ev.FixedSize(most, size, draws.upper)))
-        lowers += _least_fixed(run, draws, size)
+        uppers.append(ev.Repeat(steps, ev.FixedSize(batch_of(size, draws.rate), size, draws.upper)))
+        lowers.append(_least_fixed(run, draws, size))
     if draws.batches > 1:
         draw = draws.upper if run.settings.neighbours == "zero-out" else farther(draws.upper, 2)
-        uppers.append(_in_separate_batches(draws, draw))
+        uppers = [_in_separate_batches(draws, draw)]
     return RunEvents(tuple(BoundingEvent(event, relation) for event in uppers), tuple(lowers))
 
 
-def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> list[LowerEnd]:
-    """Return what fixed batches of `size` units show, as one sample or as one for each batch."""
+def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> LowerEnd:
+    """Return what fixed batches of `size` units show: one in a noise draw, or several."""
     batch = math.floor(draws.lower_rate * size * (1.0 + ROUNDING))
     if batch == 0:
-        return [(BoundingEvent(_attained_in_one_step(draws), "add-remove"),)]
-    batches, steps, relation = run.settings.accumulation, draws.phase.steps, _relation(run)
-    counts = [(batch, steps)]
-    if _steps_may_be_fewer(run, draws):
-        counts.append((min(size, batch * batches), max(1, steps // batches)))
-    ends: list[LowerEnd] = []
-    for drawn, times in counts:
-        fixed = ev.Repeat(times, ev.FixedSize(drawn, size, draws.lower))
-        ends.append((BoundingEvent(fixed, relation),))
-        if batches > 1:
-            # Beside records at the other bound, each presence moves the sum from one to the other.
-            draw = draws.lower if relation == "zero-out" else _twice(draws.lower)
-            parts = ev.Group(batches, ev.Poisson(drawn / (size * batches), draw))
-            ends.append((BoundingEvent(ev.Repeat(times, parts), "add-remove"),))
-    return ends
+        return (BoundingEvent(_attained_in_one_step(draws), "add-remove"),)
+    steps, relation = draws.phase.steps, _relation(run)
+    if draws.batches == 1:
+        fixed = ev.Repeat(steps, ev.FixedSize(batch, size, draws.lower))
+        return (BoundingEvent(fixed, relation),)
+    # Beside records at the other bound, each presence moves the sum from one to the other.
+    draw = draws.lower if relation == "zero-out" else _twice(draws.lower)
+    parts = ev.Group(draws.batches, ev.Poisson(batch / size, draw))
+    return (BoundingEvent(ev.Repeat(steps, parts), "add-remove"),)
 
 
 def _populations(run: CheckedRun) -> tuple[int, ...]:
@@ -258,13 +238,12 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     if not (run.settings.records_per_user is None and isinstance(draws.upper, _SINGLE_RELEASES)):
         return _not_amplified(run, draws, run.units)
     steps, relation = draws.phase.steps, _relation(run)
-    # All batches of a draw together are one longer batch.
-    most = max(1, math.ceil(draws.phase.rate * draws.batches * run.units * (1.0 - ROUNDING)))
+    most = max(1, math.ceil(draws.phase.rate * run.units * (1.0 - ROUNDING)))
     upper = ev.Repeat(steps, ev.WithReplacement(most, run.units, draws.upper))
     hidden = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
     least: LowerEnd = (hidden,)
     fewest = math.floor(draws.lower_rate * run.units * (1.0 + ROUNDING))
-    if fewest > 0 and run.settings.accumulation == 1 and draws.batches == 1:
+    if fewest > 0:
         drawn = ev.Repeat(steps, ev.WithReplacement(fewest, run.units, draws.lower))
         least = (BoundingEvent(drawn, relation), hidden)
     return RunEvents(
@@ -288,7 +267,7 @@ def _not_amplified(run: CheckedRun, draws: PhaseDraws, units: int) -> RunEvents:
     so Poisson sampling at the rate of one or more of them is never above.
     """
     steps = draws.phase.steps
-    drawn = max(1, math.ceil(draws.phase.rate * draws.batches * units * (1.0 - ROUNDING)))
+    drawn = max(1, math.ceil(draws.phase.rate * units * (1.0 - ROUNDING)))
     most, tail = most_occurrences(drawn, units, steps, draws.delta)
     moved = most if run.settings.neighbours == "zero-out" else 2 * most
     upper = ev.Repeat(steps, farther(draws.upper, moved))
@@ -322,16 +301,23 @@ def _presence_in(run: CheckedRun, rate: float) -> float:
 def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return sums without amplification: the heaviest record may be in every batch.
 
-    A draw by weights without the record is the same draw with one other record in its stead, so
-    a sum moves by two norms at most.  Some record is in a batch at least as often as the mean.
+    A draw by weights without the record is the same draw with one other record in its stead, so a
+    sum moves by two norms at most; with replacement, as often as the batch is long.  Some record is
+    in a batch at least as often as the mean.
     """
     relation = _relation(run)
     # An event under replace-one moves twice already.
     moved = draws.batches * (2 if relation == "add-remove" else 1)
+    says = "A record is at most once in a batch; nothing is counted as amplified."
+    if run.settings.weighted_draws == "with-replacement":
+        if run.population is None:
+            raise LackingFacts("data.records")
+        moved *= batch_of(run.population, draws.rate)
+        says = "The heaviest record may fill a batch; nothing is counted as amplified."
     return RunEvents(
         (BoundingEvent(ev.Repeat(draws.phase.steps, farther(draws.upper, moved)), relation),),
         ((BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove"),),),
-        ("A record is at most once in a batch; nothing is counted as amplified.",),
+        (says,),
     )
 
 

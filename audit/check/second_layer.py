@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from ...accountant.errors import PrivplanError
+from ..description.run_settings import RunSettings
 from ..reproduction.accounted_phases import with_few_phases
 from ..reproduction.matching import is_target
 from ..reproduction.reproduction import Reproduction
 from ..reproduction.search import common_accountants, neighbourhood, same_settings
 from .checked_run import CheckedRun
 from .standing import Standing
+
+MOST_RECOMPUTED: Final = 8
+"""How many of the runs that a description allows are asked for the number."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,12 @@ class Recomputation:
     comparable: bool = False
 
 
-def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
+def recompute(
+    run: CheckedRun, stands: Standing, allowed: tuple[RunSettings, ...] = ()
+) -> Recomputation:
     """Return what reproduces the claim of a run; nothing for claims of rho or mu.
+
+    `allowed` are the settings of all runs that the description allows: the number may be of any.
 
     A round number that holds was chosen beforehand: what else gives it would be chance.
     """
@@ -38,6 +47,9 @@ def recompute(run: CheckedRun, stands: Standing) -> Recomputation:
     if settings is None:  # more different phases than values can be computed from in seconds
         return Recomputation()
     same = _matches(lambda: same_settings(settings, claim))
+    for other in allowed[:MOST_RECOMPUTED]:
+        few = None if same else with_few_phases(other)
+        same = same if few is None else _matches(lambda few=few: same_settings(few, claim))  # type: ignore[misc]
     if same:
         return Recomputation(same, (), True)
     comparable = not settings.releases and bool(_matches(lambda: common_accountants(settings)))

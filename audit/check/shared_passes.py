@@ -33,7 +33,7 @@ def independent_phases(
         if index > 0 and phases[index].steps == 1 and _may_be_small(run, phases[index])
     }
     candidates = incomplete - small if of_full_draws else incomplete
-    starts = _starts(run, phases)
+    starts = _starts(phases)
     chosen: list[int] = []
     for index in sorted(candidates, key=lambda index: _weakness(phases[index])):
         if all(abs(starts[index] - starts[other]) >= 1.0 - ROUNDING for other in chosen):
@@ -68,8 +68,7 @@ def _weakness(phase: Phase) -> tuple[float, float]:
     return phase.noise_multiplier, -phase.rate
 
 
-def _starts(run: CheckedRun, phases: Sequence[Phase]) -> list[float]:
+def _starts(phases: Sequence[Phase]) -> list[float]:
     """Return the passes before each phase, at least: those of a loader that keeps all batches."""
-    fewest = run.batches_in_draw[0]
-    passes = (phase.steps / math.ceil((1.0 - ROUNDING) / (phase.rate * fewest)) for phase in phases)
+    passes = (phase.steps / math.ceil((1.0 - ROUNDING) / phase.rate) for phase in phases)
     return [0.0, *accumulate(passes)][:-1]

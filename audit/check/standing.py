@@ -28,7 +28,14 @@ def standing(claim: PrintedNumber | None, proof: Proof) -> Standing:
     if reaches(claim, proof.bounds):
         return "holds"
     # Facts that somebody could still give decide it; elsewhere the mathematics does not.
-    return "open" if proof.lacking or proof.alternatives else "between"
+    if proof.lacking or proof.alternatives or decided_by_completion(claim, proof):
+        return "open"
+    return "between"
+
+
+def decided_by_completion(claim: PrintedNumber, proof: Proof) -> bool:
+    """Return whether the claim holds, or is false, for some runs that the description allows."""
+    return any(claim.highest < bounds.lower or reaches(claim, bounds) for _, bounds in proof.spread)
 
 
 def reaches(claim: PrintedNumber, bounds: Bounds) -> bool:

@@ -45,7 +45,7 @@ def whole_event(run: CheckedRun, *, sampled: bool = True) -> RunEvents:
     inner = of_unit(run, event)
     every = of_unit(run, ev.Compose((event, *released))) if released else inner
     # The steps of an event are those that one accountant composed.
-    least = run.least_restarts * periods(run, upper=False)
+    least = settings.restarts * periods(run, upper=False)
     most = settings.restarts * periods(run, upper=True) * run.tuning_runs
     conditions = unit_conditions(run)
     conditions += event_conditions(event)

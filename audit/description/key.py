@@ -142,6 +142,18 @@ def count(name: str, value: object) -> int:
     return validate.count(**{name: number})
 
 
+def boolean(name: str, value: object) -> bool:
+    """Return true or false."""
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise InvalidInput(
+        f"`{name}` must be true or false; it is {in_words(value)}.",
+        next_step=f"Write {name.rpartition('.')[2]} = true, or = false.",
+    )
+
+
 def text(name: str, value: object) -> str:
     """Return a text in one line, of 1 to 200 characters."""
     if not isinstance(value, str) or not value.strip() or len(value) > 200:

@@ -8,7 +8,7 @@ from typing import Final
 
 from ...accountant.neighbours import NEIGHBOURS
 from . import lists
-from .key import Key, claimed, count, delta, non_negative, positive, rate, text, word_of
+from .key import Key, boolean, claimed, count, delta, non_negative, positive, rate, text, word_of
 
 UNITS: Final = ("record", "user", "silo")
 DELTA_RULES: Final = ("1/records", "1/batches")
@@ -24,7 +24,12 @@ METHODS: Final = (
     "unknown",
 )
 WEIGHTS: Final = ("equal", "unequal")
-NORMALISERS: Final = ("constant", "realised")
+NORMALISERS: Final = ("constant", "records", "realised")
+CLIP_NORMS: Final = ("l1", "l2", "linf")
+CLIP_BOUNDS: Final = ("unit", "record")
+SAMPLED: Final = ("users", "records")
+WEIGHTED_DRAWS: Final = ("at-most-once", "with-replacement")
+ACCUMULATIONS: Final = ("one-sample", "own-draws")
 
 
 def _words(name: str, words: tuple[str, ...], meaning: str, asks: str) -> Key:
@@ -96,6 +101,24 @@ _ALL: Final = (
         "where the clipping norm came from",
         "Where did the clipping norm come from: a constant, public data, or these data?",
     ),
+    _words(
+        "noise.clip_norm",
+        CLIP_NORMS,
+        "the norm that is clipped; Laplace noise is sized for l1",
+        "In which norm was each contribution clipped: l1, l2 or linf?",
+    ),
+    _words(
+        "noise.clip_bounds",
+        CLIP_BOUNDS,
+        "whose contribution the clipping norm bounds: all of a unit's, or each record's",
+        "Does the clipping norm bound all that a user contributes to a step, or each record?",
+    ),
+    Key(
+        "noise.dimensions",
+        count,
+        "coordinates that get noise of their own",
+        "How many coordinates has what the noise is added to?",
+    ),
     Key("data.records", count, "records trained on", "How many records were trained on?"),
     Key("data.users", count, "users who hold the records", "How many users are there?"),
     Key("data.silos", count, "silos that hold the records", "How many silos are there?"),
@@ -104,6 +127,12 @@ _ALL: Final = (
         count,
         "most records of one user",
         "How many records has one user at most?",
+    ),
+    Key(
+        "data.records_public",
+        boolean,
+        "whether everybody may know how many records there are",
+        "May everybody know how many records there are?",
     ),
     _words(
         "sampling.method",
@@ -129,6 +158,18 @@ _ALL: Final = (
         "rate at which clients are sampled around the sampling of records; in (0, 1]",
         "Were clients sampled as well, and at which rate?",
     ),
+    _words(
+        "sampling.sampled",
+        SAMPLED,
+        "whether a draw takes users with all their records, or records by themselves",
+        "Does a batch take users with all their records, or records by themselves?",
+    ),
+    _words(
+        "sampling.weighted_draws",
+        WEIGHTED_DRAWS,
+        "whether a weighted sampler draws with replacement, as PyTorch's does by default",
+        "Does the weighted sampler draw with replacement, or each record at most once?",
+    ),
     Key(
         "schedule.steps",
         count,
@@ -153,6 +194,12 @@ _ALL: Final = (
         count,
         "batches whose gradients are summed before one noise draw",
         "How many batches were accumulated for one noise draw?",
+    ),
+    _words(
+        "schedule.accumulation_of",
+        ACCUMULATIONS,
+        "whether the batches of a noise draw are parts of one sample, or drawn independently",
+        "Are the batches of one noise draw parts of one sample, or draws of their own?",
     ),
     Key(
         "schedule.phases",
@@ -187,8 +234,10 @@ _ALL: Final = (
     _words(
         "aggregation.normaliser",
         NORMALISERS,
-        "whether the sum is divided by a constant or by how many came",
-        "Is the sum divided by a constant, or by how many replied?",
+        "whether the sum is divided by a constant, by what follows from the number of records, or "
+        "by how many came",
+        "Is the sum divided by a constant, by what follows from the number of records, or by how "
+        "many replied?",
     ),
     Key(
         "aggregation.expected_replies",
@@ -211,7 +260,7 @@ _ALL: Final = (
     Key(
         "releases",
         lists.releases,
-        "tables of what was released besides: what, noise_multiplier, count",
+        "tables of what was released besides: what, noise_multiplier, count, moves",
         "Was anything released besides, such as counts, statistics or validation scores?",
     ),
 )

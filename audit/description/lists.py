@@ -7,14 +7,14 @@ from typing import Final
 
 from ...accountant.decoding import suggestion
 from ...accountant.errors import InvalidInput
-from .key import count, non_negative, rate, text
+from .key import boolean, count, non_negative, rate, text
 from .printed_number import in_words
 from .run_description import ExtraRelease, Phase
 
 MAX_ROWS: Final = 100_000
 """Most phases or releases that are read."""
 
-RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count")
+RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count", "moves")
 
 
 def phases(name: str, value: object) -> tuple[Phase, ...]:
@@ -39,7 +39,7 @@ def phases(name: str, value: object) -> tuple[Phase, ...]:
 
 
 def releases(name: str, value: object) -> tuple[ExtraRelease, ...]:
-    """Return extra releases from tables of `what`, `noise_multiplier` and `count`."""
+    """Return extra releases from tables of `what`, `noise_multiplier`, `count` and `moves`."""
     if isinstance(value, Mapping):
         raise InvalidInput(
             f"`{name}` must be a list of tables; it is one table.",
@@ -63,8 +63,7 @@ def _rows(name: str, value: object) -> list[object]:
 def _release(name: str, row: object) -> ExtraRelease:
     if isinstance(row, ExtraRelease):
         row = {field: getattr(row, field) for field in RELEASE_FIELDS}
-        if row["noise_multiplier"] is None:
-            del row["noise_multiplier"]
+        row = {field: value for field, value in row.items() if value is not None}
     if not isinstance(row, Mapping):
         raise InvalidInput(
             f"`{name}` must be a table; it is {in_words(row)}.",
@@ -83,4 +82,5 @@ def _release(name: str, row: object) -> ExtraRelease:
         if "noise_multiplier" not in row
         else non_negative(f"{name}.noise_multiplier", noise),
         count=count(f"{name}.count", row.get("count", 1)),
+        moves=boolean(f"{name}.moves", row["moves"]) if "moves" in row else None,
     )

@@ -6,16 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from .agreement import settled
+from .agreement import agree, settled, statement
 from .fact import Contradiction, Fact
 from .following import what_follows
 from .keys import KEYS
 from .reading import Reading
 from .run_description import RunDescription
-from .tables import checked_fact, require_single_claim, unknown_name
+from .tables import checked_fact, unknown_name
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
+
+OPTIONS: Final = "options"
+"""The format of what options of a command say."""
 
 ASSUMED: Final = {
     "noise.family": "gaussian",
@@ -35,8 +38,9 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
     Every fact keeps its provenance.  Values that differ are contradictions, which name both
     sources; the stronger provenance stands (stated, read, derived, assumed).  Facts that follow
     from others are derived, and what contradicts them is named as well.  The order of the
-    readings does not matter.  Raises `InvalidInput` for two claims and for what no run can be,
-    such as a batch above the number of records.
+    readings does not matter.  What an option says stands before what any file says, and a doubt
+    names what it overrode.  Raises `InvalidInput` for what no run can be, such as a batch above
+    the number of records.
 
     >>> from .tables import reading_of_tables
     >>> tables = {"data": {"records": 60000}, "sampling": {"batch": 600}}
@@ -51,10 +55,20 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
             stated[key].append(_checked(key, fact, reading.source))
     facts: dict[str, Fact] = {}
     contradictions: list[Contradiction] = []
+    overrides = _overrides(readings)
+    doubts = [doubt for reading in readings for doubt in reading.doubts]
     for key in sorted(stated, key=list(KEYS).index):
-        facts[key], of_key = settled(key, stated[key])
+        given = stated[key]
+        if key in overrides:
+            given = [_checked(key, overrides[key], OPTIONS)]
+            replaced = [each for each in stated[key] if not agree(given[0], each, key)]
+            doubts += [
+                f"{statement(key, each)} is overridden: {statement(key, given[0])}."
+                for each in replaced
+            ]
+            given = [each for each in stated[key] if each not in replaced]
+        facts[key], of_key = settled(key, given)
         contradictions += of_key
-    require_single_claim(facts)
     event, event_contradictions = _event(readings)
     contradictions += event_contradictions
     following = what_follows(facts)
@@ -67,10 +81,20 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
     return RunDescription(
         order,
         (*contradictions, *following.contradictions),
-        tuple(dict.fromkeys(doubt for reading in readings for doubt in reading.doubts)),
+        tuple(dict.fromkeys(doubts)),
         {reading.source: reading.format for reading in readings},
         event,
     )
+
+
+def _overrides(readings: tuple[Reading, ...]) -> dict[str, Fact]:
+    """Return what options say: what the person who asks says stands before any file."""
+    return {
+        key: fact
+        for reading in readings
+        if reading.format == OPTIONS
+        for key, fact in reading.facts.items()
+    }
 
 
 def _is_pure(facts: Mapping[str, Fact]) -> bool:

@@ -46,6 +46,12 @@ def settings_of(description: RunDescription) -> RunSettings:
         renews_every_days=facts.number("schedule.renews_every_days"),
         releases=description.get("releases", tuple) or (),
         records_per_epoch=facts.count("schedule.records_per_epoch"),
+        accumulation_of=description.get("schedule.accumulation_of", str),
+        clip_norm=description.get("noise.clip_norm", str),
+        clip_bounds=description.get("noise.clip_bounds", str),
+        dimensions=facts.count("noise.dimensions"),
+        sampled=description.get("sampling.sampled", str),
+        weighted_draws=description.get("sampling.weighted_draws", str),
     )
 
 

@@ -32,12 +32,14 @@ class ExtraRelease:
     """Something that is released besides the training's sums: `count` times, with its own noise.
 
     `noise_multiplier` is relative to the bound of one unit's part of that release; None where it
-    is not said, 0 where it has no noise.
+    is not said, 0 where it has no noise.  `moves` says whether a change of one unit moves it, as a
+    replaced record does not move the number of records; None where it is not said.
     """
 
     what: str
     noise_multiplier: float | None
     count: int = 1
+    moves: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class RunSettings:
 
     `steps_per_epoch` is ceil(records_per_epoch / batch), or ceil(1 / rate).  Where `phases` vary,
     they alone say noise and rate, and `noise_multiplier` or `rate` is None; `steps` is their sum.
-    A noise multiplier of 0 is no noise at all.
+    A noise multiplier of 0 is no noise at all.  The last six are words of the keys of those names.
     """
 
     family: str = "gaussian"
@@ -46,3 +46,9 @@ class RunSettings:
     renews_every_days: float | None = None
     releases: tuple[ExtraRelease, ...] = ()
     records_per_epoch: int | None = None
+    accumulation_of: str | None = None
+    clip_norm: str | None = None
+    clip_bounds: str | None = None
+    dimensions: int | None = None
+    sampled: str | None = None
+    weighted_draws: str | None = None

@@ -12,7 +12,7 @@ from .fact import Fact, Provenance
 from .keys import DOTTED, KEYS, TABLES
 from .printed_number import in_words
 from .reading import Reading
-from .synonyms import likely_key
+from .synonyms import SYNONYMS, likely_key
 
 RELEASES: Final = "releases"
 
@@ -26,7 +26,7 @@ def reading_of_tables(
     """Return what nested tables (`{"noise": {"noise_multiplier": 1.1}}`) say of a run.
 
     Raises `InvalidInput`, which names the source, for an unknown table or key (with the nearest
-    known one), for a value outside its range, and for two claims in one description.
+    known one), and for a value outside its range.
 
     >>> reading_of_tables({"data": {"records": 60000}}, "run.toml").facts["data.records"].text()
     'stated (run.toml)'
@@ -48,7 +48,6 @@ def reading_of_tables(
                 raise _unknown_key(table, key, source)
             name = f"{table}.{key}"
             facts[name] = checked_fact(name, value, provenance, source)
-    require_single_claim(facts)
     return Reading(source, format, facts)
 
 
@@ -72,7 +71,6 @@ def reading_of_names(
         if name in facts:
             raise InvalidInput(f"In {source}: `{name}` is given twice.", next_step="Give it once.")
         facts[name] = checked_fact(name, value, provenance, source)
-    require_single_claim(facts)
     return Reading(source, format, facts)
 
 
@@ -82,18 +80,6 @@ def checked_fact(name: str, value: object, provenance: Provenance, source: str) 
         return KEYS[name].fact(value, provenance, source)
     except InvalidInput as error:
         raise InvalidInput(f"In {source}: {error.what}", error.why, error.next_step) from None
-
-
-def require_single_claim(facts: Mapping[str, Fact]) -> None:
-    """Raise `InvalidInput` where more than one of epsilon, rho and mu is claimed."""
-    claims = [key for key in ("claim.epsilon", "claim.rho", "claim.mu") if key in facts]
-    if len(claims) > 1:
-        listed = " and ".join(f"`{key}` in {facts[key].source}" for key in claims)
-        raise InvalidInput(
-            f"There is more than one claim: {listed}.",
-            "A verdict is about one number.",
-            "Check each by itself.",
-        )
 
 
 def unknown_name(name: object, source: str) -> InvalidInput:
@@ -124,7 +110,9 @@ def _unknown_table(table: object, source: str) -> InvalidInput:
 def _unknown_key(table: str, key: object, source: str) -> InvalidInput:
     word = str(key)[:80]
     close = likely_key(word)
-    if word not in DOTTED and (here := nearest(word, TABLES[table])):
+    said = SYNONYMS.get(word.lower(), "")
+    here = said.removeprefix(f"{table}.") if said.startswith(f"{table}.") else None
+    if word not in DOTTED and (here := here or nearest(word, TABLES[table])):
         step = f"Did you mean `{here}`?"
     elif close is not None:
         step = _belongs(close, word)

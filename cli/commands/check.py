@@ -51,6 +51,12 @@ Together = Annotated[
 ]
 Each = Annotated[bool, typer.Option("--each", help="Each file is a run of its own: a table.")]
 
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Take nothing for granted: open what a verdict takes to be so otherwise."
+    ),
+]
 Verdict = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone.")]
 Brief = Annotated[
     bool,
@@ -65,6 +71,7 @@ def check(
     delta: ClaimedDelta = None,
     together: Together = False,
     each: Each = False,
+    strict: Strict = False,
     brief: Brief = False,
     as_json: options.Json = False,
     quiet: Verdict = False,
@@ -73,8 +80,11 @@ def check(
 
     Files of different kinds (an accountant's state and a description) describe one run, and
     contradictions are named; files of one kind, and descriptions that each state a claim or a
-    noise, are runs of their own, in a table.  --set holds for all of them, and a fact that differs
-    from what a file says is a contradiction.
+    noise, are runs of their own, in a table.  --set holds for all of them, and stands before what
+    a file says ("what if batches had been Poisson samples?"); what it overrode is named.
+
+    A description stands for every run that it allows, and the verdict is about all of them.  What
+    nobody mentions falls under conventions, which are listed; --strict opens these as well.
 
     Exit code 0: the claim holds.  1: it is false, or what was said contradicts itself.  3: it is
     unproven, or cannot be verified without what is asked for.  Of several runs it is the worst: 1
@@ -91,6 +101,7 @@ def check(
             claimed=claimed,
             delta=delta,
             grouping=grouping_of(together=together, each=each),
+            strict=strict,
             brief=brief,
         ),
         as_json=as_json,

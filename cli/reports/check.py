@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
 from ...accountant.errors import counted
-from ...audit.check.headline import CLAIM_KEYS, headline, protects, taken_for_granted
+from ...audit.check.headline import CLAIM_KEYS, headline, protects
 from ...audit.reproduction.left_out import left_out
 from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ...audit.description.fact import Fact
 
 ROUNDED_DOWN: Final = "rounded-down"
+MAX_COMPLETIONS_SHOWN: Final = 4
+"""Most runs that a description allows that are shown from either end; `--json` holds all."""
+
 MAX_REPRODUCTIONS_SHOWN: Final = 3
 """Most accountants that are named as giving the claimed number; `--json` holds all."""
 
@@ -29,12 +32,19 @@ def text(result: CheckResult) -> str:
     parts = [table(_rows(result))]
     parts += [_cause(result, cause) for cause in result.causes]
     parts += _conditions(result)
-    usual = [fact for fact in result.missing if not fact.deciding]
+    parts += _allowed_runs(result)
     if result.deciding:
         parts.append(f"the verdict waits for\n{_asked(result.deciding)}")
+    if result.conventions:
+        title = "conventions: nobody mentioned these; --strict opens them, --set KEY=VALUE says one"
+        said = [
+            paragraph(f"  {each.id}  ", f"{each.says} ({each.key})") for each in result.conventions
+        ]
+        parts.append("\n".join([title, *said]))
+    by_convention = {each.key for each in result.conventions}
+    usual = [each for each in result.missing if not each.deciding and each.key not in by_convention]
     if usual:
-        title = "not stated, and taken to be as usual; say it with --set KEY=VALUE, or in a file"
-        parts.append(f"{title}\n{_asked(usual)}")
+        parts.append(f"not stated; say it with --set KEY=VALUE, or in a file\n{_asked(usual)}")
     if result.doubts:
         parts.append(f"in doubt\n{_listed(result.doubts)}")
     if result.facts:
@@ -50,6 +60,24 @@ def _conditions(result: CheckResult) -> list[str]:
     if result.conditions:
         parts.append(f"it rests on\n{_listed(result.conditions)}")
     return parts
+
+
+def _allowed_runs(result: CheckResult) -> list[str]:
+    """Return the runs that the description allows and that disagree, with what would settle it."""
+    if not result.completions or result.by_sampler:
+        return []
+    shown = result.completions
+    if len(shown) > 2 * MAX_COMPLETIONS_SHOWN:
+        shown = (*shown[:MAX_COMPLETIONS_SHOWN], *shown[-MAX_COMPLETIONS_SHOWN:])
+    lines = [
+        paragraph("  -  ", f"{each.says}: {bounds_words(each.bounds, result.currency)}")
+        for each in shown
+    ]
+    settles = next((each.settles for each in shown if each.settles), "")
+    if settles:
+        options = " ".join(f"--set {option}" for option in settles.split())
+        lines.append(f"  to say that it is the first of these that can be said so: {options}")
+    return ["\n".join(["the description allows runs that disagree", *lines])]
 
 
 def _asked(facts: Sequence[MissingFact]) -> str:
@@ -72,10 +100,9 @@ def _asks_rows(result: CheckResult, listed: str) -> list[tuple[str, str]]:
     rows = []
     for number, fact in enumerate(result.deciding):
         rows += wrapped("" if number else "needs", f"{fact.key}: {fact.asks}")
-    granted = taken_for_granted(result)
-    if granted:
-        said = f"{counted(granted, 'fact')} that nobody stated; {listed}"
-        rows.append(("assumes", said))
+    count = len(result.conventions)
+    if count:
+        rows.append(("assumes", f"{counted(count, 'convention')}; {listed}"))
     return rows
 
 
@@ -162,7 +189,10 @@ def _rows(result: CheckResult) -> list[tuple[str, str]]:
 
 def _verdict_rows(result: CheckResult) -> list[tuple[str, str]]:
     rows = wrapped("verdict", headline(result))
-    return [*rows, ("claimed", plain(claim_words(result)))]
+    rows.append(("claimed", plain(claim_words(result))))
+    for other in result.other_claims:
+        rows += wrapped("beside it", f"{claim_words(other)}: {other.verdict}")
+    return rows
 
 
 def _reproduction_rows(result: CheckResult) -> list[tuple[str, str]]:

@@ -110,6 +110,7 @@ def report_on(
     claimed: str | None = None,
     delta: str | None = None,
     grouping: Grouping = "usual",
+    strict: bool = False,
     brief: bool = False,
 ) -> Report:
     """Return the report on the runs that files and options describe.
@@ -137,7 +138,7 @@ def report_on(
     single = len(read) == 1 or grouping == "together" or _is_single(groups, files)
     if refused and single and grouping != "each":
         raise _refusal(refused[0])
-    runs = [*(_checked(group, said) for group in groups), *refused]
+    runs = [*(_checked(group, said, strict=strict) for group in groups), *refused]
     if len(runs) == 1:
         return _single(runs[0], brief=brief)
     return _several(runs, tuple(dict.fromkeys(files)))
@@ -165,13 +166,13 @@ def _read(file: str) -> Reading | RunRow:
         return RunRow((file,), None, refusal)
 
 
-def _checked(readings: Sequence[Reading], said: Sequence[Reading]) -> RunRow:
+def _checked(readings: Sequence[Reading], said: Sequence[Reading], *, strict: bool) -> RunRow:
     from ...accountant.errors import InvalidInput
     from ...audit.check.checking import check_readings
 
     sources = tuple(reading.source for reading in readings)
     try:
-        return RunRow(sources, check_readings((*readings, *said)))
+        return RunRow(sources, check_readings((*readings, *said), strict=strict))
     except InvalidInput as refusal:
         return RunRow(sources, None, refusal)
 

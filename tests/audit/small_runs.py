@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.guarantee import Bounds
-from privplan.audit.check.bounds import Proof, prove
+from privplan.audit.check.bounds import Proof
 from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.checked_run import CheckedRun
 from privplan.audit.check.checking import check_readings
 from privplan.audit.check.front import DP_EVENT_FORMAT
+from privplan.audit.check.proving import prove
 from privplan.audit.description.merging import describe
 from privplan.audit.description.reading import Reading
 from privplan.audit.description.tables import reading_of_names

@@ -1,0 +1,103 @@
+"""Subjects that are one fact each: starts, moved releases, delta, norms, weighted draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from ..checked_run import CheckedRun
+from .completion import Alternative, Choice, End
+
+NORMS: Final = ("l1", "l2", "linf")
+"""Clipped norms, from the least to the most that Laplace noise must hide."""
+
+
+def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin whether the described steps are those of each start, or of all together.
+
+    More releases show no less.
+    """
+    restarts = run.settings.restarts
+    if restarts == 1:
+        yield run, None
+        return
+    if end == "most":
+        says, settles = f"each of {restarts:,} starts made the described steps", ""
+        if run.settings.steps is not None and "schedule.steps" in run.stated:
+            steps = run.settings.steps * restarts
+            settles = f"schedule.steps={steps} schedule.restarts=1"
+        yield run, Choice("schedule.restarts", says, settles)
+        return
+    says = f"the described steps are those of all {restarts:,} starts"
+    once = replace(run, settings=replace(run.settings, restarts=1))
+    yield once, Choice("schedule.restarts", says, "schedule.restarts=1")
+
+
+def releases(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin whether a release moves where a unit is replaced, or set to zero.
+
+    The number of records does not move there; a sum over them does.  Under add-remove a release
+    moves.  One more release shows no less.
+    """
+    settings = run.settings
+    is_open = settings.neighbours != "add-remove"
+    kept = tuple(
+        each
+        for each in settings.releases
+        if each.moves or (each.moves is None and (end == "most" or not is_open))
+    )
+    if len(kept) == len(settings.releases) and not (
+        is_open and any(each.moves is None for each in settings.releases)
+    ):
+        yield run, None
+        return
+    names = [each.what for each in settings.releases if each.moves is None] if is_open else []
+    says = (
+        f"{settings.neighbours} {'moves' if end == 'most' else 'does not move'} {', '.join(names)}"
+    )
+    choice = Choice("releases", says) if names else None
+    yield replace(run, settings=replace(settings, releases=kept)), choice
+
+
+def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin delta within its printed digits: at a smaller one epsilon is no smaller."""
+    half, value = run.half_unit("claim.delta"), run.settings.delta
+    if not half or value is None or run.currency != "epsilon":
+        yield run, None
+        return
+    pinned = max(value - half, 0.0) if end == "most" else min(value + half, 1.0)
+    choice = Choice("claim.delta", f"the printed delta {value:g} is {pinned:.6g}")
+    yield replace(run, settings=replace(run.settings, delta=pinned)), choice
+
+
+def norms(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin the norm that is clipped, once a clip or a scale is stated beside Laplace noise.
+
+    A bare noise multiplier is relative to the l1 norm.  In d coordinates a vector of l2 norm 1 has
+    an l1 norm up to sqrt(d), one of linf norm 1 up to d: each ball holds the one before.
+    """
+    settings = run.settings
+    if settings.family != "laplace" or settings.clip_norm is not None or run.event is not None:
+        yield run, None
+        return
+    if not {"noise.clip", "noise.std"} & run.stated:
+        yield run, None
+        return
+    norm = NORMS[-1] if end == "most" else NORMS[0]
+    choice = Choice(
+        "noise.clip_norm", f"the clip is one of the {norm} norm", f"noise.clip_norm={norm}"
+    )
+    yield replace(run, settings=replace(settings, clip_norm=norm)), choice
+
+
+def weighted_draws(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin whether a weighted sampler draws with replacement: more occurrences show no less."""
+    settings = run.settings
+    if settings.method != "weighted" or settings.weighted_draws is not None:
+        yield run, None
+        return
+    word = "with-replacement" if end == "most" else "at-most-once"
+    says = f"the weighted sampler draws {word.replace('-', ' ')}"
+    choice = Choice("sampling.weighted_draws", says, f"sampling.weighted_draws={word}")
+    yield replace(run, settings=replace(settings, weighted_draws=word)), choice

@@ -1,0 +1,164 @@
+"""Rates that two facts tell differently or that were rounded, and batches that are accumulated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from ...description.run_description import Phase
+from ...description.sampling_facts import RATE_TOLERANCE
+from ..checked_run import PASSES_TOLERANCE, CheckedRun, was_chosen
+from .completion import Alternative, Choice, End
+
+INDEPENDENT: Final = ("poisson", "fixed-size", "full", "weighted")
+"""Ways of drawing in which the batches of one noise draw may each be a sample of all records."""
+
+
+def rate(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin the rate: that of the batch or of its loader, and within its printed digits.
+
+    A sample at a lower rate is a mixture with what does not show the unit, so by joint convexity a
+    higher rate shows no less.
+    """
+    settings = run.settings
+    if settings.phases:
+        yield _with_rounded_phases(run, end), None
+        return
+    share = _share_of_loader(run)
+    if share is not None and settings.rate is not None:
+        pick = max if end == "most" else min
+        chosen = pick(share, settings.rate)
+        picked = Choice("sampling.rate", f"the rate is {chosen:.6g}", f"sampling.rate={chosen!r}")
+        yield replace(run, settings=replace(settings, rate=chosen)), picked
+        return
+    pinned, says = settings, []
+    for key in ("rate", "clients_rate"):
+        value, half = getattr(settings, key), run.half_unit(f"sampling.{key}")
+        # Steps that follow from a rate are pinned with it.
+        if value is None or half == 0.0 or (key == "rate" and _counts_steps(run)):
+            continue
+        chosen = min(1.0, value + half) if end == "most" else max(value - half, 0.5 * value)
+        pinned = replace(pinned, **{key: chosen})
+        says.append(f"the printed rate {value:g} is {chosen:.6g}")
+    choice = Choice("sampling.rate", "; ".join(says)) if says else None
+    yield replace(run, settings=pinned), choice
+
+
+def _counts_steps(run: CheckedRun) -> bool:
+    """Return whether the steps follow from epochs and the rate."""
+    settings = run.settings
+    counted = settings.batch is not None and run.population is not None
+    by_epochs = "schedule.epochs" in run.stated and not run.steps_are_counted
+    return by_epochs and not counted and settings.method not in ("shuffled", "full")
+
+
+def _share_of_loader(run: CheckedRun) -> float | None:
+    """Return the batch's share of all, where a stated rate is one over the batches of a loader.
+
+    A sampler that a file of a library tells the rate of draws at that rate.
+    """
+    settings, size = run.settings, run.population
+    if settings.rate is None or settings.batch is None or size is None:
+        return None
+    if "sampling.rate" not in run.stated or settings.method == "full":
+        return None
+    if settings.method == "poisson" and "sampling.rate" in run.read:
+        return None
+    share, batches = settings.batch / size, size / settings.batch
+    if abs(share - settings.rate) <= RATE_TOLERANCE * share or batches < 1.0:
+        return None
+    loaders = (1.0 / math.ceil(batches), 1.0 / math.floor(batches))
+    is_loader = any(abs(settings.rate - each) <= RATE_TOLERANCE * each for each in loaders)
+    return share if is_loader else None
+
+
+def _with_rounded_phases(run: CheckedRun, end: End) -> CheckedRun:
+    half = run.half_unit("schedule.phases")
+    if half == 0.0:
+        return run
+    phases = tuple(_rounded(phase, half, end) for phase in run.settings.phases)
+    return replace(run, settings=replace(run.settings, phases=phases))
+
+
+def _rounded(phase: Phase, half: float, end: End) -> Phase:
+    if was_chosen(phase.rate, half):
+        return phase
+    moved = phase.rate + half if end == "most" else max(phase.rate - half, 0.5 * phase.rate)
+    return replace(phase, rate=min(1.0, moved))
+
+
+def accumulation(run: CheckedRun, _end: End) -> Iterator[Alternative]:
+    """Pin the batches of one noise draw: whose rate is stated, and whether they are one sample.
+
+    No order is known between one sample and several, so both ends have all alternatives.
+    """
+    settings = run.settings
+    if settings.accumulation == 1:
+        yield run, None
+        return
+    counted = batches_of_the_rate(run)
+    kinds: tuple[str, ...] = ("one-sample", "own-draws")
+    if settings.method not in INDEPENDENT:
+        kinds = ("one-sample",)
+    elif settings.accumulation_of is not None:
+        kinds = (settings.accumulation_of,)
+    for together in counted:
+        for kind in kinds:
+            yield _accumulated(run, together, kind), _choice(run, together, kind, counted, kinds)
+
+
+def batches_of_the_rate(run: CheckedRun) -> tuple[int, ...]:
+    """Return how many batches of the stated rate a noise draw may have: one, or all of them.
+
+    Steps and epochs, or rate and batch, can tell which.
+    """
+    settings, several = run.settings, run.settings.accumulation
+    if settings.phases or settings.rate is None or run.event is not None:
+        return 1, several
+    both_said = {"sampling.rate", "sampling.batch"} <= run.stated
+    if both_said and run.population is not None and settings.batch is not None:
+        size, drawn = settings.rate * run.population, several * settings.batch
+        if abs(size - drawn) <= PASSES_TOLERANCE * size:
+            return (1,)
+    if {"schedule.steps", "schedule.epochs"} <= run.stated and settings.steps:
+        passes, epochs = settings.steps * settings.rate, settings.epochs or 0.0
+        for together in (1, several):
+            if abs(passes * together - epochs) <= PASSES_TOLERANCE * epochs:
+                return (together,)
+    return 1, several
+
+
+def _accumulated(run: CheckedRun, together: int, kind: str) -> CheckedRun:
+    """Return a run whose rate is that of each sample that a noise draw takes."""
+    settings, several = run.settings, run.settings.accumulation
+    draws = several if kind == "own-draws" else 1
+    factor = together / draws
+    # Batches of a pass, or drawn with replacement, may be more than all records together.
+    most = math.inf if settings.method in ("shuffled", "with-replacement") else 1.0
+    changed = replace(
+        settings,
+        rate=None if settings.rate is None else min(most, settings.rate * factor),
+        phases=tuple(
+            replace(phase, rate=min(most, phase.rate * factor)) for phase in settings.phases
+        ),
+    )
+    return replace(run, settings=changed, own_draws=draws, together=together, rate_factor=factor)
+
+
+def _choice(
+    run: CheckedRun, together: int, kind: str, counted: tuple[int, ...], kinds: tuple[str, ...]
+) -> Choice | None:
+    says, settles = [], []
+    if len(kinds) > 1:
+        words = "parts of one sample" if kind == "one-sample" else "samples of their own"
+        says.append(f"the {run.settings.accumulation} batches of a noise draw are {words}")
+        settles.append(f"schedule.accumulation_of={kind}")
+    if len(counted) > 1:
+        says.append(f"the batch is that of {'one' if together > 1 else 'all'} of them")
+        if run.settings.rate is not None:
+            settles.append(f"sampling.rate={run.settings.rate * together!r}")
+    if not says:
+        return None
+    return Choice("schedule.accumulation_of", ", and ".join(says), " ".join(settles))

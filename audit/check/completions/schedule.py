@@ -1,0 +1,155 @@
+"""How many steps were made at which rate, where a description counts epochs.
+
+A loader of b of n records makes n/b batches an epoch, or that rounded down or up; its accountant is
+told b/n, or one over its batches.  These are facts of one loader, so rate and steps are pinned
+together, and epochs times the batches of one may be rounded down or up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from ..checked_run import CheckedRun
+from .completion import Alternative, Choice, End
+
+PIECES: Final = 7
+"""Pieces into which the digits of a rate are cut, each half as wide as the one before."""
+
+WHOLE: Final = 1e-6
+"""A quotient this near to a whole number, relatively, is that number."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """The rate of one draw, and how many draws a loader makes of one epoch."""
+
+    rate: float
+    draws: Fraction
+
+
+def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin the rate and the steps that follow from epochs; nothing where steps are counted.
+
+    Passes of a shuffled loader are counted by the sampler itself, which holds for every loader.
+    More steps show no less, and neither does a higher rate, so of the pairs of rate and steps only
+    those remain at an end that no other exceeds.
+    """
+    settings, epochs = run.settings, run.settings.epochs
+    if run.steps_are_counted or "schedule.epochs" not in run.stated or epochs is None:
+        yield run, None
+        return
+    half = run.half_unit("schedule.epochs")
+    passes = max(Fraction(0), Fraction(repr(epochs)) + Fraction(half if end == "most" else -half))
+    if settings.method == "shuffled":
+        yield _in_passes(run, passes), None
+        return
+    loaders = tuple(_loaders(run, end))
+    if not loaders or settings.steps is None:
+        yield run, None
+        return
+    exact = len({each.rate for each in loaders}) == 1 and all(
+        half == 0.0 and (each.draws * passes).denominator == 1 for each in loaders
+    )
+    pairs = {(each.rate, _steps(each.draws * passes, end)) for each in loaders}
+    pinned = exact and len(pairs) == 1
+    for rate, steps in _extreme(pairs, end):
+        says = f"{epochs:g} epochs are {steps:,} steps at rate {rate:.6g}"
+        choice = Choice("schedule.steps", says, f"schedule.steps={steps}")
+        made = replace(run, settings=replace(settings, rate=rate, steps=steps))
+        yield made, None if pinned else choice
+
+
+def _steps(steps: Fraction, end: End) -> int:
+    return max(1, math.ceil(steps) if end == "most" else math.floor(steps))
+
+
+def _in_passes(run: CheckedRun, passes: Fraction) -> CheckedRun:
+    """Return a run of a shuffled loader with its epochs at one end of their digits."""
+    settings = run.settings
+    if settings.epochs is None or passes <= 0 or float(passes) == settings.epochs:
+        return run
+    steps = settings.steps
+    if steps is not None:
+        steps = max(1, math.ceil(steps * passes / Fraction(repr(settings.epochs))))
+    return replace(run, settings=replace(settings, epochs=float(passes), steps=steps))
+
+
+def _extreme(pairs: set[tuple[float, int]], end: End) -> list[tuple[float, int]]:
+    """Return the pairs of rate and steps that no other exceeds in both, or falls below.
+
+    >>> _extreme({(0.5, 20), (0.6, 10), (0.6, 20), (1.0, 10)}, "most")
+    [(1.0, 10), (0.6, 20)]
+    """
+    kept: list[tuple[float, int]] = []
+    sign = 1 if end == "most" else -1
+    for rate, steps in sorted(pairs, key=lambda pair: (-sign * pair[0], -sign * pair[1])):
+        if not any(sign * other >= sign * steps for _, other in kept):
+            kept.append((rate, steps))
+    return kept
+
+
+def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
+    """Yield the loaders that the facts of a run allow."""
+    settings = run.settings
+    if settings.method == "full":
+        yield Loader(1.0, Fraction(1))
+        return
+    size = settings.records_per_epoch or run.population
+    if settings.batch is None or size is None:
+        yield from _of_rate(run, end)
+        return
+    if settings.rate is None:
+        return
+    batches = Fraction(size, settings.batch)
+    fewest, most = max(1, math.floor(batches)), math.ceil(batches)
+    together = run.together
+    exact = batches / together
+    yield Loader(settings.rate, exact)
+    yield Loader(settings.rate, Fraction(max(1, fewest // together)))
+    yield Loader(settings.rate, Fraction(-(-most // together)))
+    told = "sampling.rate" in run.stated or settings.records_per_epoch is not None
+    if settings.method == "poisson" and not told:
+        # A program computes one over the batches of its loader, and times it as the rate was.
+        yield Loader(
+            min(1.0, settings.rate * float(batches) / most), Fraction(-(-most // together))
+        )
+        yield Loader(
+            min(1.0, settings.rate * float(batches) / fewest),
+            Fraction(max(1, fewest // together)),
+        )
+
+
+def _of_rate(run: CheckedRun, end: End) -> Iterator[Loader]:
+    """Yield loaders of a rate without a batch; of one that was rounded, in pieces of its digits.
+
+    At fixed epochs a higher rate makes fewer steps, so neither end of the digits is known to be the
+    worst.  Each piece takes the rate of its one end with the steps of the other.
+    """
+    rate, half = run.settings.rate, run.half_unit("sampling.rate")
+    if rate is None:
+        return
+    if half == 0.0:
+        yield from _counted(rate, rate)
+        return
+    low, high = max(rate - half, 0.5 * rate), min(1.0, rate + half)
+    # The narrow pieces lie at the end that counts.
+    far, near = (low, high) if end == "most" else (high, low)
+    cuts = [far + (near - far) * (1.0 - 0.5**piece) for piece in range(PIECES)]
+    for edge, other in zip([*cuts[1:], near], cuts, strict=True):
+        yield from _counted(edge, other)
+
+
+def _counted(rate: float, counted_at: float) -> Iterator[Loader]:
+    """Yield the loaders whose draws have a rate, and whose batches are one over another."""
+    batches = 1.0 / counted_at
+    near = round(batches)
+    if abs(batches - near) <= WHOLE * batches:
+        yield Loader(rate, Fraction(near))
+        return
+    yield Loader(rate, Fraction(batches))
+    yield Loader(rate, Fraction(max(1, math.floor(batches))))
+    yield Loader(rate, Fraction(math.ceil(batches)))

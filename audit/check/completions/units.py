@@ -1,0 +1,106 @@
+"""Users with several records: what the clipping norm bounds, and what a draw takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..checked_run import CheckedRun
+from .completion import Alternative, Choice, End
+
+
+def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin whose contribution is clipped, and whether users or records are drawn.
+
+    - The norm bounds a user, users are drawn: a step has one clipped contribution or none.
+    - The norm bounds a record, records are drawn: a user is a group of its records.
+    - The norm bounds a record, users are drawn: a user moves a sum by as many norms as records.
+    - The norm bounds a user, records are drawn: a step has one contribution where any is drawn.
+
+    No order is known between them, so both ends have all alternatives.
+    """
+    settings = run.settings
+    records = settings.records_per_user
+    if settings.unit != "user" or records is None or records == 1 or run.event is not None:
+        yield run, None
+        return
+    by_clients = settings.clients_rate is not None and settings.rate is None
+    for bounds in ("unit", "record"):
+        for sampled in ("users", "records"):
+            if settings.clip_bounds not in (None, bounds):
+                continue
+            if settings.sampled not in (None, sampled):
+                continue
+            # Who draws clients, and clips each as a whole, draws users.
+            if by_clients and settings.sampled is None and (bounds, sampled) == ("unit", "records"):
+                continue
+            open_keys = {
+                "noise.clip_bounds": (settings.clip_bounds, bounds),
+                "sampling.sampled": (settings.sampled, sampled),
+            }
+            settles = [f"{key}={word}" for key, (said, word) in open_keys.items() if said is None]
+            whose = "user" if bounds == "unit" else "record"
+            says = f"the clip bounds each {whose}, and {sampled} are drawn"
+            choice = Choice("noise.clip_bounds", says, " ".join(settles)) if settles else None
+            yield _pinned(run, bounds, sampled, records, end), choice
+
+
+def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) -> CheckedRun:
+    settings = run.settings
+    if bounds == "record" and sampled == "records":
+        return run
+    whole = replace(settings, records_per_user=None)
+    if bounds == "record":
+        phases = tuple(
+            replace(phase, noise_multiplier=phase.noise_multiplier / records)
+            for phase in settings.phases
+        )
+        noise = settings.noise_multiplier
+        return replace(
+            run,
+            settings=replace(
+                whole, phases=phases, noise_multiplier=None if noise is None else noise / records
+            ),
+        )
+    if sampled == "users":
+        return replace(run, settings=whole)
+    if end == "least":
+        # Users of a single record are data, too.
+        return replace(run, settings=whole)
+    return _any_of_a_user(run, records)
+
+
+def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
+    """Return a run in which a user is there where any of its records is drawn.
+
+    Given which of them are drawn, a step moves by one clipping norm at most; by joint convexity the
+    worst is one contribution, at the probability that any is drawn.  Samples of a fixed size move
+    others as well where a user comes or goes, for which no bound is known here.
+    """
+    settings = replace(run.settings, records_per_user=None)
+    if settings.method in ("poisson", "full"):
+        phases = tuple(replace(p, rate=_any_drawn(p.rate, records) or 1.0) for p in settings.phases)
+        drawn = replace(
+            settings,
+            phases=phases,
+            rate=_any_drawn(settings.rate, records),
+            clients_rate=_any_drawn(settings.clients_rate, records),
+        )
+        return replace(run, settings=drawn)
+    if settings.neighbours == "add-remove":
+        why = (
+            "Records are drawn in samples of a fixed size and clipped by user: where a user comes "
+            "or goes, no bound on what else moves is known."
+        )
+        return replace(run, settings=settings, unbounded=why)
+    phases = tuple(replace(phase, rate=1.0) for phase in settings.phases)
+    rate = None if settings.rate is None else 1.0
+    return replace(run, settings=replace(settings, method="full", rate=rate, phases=phases))
+
+
+def _any_drawn(rate: float | None, records: int) -> float | None:
+    """Return the probability that any of some independent draws happens, rounded up."""
+    if rate is None or rate >= 1.0:
+        return rate
+    return min(1.0, -math.expm1(records * math.log1p(-rate)) * (1.0 + 1e-12))

@@ -1,0 +1,85 @@
+"""What a verdict takes to be so where nobody mentions it: a closed list, each with an id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...accountant.guarantee import Bounds
+from ...accountant.neighbours import NEIGHBOURS
+from .bounds import Proof
+from .checked_run import CheckedRun
+from .proving import prove
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A convention: its `id`, the sentence that it `says`, and the `value` that `key` takes by it.
+
+    A stated fact under the key cancels it.
+    """
+
+    id: str
+    key: str
+    value: object
+    says: str
+
+
+RELATION: Final = "relation"
+
+CONVENTIONS: Final = (
+    Convention(
+        "constant-clip", "noise.clip_source", "constant", "The clipping norm is a constant."
+    ),
+    Convention("unit-record", "claim.unit", "record", "One record is protected."),
+    Convention("no-accumulation", "schedule.accumulation", 1, "A noise draw takes one batch."),
+    Convention("one-run", "schedule.restarts", 1, "One accountant counted all that was released."),
+    Convention("no-tuning", "tuning.runs", 1, "No other model was trained to choose this one."),
+    Convention(
+        "records-public",
+        "data.records_public",
+        True,
+        "Everybody may know how many records there are.",
+    ),
+    Convention(
+        RELATION,
+        "claim.neighbours",
+        "add-remove",
+        "A unit is there or not; a claim is called false only if it is so under every relation.",
+    ),
+)
+
+
+def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
+    """Return the conventions that the verdict about a run rests on."""
+    return tuple(
+        each
+        for each in CONVENTIONS
+        if each.key not in run.known
+        and not (each.id == "records-public" and run.settings.neighbours != "add-remove")
+    )
+
+
+def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
+    """Return the proof with every convention opened: most then leave no upper end.
+
+    Only the relation is a choice of three; any number of accumulated batches, of other runs or of
+    records of a unit has no bound.
+    """
+    if proof.bounds is None:
+        return proof
+    in_force = conventions_of(run)
+    keys = tuple(each.key for each in in_force if each.id != RELATION)
+    if keys:
+        why = "Conventions are opened (--strict), and without them nothing bounds the run."
+        upper = Bounds(proof.bounds.lower, float("inf"))
+        return replace(proof, bounds=upper, unbounded=why, lacking=(*proof.lacking, *keys))
+    if not in_force:
+        return proof
+    ends = [
+        prove(replace(run, settings=replace(run.settings, neighbours=relation))).bounds
+        for relation in NEIGHBOURS
+    ]
+    known = [end for end in ends if end is not None]
+    hull = Bounds(min(end.lower for end in known), max(end.upper for end in known))
+    return replace(proof, bounds=hull, lacking=(*proof.lacking, "claim.neighbours"))

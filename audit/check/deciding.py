@@ -1,0 +1,95 @@
+"""Runs that a description allows and that disagree about its claim, and what would settle it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...accountant.guarantee import Bounds
+from ..description.printed_number import PrintedNumber
+from .bounds import Proof, proof_of
+from .checked_run import CheckedRun
+from .completions.completion import Completion
+from .standing import decided_by_completion, reaches
+
+
+@dataclass(frozen=True)
+class DecidingCompletion:
+    """A run that the description allows: in words, its bounds, and the option that states it."""
+
+    says: str
+    bounds: Bounds
+    settles: str = ""
+
+
+def deciding_completions(
+    claim: PrintedNumber | None, proof: Proof
+) -> tuple[DecidingCompletion, ...]:
+    """Return the runs that disagree about a claim, from the least epsilon to the largest."""
+    if claim is None or proof.bounds is None:
+        return ()
+    by_sampler = [
+        DecidingCompletion(f"batches are drawn as {name}", bounds, f"sampling.method={name}")
+        for name, bounds in proof.alternatives.items()
+    ]
+    if by_sampler:
+        return tuple(by_sampler)
+    if not decided_by_completion(claim, proof):
+        return ()
+    ordered = sorted(proof.spread, key=lambda pair: (pair[1].upper, pair[1].lower))
+    settling = settling_key(proof.spread)
+    return tuple(
+        DecidingCompletion(each.says, bounds, _settles(each, settling)) for each, bounds in ordered
+    )
+
+
+def open_keys(proof: Proof) -> tuple[str, ...]:
+    """Return the keys of the subjects that the runs of a description differ in."""
+    said: dict[str, set[str]] = {}
+    for each, _ in proof.spread:
+        for choice in each.choices:
+            said.setdefault(choice.key, set()).add(choice.says)
+    return tuple(key for key, words in said.items() if len(words) > 1)
+
+
+def settling_key(spread: tuple[tuple[Completion, Bounds], ...]) -> str:
+    """Return the subject that moves epsilon most, by itself; empty where nothing is open."""
+    widths: dict[str, float] = {}
+    for each, bounds in spread:
+        for other, others in spread:
+            differ = set(each.choices) ^ set(other.choices)
+            keys = {choice.key for choice in differ}
+            if len(keys) == 1:
+                (key,) = keys
+                widths[key] = max(widths.get(key, 0.0), abs(bounds.lower - others.lower))
+    return max(widths, key=lambda key: widths[key], default="")
+
+
+def _settles(completion: Completion, key: str) -> str:
+    return next((choice.settles for choice in completion.choices if choice.key == key), "")
+
+
+def steps_that_hold(run: CheckedRun, claim: PrintedNumber, proof: Proof) -> str:
+    """Return up to how many steps the claim holds, where the count of steps alone decides it.
+
+    Raises nothing: an empty text where something else is open, too.
+    """
+    epochs = run.settings.epochs
+    if open_keys(proof) != ("schedule.steps",) or epochs is None or run.settings.rate is None:
+        return ""
+    counts = sorted(each.run.settings.steps or 0 for each, _ in proof.spread)
+    some = proof.spread[0][0].run
+    low, high = counts[0], counts[-1]
+    if not _holds_with(some, claim, low):
+        return ""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _holds_with(some, claim, middle) else (low, middle)
+    return (
+        f"holds up to {low:,} steps at rate {some.settings.rate:.6g}; {epochs:g} epochs are "
+        f"{counts[0]:,} to {counts[-1]:,} steps"
+    )
+
+
+def _holds_with(run: CheckedRun, claim: PrintedNumber, steps: int) -> bool:
+    bounds = proof_of(replace(run, settings=replace(run.settings, steps=steps))).bounds
+    return bounds is not None and reaches(claim, bounds)

@@ -1,0 +1,157 @@
+"""What is proven about every run that a description allows: the hull of its completions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from ...accountant.errors import Unsupported
+from ...accountant.guarantee import Bounds
+from ...accountant.rounding import up
+from .bounds import CONTRADICTION, Proof, lower_end_of, proof_of
+from .checked_run import CheckedRun
+from .completions.completion import Completion
+from .completions.subjects import completions
+from .stated_event import is_sum_of_draws, samplers_of
+
+UNKNOWN: Final = "unknown"
+ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
+"""The samplers that are compared where nobody said which one ran."""
+
+BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights, once at most"}
+"""Rarer samplers, which the bounds cover as well."""
+
+ALIKE: Final = ("poisson", "full")
+"""Samplers for which a record that is set to zero is as one that is removed."""
+
+
+def prove(run: CheckedRun) -> Proof:
+    """Return what is proven about every run that a description allows.
+
+    The upper end is the largest over its completions, the lower end the smallest.
+    """
+    if run.currency == "epsilon" and run.settings.delta is None:
+        return Proof(None, lacking=("claim.delta",))
+    if run.event is not None:
+        if run.currency != "epsilon":
+            return Proof(None, unbounded="An event is compared with a claim of epsilon only.")
+        if not is_sum_of_draws(run):
+            return _hull(run, run.settings.method)
+        if run.settings.method == UNKNOWN and not samplers_of(run.event):
+            return _hull(run, "full")
+    method = run.settings.method
+    if method != UNKNOWN:
+        return _hull(run, method)
+    # Nobody said which sampler ran: each is computed, and the worst counts.
+    proofs = {name: _hull(_of_sampler(run, name), name) for name in (*ALTERNATIVES, *BEYOND)}
+    known = {name: each.bounds for name, each in proofs.items() if each.bounds is not None}
+    if "poisson" not in known:
+        return proofs["poisson"]
+    return _enveloping(known, proofs)
+
+
+def _of_sampler(run: CheckedRun, method: str) -> CheckedRun:
+    if method == "weighted" and run.settings.weighted_draws is None:
+        return replace(run, settings=replace(run.settings, weighted_draws="at-most-once"))
+    return run
+
+
+def _hull(run: CheckedRun, method: str) -> Proof:
+    """Return bounds that hold for all completions of a run whose batches are drawn by `method`."""
+    try:
+        least, most = completions(run, method, "least"), completions(run, method, "most")
+    except Unsupported as refusal:
+        return Proof(Bounds(0.0, math.inf), unbounded=refusal.what)
+    proofs: list[tuple[Completion, Proof]] = []
+    for each in (*most, *least):
+        if all(each.run != other.run for other, _ in proofs):
+            proofs.append((each, proof_of(each.run)))
+    if len(proofs) == 1:
+        return proofs[0][1]
+    without = next((proof for _, proof in proofs if proof.bounds is None), None)
+    if without is not None:
+        return without
+    known = [(each, proof.bounds) for each, proof in proofs if proof.bounds is not None]
+    lower = min(bounds.lower for each, bounds in known if _among(each, least))
+    upper = max(bounds.upper for each, bounds in known if _among(each, most))
+    every = [proof for _, proof in proofs]
+    unbounded = next((proof.unbounded for proof in every if proof.unbounded), "")
+    if lower > upper:
+        lower, upper, unbounded = 0.0, math.inf, CONTRADICTION
+    return Proof(
+        Bounds(lower, upper),
+        tuple(dict.fromkeys(sentence for proof in every for sentence in proof.conditions)),
+        unbounded if math.isinf(upper) else "",
+        tuple(dict.fromkeys(key for proof in every for key in proof.lacking)),
+        _by_sampler(every),
+        min(proof.class_lower for proof in every),
+        tuple(known),
+    )
+
+
+def _among(completion: Completion, others: tuple[Completion, ...]) -> bool:
+    return any(completion.run == other.run for other in others)
+
+
+def _by_sampler(proofs: list[Proof]) -> Mapping[str, Bounds]:
+    """Return the hull of each sampler, where every completion leaves the same ones open."""
+    names = [name for name in proofs[0].alternatives if all(name in p.alternatives for p in proofs)]
+    return {
+        name: Bounds(
+            min(proof.alternatives[name].lower for proof in proofs),
+            max(proof.alternatives[name].upper for proof in proofs),
+        )
+        for name in names
+    }
+
+
+def _enveloping(known: Mapping[str, Bounds], proofs: Mapping[str, Proof]) -> Proof:
+    """Return bounds that hold whichever sampler ran: the lowest end and the highest."""
+    envelope = Bounds(
+        min(bounds.lower for bounds in known.values()),
+        max(bounds.upper for bounds in known.values()),
+    )
+    unbounded = next((each.unbounded for each in proofs.values() if each.unbounded), "")
+    lacking = tuple(dict.fromkeys(key for each in proofs.values() for key in each.lacking))
+    if lacking:
+        # A sampler that cannot be computed leaves the upper end open.
+        envelope = Bounds(envelope.lower, math.inf)
+        unbounded = unbounded or "A sampler that is not excluded cannot be computed."
+    common = {name: bounds for name, bounds in known.items() if name not in BEYOND}
+    rarer = [
+        f"drawn {words}, at most {up(known[name].upper)}"
+        for name, words in BEYOND.items()
+        if name in known and math.isfinite(known[name].upper)
+    ]
+    says = "; ".join(rarer)
+    # What only some samplers rest on is said with these; what all rest on is said here.
+    shared = set.intersection(*(set(each.conditions) for each in proofs.values()))
+    conditions = [sentence for sentence in proofs["poisson"].conditions if sentence in shared]
+    if says:
+        conditions.insert(0, f"{says[0].upper()}{says[1:]}.")
+    return Proof(
+        envelope, tuple(conditions), unbounded, lacking, common, spread=proofs["poisson"].spread
+    )
+
+
+def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
+    """Return the proof with a lower end that holds under every relation, if none was stated.
+
+    Shuffled and fixed batches prove less about a record that is set to zero.
+    """
+    if "claim.neighbours" in run.known or proof.bounds is None:
+        return proof
+    zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))
+    of_draws = run.event is None or is_sum_of_draws(run)
+    names: list[str] = [run.settings.method]
+    if of_draws:
+        possible = proof.alternatives or (run.settings.method,)
+        names = [name for name in possible if name not in (*ALIKE, UNKNOWN)]
+    lower = proof.bounds.lower
+    for name in names:
+        for each in completions(_of_sampler(zeroed, name), name, "least"):
+            end = lower_end_of(each.run)
+            lower = lower if end is None else min(lower, end)
+    return replace(proof, bounds=Bounds(lower, proof.bounds.upper))
