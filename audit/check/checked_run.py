@@ -51,9 +51,8 @@ class CheckedRun:
     `beyond_event` says which fact beside a stated event is more than that has.
     `digits` are how far the last printed digits leave the number of a key open, `read` the keys
     that a file of a program says.  Where a run is a completion of a description, `own_draws` are
-    the samples that one noise draw takes independently, each at the rate of the run, `together`
-    the batches of the stated rate in one draw, `rate_factor` what a stated rate was multiplied by,
-    and `unbounded` says why no upper end is known.
+    the samples that one noise draw takes independently, each at the rate of the run, `rate_factor`
+    what a stated rate was multiplied by, and `unbounded` says why no upper end is known.
     """
 
     settings: RunSettings
@@ -75,8 +74,8 @@ class CheckedRun:
     digits: Mapping[str, float] = field(default_factory=dict)
     read: frozenset[str] = frozenset()
     records_public: bool | None = None
+    noise_was_logged: bool = False
     own_draws: int = 1
-    together: int = 1
     rate_factor: float = 1.0
     unbounded: str = ""
     contradictions: tuple[Contradiction, ...] = ()
@@ -158,6 +157,7 @@ class CheckedRun:
                 key for key, fact in description.facts.items() if fact.provenance == "read"
             ),
             records_public=description.get("data.records_public", bool),
+            noise_was_logged=_noise_was_logged(description),
             contradictions=description.contradictions,
             from_event=phases is not None,
             beyond_event=_beyond_event(description),
@@ -210,23 +210,42 @@ def _with_phases(settings: RunSettings, phases: tuple[Phase, ...]) -> RunSetting
 
 OPEN_KEYS: Final = (
     *("sampling.rate", "sampling.clients_rate", "schedule.phases"),
-    *("schedule.epochs", "claim.delta"),
+    *("schedule.epochs", "claim.delta", "noise.noise_multiplier"),
 )
-"""Numbers that are open by their printed digits, wherever they were printed."""
+"""Numbers that are open by their printed digits."""
+
+CHOSEN_NOISE_UNIT: Final = 0.05
+"""A noise multiplier that is printed to this unit or a coarser one was chosen so."""
+
+LOG_FORMATS: Final = ("training log", "CSV history", "JSONL history")
+"""Formats in which a program printed a noise multiplier that it had computed."""
 
 
 def _open_digits(description: RunDescription) -> dict[str, float]:
     """Return how far printed digits leave the numbers of a description open."""
-    digits = {}
+    digits: dict[str, float] = {}
     for key in OPEN_KEYS:
         fact = description.facts.get(key)
         if fact is None or not fact.half_unit:
+            continue
+        if key == "noise.noise_multiplier" and fact.half_unit > 0.5 * CHOSEN_NOISE_UNIT:
             continue
         is_rate = key.endswith("rate") and isinstance(fact.value, float)
         if is_rate and was_chosen(cast("float", fact.value), fact.half_unit):
             continue
         digits[key] = fact.half_unit
     return digits
+
+
+def _noise_was_logged(description: RunDescription) -> bool:
+    """Return whether the noise multiplier is one that a log printed."""
+    fact = description.facts.get("noise.noise_multiplier")
+    if fact is None or fact.provenance != "read":
+        return False
+    return any(
+        name in fact.source and format in LOG_FORMATS
+        for name, format in description.formats.items()
+    )
 
 
 def was_chosen(rate: float, half_unit: float) -> bool:

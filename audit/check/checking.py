@@ -79,7 +79,9 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
     stands, by_relation = _standing(run, proof)
     case = CheckCase(run, proof, stands, recompute(run, stands, _settings_of(proof)))
     causes = apply_rules(case)
-    deciding = ("claim.neighbours",) if by_relation and stands == "open" else ()
+    deciding: tuple[str, ...] = ()
+    if by_relation and stands == "open":
+        deciding = ("claim.neighbours",)
     completions = deciding_completions(run.claim, proof) if stands == "open" else ()
     if completions and not proof.alternatives:
         deciding += open_keys(proof)

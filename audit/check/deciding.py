@@ -76,8 +76,11 @@ def steps_that_hold(run: CheckedRun, claim: PrintedNumber, proof: Proof) -> str:
     epochs = run.settings.epochs
     if open_keys(proof) != ("schedule.steps",) or epochs is None or run.settings.rate is None:
         return ""
+    of_batch = [each.run for each, _ in proof.spread if each.run.settings.rate == run.settings.rate]
     counts = sorted(each.run.settings.steps or 0 for each, _ in proof.spread)
-    some = proof.spread[0][0].run
+    if not of_batch:
+        return ""
+    some = of_batch[0]
     low, high = counts[0], counts[-1]
     if not _holds_with(some, claim, low):
         return ""

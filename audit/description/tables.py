@@ -110,9 +110,8 @@ def _unknown_table(table: object, source: str) -> InvalidInput:
 def _unknown_key(table: str, key: object, source: str) -> InvalidInput:
     word = str(key)[:80]
     close = likely_key(word)
-    said = SYNONYMS.get(word.lower(), "")
-    here = said.removeprefix(f"{table}.") if said.startswith(f"{table}.") else None
-    if word not in DOTTED and (here := here or nearest(word, TABLES[table])):
+    is_known = word in DOTTED or word.lower() in SYNONYMS
+    if not is_known and (here := nearest(word, TABLES[table])):
         step = f"Did you mean `{here}`?"
     elif close is not None:
         step = _belongs(close, word)

@@ -20,7 +20,7 @@ CLEAN: Final[Mapping[str, object]] = {
     "data.records": 60000,
     "sampling.method": "poisson",
     "sampling.batch": 256,
-    "schedule.epochs": 15,
+    "schedule.steps": 3516,
     "schedule.accumulation": 1,
     "schedule.microbatches": 1,
     "schedule.restarts": 1,

@@ -132,7 +132,8 @@ def test_accumulated_poisson_batches_may_all_have_a_record(rate: float) -> None:
 
 
 def test_a_rate_of_all_accumulated_batches_says_on_what_it_rests() -> None:
-    result = run({"schedule.accumulation": 8, "schedule.epochs": 1})
+    facts = {"schedule.accumulation_of": "one-sample", "schedule.epochs": 1}
+    result = run({"schedule.accumulation": 8, **facts})
     assert upper(result) == pytest.approx(0.718, abs=1e-3)
     assert says(result, "parts of one sample")
 

@@ -117,6 +117,8 @@ def test_records_of_a_user_are_drawn_without_replacement(
         "noise.noise_multiplier": noise,
         "data.users": users,
         "data.records_per_user": 3,
+        "noise.clip_bounds": "record",
+        "sampling.sampled": "records",
         "sampling.batch": 4,
         "schedule.steps": 1,
         **({"data.records": records} if known else {}),

@@ -52,7 +52,7 @@ def test_a_loss_of_some_batches_is_left_out_of_the_lower_end() -> None:
 
 def test_a_count_moves_by_half_as_much_as_sums_where_a_record_is_replaced() -> None:
     """A bit for each record, one count with noise 1, beside sums with next to no influence."""
-    count = {"what": "a noisy count", "noise_multiplier": 1.0, "count": 1}
+    count = {"what": "a noisy count", "noise_multiplier": 1.0, "count": 1, "moves": True}
     facts = {
         "claim.neighbours": "replace-one",
         "noise.noise_multiplier": 50.0,
@@ -70,7 +70,7 @@ def test_a_count_moves_by_half_as_much_as_sums_where_a_record_is_replaced() -> N
 def test_a_count_beside_full_batches_moves_by_half_as_much() -> None:
     facts = {
         **ADAPTIVE,
-        "releases": [{**CLIP_COUNT, "noise_multiplier": 2.0, "count": 1}],
+        "releases": [{**CLIP_COUNT, "noise_multiplier": 2.0, "count": 1, "moves": True}],
         "claim.neighbours": "replace-one",
         "sampling.method": "full",
         "schedule.steps": 1,
@@ -136,6 +136,8 @@ def test_a_user_of_several_records_shows_a_record_at_least(relation: str) -> Non
         "sampling.method": "shuffled",
         "claim.unit": "user",
         "claim.neighbours": relation,
+        "noise.clip_bounds": "record",
+        "sampling.sampled": "records",
         "data.records_per_user": 3,
         "sampling.batch": 100,
     }

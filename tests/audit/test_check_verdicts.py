@@ -120,7 +120,7 @@ def test_what_a_verdict_needs_is_asked_for_first() -> None:
     assert (result.verdict, result.missing[0].key) == ("unverifiable", "claim.delta")
     result = checked(without=("noise.noise_multiplier",))
     assert (result.verdict, result.missing[0].key) == ("unverifiable", "noise.noise_multiplier")
-    result = checked(without=("schedule.epochs",))
+    result = checked(without=("schedule.steps",))
     assert (result.verdict, result.missing[0].key) == ("unverifiable", "schedule.steps")
     result = checked(without=("claim.epsilon",))
     assert (result.verdict, result.missing[0].key) == ("unverifiable", "claim.epsilon")

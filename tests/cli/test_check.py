@@ -13,6 +13,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.guarantee import Bounds
 from privplan.audit.check.check_result import Cause, CheckResult, MissingFact
+from privplan.audit.check.conventions import CONVENTIONS
 from privplan.audit.description.fact import Fact
 from privplan.audit.description.printed_number import PrintedNumber
 from privplan.audit.description.reading import Reading
@@ -39,7 +40,7 @@ def described(claim: str = "1.2", sampling: str = "poisson", **changed: str) -> 
         f'[claim]\nepsilon = {values["epsilon"]}\ndelta = {values["delta"]}\nunit = "record"\n'
         f'neighbours = "add-remove"\n[noise]\nnoise_multiplier = {values["noise_multiplier"]}\n'
         f'clip_source = "constant"\n[data]\nrecords = 60000\n[sampling]\nmethod = "{sampling}"\n'
-        "batch = 256\n[schedule]\nepochs = 15\nmicrobatches = 1\naccumulation = 1\n"
+        "batch = 256\n[schedule]\nsteps = 3516\nmicrobatches = 1\naccumulation = 1\n"
     )
 
 
@@ -141,7 +142,7 @@ def test_a_state_and_a_description_are_one_run(run: Run, write) -> None:
         write("opacus.json", opacus()),
         write(
             "run.toml",
-            text.replace("[schedule]\nepochs = 15\n", "[schedule]\n").replace("batch = 256\n", ""),
+            text.replace("[schedule]\nsteps = 3516\n", "[schedule]\n").replace("batch = 256\n", ""),
         ),
     )
     outcome = run(*words, "--json")
@@ -433,9 +434,9 @@ def test_the_report_says_the_verdict_first_and_every_part() -> None:
 
 
 def test_a_brief_report_leaves_facts_out_and_counts_what_is_asked() -> None:
-    text = report.brief(result())
+    text = report.brief(result(conventions=CONVENTIONS[:2]))
     assert text.startswith("verdict    FALSE: ")
-    assert "assumes    1 fact that nobody stated" in text
+    assert "assumes    2 conventions" in text
     assert "needs      sampling.method: Which sampler?" in text
     assert "error shuffled-loader" in text
     assert "-  Each record is clipped." in text

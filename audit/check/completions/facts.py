@@ -71,6 +71,21 @@ def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
     yield replace(run, settings=replace(run.settings, delta=pinned)), choice
 
 
+def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin a noise multiplier within its printed digits: more noise is post-processing.
+
+    Whoever writes a description states the noise that was used, so above what is printed only a
+    lower end looks; a log prints what was computed, which may be less as well.
+    """
+    value, half = run.settings.noise_multiplier, run.half_unit("noise.noise_multiplier")
+    if value is None or half == 0.0 or (end == "most" and not run.noise_was_logged):
+        yield run, None
+        return
+    pinned = max(value - half, 0.0) if end == "most" else value + half
+    choice = Choice("noise.noise_multiplier", f"the printed noise {value:g} is {pinned:.6g}")
+    yield replace(run, settings=replace(run.settings, noise_multiplier=pinned)), choice
+
+
 def norms(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """Pin the norm that is clipped, once a clip or a scale is stated beside Laplace noise.
 

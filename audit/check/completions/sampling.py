@@ -144,7 +144,7 @@ def _accumulated(run: CheckedRun, together: int, kind: str) -> CheckedRun:
             replace(phase, rate=min(most, phase.rate * factor)) for phase in settings.phases
         ),
     )
-    return replace(run, settings=changed, own_draws=draws, together=together, rate_factor=factor)
+    return replace(run, settings=changed, own_draws=draws, rate_factor=factor)
 
 
 def _choice(

@@ -58,7 +58,9 @@ def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
     pinned = exact and len(pairs) == 1
     for rate, steps in _extreme(pairs, end):
         says = f"{epochs:g} epochs are {steps:,} steps at rate {rate:.6g}"
-        choice = Choice("schedule.steps", says, f"schedule.steps={steps}")
+        # With batch, records and steps the rate is that of the batch.
+        settles = f"schedule.steps={steps}" if rate == settings.rate else ""
+        choice = Choice("schedule.steps", says, settles)
         made = replace(run, settings=replace(settings, rate=rate, steps=steps))
         yield made, None if pinned else choice
 
@@ -106,7 +108,7 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
         return
     batches = Fraction(size, settings.batch)
     fewest, most = max(1, math.floor(batches)), math.ceil(batches)
-    together = run.together
+    together = max(1, round(settings.rate * run.own_draws * float(batches)))
     exact = batches / together
     yield Loader(settings.rate, exact)
     yield Loader(settings.rate, Fraction(max(1, fewest // together)))

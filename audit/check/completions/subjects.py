@@ -12,6 +12,7 @@ from .completion import Completion, End, Subject, expanded
 
 SUBJECTS: Final[tuple[Subject, ...]] = (
     facts.delta,
+    facts.noise,
     facts.starts,
     facts.releases,
     facts.norms,

@@ -1,0 +1,262 @@
+"""A description stands for every run that it allows; the truths here are dp_accounting's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Final
+
+import dp_accounting as dpa
+import pytest
+from dp_accounting import pld
+
+from privplan import check
+from privplan.audit.check.check_result import CheckResult
+from privplan.audit.check.result_json import result_json
+
+from ..cases import for_each
+
+WITHIN: Final = 2e-3
+"""Relative width of a certified interval, and of dp_accounting's grid, that tests allow for."""
+
+PLAIN: Final[Mapping[str, object]] = {
+    "neighbours": "add-remove",
+    "unit": "record",
+    "clip_source": "constant",
+    "method": "poisson",
+}
+
+
+@cache
+def truth(noise: float, rate: float, steps: int, delta: float = 1e-5) -> float:
+    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-4)
+    event: dpa.DpEvent = dpa.GaussianDpEvent(noise)
+    if rate < 1.0:
+        event = dpa.PoissonSampledDpEvent(rate, event)
+    accountant.compose(event, steps)
+    return float(accountant.get_epsilon(delta))
+
+
+def of(claim: object, **facts: object) -> CheckResult:
+    return check(claimed=claim, delta=facts.pop("delta", 1e-5), **{**PLAIN, **facts})
+
+
+def spans(result: CheckResult, least: float, most: float) -> None:
+    assert result.proven is not None
+    assert result.proven.lower == pytest.approx(least, rel=WITHIN)
+    assert result.proven.upper == pytest.approx(most, rel=WITHIN)
+
+
+LONG: Final = {"records": 60000, "batch": 256, "epochs": 15, "noise_multiplier": 1.1}
+SHORT: Final = {"records": 1000, "batch": 600, "epochs": 10, "noise_multiplier": 1.0}
+
+
+@for_each(
+    ("claim", "verdict"),
+    [(1.13, "false"), (1.1329, "unverifiable"), (1.1338, "unverifiable"), (1.136, "holds")],
+)
+def test_epochs_of_an_incomplete_batch_are_several_counts(claim: float, verdict: str) -> None:
+    result = of(claim, **LONG)
+    assert result.verdict.removesuffix("-not-from-these-settings") == verdict
+    spans(result, truth(1.1, 256 / 60000, 3510), truth(1.1, 1 / 234, 3510) * 1.001)
+
+
+def test_what_decides_is_listed_with_the_option_that_settles_it() -> None:
+    result = of(1.1338, **LONG)
+    assert result.settled_by.startswith("holds up to 3,51")
+    assert result.settled_by.endswith("15 epochs are 3,510 to 3,525 steps")
+    listed = result_json(result)["deciding"]
+    assert isinstance(listed, list)
+    assert {tuple(row) for row in listed} == {("completion", "epsilon", "set")}
+    option = next(row["set"] for row in listed if row["set"])
+    key, _, value = option.partition("=")
+    settled = of(1.1338, **LONG, **{key.partition(".")[2]: int(value)})
+    assert settled.verdict != "unverifiable"
+
+
+@for_each("claim", [12.0977, 15.71, 16.27])
+def test_few_batches_make_epochs_wide(claim: float) -> None:
+    result = of(claim, **SHORT)
+    assert result.verdict == "unverifiable"
+    assert result.proven is not None
+    assert result.proven.lower <= truth(1.0, 0.6, 10) * (1 + WITHIN)
+    assert result.proven.upper >= truth(1.0, 0.6, 20) * (1 - WITHIN)
+    counted = of(claim, **SHORT, steps=17)
+    spans(counted, truth(1.0, 0.6, 17), truth(1.0, 0.6, 17))
+
+
+def test_full_batches_of_half_an_epoch_are_rounded_both_ways() -> None:
+    result = of(3.0, noise_multiplier=4.0, epochs=2.5, method="full", records=100)
+    spans(result, truth(4.0, 1.0, 2), truth(4.0, 1.0, 3))
+
+
+def test_a_rate_beside_a_batch_is_either() -> None:
+    facts = {"records": 1000, "batch": 300, "rate": 0.25, "steps": 40, "noise_multiplier": 3.0}
+    result = of(2.339, **facts)
+    spans(result, truth(3.0, 0.25, 40), truth(3.0, 0.3, 40))
+    assert result.verdict == "unverifiable"
+    fixed = of(6.3, **{**facts, "method": "fixed-size", "neighbours": "replace-one"})
+    assert fixed.proven is not None
+    assert fixed.verdict == "unverifiable"
+    assert fixed.proven.upper >= 7.194
+
+
+def test_a_printed_rate_is_open_both_ways() -> None:
+    facts = {"rate": Decimal("0.0043"), "noise_multiplier": 1.1, "epochs": 15}
+    result = of(1.139, **facts)
+    assert result.proven is not None
+    assert result.proven.lower <= truth(1.1, 0.00425, 3529) * (1 + WITHIN)
+    assert truth(1.1, 0.00435, 3448) <= result.proven.upper <= 1.155
+    counted = of(1.139, rate=Decimal("0.0043"), noise_multiplier=1.1, steps=3488)
+    spans(counted, truth(1.1, 0.00425, 3488), truth(1.1, 0.00435, 3488))
+    exact = of(1.139, rate=Decimal("0.01"), noise_multiplier=1.1, steps=100)
+    spans(exact, truth(1.1, 0.01, 100), truth(1.1, 0.01, 100))
+
+
+def test_delta_is_open_by_its_digits_unless_it_has_one() -> None:
+    facts = {"rate": 0.01, "noise_multiplier": 1.1, "steps": 1000}
+    rounded = check(claimed=3.0, delta=Decimal("1.67e-5"), **{**PLAIN, **facts})
+    spans(rounded, truth(1.1, 0.01, 1000, 1.675e-5), truth(1.1, 0.01, 1000, 1.665e-5))
+    chosen = check(claimed=3.0, delta=Decimal("1e-5"), **{**PLAIN, **facts})
+    spans(chosen, truth(1.1, 0.01, 1000), truth(1.1, 0.01, 1000))
+
+
+def test_restarts_made_the_steps_each_or_together() -> None:
+    facts = {"records": 1000, "batch": 10, "steps": 300, "noise_multiplier": 1.0}
+    result = of(2.0, **facts, restarts=3)
+    spans(result, truth(1.0, 0.01, 300), truth(1.0, 0.01, 900))
+    assert of(2.0, **facts, restarts=1).verdict != "unverifiable"
+
+
+USERS: Final = {
+    "unit": "user",
+    "std": 2.0,
+    "clip": 1.0,
+    "users": 1000,
+    "clients_rate": 0.1,
+    "steps": 10,
+    "records_per_user": 50,
+}
+
+
+def test_what_the_clip_bounds_decides_for_users_of_many_records() -> None:
+    result = of(0.8, **USERS)
+    assert result.verdict == "unverifiable"
+    spans(result, truth(2.0, 0.1, 10), 2010.66)
+    assert len(result.completions) == 3
+    spans(of(0.8, **USERS, clip_bounds="unit"), truth(2.0, 0.1, 10), truth(2.0, 0.1, 10))
+    records = of(0.8, **USERS, clip_bounds="record", sampled="records")
+    assert records.proven is not None
+    assert records.proven.upper == pytest.approx(96.451, rel=1e-3)
+
+
+def test_a_count_moves_or_does_not_where_a_record_is_replaced() -> None:
+    count = {"what": "records", "noise_multiplier": 1.0}
+    facts = {"noise_multiplier": 3.0, "steps": 1, "method": "full", "neighbours": "zero-out"}
+    result = of(2.0, **facts, releases=[count])
+    assert result.proven is not None
+    spans(result, truth(3.0, 1.0, 1), truth((1 / (1 / 9 + 1)) ** 0.5, 1.0, 1))
+    still = of(2.0, **facts, releases=[{**count, "moves": False}])
+    spans(still, truth(3.0, 1.0, 1), truth(3.0, 1.0, 1))
+
+
+@for_each(
+    ("norm", "longest"),
+    [("l1", 1.0), ("l2", 2.0), ("linf", 4.0)],
+)
+def test_laplace_noise_is_about_a_norm(norm: str, longest: float) -> None:
+    facts = {"noise_multiplier": 0.2, "steps": 2, "method": "full", "family": "laplace"}
+    result = of(100, delta=0, **facts, clip=1.0, clip_norm=norm, dimensions=4)
+    assert result.proven is not None
+    assert result.proven.upper == pytest.approx(10 * longest)
+    assert result.proven.lower == pytest.approx(10 * longest)
+    assert of(10, delta=0, **facts).verdict == "holds"
+    assert of(10, delta=0, **facts, clip=1.0).verdict == "unverifiable"
+
+
+def test_batches_of_a_draw_are_one_sample_or_several() -> None:
+    facts = {"batch": 8, "accumulation": 4, "records": 1000, "noise_multiplier": 0.8, "epochs": 1}
+    result = of(3.0, delta=1e-4, **facts)
+    assert result.verdict == "holds"
+    assert result.proven is not None
+    assert 2.56 <= result.proven.upper <= 2.6
+    one = of(3.0, delta=1e-4, **facts, accumulation_of="one-sample", rate=0.032)
+    spans(one, truth(0.8, 0.032, 31, 1e-4), truth(0.8, 0.032, 32, 1e-4))
+
+
+OPACUS: Final = {
+    "library": "opacus",
+    "records": 50000,
+    "batch": 500,
+    "epochs": 10,
+    "noise_multiplier": 1.0,
+    "delta": 1e-6,
+}
+
+
+def test_what_follows_a_secret_number_of_records_has_no_guarantee() -> None:
+    public = of(3.0, **OPACUS)
+    assert public.verdict == "holds"
+    assert "records-public" in {each.id for each in public.conventions}
+    secret = of(3.0, **OPACUS, records_public=False)
+    assert not secret.verdict.startswith("holds")
+    assert "records-public" not in {each.id for each in secret.conventions}
+    constant = {"normaliser": "constant", "rate": 0.01, "steps": 1000, "library": "tf-privacy"}
+    settings = {"noise_multiplier": 1.0, "delta": 1e-6, "records_public": False}
+    assert of(3.0, **settings, **constant).verdict == "holds"
+
+
+def test_conventions_are_counted_cancelled_and_opened() -> None:
+    facts = {"rate": 0.01, "noise_multiplier": 1.1, "steps": 1000, "method": "poisson"}
+    bare = check(claimed=3.0, delta=1e-5, **facts)
+    assert [each.id for each in bare.conventions] == [
+        *("constant-clip", "unit-record", "no-accumulation", "one-run", "no-tuning"),
+        *("records-public", "relation"),
+    ]
+    assert "under 7 conventions" in bare.headline
+    stated = {"accumulation": 1, "restarts": 1, "records_public": True}
+    said = of(3.0, **facts, **stated, **{"tuning.runs": 1})
+    assert said.conventions == ()
+    assert check(claimed=3.0, delta=1e-5, strict=True, **facts).verdict == "unverifiable"
+    strict = check(
+        claimed=3.0, delta=1e-5, strict=True, **{**PLAIN, **facts, **stated, "tuning.runs": 1}
+    )
+    assert strict.verdict == "holds"
+
+
+def test_epsilon_and_rho_are_judged_in_both() -> None:
+    facts = {"noise_multiplier": 2.0, "steps": 1, "method": "full"}
+    result = of(5.0, **facts, rho=0.01)
+    assert (result.currency, result.verdict) == ("rho", "false")
+    assert [(each.currency, each.verdict) for each in result.other_claims] == [("epsilon", "holds")]
+
+
+def test_random_descriptions_hold_exactly_where_all_their_runs_do() -> None:
+    """20 descriptions by epochs, batch and restarts; claims between the ends and beyond them."""
+    draw = random.Random(36)
+    for _ in range(20):
+        records, noise = draw.choice([500, 1000, 7000]), draw.choice([0.8, 1.3, 2.0])
+        batch, epochs = draw.randrange(20, records // 2), draw.randrange(1, 6)
+        restarts = draw.choice([1, 1, 2])
+        floor, ceil = records // batch, -(-records // batch)
+        exact = (epochs * records) // batch, -(-epochs * records // batch)
+        runs = {
+            (rate, steps * times)
+            for rate, counts in (
+                (batch / records, (epochs * floor, epochs * ceil, *exact)),
+                (1 / floor, (epochs * floor,)),
+                (1 / ceil, (epochs * ceil,)),
+            )
+            for steps in counts
+            for times in {1, restarts}
+        }
+        truths = [truth(noise, rate, steps) for rate, steps in sorted(runs)]
+        facts = {"records": records, "batch": batch, "epochs": epochs, "restarts": restarts}
+        result = of(draw.uniform(min(truths), max(truths)), **facts, noise_multiplier=noise)
+        spans(result, min(truths), max(truths))
+        wide = max(truths) > min(truths) * (1 + 4 * WITHIN)
+        assert not wide or result.verdict == "unverifiable", facts
+        assert of(max(truths) * 1.01, **facts, noise_multiplier=noise).verdict.startswith("holds")
+        assert of(min(truths) * 0.99, **facts, noise_multiplier=noise).verdict == "false"
