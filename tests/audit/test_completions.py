@@ -31,7 +31,8 @@ PLAIN: Final[Mapping[str, object]] = {
 
 @cache
 def truth(noise: float, rate: float, steps: int, delta: float = 1e-5) -> float:
-    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-4)
+    grid = 1e-3 if steps > 10 else 1e-4
+    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, grid)
     event: dpa.DpEvent = dpa.GaussianDpEvent(noise)
     if rate < 1.0:
         event = dpa.PoissonSampledDpEvent(rate, event)
@@ -233,6 +234,7 @@ def test_epsilon_and_rho_are_judged_in_both() -> None:
     assert [(each.currency, each.verdict) for each in result.other_claims] == [("epsilon", "holds")]
 
 
+@pytest.mark.slow
 def test_random_descriptions_hold_exactly_where_all_their_runs_do() -> None:
     """20 descriptions by epochs, batch and restarts; claims between the ends and beyond them."""
     draw = random.Random(36)
