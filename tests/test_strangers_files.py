@@ -5,6 +5,7 @@ Every reader of files is given a pipe, and links to one and to a device, in the 
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import zipfile
@@ -18,6 +19,7 @@ from privplan.accountant import events, regular_file
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.edits.stored_model import StoredModel, text_of
 from privplan.audit.residual.report import _previous
+from privplan.cli.cache import cache_key, store
 from privplan.cli.inputs import defaults_file, event_file
 from privplan.cli.main import app
 from privplan.cli.terminal.text import printable
@@ -260,3 +262,56 @@ def test_a_key_that_others_can_read_is_open(rights: int, is_open: bool, tmp_path
     path.chmod(rights)
     assert key_is_open(path) is is_open
     assert not key_is_open(tmp_path / "none")
+
+
+# --- what is kept between runs ------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep one answer, and return its file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store.write("claims-disco", "1", "claims", [1.5])
+    assert store.read("claims-disco", "1", "claims") == [1.5]
+    return store.folder() / "claims-disco-1.json"
+
+
+def signed(content: object, name: str, secret: bytes) -> str:
+    return json.dumps({"digest": store.digest_of(content, name, secret), "claims": content})
+
+
+def test_an_answer_that_was_edited_without_the_key_is_not_shown(kept: Path) -> None:
+    kept.write_text(signed([2.5], kept.name, b"\0" * cache_key.KEY_BYTES))
+    with pytest.raises(ValueError, match="not what was written"):
+        store.read("claims-disco", "1", "claims")
+
+
+def test_an_answer_that_was_moved_to_another_name_is_not_shown(kept: Path) -> None:
+    kept.rename(kept.with_name("claims-flame-1.json"))
+    with pytest.raises(ValueError, match="not what was written"):
+        store.read("claims-flame", "1", "claims")
+
+
+def test_a_key_that_others_can_read_signs_nothing_and_is_made_anew(kept: Path) -> None:
+    key = kept.with_name(cache_key.KEY_FILE)
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    key.write_bytes(b"\0" * cache_key.KEY_BYTES)
+    key.chmod(0o644)
+    kept.write_text(signed([2.5], kept.name, b"\0" * cache_key.KEY_BYTES))
+    with pytest.raises(ValueError, match="not the user's own"):
+        store.read("claims-disco", "1", "claims")
+    store.write("claims-disco", "1", "claims", [1.5])
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert store.read("claims-disco", "1", "claims") == [1.5]
+
+
+def test_a_cache_folder_that_is_a_link_is_neither_read_nor_written(kept: Path) -> None:
+    folder, moved = kept.parent, kept.parents[1] / "elsewhere"
+    folder.rename(moved)
+    folder.symlink_to(moved)
+    with pytest.raises(OSError, match="a link"):
+        store.read("claims-disco", "1", "claims")
+    before = {path.name for path in moved.iterdir()}
+    with pytest.raises(OSError, match="a link"):
+        store.write("claims-disco", "2", "claims", [1.5])
+    assert {path.name for path in moved.iterdir()} == before
