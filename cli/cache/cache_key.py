@@ -15,9 +15,9 @@ from typing import Final
 from ...accountant.regular_file import open_regular
 from ...fl.files import atomic
 
-KEY_FILE: Final = "key"
-KEY_BYTES: Final = 32
-OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+CACHE_KEY_FILE: Final = "key"
+CACHE_KEY_BYTES: Final = 32
+RIGHTS_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 """Rights of anybody but the owner; a key has none of them."""
 
 
@@ -31,10 +31,10 @@ def known_key(folder: Path) -> bytes:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/key'
     """
-    with open_regular(folder / KEY_FILE, within=folder) as file:
+    with open_regular(folder / CACHE_KEY_FILE, within=folder) as file:
         status = os.fstat(file.fileno())
-        key = file.read(KEY_BYTES + 1)
-    if not _is_private(status) or len(key) != KEY_BYTES:
+        key = file.read(CACHE_KEY_BYTES + 1)
+    if not _is_private(status) or len(key) != CACHE_KEY_BYTES:
         raise ValueError("The key of the cache is not the user's own.")
     return key
 
@@ -47,11 +47,11 @@ def key_of(folder: Path) -> bytes:
     try:
         return known_key(folder)
     except (OSError, ValueError):
-        atomic.write(folder / KEY_FILE, secrets.token_bytes(KEY_BYTES), private=True)
+        atomic.write(folder / CACHE_KEY_FILE, secrets.token_bytes(CACHE_KEY_BYTES), private=True)
         return known_key(folder)
 
 
 def _is_private(status: os.stat_result) -> bool:
     if not hasattr(os, "geteuid"):  # Windows has other rights, and folders of users of their own
         return True
-    return status.st_uid == os.geteuid() and not status.st_mode & OTHERS
+    return status.st_uid == os.geteuid() and not status.st_mode & RIGHTS_OF_OTHERS
