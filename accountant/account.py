@@ -79,6 +79,9 @@ def account(
     losses at delta 0, the closed form for unsampled Gaussians, the blanket for a single shuffled
     round, otherwise pld, otherwise rdp) and cross-checks them with rdp where it has an answer.
 
+    However long it takes: the limit of work for files of strangers is that of the commands
+    (`work.require_little_work`).
+
     Raises `InvalidInput` for values outside their range, `Unsupported` where no engine has sound
     mathematics, `EnginesDisagree` if one engine's lower end lies above another's upper end.
     Source: Dong, Roth and Su 2022, arXiv 1905.02383v3 (gdp), Mironov 2017, arXiv 1702.07476v3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 
 
 def main() -> None:
@@ -20,5 +21,17 @@ def main() -> None:
         sys.exit(output.fail(Interruption(), as_json="--json" in sys.argv[1:]))
 
 
+def leave_working_directory(path: list[str]) -> None:
+    """Take the working directory out of the places that code is loaded from.
+
+    `python -m` puts it first, so that a folder of a stranger could bring code along; it stays where
+    this package itself was loaded from it.
+    """
+    here = Path.cwd()
+    if path and path[0] in ("", str(here)) and Path(__file__).resolve().parents[2] != here:
+        del path[0]
+
+
 if __name__ == "__main__":
+    leave_working_directory(sys.path)
     main()

@@ -35,6 +35,7 @@ ROOMS: Final[dict[str, str]] = {
     "audit/budget": "budgets derived again from the facts in a log",
     "audit/canaries": "lower bounds from units with a secret coin",
     "audit/check": "the verdict about somebody else's run: bounds, recomputations, causes",
+    "audit/check/completions": "the runs that a description allows, by what it leaves open",
     "audit/check/causes": "why a reported number is wrong or in doubt, each under a stable id",
     "audit/configuration": "the configuration that a log states, against its file and rounds",
     "audit/demos": "published claims against simulations of their own mechanisms",

@@ -5,6 +5,7 @@ Every reader of files is given a pipe, and links to one and to a device, in the 
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import zipfile
@@ -14,13 +15,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import privplan.cli.__main__ as cli_main
 from privplan.accountant import events, regular_file
+from privplan.accountant.claims.table import SYSTEMS
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.edits.stored_model import StoredModel, text_of
 from privplan.audit.residual.report import _previous
+from privplan.cli.__main__ import leave_working_directory
+from privplan.cli.cache import cache_key, store
+from privplan.cli.commands.claims import _measured_runs
 from privplan.cli.inputs import defaults_file, event_file
 from privplan.cli.main import app
 from privplan.cli.terminal.text import printable
+from privplan.fl.declarations import registry
 from privplan.fl.files import atomic, stored_arrays
 from privplan.fl.log import read
 from privplan.fl.log.sidecar import Sidecar
@@ -260,3 +267,86 @@ def test_a_key_that_others_can_read_is_open(rights: int, is_open: bool, tmp_path
     path.chmod(rights)
     assert key_is_open(path) is is_open
     assert not key_is_open(tmp_path / "none")
+
+
+# --- what is kept between runs ------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep one answer, and return its file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store.write("claims-disco", "1", "claims", [1.5])
+    assert store.read("claims-disco", "1", "claims") == [1.5]
+    return store.folder() / "claims-disco-1.json"
+
+
+def signed(content: object, name: str, secret: bytes) -> str:
+    return json.dumps({"digest": store.digest_of(content, name, secret), "claims": content})
+
+
+def test_an_answer_that_was_edited_without_the_key_is_not_shown(kept: Path) -> None:
+    kept.write_text(signed([2.5], kept.name, b"\0" * cache_key.CACHE_KEY_BYTES))
+    with pytest.raises(ValueError, match="not what was written"):
+        store.read("claims-disco", "1", "claims")
+
+
+def test_an_answer_that_was_moved_to_another_name_is_not_shown(kept: Path) -> None:
+    kept.rename(kept.with_name("claims-flame-1.json"))
+    with pytest.raises(ValueError, match="not what was written"):
+        store.read("claims-flame", "1", "claims")
+
+
+def test_a_key_that_others_can_read_signs_nothing_and_is_made_anew(kept: Path) -> None:
+    key = kept.with_name(cache_key.CACHE_KEY_FILE)
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    key.write_bytes(b"\0" * cache_key.CACHE_KEY_BYTES)
+    key.chmod(0o644)
+    kept.write_text(signed([2.5], kept.name, b"\0" * cache_key.CACHE_KEY_BYTES))
+    with pytest.raises(ValueError, match="not the user's own"):
+        store.read("claims-disco", "1", "claims")
+    store.write("claims-disco", "1", "claims", [1.5])
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert store.read("claims-disco", "1", "claims") == [1.5]
+
+
+def test_a_cache_folder_that_is_a_link_is_neither_read_nor_written(kept: Path) -> None:
+    folder, moved = kept.parent, kept.parents[1] / "elsewhere"
+    folder.rename(moved)
+    folder.symlink_to(moved)
+    with pytest.raises(OSError, match="a link"):
+        store.read("claims-disco", "1", "claims")
+    before = {path.name for path in moved.iterdir()}
+    with pytest.raises(OSError, match="a link"):
+        store.write("claims-disco", "2", "claims", [1.5])
+    assert {path.name for path in moved.iterdir()} == before
+
+
+# --- code in the working directory ----------------------------------------------------------------
+
+
+@for_each("first", ["", "here"])
+def test_no_code_is_loaded_from_the_working_directory(
+    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = [str(tmp_path) if first else "", "/elsewhere"]
+    leave_working_directory(path)
+    assert path == ["/elsewhere"]
+    leave_working_directory(path)
+    assert path == ["/elsewhere"]
+    # Where the package itself lies there, it stays.
+    monkeypatch.chdir(Path(cli_main.__file__).resolve().parents[2])
+    path = [""]
+    leave_working_directory(path)
+    assert path == [""]
+
+
+def test_the_claims_load_no_other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked: list[str] = []
+    monkeypatch.setattr(registry, "foreign_systems", lambda: asked.append("all") or ())
+    assert _measured_runs(SYSTEMS, measure=False)[0] == []
+    assert asked == []
+    registry.declared()
+    assert asked == ["all"]

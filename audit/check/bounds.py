@@ -15,6 +15,7 @@ from ...accountant.composition import worst_leaves
 from ...accountant.errors import EnginesDisagree, InvalidInput, Unsupported
 from ...accountant.events.parts import events_inside
 from ...accountant.guarantee import Bounds, Neighbours
+from ...accountant.work import MOST_WORK, require_little_work, work_of
 from ..description.run_description import ExtraRelease
 from .bounding_event import BoundingEvent, LowerEnd, RunEvents
 from .checked_run import CheckedRun
@@ -69,6 +70,10 @@ def _joins(event: ev.Event) -> bool:
 @lru_cache(maxsize=1024)
 def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | str:
     """Return the bounds of an event on epsilon, or why there are none."""
+    try:
+        require_little_work(event)
+    except (InvalidInput, Unsupported) as refusal:
+        return refusal.what
     try:
         return bounds_on_epsilon(event, delta=delta, neighbours=neighbours)
     except Unsupported as refusal:
@@ -307,6 +312,8 @@ def _class_lower(events: RunEvents, delta: float) -> float:
 def _worst_of(bounding: BoundingEvent, delta: float) -> float:
     with contextlib.suppress(InvalidInput, Unsupported, EnginesDisagree):
         if not any(leaf.worst_of_class for leaf in worst_leaves(bounding.event)):
+            return 0.0
+        if work_of(bounding.event) > MOST_WORK:
             return 0.0
         found = account(bounding.event, delta=delta, neighbours=bounding.neighbours)
         return found.epsilon.lower if found.lower_of_class else 0.0

@@ -84,6 +84,7 @@ def steps_that_hold(run: CheckedRun, claim: PrintedNumber, proof: Proof) -> str:
     low, high = counts[0], counts[-1]
     if not _holds_with(some, claim, low):
         return ""
+    # More steps show no less, so that the steps up to which the claim holds are found by halving.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _holds_with(some, claim, middle) else (low, middle)

@@ -9,13 +9,14 @@ from typing import Final, TypeVar
 from ...accountant import events as ev
 from ...accountant.errors import with_article
 from ...accountant.guarantee import Neighbours
+from ...accountant.work import work_of
 from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .flattening import as_stated_draws
 from .loader_passes import ROUNDING, batch_share
 from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
-from .phase_classes import MANY, ends_of
+from .phase_classes import MANY, MOST_PHASE_WORK, ends_of
 from .release_readings import (
     JOINTLY_ACCOUNTED,
     ReleaseReading,
@@ -97,7 +98,7 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
             _lower_end(run, reading, released.aside)
             for reading in _readings([part.lower for part in lowers])
         ]
-    if method == "shuffled" and len(run.settings.phases) > MANY:
+    if method == "shuffled" and len(run.settings.phases) > most_phases(run, method):
         conditions.append(UNINTERRUPTED)
     conditions += _batch_conditions(run)
     return RunEvents(tuple(upper), tuple(lower), tuple(dict.fromkeys(conditions)))
@@ -137,10 +138,28 @@ def _noise_of_phases(run: CheckedRun, method: str) -> tuple[list[NoiseOfPhase], 
             for each in stated
         ]
         return drawn, drawn
-    ends = ends_of(phases_of(run, method), in_passes=method == "shuffled")
+    many = most_phases(run, method)
+    ends = ends_of(phases_of(run, method), in_passes=method == "shuffled", many=many)
     least = in_pairs(run, ends.lower) if method == "shuffled" else ends.lower
     upper, lower = ([_with_noise(run, phase) for phase in end] for end in (ends.upper, least))
     return upper, lower
+
+
+def most_phases(run: CheckedRun, method: str) -> int:
+    """Return how many different phases of a run are accounted one by one, by what each takes.
+
+    What several batches in a draw, several records of a user, or a long shuffled pass cost is told
+    by the dearest phase, before any engine is asked.
+    """
+    if run.event is not None:  # it stands for the phases, and has a limit of its own
+        return MANY
+    step: ev.Event = ev.Gaussian(1.0)
+    if method == "shuffled":
+        least = min((phase.rate for phase in phases_of(run, method)), default=1.0)
+        step = ev.ShuffledBatches(max(1, math.ceil(1.0 / least)), step)
+    else:
+        step = ev.Group(run.own_draws, ev.Poisson(0.5, step))
+    return max(1, min(MANY, MOST_PHASE_WORK // work_of(of_unit(run, step))))
 
 
 def _with_noise(run: CheckedRun, phase: Phase) -> NoiseOfPhase:

@@ -55,7 +55,7 @@ def check(
     Raises `InvalidInput` for what cannot be read, unknown keys, and values out of range.
 
     >>> result = check(
-    ...     claimed=1.0, delta=1e-5, noise_multiplier=1.3, records=60000, batch=256, epochs=15,
+    ...     claimed=1.0, delta=1e-5, noise_multiplier=1.3, records=60000, batch=256, steps=3516,
     ...     method="poisson",
     ... )
     >>> result.verdict, round(result.proven.upper, 3)

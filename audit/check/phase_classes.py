@@ -28,6 +28,9 @@ MANY: Final = 100
 PHASE_CLASSES: Final = 100
 """About how many classes stand for more."""
 
+MOST_PHASE_WORK: Final = 500
+"""Most units of work (`accountant/work.py`) of one event of a run's phases: some three seconds."""
+
 SERIES: Final = 1
 """How many series stand for more phases of shuffled passes: each takes many seconds."""
 
@@ -46,16 +49,18 @@ class PhaseEnds:
     lower: tuple[Phase, ...]
 
 
-def ends_of(phases: tuple[Phase, ...], *, in_passes: bool) -> PhaseEnds:
+def ends_of(phases: tuple[Phase, ...], *, in_passes: bool, many: int = MANY) -> PhaseEnds:
     """Return phases for both ends; those of the schedule where it has few different ones.
 
-    `in_passes` says that batches are those of shuffled passes.
+    `in_passes` says that batches are those of shuffled passes.  `many`, from 1, is how many
+    different phases are accounted one by one, and about how many classes stand for more: fewer
+    where each takes long.
 
     >>> ends_of((Phase(1.0, 0.1, 5), Phase(2.0, 0.1, 3), Phase(1.0, 0.1, 2)), in_passes=False).upper
     (Phase(noise_multiplier=1.0, rate=0.1, steps=7), Phase(noise_multiplier=2.0, rate=0.1, steps=3))
     """
     if in_passes:
-        if len(phases) <= MANY:
+        if len(phases) <= many:
             return PhaseEnds(phases, _begun(phases))
         series = _series(phases)
         return PhaseEnds(
@@ -63,9 +68,9 @@ def ends_of(phases: tuple[Phase, ...], *, in_passes: bool) -> PhaseEnds:
             _begun(tuple(_end(each, max, min, passes=-2) for each in series)),
         )
     merged = merged_in_any_order(phases)
-    if len(merged) <= MANY:
+    if len(merged) <= many:
         return PhaseEnds(merged, _begun(merged))
-    classes = classes_of(merged)
+    classes = classes_of(merged, min(many, PHASE_CLASSES))
     return PhaseEnds(
         tuple(_end(each, min, max) for each in classes),
         _begun(tuple(_end(each, max, min) for each in classes)),
@@ -89,16 +94,14 @@ def merged_in_any_order(phases: Sequence[Phase]) -> tuple[Phase, ...]:
     return tuple(Phase(noise, rate, count) for (noise, rate), count in steps.items())
 
 
-def classes_of(phases: Sequence[Phase]) -> list[list[Phase]]:
-    """Return phases in about `PHASE_CLASSES` classes of nearly the same noise and rate."""
+def classes_of(phases: Sequence[Phase], count: int = PHASE_CLASSES) -> list[list[Phase]]:
+    """Return phases in about `count` classes of nearly the same noise and rate."""
     floor = min((p.noise_multiplier for p in phases if p.noise_multiplier >= LEAST), default=LEAST)
     noises = [max(phase.noise_multiplier, floor) for phase in phases]
     rates = [phase.rate for phase in phases]
     # The fewer different rates there are, the more classes are left to the noise.
-    of_rate = min(
-        len(set(rates)), PHASE_CLASSES if len(set(noises)) == 1 else math.isqrt(PHASE_CLASSES)
-    )
-    by_noise, by_rate = _cells(noises, PHASE_CLASSES // of_rate), _cells(rates, of_rate)
+    of_rate = min(len(set(rates)), count if len(set(noises)) == 1 else math.isqrt(count))
+    by_noise, by_rate = _cells(noises, count // of_rate), _cells(rates, of_rate)
     classes: dict[tuple[int, int, bool], list[Phase]] = {}
     for phase, noise, rate in zip(phases, by_noise, by_rate, strict=True):
         without = phase.noise_multiplier < LEAST

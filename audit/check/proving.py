@@ -66,6 +66,7 @@ def _hull(run: CheckedRun, method: str) -> Proof:
         return Proof(Bounds(0.0, math.inf), unbounded=refusal.what)
     proofs: list[tuple[Completion, Proof]] = []
     for each in (*most, *least):
+        # Where nothing is open, both ends are one run, which is computed once.
         if all(each.run != other.run for other, _ in proofs):
             proofs.append((each, proof_of(each.run)))
     if len(proofs) == 1:
@@ -73,6 +74,7 @@ def _hull(run: CheckedRun, method: str) -> Proof:
     without = next((proof for _, proof in proofs if proof.bounds is None), None)
     if without is not None:
         return without
+    # Completions at one end bound that end alone: the other end of each is inside of the hull.
     known = [(each, proof.bounds) for each, proof in proofs if proof.bounds is not None]
     lower = min(bounds.lower for each, bounds in known if _among(each, least))
     upper = max(bounds.upper for each, bounds in known if _among(each, most))

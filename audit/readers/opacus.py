@@ -28,6 +28,7 @@ from ..description.printed_number import in_words
 from ..description.reading import Reading
 from ..description.run_description import Phase
 from .content import NOT_JSON, json_of
+from .history_rows import MAX_HISTORY_ROWS
 from .opacus_states import AccountantState, accountant_states
 from .read_values import listed_few, read_facts, schedule_values
 from .safe_pickle import looks_like_pickle
@@ -152,6 +153,12 @@ def _phases(history: list[object] | tuple[object, ...], where: str) -> list[Phas
             "The file was written before the first step, or by another engine than the one that "
             "trained.",
             "Give the checkpoint that was saved after the last step.",
+        )
+    if len(history) > MAX_HISTORY_ROWS:
+        raise InvalidInput(
+            f"`{where:.100}` has {len(history):,} rows; at most {MAX_HISTORY_ROWS:,} are read.",
+            "Opacus adds steps of equal noise and rate up in one row, so a run has few.",
+            "Add up rows that follow one another with equal noise and rate, and save the state.",
         )
     return [_phase(row, f"{where}[{index}]") for index, row in enumerate(history)]
 

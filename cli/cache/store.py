@@ -1,13 +1,16 @@
 """Keeps computed answers between runs, and never a stale one.
 
 A file is named after a digest of the source files that computed it, the interpreter and the
-numerical libraries; whatever changes any of them makes the file invisible.  It holds a digest of
-its own content as well.  A cache that cannot be read or written changes nothing but the time.
+numerical libraries; whatever changes any of them makes the file invisible.  It is signed with a key
+of the user (`cache_key`), name and content, so that what somebody else wrote, or moved to another
+name, is computed again.  A folder that is a link is not followed.  A cache that cannot be read or
+written changes nothing but the time.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import sys
@@ -18,6 +21,7 @@ from types import ModuleType
 from typing import Final
 
 from ...accountant.regular_file import regular_content
+from .cache_key import key_of, known_key
 
 MAX_KEPT_BYTES: Final = 2**24
 
@@ -39,8 +43,9 @@ def folder() -> Path:
 def read(stem: str, version: str | None, key: str) -> object:
     """Return what is kept under `key`; raise whatever there is to raise if it is not whole."""
     path = _path(stem, version)
+    secret = known_key(path.parent)
     held = json.loads(regular_content(path, MAX_KEPT_BYTES, within=path.parent))
-    if held["digest"] != digest_of(held[key]):
+    if not hmac.compare_digest(held["digest"], digest_of(held[key], path.name, secret)):
         raise ValueError("The file is not what was written.")
     return held[key]
 
@@ -48,7 +53,8 @@ def read(stem: str, version: str | None, key: str) -> object:
 def write(stem: str, version: str | None, key: str, content: object) -> None:
     """Keep `content` under `key`, and drop what other versions left; raise if that fails."""
     path = _path(stem, version)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = digest_of(content, path.name, key_of(path.parent))
     # One version is kept at a time: a changed source file would leave another file each time.
     for old in path.parent.glob(f"{stem}-*.json"):
         old.unlink(missing_ok=True)
@@ -56,7 +62,7 @@ def write(stem: str, version: str | None, key: str, content: object) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".kept-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump({"digest": digest_of(content), key: content}, stream)
+            json.dump({"digest": digest, key: content}, stream)
         Path(name).replace(path)
     finally:
         Path(name).unlink(missing_ok=True)
@@ -70,15 +76,19 @@ def version_of(packages: Sequence[ModuleType], libraries: Sequence[str]) -> str 
         return None
 
 
-def digest_of(content: object) -> str:
-    """Return the digest of what JSON can carry."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def digest_of(content: object, name: str, secret: bytes) -> str:
+    """Return the digest, under a key, of what JSON can carry and of the name of its file."""
+    kept = json.dumps([name, content], sort_keys=True).encode()
+    return hmac.new(secret, kept, hashlib.sha256).hexdigest()
 
 
 def _path(stem: str, version: str | None) -> Path:
     if version is None:
         raise FileNotFoundError("Nothing is kept where the version of the code is not known.")
-    return folder() / f"{stem}-{version}.json"
+    kept_in = folder()
+    if kept_in.is_symlink():
+        raise NotADirectoryError("A folder that is a link may be anybody's.")
+    return kept_in / f"{stem}-{version}.json"
 
 
 def _version(packages: Sequence[ModuleType], libraries: Sequence[str]) -> str:

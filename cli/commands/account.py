@@ -111,6 +111,7 @@ def account(
     --guesses, and the Gaussian that dominates from --from-fpr on.
     """
     from ...accountant import validate
+    from ...accountant.work import require_little_work
     from ..inputs.claimed_run import TypedFacts, reading_of_claim
     from ..inputs.curve_file import read_released, require_replaceable
     from ..inputs.described_run import described, grouped
@@ -144,6 +145,7 @@ def account(
     if run is None:
         assert event is not None
         released = grouped(read_released(event, neighbours), group)
+        require_little_work(released)
         report = question.answer_of(released, routes=routes).report()
     else:
         released = run.event

@@ -146,11 +146,11 @@ def _measured_runs(
     systems: Sequence[str], *, measure: bool
 ) -> tuple[list[ExampleResult], bool, tuple[str, ...]]:
     """Return what is known of example runs, whether some is not, and what could not be measured."""
-    from ...fl.declarations.registry import declared
+    from ...fl.declarations.built_in import built_in
     from ..cache import measured_rows, measured_runs
 
     version = measured_rows.current()  # before the code is loaded that measures
-    papers = {name: each.example.paper for name, each in declared().items() if each.example}
+    papers = {name: each.example.paper for name, each in built_in().items() if each.example}
     names = [name for paper in systems for name in papers if papers[name] == paper]
     known = {name: measured_runs.recall(name, version) for name in names}
     missing = [name for name in names if known[name] is None]

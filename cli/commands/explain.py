@@ -45,6 +45,7 @@ def explain(
     as bandmf or rdp.  Without EVENT or TOPIC, the topics are listed.
     """
     from ...accountant import validate
+    from ...accountant.work import require_little_work
     from ..inputs.curve_file import read_released
     from ..inputs.described_run import grouped
     from ..inputs.event_file import names_event
@@ -66,6 +67,7 @@ def explain(
         raise _unknown(target)
     size = options.checked(validate.count, group=group)
     event = grouped(read_released(target, neighbours), size)
+    require_little_work(event)
     answer = Question.of(context, delta, epsilon, neighbours, engine).answer_of(event)
     show(answer.report(explained=True), as_json=as_json, quiet=quiet)
 

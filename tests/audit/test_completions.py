@@ -31,7 +31,7 @@ PLAIN: Final[Mapping[str, object]] = {
 
 @cache
 def truth(noise: float, rate: float, steps: int, delta: float = 1e-5) -> float:
-    grid = 1e-3 if steps > 10 else 1e-4
+    grid = 1e-3 if rate > 0.02 and steps > 30 else 1e-4
     accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, grid)
     event: dpa.DpEvent = dpa.GaussianDpEvent(noise)
     if rate < 1.0:

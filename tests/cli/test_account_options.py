@@ -251,7 +251,7 @@ def test_a_default_is_no_statement(run: Run) -> None:
     assert "sampling.method" not in facts
     assert facts["claim.delta"]["provenance"] == "assumed"
     assert facts["claim.neighbours"]["provenance"] == "assumed"
-    assert result["deciding"] == ["sampling.method"]
+    assert result["waits_for"] == ["sampling.method"]
     typed = ("--delta", "1e-5", "--neighbours", "add-remove", "--sampling", "poisson")
     said = run("account", *RUN, "--claimed", "1.28", *typed, "--json").json["result"]["check"]
     for key in ("sampling.method", "claim.delta", "claim.neighbours"):

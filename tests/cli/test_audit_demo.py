@@ -251,7 +251,7 @@ def test_only_the_default_seed_is_kept(run: Run, fake: dict[str, Demo], cache: P
     run("audit", "demo", "fake-one", "--seed", "3")
     assert not cache.exists()
     run("audit", "demo", "fake-one")
-    assert [path.name.startswith("demo-fake-one-") for path in cache.iterdir()] == [True]
+    assert [path.name.startswith("demo-fake-one-") for path in cache.glob("*.json")] == [True]
     (kept,) = measured_rows.recall("fake-one", measured_rows.current()) or ()
     assert (kept.system, kept.setting) == ("disco", fake["fake-one"].rows[0])
     assert kept.value == demos.run_demo("fake-one").measurements[0].value
@@ -266,13 +266,14 @@ def test_only_the_default_seed_is_kept(run: Run, fake: dict[str, Demo], cache: P
 def test_what_makes_no_sense_is_not_recalled(
     field: str, value: object, run: Run, cache: Path
 ) -> None:
-    from privplan.cli.cache import store
+    from privplan.cli.cache import cache_key, store
 
     run("audit", "demo", "fake-one")
-    (path,) = cache.iterdir()
+    (path,) = cache.glob("*.json")
     rows = json.loads(path.read_text())["measured"]
     rows[0][field] = value
-    path.write_text(json.dumps({"digest": store.digest_of(rows), "measured": rows}))
+    digest = store.digest_of(rows, path.name, cache_key.known_key(cache))
+    path.write_text(json.dumps({"digest": digest, "measured": rows}))
     assert measured_rows.recall("fake-one", measured_rows.current()) is None
 
 

@@ -108,7 +108,7 @@ def test_a_damaged_result_is_not_recalled(damage: dict[str, float], cache: Path)
     version = measured_rows.current()
     measured_runs.keep(RESULT, version)
     assert measured_runs.recall("disco", version) == RESULT
-    (path,) = cache.iterdir()
+    (path,) = cache.glob("*.json")
     path.write_text(json.dumps({"digest": "0" * 64, "measured": {**asdict(RESULT), **damage}}))
     assert measured_runs.recall("disco", version) is None
     with pytest.raises(ValueError, match="0 or above"):

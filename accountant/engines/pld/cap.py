@@ -36,6 +36,9 @@ NEGLIGIBLE_FULL_SAMPLE_SHARE: Final = 1e-4
 MAX_EPSILON_FOR_CAP_ADVICE: Final = 20.0
 """Epsilon beyond which another cap would not help anybody, and none is looked for."""
 
+MAX_CAPS_RAISED: Final = 4
+"""Most different caps for which others are looked for: each that is tried costs as much again."""
+
 MAX_CAPS_TRIED: Final = 5
 """Most caps that are accounted for on the way to one."""
 
@@ -88,8 +91,11 @@ def cap_warnings(
     if bounds.upper > WIDE_INTERVAL_RATIO * bounds.lower > 0.0:
         text += f" At least {rounding.down(bounds.lower)} is real; whether more is, is not known."
     at = delta if delta is not None else poisson.upper
-    useful = MIN_CERTIFIED_DELTA <= at < 1.0 and (
-        delta is None or bounds.upper <= MAX_EPSILON_FOR_CAP_ADVICE
+    few = len(caps) <= MAX_CAPS_RAISED
+    useful = (
+        few
+        and MIN_CERTIFIED_DELTA <= at < 1.0
+        and (delta is None or bounds.upper <= MAX_EPSILON_FOR_CAP_ADVICE)
     )
     harmless_caps = _harmless_caps(event, caps, neighbours, at) if useful else None
     if harmless_caps is not None:

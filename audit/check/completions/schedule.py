@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+from ...description.schedule_facts import WHOLE_TOLERANCE
 from ..checked_run import CheckedRun
 from .completion import Alternative, Choice, End
 
 PIECES: Final = 7
 """Pieces into which the digits of a rate are cut, each half as wide as the one before."""
-
-WHOLE: Final = 1e-6
-"""A quotient this near to a whole number, relatively, is that number."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
     if not loaders or settings.steps is None:
         yield run, None
         return
+    # Nothing is open where every loader makes the same whole number of steps.
     exact = len({each.rate for each in loaders}) == 1 and all(
         half == 0.0 and (each.draws * passes).denominator == 1 for each in loaders
     )
@@ -106,6 +105,7 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
         return
     if settings.rate is None:
         return
+    # The last batch of an epoch may be kept, dropped, or carried over into the next.
     batches = Fraction(size, settings.batch)
     fewest, most = max(1, math.floor(batches)), math.ceil(batches)
     together = max(1, round(settings.rate * run.own_draws * float(batches)))
@@ -149,7 +149,7 @@ def _counted(rate: float, counted_at: float) -> Iterator[Loader]:
     """Yield the loaders whose draws have a rate, and whose batches are one over another."""
     batches = 1.0 / counted_at
     near = round(batches)
-    if abs(batches - near) <= WHOLE * batches:
+    if abs(batches - near) <= WHOLE_TOLERANCE * batches:
         yield Loader(rate, Fraction(near))
         return
     yield Loader(rate, Fraction(batches))

@@ -51,6 +51,7 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
     if bounds == "record" and sampled == "records":
         return run
     whole = replace(settings, records_per_user=None)
+    # All records of a user come together, each clipped: the sum moves by as many norms.
     if bounds == "record":
         phases = tuple(
             replace(phase, noise_multiplier=phase.noise_multiplier / records)

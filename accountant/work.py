@@ -1,0 +1,161 @@
+"""How much work it is to account for an event, known before any engine is asked.
+
+A file of a few kilobytes can name releases that take minutes and gigabytes.  The **unit** of work
+is one different release of Gaussian noise under Poisson sampling, some 5 to 10 milliseconds.  Equal
+releases are one, however often they are made.  What others take in this unit was measured and
+rounded up; it is a limit on cost, and no number of a guarantee rests on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from . import events as ev
+from .errors import Unsupported
+from .event_tree import check_depth
+from .grouping import CLASSES
+
+MOST_WORK: Final = 2_000
+"""Most units of an event in a stranger's file: some ten seconds and a gigabyte."""
+
+_SCALED: Final = (ev.Gaussian, ev.Laplace, ev.ZCDP, ev.NoGuarantee)
+"""Releases that a group sees as one record does, with less noise."""
+
+_LARGEST_SIZE: Final = 10**12
+"""Sizes beyond that count as that: grids have a limit of their own."""
+
+
+def work_of(event: ev.Event) -> int:
+    """Return the work of an event in units, 0 for an empty one; raise `InvalidInput` if too deep.
+
+    >>> from . import events as ev
+    >>> work_of(ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))))
+    1
+    >>> work_of(ev.Compose([ev.Poisson(0.01, ev.Gaussian(1.0 + i)) for i in range(100)]))
+    100
+    """
+    check_depth(event)
+    return math.ceil(sum(_work_of_release(size, leaf) for size, leaf in _releases(event)))
+
+
+def require_little_work(event: ev.Event, *, most: int = MOST_WORK) -> None:
+    """Raise `Unsupported` for an event of more than `most` units of work.
+
+    It is called where a file comes in that somebody else may have written; `account` itself has no
+    such limit.
+    """
+    work = work_of(event)
+    if work <= most:
+        return
+    raise Unsupported(
+        f"The event has {len(_releases(event)):,} different releases, {work:,} units of work; the "
+        f"limit for a file is {most:,}.",
+        "A unit is one different release of Gaussian noise under Poisson sampling; groups, capped "
+        "samples, shuffles and passes count as many of them.",
+        "Write nearly equal releases as one `repeat`, with the least noise and the highest rate of "
+        "them for an upper bound; or call privplan.account(event) in Python, which has no limit.",
+    )
+
+
+def _releases(event: ev.Event) -> frozenset[tuple[int, ev.Event]]:
+    """Return the different releases of an event, each with the size of the group that sees it."""
+    found: set[tuple[int, ev.Event]] = set()
+    seen: set[tuple[int, int]] = set()
+    waiting = [(1, event)]
+    while waiting:
+        size, each = waiting.pop()
+        if (size, id(each)) in seen:
+            continue
+        seen.add((size, id(each)))
+        match each:
+            case ev.Compose(parts):
+                waiting += [(size, part) for part in parts]
+            case ev.Repeat(_, inner):
+                waiting.append((size, inner))
+            case ev.Group(records, inner):
+                waiting.append((min(size * records, _LARGEST_SIZE), inner))
+            case _:
+                found.add((size, each))
+    return frozenset(found)
+
+
+def _work_of_release(size: int, release: ev.Event) -> float:
+    """Return the work of one release, as a group of `size` records sees it."""
+    work = _WORK.get(type(release), _of_mechanism)(release)
+    if size == 1 or isinstance(release, _SCALED):
+        return work
+    if isinstance(release, CLASSES):
+        return work + math.sqrt(size) / 20.0
+    # The number of records in a sample is binomial, and each number has a term.
+    return work + 20.0 + 2.5 * math.sqrt(size)
+
+
+def _inside(release: ev.Event) -> float:
+    """Return the work of what a sampler is around."""
+    inner: ev.Event = release.event  # type: ignore[attr-defined]
+    return sum(_work_of_release(size, leaf) for size, leaf in _releases(inner))
+
+
+def _of_mechanism(release: ev.Event) -> float:
+    return _MECHANISMS.get(type(release), 1.0)
+
+
+def _mixture(release: ev.Event) -> float:
+    return 8.0 + len(release.contributions) / 4.0  # type: ignore[attr-defined]
+
+
+def _matrix(release: ev.Event) -> float:
+    assert isinstance(release, ev.MatrixGaussian)
+    bins = release.participation
+    return 60.0 + math.sqrt(bins.bins) * 4.0 if isinstance(bins, ev.BallsInBins) else 2.0
+
+
+def _truncated(release: ev.Event) -> float:
+    """Return the work of capped samples: cells for the others in a sample, by its deviation."""
+    assert isinstance(release, ev.TruncatedPoisson)
+    population = min(release.population, _LARGEST_SIZE)
+    deviation = math.sqrt(population * release.rate * (1.0 - release.rate))
+    return 10.0 + min(3.0 * deviation, 300.0) + _inside(release)
+
+
+def _shuffle(release: ev.Event) -> float:
+    users: int = release.users  # type: ignore[attr-defined]
+    return 100.0 + min(math.sqrt(users) / 2.0, 1_000.0)
+
+
+def _passes(release: ev.Event) -> float:
+    assert isinstance(release, ev.ShuffledBatches)
+    return 15.0 + min(1.4 * math.sqrt(release.batches), 400.0) + _inside(release)
+
+
+def _sampler(own: float, times: float = 1.0) -> Callable[[ev.Event], float]:
+    return lambda release: own + times * _inside(release)
+
+
+_MECHANISMS: Final[dict[type[ev.Event], float]] = {
+    ev.Laplace: 2.0,
+    ev.DiscreteGaussian: 5.0,
+    ev.DiscreteLaplace: 8.0,
+    ev.TruncatedDiscreteGaussian: 15.0,
+    ev.TruncatedGeometricSelection: 15.0,
+    ev.ThresholdSelection: 15.0,
+}
+"""Work of a mechanism; 1 where it is not listed."""
+
+_WORK: Final[dict[type[ev.Event], Callable[[ev.Event], float]]] = {
+    ev.GaussianMixture: _mixture,
+    ev.MatrixGaussian: _matrix,
+    ev.Poisson: _sampler(0.0),
+    ev.TruncatedPoisson: _truncated,
+    ev.FixedSize: _sampler(1.0),
+    ev.WithReplacement: _sampler(30.0),
+    ev.ClientSampled: _sampler(70.0, 2.0),
+    ev.RandomAllocation: _sampler(60.0),
+    ev.BestOf: _sampler(60.0, 2.0),
+    ev.ShuffledBatches: _passes,
+    ev.Shuffle: _shuffle,
+    ev.SampledShuffle: _shuffle,
+}
+"""Work of what is no plain mechanism."""
