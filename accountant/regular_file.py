@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -18,6 +19,8 @@ OPENING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BIN
 """How files are opened: to wait for nothing, and to change nothing of what is read."""
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+
+_OWN_STREAM: Final = re.compile(r"/dev/stdin|/dev/fd/[0-9]+")
 
 READ_BUFFER_BYTES: Final = 2**20
 
@@ -42,10 +45,28 @@ def open_regular(path: str | Path, *, within: Path | None = None) -> BinaryIO:
         raise
 
 
+def is_own_stream(path: str | Path) -> bool:
+    """Return whether a path names what this program was started with: /dev/stdin or /dev/fd/N."""
+    return bool(_OWN_STREAM.fullmatch(str(path)))
+
+
+def first_bytes_given(path: str | Path, limit: int) -> bytes:
+    """Return what `first_bytes` does of a path in the user's own command line.
+
+    There a pipe that the user connected (`is_own_stream`) is read as well, up to the limit.
+    """
+    if not is_own_stream(path):
+        return first_bytes(path, limit)
+    with Path(path).open("rb") as stream:
+        return stream.read(limit + 1)
+
+
 def first_bytes(path: str | Path, limit: int, *, within: Path | None = None) -> bytes:
     """Return the first bytes of a regular file: one more than `limit` tells a file too large."""
     with open_regular(path, within=within) as file:
-        return file.read(limit + 1)
+        # Not to the limit at once, for which memory would be set aside.
+        size = max(os.fstat(file.fileno()).st_size, READ_BUFFER_BYTES)
+        return file.read(min(size, limit) + 1)
 
 
 def regular_content(path: str | Path, limit: int, *, within: Path | None = None) -> bytes:
