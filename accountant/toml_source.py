@@ -40,10 +40,10 @@ class TomlReader:
     reason: ClassVar[str]
     help: ClassVar[str]
 
-    def content(self, path: str | Path) -> bytes:
-        """Return the first bytes of the file, one more than it may have."""
+    def content(self, path: str | Path, *, within: Path | None = None) -> bytes:
+        """Return the first bytes of the file, one more than it may have; `within` as for a link."""
         try:
-            return first_bytes(path, MAX_TOML_BYTES)
+            return first_bytes(path, MAX_TOML_BYTES, within=within)
         except (OSError, ValueError) as error:
             trouble = getattr(error, "strerror", None) or str(error)
             raise self.refusal(f"cannot be read: {trouble}", self.reason) from None

@@ -76,17 +76,23 @@ def _variables(group: typer.core.TyperGroup) -> Iterator[str]:
 
 
 class Command(typer.core.TyperCommand):
-    """A command that says which of its options were set elsewhere than in its line."""
+    """A command whose options have variables, and which says what was not set in its line."""
+
+    def __init__(self, name: str | None, **given: Any) -> None:
+        super().__init__(name, **given)
+        defaults_file.read_variables(name or "", self.params)
 
     def invoke(self, context: Any) -> Any:
-        """Run the command; beside an error, which has lines of its own, nothing is said."""
-        said = defaults_file.sources(context)
+        """Run the command; what came from elsewhere is said after it, and in an error's reason."""
         try:
             answer = super().invoke(context)
         except typer.Exit:
-            output.note(said)
+            output.note(defaults_file.sources(context))
             raise
-        output.note(said)
+        except Exception as error:
+            error.add_note(defaults_file.sources(context))
+            raise
+        output.note(defaults_file.sources(context))
         return answer
 
 

@@ -44,7 +44,7 @@ class RowSlices(Protocol):
     def __getitem__(self, rows: slice, /) -> Any: ...
 
 
-Features: TypeAlias = RowSlices | sparse.spmatrix | sparse.sparray[Any, Any]
+Features: TypeAlias = "RowSlices | sparse.spmatrix | sparse.sparray[Any, Any]"
 """Rows (n, p) in raw units; a sparse matrix stays sparse."""
 
 

@@ -13,6 +13,7 @@ made under them is the question of `audit.budget`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -384,7 +385,7 @@ def _verified_log(
         raise InvalidInput(
             f"The log in {folder} is not the one that was expected: {verified.mismatch}.",
             "An attack on another log says nothing about the run.",
-            f"privplan audit log {folder}",
+            f"privplan audit log {shlex.quote(str(folder))}",
         )
     return verified
 

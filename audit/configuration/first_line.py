@@ -110,7 +110,7 @@ def compare_with_file(folder: str | Path, opened: RunOpen) -> Comparison:
     if not file.is_file():
         return Comparison((), ())
     try:
-        content = content_of(file)
+        content = content_of(file, within=file.parent)
         settings = parse(content, CONFIG_FILE)
     except PrivplanError:
         return Comparison((), (CONFIG_FILE,))

@@ -57,7 +57,8 @@ def require_same_file(folder: Path, opened: RunOpen) -> None:
     """Raise `InvalidInput` where a folder's own configuration is not that of its log."""
     file = folder / CONFIG_FILE
     if file.is_file():
-        require_same_settings(opened, parse(content_of(file), CONFIG_FILE).to_json())
+        kept = parse(content_of(file, within=folder), CONFIG_FILE)
+        require_same_settings(opened, kept.to_json())
         differences = compare_with_file(folder, opened).differences
         if differences:
             raise refused(
@@ -69,7 +70,9 @@ def require_same_file(folder: Path, opened: RunOpen) -> None:
 def path_in(folder: Path) -> Path | None:
     """Return the path of the data that a folder's configuration names, if any; nothing is read."""
     file = folder / CONFIG_FILE
-    return parse(content_of(file), CONFIG_FILE).data.path if file.is_file() else None
+    if not file.is_file():
+        return None
+    return parse(content_of(file, within=folder), CONFIG_FILE).data.path
 
 
 def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:

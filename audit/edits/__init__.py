@@ -6,6 +6,7 @@ nothing: the owner of a log can write a consistent one of a run that never took 
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from ...accountant.errors import InvalidInput
@@ -58,5 +59,5 @@ def require_unedited(folder: str | Path) -> None:
         raise InvalidInput(
             f"The log is not as its run left it{more}. {contradictions[0].what}",
             "What is measured would be held against a log that says nothing of this run.",
-            f"privplan audit budget {folder}",
+            f"privplan audit budget {shlex.quote(str(folder))}",
         )

@@ -79,6 +79,11 @@ _NAMES: Final = frozenset(
         "numpy.core.numeric._frombuffer",
         "numpy.dtype",
         "numpy.ndarray",
+        # Since Python 3.13 paths are pickled by the module that they are written in.
+        "pathlib._local.PosixPath",
+        "pathlib._local.PurePosixPath",
+        "pathlib._local.PureWindowsPath",
+        "pathlib._local.WindowsPath",
         "pathlib.PosixPath",
         "pathlib.PurePosixPath",
         "pathlib.PureWindowsPath",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -136,7 +138,7 @@ def attack(
     """
     from ...audit.attack import attack as attack_run
     from ...audit.attack.report import AttackRequest
-    from ...fl.running.signing_key import private_key
+    from ...fl.running.signing_key import OPEN_KEY_WARNING, key_is_open, private_key
 
     for name in tier or ():
         options.word(TIERS, tier=name)
@@ -158,7 +160,11 @@ def attack(
         attacked_run = _attacked(
             attack_run, folder, request, append=not no_append, key=key, progress=tell, **given
         )
-    show(_report(attacked_run, folder), as_json=as_json, quiet=quiet)
+    answer = _report(attacked_run, folder)
+    if sign_key is not None and key_is_open(sign_key):
+        open_key = OPEN_KEY_WARNING.format(path=shlex.quote(str(sign_key)))
+        answer = replace(answer, warnings=(*answer.warnings, open_key))
+    show(answer, as_json=as_json, quiet=quiet)
 
 
 def _report(report: AttackReport, folder: str) -> Report:

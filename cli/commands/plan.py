@@ -24,31 +24,23 @@ PlanPath = Annotated[
 ]
 Epochs = Annotated[
     str | None,
-    typer.Option(
-        envvar="PRIVPLAN_EPOCHS", show_envvar=False, help="Passes over the data: 10, or 2,5,10,20."
-    ),
+    typer.Option(help="Passes over the data: 10, or 2,5,10,20."),
 ]
 Rates = Annotated[
     str | None,
     typer.Option(
-        envvar="PRIVPLAN_RATES",
-        show_envvar=False,
         help="Probability that a record joins a step: 0.01, or 0.01,0.02.",
     ),
 ]
 GroupSizes = Annotated[
     str | None,
     typer.Option(
-        envvar="PRIVPLAN_GROUP_SIZES",
-        show_envvar=False,
         help="Records of one unit: 1, or 1,2,8 (privplan explain group).",
     ),
 ]
 Split = Annotated[
     str | None,
     typer.Option(
-        envvar="PRIVPLAN_SPLIT",
-        show_envvar=False,
         metavar="[" + "|".join(SPLITS) + "]",
         help="How noise is divided among phases.",
     ),
@@ -56,8 +48,6 @@ Split = Annotated[
 Cost = Annotated[
     str | None,
     typer.Option(
-        envvar="PRIVPLAN_COST",
-        show_envvar=False,
         metavar="[" + "|".join(COSTS) + "]",
         help="What designs are compared by.",
     ),

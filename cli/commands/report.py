@@ -10,7 +10,7 @@ import typer
 
 from ..inputs import anchors, options
 from ..terminal.output import Report, show
-from ..terminal.text import table
+from ..terminal.text import one_line, table
 
 if TYPE_CHECKING:
     from ...audit.report import RunFacts
@@ -86,7 +86,7 @@ def _summary(facts: RunFacts, out: Path, size: int) -> Report:
                 *anchors.rows(chain.checked, chain.signature, chain.up_to),
             ]
         ),
-        number=str(out),
+        number=one_line(str(out)),
         ok=facts.budget.ok and not contradicted,
     )
 

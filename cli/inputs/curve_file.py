@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import NEIGHBOURS
-from ...accountant.regular_file import first_bytes
+from ...accountant.regular_file import first_bytes, first_bytes_given
 from .event_file import read_event
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def read_curve(source: str, neighbours: str) -> Event:
     else:
         raise _refusal(
             source,
-            f"its first line is {','.join(first)[:60]!r}",
+            "its first line names no columns of a curve",
             f"A curve begins with {','.join(LISTED_HEADER)!r} or {','.join(CURVE_HEADER)!r}.",
             f"Make the first line {','.join(LISTED_HEADER)}"
             + (", above the numbers." if _are_numbers(first) else ", and keep these two columns."),
@@ -128,7 +128,7 @@ _Line = tuple[int, list[str]]
 
 def _lines(source: str) -> list[_Line]:
     try:
-        content = first_bytes(source, MAX_CURVE_BYTES)
+        content = first_bytes_given(source, MAX_CURVE_BYTES)
         text = content.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"

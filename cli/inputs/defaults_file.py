@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
 from ...accountant.decoding import suggestion
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import regular_content
-from ...accountant.toml_source import MAX_TOML_BYTES, WHY_NAMES_ARE_CLOSED
+from ...accountant.toml_source import MAX_TOML_BYTES, WHY_NAMES_ARE_CLOSED, toml_tables
 
 PREFIX: Final = "PRIVPLAN_"
 DEBUG: Final = "PRIVPLAN_DEBUG"
@@ -27,6 +26,9 @@ _SAID_OF: Final = {"ENVIRONMENT": "the environment", "DEFAULT_MAP": "privplan.to
 
 DEFAULTS_FILE: Final = "privplan.toml"
 """Name of the file, in the working directory."""
+
+_SILENCED: Final = "privplan.silenced"
+"""Where a context keeps the names of options that were not used."""
 
 _ACCOUNT: Final = ("delta", "epsilon", "neighbours", "group", "engine")
 KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -64,22 +66,42 @@ def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
     """
     # A broken file must stop neither help nor the commands that take no defaults.
     command = next((word for word in arguments if not word.startswith("-")), "")
-    if command not in _TABLE_OF or "--help" in arguments or not Path(DEFAULTS_FILE).is_file():
+    if command not in _TABLE_OF or "--help" in arguments or not os.path.lexists(DEFAULTS_FILE):
         return {}
     tables = load()
     return {command: tables.get(_TABLE_OF[command], {})}
 
 
 def sources(context: typer.Context) -> str:
-    """Return which options of a call came from the file or the environment; empty if none did."""
+    """Return which options of a call came from the file or the environment; empty if none did.
+
+    What a stronger source silenced (`silence`) was not used, and is not named.
+    """
     named: dict[str, list[str]] = {}
+    silent = context.meta.get(_SILENCED, ())
     for parameter in context.command.params:
+        if parameter.name in silent:
+            continue
         source = context.get_parameter_source(parameter.name or "")
         where = _SAID_OF.get("" if source is None else source.name)
         if where is not None:
             given = f"{parameter.opts[0]} {context.params[parameter.name or '']}"
             named.setdefault(where, []).append(given)
     return "; ".join(f"from {where}: {', '.join(given)}" for where, given in named.items())
+
+
+def silence(context: typer.Context, names: Iterable[str]) -> None:
+    """Note options whose values are not used, because something stronger excludes them."""
+    context.meta.setdefault(_SILENCED, set()).update(names)
+
+
+def read_variables(command: str, parameters: Iterable[Any]) -> None:
+    """Let each option of a command that the file may hold be set by its variable as well."""
+    keys = KEYS_BY_TABLE.get(_TABLE_OF.get(command, ""), ())
+    for parameter in parameters:
+        if parameter.name in keys:
+            parameter.envvar = PREFIX + parameter.name.upper()
+            parameter.show_envvar = False
 
 
 def require_known_variables(known: Callable[[], Iterable[str]]) -> None:
@@ -103,15 +125,13 @@ def load() -> dict[str, dict[str, str]]:
     Raises `InvalidInput` for a file that cannot be read, is not TOML, or holds an unknown table,
     an unknown key or a value that is neither number nor text.
     """
-    import tomllib
-
     try:
-        content = tomllib.loads(regular_content(DEFAULTS_FILE, MAX_TOML_BYTES).decode("utf-8"))
+        content = toml_tables(regular_content(DEFAULTS_FILE, MAX_TOML_BYTES))
     except OSError as error:
         raise InvalidInput(f"{DEFAULTS_FILE} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise InvalidInput(f"{DEFAULTS_FILE} is not UTF-8 text.") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also for an integer of too many digits
         raise InvalidInput(
             f"{DEFAULTS_FILE} is not TOML.",
             f"{error}.",

@@ -11,6 +11,7 @@ import typer
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from . import options
+from .defaults_file import silence
 from .noisy_sum import noisy_sum
 from .sampling import SHUFFLED
 from .schedule import RATE_OPTIONS, RECORD_OPTIONS, Schedule, from_options, given_by
@@ -103,3 +104,4 @@ def _refuse_beside_an_event(context: typer.Context) -> None:
                 "An event says by itself what its noise is, how it is sampled and how often.",
                 f"Leave out one of them, as in: {ACCOUNT_EXAMPLE}",
             )
+    silence(context, RUN_OPTIONS)

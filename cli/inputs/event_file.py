@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
-from ...accountant.regular_file import first_bytes
+from ...accountant.regular_file import first_bytes_given
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -29,13 +30,15 @@ def read_event(source: str) -> Event:
 
     name = "Standard input" if source == "-" else f"The file {source!r}"
     try:
-        content = _read_stream() if source == "-" else first_bytes(source, MAX_EVENT_BYTES)
+        content = _read_stream() if source == "-" else first_bytes_given(source, MAX_EVENT_BYTES)
     except IsADirectoryError:
         is_run = (Path(source) / "log.jsonl").is_file()
         raise InvalidInput(
             f"{source!r} is a directory.",
             "An event is one JSON file." if not is_run else "It is what a run left, and no event.",
-            f"privplan audit budget {source}" if is_run else "Name the file in it that is meant.",
+            f"privplan audit budget {shlex.quote(source)}"
+            if is_run
+            else "Name the file in it that is meant.",
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -76,7 +79,8 @@ def _next_step(source: str, text: str, step: str) -> str:
     # Whoever misspells an event's field has a type in it; everything else is another kind of file.
     if '"type"' in text:
         return step or f"Try: {EVENT_EXAMPLE}"
-    return f"For another library's file, or a description of a run: privplan check {source}"
+    named = shlex.quote(source)
+    return f"For another library's file, or a description of a run: privplan check {named}"
 
 
 def names_event(word: str) -> bool:

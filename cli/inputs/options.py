@@ -10,6 +10,7 @@ import typer
 from ...accountant import neighbours as relations
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
+from .defaults_file import silence
 
 NEIGHBOURS: Final = relations.NEIGHBOURS
 ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "pure", "google", "microsoft")
@@ -21,13 +22,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the single number.")]
 Epsilon = Annotated[
     float | None,
-    typer.Option(envvar="PRIVPLAN_EPSILON", show_envvar=False, help="Privacy loss, epsilon."),
+    typer.Option(help="Privacy loss, epsilon."),
 ]
 Delta = Annotated[
     float | None,
     typer.Option(
-        envvar="PRIVPLAN_DELTA",
-        show_envvar=False,
         help="Slack, delta, well below 1 / records (privplan explain delta).",
     ),
 ]
@@ -42,8 +41,6 @@ AcceptDelta = Annotated[
 Neighbours = Annotated[
     str,
     typer.Option(
-        envvar="PRIVPLAN_NEIGHBOURS",
-        show_envvar=False,
         metavar="[" + "|".join(NEIGHBOURS) + "]",
         help="What is protected (privplan explain neighbours).",
     ),
@@ -54,8 +51,6 @@ Folder = Annotated[
 Engine = Annotated[
     str | None,
     typer.Option(
-        envvar="PRIVPLAN_ENGINE",
-        show_envvar=False,
         metavar="[" + "|".join(ENGINES) + "]",
         help="Force one engine (privplan explain engines).",
     ),
@@ -63,46 +58,36 @@ Engine = Annotated[
 
 Records = Annotated[
     int | None,
-    typer.Option(envvar="PRIVPLAN_RECORDS", show_envvar=False, help="Records in the data set."),
+    typer.Option(help="Records in the data set."),
 ]
 Batch = Annotated[
     int | None,
-    typer.Option(
-        envvar="PRIVPLAN_BATCH", show_envvar=False, help="Mean number of records per step."
-    ),
+    typer.Option(help="Mean number of records per step."),
 ]
 NoiseMultiplier = Annotated[
     float | None,
     typer.Option(
-        envvar="PRIVPLAN_NOISE_MULTIPLIER",
-        show_envvar=False,
         help="Standard deviation (Laplace: scale) of the noise / clip norm.",
     ),
 ]
 Rounds = Annotated[
     int | None,
-    typer.Option(envvar="PRIVPLAN_ROUNDS", show_envvar=False, help="Number of steps."),
+    typer.Option(help="Number of steps."),
 ]
 Mechanism = Annotated[
     str,
     typer.Option(
-        envvar="PRIVPLAN_MECHANISM",
-        show_envvar=False,
         metavar="[" + "|".join(MECHANISMS) + "]",
         help="Shape of the noise.",
     ),
 ]
 Epochs = Annotated[
     float | None,
-    typer.Option(
-        envvar="PRIVPLAN_EPOCHS", show_envvar=False, help="Passes over the data; may be a fraction."
-    ),
+    typer.Option(help="Passes over the data; may be a fraction."),
 ]
 Rate = Annotated[
     float | None,
-    typer.Option(
-        envvar="PRIVPLAN_RATE", show_envvar=False, help="Probability that a record joins a step."
-    ),
+    typer.Option(help="Probability that a record joins a step."),
 ]
 SAMPLERS: Final = (
     "poisson",
@@ -117,8 +102,6 @@ SAMPLERS: Final = (
 Sampling = Annotated[
     str | None,
     typer.Option(
-        envvar="PRIVPLAN_SAMPLING",
-        show_envvar=False,
         metavar="[" + "|".join(SAMPLERS) + "]",
         help="How the records of a step are drawn; poisson if not given (privplan explain "
         "sampling).",
@@ -128,8 +111,6 @@ Sampling = Annotated[
 Group = Annotated[
     int,
     typer.Option(
-        envvar="PRIVPLAN_GROUP",
-        show_envvar=False,
         help="Protect units of this many records (privplan explain group).",
     ),
 ]
@@ -223,7 +204,10 @@ def strongest(context: typer.Context, groups: Mapping[str, Sequence[str]]) -> tu
     # Groups are compared by their strongest member, so that one flag outranks a whole file.
     ranks = {label: max(_rank(context, name) for name in names) for label, names in groups.items()}
     best = max(ranks.values())
-    return tuple(label for label, rank in ranks.items() if best > 0 and rank == best)
+    chosen = tuple(label for label, rank in ranks.items() if best > 0 and rank == best)
+    used = {name for label in chosen for name in groups[label]}
+    silence(context, {name for names in groups.values() for name in names} - used)
+    return chosen
 
 
 def _rank(context: typer.Context, name: str) -> int:

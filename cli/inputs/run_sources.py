@@ -19,11 +19,18 @@ MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
 def read_source(source: str) -> Reading:
     """Return what a file says of a run; raise `InvalidInput` for what is not understood."""
     from ...accountant.errors import InvalidInput
+    from ...accountant.regular_file import first_bytes_given, is_own_stream
     from ...audit.readers.recognition import read_content, read_file
 
-    if source != "-":
+    if source != "-" and not is_own_stream(source):
         return read_file(source)
-    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    if source != "-":
+        try:
+            content = first_bytes_given(source, MAX_INPUT_BYTES)
+        except OSError:
+            return read_file(source)  # which says what is wrong
+    else:
+        content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
     if len(content) > MAX_INPUT_BYTES:
         raise InvalidInput(
             f"Standard input holds more than {MAX_INPUT_BYTES // 1024**2} MiB.",

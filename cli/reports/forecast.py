@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from ...accountant.errors import counted
 from ...accountant.regular_file import first_bytes
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..terminal.output import Report
-from ..terminal.text import paragraph, plain, table
+from ..terminal.text import paragraph, table
 from . import describe
 from .notes import note_rows, notes_json
 from .schedule import counted_rows
@@ -103,7 +104,7 @@ def _text(forecast: Forecast, path: Path) -> str:
     ]
     head += counted_rows(prepared.opening.plan)
     head += describe.design_rows(prepared.design) + note_rows(prepared.notes)
-    tail = [("writes", "nothing"), ("next", f"privplan run {plain(str(path))} --out DIR")]
+    tail = [("writes", "nothing"), ("next", f"privplan run {shlex.quote(str(path))} --out DIR")]
     return "\n\n".join([table(head), _observers(forecast), table(tail)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -140,7 +141,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
         rows.append(("lost", f"{counted(lost, 'round')}, spent where the run was cut off"))
     rows.append(("log", f"{folder}/log.jsonl"))
     rows.append(("head", head or "none"))
-    rows.append(("next", f"privplan audit budget {folder}"))
+    rows.append(("next", f"privplan audit budget {shlex.quote(str(ready.folder))}"))
     return rows
 
 

@@ -47,6 +47,10 @@ _EXIT_BY_ERROR: Final[Mapping[str, tuple[int, str]]] = {
 """The exit code of each kind of error, and its reason where the error itself gives none."""
 
 
+class _Unwritten(OSError):
+    """What was to be printed could not be written: the disk is full, say."""
+
+
 @dataclass(frozen=True)
 class Report:
     """What a command found, in the three forms in which it can be printed.
@@ -95,12 +99,19 @@ def fail(error: Exception, *, as_json: bool) -> int:
         )
         code, usual = _EXIT_BY_ERROR.get(kind, (NOT_COMPUTABLE, ""))
         what, why, step = error.what, error.why or usual, error.next_step or "privplan --help"
+        said = "; ".join(note for note in getattr(error, "__notes__", ()) if note)
+        why = f"{why} (It was set {said}.)" if said else why
     elif isinstance(error, (Interruption, typer.Abort)):
         code, stopped = INTERRUPTED, error if isinstance(error, Interruption) else Interruption()
         what, why, step = stopped.what, stopped.why, stopped.next_step
     elif isinstance(error, _UsageError):
         code = USAGE
         what, why, step = _usage(error)
+    elif isinstance(error, _Unwritten):
+        code = NOT_COMPUTABLE
+        what = f"The answer could not be written: {error.strerror}."
+        why = "Where the output goes takes no more; what was asked may have been done."
+        step = "Make room there, or send the output elsewhere, and ask again."
     elif os.environ.get("PRIVPLAN_DEBUG"):
         raise error
     elif isinstance(error, (MemoryError, RecursionError)):
@@ -207,6 +218,8 @@ def discard_unwritten() -> None:
     After an error on standard output (a full disk), its text is still buffered; the last flush at
     exit would fail again and replace the exit code.
     """
+    if sys.stdout is None:  # it was closed before the program began
+        return
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
@@ -222,5 +235,8 @@ def _write(text: str, *, to_error: bool) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         typer.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=to_error)
-    except BrokenPipeError:
+    except OSError as error:
+        # What standard error does not take can be said nowhere: the answer counts all the same.
+        if not (to_error or isinstance(error, BrokenPipeError)):
+            raise _Unwritten(error.errno, error.strerror) from None
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

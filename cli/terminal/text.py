@@ -16,6 +16,11 @@ def plain(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+def one_line(text: str) -> str:
+    """Return `text` as it is named, with line breaks written out too: a name is no sentence."""
+    return printable(text).replace("\n", "\\n")
+
+
 def printable(text: str) -> str:
     """Return `text` in its lines, with what a terminal would obey (or not show) written out."""
     return "".join(
@@ -39,9 +44,12 @@ def paragraph(label: str, text: str) -> str:
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Return rows of a label and a text, the labels in one column."""
+    """Return rows of a label and a text, the labels in one column.
+
+    A row is one line: a name in it (of a folder, say) could otherwise forge another row.
+    """
     width = max((len(label) for label, _ in rows), default=0) + 3
-    return "\n".join(f"{label:<{width}}{text}".rstrip() for label, text in rows)
+    return "\n".join(f"{one_line(label):<{width}}{one_line(text)}".rstrip() for label, text in rows)
 
 
 def wrapped(label: str, text: str) -> list[tuple[str, str]]:

@@ -6,11 +6,12 @@ Source of the format: LeCun, Cortes and Burges, *The MNIST database of handwritt
 from __future__ import annotations
 
 import gzip
+import io
 import struct
 import zlib
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,33 +51,41 @@ def images_and_labels(
 
 def _idx(folder: Path, stem: str, dimensions: int, publisher: str) -> tuple[str, NDArray[np.uint8]]:
     """Return the name and the array of an IDX file: 0, 0, type, dimensions, sizes, then bytes."""
-    name, raw = _unpacked(folder, stem, dimensions)
+    name, opened = _opened(folder, stem, dimensions)
     head = 4 + 4 * dimensions
+    raw = _piece(name, opened, head)
     if len(raw) < head or raw[:4] != bytes((0, 0, _UNSIGNED_BYTE, dimensions)):
         raise InvalidInput(
             f"{name} is no IDX file of bytes in {dimensions} dimensions.",
             next_step=f"Give {publisher}'s own files.",
         )
     shape = struct.unpack(f">{dimensions}I", raw[4:head])
-    if len(raw) - head != prod(shape):
+    announced = prod(shape)
+    # One byte more than is announced tells that there are more, however many are packed.
+    values = _piece(name, opened, announced + 1) if announced <= files.MAX_DATA_BYTES else b""
+    if len(values) != announced:
+        held = "more" if len(values) > announced else f"{len(values)}"
         raise InvalidInput(
-            f"{name} is truncated or too long: it announces {prod(shape)} bytes and has"
-            f" {len(raw) - head}.",
+            f"{name} is truncated or too long: it announces {announced} bytes and has {held}.",
             next_step="Fetch the file again.",
         )
-    return name, np.frombuffer(raw, np.uint8, offset=head).reshape(shape)
+    return name, np.frombuffer(values, np.uint8).reshape(shape)
 
 
-def _unpacked(folder: Path, stem: str, dimensions: int) -> tuple[str, bytes]:
+def _opened(folder: Path, stem: str, dimensions: int) -> tuple[str, BinaryIO]:
+    """Return the name of an IDX file, and its bytes to be read, unpacked as they are."""
     plain = f"{stem}-idx{dimensions}-ubyte"
     for name in (plain, f"{stem}.idx{dimensions}-ubyte", f"{plain}.gz"):
         if (folder / name).is_file():
             break
-    raw = files.content(folder / name)
-    if not name.endswith(".gz"):
-        return name, raw
+    raw = io.BytesIO(files.content(folder / name))
+    return name, cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
+
+
+def _piece(name: str, opened: BinaryIO, size: int) -> bytes:
+    """Return the next bytes of a file, `size` of them where it has so many."""
     try:
-        return name, gzip.decompress(raw)
+        return opened.read(size)
     except (OSError, EOFError, zlib.error):
         raise InvalidInput(
             f"{name} is truncated or no gzip file.", next_step="Fetch the file again."

@@ -59,13 +59,13 @@ def opened(path: Path, *, within: Path | None = None) -> Iterator[zipfile.ZipFil
             yield archive
 
 
-def read(path: Path, limit: int) -> dict[str, NDArray[Any]]:
+def read(path: Path, limit: int, *, within: Path | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of numbers in a file of at most `limit` bytes, by name.
 
     Raises `ValueError` for a file that holds anything else, and `OSError` for one that cannot be
     read, or is no regular file.
     """
-    with opened(path) as archive:
+    with opened(path, within=within) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > limit:
             raise ValueError

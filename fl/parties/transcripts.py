@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ...accountant.errors import InvalidInput
-from ...accountant.regular_file import open_regular
+from ...accountant.regular_file import open_appended, open_regular, own_folder
 from .network import Message, Network
 
 FOLDER: Final = "transcripts"
@@ -32,19 +32,17 @@ def append_transcripts(folder: Path, network: Network) -> None:
     """Append what the network has kept since the last time, each message to its receiver's file.
 
     The files can be read by their owner only, those of a folder that was copied too.  A last line
-    that was cut off is taken away first.  Raises `OSError`.
+    that was cut off is taken away first.  Nothing is written through a link, or to what is no
+    regular file: that raises `OSError`, as any fault does.
     """
     transcripts = folder / FOLDER
-    transcripts.mkdir(mode=0o700, exist_ok=True)
-    transcripts.chmod(0o700)
+    own_folder(transcripts, 0o700)
     lines: dict[str, list[str]] = {}
     for message in network.take():
         lines.setdefault(message.receiver, []).append(_line(message))
     for name, content in lines.items():
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(transcripts / f"{name}.jsonl", flags, 0o600)
+        handle = open_appended(transcripts / f"{name}.jsonl")
         with os.fdopen(handle, "a", encoding="ascii") as file:
-            os.fchmod(handle, 0o600)
             _mend(handle)
             file.writelines(content)
 

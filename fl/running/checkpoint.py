@@ -120,9 +120,12 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint:
-        """Return what a file holds; raises `InvalidInput` for a file that is no checkpoint."""
+        """Return what a file holds; raises `InvalidInput` for a file that is no checkpoint.
+
+        So it does for a link out of the folder in which the file is.
+        """
         try:
-            arrays = stored_arrays.read(path, MAX_CHECKPOINT_BYTES)
+            arrays = stored_arrays.read(path, MAX_CHECKPOINT_BYTES, within=path.parent)
             parameters, text = arrays.pop("parameters"), arrays.pop("about")
             return cls._of(json.loads(text.tobytes()), parameters, arrays)
         except OSError as error:

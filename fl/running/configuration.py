@@ -47,9 +47,9 @@ class Configuration:
     from_file: bool = True
 
     @classmethod
-    def read(cls, path: Path) -> Configuration:
-        """Return that of a file; raises `InvalidInput`, which names what is wrong."""
-        content = content_of(path)
+    def read(cls, path: Path, *, within: Path | None = None) -> Configuration:
+        """Return that of a file, as `content_of`; `InvalidInput` says what is wrong with it."""
+        content = content_of(path, within=within)
         return cls(content, parse(content, path.name))
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,8 @@ from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from ...accountant.regular_file import first_bytes
 from ..files import atomic
 from ..log.canonical import LOG, SEALED
+from ..parties.transcripts import FOLDER as TRANSCRIPTS_FOLDER
+from .checkpoint import MODELS_FOLDER
 
 CONFIG_FILE: Final = "config.toml"
 
@@ -84,7 +87,7 @@ def has_items_sealed_in_rounds(folder: Path) -> bool:
     sidecar = folder / SEALED
     if not sidecar.is_file():
         return False
-    first, _, rest = first_bytes(sidecar, _MAX_BEGINNING_BYTES).partition(b"\n")
+    first, _, rest = first_bytes(sidecar, _MAX_BEGINNING_BYTES, within=folder).partition(b"\n")
     return bool(rest.strip(b"\0")) or bool(re.match(rb'\{"after":[0-9]', first))
 
 
@@ -95,7 +98,8 @@ def require_unbegun(folder: Path) -> None:
     had released, or beside what was sealed for a release, is evidence.
     """
     log = folder / LOG
-    lines = first_bytes(log, _MAX_BEGINNING_BYTES).count(b'"prev":') if log.exists() else 0
+    begun = first_bytes(log, _MAX_BEGINNING_BYTES, within=folder) if log.exists() else b""
+    lines = begun.count(b'"prev":')
     if lines > 1 or not holds_unbegun_run(folder) or has_items_sealed_in_rounds(folder):
         raise first_line_lost(folder)
 
@@ -106,6 +110,30 @@ def first_line_lost(folder: Path) -> InvalidInput:
         f"The log in {folder} has lost its first line, and the run had begun.",
         "What was spent can no longer be told from it, so the run cannot go on.",
         "Restore the log from a copy, or start a new run in another folder.",
+    )
+
+
+def require_own_folders(folder: Path) -> None:
+    """Raise `InvalidInput` where what a run writes into, in its folder, is not its own.
+
+    A link there leads where whoever put it chose, and files elsewhere would be written over.
+    """
+    for name in (MODELS_FOLDER, TRANSCRIPTS_FOLDER):
+        inner = folder / name
+        if inner.is_symlink() or (inner.exists() and not inner.is_dir()):
+            raise _not_its_own(inner, "it is a link" if inner.is_symlink() else "it is no folder")
+    transcripts = folder / TRANSCRIPTS_FOLDER
+    for path in transcripts.iterdir() if transcripts.is_dir() else ():
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise _not_its_own(path, "it is a link, or no regular file")
+
+
+def _not_its_own(path: Path, reason: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} cannot be written to: {reason}.",
+        "A run writes into its own folder, and follows nothing that leads out of it.",
+        "Find out who put it there, and put the run's own in its place.",
     )
 
 

@@ -36,6 +36,7 @@ from ...accountant.guarantee import Guarantee
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
 from ...accountant.records import Evaluation, Progress, Recorder
+from ...accountant.regular_file import own_folder
 from ..declarations.declaration import Declaration
 from ..declarations.registry import declaration_of
 from ..files import atomic
@@ -209,7 +210,7 @@ class _Execution:
         """Make every round of the plan that is left."""
         self._keep_transcripts()  # a folder that is in the way is better found before a round
         if self.prepared.settings.log.save_models:
-            (self.folder / MODELS_FOLDER).mkdir(exist_ok=True)
+            own_folder(self.folder / MODELS_FOLDER)
             atomic.settle(self.folder)
         for phase in self.prepared.system.phases:
             if phase.once is not None:
@@ -338,6 +339,7 @@ class _Execution:
         )
         with interruptions_delayed():
             if self.prepared.settings.log.save_models:
+                own_folder(self.folder / MODELS_FOLDER)  # a link may have come meanwhile
                 # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.
                 replace(self.checkpoint, measured=()).write(
                     self.folder / MODELS_FOLDER / round_model_name(number)

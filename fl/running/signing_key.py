@@ -13,6 +13,11 @@ from ..settings.schema import Settings
 
 MAX_KEY_BYTES: Final = 2**16
 
+OPEN_KEY_WARNING: Final = (
+    "Others can read or change the private key that signs this log, so a signature proves less. "
+    "Close it: chmod 600 {path}"
+)
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -26,6 +26,7 @@ from .folder import (
     holds_unconfigured_start,
     is_empty_log,
     is_new_or_empty,
+    require_own_folders,
     require_unbegun,
     save_configuration,
 )
@@ -106,6 +107,7 @@ def ready_to_resume(given: Configuration | None, folder: Path, head: str | None 
         require_unbegun(folder)
         return ready_new_run(configuration, folder, again=True)
     _require_sound(seen, folder)
+    require_own_folders(folder)
     settings = configuration.settings
     # Under the lock, and read again: what another process is writing fits nothing that it keeps.
     with contextlib.closing(AppendFile.open(folder / LOG)):
@@ -136,7 +138,7 @@ def _copied(given: Configuration | None, folder: Path) -> Configuration:
             f"A run keeps its configuration there, as {CONFIG_FILE}.",
             _how_to_configure(folder),
         )
-    kept = Configuration.read(copy)
+    kept = Configuration.read(copy, within=folder)
     if given is not None and not given.same_as(kept):
         raise InvalidInput(
             f"The configuration differs from the run's own, {copy}.",

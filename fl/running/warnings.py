@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from ...accountant.errors import counted
 from .prepared_run import PreparedRun
-from .signing_key import key_is_open
+from .signing_key import OPEN_KEY_WARNING, key_is_open
 
 _SEEDED: Final = (
     "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "
@@ -39,10 +40,6 @@ _TRIED: Final = (
 _CUT: Final = (
     "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
 )
-_OPEN_KEY: Final = (
-    "Others can read or change the private key that signs this log, so a signature proves less. "
-    "Close it: chmod 600 {path}"
-)
 _MAX_QUIET_DELTA_RATIO: Final = 10.0
 """Delta times units above 1 / this is worth a warning."""
 
@@ -60,7 +57,7 @@ def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
     units, unit = _protected(prepared)
     said: list[str] = []
     if settings.log.sign_key is not None and key_is_open(settings.log.sign_key):
-        said.append(_OPEN_KEY.format(path=settings.log.sign_key))
+        said.append(OPEN_KEY_WARNING.format(path=shlex.quote(str(settings.log.sign_key))))
     if settings.run.seed is not None:
         said.append(_SEEDED)
     if prepared.opening.as_published:

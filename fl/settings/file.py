@@ -45,9 +45,12 @@ def read_settings(path: str | Path) -> Settings:
     return parse(content_of(path), path.name)
 
 
-def content_of(path: Path) -> bytes:
-    """Return the first bytes of a configuration, one more than it may have."""
-    return _Reader(path.name or str(path)).content(path)
+def content_of(path: Path, *, within: Path | None = None) -> bytes:
+    """Return the first bytes of a configuration, one more than it may have.
+
+    The copy in a run's folder is read `within` that: a link out of it is refused (`InvalidInput`).
+    """
+    return _Reader(path.name or str(path)).content(path, within=within)
 
 
 def parse(content: bytes, name: str) -> Settings:

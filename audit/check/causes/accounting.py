@@ -109,7 +109,7 @@ def classical_gaussian(case: CheckCase) -> CauseFinding | None:
 def not_from_this_number(case: CheckCase) -> CauseFinding | None:
     """Fire where some mechanism of the class that the run names has more than the claim."""
     least = case.proof.class_lower
-    if case.claim is None or case.standing == "holds" or not case.claim.highest < least:
+    if case.claim is None or case.standing in ("holds", "false") or not case.claim.highest < least:
         return None
     says = (
         f"For the worst mechanism with this number epsilon is at least {down(least)}: the claim "
