@@ -163,6 +163,36 @@ def test_a_count_moves_or_does_not_where_a_record_is_replaced() -> None:
     spans(still, truth(3.0, 1.0, 1), truth(3.0, 1.0, 1))
 
 
+def test_a_count_moves_where_a_record_comes_or_goes_whatever_is_said() -> None:
+    count = {"what": "records", "noise_multiplier": 0.5, "moves": False}
+    result = of(0.8, noise_multiplier=4.0, steps=1, method="full", releases=[count])
+    both = truth((1 / (1 / 16 + 4)) ** 0.5, 1.0, 1)
+    spans(result, both, both)
+
+
+def test_an_epoch_of_twice_the_records_has_twice_the_steps() -> None:
+    facts = {"records": 40, "batch": 4, "epochs": 2, "records_per_epoch": 80}
+    result = of(1.4, noise_multiplier=1.3, delta=1e-3, **facts)
+    spans(result, truth(1.3, 0.1, 40, 1e-3), truth(1.3, 0.1, 40, 1e-3))
+
+
+def test_draws_of_their_own_are_counted_in_epochs() -> None:
+    facts = {"rate": 0.1, "epochs": 2, "accumulation": 2, "accumulation_of": "own-draws"}
+    result = of(1.5, noise_multiplier=1.3, delta=1e-3, **facts)
+    assert result.proven is not None
+    assert result.proven.lower <= 1.3597
+    assert result.proven.upper >= 2.1529
+
+
+def test_a_batch_of_records_is_a_share_of_all_records() -> None:
+    facts = {"unit": "user", "users": 40, "records_per_user": 2, "batch": 4, "steps": 5}
+    result = of(
+        1.5, noise_multiplier=1.3, delta=1e-3, sampled="records", clip_bounds="record", **facts
+    )
+    assert result.proven is not None
+    assert result.proven.lower <= 0.7326
+
+
 @for_each(
     ("norm", "longest"),
     [("l1", 1.0), ("l2", 2.0), ("linf", 4.0)],

@@ -24,7 +24,8 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
         return
     if end == "most":
         says, settles = f"each of {restarts:,} starts made the described steps", ""
-        if run.settings.steps is not None and "schedule.steps" in run.stated:
+        alone = not run.settings.releases and run.settings.renews_every_days is None
+        if alone and run.settings.steps is not None and "schedule.steps" in run.stated:
             steps = run.settings.steps * restarts
             settles = f"schedule.steps={steps} schedule.restarts=1"
         yield run, Choice("schedule.restarts", says, settles)
@@ -41,21 +42,16 @@ def releases(run: CheckedRun, end: End) -> Iterator[Alternative]:
     moves.  One more release shows no less.
     """
     settings = run.settings
-    is_open = settings.neighbours != "add-remove"
-    kept = tuple(
-        each
-        for each in settings.releases
-        if each.moves or (each.moves is None and (end == "most" or not is_open))
-    )
-    if len(kept) == len(settings.releases) and not (
-        is_open and any(each.moves is None for each in settings.releases)
-    ):
+    names = [each.what for each in settings.releases if each.moves is None]
+    still = any(each.moves is False for each in settings.releases)
+    if settings.neighbours == "add-remove" or not (names or still):
         yield run, None
         return
-    names = [each.what for each in settings.releases if each.moves is None] if is_open else []
-    says = (
-        f"{settings.neighbours} {'moves' if end == 'most' else 'does not move'} {', '.join(names)}"
+    kept = tuple(
+        each for each in settings.releases if each.moves or (each.moves is None and end == "most")
     )
+    moves = "moves" if end == "most" else "does not move"
+    says = f"{settings.neighbours} {moves} {', '.join(names)}"
     choice = Choice("releases", says) if names else None
     yield replace(run, settings=replace(settings, releases=kept)), choice
 

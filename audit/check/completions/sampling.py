@@ -157,7 +157,7 @@ def _choice(
         settles.append(f"schedule.accumulation_of={kind}")
     if len(counted) > 1:
         says.append(f"the batch is that of {'one' if together > 1 else 'all'} of them")
-        if run.settings.rate is not None:
+        if run.settings.rate is not None and run.settings.rate * together <= 1.0:
             settles.append(f"sampling.rate={run.settings.rate * together!r}")
     if not says:
         return None

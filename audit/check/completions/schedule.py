@@ -108,7 +108,11 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
     # The last batch of an epoch may be kept, dropped, or carried over into the next.
     batches = Fraction(size, settings.batch)
     fewest, most = max(1, math.floor(batches)), math.ceil(batches)
-    together = max(1, round(settings.rate * run.own_draws * float(batches)))
+    # A draw takes one batch, or as many as are accumulated.
+    together = 1
+    if settings.accumulation > 1:
+        drawn = settings.rate * run.own_draws * (run.population or size)
+        together = max(1, round(drawn / settings.batch))
     exact = batches / together
     yield Loader(settings.rate, exact)
     yield Loader(settings.rate, Fraction(max(1, fewest // together)))
@@ -135,18 +139,18 @@ def _of_rate(run: CheckedRun, end: End) -> Iterator[Loader]:
     if rate is None:
         return
     if half == 0.0:
-        yield from _counted(rate, rate)
+        yield from _counted(rate, rate * run.own_draws)
         return
     low, high = max(rate - half, 0.5 * rate), min(1.0, rate + half)
     # The narrow pieces lie at the end that counts.
     far, near = (low, high) if end == "most" else (high, low)
     cuts = [far + (near - far) * (1.0 - 0.5**piece) for piece in range(PIECES)]
     for edge, other in zip([*cuts[1:], near], cuts, strict=True):
-        yield from _counted(edge, other)
+        yield from _counted(edge, other * run.own_draws)
 
 
 def _counted(rate: float, counted_at: float) -> Iterator[Loader]:
-    """Yield the loaders whose draws have a rate, and whose batches are one over another."""
+    """Yield the loaders whose samples have a rate, and whose draws are one over another."""
     batches = 1.0 / counted_at
     near = round(batches)
     if abs(batches - near) <= WHOLE_TOLERANCE * batches:

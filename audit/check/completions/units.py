@@ -47,6 +47,8 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
 
 
 def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) -> CheckedRun:
+    if sampled == "records" and end == "least":
+        run = _of_all_records(run, records)
     settings = run.settings
     if bounds == "record" and sampled == "records":
         return run
@@ -70,6 +72,18 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
         # Users of a single record are data, too.
         return replace(run, settings=whole)
     return _any_of_a_user(run, records)
+
+
+def _of_all_records(run: CheckedRun, records: int) -> CheckedRun:
+    """Return a run whose batch is a share of all records, where it was one of users."""
+    settings = run.settings
+    size = settings.records or (None if settings.users is None else settings.users * records)
+    if "sampling.rate" in run.stated or settings.batch is None or size is None:
+        return run
+    if settings.rate is None or settings.phases:
+        return run
+    rate = min(settings.rate, settings.batch / size)
+    return replace(run, settings=replace(settings, rate=rate))
 
 
 def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
