@@ -242,10 +242,13 @@ def follows_secret_count(run: CheckedRun) -> str:
     if run.records_public is not False or run.settings.neighbours != "add-remove":
         return ""
     opacus = run.normaliser is None and (run.library or "").lower().startswith("opacus")
+    sampled = run.settings.method != "full"
     derived = {
         "The divisor of the sums": run.normaliser == "records" or opacus,
-        "The sampling rate": run.settings.batch is not None and "sampling.rate" not in run.stated,
-        "The number of steps": not run.steps_are_counted,
+        "The sampling rate": sampled
+        and run.settings.batch is not None
+        and "sampling.rate" not in run.stated,
+        "The number of steps": sampled and not run.steps_are_counted,
         "Delta": run.delta_rule is not None,
     }
     subject = next((name for name, follows in derived.items() if follows), "")

@@ -50,9 +50,11 @@ class CheckedRun:
     `event` stands for noise, sampling and schedule where no keys can express them.
     `beyond_event` says which fact beside a stated event is more than that has.
     `digits` are how far the last printed digits leave the number of a key open, `read` the keys
-    that a file of a program says.  Where a run is a completion of a description, `own_draws` are
-    the samples that one noise draw takes independently, each at the rate of the run, `rate_factor`
-    what a stated rate was multiplied by, and `unbounded` says why no upper end is known.
+    that a file of a program says. Where a run is a completion of a description, `own_draws` are
+    the samples that one noise draw takes independently, each at the rate of the run,
+    `rate_factor` what a stated rate was multiplied by, `unbounded` says why no upper end is
+    known, and `stands_for` that the run only bounds others at that end: its other end is that of
+    no run.
     """
 
     settings: RunSettings
@@ -78,6 +80,7 @@ class CheckedRun:
     own_draws: int = 1
     rate_factor: float = 1.0
     unbounded: str = ""
+    stands_for: Literal["least", "most"] | None = None
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
     beyond_event: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,7 +73,7 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
     keys = tuple(each.key for each in in_force if each.id != RELATION)
     if keys:
         why = "Conventions are opened (--strict), and without them nothing bounds the run."
-        upper = Bounds(proof.bounds.lower, float("inf"))
+        upper = Bounds(proof.bounds.lower, math.inf)
         return replace(proof, bounds=upper, unbounded=why, lacking=(*proof.lacking, *keys))
     if not in_force:
         return proof
@@ -80,6 +81,8 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
         prove(replace(run, settings=replace(run.settings, neighbours=relation))).bounds
         for relation in NEIGHBOURS
     ]
-    known = [end for end in ends if end is not None]
-    hull = Bounds(min(end.lower for end in known), max(end.upper for end in known))
+    # A relation under which nothing is proven leaves both ends open.
+    least = min(0.0 if end is None else end.lower for end in ends)
+    most = max(math.inf if end is None else end.upper for end in ends)
+    hull = Bounds(least, most)
     return replace(proof, bounds=hull, lacking=(*proof.lacking, "claim.neighbours"))

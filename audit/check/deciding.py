@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ...accountant.guarantee import Bounds
@@ -38,8 +39,19 @@ def deciding_completions(
     ordered = sorted(proof.spread, key=lambda pair: (pair[1].upper, pair[1].lower))
     settling = settling_key(proof.spread)
     return tuple(
-        DecidingCompletion(each.says, bounds, _settles(each, settling)) for each, bounds in ordered
+        DecidingCompletion(each.says, _of_run(each.run, bounds), _settles(each, settling))
+        for each, bounds in ordered
     )
+
+
+def _of_run(run: CheckedRun, bounds: Bounds) -> Bounds:
+    """Return the bounds that are of the run itself, where it stands for others at one end."""
+    match run.stands_for:
+        case "least":
+            return Bounds(bounds.lower, math.inf)
+        case "most":
+            return Bounds(0.0, bounds.upper)
+    return bounds
 
 
 def open_keys(proof: Proof) -> tuple[str, ...]:
@@ -71,7 +83,7 @@ def _settles(completion: Completion, key: str) -> str:
 def steps_that_hold(run: CheckedRun, claim: PrintedNumber, proof: Proof) -> str:
     """Return up to how many steps the claim holds, where the count of steps alone decides it.
 
-    Raises nothing: an empty text where something else is open, too.
+    An empty text where something else is open, too, or the rate is open by its digits.
     """
     epochs = run.settings.epochs
     if open_keys(proof) != ("schedule.steps",) or epochs is None or run.settings.rate is None:

@@ -36,7 +36,8 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
     if settings.unit == "silo" and settings.clients_rate is None and not of_silos:
         return _silo
     batches_of_records = settings.clients_rate is None and of_records(run)
-    if settings.unit == "user" and batches_of_records and settings.records_per_user is None:
+    is_said = settings.records_per_user is not None or settings.sampled is not None
+    if settings.unit == "user" and batches_of_records and not is_said:
         raise LackingFacts("data.records_per_user")
     clients = settings.clients_rate is not None and settings.rate is not None
     if clients and (settings.unit == "record" or settings.records_per_user is not None):

@@ -76,7 +76,7 @@ def _allowed_runs(result: CheckResult) -> list[str]:
     settles = next((each.settles for each in shown if each.settles), "")
     if settles:
         options = " ".join(f"--set {option}" for option in settles.split())
-        lines.append(f"  to say that it is the first of these that can be said so: {options}")
+        lines.append(paragraph("  ", f"state what ran, such as: {options}"))
     return ["\n".join(["the description allows runs that disagree", *lines])]
 
 

@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import pld
 
 from privplan import check
+from privplan.accountant import events as ev
 from privplan.audit.check.check_result import CheckResult
 from privplan.audit.check.result_json import result_json
 
@@ -174,6 +175,30 @@ def test_an_epoch_of_twice_the_records_has_twice_the_steps() -> None:
     facts = {"records": 40, "batch": 4, "epochs": 2, "records_per_epoch": 80}
     result = of(1.4, noise_multiplier=1.3, delta=1e-3, **facts)
     spans(result, truth(1.3, 0.1, 40, 1e-3), truth(1.3, 0.1, 40, 1e-3))
+
+
+def test_a_row_never_shows_an_end_of_no_run() -> None:
+    facts = {"rate": Decimal("0.0043"), "noise_multiplier": 1.1, "epochs": 15}
+    rows = of(1.139, **facts).completions
+    ends = {(row.bounds.lower == 0.0, row.bounds.upper == float("inf")) for row in rows}
+    assert ends == {(True, False), (False, True)}
+
+
+def test_batches_larger_than_the_number_of_users_are_of_records() -> None:
+    facts = {"users": 100, "records": 10000, "batch": 500, "records_per_user": 10, "steps": 20}
+    result = of(50.0, unit="user", noise_multiplier=4.0, **facts)
+    assert result.proven is not None
+    assert 0.0 < result.proven.lower < result.proven.upper < float("inf")
+    assert "data.records_per_user" not in {each.key for each in result.missing}
+
+
+def test_an_event_of_samples_does_not_say_who_is_drawn() -> None:
+    event = {"unit": "user", "records_per_user": 50, "neighbours": "add-remove"}
+    sampled = ev.Repeat(10, ev.Poisson(0.1, ev.Laplace(20.0)))
+    open_ = check(sampled, claimed=100, delta=1e-5, **event)
+    assert not open_.verdict.startswith("holds")
+    of_records = {"clip_bounds": "record", "sampled": "records"}
+    assert check(sampled, claimed=100, delta=1e-5, **event, **of_records).verdict == "holds"
 
 
 def test_draws_of_their_own_are_counted_in_epochs() -> None:

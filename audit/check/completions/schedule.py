@@ -23,10 +23,14 @@ PIECES: Final = 7
 
 @dataclass(frozen=True)
 class Loader:
-    """The rate of one draw, and how many draws a loader makes of one epoch."""
+    """The rate of one draw, and how many draws a loader makes of one epoch.
+
+    One that `stands_for_others` takes its rate and its draws from two ends of printed digits.
+    """
 
     rate: float
     draws: Fraction
+    stands_for_others: bool = False
 
 
 def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
@@ -61,6 +65,8 @@ def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
         settles = f"schedule.steps={steps}" if rate == settings.rate else ""
         choice = Choice("schedule.steps", says, settles)
         made = replace(run, settings=replace(settings, rate=rate, steps=steps))
+        if any(each.stands_for_others for each in loaders):
+            made = replace(made, stands_for=end)
         yield made, None if pinned else choice
 
 
@@ -146,16 +152,15 @@ def _of_rate(run: CheckedRun, end: End) -> Iterator[Loader]:
     far, near = (low, high) if end == "most" else (high, low)
     cuts = [far + (near - far) * (1.0 - 0.5**piece) for piece in range(PIECES)]
     for edge, other in zip([*cuts[1:], near], cuts, strict=True):
-        yield from _counted(edge, other * run.own_draws)
+        yield from _counted(edge, other * run.own_draws, others=True)
 
 
-def _counted(rate: float, counted_at: float) -> Iterator[Loader]:
+def _counted(rate: float, counted_at: float, *, others: bool = False) -> Iterator[Loader]:
     """Yield the loaders whose samples have a rate, and whose draws are one over another."""
     batches = 1.0 / counted_at
     near = round(batches)
     if abs(batches - near) <= WHOLE_TOLERANCE * batches:
-        yield Loader(rate, Fraction(near))
+        yield Loader(rate, Fraction(near), others)
         return
-    yield Loader(rate, Fraction(batches))
-    yield Loader(rate, Fraction(max(1, math.floor(batches))))
-    yield Loader(rate, Fraction(math.ceil(batches)))
+    for draws in (Fraction(batches), max(1, math.floor(batches)), math.ceil(batches)):
+        yield Loader(rate, Fraction(draws), others)

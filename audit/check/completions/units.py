@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..checked_run import CheckedRun
+from ..stated_event import samplers_of
 from .completion import Alternative, Choice, End
 
 
@@ -22,8 +23,11 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """
     settings = run.settings
     records = settings.records_per_user
-    if settings.unit != "user" or records is None or records == 1 or run.event is not None:
+    if settings.unit != "user" or records is None or records == 1:
         yield run, None
+        return
+    if run.event is not None:
+        yield _with_event(run, end), None
         return
     by_clients = settings.clients_rate is not None and settings.rate is None
     for bounds in ("unit", "record"):
@@ -46,13 +50,26 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
             yield _pinned(run, bounds, sampled, records, end), choice
 
 
+def _with_event(run: CheckedRun, end: End) -> CheckedRun:
+    """Return a run whose event stands: as of drawn records that are clipped, if it samples any.
+
+    Whole users that are drawn, with each record clipped, can lose more than a group of records.
+    """
+    settings = run.settings
+    of_records = (settings.clip_bounds, settings.sampled) == ("record", "records")
+    if end == "least" or of_records or run.event is None or not samplers_of(run.event):
+        return run
+    why = "The stated event does not say whether users or records are drawn, and what is clipped."
+    return replace(run, unbounded=why)
+
+
 def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) -> CheckedRun:
     if sampled == "records" and end == "least":
         run = _of_all_records(run, records)
     settings = run.settings
     if bounds == "record" and sampled == "records":
         return run
-    whole = replace(settings, records_per_user=None)
+    whole = replace(settings, records_per_user=None, sampled=sampled)
     # All records of a user come together, each clipped: the sum moves by as many norms.
     if bounds == "record":
         phases = tuple(
@@ -92,8 +109,10 @@ def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
     Given which of them are drawn, a step moves by one clipping norm at most; by joint convexity the
     worst is one contribution, at the probability that any is drawn.  Samples of a fixed size move
     others as well where a user comes or goes, for which no bound is known here.
+
+    Source: joint convexity of the hockey-stick divergence; Balle, Barthe, Gaboardi 2018.
     """
-    settings = replace(run.settings, records_per_user=None)
+    settings = replace(run.settings, records_per_user=None, sampled="records")
     if settings.method in ("poisson", "full"):
         phases = tuple(replace(p, rate=_any_drawn(p.rate, records) or 1.0) for p in settings.phases)
         drawn = replace(
@@ -111,7 +130,8 @@ def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
         return replace(run, settings=settings, unbounded=why)
     phases = tuple(replace(phase, rate=1.0) for phase in settings.phases)
     rate = None if settings.rate is None else 1.0
-    return replace(run, settings=replace(settings, method="full", rate=rate, phases=phases))
+    full = replace(settings, method="full", rate=rate, phases=phases)
+    return replace(run, settings=full, stands_for="most")
 
 
 def _any_drawn(rate: float | None, records: int) -> float | None:
