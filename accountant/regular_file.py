@@ -94,7 +94,7 @@ def own_folder(path: Path, rights: int | None = None) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "it is a link, which is not followed", str(path))
     if not stat.S_ISDIR(status.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        raise FileExistsError(errno.EEXIST, "it is in the way, and no folder", str(path))
     if rights is not None:
         descriptor = os.open(path, os.O_RDONLY | _NO_LINK | getattr(os, "O_DIRECTORY", 0))
         try:
