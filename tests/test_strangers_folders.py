@@ -105,7 +105,7 @@ def test_models_are_not_written_through_a_linked_folder(tmp_path: Path) -> None:
     own_folder(tmp_path / "models")
     own_folder(tmp_path / "models")
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(FileExistsError):
         own_folder(tmp_path / "file")
 
 
