@@ -107,8 +107,8 @@ def _prints(python: str, program: str) -> str | None:
 def least(requirements: list[str], names: tuple[str, ...]) -> dict[str, str]:
     """Return the oldest version that is allowed of each of some packages.
 
-    >>> least(["numpy>=2.0", "scipy>=1.13"], ("scipy",))
-    {'scipy': '1.13'}
+    >>> least(["numpy>=2.0", "scipy>=1.17"], ("scipy",))
+    {'scipy': '1.17'}
     """
     split = [re.split(r">=|,|;", requirement) for requirement in requirements]
     return {name.strip(): version.strip() for name, version, *_ in split if name.strip() in names}

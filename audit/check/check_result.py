@@ -82,6 +82,8 @@ class CheckResult:
     """Where runs that the description allows disagree about the claim: those runs."""
     settled_by: str = ""
     """Up to which count of steps the claim holds, where that alone decides."""
+    unit_is_open: bool = False
+    """Whether the verdict is about a record and about a user, as nobody said which."""
     other_claims: tuple[CheckResult, ...] = ()
     """The verdicts about the same run in other currencies that it claims a number of."""
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from ...accountant.errors import InvalidInput
 from ...accountant.events import Gaussian
 from ..description.fact import Contradiction
+from ..description.merging import assuming
 from ..description.printed_number import PrintedNumber
 from ..description.resolving import settings_of
 from ..description.run_description import Phase, RunDescription
@@ -17,6 +19,7 @@ from .flattening import as_phases, as_stated_draws
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
+    from ...accountant.neighbours import Neighbours
 
 Currency = Literal["epsilon", "rho", "mu"]
 CURRENCIES: Final[tuple[Currency, ...]] = ("epsilon", "rho", "mu")
@@ -29,6 +32,9 @@ BEYOND_TOLERANCE: Final = 1e-3
 
 PRIVPLAN_EVENT: Final = "privplan event"
 """The format of an event in privplan's own words, which states its sampler."""
+
+KEYS_OF_USERS: Final = ("data.users", "data.records_per_user", "sampling.clients_rate")
+"""Keys that mention users, so that either a record or a user may be what is protected."""
 
 FEDERATED_KEYS: Final = (
     "data.users",
@@ -54,7 +60,7 @@ class CheckedRun:
     the samples that one noise draw takes independently, each at the rate of the run,
     `rate_factor` what a stated rate was multiplied by, `unbounded` says why no upper end is
     known, and `stands_for` that the run only bounds others at that end: its other end is that of
-    no run.
+    no run.  `of_users` is the same description with users protected, where it leaves that open.
     """
 
     settings: RunSettings
@@ -84,6 +90,7 @@ class CheckedRun:
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
     beyond_event: str = ""
+    of_users: CheckedRun | None = None
 
     @property
     def federated(self) -> bool:
@@ -164,7 +171,27 @@ class CheckedRun:
             contradictions=description.contradictions,
             from_event=phases is not None,
             beyond_event=_beyond_event(description),
+            of_users=_of_users(description, currency),
         )
+
+    def under(self, neighbours: Neighbours) -> CheckedRun:
+        """Return the run under a neighbouring relation."""
+        users = None if self.of_users is None else self.of_users.under(neighbours)
+        settings = replace(self.settings, neighbours=neighbours)
+        return replace(self, settings=settings, of_users=users)
+
+
+def _of_users(description: RunDescription, currency: Currency) -> CheckedRun | None:
+    """Return the run with users protected, where users are mentioned and the unit is not."""
+    if description.known("claim.unit") or description.get("claim.unit", str) == "user":
+        return None
+    if not any(map(description.known, KEYS_OF_USERS)):
+        return None
+    try:
+        run = CheckedRun.of(assuming(description, "claim.unit", "user"), currency)
+    except InvalidInput:
+        return None
+    return None if run.contradictions else run
 
 
 def claimed_currencies(description: RunDescription) -> tuple[Currency, ...]:

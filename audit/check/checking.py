@@ -107,6 +107,7 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
         conventions=() if strict else conventions_of(run),
         completions=completions,
         settled_by=by_steps,
+        unit_is_open=run.of_users is not None,
     )
     return _with_headline(result)
 

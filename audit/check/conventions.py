@@ -58,6 +58,7 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
         for each in CONVENTIONS
         if each.key not in run.known
         and not (each.id == "records-public" and run.settings.neighbours != "add-remove")
+        and not (each.id == "unit-record" and run.of_users is not None)
     )
 
 
@@ -77,10 +78,7 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
         return replace(proof, bounds=upper, unbounded=why, lacking=(*proof.lacking, *keys))
     if not in_force:
         return proof
-    ends = [
-        prove(replace(run, settings=replace(run.settings, neighbours=relation))).bounds
-        for relation in NEIGHBOURS
-    ]
+    ends = [prove(run.under(relation)).bounds for relation in NEIGHBOURS]
     # A relation under which nothing is proven leaves both ends open.
     least = min(0.0 if end is None else end.lower for end in ends)
     most = max(math.inf if end is None else end.upper for end in ends)

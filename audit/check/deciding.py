@@ -37,9 +37,8 @@ def deciding_completions(
     if not decided_by_completion(claim, proof):
         return ()
     ordered = sorted(proof.spread, key=lambda pair: (pair[1].upper, pair[1].lower))
-    settling = settling_key(proof.spread)
     return tuple(
-        DecidingCompletion(each.says, _of_run(each.run, bounds), _settles(each, settling))
+        DecidingCompletion(each.says, _of_run(each.run, bounds), _settles(each))
         for each, bounds in ordered
     )
 
@@ -63,21 +62,14 @@ def open_keys(proof: Proof) -> tuple[str, ...]:
     return tuple(key for key, words in said.items() if len(words) > 1)
 
 
-def settling_key(spread: tuple[tuple[Completion, Bounds], ...]) -> str:
-    """Return the subject that moves epsilon most, by itself; empty where nothing is open."""
-    widths: dict[str, float] = {}
-    for each, bounds in spread:
-        for other, others in spread:
-            differ = set(each.choices) ^ set(other.choices)
-            keys = {choice.key for choice in differ}
-            if len(keys) == 1:
-                (key,) = keys
-                widths[key] = max(widths.get(key, 0.0), abs(bounds.lower - others.lower))
-    return max(widths, key=lambda key: widths[key], default="")
-
-
-def _settles(completion: Completion, key: str) -> str:
-    return next((choice.settles for choice in completion.choices if choice.key == key), "")
+def _settles(completion: Completion) -> str:
+    """Return the options that state a run; empty where no options state all that is open."""
+    if not all(choice.settles for choice in completion.choices):
+        return ""
+    options = (option for choice in completion.choices for option in choice.settles.split())
+    # What a later subject says of a key stands on what an earlier one did.
+    said = dict(option.split("=", 1) for option in options)
+    return " ".join(f"{key}={value}" for key, value in said.items())
 
 
 def steps_that_hold(run: CheckedRun, claim: PrintedNumber, proof: Proof) -> str:

@@ -39,6 +39,8 @@ def protects(result: CheckResult) -> str:
     unit = result.facts.get("claim.unit")
     relation = result.facts.get("claim.neighbours")
     words = CHANGES.get("add-remove" if relation is None else str(relation.value), "{unit}")
+    if unit is not None and unit.provenance == "assumed" and result.unit_is_open:
+        return words.format(unit="record or user")
     return words.format(unit="record" if unit is None else str(unit.value))
 
 

@@ -12,7 +12,7 @@ from ...accountant.guarantee import Bounds
 from ...accountant.rounding import up
 from .bounds import CONTRADICTION, Proof, lower_end_of, proof_of
 from .checked_run import CheckedRun
-from .completions.completion import Completion
+from .completions.completion import Choice, Completion
 from .completions.subjects import completions
 from .stated_event import is_sum_of_draws, samplers_of
 
@@ -32,6 +32,16 @@ def prove(run: CheckedRun) -> Proof:
 
     The upper end is the largest over its completions, the lower end the smallest.
     """
+    if run.of_users is None:
+        return _of_unit(run)
+    of_records = replace(run, of_users=None)
+    proofs = {"record": _of_unit(of_records), "user": _of_unit(run.of_users)}
+    runs = {"record": of_records, "user": run.of_users}
+    return _hull_of_units(proofs, runs)
+
+
+def _of_unit(run: CheckedRun) -> Proof:
+    """Return what is proven where the protected unit is pinned."""
     if run.currency == "epsilon" and run.settings.delta is None:
         return Proof(None, lacking=("claim.delta",))
     if run.event is not None:
@@ -50,6 +60,37 @@ def prove(run: CheckedRun) -> Proof:
     if "poisson" not in known:
         return proofs["poisson"]
     return _enveloping(known, proofs)
+
+
+def _hull_of_units(proofs: Mapping[str, Proof], runs: Mapping[str, CheckedRun]) -> Proof:
+    """Return bounds that hold whether a record or a user is protected."""
+    conditions = tuple(dict.fromkeys(says for each in proofs.values() for says in each.conditions))
+    lacking = tuple(dict.fromkeys(key for each in proofs.values() for key in each.lacking))
+    unbounded = next((each.unbounded for each in proofs.values() if each.unbounded), "")
+    ends = [each.bounds for each in proofs.values() if each.bounds is not None]
+    first = proofs["record"]
+    if len(ends) < len(proofs):
+        return Proof(None, conditions, unbounded, ("claim.unit", *lacking))
+    if all(end == ends[0] for end in ends):
+        return replace(first, conditions=conditions, lacking=lacking)
+    spread: list[tuple[Completion, Bounds]] = []
+    for unit, proof in proofs.items():
+        choice = Choice("claim.unit", f"one {unit} is protected", f"claim.unit={unit}")
+        known = proof.spread or ((Completion(runs[unit]), proof.bounds),)
+        spread += [
+            (replace(each, choices=(choice, *each.choices)), bounds)
+            for each, bounds in known
+            if bounds is not None
+        ]
+    return Proof(
+        Bounds(min(end.lower for end in ends), max(end.upper for end in ends)),
+        conditions,
+        unbounded,
+        lacking,
+        _by_sampler(list(proofs.values())),
+        min(each.class_lower for each in proofs.values()),
+        tuple(spread),
+    )
 
 
 def _of_sampler(run: CheckedRun, method: str) -> CheckedRun:
@@ -145,15 +186,24 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
     """
     if "claim.neighbours" in run.known or proof.bounds is None:
         return proof
-    zeroed = replace(run, settings=replace(run.settings, neighbours="zero-out"))
+    lower = proof.bounds.lower
+    for each in (run, run.of_users):
+        if each is not None:
+            lower = min(lower, _least_where_zeroed(replace(each, of_users=None), proof))
+    return replace(proof, bounds=Bounds(lower, proof.bounds.upper))
+
+
+def _least_where_zeroed(run: CheckedRun, proof: Proof) -> float:
+    """Return the lower end where a unit is set to zero; infinite where that is as removing it."""
+    zeroed = run.under("zero-out")
     of_draws = run.event is None or is_sum_of_draws(run)
     names: list[str] = [run.settings.method]
     if of_draws:
         possible = proof.alternatives or (run.settings.method,)
         names = [name for name in possible if name not in (*ALIKE, UNKNOWN)]
-    lower = proof.bounds.lower
-    for name in names:
-        for each in completions(_of_sampler(zeroed, name), name, "least"):
-            end = lower_end_of(each.run)
-            lower = lower if end is None else min(lower, end)
-    return replace(proof, bounds=Bounds(lower, proof.bounds.upper))
+    ends = (
+        lower_end_of(each.run)
+        for name in names
+        for each in completions(_of_sampler(zeroed, name), name, "least")
+    )
+    return min((end for end in ends if end is not None), default=math.inf)

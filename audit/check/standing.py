@@ -34,8 +34,17 @@ def standing(claim: PrintedNumber | None, proof: Proof) -> Standing:
 
 
 def decided_by_completion(claim: PrintedNumber, proof: Proof) -> bool:
-    """Return whether the claim holds, or is false, for some runs that the description allows."""
-    return any(claim.highest < bounds.lower or reaches(claim, bounds) for _, bounds in proof.spread)
+    """Return whether the claim holds, or is false, for some choices that the description leaves.
+
+    Runs of the same choices are one answer: what lies between their ends is left by mathematics.
+    """
+    hulls: dict[str, Bounds] = {}
+    for each, bounds in proof.spread:
+        before = hulls.get(each.says, bounds)
+        hulls[each.says] = Bounds(min(before.lower, bounds.lower), max(before.upper, bounds.upper))
+    return len(hulls) > 1 and any(
+        claim.highest < hull.lower or reaches(claim, hull) for hull in hulls.values()
+    )
 
 
 def reaches(claim: PrintedNumber, bounds: Bounds) -> bool:

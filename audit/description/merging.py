@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from .agreement import agree, settled, statement
@@ -71,20 +72,31 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
         contradictions += of_key
     event, event_contradictions = _event(readings)
     contradictions += event_contradictions
-    following = what_follows(facts)
+    formats = {reading.source: reading.format for reading in readings}
+    given_once = RunDescription(
+        facts, tuple(contradictions), tuple(dict.fromkeys(doubts)), formats, event
+    )
+    return _completed(given_once)
+
+
+def assuming(description: RunDescription, key: str, value: object) -> RunDescription:
+    """Return the description with one more fact, and with what follows from its facts by it."""
+    given = {k: fact for k, fact in description.facts.items() if fact.provenance != "derived"}
+    given[key] = checked_fact(key, value, "assumed", NOTHING_ELSE)
+    return _completed(replace(description, facts=given))
+
+
+def _completed(description: RunDescription) -> RunDescription:
+    """Return a description with what follows from its facts, and what is assumed of all."""
+    following = what_follows(description.facts)
     for key, value in ASSUMED.items():
-        if event is None or key != "noise.family":
+        if description.event is None or key != "noise.family":
             following.facts.setdefault(key, Fact(value, "assumed", NOTHING_ELSE))
     if _is_pure(following.facts):
         following.facts["claim.delta"] = Fact(0.0, "assumed", WITHOUT_DELTA)
     order = {key: following.facts[key] for key in KEYS if key in following.facts}
-    return RunDescription(
-        order,
-        (*contradictions, *following.contradictions),
-        tuple(dict.fromkeys(doubts)),
-        {reading.source: reading.format for reading in readings},
-        event,
-    )
+    contradictions = (*description.contradictions, *following.contradictions)
+    return replace(description, facts=order, contradictions=tuple(dict.fromkeys(contradictions)))
 
 
 def _overrides(readings: tuple[Reading, ...]) -> dict[str, Fact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from typing import Final
@@ -15,7 +16,10 @@ from dp_accounting import pld
 from privplan import check
 from privplan.accountant import events as ev
 from privplan.audit.check.check_result import CheckResult
+from privplan.audit.check.checking import check_readings
 from privplan.audit.check.result_json import result_json
+from privplan.audit.description.merging import OPTIONS
+from privplan.audit.description.tables import reading_of_names
 
 from ..cases import for_each
 
@@ -317,3 +321,83 @@ def test_random_descriptions_hold_exactly_where_all_their_runs_do() -> None:
         assert not wide or result.verdict == "unverifiable", facts
         assert of(max(truths) * 1.01, **facts, noise_multiplier=noise).verdict.startswith("holds")
         assert of(min(truths) * 0.99, **facts, noise_multiplier=noise).verdict == "false"
+
+
+def test_where_users_are_mentioned_a_record_or_a_user_may_be_protected() -> None:
+    facts = {"users": 1000, "records": 5000, "batch": 50, "steps": 30, "noise_multiplier": 1.1}
+    plain = {key: value for key, value in PLAIN.items() if key != "unit"}
+    result = check(claimed=1.0, delta=1e-5, **plain, **facts)
+    spans(result, truth(1.1, 0.01, 30), truth(1.1, 0.05, 30))
+    assert result.verdict == "unverifiable"
+    assert "claim.unit" in {each.key for each in result.deciding}
+    assert "unit-record" not in {each.id for each in result.conventions}
+    high = check(claimed=2.0, delta=1e-5, **plain, **facts)
+    assert high.headline.startswith("HOLDS for adding or removing one record or user")
+    spans(of(1.0, **facts), truth(1.1, 0.01, 30), truth(1.1, 0.01, 30))
+
+
+@for_each(
+    "facts",
+    [
+        {"records": 1000, "batch": 30, "epochs": 2, "accumulation": 2},
+        {"records": 500, "batch": 20, "steps": 30, "restarts": 3, "accumulation": 2},
+        {"records": 500, "batch": 120, "rate": 0.25, "steps": 9, "restarts": 2},
+        {"records": 500, "users": 100, "records_per_user": 5, "batch": 20, "steps": 9},
+    ],
+)
+def test_the_options_of_a_run_settle_the_verdict(facts: dict[str, object]) -> None:
+    facts = {"noise_multiplier": 1.3, **PLAIN, **facts}
+    if "users" in facts:
+        facts["unit"] = "user"
+    wide = check(claimed=1e9, delta=1e-4, **facts).proven
+    assert wide is not None
+    claim = 0.5 * (wide.lower + min(wide.upper, 30.0))
+    listed = check(claimed=claim, delta=1e-4, **facts).completions
+    options = [row.settles for row in listed if row.settles]
+    assert options
+    for words in options:
+        said = dict(option.split("=", 1) for option in words.split())
+        values = {key: literal(value) for key, value in said.items()}
+        given = replace(reading_of_names(values, "options"), format=OPTIONS)
+        described = reading_of_names({**facts, "claim.epsilon": claim, "claim.delta": 1e-4}, "file")
+        assert check_readings([described, given]).verdict != "unverifiable", words
+
+
+def literal(value: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def test_steps_of_the_stated_epochs_lie_within_what_the_epochs_leave_open() -> None:
+    facts = {"records": 100, "batch": 43, "epochs": 3, "accumulation": 2, "noise_multiplier": 2.0}
+    wide = of(1.0, **facts, delta=1e-4).proven
+    counted = of(1.0, **facts, delta=1e-4, steps=3).proven
+    assert wide is not None
+    assert counted is not None
+    assert wide.lower <= counted.lower <= counted.upper <= wide.upper
+
+
+def test_strict_opens_the_relation_and_proves_nothing_where_a_relation_does_not() -> None:
+    facts = {"noise_multiplier": 1.1, "rate": 0.01, "steps": 100, "library": "opacus"}
+    said = {**PLAIN, "accumulation": 1, "restarts": 1, "records_public": True, "tuning.runs": 1}
+    relation = {key: value for key, value in said.items() if key != "neighbours"}
+    result = check(claimed=9.0, delta=1e-5, strict=True, **relation, **facts)
+    assert result.proven is not None
+    each = [
+        check(claimed=9.0, delta=1e-5, **{**said, "neighbours": name}, **facts).proven
+        for name in ("add-remove", "replace-one", "zero-out")
+    ]
+    lower = min(0.0 if end is None else end.lower for end in each)
+    upper = max(float("inf") if end is None else end.upper for end in each)
+    assert (result.proven.lower, result.proven.upper) == (lower, upper)
+
+
+def test_full_batches_of_a_secret_number_of_records_have_no_guarantee() -> None:
+    facts = {"method": "full", "steps": 5, "noise_multiplier": 4.0, "records": 1000}
+    assert of(5.0, **facts, normaliser="records").verdict == "holds"
+    secret = of(5.0, **facts, normaliser="records", records_public=False)
+    assert not secret.verdict.startswith("holds")

@@ -215,10 +215,7 @@ def test_every_form_means_the_same(content: bytes) -> None:
 
 
 def test_arrays_that_are_printed_with_dots() -> None:
-    strategy = np.arange(1, 2001) / 2000
-    with np.printoptions(threshold=10):
-        text = repr(strategy)
-    assert "..." in text
+    text = "array([0.0005, 0.001, 0.0015, ..., 0.999, 0.9995, 1.], shape=(2000,))"
     content = PRINTED.replace("array([1.])", text).replace("=1000", "=4000")
     content = content.replace("=100.0", "=1.0")
     reading = reader.read(content.encode(), "config")

@@ -8,6 +8,7 @@ from typing import Final
 
 from ..checked_run import CheckedRun
 from .completion import Alternative, Choice, End
+from .passes import steps_agree
 
 NORMS: Final = ("l1", "l2", "linf")
 """Clipped norms, from the least to the most that Laplace noise must hide."""
@@ -31,6 +32,13 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
         yield run, Choice("schedule.restarts", says, settles)
         return
     says = f"the described steps are those of all {restarts:,} starts"
+    several = (1, run.settings.accumulation)
+    if not any(steps_agree(run, each) for each in several) and any(
+        steps_agree(run, each, restarts) for each in several
+    ):
+        # The epochs are those of all starts, and the steps those of each.
+        yield run, None
+        return
     once = replace(run, settings=replace(run.settings, restarts=1))
     yield once, Choice("schedule.restarts", says, "schedule.restarts=1")
 
@@ -63,7 +71,9 @@ def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
         yield run, None
         return
     pinned = max(value - half, 0.0) if end == "most" else min(value + half, 1.0)
-    choice = Choice("claim.delta", f"the printed delta {value:g} is {pinned:.6g}")
+    choice = Choice(
+        "claim.delta", f"the printed delta {value:g} is {pinned:.6g}", f"claim.delta={pinned!r}"
+    )
     yield replace(run, settings=replace(run.settings, delta=pinned)), choice
 
 
@@ -78,7 +88,8 @@ def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
         yield run, None
         return
     pinned = max(value - half, 0.0) if end == "most" else value + half
-    choice = Choice("noise.noise_multiplier", f"the printed noise {value:g} is {pinned:.6g}")
+    says = f"the printed noise {value:g} is {pinned:.6g}"
+    choice = Choice("noise.noise_multiplier", says, f"noise.noise_multiplier={pinned!r}")
     yield replace(run, settings=replace(run.settings, noise_multiplier=pinned)), choice
 
 

@@ -11,6 +11,7 @@ from ...description.run_description import Phase
 from ...description.sampling_facts import RATE_TOLERANCE
 from ..checked_run import PASSES_TOLERANCE, CheckedRun, was_chosen
 from .completion import Alternative, Choice, End
+from .passes import steps_agree
 
 INDEPENDENT: Final = ("poisson", "fixed-size", "full", "weighted")
 """Ways of drawing in which the batches of one noise draw may each be a sample of all records."""
@@ -30,20 +31,42 @@ def rate(run: CheckedRun, end: End) -> Iterator[Alternative]:
     if share is not None and settings.rate is not None:
         pick = max if end == "most" else min
         chosen = pick(share, settings.rate)
-        picked = Choice("sampling.rate", f"the rate is {chosen:.6g}", f"sampling.rate={chosen!r}")
+        picked = Choice("sampling.rate", f"the rate is {chosen:.6g}", _stating(run, chosen))
         yield replace(run, settings=replace(settings, rate=chosen)), picked
         return
-    pinned, says = settings, []
+    pinned, says, settles, changed = settings, [], [], []
     for key in ("rate", "clients_rate"):
         value, half = getattr(settings, key), run.half_unit(f"sampling.{key}")
         # Steps that follow from a rate are pinned with it.
         if value is None or half == 0.0 or (key == "rate" and _counts_steps(run)):
             continue
+        share = _share(run)
+        if key == "rate" and share is not None and abs(share - value) <= half:
+            pinned = replace(pinned, rate=share)
+            continue
         chosen = min(1.0, value + half) if end == "most" else max(value - half, 0.5 * value)
         pinned = replace(pinned, **{key: chosen})
+        changed.append(f"sampling.{key}")
         says.append(f"the printed rate {value:g} is {chosen:.6g}")
-    choice = Choice("sampling.rate", "; ".join(says)) if says else None
+        settles.append(f"sampling.{key}={chosen!r}")
+    choice = Choice(changed[0], "; ".join(says), " ".join(settles)) if says else None
     yield replace(run, settings=pinned), choice
+
+
+def _share(run: CheckedRun) -> float | None:
+    """Return the batch's share of all; None where it is not known."""
+    batch, size = run.settings.batch, run.population
+    return None if batch is None or size is None else batch / size
+
+
+def _stating(run: CheckedRun, rate: float) -> str:
+    """Return the option that states a rate beside a batch: the rate, or the batch that has it."""
+    if rate == _share(run):
+        return f"sampling.rate={rate!r}"
+    batch = rate * (run.population or 0)
+    # Another batch makes other steps of the stated epochs.
+    whole = batch == round(batch) and "schedule.epochs" not in run.stated
+    return f"sampling.batch={round(batch)}" if whole else ""
 
 
 def _counts_steps(run: CheckedRun) -> bool:
@@ -122,12 +145,8 @@ def batches_of_the_rate(run: CheckedRun) -> tuple[int, ...]:
         size, drawn = settings.rate * run.population, several * settings.batch
         if abs(size - drawn) <= PASSES_TOLERANCE * size:
             return (1,)
-    if {"schedule.steps", "schedule.epochs"} <= run.stated and settings.steps:
-        passes, epochs = settings.steps * settings.rate, settings.epochs or 0.0
-        for together in (1, several):
-            if abs(passes * together - epochs) <= PASSES_TOLERANCE * epochs:
-                return (together,)
-    return 1, several
+    agreeing = tuple(each for each in (1, several) if steps_agree(run, each))
+    return agreeing or (1, several)
 
 
 def _accumulated(run: CheckedRun, together: int, kind: str) -> CheckedRun:
@@ -157,8 +176,19 @@ def _choice(
         settles.append(f"schedule.accumulation_of={kind}")
     if len(counted) > 1:
         says.append(f"the batch is that of {'one' if together > 1 else 'all'} of them")
-        if run.settings.rate is not None and run.settings.rate * together <= 1.0:
-            settles.append(f"sampling.rate={run.settings.rate * together!r}")
+        if option := _rate_of_all(run, together, kind):
+            settles.append(option)
     if not says:
         return None
-    return Choice("schedule.accumulation_of", ", and ".join(says), " ".join(settles))
+    options = " ".join(settles) if len(settles) == len(says) else ""
+    return Choice("schedule.accumulation_of", ", and ".join(says), options)
+
+
+def _rate_of_all(run: CheckedRun, together: int, kind: str) -> str:
+    """Return the option that states the rate of all batches of a noise draw, if any does."""
+    settings = run.settings
+    if together == 1:
+        return "schedule.accumulation=1" if kind == "one-sample" else ""
+    if settings.batch is None or settings.rate is None or settings.rate * together > 1.0:
+        return ""
+    return f"sampling.rate={settings.rate * together!r}"

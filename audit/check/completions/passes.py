@@ -1,0 +1,52 @@
+"""Whether the stated steps are those of the stated epochs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ..checked_run import CheckedRun
+
+
+def steps_agree(run: CheckedRun, together: int, starts: int = 1) -> bool:
+    """Return whether the stated steps, of so many starts, make the stated epochs.
+
+    A noise draw takes `together` batches.  The last ones of an epoch may be dropped, kept or
+    carried over into the next.
+    """
+    steps, epochs = run.settings.steps, run.settings.epochs
+    if steps is None or epochs is None or not are_compared(run):
+        return False
+    fewest, most = _draws_of_an_epoch(run, together)
+    half = Fraction(run.half_unit("schedule.epochs"))
+    passes = Fraction(repr(epochs))
+    least = max(1, math.floor((passes - half) * fewest))
+    return least <= steps * starts <= max(1, math.ceil((passes + half) * most))
+
+
+def are_compared(run: CheckedRun) -> bool:
+    """Return whether steps and epochs are stated, and the epochs are passes of the steps.
+
+    Where clients or users are sampled, epochs can be passes that each makes over its records.
+    """
+    settings = run.settings
+    both = {"schedule.steps", "schedule.epochs"} <= run.stated and settings.rate is not None
+    of_units = settings.unit != "record" and run.population == run.units
+    return both and not of_units and settings.clients_rate in (None, 1.0)
+
+
+def _draws_of_an_epoch(run: CheckedRun, together: int) -> tuple[Fraction, Fraction]:
+    """Return the fewest and the most noise draws of an epoch."""
+    settings = run.settings
+    size, rate = settings.records_per_epoch or run.population, settings.rate or 1.0
+    if settings.method == "full":
+        return Fraction(1), Fraction(1)
+    if settings.batch is not None and size is not None:
+        low = high = Fraction(size, settings.batch)
+    else:
+        half = min(run.half_unit("sampling.rate"), 0.5 * rate)
+        # A quotient of floats can lie beside a whole number of batches.
+        low = Fraction(1.0 / (rate + half) * (1.0 - 1e-9))
+        high = Fraction(1.0 / (rate - half) * (1.0 + 1e-9))
+    fewest = min(low / together, Fraction(max(1, math.floor(low) // together)))
+    return fewest, Fraction(-(-math.ceil(high) // together))
