@@ -42,11 +42,15 @@ LARGEST_SEARCHED: Final = 100.0
 """An epsilon at which delta counts little but what no epsilon allows."""
 
 
-_OF_CLASS: Final = Step(
+OF_CLASS: Final = Step(
     "mechanism",
     "Lower end: the worst mechanism that the bare numbers allow; a given one may lose less.",
     "randomized response attains them",
 )
+"""Says that a lower end is one of `Guarantee.lower_of_class`."""
+
+_LEAST_GAIN: Final = 1e-6
+"""A lower end that a class raises by less, relatively, is not said to be that of its worst."""
 
 
 def engine_named(name: str) -> Engine:
@@ -124,7 +128,8 @@ def bounds_on_epsilon(event: ev.Event, *, delta: float, neighbours: str = "add-r
 def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-remove") -> Bounds:
     """Return the bounds on delta that `account` gives at `epsilon`, without words and warnings.
 
-    Raises as `account` does.
+    The lower end is that of every mechanism of a class, never of its worst alone.  Raises as
+    `account` does.
 
     >>> round(bounds_on_delta(ev.Gaussian(1.0), epsilon=0.0).upper, 4)
     0.3829
@@ -132,9 +137,8 @@ def bounds_on_delta(event: ev.Event, *, epsilon: float, neighbours: str = "add-r
     parts = leaves(event)
     if any(isinstance(leaf.event, ev.BestOf) for leaf in parts):
         return account(event, epsilon=epsilon, neighbours=neighbours).delta
-    question, relation = _Question(None, epsilon), as_neighbours(neighbours)
-    answer = _answer(parts, question, relation, None)[0]
-    return _with_class_lower(event, answer, question, relation, None).bounds
+    question = _Question(None, epsilon)
+    return _answer(parts, question, as_neighbours(neighbours), None)[0].bounds
 
 
 def bounds_on_deltas(
@@ -156,8 +160,7 @@ def bounds_on_deltas(
     results = []
     for epsilon in epsilons:
         question = _Question(None, epsilon)
-        answer = _answer(parts, question, relation, None, pld)[0]
-        results.append(_with_class_lower(event, answer, question, relation, None, pld).bounds)
+        results.append(_answer(parts, question, relation, None, pld)[0].bounds)
     return results
 
 
@@ -177,16 +180,21 @@ def _with_class_lower(
     question: _Question,
     relation: Neighbours,
     engine: str | None,
-    pld: Engine | None = None,
 ) -> Answer:
     worst = worst_leaves(event)
     if not any(leaf.worst_of_class for leaf in worst):
         return answer
-    lower = _answer(worst, question, relation, engine, pld)[0].bounds.lower
-    if lower <= answer.bounds.lower:
+    lower, upper = _answer(worst, question, relation, engine)[0].bounds.lower, answer.bounds.upper
+    if lower <= answer.bounds.lower * (1.0 + _LEAST_GAIN):
         return answer
-    upper = answer.bounds.upper
-    steps = unique_steps((*answer.steps, _OF_CLASS))
+    if lower > upper * (1.0 + _LEAST_GAIN):
+        raise EnginesDisagree(
+            f"The worst mechanism of a class loses {rounding.down(lower)} at least, and "
+            f"all of them lose {rounding.up(upper)} at most.",
+            "Both cannot be true, so one of them is wrong and no number is given.",
+            "Please report this event to the authors of privplan.",
+        )
+    steps = unique_steps((*answer.steps, OF_CLASS))
     bounds = Bounds(min(lower, upper), upper)
     return replace(answer, bounds=bounds, steps=steps, lower_of_class=True)
 

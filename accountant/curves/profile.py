@@ -34,7 +34,7 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
-from ..account import account, bounds_on_delta, bounds_on_deltas
+from ..account import OF_CLASS, account, bounds_on_delta, bounds_on_deltas
 from ..arrays import FloatArray
 from ..errors import InvalidInput
 from ..guarantee import Bounds, Step
@@ -101,7 +101,11 @@ def privacy_profile(
         rest = [bounds_on_delta(known, epsilon=each, neighbours=relation) for each in others]
     else:
         rest = bounds_on_deltas(known, others, neighbours=relation)
-    answers = [first.delta, *rest]
+    nearest = first.delta
+    if first.lower_of_class:
+        # The bounds are those of every mechanism of a class, at every epsilon.
+        nearest = bounds_on_delta(known, epsilon=float(sizes[0]), neighbours=relation)
+    answers = [nearest, *rest]
     # Delta never rises with epsilon: each bound holds on its side of the others.
     upper = np.minimum.accumulate([bounds.upper for bounds in answers])
     lower = np.maximum.accumulate([bounds.lower for bounds in answers][::-1])[::-1]
@@ -110,7 +114,7 @@ def privacy_profile(
         _signed(at, lower[where], 1.0 - _SIGNED_DELTA_ROUNDING),
         _signed(at, upper[where], 1.0 + _SIGNED_DELTA_ROUNDING),
         relation,
-        (*first.derivation, *_mirror_step(at)),
+        (*(step for step in first.derivation if step != OF_CLASS), *_mirror_step(at)),
         first.warnings,
     )
 

@@ -175,7 +175,13 @@ def _enveloping(known: Mapping[str, Bounds], proofs: Mapping[str, Proof]) -> Pro
     if says:
         conditions.insert(0, f"{says[0].upper()}{says[1:]}.")
     return Proof(
-        envelope, tuple(conditions), unbounded, lacking, common, spread=proofs["poisson"].spread
+        envelope,
+        tuple(conditions),
+        unbounded,
+        lacking,
+        common,
+        min(each.class_lower for each in proofs.values()),
+        proofs["poisson"].spread,
     )
 
 

@@ -12,7 +12,7 @@ from ...audit.check.headline import CLAIM_KEYS, headline, protects
 from ...audit.reproduction.left_out import left_out
 from ...audit.reproduction.reproduction import SAME
 from ..terminal.text import paragraph, plain, table, wrapped
-from .describe import least_of
+from .describe import least_words
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds
@@ -157,7 +157,7 @@ def proven_words(result: CheckResult) -> str:
         return f"nothing: {result.lacks or 'no sound bound is known'}"
     words = bounds_words(result.proven, result.currency)
     if result.class_lower > result.proven.lower:
-        words += f"; at least {rounding.down(result.class_lower)}, {least_of(of_class=True)}"
+        words += f"; {least_words(result.class_lower, of_class=True)}"
     poisson = (result.alternatives or {}).get("poisson")
     if poisson is not None:
         words += f", whichever sampler ran; {rounding.up(poisson.upper)} if Poisson"
@@ -173,9 +173,10 @@ def bounds_words(bounds: Bounds, currency: str = "epsilon") -> str:
     """
     least = ""
     if bounds.lower > 0.0:
-        least = f"at least {rounding.down(bounds.lower)}, by any accounting"
+        least = least_words(bounds.lower)
     if math.isinf(bounds.upper):
-        return f"no number; {currency} is {least}" if least else "no number"
+        joined = f"no number; {least}" if math.isinf(bounds.lower) else ""
+        return joined or (f"no number; {currency} is {least}" if least else "no number")
     most = f"{currency} {rounding.up(bounds.upper)}"
     return f"{most}; {least}" if least else most
 

@@ -263,8 +263,10 @@ def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, 
     else:
         rows = [("proves", f"{quantity} {rounding.up(bounds.upper)} {at}, {changed}")]
     if bounds.lower > 0.0:
-        of = least_of(guarantee.lower_of_class)
-        rows.append(("at least", f"{quantity} {rounding.down(bounds.lower)}, {of}"))
+        least = f"{quantity} {rounding.down(bounds.lower)}"
+        if math.isinf(bounds.lower):
+            least = f"no finite {quantity}"
+        rows.append(("at least", f"{least}, {least_of(guarantee.lower_of_class)}"))
     return rows
 
 
@@ -275,6 +277,18 @@ def least_of(of_class: bool) -> str:
     ('by any accounting', 'for the worst mechanism with this number')
     """
     return "for the worst mechanism with this number" if of_class else "by any accounting"
+
+
+def least_words(lower: float, *, of_class: bool = False) -> str:
+    """Return a lower end in words.
+
+    >>> least_words(1.25), least_words(math.inf)
+    ('at least 1.250, by any accounting', 'no finite number holds, by any accounting')
+    """
+    least = f"at least {rounding.down(lower)}"
+    if math.isinf(lower):
+        least = "no finite number holds"
+    return f"{least}, {least_of(of_class)}"
 
 
 def guarantee_text(guarantee: Guarantee, quantity: Quantity, event: Event) -> str:

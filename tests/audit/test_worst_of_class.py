@@ -19,6 +19,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import bounds_on_epsilon
 from privplan.audit.check.check_result import CheckResult
 from privplan.cli.main import app
+from privplan.cli.reports.describe import guarantee_rows, least_words
 
 from ..cases import for_each
 
@@ -97,3 +98,18 @@ def test_the_json_of_a_check_and_of_an_account_say_it(tmp_path: Path) -> None:
     facts = ["--set", "epsilon=4.25", "--set", "delta=1e-5"]
     said = CliRunner().invoke(app, ["check", str(path), *facts]).stdout
     assert "at least 4.306, for the worst mechanism with this number" in said
+
+
+def test_curves_show_what_every_mechanism_of_a_class_loses() -> None:
+    """A profile has no field for whose lower end it is, so that of the worst is not in it."""
+    profile = pp.privacy_profile(ev.Approximate(1.0, 0.01), [0.0, 0.5, 1.0, 2.0])
+    assert profile.lower.tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert profile.upper[2] == pytest.approx(0.01)
+    assert not any("worst mechanism" in step.statement for step in profile.derivation)
+
+
+def test_no_finite_epsilon_is_said_so() -> None:
+    guarantee = pp.account(ev.Approximate(1.0, 0.1), delta=1e-5)
+    rows = dict(guarantee_rows(guarantee, "epsilon"))
+    assert "infinite" not in rows.get("at least", "")
+    assert least_words(float("inf")) == "no finite number holds, by any accounting"
