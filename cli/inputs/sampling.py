@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...accountant.errors import InvalidInput
+from ...accountant.rounding import rate_shown
 from . import options
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def text(schedule: SampledSteps) -> str:
         return f"{passes} of {schedule.batches:,} steps, each record in 1 of them at random"
     if schedule.sampling == FIXED_SIZE:
         return f"{steps}, each on exactly {schedule.batch:,} of {schedule.records:,} records"
-    return f"{steps}, Poisson sampling, rate {schedule.rate:.3g}"
+    return f"{steps}, Poisson sampling, rate {rate_shown(schedule.rate)}"
 
 
 def require_possible(schedule: SampledSteps) -> None:

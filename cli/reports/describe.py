@@ -386,7 +386,7 @@ def _phrase(event: Event) -> str:
         case ev.NoGuarantee(reason):
             return f"a release without protection ({reason.rstrip('.')})"
         case ev.Poisson(rate, inner):
-            return f"{_phrase(inner)}, Poisson sampling at rate {rate:.3g}"
+            return f"{_phrase(inner)}, Poisson sampling at rate {rounding.rate_shown(rate)}"
         case ev.Repeat(count, inner):
             return f"{count:,} x {_phrase(inner)}"
         case ev.Group(size, inner):
@@ -396,7 +396,9 @@ def _phrase(event: Event) -> str:
         case ev.WithReplacement(batch, population, inner):
             return f"{_phrase(inner)}, {batch:,} draws of {population:,} records, put back"
         case ev.ClientSampled(rate, inner):
-            return f"{_phrase(inner)}, in a client that takes part at rate {rate:.3g}"
+            return (
+                f"{_phrase(inner)}, in a client that takes part at rate {rounding.rate_shown(rate)}"
+            )
         case ev.GaussianMixture(noise, contributions, _):
             return f"Gaussian noise {noise:g} on contributions of up to {max(contributions):g}"
         case ev.ShuffledBatches(batches, inner):

@@ -50,7 +50,7 @@ def test_for_a_person(run: Run) -> None:
         "proves             epsilon 2.000 at delta 1e-05, adding or removing one record\n"
         "at least           epsilon 1.999, by any accounting\n"
         "by                 PLD           (RDP alone needs 0.8552)\n"
-        "over               2,344 steps, Poisson sampling, rate 0.00427\n"
+        "over               2,344 steps, Poisson sampling, rate 0.004266667\n"
     )
     assert outcome.err.startswith("warning: a loader that shuffles is not Poisson sampling.")
     assert "privplan explain sampling" in " ".join(outcome.err.split())
