@@ -43,8 +43,8 @@ def work_of(event: ev.Event) -> int:
 def require_little_work(event: ev.Event, *, most: int = MOST_WORK) -> None:
     """Raise `Unsupported` for an event of more than `most` units of work.
 
-    It is called where a file comes in that somebody else may have written; `account` itself has no
-    such limit.
+    It is called where a file comes in that somebody else may have written, with less than
+    `MOST_WORK` where that is accounted for often; `account` itself has no such limit.
     """
     work = work_of(event)
     if work <= most:

@@ -60,6 +60,29 @@ def test_a_bomb_is_refused_with_its_work_and_the_limit(name: str, tmp_path: Path
 
 
 @for_each("name", list(BOMBS))
+def test_a_bomb_in_a_plan_is_refused_before_anything_is_planned(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    event = inline_table(BOMBS[name].to_json())
+    training = '[[phase]]\nname = "t"\nmechanism = "gaussian"\nrate = 0.01\nrounds = 100\n'
+    path.write_text(
+        f'[target]\nepsilon = 2.0\ndelta = 1e-5\n{training}[[phase]]\nname = "a"\nevent = {event}\n'
+    )
+    outcome = CliRunner().invoke(app, ["plan", str(path)])
+    assert outcome.exit_code == 3, outcome.stderr
+    assert f"{work_of(BOMBS[name]) + 1:,} units of work" in outcome.stderr
+
+
+def inline_table(value: object) -> str:
+    """Return JSON as TOML in one line."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key} = {inline_table(each)}" for key, each in value.items())
+        return f"{{{inside}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(inline_table, value))}]"
+    return json.dumps(value)
+
+
+@for_each("name", list(BOMBS))
 def test_a_bomb_in_a_check_is_asked_of_no_engine(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

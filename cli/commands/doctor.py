@@ -67,8 +67,8 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
     """Check the installation, and compute a known answer.
 
     Leaves with exit code 1 if a required package is missing or the self-test fails; --quiet
-    prints the number of such problems.  Systems of other packages are listed, with what is wrong
-    with them.
+    prints the number of such problems.  Systems of other packages are imported and listed,
+    with what is wrong with them.
     """
     required, extras = _requirements()
     versions = {name: _version(name) for name in required}

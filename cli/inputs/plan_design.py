@@ -31,6 +31,10 @@ Complaint = tuple[str, str, str]
 """What is wrong, why, and what to do."""
 
 
+ANSWERS_OF_A_PLAN: Final = 10
+"""How often the noise that a plan looks for is accounted for, some of it again from memory."""
+
+
 @dataclass(frozen=True)
 class PhaseDesign:
     """One phase: a mechanism whose noise is sought, or a fixed `event`, and how often it is used.
@@ -232,10 +236,25 @@ class Design:
             (phase.records for phase in self.phases if phase.records is not None), default=None
         )
 
-    def planned(self) -> Plan:
-        """Return the plan."""
-        from ...accountant.plan import plan
+    def _released(self) -> Event:
+        """Return what all phases release, with some noise."""
+        from ...accountant import events as ev
 
+        released: list[Event] = []
+        for phase in self.phases:
+            made = phase.phase()
+            event = made.make_event
+            if not isinstance(event, ev.Event):
+                event = event(1.0)
+            released.append(ev.Repeat(made.rounds, event))
+        return ev.Group(self.group, ev.Compose(tuple(released)))
+
+    def planned(self) -> Plan:
+        """Return the plan; raise `Unsupported` where finding it takes too much work."""
+        from ...accountant.plan import plan
+        from ...accountant.work import MOST_WORK, require_little_work
+
+        require_little_work(self._released(), most=MOST_WORK // ANSWERS_OF_A_PLAN)
         assert self.epsilon is not None
         assert self.delta is not None
         return plan(
