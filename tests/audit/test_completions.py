@@ -395,3 +395,31 @@ def test_one_sample_of_all_batches_is_the_lower_end() -> None:
     assert result is not None
     assert result.lower == pytest.approx(truth(0.8, 0.032, 31, 1e-4), rel=WITHIN)
     assert result.upper >= 2.55
+
+
+def test_each_loader_of_epochs_has_an_end_of_its_own() -> None:
+    told = of(15.0, **SHORT, rate=0.6)
+    spans(told, truth(1.0, 0.6, 10), truth(1.0, 0.6, 20))
+    # A program that was told the batch alone computes one over its batches: one, or two.
+    half = {**SHORT, "batch": 510}
+    spans(of(15.0, **half), truth(1.0, 0.51, 10), truth(1.0, 1.0, 10))
+    nearly_all = {**SHORT, "batch": 950}
+    spans(of(15.0, **nearly_all), truth(1.0, 0.5, 20), truth(1.0, 0.95, 20))
+    # Less than one draw an epoch: some have none, and the rate of all batches is 1 at most.
+    few = {"records": 100, "batch": 30, "accumulation": 4, "epochs": 4, "noise_multiplier": 6.0}
+    spans(
+        of(9.0, **few, accumulation_of="one-sample"),
+        truth(6.0, 0.25, 16),
+        max(truth(6.0, 1.0, 4), truth(6.0, 1 / 3, 12)),
+    )
+    parts = {"records": 200, "batch": 60, "accumulation": 2, "epochs": 3, "noise_multiplier": 6.0}
+    spans(
+        of(9.0, **parts, rate=0.6, accumulation_of="one-sample"),
+        truth(6.0, 0.6, 3),
+        truth(6.0, 0.6, 6),
+    )
+
+
+def test_a_rate_alone_is_of_a_loader_that_drops_or_keeps_its_last_batch() -> None:
+    facts = {"rate": 0.3, "epochs": 10, "noise_multiplier": 2.0}
+    spans(of(9.0, **facts), truth(2.0, 0.3, 30), truth(2.0, 0.3, 40))

@@ -116,9 +116,11 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
     fewest, most = max(1, math.floor(batches)), math.ceil(batches)
     # A draw takes one batch, or as many as are accumulated.
     together = 1
-    if settings.accumulation > 1:
+    if settings.accumulation > 1 and {"sampling.rate", "sampling.batch"} <= run.stated:
         drawn = settings.rate * run.own_draws * (run.population or size)
         together = max(1, round(drawn / settings.batch))
+    elif settings.accumulation > 1:
+        together = round(run.rate_factor * run.own_draws)
     exact = batches / together
     yield Loader(settings.rate, exact)
     yield Loader(settings.rate, Fraction(max(1, fewest // together)))
