@@ -47,7 +47,8 @@ class Proof:
     """Bounds on the claimed quantity; `unbounded` says why there is no upper end, if so.
 
     `bounds` is None where facts are lacking: then `lacking` names their keys.  `alternatives`
-    are the bounds by sampler, where nobody said which one ran.  `class_lower` is the lower end for
+    are the bounds by sampler, where nobody said which one ran, `unsettled` those of them that no
+    word about the sampler alone pins down.  `class_lower` is the lower end for
     the worst of a class of mechanisms that the run names by bare numbers; another may lose less.
     `spread` has the bounds of each run that the description allows, where these are several.
     """
@@ -59,6 +60,7 @@ class Proof:
     alternatives: Mapping[str, Bounds] = field(default_factory=dict)
     class_lower: float = 0.0
     spread: tuple[tuple[Completion, Bounds], ...] = ()
+    unsettled: frozenset[str] = frozenset()
 
 
 def _joins(event: ev.Event) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ...accountant.guarantee import Bounds
 from ..description.fact import Fact
+from ..description.merging import OVERRIDDEN
 from ..description.printed_number import PrintedNumber
 from ..reproduction.reproduction import Reproduction
 from .checked_run import Currency
@@ -93,6 +94,11 @@ class CheckResult:
         if self.claimed is None or self.proven is None or not self.verdict.startswith("holds"):
             return False
         return self.claimed.value < self.proven.upper
+
+    @property
+    def overridden(self) -> tuple[str, ...]:
+        """Return the sentences about what an option says in the place of a file."""
+        return tuple(each for each in self.doubts if OVERRIDDEN in each)
 
     @property
     def deciding(self) -> tuple[MissingFact, ...]:

@@ -29,28 +29,33 @@ def deciding_completions(
     if claim is None or proof.bounds is None:
         return ()
     by_sampler = [
-        DecidingCompletion(f"batches are drawn as {name}", bounds, f"sampling.method={name}")
+        DecidingCompletion(
+            f"batches are drawn as {name}",
+            bounds,
+            "" if name in proof.unsettled else f"sampling.method={name}",
+        )
         for name, bounds in proof.alternatives.items()
     ]
     if by_sampler:
         return tuple(by_sampler)
     if not decided_by_completion(claim, proof):
         return ()
-    ordered = sorted(proof.spread, key=lambda pair: (pair[1].upper, pair[1].lower))
-    return tuple(
-        DecidingCompletion(each.says, _of_run(each.run, bounds), _settles(each))
-        for each, bounds in ordered
-    )
+    by_choices: dict[str, list[tuple[Completion, Bounds]]] = {}
+    for each, bounds in proof.spread:
+        by_choices.setdefault(each.says, []).append((each, bounds))
+    rows = [_row(says, runs) for says, runs in by_choices.items()]
+    return tuple(sorted(rows, key=lambda row: (row.bounds.upper, row.bounds.lower)))
 
 
-def _of_run(run: CheckedRun, bounds: Bounds) -> Bounds:
-    """Return the bounds that are of the run itself, where it stands for others at one end."""
-    match run.stands_for:
-        case "least":
-            return Bounds(bounds.lower, math.inf)
-        case "most":
-            return Bounds(0.0, bounds.upper)
-    return bounds
+def _row(says: str, runs: list[tuple[Completion, Bounds]]) -> DecidingCompletion:
+    """Return the row of the same choices: from the least of their ends to the largest.
+
+    A run that stands for others at one end has no end of its own at the other.
+    """
+    lower = [bounds.lower for each, bounds in runs if each.run.stands_for != "most"]
+    upper = [bounds.upper for each, bounds in runs if each.run.stands_for != "least"]
+    ends = Bounds(min(lower, default=0.0), max(upper, default=math.inf))
+    return DecidingCompletion(says, ends, _settles(runs[0][0]))
 
 
 def open_keys(proof: Proof) -> tuple[str, ...]:
@@ -58,7 +63,8 @@ def open_keys(proof: Proof) -> tuple[str, ...]:
     said: dict[str, set[str]] = {}
     for each, _ in proof.spread:
         for choice in each.choices:
-            said.setdefault(choice.key, set()).add(choice.says)
+            for key in (choice.key, *choice.also):
+                said.setdefault(key, set()).add(choice.says)
     return tuple(key for key, words in said.items() if len(words) > 1)
 
 

@@ -299,7 +299,8 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
             f"Microbatches of {settings.microbatches:,} are more than the batch of "
             f"{settings.batch:,}: all records of a batch are clipped together."
         )
-    if settings.accumulation > 1 and run.own_draws == 1:
+    one_sample = settings.accumulation_of == "one-sample" and settings.method != "shuffled"
+    if settings.accumulation > 1 and one_sample:
         sentences.append(
             "The batches that are summed before a noise draw are parts of one sample: a record "
             "is in at most one of them."
@@ -310,6 +311,8 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
 def unit_conditions(run: CheckedRun) -> list[str]:
     """Return the sentence that a promise for whole users or silos rests on."""
     unit = run.settings.unit
+    if unit == "user" and run.settings.sampled == "records":
+        return []
     if unit == "record" or (unit == "user" and run.settings.records_per_user is not None):
         return []
     return [

@@ -44,6 +44,8 @@ class LoaderPasses:
     """At most `most_passes` of `fewest_batches` batches, a record up to `times` in a draw.
 
     `single` says that a pass is certainly one batch of all records, of which none is dropped.
+    `spans` says that a draw may take the last batches of one pass with the first of the next, and
+    `inside` that some draw of every pass takes batches of that pass alone even so.
     """
 
     fewest_batches: int
@@ -51,6 +53,8 @@ class LoaderPasses:
     times: int
     least: tuple[LeastPasses, ...]
     single: bool = False
+    spans: bool = False
+    inside: bool = True
 
 
 def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
@@ -72,7 +76,22 @@ def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
         return LoaderPasses(1, phase.steps, math.ceil(rate * (1.0 - ROUNDING)) + 1, least)
     fewest = max(1, math.floor(1.0 / rate * (1.0 + ROUNDING)))
     most = _most_passes(run, phase, share, fewest)
-    return LoaderPasses(fewest, most, 1, least, _is_single(run, rate))
+    return LoaderPasses(fewest, most, 1, least, _is_single(run, rate), *_spans(run, phase.rate))
+
+
+def _spans(run: CheckedRun, rate: float) -> tuple[bool, bool]:
+    """Return whether a draw may take batches of two passes, and whether another one never does.
+
+    It cannot where the batches of a pass are counted, and are whole groups.
+    """
+    group = run.settings.accumulation
+    if group == 1:
+        return False, True
+    batches = group / rate
+    most = math.ceil(batches * (1.0 - ROUNDING))
+    full = math.floor(batches * (1.0 + ROUNDING))
+    whole = most == full and full % group == 0 and not _rate_is_said(run)
+    return not whole, full - 1 >= 2 * group - 1
 
 
 def _is_single(run: CheckedRun, rate: float) -> bool:

@@ -59,7 +59,11 @@ def _of_unit(run: CheckedRun) -> Proof:
     known = {name: each.bounds for name, each in proofs.items() if each.bounds is not None}
     if "poisson" not in known:
         return proofs["poisson"]
-    return _enveloping(known, proofs)
+    proof = _enveloping(known, proofs)
+    if run.settings.rate is not None and run.settings.rate < 1.0:
+        # Who says a rate, or a batch, cannot state full batches beside it.
+        return replace(proof, unsettled=proof.unsettled | {"full"})
+    return proof
 
 
 def _hull_of_units(proofs: Mapping[str, Proof], runs: Mapping[str, CheckedRun]) -> Proof:
@@ -90,6 +94,7 @@ def _hull_of_units(proofs: Mapping[str, Proof], runs: Mapping[str, CheckedRun]) 
         _by_sampler(list(proofs.values())),
         min(each.class_lower for each in proofs.values()),
         tuple(spread),
+        frozenset(name for each in proofs.values() for name in each.alternatives),
     )
 
 
@@ -182,6 +187,7 @@ def _enveloping(known: Mapping[str, Bounds], proofs: Mapping[str, Proof]) -> Pro
         common,
         min(each.class_lower for each in proofs.values()),
         proofs["poisson"].spread,
+        frozenset(name for name, each in proofs.items() if each.spread),
     )
 
 

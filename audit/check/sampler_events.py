@@ -17,7 +17,7 @@ from ...accountant.errors import Unsupported
 from ...accountant.guarantee import Neighbours, as_neighbours
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
-from .loader_passes import ROUNDING, LeastPasses, passes_of
+from .loader_passes import ROUNDING, LeastPasses, LoaderPasses, passes_of
 from .noise_draws import LackingFacts, farther
 from .with_replacement import most_occurrences
 
@@ -107,7 +107,9 @@ def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     fewest, come_and_go = passes.fewest_batches, relation == "add-remove"
     # Where a record more or less fills up a batch, or follows into another, another one moves.
     filled = max(2, fewest) if come_and_go and not passes.single else fewest
-    upper = ev.Repeat(passes.most_passes, ev.ShuffledBatches(filled, draw))
+    upper: ev.Event = ev.Repeat(passes.most_passes, ev.ShuffledBatches(filled, draw))
+    if passes.spans:
+        upper = _across_passes(draw, passes.most_passes, come_and_go=come_and_go)
     alike = ", as many with a record more or less," if come_and_go else ""
     conditions = [
         f"An epoch has {fewest:,} batch{'' if fewest == 1 else 'es'} or more{alike} "
@@ -115,16 +117,52 @@ def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     ]
     if come_and_go and passes.single:
         conditions = ["An epoch is one batch of all records, with a record more or less as well."]
-    if run.settings.accumulation > 1 and passes.times == 1:
-        conditions.append("No noise draw takes batches of two epochs.")
+    if passes.spans:
+        conditions.append("A noise draw may take the last batches of an epoch with the next.")
     share = run.settings.records_per_epoch
     if share is not None and run.units is not None and share > run.units:
         conditions.append("An epoch is whole passes over all records, one after another.")
     return RunEvents(
         (BoundingEvent(upper, relation),),
-        tuple(_least_passes(run, draws, each) for each in passes.least),
+        tuple(
+            _least_passes(run, draws, _within_passes(run, draws, passes, each))
+            for each in passes.least
+        ),
         tuple(conditions),
     )
+
+
+def _across_passes(draw: ev.Event, passes: int, *, come_and_go: bool) -> ev.Event:
+    """Return what no shuffle of so many passes exceeds, where a draw may take batches of two.
+
+    A pass brings a record to one draw, so a draw has it up to twice: c_1 + c_2 + ... <= passes and
+    c_j <= 2 leave sum c_j^2 <= 2 passes.  Where a record comes or goes another one takes its stead:
+    a pass moves one draw by up to 2 and another by 1, so by (a + b)^2 <= 2 a^2 + 2 b^2 the squares
+    sum to 10 passes at most.  The worst order of all is counted, by joint convexity.
+    """
+    if isinstance(draw, ev.Gaussian):
+        squares = 10.0 if come_and_go else 2.0
+        return ev.Repeat(passes, ev.Gaussian(draw.noise_multiplier / math.sqrt(squares)))
+    if come_and_go:
+        return ev.Repeat(2 * passes, farther(draw, 4))
+    return ev.Repeat(passes, farther(draw, 2))
+
+
+def _within_passes(
+    run: CheckedRun, draws: PhaseDraws, passes: LoaderPasses, least: LeastPasses
+) -> LeastPasses:
+    """Return what draws show that take batches of one pass alone, where others may take of two.
+
+    Draws at known places show a record independently in every pass; others are left out.
+    """
+    if not passes.spans:
+        return least
+    completed = least.passes
+    if run.steps_are_counted:
+        group, phase = run.settings.accumulation, draws.phase
+        batches = math.ceil(group / phase.rate * (1.0 - ROUNDING))
+        completed = min(completed, phase.steps * group // batches)
+    return replace(least, passes=completed if passes.inside else 0, whole=False)
 
 
 def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:

@@ -28,6 +28,9 @@ ASSUMED: Final = {
 }
 """What is taken to be so where nothing says otherwise."""
 
+OVERRIDDEN: Final = "is overridden"
+"""Words of a doubt about what an option says in the place of a file."""
+
 PURE_FAMILIES: Final = ("laplace", "pure")
 WITHOUT_DELTA: Final = "a claim about such noise that names no delta is one of pure privacy"
 NOTHING_ELSE: Final = "nothing says otherwise"
@@ -64,7 +67,7 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
             given = [_checked(key, overrides[key], OPTIONS)]
             replaced = [each for each in stated[key] if not agree(given[0], each, key)]
             doubts += [
-                f"{statement(key, each)} is overridden: {statement(key, given[0])}."
+                f"{statement(key, each)} {OVERRIDDEN}: {statement(key, given[0])}."
                 for each in replaced
             ]
             given = [each for each in stated[key] if each not in replaced]

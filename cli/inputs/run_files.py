@@ -7,6 +7,7 @@ other files is one run, and so are files of different kinds; files of one kind a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ...accountant.errors import InvalidInput
@@ -83,6 +84,7 @@ def stated_facts(
     stated: Sequence[str], claimed: str | None, delta: str | None
 ) -> tuple[Reading, ...]:
     """Return what the options --set, --claimed and --delta say, each with its name as source."""
+    from ...audit.description.merging import OPTIONS
     from ...audit.description.options import reading_of_option
     from ...audit.description.tables import reading_of_names
 
@@ -94,7 +96,8 @@ def stated_facts(
         if flag == "--delta" and value in ("1/records", "1/batches"):
             key = "claim.delta_rule"
         if value is not None:
-            readings.append(reading_of_names({key: printed_number(value)}, flag))
+            named = reading_of_names({key: printed_number(value)}, flag)
+            readings.append(replace(named, format=OPTIONS))
     return tuple(readings)
 
 

@@ -92,7 +92,10 @@ def brief(result: CheckResult) -> str:
     """Return the verdict, its numbers and conditions, and the causes that are no mere notes."""
     listed = "without --brief they are listed"
     parts = [table([*_rows(result), *_asks_rows(result, listed)]), *_grave_causes(result)]
-    return "\n\n".join([*parts, *_conditions(result)])
+    parts += _conditions(result)
+    if result.overridden:
+        parts.append(f"by options\n{_listed(result.overridden)}")
+    return "\n\n".join(parts)
 
 
 def _asks_rows(result: CheckResult, listed: str) -> list[tuple[str, str]]:

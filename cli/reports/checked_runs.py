@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 from ..inputs.run_files import Grouping, runs_in, stated_facts
 from ..terminal.output import CHECK_FAILED, NOT_COMPUTABLE, OK, USAGE, Report
-from ..terminal.text import plain
+from ..terminal.text import paragraph, plain
 from . import check as check_report
 from .plan import columns
 
@@ -205,7 +205,7 @@ def _several(runs: Sequence[RunRow], files: Sequence[str]) -> Report:
     rows = [HEADS, *(run.cells() for run in ordered)]
     return Report(
         result={"runs": [run.json() for run in ordered], "verdicts": dict(counts)},
-        text=f"{columns(rows)}\n\n{len(ordered):,} runs: {said}",
+        text="\n\n".join([columns(rows), *_overridden(ordered), f"{len(ordered):,} runs: {said}"]),
         number="\n".join(
             f"{'not read' if run.result is None else run.result.verdict}  {plain(run.name)}"
             for run in ordered
@@ -213,6 +213,17 @@ def _several(runs: Sequence[RunRow], files: Sequence[str]) -> Report:
         ok=worst == OK,
         failure=worst or CHECK_FAILED,
     )
+
+
+def _overridden(runs: Sequence[RunRow]) -> list[str]:
+    """Return what options say in the place of files, as a paragraph, if they do."""
+    says = [
+        paragraph("  -  ", each)
+        for run in runs
+        if run.result is not None
+        for each in run.result.overridden
+    ]
+    return ["\n".join(["by options", *dict.fromkeys(says)])] if says else []
 
 
 def _interval(result: CheckResult) -> str:

@@ -423,3 +423,44 @@ def test_each_loader_of_epochs_has_an_end_of_its_own() -> None:
 def test_a_rate_alone_is_of_a_loader_that_drops_or_keeps_its_last_batch() -> None:
     facts = {"rate": 0.3, "epochs": 10, "noise_multiplier": 2.0}
     spans(of(9.0, **facts), truth(2.0, 0.3, 30), truth(2.0, 0.3, 40))
+
+
+SHUFFLED: Final = {"method": "shuffled", "neighbours": "zero-out", "noise_multiplier": 0.2}
+
+
+def test_starts_of_a_shuffled_loader_begin_passes_of_their_own() -> None:
+    """Steps in one go are fewer passes than steps of several starts, so no option states these."""
+    facts = {"records": 3, "batch": 1, "steps": 4, "restarts": 3, **SHUFFLED}
+    rows = {row.says: row for row in of(60.0, **facts).completions}
+    together = rows["the described steps are those of all 3 starts"]
+    assert (together.bounds.upper, together.settles) == (float("inf"), "")
+    assert rows["each of 3 starts made the described steps"].settles == ""
+
+
+def test_a_sampler_is_offered_where_naming_it_settles() -> None:
+    facts = {"noise_multiplier": 2.0, "records": 1000, "batch": 50, "steps": 20, "delta": 1e-6}
+    plain = {key: value for key, value in PLAIN.items() if key != "method"}
+
+    def offered(**more: object) -> set[str]:
+        result = check(claimed=2.0, **plain, **facts, **more)
+        return {row.settles for row in result.completions if row.settles}
+
+    assert "sampling.method=poisson" in offered()
+    assert "sampling.method=full" not in offered()
+    assert offered(accumulation=3) == set()
+
+
+def test_the_ends_of_one_choice_are_one_row() -> None:
+    facts = {"unit": "user", "records": 6000, "users": 600, "records_per_user": 10, "batch": 100}
+    result = of(3.0, **facts, steps=100, noise_multiplier=1.1)
+    assert len({row.says for row in result.completions}) == len(result.completions)
+    assert {"noise.clip_bounds", "sampling.sampled"} <= {each.key for each in result.deciding}
+    drawn = of(3.0, **facts, steps=100, noise_multiplier=1.1, clip_bounds="unit", sampled="records")
+    assert not any("takes part as a whole" in says for says in drawn.conditions)
+
+
+def test_a_relation_without_a_number_is_told_without_one() -> None:
+    facts = {"unit": "user", "records": 6, "users": 3, "records_per_user": 2, "epochs": 1}
+    more = {"neighbours": "replace-one", "clip_bounds": "record", "sampled": "records"}
+    result = of(30.0, delta=1e-3, **facts, **{**SHUFFLED, **more}, rate=1 / 3)
+    assert not any("is ." in cause.says for cause in result.causes)

@@ -46,10 +46,9 @@ def neighbour_mismatch(case: CheckCase) -> CauseFinding | None:
     if near is None and whole is None and not fits:
         return None
     if replaced or whole is not None:
-        says = (
-            "The promise is for replacing a unit, which moves a sum twice as far as removing one: "
-            f"{case.run.currency} is {'' if case.reference is None else between(case.reference)}"
-        )
+        says = "The promise is for replacing a unit, which moves a sum twice as far as removing one"
+        if case.reference is not None:
+            says += f": {case.run.currency} is {between(case.reference)}"
         says += "." if removed is None else f", and for removing one {between(removed)}."
     else:
         assert near is not None

@@ -17,12 +17,13 @@ class Choice:
     """What was pinned of one open subject: its key, the words for it, the option that says it.
 
     `settles` is what `--set` takes to state this choice, several separated by spaces; empty where
-    no key says it.
+    no key says it.  `also` are further keys that are pinned with it.
     """
 
     key: str
     says: str
     settles: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

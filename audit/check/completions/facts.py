@@ -26,6 +26,8 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
     if end == "most":
         says, settles = f"each of {restarts:,} starts made the described steps", ""
         alone = not run.settings.releases and run.settings.renews_every_days is None
+        # Each start of a shuffled loader begins a pass, which steps in one go do not.
+        alone &= run.settings.method != "shuffled"
         if alone and run.settings.steps is not None and "schedule.steps" in run.stated:
             steps = run.settings.steps * restarts
             settles = f"schedule.steps={steps} schedule.restarts=1"
@@ -39,8 +41,27 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
         # The epochs are those of all starts, and the steps those of each.
         yield run, None
         return
+    if run.settings.method == "shuffled":
+        yield _of_one_start(run), Choice("schedule.restarts", says)
+        return
     once = replace(run, settings=replace(run.settings, restarts=1))
     yield once, Choice("schedule.restarts", says, "schedule.restarts=1")
+
+
+def _of_one_start(run: CheckedRun) -> CheckedRun:
+    """Return the start that made most of the described steps: an even share of them at least."""
+    settings, restarts = run.settings, run.settings.restarts
+    share = replace(
+        settings,
+        restarts=1,
+        steps=None if settings.steps is None else -(-settings.steps // restarts),
+        epochs=None if settings.epochs is None else settings.epochs / restarts,
+        phases=(),
+    )
+    if settings.phases:
+        # Nothing says how phases are dealt to starts, so that one step of the first is certain.
+        share = replace(share, phases=(replace(settings.phases[0], steps=1),))
+    return replace(run, settings=share, stands_for="least")
 
 
 def releases(run: CheckedRun, end: End) -> Iterator[Alternative]:

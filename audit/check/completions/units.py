@@ -43,10 +43,11 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
                 "noise.clip_bounds": (settings.clip_bounds, bounds),
                 "sampling.sampled": (settings.sampled, sampled),
             }
-            settles = [f"{key}={word}" for key, (said, word) in open_keys.items() if said is None]
+            left = [key for key, (said, _) in open_keys.items() if said is None]
+            settles = " ".join(f"{key}={open_keys[key][1]}" for key in left)
             whose = "user" if bounds == "unit" else "record"
             says = f"the clip bounds each {whose}, and {sampled} are drawn"
-            choice = Choice("noise.clip_bounds", says, " ".join(settles)) if settles else None
+            choice = Choice(left[0], says, settles, tuple(left[1:])) if left else None
             yield _pinned(run, bounds, sampled, records, end), choice
 
 
