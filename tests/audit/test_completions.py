@@ -464,3 +464,28 @@ def test_a_relation_without_a_number_is_told_without_one() -> None:
     more = {"neighbours": "replace-one", "clip_bounds": "record", "sampled": "records"}
     result = of(30.0, delta=1e-3, **facts, **{**SHUFFLED, **more}, rate=1 / 3)
     assert not any("is ." in cause.says for cause in result.causes)
+
+
+def test_a_sampler_that_nobody_named_is_any_of_six() -> None:
+    facts = {"noise_multiplier": 2.0, "records": 1000, "batch": 50, "steps": 20, "delta": 1e-6}
+    unnamed = {key: value for key, value in PLAIN.items() if key != "method"}
+    result = check(claimed=1.0, **unnamed, **facts)
+    named = {
+        name: of(1.0, **facts, method=name).proven
+        for name in ("poisson", "shuffled", "fixed-size", "with-replacement")
+    }
+    named["full"] = check(
+        claimed=1.0, **unnamed, method="full", noise_multiplier=2.0, steps=20, delta=1e-6
+    ).proven
+    once = of(1.0, **facts, method="weighted", weighted_draws="at-most-once").proven
+    assert result.proven is not None
+    ends = [end for end in (*named.values(), once) if end is not None]
+    assert len(ends) == 6
+    assert result.proven.lower == min(end.lower for end in ends)
+    assert result.proven.upper == max(end.upper for end in ends)
+    assert dict(result.alternatives or {}) == {
+        name: named[name] for name in ("poisson", "shuffled", "fixed-size", "full")
+    }
+    rarer = " ".join(result.conditions)
+    assert "with replacement" in rarer.lower()
+    assert "by weights, once at most" in rarer

@@ -56,7 +56,10 @@ def composed_epsilon(loss: FloatArray, mass: FloatArray, steps: int) -> float:
     weighted = np.cumsum((total * np.exp(-np.maximum(at, 0.0)))[::-1])[::-1]
     delta = above - np.exp(np.maximum(at, 0.0)) * weighted
     beyond = (delta > DELTA) & (at >= 0.0)
-    return float(at[np.flatnonzero(beyond)[-1]] + STEP) if beyond.any() else 0.0
+    if not beyond.any():
+        return 0.0
+    last = int(np.flatnonzero(beyond)[-1])
+    return float(at[last] + STEP * (delta[last] - DELTA) / (delta[last] - delta[last + 1]))
 
 
 @dataclass
