@@ -24,6 +24,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one thread for all parties
     import banded
     import bins
+    import bombs
     import bounds
     import calibration
     import canaries
@@ -98,6 +99,7 @@ def main() -> None:
         *fedpower_timing.show(console),
         *flame_timing.show(console),
         *check.show(console, person, quick),
+        *bombs.show(console, person),
         *startup.show(console, person, quick),
     ]
     durations.show(console)

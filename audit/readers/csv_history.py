@@ -26,6 +26,9 @@ from .history_rows import History, limited_rows, require_whole_rows
 FORMAT: Final = "CSV history"
 DELIMITERS: Final = (",", ";", "\t", "|")
 
+MAX_COLUMNS: Final = 10_000
+"""A line of more cells heads no table of a run."""
+
 
 def recognises(content: bytes, name: str) -> bool:
     """Return whether the first line is a header with names of a private run."""
@@ -80,6 +83,6 @@ def _delimiter(content: bytes) -> str | None:
             header = next(csv.reader([first], delimiter=delimiter), [])
         except csv.Error:
             continue
-        if len(header) > 1 and is_history([cell.strip() for cell in header]):
+        if 1 < len(header) <= MAX_COLUMNS and is_history([cell.strip() for cell in header]):
             return delimiter
     return None

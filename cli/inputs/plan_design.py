@@ -31,7 +31,7 @@ Complaint = tuple[str, str, str]
 """What is wrong, why, and what to do."""
 
 
-ANSWERS_OF_A_PLAN: Final = 10
+ANSWERS_OF_A_PLAN: Final = 20
 """How often the noise that a plan looks for is accounted for, some of it again from memory."""
 
 
