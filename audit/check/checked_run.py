@@ -127,6 +127,9 @@ class CheckedRun:
         """Return the run that a description describes, with its claim in a currency."""
         currency = currency or claimed_currencies(description)[0]
         settings, event = settings_of(description), description.event
+        if settings.unit != "user":
+            # A record is no more than one, and a silo is hidden by no sample of its users' records.
+            settings = replace(settings, records_per_user=None)
         phases = None if event is None else as_phases(event)
         if phases is not None:
             # Steps of noise multiplier and rate say the same, and leave the sampler to the facts.
@@ -187,6 +190,8 @@ def _of_users(description: RunDescription, currency: Currency) -> CheckedRun | N
         return None
     if not any(map(description.known, KEYS_OF_USERS)):
         return None
+    if description.get("data.records_per_user", int) == 1:
+        return None  # a user is a record
     try:
         run = CheckedRun.of(assuming(description, "claim.unit", "user"), currency)
     except InvalidInput:

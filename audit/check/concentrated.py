@@ -50,7 +50,8 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
     conditions = ["Sampling lowers neither rho nor mu.", *unit_conditions(run)]
     if run.settings.microbatches > 1:
         conditions.append("A record changes one microbatch alone.")
-    if run.settings.accumulation > 1 and run.own_draws == 1:
+    one_sample = run.settings.accumulation_of == "one-sample" and method != "shuffled"
+    if run.settings.accumulation > 1 and one_sample:
         conditions.append("A record is in at most one of the batches of a noise draw.")
     unbounded = (
         ""
@@ -102,7 +103,9 @@ def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, 
         least = min(max(each.passes, 1) for each in passes.least)
         if passes.times > 1 and run.settings.neighbours == "add-remove":
             return math.inf, least
-        return passes.most_passes * passes.times**2, least
+        # A draw that takes batches of two passes may have a record twice: sum c^2 <= 2 passes.
+        squares = 2 if passes.spans else passes.times**2
+        return passes.most_passes * squares, least
     # Each of the batches of a draw may have the record.
     most = phase.steps * run.own_draws**2
     clients = run.settings.clients_rate is not None
@@ -121,7 +124,7 @@ def _upper_shift(run: CheckedRun, method: str) -> float:
             "with-replacement": math.inf,
             "weighted": REPLACED,
         }.get(method, 1.0)
-    if method == "with-replacement":
+    if method == "with-replacement" or run.settings.weighted_draws == "with-replacement":
         return math.inf
     if run.settings.microbatches > 1 and relation != "replace-one":
         return shift * MICROBATCH_SHIFT**2

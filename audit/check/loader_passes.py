@@ -76,7 +76,17 @@ def passes_of(run: CheckedRun, phase: Phase) -> LoaderPasses:
         return LoaderPasses(1, phase.steps, math.ceil(rate * (1.0 - ROUNDING)) + 1, least)
     fewest = max(1, math.floor(1.0 / rate * (1.0 + ROUNDING)))
     most = _most_passes(run, phase, share, fewest)
-    return LoaderPasses(fewest, most, 1, least, _is_single(run, rate), *_spans(run, phase.rate))
+    spans, inside = _spans(run, phase.rate)
+    if spans and run.steps_are_counted:
+        least = tuple(_completed(run, phase, each) for each in least)
+    return LoaderPasses(fewest, most, 1, least, _is_single(run, rate), spans, inside)
+
+
+def _completed(run: CheckedRun, phase: Phase, least: LeastPasses) -> LeastPasses:
+    """Return no more passes than so many draws complete that take batches of two."""
+    group = run.settings.accumulation
+    batches = math.ceil(group / phase.rate * (1.0 - ROUNDING))
+    return replace(least, passes=min(least.passes, phase.steps * group // batches))
 
 
 def _spans(run: CheckedRun, rate: float) -> tuple[bool, bool]:

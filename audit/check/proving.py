@@ -51,7 +51,10 @@ def _of_unit(run: CheckedRun) -> Proof:
             return _hull(run, run.settings.method)
         if run.settings.method == UNKNOWN and not samplers_of(run.event):
             return _hull(run, "full")
-    method = run.settings.method
+    settings, method = run.settings, run.settings.method
+    of_records = settings.sampled == "records" or settings.clip_bounds == "record"
+    if settings.unit == "user" and of_records and settings.records_per_user is None:
+        return Proof(None, lacking=("data.records_per_user",))
     if method != UNKNOWN:
         return _hull(run, method)
     # Nobody said which sampler ran: each is computed, and the worst counts.

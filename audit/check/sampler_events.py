@@ -124,10 +124,7 @@ def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         conditions.append("An epoch is whole passes over all records, one after another.")
     return RunEvents(
         (BoundingEvent(upper, relation),),
-        tuple(
-            _least_passes(run, draws, _within_passes(run, draws, passes, each))
-            for each in passes.least
-        ),
+        tuple(_least_passes(run, draws, _within_passes(passes, each)) for each in passes.least),
         tuple(conditions),
     )
 
@@ -148,21 +145,14 @@ def _across_passes(draw: ev.Event, passes: int, *, come_and_go: bool) -> ev.Even
     return ev.Repeat(passes, farther(draw, 2))
 
 
-def _within_passes(
-    run: CheckedRun, draws: PhaseDraws, passes: LoaderPasses, least: LeastPasses
-) -> LeastPasses:
+def _within_passes(passes: LoaderPasses, least: LeastPasses) -> LeastPasses:
     """Return what draws show that take batches of one pass alone, where others may take of two.
 
     Draws at known places show a record independently in every pass; others are left out.
     """
     if not passes.spans:
         return least
-    completed = least.passes
-    if run.steps_are_counted:
-        group, phase = run.settings.accumulation, draws.phase
-        batches = math.ceil(group / phase.rate * (1.0 - ROUNDING))
-        completed = min(completed, phase.steps * group // batches)
-    return replace(least, passes=completed if passes.inside else 0, whole=False)
+    return replace(least, passes=least.passes if passes.inside else 0, whole=False)
 
 
 def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:

@@ -15,7 +15,7 @@ SAMPLER_WORDS: Final = {
     "poisson": "Under Poisson sampling",
     "shuffled": "From a shuffled loader",
     "fixed-size": "In batches of a fixed size",
-    "full": "With every record in every step, an end to all of them",
+    "full": "With every record in every step",
 }
 
 WORST: Final = "full"

@@ -489,3 +489,63 @@ def test_a_sampler_that_nobody_named_is_any_of_six() -> None:
     rarer = " ".join(result.conditions)
     assert "with replacement" in rarer.lower()
     assert "by weights, once at most" in rarer
+
+
+CLIENTS: Final = {"noise_multiplier": 2.0, "rate": 0.1, "steps": 20, "delta": 1e-3}
+
+
+@for_each("stated", [{}, {"records_per_user": 1}, {"records_per_user": 3}])
+def test_a_silo_is_hidden_by_no_sample_of_records(stated: dict[str, object]) -> None:
+    result = of(1.0, **CLIENTS, unit="silo", clients_rate=0.3, **stated)
+    assert result.proven is not None
+    assert result.proven.upper >= truth(2.0, 0.3, 20, 1e-3) * (1 - WITHIN)
+
+
+def test_a_user_is_there_with_a_client_and_a_record() -> None:
+    """A user of three records is in a step with probability 1 - .9^3 at most."""
+    facts = {"unit": "user", "clip_bounds": "unit", "sampled": "records"}
+    result = of(2.1, **CLIENTS, **facts, records_per_user=3, clients_rate=0.3)
+    assert result.verdict == "holds"
+    assert result.proven is not None
+    assert result.proven.upper == pytest.approx(truth(2.0, 1 - 0.9**3, 20, 1e-3), rel=WITHIN)
+    # How many records somebody has is asked for, where records are drawn or clipped.
+    for asked in (facts, {"unit": "user", "clip_bounds": "record"}):
+        unsaid = of(1.0, **CLIENTS, **asked, users=20, records=60)
+        assert "data.records_per_user" in {each.key for each in unsaid.deciding}
+
+
+@for_each(
+    ("method", "neighbours", "batch"),
+    [("unknown", "add-remove", 2), ("with-replacement", "replace-one", 8)],
+)
+def test_users_of_one_record_are_records(method: str, neighbours: str, batch: int) -> None:
+    facts = {"records": 20, "batch": batch, "steps": 20, "noise_multiplier": 0.8, "method": method}
+    plain = {"delta": 1e-3, "neighbours": neighbours, "clip_source": "constant"}
+    alone = check(claimed=1.0, **plain, **facts)
+    users = check(claimed=1.0, **plain, **facts, records_per_user=1)
+    assert users.proven == alone.proven
+
+
+@for_each(
+    ("facts", "least"),
+    [
+        ({"records": 20, "batch": 5, "method": "weighted"}, 25.0),
+        ({"records": 15, "batch": 5, "method": "shuffled", "accumulation": 2}, 0.5),
+    ],
+)
+def test_rho_counts_how_often_a_record_can_come(facts: dict[str, object], least: float) -> None:
+    """A heavy record fills five places in two epochs of four; a record comes twice in a draw."""
+    more = {"noise_multiplier": 2.0, "epochs": 2, "neighbours": "zero-out"}
+    for claim in ({"rho": 0.9 * least}, {"mu": (1.8 * least) ** 0.5}):
+        result = check(**facts, **more, **claim)
+        assert not result.verdict.startswith("holds")
+        assert result.proven is not None
+        assert result.proven.upper >= (least if "rho" in claim else (2 * least) ** 0.5)
+
+
+def test_all_records_of_a_user_may_move_a_release() -> None:
+    facts = {"unit": "user", "records_per_user": 3, "clip_bounds": "record", "sampled": "users"}
+    count = {"what": "records", "noise_multiplier": 4.0, "count": 5}
+    result = of(6.0, **CLIENTS, **facts, releases=[count])
+    assert result.proven is not None
+    assert result.proven.upper >= 8.279

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ...description.run_description import ExtraRelease
 from ..checked_run import CheckedRun
 from ..stated_event import samplers_of
 from .completion import Alternative, Choice, End
@@ -71,6 +72,10 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
     if bounds == "record" and sampled == "records":
         return run
     whole = replace(settings, records_per_user=None, sampled=sampled)
+    rate, clients = settings.rate, settings.clients_rate
+    if sampled == "records" and end == "least" and rate is not None and clients is not None:
+        # A user is there with its client, if one of its records is drawn besides.
+        whole = replace(whole, rate=rate * clients, clients_rate=None)
     # All records of a user come together, each clipped: the sum moves by as many norms.
     if bounds == "record":
         phases = tuple(
@@ -81,7 +86,10 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
         return replace(
             run,
             settings=replace(
-                whole, phases=phases, noise_multiplier=None if noise is None else noise / records
+                whole,
+                phases=phases,
+                noise_multiplier=None if noise is None else noise / records,
+                releases=_of_all(settings.releases, records, end),
             ),
         )
     if sampled == "users":
@@ -90,6 +98,18 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
         # Users of a single record are data, too.
         return replace(run, settings=whole)
     return _any_of_a_user(run, records)
+
+
+def _of_all(releases: tuple[ExtraRelease, ...], records: int, end: End) -> tuple[ExtraRelease, ...]:
+    """Return releases that all records of a user move: as one does, or each besides."""
+    if end == "least":
+        return releases
+    return tuple(
+        each
+        if each.noise_multiplier is None
+        else replace(each, noise_multiplier=each.noise_multiplier / records)
+        for each in releases
+    )
 
 
 def _of_all_records(run: CheckedRun, records: int) -> CheckedRun:
@@ -120,7 +140,10 @@ def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
             settings,
             phases=phases,
             rate=_any_drawn(settings.rate, records),
-            clients_rate=_any_drawn(settings.clients_rate, records),
+            # Where both are stated, a client that is always there is the worst.
+            clients_rate=None
+            if settings.rate is not None
+            else _any_drawn(settings.clients_rate, records),
         )
         return replace(run, settings=drawn)
     if settings.neighbours == "add-remove":
