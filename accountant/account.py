@@ -49,7 +49,7 @@ OF_CLASS: Final = Step(
 )
 """Says that a lower end is one of `Guarantee.lower_of_class`."""
 
-_LEAST_GAIN: Final = 1e-6
+_MARKED_GAIN: Final = 1e-6
 """A lower end that a class raises by less, relatively, is not said to be that of its worst."""
 
 
@@ -185,9 +185,9 @@ def _with_class_lower(
     if not any(leaf.worst_of_class for leaf in worst):
         return answer
     lower, upper = _answer(worst, question, relation, engine)[0].bounds.lower, answer.bounds.upper
-    if lower <= answer.bounds.lower * (1.0 + _LEAST_GAIN):
+    if lower <= answer.bounds.lower * (1.0 + _MARKED_GAIN):
         return answer
-    if lower > upper * (1.0 + _LEAST_GAIN):
+    if lower > upper * (1.0 + _MARKED_GAIN):
         raise EnginesDisagree(
             f"The worst mechanism of a class loses {rounding.down(lower)} at least, and "
             f"all of them lose {rounding.up(upper)} at most.",

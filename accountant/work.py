@@ -61,7 +61,7 @@ def require_little_work(event: ev.Event, *, most: int = MOST_WORK) -> None:
 
 def _releases(event: ev.Event) -> frozenset[tuple[int, ev.Event]]:
     """Return the different releases of an event, each with the size of the group that sees it."""
-    found: set[tuple[int, ev.Event]] = set()
+    distinct: set[tuple[int, ev.Event]] = set()
     seen: set[tuple[int, int]] = set()
     waiting = [(1, event)]
     while waiting:
@@ -77,8 +77,8 @@ def _releases(event: ev.Event) -> frozenset[tuple[int, ev.Event]]:
             case ev.Group(records, inner):
                 waiting.append((min(size * records, _LARGEST_SIZE), inner))
             case _:
-                found.add((size, each))
-    return frozenset(found)
+                distinct.add((size, each))
+    return frozenset(distinct)
 
 
 def _work_of_release(size: int, release: ev.Event) -> float:

@@ -320,8 +320,8 @@ def _worst_of(bounding: BoundingEvent, delta: float) -> float:
             return 0.0
         if work_of(bounding.event) > MOST_WORK:
             return 0.0
-        found = account(bounding.event, delta=delta, neighbours=bounding.neighbours)
-        return found.epsilon.lower if found.lower_of_class else 0.0
+        worst = account(bounding.event, delta=delta, neighbours=bounding.neighbours)
+        return worst.epsilon.lower if worst.lower_of_class else 0.0
     return 0.0
 
 

@@ -50,8 +50,8 @@ def concentrated_bounds(run: CheckedRun, method: str) -> tuple[Bounds, tuple[str
     conditions = ["Sampling lowers neither rho nor mu.", *unit_conditions(run)]
     if run.settings.microbatches > 1:
         conditions.append("A record changes one microbatch alone.")
-    one_sample = run.settings.accumulation_of == "one-sample" and method != "shuffled"
-    if run.settings.accumulation > 1 and one_sample:
+    in_parts = run.settings.accumulation_of == "one-sample" and method != "shuffled"
+    if run.settings.accumulation > 1 and in_parts:
         conditions.append("A record is in at most one of the batches of a noise draw.")
     unbounded = (
         ""

@@ -299,8 +299,8 @@ def _batch_conditions(run: CheckedRun) -> list[str]:
             f"Microbatches of {settings.microbatches:,} are more than the batch of "
             f"{settings.batch:,}: all records of a batch are clipped together."
         )
-    one_sample = settings.accumulation_of == "one-sample" and settings.method != "shuffled"
-    if settings.accumulation > 1 and one_sample:
+    in_parts = settings.accumulation_of == "one-sample" and settings.method != "shuffled"
+    if settings.accumulation > 1 and in_parts:
         sentences.append(
             "The batches that are summed before a noise draw are parts of one sample: a record "
             "is in at most one of them."

@@ -26,7 +26,7 @@ from .history_rows import History, limited_rows, require_whole_rows
 FORMAT: Final = "CSV history"
 DELIMITERS: Final = (",", ";", "\t", "|")
 
-MAX_COLUMNS: Final = 10_000
+MAX_HEADER_CELLS: Final = 10_000
 """A line of more cells heads no table of a run."""
 
 
@@ -83,6 +83,6 @@ def _delimiter(content: bytes) -> str | None:
             header = next(csv.reader([first], delimiter=delimiter), [])
         except csv.Error:
             continue
-        if 1 < len(header) <= MAX_COLUMNS and is_history([cell.strip() for cell in header]):
+        if 1 < len(header) <= MAX_HEADER_CELLS and is_history([cell.strip() for cell in header]):
             return delimiter
     return None

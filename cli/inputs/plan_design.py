@@ -242,11 +242,11 @@ class Design:
 
         released: list[Event] = []
         for phase in self.phases:
-            made = phase.phase()
-            event = made.make_event
+            planned = phase.phase()
+            event = planned.make_event
             if not isinstance(event, ev.Event):
                 event = event(1.0)
-            released.append(ev.Repeat(made.rounds, event))
+            released.append(ev.Repeat(planned.rounds, event))
         return ev.Group(self.group, ev.Compose(tuple(released)))
 
     def planned(self) -> Plan:

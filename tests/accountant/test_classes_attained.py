@@ -21,14 +21,19 @@ def response_delta(epsilon: float, at: float) -> float:
     return max(true - math.exp(at) * (1.0 - true), 0.0)
 
 
-def test_a_profile_has_the_lower_ends_of_account():
+def test_a_profile_has_the_ends_of_every_mechanism_of_a_class():
+    """The upper ends are those of the worst, and some lose nothing; `account` says which."""
     epsilons = [0.0, 0.5, 0.9]
     profile = pp.privacy_profile(ev.Pure(1.0), epsilons)
-    for epsilon, lower in zip(epsilons, profile.lower, strict=True):
+    for epsilon, lower, upper in zip(epsilons, profile.lower, profile.upper, strict=True):
         exact = response_delta(1.0, epsilon)
-        assert lower == pytest.approx(exact, rel=1e-3)
-        assert lower <= exact * (1 + 1e-12)
-        assert lower == pytest.approx(account(ev.Pure(1.0), epsilon=epsilon).delta.lower)
+        assert upper == pytest.approx(exact, rel=1e-3)
+        assert upper >= exact * (1 - 1e-12)
+        assert lower == 0.0
+        worst = account(ev.Pure(1.0), epsilon=epsilon)
+        assert worst.lower_of_class
+        assert worst.delta.lower == pytest.approx(exact, rel=1e-3)
+        assert worst.delta.lower <= exact * (1 + 1e-12)
 
 
 @for_each("event", [ev.Pure(1.0), ev.Local(1.0), ev.Approximate(1.0, 0.0)])

@@ -64,10 +64,10 @@ def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
         # With batch, records and steps the rate is that of the batch.
         settles = f"schedule.steps={steps}" if rate == settings.rate else ""
         choice = Choice("schedule.steps", says, settles)
-        made = replace(run, settings=replace(settings, rate=rate, steps=steps))
+        counted = replace(run, settings=replace(settings, rate=rate, steps=steps))
         if any(each.stands_for_others for each in loaders):
-            made = replace(made, stands_for=end)
-        yield made, None if pinned else choice
+            counted = replace(counted, stands_for=end)
+        yield counted, None if pinned else choice
 
 
 def _steps(steps: Fraction, end: End) -> int:
