@@ -549,3 +549,20 @@ def test_all_records_of_a_user_may_move_a_release() -> None:
     result = of(6.0, **CLIENTS, **facts, releases=[count])
     assert result.proven is not None
     assert result.proven.upper >= 8.279
+
+
+@for_each("unit", ["user", "silo"])
+def test_phases_beside_a_rate_of_clients_leave_open_who_is_drawn(unit: str) -> None:
+    """One phase is what rate and steps are; a client's rate beside it is not forgotten."""
+    facts = {"unit": unit, "clients_rate": 0.3, "phases": [[2.0, 0.1, 20]]}
+    result = of(1.0, **facts, delta=1e-3)
+    assert not result.verdict.startswith("holds")
+    spans(result, truth(2.0, 0.1, 20, 1e-3), truth(2.0, 0.3, 20, 1e-3))
+
+
+def test_phases_of_drawn_records_show_a_user_with_its_client_alone() -> None:
+    facts = {"clip_bounds": "unit", "sampled": "records", "records_per_user": 3, "unit": "user"}
+    result = of(1.0, **facts, clients_rate=0.3, phases=[[2.0, 0.1, 20]], delta=1e-3).proven
+    assert result is not None
+    assert result.lower <= truth(2.0, 0.03, 20, 1e-3)
+    assert result.upper == pytest.approx(truth(2.0, 1 - 0.9**3, 20, 1e-3), rel=WITHIN)

@@ -25,7 +25,7 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
     settings = run.settings
     records = settings.records_per_user
     if settings.unit != "user" or records is None or records == 1:
-        yield run, None
+        yield _with_clients(run, end), _phases_or_clients(run, end)
         return
     if run.event is not None:
         yield _with_event(run, end), None
@@ -52,6 +52,34 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
             yield _pinned(run, bounds, sampled, records, end), choice
 
 
+def _rates_differ(run: CheckedRun) -> bool:
+    """Return whether phases and clients have rates, of which a user or silo joins at either."""
+    settings = run.settings
+    whole = settings.unit in ("user", "silo") and run.event is None
+    return whole and settings.clients_rate is not None and bool(settings.phases)
+
+
+def _with_clients(run: CheckedRun, end: End) -> CheckedRun:
+    """Return a run in whose phases a whole user or silo joins: at a client's rate, or the phase's.
+
+    By joint convexity the higher of both shows no less.
+    """
+    clients = run.settings.clients_rate
+    if clients is None or not _rates_differ(run):
+        return run
+    pick = max if end == "most" else min
+    phases = tuple(replace(p, rate=pick(p.rate, clients)) for p in run.settings.phases)
+    return replace(run, settings=replace(run.settings, phases=phases))
+
+
+def _phases_or_clients(run: CheckedRun, end: End) -> Choice | None:
+    if not _rates_differ(run):
+        return None
+    which = "higher" if end == "most" else "lower"
+    says = f"a {run.settings.unit} joins a step at the {which} of its phase's rate and its client's"
+    return Choice("schedule.phases", says)
+
+
 def _with_event(run: CheckedRun, end: End) -> CheckedRun:
     """Return a run whose event stands: as of drawn records that are clipped, if it samples any.
 
@@ -76,11 +104,14 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
     if sampled == "records" and end == "least" and rate is not None and clients is not None:
         # A user is there with its client, if one of its records is drawn besides.
         whole = replace(whole, rate=rate * clients, clients_rate=None)
+    if sampled == "records" and end == "least" and settings.phases and clients is not None:
+        phases = tuple(replace(p, rate=p.rate * clients) for p in settings.phases)
+        whole = replace(whole, phases=phases, clients_rate=None)
     # All records of a user come together, each clipped: the sum moves by as many norms.
     if bounds == "record":
         phases = tuple(
             replace(phase, noise_multiplier=phase.noise_multiplier / records)
-            for phase in settings.phases
+            for phase in _with_clients(run, end).settings.phases
         )
         noise = settings.noise_multiplier
         return replace(
@@ -93,7 +124,7 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
             ),
         )
     if sampled == "users":
-        return replace(run, settings=whole)
+        return _with_clients(replace(run, settings=whole), end)
     if end == "least":
         # Users of a single record are data, too.
         return replace(run, settings=whole)
@@ -142,7 +173,7 @@ def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
             rate=_any_drawn(settings.rate, records),
             # Where both are stated, a client that is always there is the worst.
             clients_rate=None
-            if settings.rate is not None
+            if settings.rate is not None or settings.phases
             else _any_drawn(settings.clients_rate, records),
         )
         return replace(run, settings=drawn)
