@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
 import pytest
@@ -13,16 +13,17 @@ import privplan as pp
 
 from .conftest import Run
 
-NUMBER = r"([\d.,e-]+)"
+NUMBER = r"[\d.,e-]+"
 CALIBRATED = re.compile(
-    rf"noise multiplier +{NUMBER}.*?"
-    rf"proves +epsilon {NUMBER} at delta {NUMBER},.*?"
-    rf"over +{NUMBER} steps?, Poisson sampling, rate {NUMBER}",
+    rf"noise multiplier +(?P<noise>{NUMBER}).*?"
+    rf"proves +epsilon (?P<claim>{NUMBER}) at delta (?P<delta>[\d.e-]+),.*?"
+    rf"over +(?P<steps>{NUMBER}) steps?, Poisson sampling, rate (?P<rate>{NUMBER})",
     re.DOTALL,
 )
 ACCOUNTED = re.compile(
-    rf"proves +epsilon {NUMBER} at delta {NUMBER},.*?"
-    rf"for +{NUMBER} x Gaussian noise {NUMBER}, Poisson sampling at rate {NUMBER}",
+    rf"proves +epsilon (?P<claim>{NUMBER}) at delta (?P<delta>[\d.e-]+),.*?"
+    rf"for +(?P<steps>{NUMBER}) x Gaussian noise (?P<noise>[\d.e-]+), "
+    rf"Poisson sampling at rate (?P<rate>{NUMBER})",
     re.DOTALL,
 )
 
@@ -39,41 +40,44 @@ def schedules(count: int, seed: int) -> Iterator[list[str]]:
         yield ["--records", str(records), "--batch", str(batch), "--epochs", epochs]
 
 
-def decimals(found: re.Match[str] | None) -> list[Decimal]:
-    assert found is not None
-    return [Decimal(each.replace(",", "")) for each in found.groups()]
-
-
-def checked(noise: Decimal, steps: Decimal, rate: Decimal, claim: Decimal, delta: Decimal) -> str:
+def verdict(numbers: Mapping[str, Decimal]) -> str:
     result = pp.check(
-        claimed=claim,
-        delta=delta,
-        noise_multiplier=noise,
-        steps=int(steps),
-        rate=rate,
+        claimed=numbers["claim"],
+        delta=numbers["delta"],
+        noise_multiplier=numbers["noise"],
+        steps=int(numbers["steps"]),
+        rate=numbers["rate"],
         method="poisson",
         neighbours="add-remove",
     )
     return result.verdict
 
 
-@pytest.mark.parametrize(("count", "seed"), [(6, 1), pytest.param(200, 2, marks=pytest.mark.slow)])
-def test_a_printed_plan_holds(run: Run, count: int, seed: int) -> None:
-    draw = random.Random(seed)
-    for words in schedules(count, seed):
-        target = f"{draw.uniform(0.3, 9.0):.{draw.randint(1, 4)}g}"
-        printed = run("calibrate", "--epsilon", target, "--delta", "1e-6", *words)
-        assert printed.code == 0, words
-        noise, claim, delta, steps, rate = decimals(CALIBRATED.search(printed.out))
-        assert checked(noise, steps, rate, claim, delta).startswith("holds"), words
+def calibrated(draw: random.Random) -> list[str]:
+    return ["calibrate", "--epsilon", f"{draw.uniform(0.3, 9.0):.{draw.randint(1, 4)}g}"]
 
 
-@pytest.mark.parametrize(("count", "seed"), [(6, 3), pytest.param(100, 4, marks=pytest.mark.slow)])
-def test_a_printed_account_holds(run: Run, count: int, seed: int) -> None:
-    draw = random.Random(seed)
-    for words in schedules(count, seed):
-        given = f"{draw.uniform(0.6, 3.0):.3g}"
-        printed = run("account", "--noise-multiplier", given, "--delta", "1e-6", *words)
-        assert printed.code == 0, words
-        claim, delta, steps, noise, rate = decimals(ACCOUNTED.search(printed.out))
-        assert checked(noise, steps, rate, claim, delta).startswith("holds"), words
+def accounted(draw: random.Random) -> list[str]:
+    return ["account", "--noise-multiplier", f"{draw.uniform(0.6, 3.0):.3g}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "printed", "count"),
+    [
+        (calibrated, CALIBRATED, 6),
+        (accounted, ACCOUNTED, 6),
+        pytest.param(calibrated, CALIBRATED, 200, marks=pytest.mark.slow),
+        pytest.param(accounted, ACCOUNTED, 100, marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_printed_holds(
+    run: Run, command: Callable[[random.Random], list[str]], printed: re.Pattern[str], count: int
+) -> None:
+    draw = random.Random(count)
+    for words in schedules(count, seed=count):
+        outcome = run(*command(draw), "--delta", "1e-6", *words)
+        assert outcome.code == 0, words
+        found = printed.search(outcome.out)
+        assert found is not None, outcome.out
+        numbers = {name: Decimal(text.replace(",", "")) for name, text in found.groupdict().items()}
+        assert verdict(numbers).startswith("holds"), words

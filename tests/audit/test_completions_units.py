@@ -1,0 +1,154 @@
+"""Whose epsilon it is: users and silos of several records, clients, releases of theirs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from privplan import check
+from privplan.accountant import events as ev
+
+from ..cases import for_each
+from .completion_runs import PLAIN, WITHIN, of, spans, truth
+
+USERS: Final = {
+    "unit": "user",
+    "std": 2.0,
+    "clip": 1.0,
+    "users": 1000,
+    "clients_rate": 0.1,
+    "steps": 10,
+    "records_per_user": 50,
+}
+
+
+def test_what_the_clip_bounds_decides_for_users_of_many_records() -> None:
+    result = of(0.8, **USERS)
+    assert result.verdict == "unverifiable"
+    spans(result, truth(2.0, 0.1, 10), 2010.66)
+    assert len(result.completions) == 3
+    spans(of(0.8, **USERS, clip_bounds="unit"), truth(2.0, 0.1, 10), truth(2.0, 0.1, 10))
+    records = of(0.8, **USERS, clip_bounds="record", sampled="records")
+    assert records.proven is not None
+    assert records.proven.upper == pytest.approx(96.451, rel=1e-3)
+
+
+def test_batches_larger_than_the_number_of_users_are_of_records() -> None:
+    facts = {"users": 100, "records": 10000, "batch": 500, "records_per_user": 10, "steps": 20}
+    result = of(50.0, unit="user", noise_multiplier=4.0, **facts)
+    assert result.proven is not None
+    assert 0.0 < result.proven.lower < result.proven.upper < float("inf")
+    assert "data.records_per_user" not in {each.key for each in result.missing}
+
+
+def test_an_event_of_samples_does_not_say_who_is_drawn() -> None:
+    event = {"unit": "user", "records_per_user": 50, "neighbours": "add-remove"}
+    sampled = ev.Repeat(10, ev.Poisson(0.1, ev.Laplace(20.0)))
+    open_ = check(sampled, claimed=100, delta=1e-5, **event)
+    assert not open_.verdict.startswith("holds")
+    of_records = {"clip_bounds": "record", "sampled": "records"}
+    assert check(sampled, claimed=100, delta=1e-5, **event, **of_records).verdict == "holds"
+
+
+def test_a_batch_of_records_is_a_share_of_all_records() -> None:
+    facts = {"unit": "user", "users": 40, "records_per_user": 2, "batch": 4, "steps": 5}
+    result = of(
+        1.5, noise_multiplier=1.3, delta=1e-3, sampled="records", clip_bounds="record", **facts
+    )
+    assert result.proven is not None
+    assert result.proven.lower <= 0.7326
+
+
+def test_where_users_are_mentioned_a_record_or_a_user_may_be_protected() -> None:
+    facts = {"users": 1000, "records": 5000, "batch": 50, "steps": 30, "noise_multiplier": 1.1}
+    plain = {key: value for key, value in PLAIN.items() if key != "unit"}
+    result = check(claimed=1.0, delta=1e-5, **plain, **facts)
+    spans(result, truth(1.1, 0.01, 30), truth(1.1, 0.05, 30))
+    assert result.verdict == "unverifiable"
+    assert "claim.unit" in {each.key for each in result.deciding}
+    assert "unit-record" not in {each.id for each in result.conventions}
+    high = check(claimed=2.0, delta=1e-5, **plain, **facts)
+    assert high.headline.startswith("HOLDS for adding or removing one record or user")
+    spans(of(1.0, **facts), truth(1.1, 0.01, 30), truth(1.1, 0.01, 30))
+
+
+def test_the_ends_of_one_choice_are_one_row() -> None:
+    facts = {"unit": "user", "records": 6000, "users": 600, "records_per_user": 10, "batch": 100}
+    result = of(3.0, **facts, steps=100, noise_multiplier=1.1)
+    assert len({row.says for row in result.completions}) == len(result.completions)
+    assert {"noise.clip_bounds", "sampling.sampled"} <= {each.key for each in result.deciding}
+    drawn = of(3.0, **facts, steps=100, noise_multiplier=1.1, clip_bounds="unit", sampled="records")
+    assert not any("takes part as a whole" in says for says in drawn.conditions)
+
+
+def test_a_relation_without_a_number_is_told_without_one() -> None:
+    facts = {"unit": "user", "records": 6, "users": 3, "records_per_user": 2, "epochs": 1}
+    more = {
+        "method": "shuffled",
+        "neighbours": "replace-one",
+        "clip_bounds": "record",
+        "sampled": "records",
+    }
+    result = of(30.0, delta=1e-3, **facts, **more, noise_multiplier=0.2, rate=1 / 3)
+    assert not any("is ." in cause.says for cause in result.causes)
+
+
+CLIENTS: Final = {"noise_multiplier": 2.0, "rate": 0.1, "steps": 20, "delta": 1e-3}
+
+
+@for_each("stated", [{}, {"records_per_user": 1}, {"records_per_user": 3}])
+def test_a_silo_is_hidden_by_no_sample_of_records(stated: dict[str, object]) -> None:
+    result = of(1.0, **CLIENTS, unit="silo", clients_rate=0.3, **stated)
+    assert result.proven is not None
+    assert result.proven.upper >= truth(2.0, 0.3, 20, 1e-3) * (1 - WITHIN)
+
+
+def test_a_user_is_there_with_a_client_and_a_record() -> None:
+    """A user of three records is in a step with probability 1 - .9^3 at most."""
+    facts = {"unit": "user", "clip_bounds": "unit", "sampled": "records"}
+    result = of(2.1, **CLIENTS, **facts, records_per_user=3, clients_rate=0.3)
+    assert result.verdict == "holds"
+    assert result.proven is not None
+    assert result.proven.upper == pytest.approx(truth(2.0, 1 - 0.9**3, 20, 1e-3), rel=WITHIN)
+    # How many records somebody has is asked for, where records are drawn or clipped.
+    for asked in (facts, {"unit": "user", "clip_bounds": "record"}):
+        unsaid = of(1.0, **CLIENTS, **asked, users=20, records=60)
+        assert "data.records_per_user" in {each.key for each in unsaid.deciding}
+
+
+@for_each(
+    ("method", "neighbours", "batch"),
+    [("unknown", "add-remove", 2), ("with-replacement", "replace-one", 8)],
+)
+def test_users_of_one_record_are_records(method: str, neighbours: str, batch: int) -> None:
+    facts = {"records": 20, "batch": batch, "steps": 20, "noise_multiplier": 0.8, "method": method}
+    plain = {"delta": 1e-3, "neighbours": neighbours, "clip_source": "constant"}
+    alone = check(claimed=1.0, **plain, **facts)
+    users = check(claimed=1.0, **plain, **facts, records_per_user=1)
+    assert users.proven == alone.proven
+
+
+def test_all_records_of_a_user_may_move_a_release() -> None:
+    facts = {"unit": "user", "records_per_user": 3, "clip_bounds": "record", "sampled": "users"}
+    count = {"what": "records", "noise_multiplier": 4.0, "count": 5}
+    result = of(6.0, **CLIENTS, **facts, releases=[count])
+    assert result.proven is not None
+    assert result.proven.upper >= 8.279
+
+
+@for_each("unit", ["user", "silo"])
+def test_phases_beside_a_rate_of_clients_leave_open_who_is_drawn(unit: str) -> None:
+    """One phase is what rate and steps are; a client's rate beside it is not forgotten."""
+    facts = {"unit": unit, "clients_rate": 0.3, "phases": [[2.0, 0.1, 20]]}
+    result = of(1.0, **facts, delta=1e-3)
+    assert not result.verdict.startswith("holds")
+    spans(result, truth(2.0, 0.1, 20, 1e-3), truth(2.0, 0.3, 20, 1e-3))
+
+
+def test_phases_of_drawn_records_show_a_user_with_its_client_alone() -> None:
+    facts = {"clip_bounds": "unit", "sampled": "records", "records_per_user": 3, "unit": "user"}
+    result = of(1.0, **facts, clients_rate=0.3, phases=[[2.0, 0.1, 20]], delta=1e-3).proven
+    assert result is not None
+    assert result.lower <= truth(2.0, 0.03, 20, 1e-3)
+    assert result.upper == pytest.approx(truth(2.0, 1 - 0.9**3, 20, 1e-3), rel=WITHIN)
