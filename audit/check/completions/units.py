@@ -76,7 +76,8 @@ def _phases_or_clients(run: CheckedRun, end: End) -> Choice | None:
     if not _rates_differ(run):
         return None
     which = "higher" if end == "most" else "lower"
-    says = f"a {run.settings.unit} joins a step at the {which} of its phase's rate and its client's"
+    unit = run.settings.unit
+    says = f"one {unit} joins a step at the {which} of its phase's rate and its client's"
     return Choice("schedule.phases", says)
 
 
