@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,9 @@ from .standing import Standing
 
 MOST_RECOMPUTED: Final = 8
 """How many of the runs that a description allows are asked for the number."""
+
+MOST_RECOMPUTED_PHASES: Final = 200
+"""How many phases these runs have together at most: each costs some ten milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,10 @@ def recompute(
     if settings is None:  # more different phases than values can be computed from in seconds
         return Recomputation()
     same = _matches(lambda: same_settings(settings, claim))
-    for other in allowed[:MOST_RECOMPUTED]:
-        few = None if same else with_few_phases(other)
-        same = same if few is None else _matches(lambda few=few: same_settings(few, claim))  # type: ignore[misc]
+    for other in () if same else _recomputed(allowed):
+        same = _matches(lambda other=other: same_settings(other, claim))  # type: ignore[misc]
+        if same:
+            break
     if same:
         return Recomputation(same, (), True)
     comparable = not settings.releases and bool(_matches(lambda: common_accountants(settings)))
@@ -57,6 +61,16 @@ def recompute(
         return Recomputation((), (), comparable)
     near = _matches(lambda: neighbourhood(settings, claim, accountant=run.accountant))
     return Recomputation((), near, comparable)
+
+
+def _recomputed(allowed: tuple[RunSettings, ...]) -> Iterator[RunSettings]:
+    """Yield settings that may be asked for the number, as long as few phases are asked about."""
+    phases = 0
+    for settings in allowed[:MOST_RECOMPUTED]:
+        few = with_few_phases(settings)
+        phases += 0 if few is None else len(few.phases)
+        if few is not None and phases <= MOST_RECOMPUTED_PHASES:
+            yield few
 
 
 def _matches(search: Callable[[], tuple[Reproduction, ...]]) -> tuple[Reproduction, ...]:

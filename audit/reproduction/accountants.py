@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from ...accountant.errors import PrivplanError
@@ -52,6 +53,7 @@ def exact_values(settings: RunSettings) -> tuple[AccountantValue, ...]:
     return tuple(values)
 
 
+@lru_cache(maxsize=64)  # runs of one description often differ in what no accountant is told
 def _quick(
     phases: tuple[Phase, ...], family: str, delta: float | None
 ) -> tuple[AccountantValue, ...]:
