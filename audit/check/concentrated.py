@@ -81,7 +81,12 @@ def squared_bounds(run: CheckedRun, method: str) -> tuple[float, float, str]:
         if release.noise_multiplier == 0.0:
             return 0.0, math.inf, "A release has no noise."
         shift = REPLACED if run.settings.neighbours == "replace-one" else 1.0
+        # Epsilon-DP is epsilon^2 / 2-zCDP (Bun and Steinke 2016, Proposition 1.4).
         upper += shift * release.count / release.noise_multiplier**2
+        if release.family == "laplace":
+            if run.currency == "mu":
+                return 0.0, math.inf, "A release has Laplace noise, of which no mu is proven here."
+            continue
         lower += release.count / release.noise_multiplier**2
     upper *= run.settings.restarts * periods(run, upper=True) * run.tuning_runs
     lower *= run.settings.restarts * periods(run, upper=False)

@@ -182,6 +182,8 @@ def release_event(release: ExtraRelease) -> ev.Event:
         raise LackingFacts("releases.noise_multiplier")
     if release.noise_multiplier == 0.0:
         return ev.NoGuarantee(f"{release.what or 'a release'} has no noise")
+    if release.family == "laplace":
+        return ev.Laplace(release.noise_multiplier)
     return ev.Gaussian(release.noise_multiplier)
 
 

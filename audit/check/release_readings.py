@@ -96,7 +96,9 @@ def shown_with(
 
 def least_moved(event: ev.Event) -> ev.Event:
     """Return a release for an event under replace-one, where a count moves by 1 and not by 2."""
-    return ev.Gaussian(2.0 * event.noise_multiplier) if isinstance(event, ev.Gaussian) else event
+    if isinstance(event, (ev.Gaussian, ev.Laplace)):
+        return type(event)(2.0 * event.noise_multiplier)
+    return event
 
 
 def released_under(run: CheckedRun, release: ExtraRelease, relation: str) -> ev.Event:

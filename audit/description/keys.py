@@ -260,7 +260,7 @@ _ALL: Final = (
     Key(
         "releases",
         lists.releases,
-        "tables of what was released besides: what, noise_multiplier, count, moves",
+        "tables of what was released besides: what, noise_multiplier, count, moves, family",
         "Was anything released besides, such as counts, statistics or validation scores?",
     ),
 )

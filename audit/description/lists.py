@@ -7,14 +7,17 @@ from typing import Final
 
 from ...accountant.decoding import suggestion
 from ...accountant.errors import InvalidInput
-from .key import boolean, count, non_negative, rate, text
+from .key import boolean, count, non_negative, rate, text, word_of
 from .printed_number import in_words
 from .run_description import ExtraRelease, Phase
 
 MAX_ROWS: Final = 100_000
 """Most phases or releases that are read."""
 
-RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count", "moves")
+RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count", "moves", "family")
+
+RELEASE_FAMILIES: Final = ("gaussian", "laplace")
+"""Families of the noise of a release besides; its scale or deviation is over what a unit moves."""
 
 
 def phases(name: str, value: object) -> tuple[Phase, ...]:
@@ -39,7 +42,7 @@ def phases(name: str, value: object) -> tuple[Phase, ...]:
 
 
 def releases(name: str, value: object) -> tuple[ExtraRelease, ...]:
-    """Return extra releases from tables of `what`, `noise_multiplier`, `count` and `moves`."""
+    """Return extra releases from tables of `RELEASE_FIELDS`."""
     if isinstance(value, Mapping):
         raise InvalidInput(
             f"`{name}` must be a list of tables; it is one table.",
@@ -83,4 +86,9 @@ def _release(name: str, row: object) -> ExtraRelease:
         else non_negative(f"{name}.noise_multiplier", noise),
         count=count(f"{name}.count", row.get("count", 1)),
         moves=boolean(f"{name}.moves", row["moves"]) if "moves" in row else None,
+        family=_family(f"{name}.family", row["family"]) if "family" in row else None,
     )
+
+
+def _family(name: str, value: object) -> str:
+    return str(word_of(RELEASE_FAMILIES)(name, value))

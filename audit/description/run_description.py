@@ -32,7 +32,8 @@ class ExtraRelease:
     """Something that is released besides the training's sums: `count` times, with its own noise.
 
     `noise_multiplier` is relative to the bound of one unit's part of that release; None where it
-    is not said, 0 where it has no noise.  `moves` says whether a change of one unit moves it, as a
+    is not said, 0 where it has no noise.  `family` is that of its noise, None where it is not said.
+    `moves` says whether a change of one unit moves it, as a
     replaced record does not move the number of records; None where it is not said.
     """
 
@@ -40,6 +41,7 @@ class ExtraRelease:
     noise_multiplier: float | None
     count: int = 1
     moves: bool | None = None
+    family: str | None = None
 
 
 @dataclass(frozen=True)

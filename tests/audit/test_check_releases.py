@@ -166,6 +166,7 @@ def test_a_rate_of_a_dropping_loader_is_above_that_of_its_fixed_batches(relation
 def test_noise_that_no_engine_joins_is_refused_in_plain_words() -> None:
     facts = {
         **ADAPTIVE,
+        "releases": [{**CLIP_COUNT, "family": "gaussian"}],
         "sampling.method": "fixed-size",
         "noise.family": "laplace",
         "claim.epsilon": 9,

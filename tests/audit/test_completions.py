@@ -6,7 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
+import dp_accounting as dpa
 import pytest
+from dp_accounting import pld
 
 from privplan import check
 from privplan.audit.check.checking import check_readings
@@ -114,6 +116,40 @@ def test_a_count_moves_where_a_record_comes_or_goes_whatever_is_said() -> None:
     result = of(0.8, noise_multiplier=4.0, steps=1, method="full", releases=[count])
     both = truth((1 / (1 / 16 + 4)) ** 0.5, 1.0, 1)
     spans(result, both, both)
+
+
+@for_each(
+    ("family", "verdict", "most"),
+    [(None, "unverifiable", None), ("laplace", "holds", 2.5), ("gaussian", "false", None)],
+)
+def test_nobody_knows_the_noise_of_a_release_beside_laplace_sums(
+    family: str | None, verdict: str, most: float | None
+) -> None:
+    """Ten of scale 5 and a count of scale 2: 10/5 + 1/2; Gaussian noise has no finite epsilon."""
+    count = {"what": "count", "noise_multiplier": 2.0}
+    facts = {"family": "laplace", "noise_multiplier": 5.0, "method": "full", "steps": 10}
+    named = {**count, "family": family} if family else count
+    result = of(4, **facts, delta=0, releases=[named])
+    assert result.verdict.removesuffix("-not-from-these-settings") == verdict
+    if most is not None:
+        spans(result, most, most)
+    doubled = {**facts, "neighbours": "replace-one"}
+    replaced = of(4, **doubled, delta=0, releases=[named | {"moves": True}])
+    assert replaced.verdict == "false"  # 4 of the sums, and a count that moves by 1 at least
+
+
+def test_a_release_of_laplace_noise_is_composed_as_one() -> None:
+    release = {"what": "count", "noise_multiplier": 2.0, "family": "laplace"}
+    facts = {"noise_multiplier": 5.0, "method": "full", "steps": 10}
+    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-4)
+    accountant.compose(dpa.GaussianDpEvent(5.0), 10).compose(dpa.LaplaceDpEvent(2.0))
+    known = float(accountant.get_epsilon(1e-5))
+    spans(of(4, **facts, releases=[release]), known, known)
+    # 10 / (2 x 5^2) and (1/2)^2 / 2: a bound from above, with no end from below of its own.
+    rho = {**PLAIN, **facts, "releases": [release]}
+    assert check(delta=1e-5, rho=0.3251, **rho).verdict == "holds"
+    assert check(delta=1e-5, rho=0.3249, **rho).verdict == "unproven"
+    assert check(delta=1e-5, mu=5.0, **rho).verdict in ("unproven", "unverifiable")
 
 
 def test_an_epoch_of_twice_the_records_has_twice_the_steps() -> None:

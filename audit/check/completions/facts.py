@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Final
 
+from ....accountant.errors import Unsupported
+from ...description.lists import RELEASE_FAMILIES
 from ..checked_run import CheckedRun
 from .completion import Alternative, Choice, End
 from .passes import steps_agree
+
+NOT_GAUSSIAN: Final = ("laplace", "pure")
+"""Families of noise beside which nobody knows the noise of a further release."""
+
+MOST_OPEN_NOISES: Final = 6
+"""How many releases may leave their noise open: each doubles the runs."""
 
 NORMS: Final = ("l1", "l2", "linf")
 """Clipped norms, from the least to the most that Laplace noise must hide."""
@@ -83,6 +92,34 @@ def releases(run: CheckedRun, end: End) -> Iterator[Alternative]:
     says = f"{settings.neighbours} {moves} {', '.join(names)}"
     choice = Choice("releases", says) if names else None
     yield replace(run, settings=replace(settings, releases=kept)), choice
+
+
+def release_noise(run: CheckedRun, _end: End) -> Iterator[Alternative]:
+    """Pin the noise of each release beside the sums of a run whose own noise is not Gaussian.
+
+    Neither of Gaussian and Laplace noise of one multiplier shows less than the other.
+    """
+    settings = run.settings
+    open_to = [each for each in settings.releases if each.family is None and each.noise_multiplier]
+    if settings.family not in NOT_GAUSSIAN or not open_to:
+        yield run, None
+        return
+    if len(open_to) > MOST_OPEN_NOISES:
+        raise Unsupported(
+            f"The noise of {len(open_to)} releases is Gaussian or Laplace, and at most "
+            f"{MOST_OPEN_NOISES} are left open.",
+            next_step="Give each of `releases` its `family`.",
+        )
+    for families in product(RELEASE_FAMILIES, repeat=len(open_to)):
+        family_of = dict(zip(map(id, open_to), families, strict=True))
+        pinned = tuple(
+            replace(each, family=family_of.get(id(each), each.family)) for each in settings.releases
+        )
+        of_each = (
+            f"{each.what} has {family}" for each, family in zip(open_to, families, strict=True)
+        )
+        says = f"{', '.join(of_each)} noise"
+        yield replace(run, settings=replace(settings, releases=pinned)), Choice("releases", says)
 
 
 def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:

@@ -15,6 +15,7 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
     facts.noise,
     facts.starts,
     facts.releases,
+    facts.release_noise,
     facts.norms,
     facts.weighted_draws,
     sampling.rate,
