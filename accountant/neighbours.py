@@ -20,6 +20,9 @@ Neighbours = Literal["add-remove", "replace-one", "zero-out"]
 NEIGHBOURS: Final[tuple[Neighbours, ...]] = ("add-remove", "replace-one", "zero-out")
 """All relations."""
 
+Unit = Literal["record", "user", "silo", "entry"]
+"""What is there or not, or replaced: all of one record, user or silo, or one number of a record."""
+
 CHANGE_WORDS: Final[Mapping[str, str]] = {
     "add-remove": "adding or removing one {unit}",
     "replace-one": "replacing one {unit} by another",

@@ -14,12 +14,12 @@ from typing import Literal, Self, TypeAlias
 from .. import events as ev
 from ..errors import InvalidInput
 from ..neighbours import Neighbours
+from ..neighbours import Unit as Unit
 from .field_codec import LATER, checked, decoded, encoded, field_tests
 
 Json: TypeAlias = Mapping[str, object]
 """A JSON object that is only kept, never interpreted."""
 
-Unit: TypeAlias = Literal["record", "user", "silo", "entry"]
 Relation: TypeAlias = Neighbours
 
 

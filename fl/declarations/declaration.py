@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
@@ -16,6 +16,7 @@ from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from .dataset_defaults import Defaults, dataset_defaults
 from .example import Example
 from .toml_key import Key as Key
+from .toml_key import keys_of
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 from .toml_words import RELATIONS
 
@@ -67,6 +68,7 @@ class Table:
 
     `name` is small letters, digits and _, and begins with a letter.
     `settings` is a frozen dataclass with a field for each key; its defaults are those of the keys.
+    `keys` are those that its fields declare (`toml_key.key`), where they are left out.
     `about` is what the table says, for a heading; `group` the key, if there is one, that bounds how
     many records of a user take part; `published` the one that runs a method as it was published,
     where it is true or the word `AS_PUBLISHED`.
@@ -75,9 +77,13 @@ class Table:
     name: str
     about: str
     settings: type[Any]
-    keys: tuple[Key, ...]
+    keys: tuple[Key, ...] = ()
     group: str | None = None
     published: str = AS_PUBLISHED
+
+    def __post_init__(self) -> None:
+        if not self.keys and is_dataclass(self.settings):
+            object.__setattr__(self, "keys", keys_of(self.settings))
 
 
 @dataclass(frozen=True, kw_only=True)

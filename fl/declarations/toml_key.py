@@ -1,15 +1,18 @@
 """A key of a configuration: its name, its range, what it means, and its default.
 
-Nothing heavy is imported here, so that lists and pages cost nothing.
+A table of a configuration is a frozen dataclass whose fields are its keys, each declared by `key`;
+`keys_of` reads them off.  Nothing heavy is imported here, so that lists and pages cost nothing.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Final, Literal, Union, get_type_hints
 
 from ...accountant import validate
+from ...accountant.decoding import taken_apart
 from ...accountant.errors import InvalidInput
 
 
@@ -30,26 +33,97 @@ class Key:
     words: tuple[str, ...] = ()
 
 
-def word(name: str, words: tuple[str, ...], meaning: str, default: str, why: str = "") -> Key:
-    """Return a key that takes one of `words`."""
+_DECLARED: Final = "key"
+"""Under which the metadata of a field have what its key declares."""
 
+
+@dataclass(frozen=True)
+class _DeclaredKey:
+    """What `key` says of a field."""
+
+    meaning: str
+    check: Callable[..., Any] | None
+    shown: str
+    why: str
+    words: tuple[str, ...]
+
+
+def key(
+    meaning: str,
+    check: Callable[..., Any] | None = None,
+    *,
+    default: Any = MISSING,
+    shown: str = "",
+    why: str = "",
+    words: tuple[str, ...] = (),
+) -> Any:
+    """Return a field of a table that is a key of a configuration.
+
+    `meaning` is one line for a person, `check` the range; without one the range is the field's
+    type, a `Literal` of words or `bool`.  `shown` is what is said of the default, where that is not
+    the field's own; `why` is the reason for the range.
+
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Example:
+    ...     rounds: int = key("how often", at_least(1), default=3)
+    ...     pace: Literal["slow", "fast"] = key("how fast", default="slow")
+    >>> [(each.name, each.default, each.words) for each in keys_of(Example)]
+    [('rounds', '3', ()), ('pace', 'slow', ('slow', 'fast'))]
+    """
+    declared = _DeclaredKey(meaning, check, shown, why, words)
+    return field(default=default, metadata={_DECLARED: declared})
+
+
+def keys_of(table: type[Any]) -> tuple[Key, ...]:
+    """Return the keys of a table: those that the class has itself, then those that it inherits."""
+    types = get_type_hints(table)
+    mine = inspect.get_annotations(table)
+    declared = [item for item in fields(table) if _DECLARED in item.metadata]
+    ordered = sorted(declared, key=lambda item: item.name not in mine)
+    return tuple(_key_of(item, types[item.name]) for item in ordered)
+
+
+def _key_of(item: Field[Any], type_of: Any) -> Key:
+    declared: _DeclaredKey = item.metadata[_DECLARED]
+    kind, inner = taken_apart(type_of)
+    if kind is Union:
+        kind, inner = taken_apart(inner)
+    words = declared.words or (inner if kind is Literal else ())
+    check = declared.check or (flag if inner is bool else _word_of(words))
+    shown = declared.shown or _default_text(item.default)
+    return Key(item.name, check, declared.meaning, shown, declared.why, words)
+
+
+def _default_text(value: object) -> str:
+    if value is MISSING:
+        return "required"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _word_of(words: tuple[str, ...]) -> Callable[..., str]:
     def check(**field: object) -> str:
         return validate.choice(words, **field)
 
-    return Key(name, check, meaning, default, why, words)
+    return check
 
 
-def choice(name: str, values: tuple[int, ...], meaning: str, default: str, why: str = "") -> Key:
-    """Return a key that takes one of the integers `values`."""
+def word(name: str, words: tuple[str, ...], meaning: str, default: str, why: str = "") -> Key:
+    """Return a key that takes one of `words`."""
+
+    return Key(name, _word_of(words), meaning, default, why, words)
+
+
+def one_of(values: tuple[int, ...]) -> Callable[..., int]:
+    """Return the range of the integers `values`."""
 
     def check(**field: object) -> int:
-        ((_, value),) = field.items()
+        ((name, value),) = field.items()
         if isinstance(value, bool) or value not in values:
             allowed = ", ".join(map(str, values))
             raise InvalidInput(f"`{name}` must be one of {allowed}; it is {value!r:.60}.")
         return validate.count(**field)
 
-    return Key(name, check, meaning, default, why)
+    return check
 
 
 def between(least: int, most: int) -> Callable[..., int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
+
+from ...accountant.neighbours import NEIGHBOURS, Unit
 
 RATINGS: Final = "ratings"
 """The data set that is a matrix without labels: for systems that declare a use for its keys."""
@@ -15,11 +17,12 @@ DATASETS: Final = (
 
 MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn", "mlp-64", "alexnet")
 
-UNITS: Final = ("record", "user", "silo", "entry")
-RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
+RELATIONS: Final = NEIGHBOURS
 
-AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares", "shuffle")
+Aggregation: TypeAlias = Literal["plain", "masked", "private-weighting", "shares", "shuffle"]
+AGGREGATIONS: Final[tuple[Aggregation, ...]] = get_args(Aggregation)
 
 KEY_BITS: Final = (2048, 3072, 4096)
 
-FSYNC_POLICIES: Final = ("records", "always", "never")
+Fsync: TypeAlias = Literal["records", "always", "never"]

@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from ...accountant import validate
 from ..declarations.declaration import Table
-from ..declarations.toml_key import Key, word
-from ..statistics.settings import TABLE as STATISTICS
+from ..declarations.toml_key import key
 from ..statistics.settings import ReleaseSettings
 
 LossName = Literal["linear", "logistic", "softmax"]
@@ -54,88 +53,68 @@ class DelmSettings(ReleaseSettings):
     `loss` is of `delm-linear`; what follows it, of `delm-basic` and `delm-enhanced`.
     """
 
-    loss: LossName = "softmax"
-    pca: Literal["wishart", "gaussian", "none"] = "wishart"
-    objective: Literal["fresh", "once"] = "fresh"
-    sensitivity: Literal["printed", "proven"] = "printed"
-    shuffle: Literal["layers", "none"] = "layers"
-    selection: Literal["divergence", "uniform", "top-k"] = "divergence"
-    selected: int | None = None
-    ratio: float = 2.0
-    pca_epsilon: float | None = None
-    training_epsilon: float | None = None
-    selection_epsilon: float | None = None
-
-
-_PIECES: Final = (
-    word(
-        "pca",
-        ("wishart", "gaussian", "none"),
+    loss: LossName = key(
+        "what is minimised: squares against one-hot labels, or the logistic loss of two classes "
+        "or more, to the second degree; all are read off the same release",
+        default="softmax",
+    )
+    pca: Literal["wishart", "gaussian", "none"] = key(
         "dimensions are reduced by components with Wishart noise, as published, which proves "
         "nothing; with symmetric Gaussian noise; or not at all",
-        "wishart",
-    ),
-    word(
-        "objective",
-        ("fresh", "once"),
+        default="wishart",
+    )
+    objective: Literal["fresh", "once"] = key(
         "coefficients get new noise in every round, as published, or once for all rounds",
-        "fresh",
-    ),
-    word(
-        "sensitivity",
-        ("printed", "proven"),
+        default="fresh",
+    )
+    sensitivity: Literal["printed", "proven"] = key(
         "noise is made for the sensitivity that the paper prints, or for the one that is proven",
-        "printed",
-    ),
-    word(
-        "shuffle",
-        ("layers", "none"),
+        default="printed",
+    )
+    shuffle: Literal["layers", "none"] = key(
         "messages lose their senders layer by layer, as published, which hides no record; or not",
-        "layers",
-    ),
-    word(
-        "selection",
-        ("divergence", "uniform", "top-k"),
+        default="layers",
+    )
+    selection: Literal["divergence", "uniform", "top-k"] = key(
         "a layer's clients are chosen by the exponential mechanism on their divergence, as "
         "published; at random; or the least divergent",
-        "divergence",
-    ),
-    Key(
-        "selected",
-        validate.count,
+        default="divergence",
+    )
+    selected: int | None = key(
         "k, how many clients are chosen of each layer",
-        "half of them",
-        "The mean of a layer is of so many clients.",
-    ),
-    Key(
-        "ratio",
-        validate.positive,
+        validate.count,
+        default=None,
+        shown="half of them",
+        why="The mean of a layer is of so many clients.",
+    )
+    ratio: float = key(
         "epsilon of the training over that of the PCA, where only [privacy] epsilon is given",
-        "2.0",
-        "It divides the budget between two pieces.",
-    ),
-    Key(
-        "pca_epsilon",
         validate.positive,
+        default=2.0,
+        why="It divides the budget between two pieces.",
+    )
+    pca_epsilon: float | None = key(
         "epsilon of the PCA",
-        "by ratio, from [privacy] epsilon",
-    ),
-    Key(
-        "training_epsilon",
         validate.positive,
+        default=None,
+        shown="by ratio, from [privacy] epsilon",
+    )
+    training_epsilon: float | None = key(
         "epsilon of the coefficients in one round",
-        "by ratio, from [privacy] epsilon",
-    ),
-    Key(
-        "selection_epsilon",
         validate.positive,
+        default=None,
+        shown="by ratio, from [privacy] epsilon",
+    )
+    selection_epsilon: float | None = key(
         'epsilon of the selection, for selection = "divergence"',
-        "m times [privacy] epsilon, for m layers",
-    ),
-)
-"""The pieces of the published schemes."""
+        validate.positive,
+        default=None,
+        shown="m times [privacy] epsilon, for m layers",
+    )
 
-PIECE_KEYS: Final = tuple(key.name for key in _PIECES)
+
+PIECE_KEYS: Final = tuple(name for name in DelmSettings.__annotations__ if name != "loss")
+"""Keys of the pieces of the published schemes."""
 
 CHOICE_KEYS: Final = ("selection", "selected", "selection_epsilon")
 """Keys of the choice of clients, which only the enhanced scheme makes."""
@@ -144,15 +123,4 @@ TABLE: Final = Table(
     name="delm",
     about="what is released of records, how it is bounded, and what is made of it",
     settings=DelmSettings,
-    keys=(
-        word(
-            "loss",
-            ("linear", "logistic", "softmax"),
-            "what is minimised: squares against one-hot labels, or the logistic loss of two "
-            "classes or more, to the second degree; all are read off the same release",
-            "softmax",
-        ),
-        *_PIECES,
-        *(key for key in STATISTICS.keys if key.name != "fit"),
-    ),
 )

@@ -7,10 +7,17 @@ from typing import Final
 from ...accountant.errors import counted
 from ...accountant.events.matrices import MAX_STRATEGY_STEPS
 from ..declarations.declaration import Complaint, Given
-from ..declarations.toml_keys import CORRELATED_KEYS, NOTHING_FOR_EVERYBODY
+from ..declarations.toml_keys import CORRELATED_KEYS
 
 BANDED: Final = "banded"
 """The word for correlated noise in a configuration."""
+
+NOTHING_FOR_EVERYBODY: Final = (
+    "Where everybody takes part in every round, correlated noise gains nothing: the sum of all "
+    "rounds has as much noise as with independent rounds."
+)
+"""Why correlated noise needs cohorts."""
+
 
 _AGGREGATIONS = ("plain", "masked")
 

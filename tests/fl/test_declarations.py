@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -192,6 +192,13 @@ def test_rounds_of_a_system_that_determines_nothing_are_not_compared(
 # --- what is refused ------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Undeclared:
+    """A table whose field is no declared key."""
+
+    share: float = 0.5
+
+
 def _bad_table(**changes: Any) -> dict[str, Any]:
     return {"table": replace(TABLE, **changes)}
 
@@ -230,7 +237,7 @@ def _bad_table(**changes: Any) -> dict[str, Any]:
         (_bad_table(name="run"), "`table.name`"),
         (_bad_table(about=""), "`table.about`"),
         (_bad_table(settings=dict), "`table.settings`"),
-        (_bad_table(keys=()), "`table.keys`"),
+        (_bad_table(keys=(), settings=_Undeclared), "`table.keys`"),
         (_bad_table(keys=TABLE.keys[1:]), "`table.keys`"),
         (_bad_table(keys=(*TABLE.keys, TABLE.keys[0])), "`table.keys`"),
         (

@@ -1,0 +1,147 @@
+"""The table `[data]`: which records, dealt to whom, and what is done to them.
+
+Nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from .toml_key import at_least, key, text
+from .toml_words import DATASETS
+
+MAX_SOURCE_CHARACTERS: Final = 300
+"""Most characters of a source."""
+
+_PATH_START: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?!/)|\bfile:")
+"""What a path begins with; a web address has a colon and two slashes."""
+
+
+def public_source(**field: object) -> str:
+    """Return a short text that names no place in a file system: it stands in the log."""
+    ((name, _),) = field.items()
+    said = text(**field)
+    if len(said) > MAX_SOURCE_CHARACTERS:
+        raise InvalidInput(f"`{name}` must have at most {MAX_SOURCE_CHARACTERS} characters.")
+    if _PATH_START.search(said):
+        raise InvalidInput(
+            f"`{name}` must not name a file or a folder.",
+            "It stands in the log, which may be published, and a path may name somebody.",
+            "Say who published the data, and where: a title, a DOI or a web address.",
+        )
+    return said
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """`[data]`: which data set, and how it is dealt to users and silos.  `seed` is public.
+
+    For studies, a share `bad_labels` of the training records of a share `bad_silos` of the silos
+    have labels at random; None for none.
+
+    Of ratings: `columns` is the file of a public list of films.  Or `selection` says that the lists
+    of users and films are public, as `selection_source` tells; then each that is left has
+    `fewest_ratings`.  `largest_rating` bounds a rating.  None stands for what is usual.
+    """
+
+    name: str = key(
+        "the data set: " + ", ".join(DATASETS),
+        words=DATASETS,
+    )
+    path: Path | None = key(
+        "file or folder of the data, from the working directory; never in the log",
+        text,
+        default=None,
+        shown="bundled data, where there is any",
+    )
+    users: int = key(
+        "how many users the records are dealt to; of ratings, how many rows the matrix has",
+        validate.count,
+        shown="the paper's; for ratings required",
+        why="The number of users is a public constant of the run.",
+    )
+    silos: int | None = key(
+        "how many silos, where the data does not fix it",
+        validate.count,
+        default=None,
+        shown="the paper's",
+        why="The number of silos is a public constant of the run.",
+    )
+    allocation: Literal["uniform", "zipf", "classes-1", "classes-2"] = key(
+        "how records are dealt; classes-1 and classes-2, for studies: each silo has records of "
+        "one class, or of two",
+        default="zipf",
+    )
+    labels_per_user: int | None = key(
+        "deal each user records of exactly so many labels",
+        validate.count,
+        default=None,
+        shown="any",
+        why="It is a number of labels.",
+    )
+    bad_silos: float | None = key(
+        "for studies: share of the silos that have bad labels, by public draws",
+        validate.probability,
+        default=None,
+        shown="none",
+        why="It is a share from 0 to 1.",
+    )
+    bad_labels: float | None = key(
+        "for studies: share of the training records of such a silo whose labels are drawn anew",
+        validate.probability,
+        default=None,
+        shown="none",
+        why="It is a share from 0 to 1.",
+    )
+    normalisation: Literal["public", "none", "private"] = key(
+        "scale features by public constants (public), by moments of the records that are released "
+        "with noise, once, before the training (private), or leave them (none)",
+        default="public",
+        why="Statistics of private records are a release of their own, and are paid for.",
+    )
+    seed: int = key(
+        "seed of the dealing and the split (public)",
+        at_least(0),
+        default=0,
+    )
+    selection: Literal["public"] | None = key(
+        "ratings: say that the lists of users and films are public; users and films with few "
+        "ratings are then left out, again and again",
+        default=None,
+        shown="none: every user of the file is a row",
+        why="A filter looks at all rows: nothing could be guaranteed of lists that are private.",
+    )
+    selection_source: str | None = key(
+        "who says that these lists are public, and where they are published, for selection = "
+        '"public"; it stands in the log',
+        public_source,
+        default=None,
+        shown="required there",
+        why="Whoever reads the log must be able to look whether it is so.",
+    )
+    columns: Path | None = key(
+        "ratings: file of a public list of films, one a line or first in a CSV; other films are "
+        "left out; never in the log",
+        text,
+        default=None,
+        shown='required without selection = "public"',
+    )
+    fewest_ratings: int | None = key(
+        'ratings of every user and film that is left, for selection = "public"',
+        validate.count,
+        default=None,
+        shown="50",
+        why="It is a number of ratings.",
+    )
+    largest_rating: float | None = key(
+        "ratings: the public range is above 0 and at most this",
+        validate.positive,
+        default=None,
+        shown="5",
+        why="What is larger would count for more than it may.",
+    )
