@@ -22,7 +22,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.edits.stored_model import StoredModel, text_of
 from privplan.audit.residual.report import _previous
 from privplan.cli.__main__ import leave_working_directory
-from privplan.cli.cache import cache_key, store
+from privplan.cli.cache import store
 from privplan.cli.commands.claims import _measured_runs
 from privplan.cli.inputs import defaults_file, event_file
 from privplan.cli.main import app
@@ -286,7 +286,7 @@ def signed(content: object, name: str, secret: bytes) -> str:
 
 
 def test_an_answer_that_was_edited_without_the_key_is_not_shown(kept: Path) -> None:
-    kept.write_text(signed([2.5], kept.name, b"\0" * cache_key.CACHE_KEY_BYTES))
+    kept.write_text(signed([2.5], kept.name, b"\0" * store.CACHE_KEY_BYTES))
     with pytest.raises(ValueError, match="not what was written"):
         store.read("claims-disco", "1", "claims")
 
@@ -298,11 +298,11 @@ def test_an_answer_that_was_moved_to_another_name_is_not_shown(kept: Path) -> No
 
 
 def test_a_key_that_others_can_read_signs_nothing_and_is_made_anew(kept: Path) -> None:
-    key = kept.with_name(cache_key.CACHE_KEY_FILE)
+    key = kept.with_name(store.CACHE_KEY_FILE)
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    key.write_bytes(b"\0" * cache_key.CACHE_KEY_BYTES)
+    key.write_bytes(b"\0" * store.CACHE_KEY_BYTES)
     key.chmod(0o644)
-    kept.write_text(signed([2.5], kept.name, b"\0" * cache_key.CACHE_KEY_BYTES))
+    kept.write_text(signed([2.5], kept.name, b"\0" * store.CACHE_KEY_BYTES))
     with pytest.raises(ValueError, match="not the user's own"):
         store.read("claims-disco", "1", "claims")
     store.write("claims-disco", "1", "claims", [1.5])

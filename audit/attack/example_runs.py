@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import Unsupported
-from ...fl.declarations.example import Example
+from ...fl.declarations.declaration import Example
 from ...fl.declarations.registry import declared
 from ...fl.running.lifecycle import run
 from ..budget import audit_budget

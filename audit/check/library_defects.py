@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ..description.library_name import named_library
+from ..description.agreement import named_library
 from .checked_run import CheckedRun
 
 SMALL_DATA: Final = 1000

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from ...accountant.guarantee import Bounds
-from ..description.facts_json import plain_value
+from ..description.printed_number import PrintedNumber
+from ..description.run_description import ExtraRelease, Phase, RunDescription
 from ..reproduction.reproduction import Reproduction
 from .check_result import Cause, CheckResult
 from .log_rules import rules_of_descriptions, rules_of_logs
+
+
+def facts_json(description: RunDescription) -> dict[str, dict[str, object]]:
+    """Return `{key: {"value", "provenance", "source"}}` of all facts, ready to be written."""
+    return {
+        key: {
+            "value": plain_value(fact.value),
+            "provenance": fact.provenance,
+            "source": fact.source,
+        }
+        for key, fact in description.facts.items()
+    }
+
+
+def plain_value(value: object) -> object:
+    """Return the value of a fact as JSON has it."""
+    if isinstance(value, PrintedNumber):
+        return value.value
+    if isinstance(value, Phase):
+        return [value.noise_multiplier, value.rate, value.steps]
+    if isinstance(value, ExtraRelease):
+        return asdict(value)
+    if isinstance(value, tuple):
+        return [plain_value(row) for row in value]
+    return value
 
 
 def result_json(result: CheckResult) -> dict[str, object]:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.toml_source import MAX_TOML_BYTES
+from .fact import Reading
 from .printed_number import in_words
-from .reading import Reading
 from .tables import reading_of_tables
 
 MAX_NUMBER_CHARACTERS: Final = 64

@@ -8,15 +8,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from .agreement import agree, settled, statement
-from .fact import Contradiction, Fact
-from .following import what_follows
+from .delta_facts import complete_delta
+from .fact import Contradiction, Fact, Reading
 from .keys import KEYS
-from .reading import Reading
+from .noise_facts import complete_noise
 from .run_description import RunDescription
+from .sampling_facts import complete_sampling
+from .schedule_facts import complete_schedule
 from .tables import checked_fact, unknown_name
+from .working_facts import WorkingFacts
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
+
+
+def what_follows(facts: Mapping[str, Fact]) -> WorkingFacts:
+    """Return the facts with all that follow from them, and the contradictions among them."""
+    working = WorkingFacts(facts)
+    complete_noise(working)
+    complete_sampling(working)
+    complete_schedule(working)
+    complete_delta(working)
+    return working
+
 
 OPTIONS: Final = "options"
 """The format of what options of a command say."""

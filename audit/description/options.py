@@ -7,10 +7,10 @@ import tomllib
 from typing import Final
 
 from ...accountant.errors import InvalidInput
+from .fact import Reading
 from .files import exact_decimal
 from .keys import DOTTED, KEYS
 from .printed_number import in_words
-from .reading import Reading
 from .tables import reading_of_names, unknown_name
 
 OPTION: Final = "--set"

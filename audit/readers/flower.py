@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..description.reading import Reading
+from ..description.fact import Reading
 from ..description.run_description import Phase
 from .content import object_of
 from .read_values import (

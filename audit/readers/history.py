@@ -22,7 +22,7 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
-from ..description.reading import Reading
+from ..description.fact import Reading
 from ..description.run_description import Phase
 from .aliases import role_of, speaks_of_privacy
 from .history_rows import History

@@ -24,8 +24,8 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted, kind_of
+from ..description.fact import Reading
 from ..description.printed_number import in_words
-from ..description.reading import Reading
 from ..description.run_description import Phase
 from .content import NOT_JSON, json_of
 from .history_rows import MAX_HISTORY_ROWS

@@ -39,7 +39,7 @@ from ...accountant.events import (
     Repeat,
     TruncatedPoisson,
 )
-from ..description.reading import Reading
+from ..description.fact import Reading
 from ..description.run_description import Phase
 from .content import object_of
 from .read_values import (

@@ -7,21 +7,46 @@ which have no mark of their own, are asked in their order where no library's for
 No file is read beyond its limit: 64 MiB, or 16 MiB of text.  Of a zip archive, which a PyTorch
 checkpoint is, only the member `data.pkl` is read, and of its older form only the first 64 MiB, so
 that both may have any size.  Nothing that is read is run, and no other library is imported.
+
+privplan's own logs: they are recognised, and nothing is read of them here.
+
+What a log supports is the question of the audit of budgets, which reads all of it; a check of such
+a run gives that answer.  A log is a file whose first line is the record `run.open`, and a run's
+folder holds one called log.jsonl.  Source: `fl/log`.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
+import re
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
 
 from ...accountant.errors import InvalidInput, counted
-from ..description.reading import Reading
-from . import privplan_log
+from ..description.fact import Reading
 from .content import NOT_JSON, json_of, text_of
 from .regular_file import is_folder, open_regular, whole_content
 from .torch_archive import looks_like_legacy, pickled_member
+
+FORMAT: Final = "privplan log"
+
+_FIRST_LINE: Final = re.compile(rb'\{"[^\n]*"type":"run\.open"[^\n]*\}')
+_CHAIN: Final = (b'"hash":"', b'"prev":"', b'"seq":0')
+
+
+def recognises(content: bytes, name: str) -> bool:
+    """Return whether the first line of a content is the record with which a log begins."""
+    del name
+    line = content.partition(b"\n")[0]
+    return all(part in line for part in _CHAIN) and bool(_FIRST_LINE.match(line))
+
+
+def read(content: bytes, name: str) -> Reading:
+    """Return the name of the format, and no facts: the log itself is audited."""
+    del content
+    return Reading(name, FORMAT, {})
+
 
 MAX_BINARY_FILE_BYTES: Final = 64 * 2**20
 MAX_TEXT_FILE_BYTES: Final = 16 * 2**20
@@ -85,8 +110,8 @@ def read_content(content: bytes, name: str) -> Reading:
     if content.startswith(ZIP):
         content = pickled_member(io.BytesIO(content), name)
     # A log may be far longer than what was read of it, and nothing else begins as it does.
-    if privplan_log.recognises(content, name):
-        return privplan_log.read(content, name)
+    if recognises(content, name):
+        return read(content, name)
     reader = _reader_of(content, name)
     try:
         return reader.read(content, name)
@@ -163,7 +188,7 @@ def looks_like(content: bytes) -> str:
 
 def _folder(folder: Path, name: str) -> Reading:
     if (folder / LOG_FILE).is_file():
-        return Reading(name, privplan_log.FORMAT, {})
+        return Reading(name, FORMAT, {})
     raise InvalidInput(
         f"{name} is a folder without {LOG_FILE}.",
         "Of folders, only those of privplan's runs can be read.",
@@ -176,7 +201,7 @@ def _limited(file: BinaryIO, size: int, name: str) -> bytes:
     head = file.read(min(size, HEAD_BYTES))
     if head.startswith(ZIP):
         return pickled_member(file, name)
-    if privplan_log.recognises(head, name):
+    if recognises(head, name):
         return head
     if looks_like_legacy(head):
         # Of old files of torch.save, what is read comes first, and tensors come last.

@@ -26,9 +26,8 @@ from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..description.fact import Fact
+from ..description.fact import Fact, Reading
 from ..description.printed_number import PrintedNumber
-from ..description.reading import Reading
 from .content import text_of
 from .read_values import decimal_of, printed, read_facts
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
-from ...accountant.errors import PrivplanError
+from ...accountant.errors import PrivplanError, counted
 from ..description.printed_number import PrintedNumber
 from ..description.run_settings import RunSettings
 from .accountants import exact_values, quick_values
@@ -20,7 +20,6 @@ from .accounted_phases import phases_of, scaled_noise
 from .changes import Neighbour, neighbours_of
 from .closed_forms import LIMIT_NAME, limit_values
 from .last_epoch import within_last_epoch
-from .left_out import left_out
 from .loss_accountants import estimated_value, loss_values, printed_range, slow
 from .matching import AcceptedRange, ChanceBudget, accepted_changed, accepted_same, is_target
 from .renyi_accountants import (
@@ -31,6 +30,31 @@ from .renyi_accountants import (
     without_replacement_values,
 )
 from .reproduction import SAME, AccountantValue, Change, Method, Reproduction
+
+KNOWN_SAMPLERS = ("poisson", "full", "unknown")
+"""Samplers for which accountants compute what they are told."""
+
+
+def left_out(settings: RunSettings) -> tuple[str, ...]:
+    """Return what accountants take to be otherwise in a run, as ends of "for these settings, ...".
+
+    >>> left_out(RunSettings(method="shuffled", microbatches=8))
+    ('as if batches were Poisson samples', 'as if each record were clipped by itself')
+    """
+    says = []
+    if settings.method not in KNOWN_SAMPLERS:
+        says.append("as if batches were Poisson samples")
+    if settings.microbatches > 1:
+        says.append("as if each record were clipped by itself")
+    if settings.accumulation > 1:
+        says.append("as if each batch had its own draw of noise")
+    if settings.releases:
+        count = sum(release.count for release in settings.releases)
+        says.append(f"without {counted(count, 'other release')}")
+    if settings.restarts > 1:
+        says.append(f"without the other {counted(settings.restarts - 1, 'start')}")
+    return tuple(says)
+
 
 _SAME_SAYS: Final = "The number is that of the described settings"
 _FEWEST_NOISE_DIGITS: Final = 3

@@ -5,6 +5,11 @@ numerical libraries; whatever changes any of them makes the file invisible.  It 
 of the user (`cache_key`), name and content, so that what somebody else wrote, or moved to another
 name, is computed again.  A folder that is a link is not followed.  A cache that cannot be read or
 written changes nothing but the time.
+
+The key that kept answers are signed with, so that nobody's numbers but our own are shown.
+
+A digest alone can be computed by whoever edits a file.  The key lies beside the answers, and only
+its owner may read it: a key that others can read or have put there signs nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +18,8 @@ import hashlib
 import hmac
 import json
 import os
+import secrets
+import stat
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,8 +27,50 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from ...accountant.regular_file import regular_content
-from .cache_key import key_of, known_key
+from ...accountant.regular_file import open_regular, regular_content
+from ...fl.files import atomic
+
+CACHE_KEY_FILE: Final = "key"
+CACHE_KEY_BYTES: Final = 32
+RIGHTS_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+"""Rights of anybody but the owner; a key has none of them."""
+
+
+def known_key(folder: Path) -> bytes:
+    """Return the key of a folder, 32 bytes.
+
+    Raises `OSError` where there is none, and `ValueError` for one that others can read or have
+    written.
+
+    >>> known_key(Path("/nowhere"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/key'
+    """
+    with open_regular(folder / CACHE_KEY_FILE, within=folder) as file:
+        status = os.fstat(file.fileno())
+        key = file.read(CACHE_KEY_BYTES + 1)
+    if not _is_private(status) or len(key) != CACHE_KEY_BYTES:
+        raise ValueError("The key of the cache is not the user's own.")
+    return key
+
+
+def key_of(folder: Path) -> bytes:
+    """Return the key of a folder, a new one where it has none that is the user's own.
+
+    Raises `OSError` where none can be written.
+    """
+    try:
+        return known_key(folder)
+    except (OSError, ValueError):
+        atomic.write(folder / CACHE_KEY_FILE, secrets.token_bytes(CACHE_KEY_BYTES), private=True)
+        return known_key(folder)
+
+
+def _is_private(status: os.stat_result) -> bool:
+    if not hasattr(os, "geteuid"):  # Windows has other rights, and folders of users of their own
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & RIGHTS_OF_OTHERS
+
 
 MAX_KEPT_BYTES: Final = 2**24
 

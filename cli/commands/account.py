@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...accountant.errors import Unsupported
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
-    from ...audit.description.reading import Reading
+    from ...audit.description.fact import Reading
     from ..inputs.described_run import DescribedRun
     from ..reports.describe import Quantity
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ...accountant.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from ...audit.description.reading import Reading
+    from ...audit.description.fact import Reading
 
 DESCRIPTION: Final = "description"
 """How the formats of descriptions begin, in TOML or JSON."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import rounding
 from ...accountant.errors import counted
 from ...audit.check.headline import CLAIM_KEYS, headline, protects
-from ...audit.reproduction.left_out import left_out
 from ...audit.reproduction.reproduction import SAME
+from ...audit.reproduction.search import left_out
 from ..terminal.text import paragraph, plain, table, wrapped
 from .describe import least_words
 

@@ -12,13 +12,36 @@ from ...accountant.errors import counted
 from ...accountant.regular_file import first_bytes
 from ...accountant.toml_source import MAX_TOML_BYTES, toml_tables
 from ..terminal.output import Report
-from ..terminal.text import paragraph, table
+from ..terminal.text import paragraph, table, wrapped
 from . import describe
-from .notes import note_rows, notes_json
-from .schedule import counted_rows
 
 if TYPE_CHECKING:
+    from ...accountant.records import Planned
+    from ...fl.frame.note import Note
     from ...fl.running.forecast import Change, Forecast, ObserverForecast
+
+
+def counted_rows(plan: Planned) -> list[tuple[str, str]]:
+    """Return the line that says it; none where every silo takes part in every round."""
+    if plan.counted is None:
+        return []
+    most = f"{plan.counted:,} of {plan.rounds:,} rounds, the most of one silo"
+    return [("counts", f"{most}; who takes part when is public")]
+
+
+def notes_json(notes: tuple[Note, ...]) -> list[dict[str, object]]:
+    """Return what is said beside guarantees, for JSON."""
+    return [{"name": note.name, "says": " ".join(note.sentences), **note.numbers} for note in notes]
+
+
+def note_rows(notes: tuple[Note, ...]) -> list[tuple[str, str]]:
+    """Return the lines about what is said beside guarantees."""
+    return [
+        row
+        for note in notes
+        for number, sentence in enumerate(note.sentences)
+        for row in wrapped("" if number else note.name, sentence)
+    ]
 
 
 def is_run(path: str) -> bool:

@@ -16,8 +16,7 @@ from ...fl.settings.circumstances import circumstances_of
 from ..terminal.output import Report
 from ..terminal.text import plain, table, wrapped
 from . import describe
-from .notes import note_rows, notes_json
-from .schedule import counted_rows
+from .forecast import counted_rows, note_rows, notes_json
 
 if TYPE_CHECKING:
     from ...accountant.guarantee import Guarantee

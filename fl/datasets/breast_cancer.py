@@ -12,9 +12,8 @@ import numpy as np
 from numpy.random import Generator
 
 from ..data.normalise import Scaling
-from .bundled import BUNDLED_TEST_SHARE, bundled
+from .bundled import BUNDLED_TEST_SHARE, bundled, stratified
 from .dataset import Dataset
-from .splits import stratified
 
 # Ten measures of a nucleus, from radius to fractal dimension: mean, standard error, worst.
 _RANGES: Final = (

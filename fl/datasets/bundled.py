@@ -7,9 +7,26 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput, MissingExtra
+
+
+def stratified(labels: IntArray, share: float, rng: Generator) -> NDArray[np.bool_]:
+    """Return (records,) booleans, True for the test records: this share of each label, rounded.
+
+    >>> chosen = stratified(np.array([0, 0, 0, 0, 1, 1]), 0.5, np.random.default_rng(0))
+    >>> int(chosen[:4].sum()), int(chosen[4:].sum())
+    (2, 1)
+    """
+    test = np.zeros(len(labels), np.bool_)
+    for label in np.unique(labels):
+        places = rng.permutation(np.flatnonzero(labels == label))
+        test[places[: round(len(places) * share)]] = True
+    return test
+
 
 BUNDLED_TEST_SHARE: Final = 0.2
 """Share of the records that is held out as the test set."""

@@ -21,8 +21,8 @@ from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
 from ..data.normalise import Scaling
 from . import files
+from .bundled import stratified
 from .dataset import Dataset
-from .splits import stratified
 
 FEATURES: Final = ("Time", *(f"V{number}" for number in range(1, 29)), "Amount")
 LABEL: Final = "Class"

@@ -11,9 +11,8 @@ from typing import Final
 from numpy.random import Generator
 
 from ..data.normalise import Scaling
-from .bundled import BUNDLED_TEST_SHARE, bundled
+from .bundled import BUNDLED_TEST_SHARE, bundled, stratified
 from .dataset import Dataset
-from .splits import stratified
 
 SCALING: Final = Scaling(
     lower=0.0, upper=16.0, mean=0.0, scale=16.0, source="pixels from 0 to 16, to [0, 1]"

@@ -14,11 +14,25 @@ from typing import Any, Final, TypeAlias
 from ...accountant.errors import InvalidInput
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from .dataset_defaults import Defaults, dataset_defaults
-from .example import Example
 from .toml_key import Key as Key
 from .toml_key import keys_of
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 from .toml_words import RELATIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A run on bundled data, of a published system, that is made and attacked in seconds.
+
+    `paper` is the name of the published system in the table of claims.  `tables` are those of a
+    configuration, but that `[run]` need not name the system.  `canaries` are those of the attack.
+    Range: `canaries` 2 or above.
+    """
+
+    paper: str
+    tables: Mapping[str, Mapping[str, Any]]
+    canaries: int
+
 
 Given: TypeAlias = Mapping[str, Mapping[str, Any]]
 """What a configuration says: checked values by table and key; `[run] system` is there."""

@@ -2,17 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..declarations.declaration import Declaration, Read
-from ..declarations.example import Example
+from ..declarations.dataset_defaults import Defaults
+from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
+from ..declarations.sealed_items import NOISE, RECOMPUTED, RELEASE
 from ..observers.names import MODEL, SERVER, SILO
-from . import sealed_items
-from .defaults import adjusted
+from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
+from ..statistics.settings_rules import capped_units, of_classes, of_whole_records, single_round
 from .rules import SCHEME_RULES, is_published, noise_is_given
-from .settings import CHOICE_KEYS, PIECE_KEYS, TABLE
-from .settings_rules import LINEAR_RULES
+from .settings import CHOICE_KEYS, LINEAR_MODELS, NO_PCA, ONCE, PIECE_KEYS, TABLE, WISHART
+
+LINEAR_RULES: Final[tuple[Rule, ...]] = (
+    single_round,
+    of_classes,
+    of_whole_records,
+    capped_units(TABLE.name),
+)
+"""In the order in which they are asked."""
+
+
+COEFFICIENTS: Final = "coefficients"
+"""`fl.delm.linear.COEFFICIENTS`, which loads numpy."""
+
+PCA: Final = "pca"
+"""`fl.delm.pca_terms.PCA`, which loads numpy."""
+
+
+def of_linear(read: Read) -> Mapping[str, tuple[str, ...]]:
+    """Return what `delm-linear` seals."""
+    return {COEFFICIENTS: of_statistics(read)[RELEASE]}
+
+
+def of_schemes(read: Read) -> Mapping[str, tuple[str, ...]]:
+    """Return what the published schemes seal: of a model that is not linear, nothing."""
+    linear = read("training", "model") in LINEAR_MODELS
+    items = {rounds_phase(read): of_statistics(read)[RELEASE] if linear else ()}
+    if read("delm", "pca") == NO_PCA:
+        return items
+    about_noise = (RECOMPUTED,) if read("delm", "pca") == WISHART else NOISE
+    return {PCA: (*about_noise, ROWS, CLIPPED, DROPPED, BEYOND), **items}
+
+
+def phases_of(read: Read) -> tuple[str, ...]:
+    """Return the phases of the published schemes, in their order."""
+    rounds = rounds_phase(read)
+    return (rounds,) if read("delm", "pca") == NO_PCA else (PCA, rounds)
+
+
+def rounds_phase(read: Read) -> str:
+    """Return the phase of the training."""
+    return COEFFICIENTS if read("delm", "objective") == ONCE else TRAIN
+
+
+CLIENTS: Final = 100
+"""As in the paper, as are 250 rounds."""
+
+_SCHEME_RATE: Final = 0.02
+"""A step along the mean over clients of sums over records; of few clients these are large."""
+
+
+def adjusted(dataset: str, usual: Defaults) -> Defaults:  # noqa: ARG001
+    """Return the training settings of DELM's published schemes on a data set."""
+    silos = None if usual.silos is None else CLIENTS
+    return replace(
+        usual, rounds=250, users=CLIENTS, silos=silos, global_rate=_SCHEME_RATE, dropout=0.0
+    )
+
 
 _STATISTICS: Final = f"{__package__.rpartition('.')[0]}.statistics"
 
@@ -47,7 +105,7 @@ _LINEAR_EXAMPLE: Final = Example(
 _LINEAR: Final = Declaration(
     name="delm-linear",
     summary="the coefficients of an objective, released once; components and fits are free",
-    make=f"{__package__}.linear:linear",
+    make=f"{__package__}.coefficients:linear",
     table=TABLE,
     ignores=PIECE_KEYS,
     rules=LINEAR_RULES,
@@ -55,10 +113,10 @@ _LINEAR: Final = Declaration(
     aggregations=("plain", "masked", "shares"),
     units=("record", "user", "silo"),
     trains=False,
-    phases=(sealed_items.COEFFICIENTS,),
+    phases=(COEFFICIENTS,),
     measure=f"{__package__}.measure:measure",
     determines=f"{__package__}.expected_log:LINEAR",
-    sealed=sealed_items.of_linear,
+    sealed=of_linear,
     carrier=f"{_STATISTICS}.canaries:simulate",
     canaries=50_000,  # some dozens in each of many releases
     canary_work=f"{_STATISTICS}.canaries:work",
@@ -82,9 +140,9 @@ _BASIC: Final = Declaration(
     published=_published,
     noise_given=_noise_given,
     reshapes=True,
-    phases=sealed_items.phases_of,
+    phases=phases_of,
     determines=f"{__package__}.expected_schemes:BASIC",
-    sealed=sealed_items.of_schemes,
+    sealed=of_schemes,
     carrier=f"{__package__}.canaries:simulate",
     canaries=1_000,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.plan import PlannedPhase, plan_given_noise
 from ..data.federation import Federation
 from ..frame.model import Parameters
+from ..frame.note import Note
 from ..frame.opening import OpeningStatement
 from ..frame.phases import Phase
 from ..frame.private_system import PrivateSystem
@@ -35,10 +36,9 @@ from ..frame.state import Arrays, State
 from ..observers.names import SERVER, SHUFFLER
 from ..statistics.views import statistics_views
 from .layers import Layer, layers_of
-from .notes import notes_of
 from .parts import require_claim
 from .pieces import Scheme, claim_of, parts_of
-from .settings import LAYERS, PROVEN, WISHART
+from .settings import DIVERGENCE, LAYERS, LINEAR_MODELS, PROVEN, WISHART
 
 if TYPE_CHECKING:
     from ...accountant import records
@@ -48,7 +48,64 @@ if TYPE_CHECKING:
     from ..frame.setup import Setup
     from ..models import Model
     from ..training.local_training import TorchLocalTraining
+    from .choice import ClientChoice
+    from .parts import Parts
     from .pca import PcaRelease
+
+SHUFFLE_NOTE: Final = (
+    "Messages lose their senders layer by layer, and no number here is lower for it: what a client "
+    "adds hides a record, and a shuffler hides a client.",
+    "Epsilon is not divided by the number of layers: a record moves all of them, and all are seen.",
+)
+
+ROUNDS_PROVE_NOTHING: Final = (
+    "no sensitivity is proven of what a client adds, as it depends on the weights of the model"
+)
+
+CHOICE_NOTE: Final = (
+    "Clients are chosen by messages that have their noise already, so the choice costs nothing, "
+    "whatever its epsilon.",
+)
+
+
+def notes_of(
+    *,
+    published: bool,
+    pca: str,
+    model: str,
+    parts: Parts,
+    layers: int,
+    shuffled: bool,
+    choice: ClientChoice | None,
+) -> tuple[Note, ...]:
+    """Return the notes of a run, by its settings alone."""
+    notes = []
+    if published:
+        unsound = []
+        if pca == WISHART:
+            unsound.append(
+                "The PCA proves nothing: a record that cannot be subtracted from what was released "
+                "is absent (privplan explain delm)."
+            )
+        if model not in LINEAR_MODELS:
+            unsound.append(f"The rounds prove nothing: {ROUNDS_PROVE_NOTHING}.")
+        numbers = {
+            "epsilon_pca": parts.pca,
+            "epsilon_training": parts.training,
+            "epsilon_selection": parts.selection,
+            "layers": float(layers),
+        }
+        claimed = (
+            f"The claim is the paper's: max({parts.pca:.4g} + {parts.training:.4g}/{layers}, "
+            f"{parts.selection:.4g}/{layers})."
+        )
+        notes.append(Note("as published", (*unsound, claimed), numbers))
+    if shuffled:
+        notes.append(Note("shuffle", SHUFFLE_NOTE))
+    if choice is not None and choice.kind == DIVERGENCE:
+        notes.append(Note("selection", CHOICE_NOTE))
+    return tuple(notes)
+
 
 DIRECTION = "direction"
 """The last mean gradient, with which the next round's messages are compared."""

@@ -14,11 +14,20 @@ rounds are a peer's secret: neither log nor checkpoint has them, so a run that w
 on.
 
 Source: epfml/disco, `discojs/src/privacy.ts` and `aggregator/`, 2024.
+
+The radius of DISCO's noise as published: of each tensor, from a peer's own last updates.
+
+    r_il = max(1e-12, min(C, mean of |D_il| over the last three rounds))       this one included
+
+What a tensor is clipped to, and what its noise is scaled by, is so a function of the very update
+that noise is to hide.  Norms and radii are private: they never leave the peer.
+
+Source: epfml/disco, `discojs/src/privacy.ts`, 2024.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -27,6 +36,7 @@ import numpy as np
 
 from ...accountant import events as ev
 from ...accountant import records
+from ...accountant.arrays import FloatArray
 from ...accountant.claims.disco import FLOOR
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
@@ -45,13 +55,32 @@ from ..observers.route import Route
 from ..parties.network import silo_name
 from . import updates
 from .published_noise import published_claim, published_mechanism, published_multiplier
-from .radius import WINDOW, radii
 from .requirements import require_all_peers
 from .settings import FIXED, DiscoSettings
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
     from .float_shares import FloatShareAggregator
+
+WINDOW: Final = 3
+"""Rounds whose norms are averaged, this one included; fewer at the start of a run."""
+
+
+def radii(norms: Sequence[FloatArray], clip: float) -> FloatArray:
+    """Return r_il (peers, tensors), of the norms (peers, tensors) of the rounds so far.
+
+    The last of `norms` are this round's, before any clip.  A norm that is no number counts as
+    infinite, so that the radius is the clip.  Range: `clip` at least 1e-12.
+
+    >>> radii([np.array([[0.5, 0.0]]), np.array([[0.25, 9.0]])], 1.0).tolist()
+    [[0.375, 1.0]]
+    >>> radii([np.array([[0.0]])], 1.0).tolist()
+    [[1e-12]]
+    """
+    window = np.array(norms[-WINDOW:])
+    means = np.where(np.isfinite(window), window, np.inf).mean(axis=0)
+    return np.asarray(np.maximum(FLOOR, np.minimum(clip, means)))
+
 
 PUBLISHED_RADIUS_EVENT: Final = ev.NoGuarantee(
     "DISCO as published: the radius, and with it the size of the noise, is computed from the "

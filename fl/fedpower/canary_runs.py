@@ -5,11 +5,16 @@ Every run has a gate, an odometer and noise of its own; `canaries` says what is 
 Beside the canaries there may be rows that keep the iterate: so many along every column of the first
 one that noise of norm sigma sqrt(d) hardly turns it away.  The observer knows them, and takes what
 they add off the product, as integers.
+
+Noise removal for rehearsals: the sum that the protocol would find, without its encryption.
+
+That both find the same, bit for bit, is tested where the protocol is.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
@@ -36,7 +41,6 @@ from ..observers.names import MODEL, SERVER, SILO
 from ..training.local_training import NoTraining
 from .canary_pairs import CanaryPairs, canary_pairs, directions_each
 from .power import PowerIteration
-from .rehearsed_removal import RehearsedRemoval
 from .utility import FedPowerUtility
 
 if TYPE_CHECKING:
@@ -44,6 +48,31 @@ if TYPE_CHECKING:
 
     from ...accountant.sensitivity.product import ProductBound
     from ..frame.model import Parameters
+
+
+class RehearsedRemoval:
+    """Takes all noise but that of one node off, a node that an attacker's generator draws.
+
+    `taken` is what the last round took off, (values,) in steps of the grid.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self.taken: IntArray = np.zeros(0, np.int64)
+
+    def removed(
+        self,
+        number: int,  # noqa: ARG002
+        noises: Sequence[Callable[[], IntArray]],
+        *,
+        largest: int,  # noqa: ARG002
+    ) -> IntArray:
+        """Return the sum of all noises but one, modulo 2^64: (values,)."""
+        drawn = [noise() for noise in noises]
+        staying = int(self._rng.integers(len(drawn)))
+        self.taken = np.asarray(np.sum(drawn, axis=0, dtype=np.int64) - drawn[staying])
+        return self.taken
+
 
 ROWS_IN_CAPS: Final = 2
 """How many rows a silo has, in caps: a missing cap shows twofold."""

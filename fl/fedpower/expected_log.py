@@ -15,9 +15,9 @@ from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from ..statistics.run_terms import RunTerms as GramTerms
-from .chosen_design import chosen_design
 from .gram_terms import gram_terms
 from .iterate import first_basis
+from .planner import chosen_design
 from .run_terms import RunTerms
 from .settings import TABLE, FedPowerSettings
 

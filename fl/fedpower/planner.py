@@ -13,16 +13,17 @@ costs no noise, and the configured number is made.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...accountant import events as ev
 from ...accountant.calibrate import calibrate
 from ...accountant.neighbours import as_neighbours
+from ...accountant.sensitivity.gram import MAX_DIMENSION
 from ...accountant.sensitivity.product import sensitivity
 from ...accountant.sensitivity.release import sensitivity_multiplier
+from ..frame.design import Design
 from ..frame.setup import Setup, setup
 from . import rows as data_rows
-from .chosen_design import ONE_SHOT, chosen_design
 from .one_shot import OneShot
 from .power import PowerIteration, terms_of
 from .predicted_error import PublicFacts, chosen_rounds
@@ -35,6 +36,32 @@ if TYPE_CHECKING:
     from ..data.federation import Federation
     from ..settings.schema import Settings
     from ..training.local_training import LocalTraining
+
+ONE_SHOT: Final = "one-shot"
+POWER: Final = "power"
+
+
+def chosen_design(table: FedPowerSettings, *, unit: str, dimension: int) -> Design:
+    """Return the design of a run whose data have `dimension` columns, and why.
+
+    >>> table = FedPowerSettings(rank=5, row_norm=1.0)
+    >>> chosen_design(table, unit="record", dimension=64).name
+    'one-shot'
+    >>> chosen_design(table, unit="record", dimension=7000).name
+    'power'
+    """
+    values = dimension * (dimension + 1) // 2
+    if table.design != "auto":
+        return Design(table.design, (f'design = "{table.design}" in [fedpower]',))
+    if unit == "entry":
+        return Design(POWER, ("a Gram release has no bound for entries",))
+    if values > table.most_values:
+        reason = f"a Gram matrix has {values:,} numbers, more than {table.most_values:,}"
+        return Design(POWER, (reason,))
+    if dimension > MAX_DIMENSION:
+        return Design(POWER, (f"a Gram matrix has at most {MAX_DIMENSION:,} columns",))
+    reason = f"a Gram matrix has {values:,} numbers, not more than {table.most_values:,}"
+    return Design(ONE_SHOT, (reason,))
 
 
 def planned_rounds(setup: Setup, terms: RunTerms) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...accountant.errors import Unsupported
 from ..datasets.registry import SHAPES
 from . import one_shot_canaries
-from .chosen_design import ONE_SHOT, chosen_design
+from .planner import ONE_SHOT, chosen_design
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from .checkpoint import CHECKPOINT_FILE, EARLY_FILE, MODEL_FILE, Checkpoint
 from .first_state import first_checkpoint, first_state
 from .preparation import prepare
 from .prepared_run import PreparedRun
-from .versions import versions
+from .run_records import versions
 
 _RESTORE_OR_RESTART: Final = "Restore what was changed, or start a new run in another folder."
 

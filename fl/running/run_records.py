@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import platform
 from datetime import UTC, datetime
-from typing import Literal
+from importlib import metadata
+from typing import Final, Literal
 
 from ...accountant.records import RunClose, RunOpen, Tuning
 from .checkpoint import Checkpoint
 from .preparation import randomness
 from .prepared_run import PreparedRun
-from .versions import versions
+
+PACKAGES: Final = ("privplan", "numpy", "scipy", "torch", "cryptography")
+"""What the result of a run depends on; their versions stand in its log."""
+
+
+def versions(package: str = "privplan") -> dict[str, str]:
+    """Return the versions of what the result depends on; `package` is that of the system."""
+    known = {"python": platform.python_version()}
+    for name in dict.fromkeys((*PACKAGES, package)):
+        try:
+            known[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return known
 
 
 def open_record(prepared: PreparedRun, run_id: str, dataset: str) -> RunOpen:

@@ -8,8 +8,7 @@ from typing import Any
 from ...accountant.errors import InvalidInput
 from ..declarations.built_in import built_in
 from ..declarations.registry import declaration_of, system_tables
-from .schema import tables_of
-from .table_values import default_table, table_json
+from .schema import default_table, table_json, tables_of
 
 
 def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:

@@ -1,6 +1,16 @@
 """What keys demand of one another: nothing contradicts, and nothing is without effect.
 
 What is of every system stands here; what is of one, in the rules that it declares.
+
+Which clips a run may have: those by which floats can move the parameters of a model.
+
+A round moves parameters by the clip at most, and by the noise, which is made for the clip.  Models
+are floats of 53 bits and begin near 1, where their steps are 2^-52.  Within the range seven digits
+are left at either end: for an update that is divided by the number of contributions, and for a
+model that has moved away and is to be moved by less.  Far below it noise is rounded off and models
+repeat, far above it what was learnt is rounded off the noise.
+
+Logs of earlier versions may have other clips, and are judged by what they released.
 """
 
 from __future__ import annotations
@@ -11,13 +21,117 @@ from ..declarations.built_in import without_promise
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.package_errors import blame_package
 from ..declarations.registry import with_use_for
-from .clip_rule import clip_in_floats
-from .evaluation_rule import evaluation_complaint
+from ..declarations.toml_keys import STUDY_KEYS
 from .privacy_rules import PRIVACY_RULES
+from .public_test_data import BUNDLED_SOURCES
 from .rating_rules import RATING_RULES
 from .rule_facts import MOMENTS_NOISE_KEY, enumerated, system_of
 from .security_rules import SECURITY_RULES
-from .study_rules import STUDY_RULES
+
+_BY_LABEL: Final = ("classes-1", "classes-2")
+
+
+def _both_shares(given: Given) -> Complaint | None:
+    lacking = [key for key in STUDY_KEYS if key not in given["data"]]
+    if len(lacking) != 1:
+        return None
+    there = next(key for key in STUDY_KEYS if key != lacking[0])
+    return (
+        f"gives `{there}` in [data], and lacks `{lacking[0]}` there",
+        "Bad labels are those of a share of the records of a share of the silos.",
+        f"Write `{lacking[0]}` beside it, or leave both out.",
+    )
+
+
+def _looked_at(given: Given) -> Complaint | None:
+    """Refuse bad labels where nobody would see what they do."""
+    data, test = given["data"], given.get("evaluation", {}).get("test")
+    if not any(key in data for key in STUDY_KEYS):
+        return None
+    if test == "public" or (test is None and data["name"] in BUNDLED_SOURCES):
+        return None
+    given_keys = enumerated([f"`{key}`" for key in STUDY_KEYS], "and")
+    return (
+        f"gives {given_keys} in [data], and measures nothing",
+        "Labels drawn at random are for studies, which are measured on public test data; of any "
+        "other run they would only spoil the model.",
+        'Leave them out, or write test = "public" with `source` under [evaluation].',
+    )
+
+
+def _labels_said_once(given: Given) -> Complaint | None:
+    data = given["data"]
+    if data.get("allocation") not in _BY_LABEL or "labels_per_user" not in data:
+        return None
+    return (
+        f'has allocation = "{data["allocation"]}" in [data] beside `labels_per_user`',
+        "That rule says which labels a silo has, and a user has records in any silo.",
+        "Leave one of them out.",
+    )
+
+
+STUDY_RULES: Final[tuple[Rule, ...]] = (_both_shares, _looked_at, _labels_said_once)
+"""In the order in which they are asked."""
+
+
+def evaluation_complaint(given: Given) -> Complaint | None:
+    said, data = given.get("evaluation", {}), given["data"]
+    test, source = said.get("test"), said.get("source")
+    bundled = data["name"] in BUNDLED_SOURCES
+    if test == "public" and source is None and not bundled:
+        return (
+            'has test = "public" in [evaluation], and lacks `source` there',
+            f"{data['name']} is read from a path, and whether it is public nobody can see from it.",
+            'Write source = "who published the test data, and where" under [evaluation], or '
+            'test = "none".',
+        )
+    if source is not None and (test == "none" or (test is None and not bundled)):
+        return (
+            "gives `source` in [evaluation], which has no effect",
+            'It says why test = "public" is so.',
+            'Write test = "public" beside it, or leave it out.',
+        )
+    if source is not None and any(
+        str(data.get(key, "\0")) in source for key in ("path", "columns")
+    ):
+        return (
+            "names its `path` of [data] in `source` of [evaluation]",
+            "The source stands in the log, which may be published, and a path may name somebody.",
+            "Say who published the data, and where: a title, a DOI or a web address.",
+        )
+    every = given["run"].get("evaluate_every")
+    if every == 0 and test == "public":
+        return (
+            'has test = "public" in [evaluation] and evaluate_every = 0 in [run]',
+            "With 0 the model is never measured.",
+            "Leave one of them out.",
+        )
+    if every and test == "none":
+        return (
+            f'gives evaluate_every = {every} in [run], and has test = "none" in [evaluation]',
+            "Without test data nothing is measured.",
+            "Leave one of them out.",
+        )
+    return None
+
+
+LEAST_CLIP: Final = 1e-9
+MOST_CLIP: Final = 1e9
+
+
+def clip_in_floats(given: Given) -> Complaint | None:
+    """Refuse a clip beside which parameters, or beside parameters which, are rounded off."""
+    clip = given.get("training", {}).get("clip")
+    if clip is None or LEAST_CLIP <= clip <= MOST_CLIP:
+        return None
+    lost = "a far smaller update is rounded off it"
+    if clip > MOST_CLIP:
+        lost = "beside a far larger update it is rounded off, and with it what was learnt"
+    return (
+        f"has clip = {clip:g} in [training], which must be from {LEAST_CLIP:g} to {MOST_CLIP:g}",
+        f"A parameter near 1 is a float with steps of 2e-16: {lost}.",
+        "Give a clip within the range, about as long as an update is; data may be in other units.",
+    )
 
 
 def first_complaint(given: Given) -> Complaint | None:

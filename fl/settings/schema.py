@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Final, TypeVar
 
 from ...accountant.errors import InvalidInput, kind_of
@@ -26,9 +26,33 @@ from ..declarations.shared_tables import (
     SecuritySettings,
     TrainingSettings,
 )
-from ..declarations.toml_keys import SHARED_TABLES
+from ..declarations.toml_keys import KEYS_LOGGED_IF_TRUE, SHARED_TABLES, UNLOGGED_KEYS
 from ..observers.names import DEFAULT_OBSERVERS, PEER_OBSERVERS
-from .table_values import default_table, table_json
+
+
+def default_table(kind: type[Any]) -> object:
+    """Return a table whose keys have their defaults; None where some have none."""
+    try:
+        return kind()
+    except TypeError:
+        return None
+
+
+def table_json(table: object) -> dict[str, object]:
+    """Return what a log may say of one table."""
+    pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
+    return {
+        name: _json(value)
+        for name, value in pairs.items()
+        if name not in UNLOGGED_KEYS and (value or name not in KEYS_LOGGED_IF_TRUE)
+    }
+
+
+def _json(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return repr(value) if isinstance(value, float) else value
+
 
 TableType = TypeVar("TableType")
 

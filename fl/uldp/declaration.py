@@ -1,15 +1,103 @@
-"""The declarations of Uldp-FL's systems."""
+"""The declarations of Uldp-FL's systems.
+
+How Uldp-FL's systems train on a data set: the server's step, the clip and the epochs.
+
+Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, section 5.1, and
+the scripts published with it; the noise multiplier there is 5.  What it does not give was chosen
+here and is marked `# ours`: all of `digits` and `breast-cancer`, and `uldp-naive` on MNIST, which
+the authors switched off as useless.  On `digits` and `breast-cancer` the values were tried for 50
+rounds at noise multiplier 5, one seed: ULDP-AVG reaches balanced accuracy .84 and .94 (without
+noise .90 and .95), and ULDP-NAIVE learns nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..declarations.declaration import Declaration
-from ..declarations.example import Example
+from ..declarations.dataset_defaults import Defaults
+from ..declarations.declaration import TRAIN, Declaration, Example, Read
+from ..declarations.sealed_items import NOISE, NORMS
 from ..declarations.toml_keys import CORRELATED_KEYS
-from . import clip_defaults, correlated_rules, sealed_items, settings_rules
+from . import correlated_rules, settings_rules
 from .settings import TABLE
+
+_JOINED_USERS: Final = "joined"
+
+
+def of_naive(_: Read) -> Mapping[str, tuple[str, ...]]:
+    """Return what ULDP-NAIVE seals."""
+    return {TRAIN: (*NORMS, *NOISE)}
+
+
+def of_group(_: Read) -> Mapping[str, tuple[str, ...]]:
+    """Return what ULDP-GROUP seals."""
+    return {TRAIN: (*NOISE, "taking_part")}
+
+
+def of_weighted(read: Read) -> Mapping[str, tuple[str, ...]]:
+    """Return what ULDP-AVG and ULDP-SGD seal: who joined, where a party draws that."""
+    if read("security", "aggregation") != "private-weighting":
+        return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS)}
+    if read("uldp", "as_published"):
+        return {TRAIN: (*NORMS, _JOINED_USERS)}
+    drawn = read("privacy", "sampling_rate") < 1.0 and read("security", "slots") is None
+    return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS) if drawn else (*NORMS, *NOISE)}
+
+
+_USUAL_CLIP: Final = 0.1
+
+_GLOBAL_RATES: Final[Mapping[str, float]] = {
+    "digits": 30.0,  # ours
+    "breast-cancer": 100.0,  # ours
+}
+"""`global_rate` of ULDP-AVG and ULDP-SGD, where it is not `_USUAL_GLOBAL_RATE`."""
+
+_USUAL_GLOBAL_RATE: Final = 10.0
+
+_GROUP_RATES_AND_CLIPS: Final[Mapping[str, tuple[float, float]]] = {
+    "mnist": (1.0, 1.0),
+    "tcga-brca": (0.1, 100.0),
+    "digits": (1.0, 1.0),  # ours
+    "breast-cancer": (1.0, 1.0),  # ours
+}
+"""`global_rate` and `clip` of ULDP-GROUP, where they are not 1 and `_USUAL_CLIP`."""
+
+_AVG_LOCAL_EPOCHS: Final[Mapping[str, int]] = {"creditcard": 30}
+"""Local epochs of ULDP-AVG, where they differ from those of the others."""
+
+_MANY_MNIST_USERS: Final = 10_000
+_GLOBAL_RATE_FOR_MANY: Final = 100.0
+"""With so many users of MNIST, the `global_rate` of ULDP-AVG."""
+
+
+def naive(_: str, usual: Defaults) -> Defaults:
+    """Return the training settings of ULDP-NAIVE on a data set."""
+    return replace(usual, global_rate=1.0, clip=_USUAL_CLIP)
+
+
+def group(dataset: str, usual: Defaults) -> Defaults:
+    """Return the training settings of ULDP-GROUP on a data set."""
+    step, clip = _GROUP_RATES_AND_CLIPS.get(dataset, (1.0, _USUAL_CLIP))
+    return replace(usual, global_rate=step, clip=clip)
+
+
+def gradient(dataset: str, usual: Defaults) -> Defaults:
+    """Return the training settings of ULDP-SGD on a data set."""
+    return replace(
+        usual, global_rate=_GLOBAL_RATES.get(dataset, _USUAL_GLOBAL_RATE), clip=_USUAL_CLIP
+    )
+
+
+def average(dataset: str, usual: Defaults) -> Defaults:
+    """Return the training settings of ULDP-AVG on a data set."""
+    epochs = _AVG_LOCAL_EPOCHS.get(dataset, usual.local_epochs)
+    defaults = replace(gradient(dataset, usual), local_epochs=epochs)
+    if dataset == "mnist" and usual.users >= _MANY_MNIST_USERS:
+        defaults = replace(defaults, global_rate=_GLOBAL_RATE_FOR_MANY)
+    return defaults
+
 
 _LOCAL_STEP_KEYS: Final = (
     "training.local_rate",
@@ -73,10 +161,10 @@ _ULDP_AVG: Final = Declaration(
         correlated_rules.keys_together,
         correlated_rules.fits_the_run,
     ),
-    adjust=clip_defaults.average,
+    adjust=average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
     determines=f"{__package__}.expected_log:WEIGHTED",
-    sealed=sealed_items.of_weighted,
+    sealed=of_weighted,
     carrier=f"{_USER_CANARIES}:simulate",
     canaries={"private-weighting": 200},  # each is encrypted
     canary_work=f"{_USER_CANARIES}:work",
@@ -92,10 +180,10 @@ SYSTEMS: Final = (
         ignores=_GROUP_KEYS,
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL_STEP_KEYS),
         rules=(settings_rules.no_moments, settings_rules.no_target),
-        adjust=clip_defaults.naive,
+        adjust=naive,
         aggregations=_SUM_AGGREGATIONS,
         determines=f"{__package__}.expected_log:EXPECTED_NAIVE",
-        sealed=sealed_items.of_naive,
+        sealed=of_naive,
         carrier=f"{_NAIVE_CANARIES}:simulate",
         canaries=1_000,  # each has a rehearsal of its own
         canary_work=f"{_NAIVE_CANARIES}:work",
@@ -109,9 +197,9 @@ SYSTEMS: Final = (
         ignores=("as_published",),
         uses=("training.clip", *_LOCAL_STEP_KEYS),
         rules=(settings_rules.group_given, settings_rules.rate_or_batch),
-        adjust=clip_defaults.group,
+        adjust=group,
         determines=f"{__package__}.expected_log:EXPECTED_GROUP",
-        sealed=sealed_items.of_group,
+        sealed=of_group,
         carrier=f"{_GROUP_CANARIES}:simulate",
         canaries=3_000,  # the cost grows with their square
         canary_work=f"{_GROUP_CANARIES}:work",
@@ -123,7 +211,7 @@ SYSTEMS: Final = (
         summary="one gradient of each user, clipped and weighted over the silos",
         make=f"{__package__}.weighted:gradient",
         uses=_WEIGHTED_KEYS,
-        adjust=clip_defaults.gradient,
+        adjust=gradient,
         example=None,
     ),
 )

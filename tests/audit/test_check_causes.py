@@ -9,7 +9,7 @@ import pytest
 from privplan.audit.check.causes import CAUSE_RULES, MEANINGS
 from privplan.audit.check.headline import headline
 from privplan.audit.check.library_defects import LIBRARY_DEFECTS
-from privplan.audit.description.library_name import named_library
+from privplan.audit.description.agreement import named_library
 
 from ..cases import for_each
 from .described import cause, checked, errors, ids

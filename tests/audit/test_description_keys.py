@@ -11,8 +11,12 @@ from privplan.accountant.neighbours import NEIGHBOURS
 from privplan.audit.description.keys import DOTTED, KEYS, TABLES
 from privplan.audit.description.printed_number import PrintedNumber, half_unit_of
 from privplan.audit.description.run_description import ExtraRelease, Phase
-from privplan.audit.description.synonyms import SYNONYMS, likely_key
-from privplan.audit.description.tables import reading_of_names, reading_of_tables
+from privplan.audit.description.tables import (
+    SYNONYMS,
+    likely_key,
+    reading_of_names,
+    reading_of_tables,
+)
 
 from ..cases import for_each
 

@@ -18,8 +18,11 @@ from privplan.audit.attack_methods.membership import (
     membership_tier,
     released_tier,
 )
-from privplan.audit.attack_methods.membership.claim_limits import max_auc, max_hit_rate
-from privplan.audit.attack_methods.membership.results import AttackDescription
+from privplan.audit.attack_methods.membership.results import (
+    AttackDescription,
+    max_auc,
+    max_hit_rate,
+)
 from privplan.audit.attack_methods.membership.trials import area, hits, unsupported
 from privplan.audit.shadows import JoblibExecutor, SerialExecutor
 from privplan.fl.running.checkpoint import Checkpoint

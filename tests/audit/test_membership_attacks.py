@@ -10,7 +10,6 @@ from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.attack_methods.membership import ATTACKS, Evidence, lira, per_unit, trials_of
-from privplan.audit.attack_methods.membership.loss import loss
 from privplan.audit.attack_methods.membership.rmia import (
     OFFLINE_SCALES,
     ratio,
@@ -20,6 +19,7 @@ from privplan.audit.attack_methods.membership.rmia import (
     scores,
     tuned,
 )
+from privplan.audit.attack_methods.membership.tier import loss
 from privplan.audit.attack_methods.membership.trials import area
 from privplan.audit.attack_methods.membership.user_scores import matched
 from privplan.audit.shadows import design

@@ -17,13 +17,16 @@ from privplan.audit.attack_methods.membership import (
     released_tier,
     trials_of,
 )
-from privplan.audit.attack_methods.membership.claim_limits import max_auc, max_hit_rate
 from privplan.audit.attack_methods.membership.evidence import (
     confidence,
     shared_records,
     unseen_test_records,
 )
-from privplan.audit.attack_methods.membership.results import AttackDescription
+from privplan.audit.attack_methods.membership.results import (
+    AttackDescription,
+    max_auc,
+    max_hit_rate,
+)
 from privplan.audit.attack_methods.membership.trials import area
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.shadows import Replica, SerialExecutor, design, train_batched

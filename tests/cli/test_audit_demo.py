@@ -266,13 +266,13 @@ def test_only_the_default_seed_is_kept(run: Run, fake: dict[str, Demo], cache: P
 def test_what_makes_no_sense_is_not_recalled(
     field: str, value: object, run: Run, cache: Path
 ) -> None:
-    from privplan.cli.cache import cache_key, store
+    from privplan.cli.cache import store
 
     run("audit", "demo", "fake-one")
     (path,) = cache.glob("*.json")
     rows = json.loads(path.read_text())["measured"]
     rows[0][field] = value
-    digest = store.digest_of(rows, path.name, cache_key.known_key(cache))
+    digest = store.digest_of(rows, path.name, store.known_key(cache))
     path.write_text(json.dumps({"digest": digest, "measured": rows}))
     assert measured_rows.recall("fake-one", measured_rows.current()) is None
 

@@ -13,7 +13,7 @@ import pytest
 from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import VERDICTS, Claim
 from privplan.audit import demos
-from privplan.cli.cache import cache_key, computed_claims, measured_rows, store
+from privplan.cli.cache import computed_claims, measured_rows, store
 from privplan.cli.cache.measured_rows import MeasuredRow
 from privplan.cli.reports import claims as claims_report
 from privplan.cli.reports import noise as noise_report
@@ -296,7 +296,7 @@ def test_rows_that_contradict_themselves_are_not_recalled(fake: FakeTable, cache
     (path,) = cache.glob("*.json")
     held = json.loads(path.read_text())
     held["claims"][0]["lower"] = 99.0  # above what is proven
-    held["digest"] = store.digest_of(held["claims"], path.name, cache_key.known_key(cache))
+    held["digest"] = store.digest_of(held["claims"], path.name, store.known_key(cache))
     path.write_text(json.dumps(held))
     assert computed_claims.recall("disco", computed_claims.current()) is None
 

@@ -17,7 +17,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput, MissingExtra
 from privplan.fl.data import normalise
 from privplan.fl.datasets import NAMES, federate, heart_disease, load, tcga_brca
-from privplan.fl.datasets.splits import stratified
+from privplan.fl.datasets.bundled import stratified
 
 from ..cases import for_each
 

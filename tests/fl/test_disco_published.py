@@ -19,8 +19,7 @@ from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
 from privplan.accountant.randomness import Streams
 from privplan.fl.aggregation.choice import aggregator
 from privplan.fl.disco import published
-from privplan.fl.disco.published import PublishedDisco
-from privplan.fl.disco.radius import radii
+from privplan.fl.disco.published import PublishedDisco, radii
 from privplan.fl.settings.schema import SecuritySettings
 
 from ..cases import for_each

@@ -18,9 +18,8 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.randomness import Streams
 from privplan.fl.disco import published
-from privplan.fl.disco.published import PublishedDisco
+from privplan.fl.disco.published import PublishedDisco, radii
 from privplan.fl.disco.published_noise import published_claim, published_multiplier
-from privplan.fl.disco.radius import radii
 from privplan.fl.disco.settings import DiscoSettings
 from privplan.fl.log.canonical import LOG
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, Checkpoint

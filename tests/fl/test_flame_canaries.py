@@ -21,8 +21,8 @@ from privplan.audit.attack.rehearsal_size import canary_count
 from privplan.audit.canaries import rehearsal, rehearse
 from privplan.fl.flame import canaries, canary_runs
 from privplan.fl.flame.canary_patterns import Layout
+from privplan.fl.flame.canary_runs import CanaryUpdates
 from privplan.fl.flame.canary_scores import scores_of
-from privplan.fl.flame.canary_training import CanaryUpdates
 from privplan.fl.flame.settings import FlameSettings
 from privplan.fl.flame.terms import FlameTerms
 

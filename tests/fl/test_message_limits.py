@@ -25,7 +25,7 @@ from privplan.fl.crypto.fixed_point import FixedPoint
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.disco import float_shares
 from privplan.fl.fedpower.noise_removal.driver import NoiseRemoval
-from privplan.fl.fedpower.noise_removal.limits import round_limits, setup_limits
+from privplan.fl.fedpower.noise_removal.messages import round_limits, setup_limits
 from privplan.fl.fedpower.noise_removal.terms import RoundTerms
 from privplan.fl.fedpower.noise_removal.terms import Terms as NoiseTerms
 from privplan.fl.observers.names import COORDINATOR

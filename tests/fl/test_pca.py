@@ -22,9 +22,15 @@ from privplan.audit.derivation.round_facts import RoundFacts
 from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
 from privplan.audit.ledger.entries import SpentIntent
-from privplan.fl.delm import pca_projection
-from privplan.fl.delm.pca import DIRECTIONS, RELEASED, pca_release, pca_sealed
-from privplan.fl.delm.pca_projection import leading_directions, mean_matrix
+from privplan.fl.delm import pca
+from privplan.fl.delm.pca import (
+    DIRECTIONS,
+    RELEASED,
+    leading_directions,
+    mean_matrix,
+    pca_release,
+    pca_sealed,
+)
 from privplan.fl.delm.pca_terms import PcaTerms, expected_pca
 from privplan.fl.frame.expected_log import NotStated
 
@@ -253,4 +259,4 @@ def test_wishart_noise_has_no_multiplier_and_terms_refuse_another_kind() -> None
         )
     with pytest.raises(InvalidInput, match="pca"):
         step("laplace")
-    assert doctest.testmod(pca_projection).failed == 0
+    assert doctest.testmod(pca).failed == 0

@@ -21,8 +21,7 @@ from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
-from privplan.fl.delm.pca import DIRECTIONS, RELEASED
-from privplan.fl.delm.pca_projection import leading_directions, mean_matrix
+from privplan.fl.delm.pca import DIRECTIONS, RELEASED, leading_directions, mean_matrix
 from privplan.fl.running.checkpoint import MODEL_FILE, Checkpoint
 
 from ..cli.killing import attempt, left_by_kills

@@ -11,7 +11,7 @@ from scipy.stats import hypergeom
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.secagg import risk
-from privplan.fl.secagg.graph import Graph
+from privplan.fl.secagg.group import Graph
 from privplan.fl.secagg.terms import Terms, choose
 
 from ..cases import for_each

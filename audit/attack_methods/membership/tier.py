@@ -6,6 +6,12 @@ attacker who knows the records of everybody and not who took part.
 
 What is found is a function of private records.  It is for whoever may see them, unless the data set
 is public; it belongs in no public log.
+
+The loss threshold: what a model has trained on, it is surer of.
+
+It needs no shadows, and says nothing that is fitted to a record: records that are easy for every
+model look like members.  Source: Yeom, Giacomelli, Fredrikson and Jha 2018, *Privacy Risk in
+Machine Learning*, arXiv 1709.01604, section 3.
 """
 
 from __future__ import annotations
@@ -35,7 +41,6 @@ from .evidence import (
     shared_records,
     unseen_test_records,
 )
-from .loss import loss
 from .results import AttackDescription, Sample, measurements
 from .rmia import ratio, rmia
 from .trials import Trials, require_both
@@ -45,6 +50,12 @@ if TYPE_CHECKING:
     from ....fl.models import Model
     from ....fl.running.prepared_run import PreparedRun
     from ....fl.settings.schema import Settings
+
+
+def loss(evidence: Evidence) -> FloatArray:
+    """Return minus the loss of every record under every target, log p_y: (T, records)."""
+    return log_likelihood(evidence.targets)
+
 
 Level = Literal["user", "record"]
 LEVELS: Final[tuple[Level, ...]] = ("user", "record")

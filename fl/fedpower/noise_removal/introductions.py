@@ -19,8 +19,7 @@ from ....accountant.randomness import Secret
 from ...crypto.keys import Identity, KeyPair, agree, derive, framed, verify
 from ...crypto.paillier.keys import PublicKey
 from ...parties.network import SERVER, Post, silo_name
-from .limits import setup_limits
-from .messages import NodeKey, NodeKeys, ServerKey
+from .messages import NodeKey, NodeKeys, ServerKey, setup_limits
 from .terms import Terms
 
 SETUP: Final = 0

@@ -28,8 +28,7 @@ from ...crypto.paillier.fixed_base import powers
 from ...crypto.paillier.processes import SERIAL, Workers
 from ...parties.network import SERVER, Post
 from .introductions import SETUP, Membership
-from .limits import round_limits
-from .messages import Removal, Selection
+from .messages import Removal, Selection, round_limits
 from .terms import RoundTerms
 
 

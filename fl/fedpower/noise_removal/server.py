@@ -19,8 +19,7 @@ from ...crypto.paillier.keys import generate
 from ...crypto.paillier.processes import SERIAL, Workers
 from ...parties.network import Post, silo_name
 from .introductions import SETUP
-from .limits import round_limits, setup_limits
-from .messages import NodeKey, NodeKeys, Removal, Selection, ServerKey
+from .messages import NodeKey, NodeKeys, Removal, Selection, ServerKey, round_limits, setup_limits
 from .terms import RoundTerms, Terms
 
 

@@ -13,8 +13,8 @@ import pytest
 from privplan.accountant.records import RoundIntent, RunOpen
 from privplan.audit.verify import verify
 from privplan.fl.declarations.registry import declaration_of
-from privplan.fl.fedpower.chosen_design import chosen_design
 from privplan.fl.fedpower.one_shot import OneShot
+from privplan.fl.fedpower.planner import chosen_design
 from privplan.fl.fedpower.power import PowerIteration
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.frame.expected_log import first_of, phase_of

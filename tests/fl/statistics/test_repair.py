@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privplan.fl.statistics.repair import repaired, solve
+from privplan.fl.statistics.ridge import repaired, solve
 
 from ...cases import for_each
 from .small import classified, exact, statistics
