@@ -21,9 +21,8 @@ from .errors import TargetTrivial, TargetUnreachable, Unsupported, with_article
 from .guarantee import Bounds, Guarantee
 from .neighbours import Neighbours
 from .risk.attack_power import attack_power
-from .tangent_search import TangentSearch, risk_certifier
 from .targets import RiskTarget, TprTarget
-from .tpr_search import TprSearch
+from .tpr_search import TangentSearch, TprSearch, risk_certifier
 
 LABELS: Final[Mapping[str, str]] = {
     "advantage": "advantage",

@@ -6,8 +6,105 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from .. import events as ev
 from .. import validate
+from ..account import account
 from ..errors import InvalidInput
+
+_NOISE_NUDGE_RELATIVE: Final = 1e-14
+"""More than the relative rounding error of a noise multiplier computed in a few operations."""
+
+
+def epsilon(event: ev.Event, delta: float, neighbours: str) -> tuple[float, float]:
+    """Return (upper, lower) bounds on epsilon of an event at `delta` in (0, 1).
+
+    >>> upper, lower = epsilon(ev.Gaussian(1.0), 1e-5, "add-remove")
+    >>> round(upper, 6), round(lower, 6)
+    (4.377178, 4.377178)
+    """
+    bounds = account(event, delta=delta, neighbours=neighbours).epsilon
+    return bounds.upper, bounds.lower
+
+
+def upper_epsilon(event: ev.Event, delta: float, neighbours: str) -> float:
+    """Return what is proven about an event that only bounds the mechanism in question.
+
+    Its own lower end says nothing about that mechanism, and is dropped.
+    """
+    return account(event, delta=delta, neighbours=neighbours).epsilon.upper
+
+
+def gaussian(
+    multiplier: float, rounds: int, delta: float, neighbours: str = "add-remove"
+) -> tuple[float, float]:
+    """Return (upper, lower) bounds on epsilon of `rounds` Gaussians that attain their bound.
+
+    `multiplier` may carry the rounding error of a few operations.
+    """
+    # Less noise for the upper end, more for the lower: both hold for the exact multiplier.
+    low = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 - _NOISE_NUDGE_RELATIVE)))
+    high = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 + _NOISE_NUDGE_RELATIVE)))
+    return (
+        account(low, delta=delta, neighbours=neighbours).epsilon.upper,
+        account(high, delta=delta, neighbours=neighbours).epsilon.lower,
+    )
+
+
+def nothing_holds(reason: str, delta: float) -> float:
+    """Return the epsilon that is proven about what is no guarantee: infinity."""
+    return account(ev.NoGuarantee(reason), delta=delta).epsilon.upper
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of noise in a stated unit, and the epsilon that it proves.
+
+    `deviation` is that of the noise on each number, in multiples of `length`: a clipping radius,
+    whose symbol and meaning it gives ("r, the radius of a tensor").  Two deviations can only be
+    compared where their lengths are the same.  `way` says how the noise is drawn or sized;
+    `published` is whether a text or a program has it so.
+
+    `proven` is an upper bound on epsilon at `delta` for one `unit` under `neighbours`, against
+    `observer`; it is infinite where no finite number holds.
+
+    Raises `InvalidInput` for numbers out of range, and for a length without a symbol and a meaning.
+    """
+
+    system: str
+    setting: str
+    way: str
+    deviation: float
+    length: str
+    unit: str
+    neighbours: str
+    observer: str
+    delta: float
+    proven: float
+    published: bool
+
+    def __post_init__(self) -> None:
+        validate.positive(deviation=self.deviation)
+        validate.open_probability(delta=self.delta)
+        # nan fails the comparison, too.
+        if not self.proven >= 0.0:
+            raise InvalidInput(
+                f"`proven` must be a number, 0 or above; it is {self.proven!r}.",
+                "It is an upper bound on epsilon, and infinite where nothing is proven.",
+                "Compute it with `account`.",
+            )
+        symbol, comma, meaning = self.length.partition(", ")
+        if not (symbol and comma and meaning):
+            raise InvalidInput(
+                f"`length` must be a symbol, a comma and what it means; it is {self.length!r}.",
+                "Noise without its unit is a number without a meaning.",
+                'Write "r, the radius of a tensor".',
+            )
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of the length: `r` of "r, the radius of a tensor"."""
+        return self.length.partition(", ")[0]
+
 
 Verdict = Literal["proven", "loose", "unproven", "false", "no-guarantee"]
 

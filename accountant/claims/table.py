@@ -8,8 +8,7 @@ from typing import Final
 
 from ..decoding import nearest
 from ..errors import InvalidInput
-from .claim import Claim
-from .noise import Noise
+from .claim import Claim, Noise
 
 SYSTEMS: Final = ("uldp-fl", "flame", "disco", "fedpower", "delm")
 """The published systems, in the order of the table; each is a module here without its dash."""

@@ -55,24 +55,20 @@ from .mechanisms import (
     Pure,
     RandomizedResponse,
     Renyi,
+    ThresholdSelection,
     TruncatedDiscreteGaussian,
+    TruncatedGeometricSelection,
 )
 from .samplers import (
     ClientSampled,
     FixedSize,
     Poisson,
     RandomAllocation,
+    SampledShuffle,
+    Shuffle,
     ShuffledBatches,
     TruncatedPoisson,
     WithReplacement,
-)
-from .selections import (
-    ThresholdSelection,
-    TruncatedGeometricSelection,
-)
-from .shuffles import (
-    SampledShuffle,
-    Shuffle,
 )
 
 __all__ = [

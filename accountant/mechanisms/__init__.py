@@ -1,6 +1,7 @@
 """Mechanisms: they state the event, and draw its noise through the gate, exactly."""
 
 from .banded_gaussian import BandedGaussian
+from .base import RoundDescription
 from .fine_grid_gaussian import FineGaussian
 from .gaussian import Gaussian
 from .gram_grid import grid_bits, require_bits
@@ -12,7 +13,6 @@ from .noisy_product import NoisyProduct
 from .product_grid import ProductGrid
 from .randomized_response import RandomizedResponse
 from .release_gate import Gate
-from .round_description import RoundDescription
 from .round_ticket import Ticket
 from .selection import Exponential
 from .shuffled_round import ShuffledRound

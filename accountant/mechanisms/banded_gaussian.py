@@ -44,9 +44,9 @@ from .. import records, validate
 from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..neighbours import Neighbours
+from .base import RoundDescription
 from .clip import MAX_SUM, Sparse, numbers
 from .gaussian import Gaussian
-from .round_description import RoundDescription
 from .round_ticket import Ticket
 
 COEFFICIENT_BITS: Final = 8

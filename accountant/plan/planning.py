@@ -13,10 +13,9 @@ from ..errors import InvalidInput, PrivplanError, TargetTrivial, Unsupported
 from ..event_tree import unit_of
 from ..guarantee import Guarantee
 from ..neighbours import Neighbours, as_neighbours
-from .cheapest_split import cheapest_ratios
+from .cheapest_split import Cost, cheapest_ratios, cost_of, name_of
 from .observer_guarantees import observers_of, of_units, proven, unit_named
 from .phases import Phase, PlannedPhase, checked, composed, grouped, require_single_units
-from .split_costs import Cost, cost_of, name_of
 
 SPLITS: Final = ("equal-noise", "weights", "cheapest")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant.errors import InvalidInput
-from ...fl.canaries.rehearsal_cost import usual_canaries, work_of
+from ...fl.canaries.rehearsal_settings import usual_canaries, work_of
 from ...fl.settings.schema import Settings
 
 DEFAULT_CANARIES: Final = 50_000

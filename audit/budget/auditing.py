@@ -13,16 +13,15 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...accountant.rootfinding import last_integer
 from ...fl.declarations.registry import exactly_named
-from ...fl.log.empty_log import UNBEGUN
+from ...fl.log.reader import UNBEGUN
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import DEFAULT_OBSERVERS, observer_names
 from ..configuration.first_line import compare_with_file
 from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
 from ..evidence.evidence import Evidence
 from ..hazards import Hazard, search_hazards, worst_first
-from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
+from ..hazards.chain import broken_chain, hazards_beside, not_anchored, torn_line, unbegun
 from ..hazards.configuration_mismatch import comparison, file_mismatch
-from ..hazards.edited_log import hazards_beside
 from ..hazards.foreign_results import foreign_results
 from ..hazards.run_course import lost_if_cut_off
 from ..ledger.commitments import not_stated

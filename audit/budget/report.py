@@ -11,7 +11,7 @@ from ...accountant.errors import counted
 from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
-from ...fl.log.empty_log import UNBEGUN
+from ...fl.log.reader import UNBEGUN
 from ...fl.observers.names import DEFAULT_OBSERVERS, observer_fields
 from ...fl.observers.words import phrase
 from ..evidence.epsilon_total import EpsilonTotal

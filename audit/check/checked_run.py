@@ -12,9 +12,8 @@ from ...accountant.events import Gaussian
 from ..description.fact import Contradiction
 from ..description.merging import assuming
 from ..description.printed_number import PrintedNumber
-from ..description.resolving import settings_of
 from ..description.run_description import Phase, RunDescription
-from ..description.run_settings import RunSettings
+from ..description.run_settings import RunSettings, settings_of
 from .flattening import as_phases, as_stated_draws
 
 if TYPE_CHECKING:

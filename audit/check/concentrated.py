@@ -9,9 +9,8 @@ from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
 from .checked_run import CheckedRun
 from .events import periods, phases_of, unit_conditions
-from .loader_passes import passes_of
+from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
-from .shared_passes import independent_phases
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""

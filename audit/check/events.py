@@ -14,7 +14,7 @@ from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .flattening import as_stated_draws
-from .loader_passes import ROUNDING, batch_share
+from .loader_passes import ROUNDING, batch_share, in_pairs, independent_phases
 from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
 from .phase_classes import MANY, MOST_PHASE_WORK, ends_of
 from .release_readings import (
@@ -28,7 +28,6 @@ from .release_readings import (
     with_releases,
 )
 from .sampler_events import sampler_of
-from .shared_passes import in_pairs, independent_phases
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from ..description.printed_number import PrintedNumber
 from ..description.run_description import ExtraRelease, Phase, RunDescription
 from ..reproduction.reproduction import Reproduction
 from .check_result import Cause, CheckResult
-from .log_rules import rules_of_descriptions, rules_of_logs
+from .log_verdict import rules_of_descriptions, rules_of_logs
 
 
 def facts_json(description: RunDescription) -> dict[str, dict[str, object]]:

@@ -11,7 +11,7 @@ from ...accountant.account import account
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl.observers.names import SILO, SILO_WITH_RECORDS
-from .logged_values import refused
+from .logged_configuration import refused
 
 EPSILON_TOLERANCE_BETWEEN_MACHINES: Final = 1e-6
 """How much two machines may differ in the same epsilon, of it."""

@@ -22,7 +22,7 @@ from ...fl.settings.file import content_of, parse
 from ...fl.settings.logged_tables import idle_tables, tables_in
 from ...fl.settings.schema import NO_TRAINING, Settings
 from .first_line import CONFIG_FILE, compare_with_file, sentence_of
-from .logged_values import in_range, refused, value_of
+from .logged_configuration import in_range, refused, value_of
 
 
 @exactly_named()

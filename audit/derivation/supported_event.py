@@ -50,11 +50,10 @@ from .messages import (
     see_sum_of_messages,
 )
 from .mixer_view import see_as_mixer
-from .multiple_draws import event_of_draws
 from .noise_shares import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
-from .sampling import can_hide, route_of, sampled_event
+from .sampling import can_hide, event_of_draws, route_of, sampled_event
 from .shuffled_messages import see_shuffled
 from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
 

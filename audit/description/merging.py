@@ -2,24 +2,123 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .agreement import agree, settled, statement
-from .delta_facts import complete_delta
+from ...accountant.errors import InvalidInput
+from .agreement import agree, near, settled, shown, statement
 from .fact import Contradiction, Fact, Reading
 from .keys import KEYS
-from .noise_facts import complete_noise
 from .run_description import RunDescription
 from .sampling_facts import complete_sampling
-from .schedule_facts import complete_schedule
+from .schedule_facts import batches_per_epoch, complete_schedule
 from .tables import checked_fact, unknown_name
 from .working_facts import WorkingFacts
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
+
+NOISE: Final = "noise.noise_multiplier"
+NOISE_TOLERANCE: Final = 1e-3
+"""Two ways to the same noise multiplier may differ by so much, relatively."""
+
+
+def complete_noise(working: WorkingFacts) -> None:
+    """Derive the noise multiplier, or name what contradicts the stated one."""
+    _from_deviation(working)
+    phases = working.phases()
+    if not phases:
+        return
+    noises = {phase.noise_multiplier for phase in phases}
+    stated = working.number(NOISE)
+    if stated is None:
+        if len(noises) == 1:
+            working.derive(NOISE, noises.pop(), "all phases have it")
+    elif not any(_close(stated, noise, working.half_unit(NOISE)) for noise in noises):
+        working.contradict(
+            NOISE,
+            f"noise_multiplier = {shown(stated)} is that of no phase",
+            NOISE,
+            "schedule.phases",
+        )
+
+
+def _from_deviation(working: WorkingFacts) -> None:
+    std, clip = working.number("noise.std"), working.number("noise.clip")
+    if std is None or clip is None:
+        return
+    family = working.word("noise.family", "gaussian")
+    if family == "pure":
+        # The deviation of noise whose law is not said tells no bound on its losses.
+        return
+    # The scale of Laplace noise is its standard deviation over the root of 2.
+    ratio = std / clip / (math.sqrt(2.0) if family == "laplace" else 1.0)
+    if math.isinf(ratio):
+        raise InvalidInput(
+            f"std / clip = {std:g} / {clip:g} is no finite noise multiplier.",
+            next_step="Correct one of them.",
+        )
+    sentence = f"std / clip = {shown(std)} / {shown(clip)}"
+    if family == "laplace":
+        sentence = f"std / (sqrt(2) clip) = {shown(std)} / (1.4142 x {shown(clip)})"
+    stated = working.number(NOISE)
+    if stated is None:
+        working.derive(NOISE, ratio, sentence)
+    elif not _close(stated, ratio, working.half_unit(NOISE)):
+        working.contradict(
+            NOISE,
+            f"noise_multiplier = {shown(stated)} and {sentence} ({shown(ratio)}) "
+            "cannot both be true",
+            NOISE,
+            "noise.std",
+            "noise.clip",
+        )
+    elif ratio < stated and not near(ratio, stated):
+        # Of two numbers that are printed alike, the smaller noise never proves too much.
+        working.refine(NOISE, ratio, sentence)
+
+
+def _close(stated: float, other: float, half_unit: float) -> bool:
+    return near(stated, other, max(half_unit, NOISE_TOLERANCE * max(stated, other)))
+
+
+DELTA: Final = "claim.delta"
+RULE: Final = "claim.delta_rule"
+DELTA_TOLERANCE: Final = 1e-6
+
+
+def complete_delta(working: WorkingFacts) -> None:
+    """Derive delta from its rule, or name that the stated delta is another."""
+    counts = _counts(working)
+    if not counts:
+        return
+    rule, stated = working.word(RULE, ""), working.number(DELTA)
+    by_rule = min(1.0 / counts[0], math.nextafter(1.0, 0.0))
+    if stated is None:
+        working.derive(DELTA, by_rule, f"{rule} = 1 / {counts[0]:,}")
+        return
+    slack = max(working.half_unit(DELTA), DELTA_TOLERANCE * stated)
+    if not any(near(stated, 1.0 / count, slack) for count in counts):
+        says = (
+            f"delta = {shown(stated)} and delta_rule = {rule} ({shown(by_rule)}) "
+            "cannot both be true"
+        )
+        working.contradict(DELTA, says, DELTA, RULE)
+
+
+def _counts(working: WorkingFacts) -> tuple[int, ...]:
+    """Return what the rule divides by, the usual count first; nothing where it is not known."""
+    rule = working.word(RULE, "")
+    if rule == "1/records":
+        records = working.count("data.records")
+        return () if records is None else (records,)
+    batches = batches_per_epoch(working) if rule == "1/batches" else None
+    if batches is None:
+        return ()
+    return math.ceil(batches), max(math.floor(batches), 1)
 
 
 def what_follows(facts: Mapping[str, Fact]) -> WorkingFacts:

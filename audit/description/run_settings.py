@@ -2,9 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
-from .run_description import ExtraRelease, Phase
+from .run_description import ExtraRelease, Phase, RunDescription
+from .schedule_facts import batches_per_epoch
+from .working_facts import WorkingFacts
+
+
+def settings_of(description: RunDescription) -> RunSettings:
+    """Return the settings of a described run, with None for what nothing says.
+
+    The facts that `describe` derived are in the description already; nothing is guessed here.
+    Where phases vary, they stand for noise and rate, which are None.
+    """
+    facts = WorkingFacts(description.facts)
+    batches = batches_per_epoch(facts)
+    phases = _phases(facts)
+    noise, rate = facts.number("noise.noise_multiplier"), facts.number("sampling.rate")
+    return RunSettings(
+        family=facts.word("noise.family", "gaussian"),
+        noise_multiplier=None if len({phase.noise_multiplier for phase in phases}) > 1 else noise,
+        neighbours=facts.word("claim.neighbours", "add-remove"),
+        unit=facts.word("claim.unit", "record"),
+        delta=facts.number("claim.delta"),
+        method=facts.word("sampling.method", "unknown"),
+        rate=None if len({phase.rate for phase in phases}) > 1 else rate,
+        batch=facts.count("sampling.batch"),
+        records=facts.count("data.records"),
+        users=facts.count("data.users"),
+        silos=facts.count("data.silos"),
+        records_per_user=facts.count("data.records_per_user"),
+        clients_rate=facts.number("sampling.clients_rate"),
+        steps=facts.count("schedule.steps"),
+        epochs=facts.number("schedule.epochs"),
+        steps_per_epoch=None if batches is None else max(math.ceil(batches), 1),
+        microbatches=facts.count("schedule.microbatches") or 1,
+        accumulation=facts.count("schedule.accumulation") or 1,
+        phases=phases,
+        restarts=facts.count("schedule.restarts") or 1,
+        horizon_days=facts.number("schedule.horizon_days"),
+        renews_every_days=facts.number("schedule.renews_every_days"),
+        releases=description.get("releases", tuple) or (),
+        records_per_epoch=facts.count("schedule.records_per_epoch"),
+        accumulation_of=description.get("schedule.accumulation_of", str),
+        clip_norm=description.get("noise.clip_norm", str),
+        clip_bounds=description.get("noise.clip_bounds", str),
+        dimensions=facts.count("noise.dimensions"),
+        sampled=description.get("sampling.sampled", str),
+        weighted_draws=description.get("sampling.weighted_draws", str),
+    )
+
+
+def _phases(facts: WorkingFacts) -> tuple[Phase, ...]:
+    """Return the phases; a rate that all share is the exact one, where that is known."""
+    phases, rate = facts.phases(), facts.number("sampling.rate")
+    half_unit = facts.half_unit("schedule.phases")
+    if rate is None or len({phase.rate for phase in phases}) != 1:
+        return phases
+    if abs(phases[0].rate - rate) > half_unit:
+        return phases
+    return tuple(replace(phase, rate=rate) for phase in phases)
 
 
 @dataclass(frozen=True)

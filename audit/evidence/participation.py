@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...accountant.records.participation import counts_by_silo, lies_in_one_silo
+from ...accountant.records.kinds import counts_by_silo, lies_in_one_silo
 from ..derivation.round_facts import RoundFacts
 from ..derivation.run_setting import RunSetting
 from .round_kinds import RoundKind

@@ -9,15 +9,14 @@ from typing import Final
 from ..edits import NotStated
 from ..evidence.evidence import Evidence
 from . import (
+    chain,
     configuration_mismatch,
     contribution_bounds,
-    edited_log,
-    missing_commitments,
     noise,
-    removed_noise,
     run_course,
     sampling,
     security,
+    sidecar,
     stated_reaches,
     statements,
     units,
@@ -27,8 +26,8 @@ from .rule import RULES, Hazard, Rule
 __all__ = ["RULES", "Hazard", "HazardSearch", "Rule", "hazards_in", "search_hazards", "worst_first"]
 
 _RULE_MODULES = (
-    *(units, contribution_bounds, configuration_mismatch, run_course, edited_log, noise),
-    *(stated_reaches, sampling, security, removed_noise, statements, missing_commitments),
+    *(units, contribution_bounds, configuration_mismatch, run_course, chain, noise),
+    *(stated_reaches, sampling, security, noise, statements, sidecar),
 )
 """The modules of the rules, in the order in which hazards of one severity are listed."""
 

@@ -14,13 +14,12 @@ from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ...fl.declarations.registry import exactly_named
-from ...fl.log.empty_log import NEXT, UNBEGUN, WHY
-from ...fl.log.reader import BadLine, log_of
+from ...fl.log.reader import NEXT, UNBEGUN, WHY, BadLine, log_of
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
 from ..configuration.first_line import compare_with_file
+from ..hazards.chain import hazards_beside
 from ..hazards.configuration_mismatch import file_mismatch
-from ..hazards.edited_log import hazards_beside
 from ..hazards.foreign_results import foreign_results
 from ..measurement import Measurement
 from ..results import Result, result_of

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from . import store
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Claim
-    from ...accountant.claims.noise import Noise
+    from ...accountant.claims.claim import Claim, Noise
 
 LIBRARIES: Final = ("numpy", "scipy")
 
@@ -42,7 +41,7 @@ def keep(system: str, claims: Sequence[Claim], version: str | None) -> None:
 
 def recall_noise(system: str, version: str | None) -> tuple[Noise, ...] | None:
     """Return the noise of a system that code of this version computed, or None."""
-    from ...accountant.claims.noise import Noise
+    from ...accountant.claims.claim import Noise
 
     try:
         lines = cast("list[dict[str, Any]]", store.read(f"noise-{system}", version, "noise"))

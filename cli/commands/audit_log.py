@@ -83,7 +83,7 @@ def log(
 
 def result(verified: Verification, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
-    from ...fl.log.empty_log import UNBEGUN
+    from ...fl.log.reader import UNBEGUN
 
     bad, torn = verified.first_bad, verified.torn
     return {
@@ -106,7 +106,7 @@ def result(verified: Verification, edits: Sequence[Contradiction] = ()) -> Mappi
 
 
 def _rows(verified: Verification, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
-    from ...fl.log.empty_log import UNBEGUN
+    from ...fl.log.reader import UNBEGUN
 
     rows = [
         ("records", str(verified.records)),

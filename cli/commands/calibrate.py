@@ -9,7 +9,7 @@ import typer
 
 from ...accountant import rounding
 from ..inputs import attack_risk, gram, options
-from ..inputs.noisy_sum import noisy_sum
+from ..inputs.described_run import noisy_sum
 from ..inputs.schedule import Schedule, from_options, given_by, protected, required
 from ..terminal.output import Report, show
 from ..terminal.text import table

@@ -18,8 +18,7 @@ from ..reports import noise as noise_report
 from ..terminal.output import Report, show
 
 if TYPE_CHECKING:
-    from ...accountant.claims.claim import Claim
-    from ...accountant.claims.noise import Noise
+    from ...accountant.claims.claim import Claim, Noise
     from ...audit.example_result import ExampleResult
     from ..cache.measured_rows import Rows
 

@@ -12,12 +12,21 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from . import options
 from .defaults_file import silence
-from .noisy_sum import noisy_sum
 from .sampling import SHUFFLED
 from .schedule import RATE_OPTIONS, RECORD_OPTIONS, Schedule, from_options, given_by
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
+
+
+def noisy_sum(mechanism: str | None, noise_multiplier: float) -> Event:
+    """Return the event of one sum; `mechanism` is gaussian or laplace.  Noise 0 protects nobody."""
+    from ...accountant import events as ev
+
+    if noise_multiplier == 0.0:
+        return ev.NoGuarantee("no noise is added")
+    return ev.Laplace(noise_multiplier) if mechanism == "laplace" else ev.Gaussian(noise_multiplier)
+
 
 ACCOUNT_EXAMPLE: Final = (
     "privplan account --noise-multiplier 1.1 --records 60000 --batch 256 --epochs 15 --delta 1e-5"

@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
-from .noisy_sum import noisy_sum
+from .described_run import noisy_sum
 from .sampling import FULL, IN_PASSES, POISSON, sampled
 from .schedule import Schedule, from_epochs, steps
 

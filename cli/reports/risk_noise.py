@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
-from ..inputs.noisy_sum import noisy_sum
+from ..inputs.described_run import noisy_sum
 from ..inputs.schedule import Schedule
 from ..terminal.output import Report
 from ..terminal.text import table, wrapped

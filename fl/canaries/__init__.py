@@ -12,7 +12,6 @@ from .federation import canary_federation
 from .injection import MAX_CANARY_ROWS, MakeView, canary_rows, canary_training
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import MemoryLog, RecordingAggregator
-from .rehearsal_cost import Work, mask_pairs, usual_work
 from .rehearsal_rounds import (
     by_phase,
     rounds_to_simulate,
@@ -20,7 +19,14 @@ from .rehearsal_rounds import (
     training_noise,
     training_phase,
 )
-from .rehearsal_settings import PUBLIC_DATASETS, rehearsal_settings, silos_of
+from .rehearsal_settings import (
+    PUBLIC_DATASETS,
+    Work,
+    mask_pairs,
+    rehearsal_settings,
+    silos_of,
+    usual_work,
+)
 from .request import (
     OBSERVER_SILO,
     REHEARSABLE_OBSERVERS,

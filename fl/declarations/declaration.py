@@ -7,17 +7,34 @@ when they are asked for.  So a list of systems, a page of keys, and a refusal co
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, PrivplanError
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from .dataset_defaults import Defaults, dataset_defaults
 from .toml_key import Key as Key
 from .toml_key import keys_of
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 from .toml_words import RELATIONS
+
+
+@contextmanager
+def blame_package(system: Declaration, what: str) -> Iterator[None]:
+    """Let code of another package fail by the name of the package, the system and the field.
+
+    Raises `InvalidInput` for whatever it raises, `SystemExit` too; errors of privplan as they are.
+    """
+    try:
+        yield
+    except PrivplanError:
+        raise
+    except (Exception, SystemExit) as error:
+        if system.package == PRIVPLAN_PACKAGE:
+            raise
+        raise system.failed(what, error) from error
 
 
 @dataclass(frozen=True, kw_only=True)

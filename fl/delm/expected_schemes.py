@@ -15,8 +15,7 @@ from ..frame.initial_model import initial_vector, layers_in
 from .coefficients import coefficient_terms
 from .noise_width import multiplier_of, printed_mechanism
 from .parts import Parts
-from .pca_terms import PCA, PcaTerms, expected_pca
-from .pca_width import components_of, pca_epsilon
+from .pca_terms import PCA, PcaTerms, components_of, expected_pca, pca_epsilon
 from .pieces import Scheme, parts_of, selected_of
 from .printed import printed_event
 from .rules import noise_is_given

@@ -22,7 +22,7 @@ from ...accountant.errors import InvalidInput
 from ..frame.setup import Setup, setup
 from .coefficients import CoefficientRounds
 from .layers import layers_of
-from .pca_width import components_of, pca_epsilon
+from .pca_terms import components_of, pca_epsilon
 from .pieces import Scheme, claim_of
 from .printed import PrintedRounds
 from .scheme import DelmScheme

@@ -10,8 +10,7 @@ from ..declarations.sealed_items import RELEASE
 from ..declarations.toml_keys import RATING_USES
 from ..observers.names import CLIENT, MODEL, SERVER
 from .published_rules import PUBLISHED_RULES
-from .sealed_items import of_releases
-from .settings import TABLE
+from .settings import TABLE, of_releases
 from .settings_rules import ONE_SHOT_RULES, PLANNER_RULES, POWER_RULES
 
 PLANNER_KEYS: Final = ("design", "most_values", "signal")

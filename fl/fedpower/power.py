@@ -34,8 +34,7 @@ from . import rows as data_rows
 from .iterate import Iterate, first_basis, next_iterate
 from .product_check import ProductCheck
 from .run_terms import RunTerms
-from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
-from .settings import FedPowerSettings
+from .settings import BEYOND, CLIPPED, DROPPED, ROWS, FedPowerSettings
 from .views import product_views
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven
 from . import published_noise
-from .alignment import reference_node
-from .local_steps import aligned_steps, exact_steps, require_full_rank
+from .local_steps import aligned_steps, exact_steps, reference_node, require_full_rank
 from .power import NodeProducts, PowerIteration
 
 if TYPE_CHECKING:

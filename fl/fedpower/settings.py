@@ -8,7 +8,15 @@ from typing import Final, Literal
 from ...accountant import validate
 from ..declarations.declaration import Table
 from ..declarations.toml_key import at_least, below_one, key
+from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
 from ..statistics.settings import public_fact
+
+__all__ = ["BEYOND", "CLIPPED", "DROPPED", "ROWS", "of_releases"]
+
+of_releases = of_statistics
+"""What each release seals, whichever design makes it: the same, as the configuration of a run that
+chooses its design does not say which."""
+
 
 MOST_VALUES: Final = 20_000_000
 """How many numbers of a Gram matrix are summed, where nothing is said: those of 6,324 columns."""

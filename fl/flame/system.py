@@ -39,7 +39,7 @@ from ..frame.state import Arrays, State
 from ..observers.stated_assumptions import BLIND_SHUFFLER
 from ..shuffling import Shuffling, Terms
 from ..shuffling.ideal import IdealShuffling
-from . import selection, words
+from . import selection, terms
 from .index_privacy import index_privacy
 from .requirements import (
     coordinates_sent,
@@ -233,7 +233,7 @@ class Flame(PrivateSystem):
         """Return a message for each value, (users, k), with a dummy for each decoy behind."""
         if isinstance(mechanism, ResponseMessages):
             stream = ticket.stream(ROUNDING_STREAM)
-            steps = words.words_of(stream, values, self.terms.clip, self.table.steps)
+            steps = terms.words_of(stream, values, self.terms.clip, self.table.steps)
             messages = mechanism.messages(ticket, steps, MESSAGE_STREAM)
         else:
             messages = mechanism.messages(ticket, values, MESSAGE_STREAM)
@@ -247,7 +247,7 @@ class Flame(PrivateSystem):
         if isinstance(mechanism, LaplaceMessages):
             return mechanism.units(sums)
         count, clip = self.sent_terms.count, self.terms.clip
-        return words.unbiased_sums(sums, count, mechanism.epsilon, clip, self.table.steps)
+        return terms.unbiased_sums(sums, count, mechanism.epsilon, clip, self.table.steps)
 
 
 def _require_few(terms: FlameTerms, *, sealed: bool) -> None:

@@ -14,6 +14,15 @@ from .canonical import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
 from .decoding import Decoder
 from .record_order import RecordOrder
 
+UNBEGUN: Final = "as far as the log tells, no run was begun: it holds no record"
+
+WHY: Final = (
+    "A start that was cut off leaves such a log, and has released nothing; beside a model or "
+    "measurements, it has lost its lines."
+)
+
+NEXT: Final = "Begin the run anew: privplan run CONFIG.toml --out DIR; or give the folder of a run."
+
 
 @dataclass(frozen=True)
 class Line:

@@ -12,8 +12,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Streams
 from ...accountant.records import Randomness
 from ..data.federation import Federation
-from ..declarations.declaration import NORMALISE, Declaration
-from ..declarations.package_errors import blame_package
+from ..declarations.declaration import NORMALISE, Declaration, blame_package
 from ..declarations.registry import declaration_of
 from ..frame.model import finite_model
 from ..frame.phases import checked_phases

@@ -64,8 +64,7 @@ from .checkpoint import (
 )
 from .first_state import first_checkpoint
 from .interruption import UninterruptedRecorder, interruptions_delayed
-from .measuring import measure
-from .metrics_file import METRICS_FILE, write_metrics
+from .metrics_file import METRICS_FILE, measure, write_metrics
 from .preparation import one_thread, prepare, require_small_delta
 from .prepared_run import PreparedRun
 from .resumption import (

@@ -15,8 +15,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import TomlReader
 from ..declarations import toml_keys, toml_words
 from ..declarations.dataset_defaults import Defaults, dataset_defaults
-from ..declarations.declaration import Given
-from ..declarations.package_errors import blame_package
+from ..declarations.declaration import Given, blame_package
 from ..declarations.registry import declaration_of, declared, keys_by_table
 from ..declarations.toml_key import Key
 from ..observers.names import coalitions_in

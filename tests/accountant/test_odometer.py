@@ -13,7 +13,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.odometer.unit_balances import BUDGET_UNITS, EXHAUSTED, Balances
+from privplan.accountant.odometer.adaptive_ledger import BUDGET_UNITS, EXHAUSTED, Balances
 
 from ..cases import for_each
 from .odometers import SAMPLED

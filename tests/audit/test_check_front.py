@@ -12,7 +12,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.check.causes import CAUSE_RULES
-from privplan.audit.check.log_rules import COUNTERPARTS, NOT_APPLICABLE
+from privplan.audit.check.log_verdict import COUNTERPARTS, NOT_APPLICABLE
 from privplan.audit.check.result_json import result_json
 from privplan.audit.hazards import RULES
 

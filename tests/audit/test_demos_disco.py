@@ -13,11 +13,10 @@ pytest.importorskip("cryptography")
 pytest.importorskip("nacl")
 
 from privplan.accountant.claims import disco as claimed
-from privplan.audit.demos import disco_public_radius as public
+from privplan.audit.demos import disco_radius, run_demo
 from privplan.audit.demos import disco_radius as radius
 from privplan.audit.demos import disco_share_search as search
 from privplan.audit.demos import disco_shares as shares
-from privplan.audit.demos import run_demo
 from privplan.audit.demos.counting import delta_lower
 from privplan.audit.statistics import Counts, epsilon_lower
 from privplan.fl.crypto import additive
@@ -119,7 +118,7 @@ def test_the_score_of_public_radii_is_a_shifted_gaussian(senders: int) -> None:
     runs, rng = 20_000, np.random.default_rng(11)
     shift = 2.0 * math.sqrt(120 / senders) / Z
     for sign, mean in ((1, shift), (-1, 0.0)):
-        scores = public.public_score(sign, senders, Z, runs, rng)
+        scores = disco_radius.public_score(sign, senders, Z, runs, rng)
         low, high = limits(norm(mean, 1.0 / math.sqrt(runs)), looks=8)
         assert low < scores.mean() < high
         low, high = limits(chi2(runs), looks=8)
@@ -135,7 +134,7 @@ def test_the_best_test_of_public_radii_stays_below_what_is_proven() -> None:
         mu = 2.0 * math.sqrt(120 / senders) / Z
         last = proven / mu + mu / 2.0  # the best threshold: where the ratio is e^epsilon
         exact = [
-            public.exact_public_epsilon(Z, senders, threshold, radius.DELTA)
+            disco_radius.exact_public_epsilon(Z, senders, threshold, radius.DELTA)
             for threshold in np.linspace(0.0, last, 50)
         ]
         assert 0.98 * proven < max(exact) <= proven

@@ -18,8 +18,8 @@ from privplan.audit.description.keys import KEYS, TABLES
 from privplan.audit.description.merging import describe
 from privplan.audit.description.options import reading_of_option
 from privplan.audit.description.printed_number import PrintedNumber
-from privplan.audit.description.resolving import settings_of
 from privplan.audit.description.run_description import ExtraRelease, Phase
+from privplan.audit.description.run_settings import settings_of
 
 from ..cases import for_each
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.description.merging import describe
-from privplan.audit.description.resolving import settings_of
 from privplan.audit.description.run_description import ExtraRelease, Phase, RunDescription
-from privplan.audit.description.run_settings import RunSettings
+from privplan.audit.description.run_settings import RunSettings, settings_of
 from privplan.audit.description.tables import reading_of_names
 
 from ..cases import for_each

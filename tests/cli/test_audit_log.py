@@ -12,7 +12,7 @@ import pytest
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
 from privplan.fl.log.canonical import LOG
-from privplan.fl.log.empty_log import UNBEGUN
+from privplan.fl.log.reader import UNBEGUN
 
 from ..audit import logs
 from .conftest import Refused, Run

@@ -9,7 +9,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.plan import planning, split_costs
+from privplan.accountant.plan import cheapest_split, planning
 from privplan.cli.inputs import plan_design
 from privplan.cli.inputs.plan_design import PhaseDesign
 from privplan.cli.inputs.schedule import steps
@@ -257,7 +257,7 @@ def test_samplers(sampling: str | None, expected: ev.Event) -> None:
 
 def test_the_words_are_those_of_the_accountant() -> None:
     assert plan_design.SPLITS == planning.SPLITS
-    assert plan_design.COSTS == split_costs.NAMES
+    assert plan_design.COSTS == cheapest_split.NAMES
 
 
 def test_defaults_from_the_configuration(run: Run, tmp_path: Path) -> None:

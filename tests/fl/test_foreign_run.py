@@ -15,7 +15,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations.registry import declaration_of
-from privplan.fl.running import measuring, run_data
+from privplan.fl.running import metrics_file, run_data
 
 from ..packages.inside import privplan
 from .extras import needs
@@ -150,7 +150,7 @@ def test_a_system_says_what_it_makes_of_data_and_how_it_is_measured(
     settings: Any = SimpleNamespace(system=system, run=SimpleNamespace(system="toy"), labels=[0, 1])
     for public, said in ((True, {"length": 2.0}), (False, {})):
         prepared: Any = SimpleNamespace(settings=settings, test=SimpleNamespace(public=public))
-        assert measuring.measure(prepared, np.zeros(2)) == said
+        assert metrics_file.measure(prepared, np.zeros(2)) == said
     federation, dataset = run_data.federation_of(settings)
     assert federation.labels.tolist() == [0, 1]
     assert list(dataset) == ["federation"]

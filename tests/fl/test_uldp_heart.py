@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
-from privplan.fl.running.measuring import measure
+from privplan.fl.running.metrics_file import measure
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
 

@@ -27,9 +27,9 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .mechanism_algebra import from_above, repeated, single_pair
-from .one_sided import one_sided_pair
 from .pair import LaterPair, Pair
 from .registry import DominatedMechanism, pairs
+from .shuffled import one_sided_pair
 
 DEFAULT_FAILURE = 1e-13
 """What dummies are counted on but for, where delta is not known beforehand."""

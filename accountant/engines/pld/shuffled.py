@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import numpy as np
 
 from ... import events as ev
 from ...amplification.shuffling.attained import LogPair, lower_epsilon
 from ...amplification.shuffling.rounds import class_tests, round_pair, round_tests
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .one_sided import one_sided_pair
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
+
+
+@dataclass(frozen=True, eq=False)
+class OneSidedAtoms(AtomPair):
+    """Outcomes of a lower bound on P against Q; the reverse bound has outcomes `backward`.
+
+    Swapping the two would turn what was rounded down into what was rounded up.
+    """
+
+    backward: LogPair = (np.zeros(0), np.zeros(0))
+
+    def reverse(self) -> AtomPair:
+        """Return the lower bound on Q against P."""
+        return OneSidedAtoms(
+            *self.backward, has_heavy_atoms=self.has_heavy_atoms, backward=(self.log_p, self.log_q)
+        )
+
+
+def one_sided_pair(forward: LogPair, backward: LogPair) -> Pair:
+    """Return the pair of two lower bounds, each (log P, log Q): P against Q, and Q against P."""
+    return Pair.of_outcomes(OneSidedAtoms(*forward, has_heavy_atoms=False, backward=backward))
+
 
 TEST_CHOICE_DELTA: Final = 1e-6
 """The delta at which the sharpest of several tests is chosen; any of them is sound."""
