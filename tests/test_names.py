@@ -19,7 +19,7 @@ from .cases import for_each
 ROOT: Final = Path(__file__).parents[1]
 
 EXCEPTIONS: Final[dict[str, str]] = {
-    "audit/attack_methods/published_seed.py": "the search knows how a published system draws masks",
+    "audit/attack_methods/seeds.py": "one search is for the seed of a published protocol",
     "audit/demos/*": "each demonstration refutes a claim of one published system",
     "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
     "cli/reports/claims.py": "the title of a published method, beside those of the others",

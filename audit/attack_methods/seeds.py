@@ -6,11 +6,13 @@ import base64
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ...fl.declarations.registry import declaration_of
 from ...fl.parties.network import Message
 from .finding import FALSE_ALARM, Finding, finding_from, values
 
@@ -216,3 +218,49 @@ def _as_list(secret: bytes | int | Sequence[int]) -> list[int] | None:
 def _contains_run(numbers: list[int], run: list[int]) -> bool:
     length = len(run)
     return any(numbers[at : at + length] == run for at in range(len(numbers) - length + 1))
+
+
+def published_seed(
+    view: Sequence[Message],
+    modulus: int,
+    *,
+    count_limit: int,
+    seed_bits: int = PUBLISHED_BITS,
+    budget: int = 2**16,
+) -> Finding:
+    """Break the published Protocol 1 of Uldp-FL from what its server received in the setup.
+
+    The server has R xor SK_0s for every silo s.  A guess of R (`seed_bits` bits) gives every SK_0s,
+    so all masks of silo 0, and r_u; it is right if what is left over is r_u times a count of 0 to
+    `count_limit`.  Recovered: the seed and the counts of silo 0.
+    """
+    setup = published_protocol("uldp-avg").setup_seen(view, modulus, seed_bits)
+    finding = search_seed(
+        lambda seed: setup.counts(seed, count_limit, 1) is not None,
+        seed_bits,
+        budget=budget,
+        chance_match=(count_limit + 1) / modulus,
+    )
+    if not finding.detected or not isinstance(finding.recovered, int):
+        return finding
+    seed = finding.recovered
+    return finding_from(
+        "published-seed",
+        finding.p_value,
+        finding.false_alarm,
+        f"The seed of {seed_bits} bits was found, and with it the raw counts of the first silo.",
+        "",
+        recovered={"seed": seed, "counts": setup.counts(seed, count_limit, setup.users)},
+    )
+
+
+def published_protocol(system: str) -> Any:
+    """Return the published protocol of a system, which its declaration names (`study`).
+
+    Raises `MissingExtra` where a package is missing that it needs, and `InvalidInput` for a system
+    without one.
+    """
+    declaration = declaration_of(system)
+    if declaration.study is None:
+        raise InvalidInput(f"{system} declares no published protocol.")
+    return declaration.load(declaration.study)

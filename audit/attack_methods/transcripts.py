@@ -25,8 +25,7 @@ from .ciphertexts import (
 )
 from .finding import FALSE_ALARM, Finding, residues, values, words
 from .masks import reused_keystream, reused_masks, unmasked
-from .published_seed import published_seed
-from .seeds import search_seed, secrets_in, weak_seeds
+from .seeds import published_seed, search_seed, secrets_in, weak_seeds
 
 __all__ = [
     "FALSE_ALARM",

@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...accountant.arrays import FloatArray
 from ...accountant.claims.uldp_fl import NOISE
-
-if TYPE_CHECKING:
-    from ...fl.uldp.weighting.published import PublishedWeighting
 
 COUNTS: Final = ((1, 6), (3, 2), (2, 2))
 """Records of each user in each silo; the first user is the one in question."""
@@ -39,31 +36,30 @@ SESSIONS: Final = 250
 """Sessions with the user, and as many without, each with keys of its own."""
 
 
-def one_session() -> PublishedWeighting:
+def one_session() -> Any:
     """Return a session of the published protocol after its setup: **no-guarantee**, for study.
 
     Raises `MissingExtra` without phe or cryptography.
     """
-    from ...fl.uldp.weighting.published import PublishedWeighting
+    from ..attack_methods.seeds import published_protocol
 
-    return PublishedWeighting(
+    return published_protocol("uldp-avg")(
         np.array(COUNTS), count_limit=COUNT_LIMIT, step=REPLAYED_FIXED_POINT_STEP, key_bits=KEY_BITS
     )
 
 
 def one_round(
-    session: PublishedWeighting, number: int, deltas: FloatArray, rng: np.random.Generator
+    session: Any, number: int, deltas: FloatArray, rng: np.random.Generator
 ) -> dict[str, list[int]]:
     """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
     from ...fl.parties.network import SERVER
-    from ...fl.uldp.weighting.published_messages import Updates, wide
     from ..attack_methods import transcripts
 
     silos, _, size = deltas.shape
     noise = rng.normal(0.0, NOISE * PROTOCOL_CLIP / math.sqrt(silos), (silos, size))
     session.round(number, deltas, noise)
-    width = len(wide(0, session.modulus**2))
-    return transcripts.residues(session.views[SERVER], Updates.kind, width, round=number)
+    view, width = session.views[SERVER], session.ciphertext_bytes
+    return transcripts.residues(view, session.update_kind, width, round=number)
 
 
 def noise_free(deltas: FloatArray) -> list[int]:

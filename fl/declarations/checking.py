@@ -45,7 +45,7 @@ def require_sound(system: Declaration) -> None:
         raise _unsound(system, "name", "must be small letters, digits and hyphens", system.name)
     if not isinstance(system.summary, str) or not system.summary.strip():
         raise _unsound(system, "summary", "must say in one line what it is", system.summary)
-    for field in ("make", "data", "measure", "determines", "carrier", "canary_work"):
+    for field in ("make", "data", "measure", "determines", "carrier", "canary_work", "study"):
         reference = getattr(system, field)
         if field != "make" and reference is None:
             continue

@@ -163,6 +163,7 @@ class Declaration:
         `canaries`     how many an attack takes where one costs more than usual, or that by
                        aggregation; None: as usual, and 1,000 for a system that does not train
         `canary_work`  how much work a round of them is (`fl.canaries.Work`); None: as usual
+        `study`        its protocol as it was published, for demonstrations of what that shows; None
         `example`      a small run that stands for a published system beside its claims
                        (`privplan claims --measure`); None where another system's does, or none
     What its log says:
@@ -203,6 +204,7 @@ class Declaration:
     beside: Phases = ()
     canaries: int | Mapping[str, int] | None = None
     canary_work: str | None = None
+    study: str | None = None
     example: Example | None = None
 
     def phase_names(self, read: Read) -> tuple[str, ...]:

@@ -168,6 +168,7 @@ _ULDP_AVG: Final = Declaration(
     carrier=f"{_USER_CANARIES}:simulate",
     canaries={"private-weighting": 200},  # each is encrypted
     canary_work=f"{_USER_CANARIES}:work",
+    study=f"{__package__}.weighting.published:PublishedWeighting",
     example=_EXAMPLE,
 )
 

@@ -41,8 +41,17 @@ from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ...crypto.keys import fresh
 from ...parties.network import SERVER, Message, Network, Post, silo_name
-from .published_messages import limits
-from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo
+from .published_messages import HiddenSeed, Histogram, Updates, limits, wide
+from .published_parties import (
+    SEED_BITS,
+    SETUP_ROUND,
+    Public,
+    Server,
+    Silo,
+    blinding_factors,
+    hide_seed,
+    pair_masks,
+)
 
 NO_GUARANTEE: Final = "no-guarantee"
 
@@ -71,6 +80,7 @@ class PublishedWeighting:
     """
 
     guarantee: ClassVar[str] = NO_GUARANTEE
+    update_kind: ClassVar[str] = Updates.kind
 
     def __init__(
         self,
@@ -120,6 +130,11 @@ class PublishedWeighting:
         return self._server.modulus
 
     @property
+    def ciphertext_bytes(self) -> int:
+        """How long a ciphertext of an update is: a number below n^2."""
+        return len(wide(0, self.modulus**2))
+
+    @property
     def primes(self) -> tuple[int, int]:
         """The server's private key."""
         return self._server.primes
@@ -153,6 +168,13 @@ class PublishedWeighting:
         self._leave()
         return PublishedRound(np.array([v * self.step / self.multiple for v in signed]))
 
+    @staticmethod
+    def setup_seen(
+        view: Sequence[Message], modulus: int, seed_bits: int = SEED_BITS
+    ) -> SetupSeenByServer:
+        """Return what the server can make of its view of a setup."""
+        return SetupSeenByServer(view, modulus, seed_bits)
+
     def _setup(self) -> None:
         self._enter(SETUP_ROUND)
         self._server.announce()
@@ -179,3 +201,44 @@ class PublishedWeighting:
 
     def _posts(self) -> list[Post]:
         return [self._server.post, *(silo.post for silo in self._silos)]
+
+
+class SetupSeenByServer:
+    """What the server of the published protocol makes of its setup, once it guesses the seed R.
+
+    `view` holds what it received, `modulus` is n.  It has R xor SK_0s of every silo s, so that a
+    guess of R (`seed_bits` bits) gives every SK_0s, all masks of silo 0, and the factors r_u.
+    """
+
+    def __init__(self, view: Sequence[Message], modulus: int, seed_bits: int = SEED_BITS) -> None:
+        self._modulus, self._seed_bits = modulus, seed_bits
+        sent = {message.kind: message.body for message in view if message.sender == silo_name(0)}
+        self._hidden = HiddenSeed.unpack(sent[HiddenSeed.kind]).hidden
+        blinded = Histogram.unpack(sent[Histogram.kind]).blinded
+        self._blinded = [int.from_bytes(value, "big") for value in blinded]
+        self.users = len(self._blinded)
+
+    def counts(self, seed: int, count_limit: int, users: int) -> list[int] | None:
+        """Return the counts of silo 0 of the first users under a guess; None for a wrong guess.
+
+        A guess is right if what the masks leave is r_u times a count of 0 to `count_limit`.
+        """
+        found = []
+        factors = blinding_factors(seed, users, self._modulus)
+        for factor, value in zip(factors, self._unmasked(seed, users), strict=True):
+            numbers = range(count_limit + 1)
+            count = next((n for n in numbers if factor * n % self._modulus == value), None)
+            if count is None:
+                return None
+            found.append(count)
+        return found
+
+    def _unmasked(self, seed: int, users: int) -> list[int]:
+        total = self._blinded[:users]
+        for hidden in self._hidden:
+            key = hide_seed(seed, hidden)  # xor with R again: the key of the pair, for the right R
+            masks = pair_masks(key, SETUP_ROUND, users, self._modulus, self._seed_bits)
+            total = [
+                (value - mask) % self._modulus for value, mask in zip(total, masks, strict=True)
+            ]
+        return total
