@@ -8,12 +8,6 @@ No file is read beyond its limit: 64 MiB, or 16 MiB of text.  Of a zip archive, 
 checkpoint is, only the member `data.pkl` is read, and of its older form only the first 64 MiB, so
 that both may have any size.  Nothing that is read is run, and no other library is imported.
 
-privplan's own logs: they are recognised, and nothing is read of them here.
-
-What a log supports is the question of the audit of budgets, which reads all of it; a check of such
-a run gives that answer.  A log is a file whose first line is the record `run.open`, and a run's
-folder holds one called log.jsonl.  Source: `fl/log`.
-
 Regular files of strangers, read to the size that they state.
 
 Files of /proc and their like are regular by name and have the size 0: reading one may wait for
@@ -25,7 +19,6 @@ from __future__ import annotations
 import importlib
 import io
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +27,7 @@ from typing import BinaryIO, Final, Protocol, cast
 from ...accountant import regular_file
 from ...accountant.errors import InvalidInput, counted
 from ..description.fact import Reading
+from . import privplan_log
 from .content import NOT_JSON, json_of, text_of
 from .torch_archive import looks_like_legacy, pickled_member
 
@@ -100,25 +94,6 @@ def _empty(name: str) -> InvalidInput:
     )
 
 
-FORMAT: Final = "privplan log"
-
-_FIRST_LINE: Final = re.compile(rb'\{"[^\n]*"type":"run\.open"[^\n]*\}')
-_CHAIN: Final = (b'"hash":"', b'"prev":"', b'"seq":0')
-
-
-def recognises(content: bytes, name: str) -> bool:
-    """Return whether the first line of a content is the record with which a log begins."""
-    del name
-    line = content.partition(b"\n")[0]
-    return all(part in line for part in _CHAIN) and bool(_FIRST_LINE.match(line))
-
-
-def read(content: bytes, name: str) -> Reading:
-    """Return the name of the format, and no facts: the log itself is audited."""
-    del content
-    return Reading(name, FORMAT, {})
-
-
 MAX_BINARY_FILE_BYTES: Final = 64 * 2**20
 MAX_TEXT_FILE_BYTES: Final = 16 * 2**20
 HEAD_BYTES: Final = 2**16
@@ -181,8 +156,8 @@ def read_content(content: bytes, name: str) -> Reading:
     if content.startswith(ZIP):
         content = pickled_member(io.BytesIO(content), name)
     # A log may be far longer than what was read of it, and nothing else begins as it does.
-    if recognises(content, name):
-        return read(content, name)
+    if privplan_log.recognises(content, name):
+        return privplan_log.read(content, name)
     reader = _reader_of(content, name)
     try:
         return reader.read(content, name)
@@ -259,7 +234,7 @@ def looks_like(content: bytes) -> str:
 
 def _folder(folder: Path, name: str) -> Reading:
     if (folder / LOG_FILE).is_file():
-        return Reading(name, FORMAT, {})
+        return Reading(name, privplan_log.FORMAT, {})
     raise InvalidInput(
         f"{name} is a folder without {LOG_FILE}.",
         "Of folders, only those of privplan's runs can be read.",
@@ -272,7 +247,7 @@ def _limited(file: BinaryIO, size: int, name: str) -> bytes:
     head = file.read(min(size, HEAD_BYTES))
     if head.startswith(ZIP):
         return pickled_member(file, name)
-    if recognises(head, name):
+    if privplan_log.recognises(head, name):
         return head
     if looks_like_legacy(head):
         # Of old files of torch.save, what is read comes first, and tensors come last.

@@ -11,14 +11,13 @@ from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
 from ..declarations.sealed_items import NOISE, RECOMPUTED, RELEASE
 from ..observers.names import MODEL, SERVER, SILO
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
-from ..statistics.settings_rules import capped_units, of_classes, of_whole_records, single_round
+from ..statistics.settings_rules import RELATIONS, capped_units, of_classes, single_round
 from .rules import SCHEME_RULES, is_published, noise_is_given
 from .settings import CHOICE_KEYS, LINEAR_MODELS, NO_PCA, ONCE, PIECE_KEYS, TABLE, WISHART
 
 LINEAR_RULES: Final[tuple[Rule, ...]] = (
     single_round,
     of_classes,
-    of_whole_records,
     capped_units(TABLE.name),
 )
 """In the order in which they are asked."""
@@ -112,6 +111,7 @@ _LINEAR: Final = Declaration(
     rounds=1,
     aggregations=("plain", "masked", "shares"),
     units=("record", "user", "silo"),
+    relations=RELATIONS,
     trains=False,
     phases=(COEFFICIENTS,),
     measure=f"{__package__}.measure:measure",

@@ -58,7 +58,6 @@ from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
 from ..declarations.sealed_items import NOISE, RECOMPUTED
 from ..frame.phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
-from ..frame.requirements import require_public_normalisation
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
 from ..observers.reaches import reaches_of
@@ -150,7 +149,6 @@ def pca_release(
     noise has no multiplier), for private moments beside it, for Gaussian noise where another unit
     than a record is protected, and as `PcaTerms`.
     """
-    require_public_normalisation(setup)
     if (epsilon is None) == (noise_multiplier is None) or (kind != GAUSSIAN and epsilon is None):
         raise InvalidInput(
             "The PCA step takes an epsilon, or, if Gaussian, a noise multiplier, and not both.",

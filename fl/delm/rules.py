@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..declarations.dataset_defaults import dataset_defaults
 from ..declarations.declaration import Complaint, Given, Rule
-from ..statistics.settings_rules import of_classes, of_whole_records
+from ..statistics.settings_rules import of_classes
 from .settings import (
     DIVERGENCE,
     FRESH,
@@ -173,7 +173,6 @@ _USUAL: Final = DelmSettings(row_norm=1.0)
 
 SCHEME_RULES: Final[tuple[Rule, ...]] = (
     of_classes,
-    of_whole_records,
     epsilon_alone,
     of_linear_models,
     images_of_components,

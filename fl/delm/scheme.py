@@ -31,7 +31,6 @@ from ..frame.opening import OpeningStatement
 from ..frame.phases import Phase
 from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, claimed, promise
-from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.state import Arrays, State
 from ..observers.names import SERVER, SHUFFLER
 from ..statistics.views import statistics_views
@@ -121,8 +120,6 @@ class DelmScheme(PrivateSystem):
 
     def __init__(self, setup: Setup, scheme: Scheme, pca: PcaRelease | None) -> None:
         super().__init__(setup)
-        require_all_users(setup)
-        require_public_normalisation(setup)
         self.scheme, self.table, self.pca = scheme, scheme.table, pca
         self.model: Model = cast("TorchLocalTraining", setup.local).model
         self.layers: tuple[Layer, ...] = layers_of(self.model.parts)

@@ -46,6 +46,7 @@ from ..frame.model import Parameters, Round
 from ..frame.opening import OpeningStatement
 from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, claimed, unproven
+from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup
 from ..frame.state import Arrays
@@ -55,8 +56,8 @@ from ..observers.route import Route
 from ..parties.network import silo_name
 from . import updates
 from .published_noise import published_claim, published_mechanism, published_multiplier
-from .requirements import require_all_peers
 from .settings import FIXED, DiscoSettings
+from .settings_rules import peers_complaint
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
@@ -91,9 +92,9 @@ PUBLISHED_RADIUS_EVENT: Final = ev.NoGuarantee(
 class PublishedDisco(PrivateSystem):
     """DISCO's peers with the noise of the published program; see the module.
 
-    Raises `InvalidInput` as `requirements.require_all_peers` does, for an epsilon beside a noise
-    multiplier, and for what the program does not have: another unit than a peer, a clip that moves,
-    a clip below 1e-12, and colluders, whom nothing is promised about.
+    Raises `InvalidInput` for too few peers, for an epsilon beside a noise multiplier, and for what
+    the program does not have: another unit than a peer, a clip that moves, a clip below 1e-12, and
+    colluders, whom nothing is promised about.
     """
 
     unsaved = (
@@ -109,7 +110,7 @@ class PublishedDisco(PrivateSystem):
 
             self._shares = FloatShareAggregator(setup.silos, keep=setup.security.keep_transcripts)
             self.aggregator = self._shares
-        require_all_peers(setup, table)
+        refuse(setup, peers_complaint(setup.silos, table))
         _require_published(setup, table)
         self.multiplier = published_multiplier(
             setup.privacy.epsilon,

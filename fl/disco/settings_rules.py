@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ..declarations.declaration import Complaint, Given, Rule
 from .settings import AS_PUBLISHED_NOISE, FIXED, SHARED, TABLE, DiscoSettings
@@ -16,7 +16,12 @@ _NOISE_AS_PUBLISHED: Final = f'noise = "{AS_PUBLISHED_NOISE}" in [{TABLE.name}]'
 def shares_for_shared_noise(given: Given) -> Complaint | None:
     """Refuse shared noise where a message is seen by itself, or the sum by a server."""
     aggregation = given.get("security", {}).get("aggregation", "shares")
-    if _value(given, "noise") != SHARED or aggregation == "shares":
+    return noise_complaint(aggregation, _table(given))
+
+
+def noise_complaint(aggregation: str, table: DiscoSettings) -> Complaint | None:
+    """Refuse shared noise where a message is seen by itself, whoever says how it is summed."""
+    if table.noise != SHARED or aggregation == "shares":
         return None
     return (
         f'has aggregation = "{aggregation}" in [security], and noise = "shared" in [disco]',
@@ -38,19 +43,24 @@ def all_peers(given: Given) -> Complaint | None:
 
 def enough_peers(given: Given) -> Complaint | None:
     """Refuse fewer peers than a round needs."""
-    peers, fewest = given["data"].get("silos"), _value(given, "min_participants")
-    if peers is None or peers >= fewest:
+    peers = given["data"].get("silos")
+    return None if peers is None else peers_complaint(peers, _table(given))
+
+
+def peers_complaint(peers: int, table: DiscoSettings) -> Complaint | None:
+    """Refuse fewer peers than a round needs, whoever says how many there are."""
+    if peers >= table.min_participants:
         return None
     return (
-        f"has silos = {peers} in [data], and a round needs {fewest} peers",
+        f"has silos = {peers} in [data], and a round needs {table.min_participants} peers",
         "In a small group the sum says much about each.",
-        f"Write silos = {fewest} or more under [data].",
+        f"Write silos = {table.min_participants} or more under [data].",
     )
 
 
 def frames_of_peers(given: Given) -> Complaint | None:
     """Refuse time frames where nothing counts them, and those that do not fit peers and rounds."""
-    if not _value(given, "time_frames"):
+    if not _table(given).time_frames:
         return None
     aggregation = given.get("security", {}).get("aggregation", "shares")
     if aggregation == "masked" or _as_published(given):
@@ -73,8 +83,27 @@ def frames_of_peers(given: Given) -> Complaint | None:
 
 def records_as_unit(given: Given) -> Complaint | None:
     """Refuse what does not go with records as the unit, and what goes with nothing else."""
-    of_records = given.get("privacy", {}).get("unit") == "record"
-    if of_records != ("divisor" in given.get("disco", {})):
+    unit = given.get("privacy", {}).get("unit", "silo")
+    said = unit_complaint(unit, _table(given))
+    if said is not None or unit != "record":
+        return said
+    for key in _LOCAL_KEYS:
+        if key in given.get("training", {}):
+            return (
+                f'gives `{key}` in [training] for unit = "record" in [privacy]',
+                "A record has one gradient a round, at the shared model: there are no local steps.",
+                "Leave it out.",
+            )
+    return None
+
+
+def unit_complaint(unit: str, table: DiscoSettings) -> Complaint | None:
+    """Refuse a divisor or a clip that does not go with the unit: a record needs a public divisor.
+
+    Its clip follows no peer's update.
+    """
+    of_records = unit == "record"
+    if of_records != (table.divisor is not None):
         said = "lacks" if of_records else "gives"
         return (
             f"{said} `divisor` in [disco] for unit = "
@@ -85,21 +114,12 @@ def records_as_unit(given: Given) -> Complaint | None:
             if of_records
             else 'Leave it out, or write unit = "record" under [privacy].',
         )
-    if not of_records:
-        return None
-    if _value(given, "clip") != FIXED:
+    if of_records and table.clip != FIXED:
         return (
-            f'has clip = "{_value(given, "clip")}" in [disco] and unit = "record" in [privacy]',
+            f'has clip = "{table.clip}" in [disco] and unit = "record" in [privacy]',
             "Such a clip follows the updates of whole peers.",
             'Write clip = "fixed".',
         )
-    for key in _LOCAL_KEYS:
-        if key in given.get("training", {}):
-            return (
-                f'gives `{key}` in [training] for unit = "record" in [privacy]',
-                "A record has one gradient a round, at the shared model: there are no local steps.",
-                "Leave it out.",
-            )
     return None
 
 
@@ -143,11 +163,11 @@ def published_parts(given: Given) -> Complaint | None:
 
 
 def _as_published(given: Given) -> bool:
-    return bool(_value(given, "noise") == AS_PUBLISHED_NOISE)
+    return _table(given).as_published
 
 
-def _value(given: Given, key: str) -> Any:
-    return given.get(TABLE.name, {}).get(key, getattr(DiscoSettings(), key))
+def _table(given: Given) -> DiscoSettings:
+    return DiscoSettings(**given.get(TABLE.name, {}))
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -24,7 +24,6 @@ import numpy as np
 
 from ...accountant import events as ev
 from ...accountant import records
-from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ..aggregation.clip_check import ClipCheck
 from ..aggregation.residuals import Residuals
@@ -32,6 +31,7 @@ from ..aggregation.sums import Sum, noisy_sum
 from ..aggregation.term_norms import about_norms, norms_of
 from ..frame.model import Parameters, Round
 from ..frame.private_system import PrivateSystem
+from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum, planned_release
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
@@ -39,8 +39,8 @@ from ..observers.names import PEER
 from . import clip_rules, updates
 from .noise import NoiseTerms, Source, Unit, mechanism_of, views_of
 from .published import PublishedDisco
-from .requirements import require_all_peers, require_unit
-from .settings import COUNT_PHASE, FIXED, LOCAL, PREVIOUS, QUANTILE, SHARED, DiscoSettings
+from .settings import COUNT_PHASE, FIXED, LOCAL, PREVIOUS, QUANTILE, DiscoSettings
+from .settings_rules import noise_complaint, peers_complaint, unit_complaint
 from .time_frames import Schedule
 
 if TYPE_CHECKING:
@@ -306,14 +306,12 @@ def schedule_of(table: DiscoSettings, peers: int, rounds: int) -> Schedule:
 
 def _noise_terms(setup: Setup, table: DiscoSettings, schedule: Schedule) -> NoiseTerms:
     """Return what the noise depends on; `InvalidInput` for what does not go together."""
-    require_all_peers(setup, table)
-    require_unit(setup, table)
-    if table.noise == SHARED and setup.aggregation != "shares":
-        raise InvalidInput(
-            f"Shared noise needs additive shares; the aggregation is {setup.aggregation!r}.",
-            "A message that is seen by itself has a part of the noise only.",
-            'Give aggregation = "shares", or noise = "local".',
-        )
+    refuse(
+        setup,
+        peers_complaint(setup.silos, table),
+        unit_complaint(setup.privacy.unit, table),
+        noise_complaint(setup.aggregation, table),
+    )
     unit: Unit = "record" if setup.privacy.unit == "record" else "silo"
     return NoiseTerms(
         table.noise, schedule.smallest, setup.security.colluders, setup.aggregation, unit

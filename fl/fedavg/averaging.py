@@ -25,7 +25,7 @@ from ..frame.model import Parameters, Round, model_digest
 from ..frame.opening import OpeningStatement
 from ..frame.phases import Phase
 from ..frame.promise import TRAINING_PHASE, claimed
-from ..frame.requirements import require_aggregation, require_public_normalisation
+from ..frame.requirements import require_declared
 from ..frame.rounds import Draft, NoisySum, make_round
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
@@ -49,8 +49,7 @@ class FedAvg:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        require_public_normalisation(setup)
-        require_aggregation(setup)
+        require_declared(setup)
         self.aggregator = setup.aggregator
 
     @property

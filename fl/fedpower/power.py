@@ -25,7 +25,6 @@ from ..aggregation.residuals import ResidualMonitor, Residuals
 from ..declarations.sealed_items import RELEASE
 from ..frame.model import Parameters, Round
 from ..frame.private_system import PrivateSystem
-from ..frame.requirements import require_all_users, require_public_normalisation
 from ..frame.rounds import Draft
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, Shape, State
@@ -88,8 +87,6 @@ class PowerIteration(PrivateSystem):
 
     def __init__(self, setup: Setup, table: FedPowerSettings, seed: int) -> None:
         super().__init__(setup)
-        require_all_users(setup)
-        require_public_normalisation(setup)
         self.terms = terms_of(setup, table)
         self.seed = seed
         self.residuals = Residuals()

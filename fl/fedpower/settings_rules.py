@@ -7,6 +7,7 @@ from typing import Any, Final
 from ...accountant.errors import with_article
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.toml_words import RATINGS
+from ..statistics.settings_rules import rounds_complaint
 
 _UNIT_OF_KEY: Final = {"silo_rows": "silo", "largest_change": "entry"}
 """Keys that only one unit has a use for, and that it needs."""
@@ -24,14 +25,8 @@ _REASONS: Final = {
 
 def single_release(given: Given) -> Complaint | None:
     """Refuse more rounds than one of a single release."""
-    rounds = given["run"].get("rounds", 1)
-    if rounds == 1:
-        return None
-    return (
-        f"has rounds = {rounds} in [run], and {given['run']['system']} makes one release",
-        "One release with all of the budget has less noise than several that share it.",
-        "Write rounds = 1, or leave it out; or use fedpower-power.",
-    )
+    system, rounds = str(given["run"]["system"]), given["run"].get("rounds", 1)
+    return rounds_complaint(system, rounds, "; or use fedpower-power")
 
 
 def bounded_units(given: Given) -> Complaint | None:

@@ -5,23 +5,7 @@ from __future__ import annotations
 from ...accountant.errors import InvalidInput
 from ..frame.setup import Setup
 from .settings import FlameSettings
-from .terms import RELATION, SIMPLE, TOPK, FlameTerms, Protocol
-
-
-def require_users_who_send(setup: Setup) -> None:
-    """Raise `InvalidInput` unless users send for themselves, and none is added or removed."""
-    if setup.privacy.neighbours != RELATION:
-        raise InvalidInput(
-            f"{setup.name} is accounted under {RELATION}, not under {setup.privacy.neighbours}.",
-            "How many messages travel is seen, and so is how many users send them.",
-            f'Give neighbours = "{RELATION}".',
-        )
-    if setup.silos != 1:
-        raise InvalidInput(
-            f"There are {setup.silos} silos, and FLAME's users send for themselves.",
-            "A silo that sends for its users knows all of their messages.",
-            "Give silos = 1.",
-        )
+from .terms import SIMPLE, TOPK, FlameTerms, Protocol
 
 
 def coordinates_sent(protocol: Protocol, table: FlameSettings, dimensions: int) -> int:

@@ -23,7 +23,11 @@ def chosen_given(given: Given) -> Complaint | None:
 
 def one_silo(given: Given) -> Complaint | None:
     """Refuse silos that would send for their users."""
-    silos = given["data"].get("silos", 1)
+    return silos_complaint(given["data"].get("silos", 1))
+
+
+def silos_complaint(silos: int) -> Complaint | None:
+    """Refuse silos that would send for their users, whoever says how many there are."""
     if silos == 1:
         return None
     return (

@@ -28,11 +28,7 @@ from ..frame.model import Parameters, Round
 from ..frame.note import Note
 from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, unproven
-from ..frame.requirements import (
-    require_all_users,
-    require_public_normalisation,
-    require_user_unit,
-)
+from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
@@ -45,7 +41,6 @@ from .requirements import (
     coordinates_sent,
     require_free_places,
     require_no_target_without_proof,
-    require_users_who_send,
 )
 from .sealing_cost import (
     MOST_DRAWN,
@@ -57,6 +52,7 @@ from .sealing_cost import (
     too_many_drawn,
 )
 from .settings import SEALED, FlameSettings
+from .settings_rules import silos_complaint
 from .terms import (
     DOUBLE,
     OVERFLOW_PART,
@@ -88,10 +84,7 @@ class Flame(PrivateSystem):
 
     def __init__(self, setup: Setup, table: FlameSettings, protocol: Protocol) -> None:
         super().__init__(setup)
-        require_user_unit(setup)
-        require_all_users(setup)
-        require_public_normalisation(setup)
-        require_users_who_send(setup)
+        refuse(setup, silos_complaint(setup.silos))
         self.table = table
         self.terms = _terms(setup, table, protocol)
         self.sent_terms = Terms(

@@ -33,7 +33,7 @@ from .opening import OpeningStatement
 from .phases import Phase
 from .private_normalisation import MomentsRelease
 from .promise import TRAINING_PHASE, Promise, promise, restated
-from .requirements import require_aggregation
+from .requirements import require_declared
 from .rounds import Draft, make_round, release_beside, system_with_package
 from .setup import Setup
 from .state import Arrays, State, declared_state
@@ -64,7 +64,7 @@ class PrivateSystem:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        require_aggregation(setup)
+        require_declared(setup)
         self.aggregator = setup.aggregator
 
     @property

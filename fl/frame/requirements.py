@@ -1,56 +1,49 @@
-"""What a system may require of its setup: a user as the unit, no sampling, public normalisation."""
+"""What a system's declaration requires of a setup, whoever made it."""
 
 from __future__ import annotations
 
 from ...accountant.errors import InvalidInput, Unsupported
-from ..declarations.declaration import SERVER_AGGREGATIONS
+from ..declarations.declaration import Complaint, Declaration
 from ..declarations.registry import declaration_or_none
+from ..settings.declared_rules import (
+    aggregation_complaint,
+    moments_complaint,
+    relation_complaint,
+    sampling_complaint,
+    unit_complaint,
+)
 from .setup import Setup
 
 
-def require_aggregation(setup: Setup) -> None:
-    """Raise `Unsupported` for an aggregation that the system's declaration does not name."""
-    declaration = declaration_or_none(setup.name)
-    aggregations = SERVER_AGGREGATIONS if declaration is None else declaration.aggregations
-    if setup.aggregation not in aggregations:
-        raise Unsupported(
-            f"{setup.name} has no aggregation {setup.aggregation!r}.",
-            "What the server sees decides what it learns, so none is taken for another.",
-            f"Use one of {', '.join(aggregations)}.",
-        )
+def require_declared(setup: Setup) -> None:
+    """Raise for a setup that its system's declaration does not allow.
+
+    That is `Unsupported` for an aggregation, and `InvalidInput` for a unit, a relation, sampled
+    users, or private moments.  A system that is declared nowhere sums in the clear, or masked.
+    """
+    declared = declaration_or_none(setup.name)
+    system = declared or Declaration(name=setup.name, make="", summary="")
+    said = aggregation_complaint(system, setup.aggregation)
+    if said is not None:
+        raise Unsupported(*_in_words(setup, said))
+    if declared is None:
+        return
+    refuse(
+        setup,
+        moments_complaint(system) if setup.normalisation is not None else None,
+        sampling_complaint(system) if setup.privacy.sampling_rate != 1.0 else None,
+        unit_complaint(system, setup.privacy.unit) if system.promises else None,
+        relation_complaint(system, setup.privacy.neighbours) if system.promises else None,
+    )
 
 
-def require_user_unit(setup: Setup) -> None:
-    """Raise `InvalidInput` unless the unit is a user, added, removed or replaced as a whole."""
-    if setup.privacy.unit != "user":
-        raise InvalidInput(
-            f"{setup.name} protects users; the unit asked for is {setup.privacy.unit!r}.",
-            "Its clipping and its noise are made for all records of a user together.",
-            "Give unit = 'user'.",
-        )
-    if setup.privacy.neighbours == "zero-out":
-        raise InvalidInput(
-            f"{setup.name} is not accounted under zero-out.",
-            "A record of zeros is still trained on, so it is no absent record.",
-            "Give neighbours = 'add-remove' or 'replace-one'.",
-        )
+def refuse(setup: Setup, *complaints: Complaint | None) -> None:
+    """Raise `InvalidInput` for the first complaint about a setup, if there is one."""
+    for complaint in complaints:
+        if complaint is not None:
+            raise InvalidInput(*_in_words(setup, complaint))
 
 
-def require_all_users(setup: Setup) -> None:
-    """Raise `InvalidInput` where users are sampled."""
-    if setup.privacy.sampling_rate != 1.0:
-        raise InvalidInput(
-            f"{setup.name} does not sample users.",
-            "Every silo takes part with all of its users in each round.",
-            "Leave `sampling_rate` out, or use uldp-avg or uldp-sgd.",
-        )
-
-
-def require_public_normalisation(setup: Setup) -> None:
-    """Raise `InvalidInput` where features are normalised by private moments."""
-    if setup.normalisation is not None:
-        raise InvalidInput(
-            f"{setup.name} does not normalise features by private moments.",
-            "Such moments are a release for users, and its promise does not cover that.",
-            "Give normalisation = 'public', or use uldp-avg, uldp-sgd or uldp-naive.",
-        )
+def _in_words(setup: Setup, complaint: Complaint) -> tuple[str, str, str]:
+    what, why, step = complaint
+    return f"The setup of {setup.name} {what}.", why, step

@@ -40,7 +40,6 @@ from .expected_log import (
 )
 from .model import Parameters, Round, require_model
 from .private_system import PrivateSystem
-from .requirements import require_all_users, require_public_normalisation, require_user_unit
 from .rounds import Draft, NoisySum
 from .setup import setup
 from .state import Arrays, Shape
@@ -84,9 +83,6 @@ class UserSum(PrivateSystem):
         streams: Streams,  # noqa: ARG002
     ) -> None:
         super().__init__(setup(settings, federation, local))
-        require_user_unit(self.setup)
-        require_all_users(self.setup)
-        require_public_normalisation(self.setup)
         self.clip = clip_of(settings)
         self.residuals = Residuals()
 

@@ -19,54 +19,30 @@ Each rule returns what is wrong with the configuration, why, and what to do; Non
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from ..declarations.built_in import without_promise
 from ..declarations.declaration import Complaint, Given, Rule, blame_package
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS
+from .declared_rules import moments_complaint, relation_complaint, unit_complaint
 from .public_test_data import BUNDLED_SOURCES
 from .rating_rules import RATING_RULES
 from .rule_facts import MOMENTS_NOISE_KEY, enumerated, system_of
 from .security_rules import SECURITY_RULES
 
-_PROTECTED_BY_UNIT: Final[Mapping[str, str]] = {
-    "user": "all records of a user together",
-    "record": "one record",
-    "silo": "all records of a silo together",
-    "entry": "one entry",
-}
-"""From the unit of a guarantee to the data that it protects, for messages."""
-
 
 def _unit_rule(given: Given) -> Complaint | None:
-    """Require a unit of privacy for which the system has a guarantee; its first is the default."""
+    """Require a unit of the system; its first is the default."""
     system = system_of(given)
-    units = system.units
-    unit = given.get("privacy", {}).get("unit", units[0])
-    if unit in units:
-        return None
-    protected = [_PROTECTED_BY_UNIT.get(word, word) for word in units]
-    return (
-        f'needs `unit` in [privacy] to be {enumerated(units, "or")}; it is "{unit}"',
-        f"{system.name} promises privacy for {enumerated(protected, 'or')}.",
-        f'Write unit = "{units[0]}", or leave it out.',
-    )
+    return unit_complaint(system, given.get("privacy", {}).get("unit", system.units[0]))
 
 
 def _relation_rule(given: Given) -> Complaint | None:
-    """Require neighbours that the system is accounted under; its first are the default."""
+    """Require a relation of the system; its first is the default."""
     system = system_of(given)
     relation = given.get("privacy", {}).get("neighbours", system.relations[0])
-    if relation in system.relations:
-        return None
-    return (
-        f"needs `neighbours` in [privacy] to be {enumerated(system.relations, 'or')}; it is "
-        f'"{relation}"',
-        f"{system.name} is accounted under {enumerated(system.relations, 'or')} alone.",
-        f'Write neighbours = "{system.relations[0]}", or leave it out.',
-    )
+    return relation_complaint(system, relation)
 
 
 def _noise_rule(given: Given) -> Complaint | None:
@@ -89,13 +65,8 @@ def _normalisation_rule(given: Given) -> Complaint | None:
     """
     system = system_of(given)
     private = given["data"].get("normalisation") == "private"
-    if private and not system.has_use_for(*MOMENTS_NOISE_KEY):
-        others = " or ".join(with_use_for(*MOMENTS_NOISE_KEY))
-        return (
-            f'has normalisation = "private" in [data], and {system.name} cannot pay for it',
-            "Moments of private records are a release for users, which its promise does not cover.",
-            f'Write normalisation = "public", or choose {others}.',
-        )
+    if private and (unpaid := moments_complaint(system)) is not None:
+        return unpaid
     noisy = "normalisation_noise" in given.get("privacy", {})
     if noisy and not private:
         return (

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..declarations.declaration import Complaint, Given, Rule
-from ..declarations.registry import declared
 from ..observers.names import COORDINATOR, PEER_OBSERVERS, coalition_of, coalitions_in
 from ..secagg.peers import MIN_PEERS
+from .declared_rules import able_to_sum_by, aggregation_complaint
 from .rule_facts import aggregation_of, enumerated, observers_in, system_of
 
 _MASKED: Final = ("masked",)
@@ -47,15 +47,23 @@ def _hidden_weights(given: Given) -> Complaint | None:
         return (
             f"{what}{system_of(given).name} has no weights to hide",
             "The protocol weights every user by its records, and nobody sees how many they are.",
-            f'Choose {_taking("private-weighting")}, or write aggregation = "masked".',
+            f'Choose {able_to_sum_by("private-weighting")}, or write aggregation = "masked".',
         )
-    if given.get("training", {}).get("weighting", "records") != "records":
+    weighting = given.get("training", {}).get("weighting", "records")
+    private = given["data"].get("normalisation") == "private"
+    return hidden_weights_complaint(weighting, moments=private)
+
+
+def hidden_weights_complaint(weighting: str, *, moments: bool) -> Complaint | None:
+    """Refuse weights that are public, and private moments, under private weighting."""
+    what = 'has aggregation = "private-weighting" in [security], and '
+    if weighting != "records":
         return (
-            f'{what}weighting = "uniform" in [training]',
+            f'{what}weighting = "{weighting}" in [training]',
             "Uniform weights are public; there is nothing to hide.",
             'Write weighting = "records", or aggregation = "masked".',
         )
-    if given["data"].get("normalisation") == "private":
+    if moments:
         return (
             f'{what}normalisation = "private" in [data]',
             "The moments would be summed under weights in the clear, which tell the counts.",
@@ -64,30 +72,19 @@ def _hidden_weights(given: Given) -> Complaint | None:
     return None
 
 
-def _other_aggregation(given: Given) -> Complaint | None:
-    system, aggregation = system_of(given), aggregation_of(given)
-    if aggregation in system.aggregations:
+def weighting_complaint(weighting: str) -> Complaint | None:
+    """Refuse weights by records where silos add up among themselves."""
+    if weighting != "records":
         return None
     return (
-        f'has aggregation = "{aggregation}" in [security], and {system.name} cannot sum by it',
-        "What the server sees decides what it learns, so none is taken for another.",
-        f"Write aggregation = {enumerated([*map(_quoted, system.aggregations)], 'or')}"
-        f"{_or_another(aggregation)}.",
+        'has aggregation = "shares" in [security], and weighting = "records" in [training]',
+        "A peer that holds a record of a user would learn from its weight how many it has.",
+        'Write weighting = "uniform", or aggregation = "masked".',
     )
 
 
-def _or_another(aggregation: str) -> str:
-    """Return what to say of the systems that can sum by an aggregation, if there are any."""
-    systems = _taking(aggregation)
-    return f"; or choose another system: {systems}" if systems else ""
-
-
-def _taking(aggregation: str) -> str:
-    """Return the names of the systems that can sum by an aggregation."""
-    systems = declared().values()
-    return enumerated(
-        [system.name for system in systems if aggregation in system.aggregations], "or"
-    )
+def _other_aggregation(given: Given) -> Complaint | None:
+    return aggregation_complaint(system_of(given), aggregation_of(given))
 
 
 def _quoted(word: str) -> str:
@@ -131,12 +128,9 @@ def _among_peers(given: Given) -> Complaint | None:
                 f"Name {enumerated([*map(_quoted, known)], 'and')}; `colluders` in [security] says "
                 "how many may tell a peer what they know.",
             )
-    if given.get("training", {}).get("weighting") == "records":
-        return (
-            f'{what}weighting = "records" in [training]',
-            "A peer that holds a record of a user would learn from its weight how many it has.",
-            'Write weighting = "uniform", or aggregation = "masked".',
-        )
+    by_records = weighting_complaint(given.get("training", {}).get("weighting", "uniform"))
+    if by_records is not None:
+        return by_records
     silos = given["data"].get("silos", MIN_PEERS)
     if silos < MIN_PEERS:
         return (

@@ -8,7 +8,7 @@ from ..declarations.declaration import Declaration
 from ..declarations.sealed_items import RELEASE
 from .sealed_items import of_statistics
 from .settings import TABLE
-from .settings_rules import RULES
+from .settings_rules import RELATIONS, RULES
 
 SYSTEMS: Final = (
     Declaration(
@@ -20,6 +20,7 @@ SYSTEMS: Final = (
         rounds=1,
         aggregations=("plain", "masked", "shares"),
         units=("record", "user", "silo"),
+        relations=RELATIONS,
         trains=False,
         phases=(RELEASE,),
         measure=f"{__package__}.measure:measure",

@@ -16,15 +16,23 @@ _UNIT_OF_KEY: Final = {"rows_per_user": "user", "silo_rows": "silo"}
 """Keys that only one unit has a use for."""
 
 
+RELATIONS: Final = ("add-remove", "replace-one")
+"""A record of zeros still has an intercept and a label, so it is no absent record."""
+
+
 def single_round(given: Given) -> Complaint | None:
     """Refuse more rounds than one of a single release."""
-    rounds = given["run"].get("rounds", 1)
+    return rounds_complaint(str(given["run"]["system"]), given["run"].get("rounds", 1))
+
+
+def rounds_complaint(system: str, rounds: int, otherwise: str = "") -> Complaint | None:
+    """Refuse more rounds than one of a single release; `otherwise` is what else may be done."""
     if rounds == 1:
         return None
     return (
-        f"has rounds = {rounds} in [run], and {given['run']['system']} makes one release",
+        f"has rounds = {rounds:,} in [run], and {system} makes one release",
         "One release with all of the budget has less noise than several that share it.",
-        "Write rounds = 1, or leave it out.",
+        f"Write rounds = 1, or leave it out{otherwise}.",
     )
 
 
@@ -36,18 +44,6 @@ def of_classes(given: Given) -> Complaint | None:
         f'names "{given["data"]["name"]}" in [data], whose labels are times of survival',
         "Sums of rows by label are made for classes; a time is none, and has no public range.",
         "Choose a data set with classes, or uldp-avg for this one.",
-    )
-
-
-def of_whole_records(given: Given) -> Complaint | None:
-    """Refuse records of zeros in the place of absent ones."""
-    if given.get("privacy", {}).get("neighbours", "add-remove") != "zero-out":
-        return None
-    return (
-        f'has neighbours = "zero-out" in [privacy], and {given["run"]["system"]} is not accounted '
-        "under it",
-        "A record of zeros still has an intercept and a label, so it is no absent record.",
-        'Write neighbours = "add-remove" or "replace-one".',
     )
 
 
@@ -92,7 +88,6 @@ def _no_fit(given: Given) -> Complaint | None:
 RULES: Final[tuple[Rule, ...]] = (
     single_round,
     of_classes,
-    of_whole_records,
     capped_units(TABLE.name),
     _no_fit,
 )

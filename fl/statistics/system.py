@@ -27,7 +27,7 @@ from ..declarations.sealed_items import RELEASE
 from ..frame.model import KeepModel, Parameters, Round
 from ..frame.phases import Phase
 from ..frame.private_system import PrivateSystem
-from ..frame.requirements import require_all_users, require_public_normalisation
+from ..frame.requirements import refuse
 from ..frame.rounds import Draft
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, Shape, State
@@ -37,6 +37,7 @@ from .exact_sums import ExactSums, exact_sums
 from .noise_shown import NoiseShown
 from .run_terms import RunTerms
 from .settings import ReleaseSettings, StatisticsSettings
+from .settings_rules import rounds_complaint
 from .statistics import ReleasedStatistics
 from .views import statistics_views
 
@@ -59,9 +60,7 @@ class Statistics(PrivateSystem):
 
     def __init__(self, setup: Setup, table: ReleaseSettings) -> None:
         super().__init__(setup)
-        require_all_users(setup)
-        require_public_normalisation(setup)
-        _require_single_release(setup)
+        refuse(setup, rounds_complaint(setup.name, setup.rounds))
         self.terms = self.run_terms(table)
         self._mechanisms: dict[float, NoisyGram] = {}
         self.residuals = Residuals()
@@ -171,15 +170,6 @@ class Statistics(PrivateSystem):
     def exact_sums(self, mechanism: NoisyGram) -> ExactSums:
         """Return the exact sums of all silos, and the check of them; private."""
         return exact_sums(self.terms, self.setup.federation, mechanism)
-
-
-def _require_single_release(setup: Setup) -> None:
-    if setup.rounds != 1:
-        raise InvalidInput(
-            f"{setup.name} makes one release; `rounds` is {setup.rounds:,}.",
-            "One release with all of the budget has less noise than several that share it.",
-            "Write rounds = 1, or leave it out.",
-        )
 
 
 def _require_classes(setup: Setup) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import records, validate
 from ...accountant.arrays import BoolArray, FloatArray
-from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import BandedGaussian, Gate, Gaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
@@ -38,10 +38,11 @@ from ..data.federation import Indices
 from ..frame.model import Parameters, Round, require_model
 from ..frame.note import Note
 from ..frame.private_system import PrivateSystem
-from ..frame.requirements import require_user_unit
+from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup
 from ..frame.state import Arrays
+from ..settings.security_rules import hidden_weights_complaint, weighting_complaint
 from ..training.local_training import ProximalTraining, Rows, UpdateBlock
 from .correlated import RunningBlock, Schedule, require_room
 
@@ -95,33 +96,21 @@ class UldpAvg(PrivateSystem):
         super().__init__(setup)
         self.schedule = schedule
         self.block = None if schedule is None else RunningBlock(schedule)
-        require_user_unit(setup)
         if (setup.aggregation == "private-weighting") != self.hides_weights:
             raise Unsupported(
                 f"{type(self).__name__} of {setup.name} has no aggregation {setup.aggregation!r}.",
                 "What the server sees decides what it learns, so none is taken for another.",
                 "Have the system made by its name, which chooses by the aggregation.",
             )
-        if setup.aggregation == "private-weighting" and setup.normalisation is not None:
-            raise InvalidInput(
-                f"{setup.name} under private weighting does not normalise by private moments.",
-                "The moments would be summed under weights in the clear, which tell the counts.",
-                "Give normalisation = 'public', or aggregation = 'masked'.",
-            )
-        if setup.aggregation == "private-weighting" and setup.training.weighting != "records":
-            raise InvalidInput(
-                "Private weighting hides weights by records; uniform weights are public.",
-                next_step="Give weighting = 'records', or aggregation = 'masked'.",
-            )
+        weighting = setup.training.weighting
+        if setup.aggregation == "private-weighting":
+            moments = setup.normalisation is not None
+            refuse(setup, hidden_weights_complaint(weighting, moments=moments))
         if schedule is not None:
             _require_no_more(setup)
             schedule.require_users(setup.users)
-        if setup.aggregation == "shares" and setup.training.weighting != "uniform":
-            raise InvalidInput(
-                f"{setup.name} among peers has uniform weights; they are by records.",
-                "A peer that holds a record of a user would learn from its weight how many it has.",
-                "Give weighting = 'uniform', or aggregation = 'masked'.",
-            )
+        if setup.aggregation == "shares":
+            refuse(setup, weighting_complaint(weighting))
         # Local training reads mu from the object that trains, before the first round.
         validate.non_negative(proximal=self.proximal)
         if self.proximal and isinstance(setup.local, ProximalTraining):

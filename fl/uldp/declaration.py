@@ -147,11 +147,15 @@ _NAIVE_EXAMPLE: Final = Example(
 )
 """As published: Theorem 3's sensitivity is half of what a user can move."""
 
+_RELATIONS: Final = ("add-remove", "replace-one")
+"""A user of zeros is still trained on, so it is no absent user."""
+
 _ULDP_AVG: Final = Declaration(
     name="uldp-avg",
     summary="local training of each user, clipped and weighted over the silos",
     make=f"{__package__}.weighted:average",
     table=TABLE,
+    relations=_RELATIONS,
     ignores=_GROUP_KEYS,
     uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS, *_CORRELATED_KEYS),
     rules=(
@@ -178,6 +182,7 @@ SYSTEMS: Final = (
         summary="FedAvg whose silos clip their models; a user may move all of them",
         make=f"{__package__}.naive:naive",
         table=TABLE,
+        relations=_RELATIONS,
         ignores=_GROUP_KEYS,
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL_STEP_KEYS),
         rules=(settings_rules.no_moments, settings_rules.no_target),
@@ -195,6 +200,7 @@ SYSTEMS: Final = (
         summary="DP-SGD in every silo on a bounded number of records of each user",
         make=f"{__package__}.group:group",
         table=TABLE,
+        relations=_RELATIONS,
         ignores=("as_published",),
         uses=("training.clip", *_LOCAL_STEP_KEYS),
         rules=(settings_rules.group_given, settings_rules.rate_or_batch),

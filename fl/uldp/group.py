@@ -43,7 +43,6 @@ from ..aggregation.term_norms import norms_of
 from ..data.federation import Federation, Indices
 from ..frame.model import Parameters, Round
 from ..frame.private_system import PrivateSystem
-from ..frame.requirements import require_all_users, require_public_normalisation, require_user_unit
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
@@ -75,7 +74,6 @@ class UldpGroup(PrivateSystem):
     state = State()
 
     def __init__(self, setup: Setup, *, rate: float | None = None, seed: int = 0) -> None:
-        require_user_unit(setup)
         if setup.privacy.group < 2:
             raise InvalidInput(
                 "uldp-group needs room for two records of a user or more.",
@@ -84,8 +82,6 @@ class UldpGroup(PrivateSystem):
                 "Give group_records = 2, or more.",
             )
         super().__init__(setup)
-        require_all_users(setup)
-        require_public_normalisation(setup)
         _add_remove_only(setup)
         # Refused here, before anything is paid: a loss that couples records has no such gradients.
         start = np.tile(setup.local.initial(), (setup.silos, 1))

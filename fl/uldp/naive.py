@@ -40,7 +40,6 @@ from ..frame.model import Parameters, Round
 from ..frame.opening import OpeningStatement
 from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, unproven
-from ..frame.requirements import require_all_users, require_user_unit
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
@@ -63,8 +62,6 @@ class UldpNaive(PrivateSystem):
 
     def __init__(self, setup: Setup, *, as_published: bool = False) -> None:
         super().__init__(setup)
-        require_user_unit(setup)
-        require_all_users(setup)
         self.as_published = as_published
         self.residuals = Residuals()
         if as_published and (

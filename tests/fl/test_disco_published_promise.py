@@ -132,7 +132,7 @@ def test_a_radius_for_each_tensor_may_be_written_out() -> None:
         ({"neighbours": "add-remove"}, "accounted under replace-one"),
         ({"noise_multiplier": 5.0}, "an epsilon or a noise multiplier"),
         ({"table": DiscoSettings(noise="as_published", clip="previous")}, "The clip is 'previous'"),
-        ({"table": DiscoSettings(noise="as_published", min_participants=5)}, "There are 4 peers"),
+        ({"table": DiscoSettings(noise="as_published", min_participants=5)}, "has silos = 4"),
         (
             {"table": replace(TABLE, time_frames=("1-2", "1-2", "1-2", "1-2"))},
             "`time_frames` are given",

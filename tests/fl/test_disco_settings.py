@@ -211,16 +211,19 @@ def test_what_a_file_leaves_out() -> None:
 needs_extra = needs("cryptography")
 
 BUILT: dict[str, list[dict[str, Any]]] = {
-    'Give neighbours = "replace-one".': [{"privacy": {"neighbours": "add-remove"}}],
-    'Give aggregation = "shares", or noise = "local".': [
+    'Write neighbours = "replace-one", or leave it out.': [
+        {"privacy": {"neighbours": "add-remove"}}
+    ],
+    'Write noise = "local" under [disco], or aggregation = "shares".': [
         {"noise": "shared", "aggregation": other} for other in ("masked", "plain")
     ],
-    "Have more silos, or lower `min_participants` to 3 at least.": [
-        {"noise": "local", "aggregation": "plain", "silos": 2},
-        {"silos": 4, "min_participants": 5},
+    "Write silos = 3 or more under [data].": [
+        {"noise": "local", "aggregation": "plain", "silos": 2}
     ],
-    "Give both or neither.": [{"divisor": 9}, {"unit": "record", "divisor": None}],
-    'Give clip = "fixed", or unit = "silo".': [
+    "Write silos = 5 or more under [data].": [{"silos": 4, "min_participants": 5}],
+    'Leave it out, or write unit = "record" under [privacy].': [{"divisor": 9}],
+    "Write divisor = 500, for example": [{"unit": "record", "divisor": None}],
+    'Write clip = "fixed".': [
         {"unit": "record", "clip": clip} for clip in ("quantile", "previous")
     ],
     "Lower `colluders`, or have more silos.": [{"silos": 4, "colluders": 2}],

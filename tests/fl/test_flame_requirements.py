@@ -126,17 +126,21 @@ def built(
 BUILT: dict[str, tuple[dict[str, Any], str, str]] = {
     "add-remove": (
         {"neighbours": "add-remove"},
-        "How many messages travel is seen",
-        'Give neighbours = "replace-one".',
+        "accounted under replace-one alone",
+        'Write neighbours = "replace-one"',
     ),
-    "zero-out": ({"neighbours": "zero-out"}, "not accounted under zero-out", "'replace-one'"),
-    "a record": ({"unit": "record"}, "flame-double protects users", "Give unit = 'user'."),
+    "zero-out": ({"neighbours": "zero-out"}, "accounted under replace-one alone", '"replace-one"'),
+    "a record": (
+        {"unit": "record"},
+        "promises privacy for all records of a user",
+        'Write unit = "user"',
+    ),
     "a sample": ({"sampling_rate": 0.5}, "does not sample users", "`sampling_rate`"),
-    "silos": ({"silos": 3}, "There are 3 silos", "Give silos = 1."),
+    "silos": ({"silos": 3}, "has silos = 3", "Write silos = 1"),
     "in the clear": (
         {"security": SecuritySettings()},
-        "flame-double has no aggregation 'plain'",
-        "Use one of shuffle.",
+        'aggregation = "plain" in [security], and flame-double cannot sum by it',
+        'Write aggregation = "shuffle"',
     ),
     "two of six honest, less one": (
         {"security": replace(SHUFFLED, colluders=5)},

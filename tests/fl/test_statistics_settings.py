@@ -56,7 +56,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "entry": (of_unit("entry"), "`unit` in .* record, user or silo"),
     "zero-out": (
         {"privacy": 'noise_multiplier = 3.0\nneighbours = "zero-out"'},
-        'neighbours = "zero-out"',
+        '`neighbours` .* add-remove or replace-one; it is "zero-out"',
     ),
     "private moments": (
         {"data": 'name = "breast-cancer"\nnormalisation = "private"'},
@@ -119,7 +119,7 @@ def test_what_is_left_out_is_filled_in_and_every_rule_has_its_name(tiny: Any) ->
         mechanism_of(built(tiny(), most_rows=10**9, privacy={"noise_multiplier": 0.01}))
     assert "`label_weight`" in caught.value.next_step
     assert {rule.__name__ for rule in RULES} == {
-        *("single_round", "of_classes", "of_whole_records", "rule", "_no_fit"),
+        *("single_round", "of_classes", "rule", "_no_fit"),
     }
     found = configuration()
     assert found.table == StatisticsSettings(row_norm=6.0)

@@ -210,7 +210,7 @@ def test_moments_are_not_summed_under_weights_in_the_clear(kind, tiny, made_of):
     setup = made_of("uldp-avg", federation, training={"weighting": "records"})
     moments = MomentsRelease(2.0, "records", "add-remove", federation, -1.0, 1.0)
     setup = replace(setup, security=SECURITY, normalisation=moments)
-    with pytest.raises(InvalidInput, match="private moments"):
+    with pytest.raises(InvalidInput, match='normalisation = "private"'):
         kind(setup, step="average")
 
 

@@ -1,0 +1,89 @@
+"""What a system's declaration allows of a run: aggregation, unit, relation, private moments.
+
+Each rule returns what is wrong, why, and what to do, or None.  A configuration is held against
+them, and so is a setup that somebody made without one (`fl.frame.requirements`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ..declarations.declaration import Complaint, Declaration
+from ..declarations.registry import declared, with_use_for
+from .rule_facts import MOMENTS_NOISE_KEY, enumerated
+
+_PROTECTED_BY_UNIT: Final[Mapping[str, str]] = {
+    "user": "all records of a user together",
+    "record": "one record",
+    "silo": "all records of a silo together",
+    "entry": "one entry",
+}
+"""From the unit of a guarantee to the data that it protects, for messages."""
+
+
+def unit_complaint(system: Declaration, unit: str) -> Complaint | None:
+    """Refuse a unit of privacy for which the system has no guarantee."""
+    if unit in system.units:
+        return None
+    protected = [_PROTECTED_BY_UNIT.get(word, word) for word in system.units]
+    return (
+        f'needs `unit` in [privacy] to be {enumerated(system.units, "or")}; it is "{unit}"',
+        f"{system.name} promises privacy for {enumerated(protected, 'or')}.",
+        f'Write unit = "{system.units[0]}", or leave it out.',
+    )
+
+
+def relation_complaint(system: Declaration, relation: str) -> Complaint | None:
+    """Refuse neighbours that the system is not accounted under."""
+    if relation in system.relations:
+        return None
+    return (
+        f"needs `neighbours` in [privacy] to be {enumerated(system.relations, 'or')}; it is "
+        f'"{relation}"',
+        f"{system.name} is accounted under {enumerated(system.relations, 'or')} alone.",
+        f'Write neighbours = "{system.relations[0]}", or leave it out.',
+    )
+
+
+def aggregation_complaint(system: Declaration, aggregation: str) -> Complaint | None:
+    """Refuse an aggregation by which the system cannot sum."""
+    if aggregation in system.aggregations:
+        return None
+    others = able_to_sum_by(aggregation)
+    words = enumerated([f'"{word}"' for word in system.aggregations], "or")
+    return (
+        f'has aggregation = "{aggregation}" in [security], and {system.name} cannot sum by it',
+        "What the server sees decides what it learns, so none is taken for another.",
+        f"Write aggregation = {words}{f'; or choose another system: {others}' if others else ''}.",
+    )
+
+
+def able_to_sum_by(aggregation: str) -> str:
+    """Return the names of the systems that can sum by an aggregation, in a sentence."""
+    systems = declared().values()
+    return enumerated([each.name for each in systems if aggregation in each.aggregations], "or")
+
+
+def moments_complaint(system: Declaration) -> Complaint | None:
+    """Refuse features that are normalised by private moments, where nothing pays for these."""
+    if system.has_use_for(*MOMENTS_NOISE_KEY):
+        return None
+    others = " or ".join(with_use_for(*MOMENTS_NOISE_KEY))
+    return (
+        f'has normalisation = "private" in [data], and {system.name} cannot pay for it',
+        "Moments of private records are a release for users, which its promise does not cover.",
+        f'Write normalisation = "public", or choose {others}.',
+    )
+
+
+def sampling_complaint(system: Declaration) -> Complaint | None:
+    """Refuse sampled users where all take part in every round."""
+    if system.has_use_for("privacy", "sampling_rate"):
+        return None
+    others = " or ".join(with_use_for("privacy", "sampling_rate"))
+    return (
+        f"has a sampling rate below 1, and {system.name} does not sample users",
+        "Every silo takes part with all of its users in each round.",
+        f"Leave `sampling_rate` out, or use {others}.",
+    )
