@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,8 @@ import typer
 
 from ...accountant import rounding
 from ..inputs import attack_risk, options
+from ..inputs.described_run import RunOptions
+from ..inputs.request import OutputOptions, QuestionOptions, takes
 from ..terminal.output import NOT_COMPUTABLE, OK, Report, show
 from ..terminal.text import table, wrapped
 
@@ -62,35 +63,20 @@ Curve = Annotated[
 ]
 
 
-def account(
-    context: typer.Context,
-    event: EventPath = None,
-    noise_multiplier: options.NoiseMultiplier = None,
-    records: options.Records = None,
-    batch: options.Batch = None,
-    epochs: options.Epochs = None,
-    rate: options.Rate = None,
-    rounds: options.Rounds = None,
-    sampling: options.Sampling = None,
-    mechanism: options.Mechanism = "gaussian",
-    delta: options.Delta = None,
-    epsilon: options.Epsilon = None,
-    neighbours: options.Neighbours = "add-remove",
-    group: options.Group = 1,
-    engine: options.Engine = None,
-    routes: Routes = False,
-    units: Units = None,
-    accept_delta: options.AcceptDelta = False,
-    claimed: Claimed = None,
-    curve: Curve = None,
-    risk: attack_risk.AskRisk = False,
-    fpr: attack_risk.Fpr = None,
-    prior: attack_risk.Prior = None,
-    guesses: attack_risk.Guesses = None,
-    from_fpr: attack_risk.FromFpr = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AccountRequest(OutputOptions, attack_risk.AttackOptions, QuestionOptions, RunOptions):
+    """An event or a run, and what is asked of it."""
+
+    event: EventPath = None
+    routes: Routes = False
+    units: Units = None
+    accept_delta: options.AcceptDelta = False
+    claimed: Claimed = None
+    curve: Curve = None
+
+
+@takes(AccountRequest)
+def account(context: typer.Context, asked: AccountRequest) -> None:
     """Say what a known mechanism proves, from both sides.
 
     The mechanism is an EVENT (JSON, or a Renyi curve in a .csv file), or noisy sums:
@@ -117,52 +103,44 @@ def account(
     from ..inputs.described_run import described, grouped
     from ..inputs.schedule import protected
 
-    values = {
-        "noise_multiplier": noise_multiplier,
-        "records": records,
-        "batch": batch,
-        "epochs": epochs,
-        "rate": rate,
-        "rounds": rounds,
-        "sampling": sampling,
-        "mechanism": mechanism,
-        "group": options.checked(validate.count, group=group),
-    }
-    run = described(context, event, values)
-    unit = "unit"
+    group = options.checked(validate.count, group=asked.group)
+    run = described(context, asked.event, asked, group)
+    units, unit = asked.units, "unit"
     if run is not None:
-        units, unit = protected(context, run.kind, records, units)
-    question = Question.of(context, delta, epsilon, neighbours, engine)
-    question = replace(question, units=question.unit_count(units, accept_delta, unit), unit=unit)
-    if routes:
+        units, unit = protected(context, run.kind, asked.records, units)
+    question = Question.of(context, asked)
+    counted = question.unit_count(units, asked.accept_delta, unit)
+    question = replace(question, units=counted, unit=unit)
+    if asked.routes:
         question.check_routes()
-    if claimed is not None:
+    if asked.claimed is not None:
         question.check_claim(group)
-    if curve is not None:
-        require_replaceable(curve)  # before anything is computed
-    asked_of_risk = {"fpr": fpr, "prior": prior, "guesses": guesses, "from_fpr": from_fpr}
-    risks = RiskQuestion.of(risk, asked_of_risk, engine)
+    if asked.curve is not None:
+        require_replaceable(asked.curve)  # before anything is computed
+    risks = RiskQuestion.of(asked, asked.engine)
     if run is None:
-        assert event is not None
-        released = grouped(read_released(event, neighbours), group)
+        assert asked.event is not None
+        released = grouped(read_released(asked.event, asked.neighbours), group)
         require_little_work(released)
-        report = question.answer_of(released, routes=routes).report()
+        report = question.answer_of(released, routes=asked.routes).report()
     else:
         released = run.event
-        report = report_of(run, question, routes=routes)
-    if claimed is not None:
+        report = report_of(run, question, routes=asked.routes)
+    if asked.claimed is not None:
         typed = TypedFacts(
             delta=question.chosen,
             neighbours=bool(options.strongest(context, {"neighbours": ["neighbours"]})),
-            sampling=sampling is not None,
+            sampling=asked.sampling is not None,
         )
-        reading = reading_of_claim(claimed, question.given, neighbours, run, released, typed)
+        reading = reading_of_claim(
+            asked.claimed, question.given, asked.neighbours, run, released, typed
+        )
         report = with_verdict(report, reading)
-    if report.result.get("refused") is None and not (quiet and not as_json):
-        report = risks.added_to(report, released, question, spoken=not as_json)
-    if curve is not None:
-        report = with_curve(report, released, neighbours, curve)
-    show(report, as_json=as_json, quiet=quiet)
+    if report.result.get("refused") is None and not (asked.quiet and not asked.as_json):
+        report = risks.added_to(report, released, question, spoken=not asked.as_json)
+    if asked.curve is not None:
+        report = with_curve(report, released, asked.neighbours, asked.curve)
+    show(report, as_json=asked.as_json, quiet=asked.quiet)
 
 
 @dataclass(frozen=True)
@@ -183,19 +161,13 @@ class Question:
     unit: str = "unit"
 
     @classmethod
-    def of(
-        cls,
-        context: typer.Context,
-        delta: float | None,
-        epsilon: float | None,
-        neighbours: str,
-        engine: str | None,
-    ) -> Question:
+    def of(cls, context: typer.Context, asked: QuestionOptions) -> Question:
         """Return the question that the options ask; raise `InvalidInput` for bad options."""
         from ...accountant import validate
         from ...accountant.delta_checks import delta_from_zero, refuse_negative_epsilon
         from ...accountant.errors import InvalidInput
 
+        neighbours, engine = asked.neighbours, asked.engine
         options.word(options.NEIGHBOURS, neighbours=neighbours)
         if engine is not None:
             options.word(options.ENGINES, engine=engine)
@@ -208,11 +180,11 @@ class Question:
                 "PRIVPLAN_* and privplan.toml.",
             )
         if given == ("epsilon",):
-            refuse_negative_epsilon(epsilon)
-            value = options.checked(validate.non_negative, epsilon=epsilon)
+            refuse_negative_epsilon(asked.epsilon)
+            value = options.checked(validate.non_negative, epsilon=asked.epsilon)
             return cls("delta", value, neighbours, engine, True)
         # Neither is given: epsilon at the default delta, and the report says that it was assumed.
-        slack = delta if given else options.DEFAULT_DELTA
+        slack = asked.delta if given else options.DEFAULT_DELTA
         value = options.checked(delta_from_zero, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
 
@@ -342,13 +314,16 @@ class RiskQuestion:
     from_fpr: float
 
     @classmethod
-    def of(
-        cls, asked: bool, given: Mapping[str, float | int | None], engine: str | None
-    ) -> RiskQuestion:
+    def of(cls, options_given: attack_risk.AttackOptions, engine: str | None) -> RiskQuestion:
         """Return the question that the options ask; raise `InvalidInput` for bad options."""
         from ...accountant import validate
         from ...accountant.errors import InvalidInput
 
+        asked = options_given.risk
+        fpr, prior, guesses, start = (
+            getattr(options_given, name) for name in ("fpr", "prior", "guesses", "from_fpr")
+        )
+        given = {"fpr": fpr, "prior": prior, "guesses": guesses, "from_fpr": start}
         named = [name for name, value in given.items() if value is not None]
         if named and not asked:
             raise InvalidInput(
@@ -362,9 +337,6 @@ class RiskQuestion:
                 "An attack is bounded by curves over all epsilons, which the pld engine gives.",
                 "Leave out --engine.",
             )
-        fpr, prior, guesses, start = (
-            given[name] for name in ("fpr", "prior", "guesses", "from_fpr")
-        )
         return cls(
             asked,
             0.01 if fpr is None else options.checked(validate.open_probability, fpr=fpr),

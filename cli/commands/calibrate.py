@@ -10,7 +10,8 @@ import typer
 from ...accountant import rounding
 from ..inputs import attack_risk, gram, options
 from ..inputs.described_run import noisy_sum
-from ..inputs.schedule import Schedule, from_options, given_by, protected, required
+from ..inputs.request import LossOptions, OutputOptions, takes
+from ..inputs.schedule import Schedule, ScheduleOptions, given_by, protected, required
 from ..terminal.output import Report, show
 from ..terminal.text import table
 
@@ -30,38 +31,26 @@ Units = Annotated[
 ]
 
 
-def calibrate(
-    context: typer.Context,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    advantage: attack_risk.Advantage = None,
-    tpr: attack_risk.Tpr = None,
-    fpr: attack_risk.FprOfTarget = None,
-    bayes: attack_risk.Bayes = None,
-    prior: attack_risk.PriorOfTarget = None,
-    records: options.Records = None,
-    batch: options.Batch = None,
-    epochs: options.Epochs = None,
-    rate: options.Rate = None,
-    rounds: options.Rounds = None,
-    sampling: options.Sampling = None,
-    mechanism: options.Mechanism = "gaussian",
-    neighbours: options.Neighbours = "add-remove",
-    group: options.Group = 1,
-    engine: options.Engine = None,
-    units: Units = None,
-    accept_delta: options.AcceptDelta = False,
-    release: gram.Release = None,
-    dimension: gram.Dimension = None,
-    classes: gram.Classes = 0,
-    label_weight: gram.LabelWeight = 1.0,
-    by_class: gram.ByClass = False,
-    rows_per_user: gram.RowsPerUser = None,
-    silo_rows: gram.SiloRows = None,
-    unit: gram.Unit = "record",
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class CalibrateRequest(
+    OutputOptions, gram.GramOptions, LossOptions, ScheduleOptions, attack_risk.TargetOptions
+):
+    """A target, and the run or the release that has to meet it."""
+
+    mechanism: options.Mechanism = "gaussian"
+    units: Units = None
+    accept_delta: options.AcceptDelta = False
+
+    def require_delta_below(self, delta: float, units: int | None, unit: str) -> None:
+        """Raise `InvalidInput` for a delta of 1 / units or more that nobody accepted."""
+        from ...accountant.delta_checks import require_delta_below_units
+
+        accept = options.ACCEPT_DELTA_FLAG
+        require_delta_below_units(delta, units, unit, accepted=self.accept_delta, accept=accept)
+
+
+@takes(CalibrateRequest)
+def calibrate(context: typer.Context, asked: CalibrateRequest) -> None:
     """Find the smallest noise that provably meets a target.
 
     Needs a target, and a schedule.  The target is --epsilon and --delta, or what the best attack
@@ -77,70 +66,45 @@ def calibrate(
     takes no schedule.
     """
     from ...accountant import validate
-    from ...accountant.delta_checks import (
-        delta_below_half,
-        delta_from_zero,
-        require_delta_below_units,
-    )
+    from ...accountant.delta_checks import delta_below_half, delta_from_zero
 
-    risk = attack_risk.asked_target(
-        context, advantage=advantage, tpr=tpr, fpr=fpr, bayes=bayes, prior=prior
-    )
+    risk = attack_risk.asked_target(context, asked)
+    epsilon = slack = 0.0
     if risk is not None:
-        _refuse_beside_risk(release=release, units=units)
-        target = 0.0, 0.0
+        _refuse_beside_risk(release=asked.release, units=asked.units)
     else:
-        target = (
-            required(validate.positive, epsilon=epsilon),
-            required(delta_below_half if release else delta_from_zero, delta=delta),
-        )
-    options.word(options.MECHANISMS, mechanism=mechanism)
-    options.word(options.NEIGHBOURS, neighbours=neighbours)
-    if engine is not None:
-        options.word(options.ENGINES, engine=engine)
-    size = options.checked(validate.count, group=group)
-    if gram.is_asked(context, release):
+        epsilon = required(validate.positive, epsilon=asked.epsilon)
+        slack = required(delta_below_half if asked.release else delta_from_zero, delta=asked.delta)
+    options.word(options.MECHANISMS, mechanism=asked.mechanism)
+    options.word(options.NEIGHBOURS, neighbours=asked.neighbours)
+    if asked.engine is not None:
+        options.word(options.ENGINES, engine=asked.engine)
+    size = options.checked(validate.count, group=asked.group)
+    units = asked.units
+    terms = asked.mechanism, asked.neighbours
+    if gram.is_asked(context, asked.release):
         from ..reports.gram import GramTarget
 
         if units is not None:
             units = options.checked(validate.count, units=units)
-        require_delta_below_units(
-            target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
-        )
-        bound = gram.bound(
-            dimension=dimension,
-            classes=classes,
-            label_weight=label_weight,
-            by_class=by_class,
-            rows_per_user=rows_per_user,
-            silo_rows=silo_rows,
-            unit=unit,
-        )
-        aim = GramTarget(*target, bound, unit, mechanism, neighbours, engine, units)
-        show(aim.report(), as_json=as_json, quiet=quiet)
+        asked.require_delta_below(slack, units, asked.unit)
+        bound = gram.bound(asked)
+        release = GramTarget(epsilon, slack, bound, asked.unit, *terms, asked.engine, units)
+        show(release.report(), as_json=asked.as_json, quiet=asked.quiet)
         return
     kind = given_by(context)
-    schedule = from_options(
-        kind,
-        records=records,
-        batch=batch,
-        epochs=epochs,
-        rate=rate,
-        rounds=rounds,
-        word=sampling,
-    )
+    schedule = asked.schedule(kind)
     if risk is not None:
         from ..reports.risk_noise import RiskPlan
 
-        aim_at = RiskPlan(risk, schedule, mechanism, neighbours, size, engine)
-        show(aim_at.report(), as_json=as_json, quiet=quiet)
+        within = RiskPlan(risk, schedule, *terms, size, asked.engine)
+        show(within.report(), as_json=asked.as_json, quiet=asked.quiet)
         return
-    units, whom = protected(context, kind, records, units)
-    require_delta_below_units(
-        target[1], units, whom, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
-    )
-    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, whom)
-    show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
+    units, whom = protected(context, kind, asked.records, units)
+    asked.require_delta_below(slack, units, whom)
+    plan = Plan(epsilon, slack, schedule, *terms, size, asked.engine, units, whom)
+    brief = asked.quiet and not asked.as_json
+    show(plan.report(brief=brief), as_json=asked.as_json, quiet=asked.quiet)
 
 
 def _refuse_beside_risk(**beside: object) -> None:

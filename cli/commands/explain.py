@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
 from ..inputs import options
+from ..inputs.request import OutputOptions, QuestionOptions, takes
 from ..pages.topics import TOPIC_BY_ALIAS, TOPICS
 from ..terminal.output import Report, show
 
@@ -26,17 +28,15 @@ LIKE_A_TOPIC: Final = 0.75
 """How much like a topic a word must be, that the topic is suggested: see `decoding.nearest`."""
 
 
-def explain(
-    context: typer.Context,
-    target: Target = None,
-    delta: options.Delta = None,
-    epsilon: options.Epsilon = None,
-    neighbours: options.Neighbours = "add-remove",
-    group: options.Group = 1,
-    engine: options.Engine = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ExplainRequest(OutputOptions, QuestionOptions):
+    """An event, a topic or a cause."""
+
+    target: Target = None
+
+
+@takes(ExplainRequest)
+def explain(context: typer.Context, asked: ExplainRequest) -> None:
     """Show how a number follows, or explain a topic.
 
     EVENT is what `account` reads; --delta, --epsilon, --neighbours, --group and --engine ask as
@@ -51,6 +51,7 @@ def explain(
     from ..inputs.event_file import names_event
     from .account import Question
 
+    target, as_json, quiet = asked.target, asked.as_json, asked.quiet
     # A topic wins over a file of the same name; ./NAME is always the file.
     if target is None or target in TOPICS:
         show(_page(target), as_json=as_json, quiet=quiet)
@@ -65,10 +66,10 @@ def explain(
             show(cause, as_json=as_json, quiet=quiet)
             return
         raise _unknown(target)
-    size = options.checked(validate.count, group=group)
-    event = grouped(read_released(target, neighbours), size)
+    size = options.checked(validate.count, group=asked.group)
+    event = grouped(read_released(target, asked.neighbours), size)
     require_little_work(event)
-    answer = Question.of(context, delta, epsilon, neighbours, engine).answer_of(event)
+    answer = Question.of(context, asked).answer_of(event)
     show(answer.report(explained=True), as_json=as_json, quiet=quiet)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -99,15 +100,31 @@ TARGETS: Final = {
 """The ways of stating a target, with their options."""
 
 
-def asked_target(
-    context: typer.Context,
-    *,
-    advantage: float | None,
-    tpr: float | None,
-    fpr: float | None,
-    bayes: float | None,
-    prior: float | None,
-) -> RiskTarget | None:
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions:
+    """Which attack is asked about."""
+
+    risk: AskRisk = False
+    fpr: Fpr = None
+    prior: Prior = None
+    guesses: Guesses = None
+    from_fpr: FromFpr = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """What noise is calibrated to: epsilon at a delta, or what the best attack may reach."""
+
+    epsilon: options.Epsilon = None
+    delta: options.Delta = None
+    advantage: Advantage = None
+    tpr: Tpr = None
+    fpr: FprOfTarget = None
+    bayes: Bayes = None
+    prior: PriorOfTarget = None
+
+
+def asked_target(context: typer.Context, asked: TargetOptions) -> RiskTarget | None:
     """Return the attack risk that the options aim at; None where they aim at epsilon.
 
     Raises `InvalidInput` for several targets, a part of one, and what no noise meets.
@@ -115,6 +132,7 @@ def asked_target(
     from ...accountant.errors import InvalidInput
     from ...accountant.targets import risk_target
 
+    tpr, fpr, bayes, prior = asked.tpr, asked.fpr, asked.bayes, asked.prior
     given = options.strongest(context, TARGETS)
     if len(given) > 1:
         raise InvalidInput(
@@ -144,7 +162,7 @@ def asked_target(
         )
     named = {"bayes": "bayes_risk"}.get(kind, kind)
     values = {
-        "advantage": advantage,
+        "advantage": asked.advantage,
         "tpr": tpr,
         "fpr": fpr,
         "bayes_risk": bayes,

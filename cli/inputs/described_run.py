@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -13,7 +12,7 @@ from ...accountant.errors import InvalidInput
 from . import options
 from .defaults_file import silence
 from .sampling import SHUFFLED
-from .schedule import RATE_OPTIONS, RECORD_OPTIONS, Schedule, from_options, given_by
+from .schedule import RATE_OPTIONS, RECORD_OPTIONS, Schedule, ScheduleOptions, given_by
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
@@ -71,36 +70,35 @@ def grouped(event: Event, size: int) -> Event:
     return event if size == 1 else ev.Group(size, event)
 
 
-def described(
-    context: typer.Context, event: str | None, values: Mapping[str, Any]
-) -> DescribedRun | None:
-    """Return the run that `values`, the options by name, describe; None where an event is given.
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ScheduleOptions):
+    """A run of noisy sums, in the place of an event."""
 
-    Raises `InvalidInput` where both are given, or neither, and as `from_options` does.
+    noise_multiplier: options.NoiseMultiplier = None
+    mechanism: options.Mechanism = "gaussian"
+
+
+def described(
+    context: typer.Context, event: str | None, asked: RunOptions, group: int
+) -> DescribedRun | None:
+    """Return the run that the options describe; None where an event is given.
+
+    Raises `InvalidInput` where both are given, or neither, and as `ScheduleOptions.schedule` does.
     """
     if event is not None:
         _refuse_beside_an_event(context)
         return None
-    noise = values["noise_multiplier"]
-    if noise is None:
+    if asked.noise_multiplier is None:
         raise InvalidInput(
             "There is neither an EVENT nor --noise-multiplier.",
             "What was released is described by an event, or by noise, sampling and steps.",
             ACCOUNT_EXAMPLE,
         )
-    mechanism = options.word(options.MECHANISMS, mechanism=values["mechanism"])
+    mechanism = options.word(options.MECHANISMS, mechanism=asked.mechanism)
     kind = given_by(context, ACCOUNT_EXAMPLE)
-    schedule = from_options(
-        kind,
-        records=values["records"],
-        batch=values["batch"],
-        epochs=values["epochs"],
-        rate=values["rate"],
-        rounds=values["rounds"],
-        word=values["sampling"],
-    )
-    multiplier = options.checked(validate.non_negative, noise_multiplier=noise)
-    return DescribedRun(multiplier, mechanism, schedule, kind, values["group"])
+    schedule = asked.schedule(kind)
+    multiplier = options.checked(validate.non_negative, noise_multiplier=asked.noise_multiplier)
+    return DescribedRun(multiplier, mechanism, schedule, kind, group)
 
 
 def _refuse_beside_an_event(context: typer.Context) -> None:

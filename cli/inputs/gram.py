@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -60,16 +61,21 @@ Unit = Annotated[
 ]
 
 
-def bound(
-    *,
-    dimension: int | None,
-    classes: int,
-    label_weight: float,
-    by_class: bool,
-    rows_per_user: int | None,
-    silo_rows: int | None,
-    unit: str,
-) -> GramBound:
+@dataclass(frozen=True, kw_only=True)
+class GramOptions:
+    """What one unit adds to a Gram matrix with label sums."""
+
+    release: Release = None
+    dimension: Dimension = None
+    classes: Classes = 0
+    label_weight: LabelWeight = 1.0
+    by_class: ByClass = False
+    rows_per_user: RowsPerUser = None
+    silo_rows: SiloRows = None
+    unit: Unit = "record"
+
+
+def bound(asked: GramOptions) -> GramBound:
     """Return what bounds one unit's part of the release, relative to the public row norm.
 
     A record is one row of norm 1; a user's k rows have square norm 1 together; a silo's k rows
@@ -77,8 +83,9 @@ def bound(
     """
     from ...accountant.sensitivity.gram import GramBound
 
+    unit, rows_per_user, silo_rows = asked.unit, asked.rows_per_user, asked.silo_rows
     options.word(UNITS, unit=unit)
-    if dimension is None:
+    if asked.dimension is None:
         raise InvalidInput(
             "`dimension` is missing.", "It says how many numbers are released.", EXAMPLE
         )
@@ -102,12 +109,12 @@ def bound(
     elif silo_rows is not None:
         rows = options.checked(validate.count, silo_rows=silo_rows)
     return GramBound(
-        dimension=options.checked(validate.count, dimension=dimension),
-        classes=options.checked(_at_least_none, classes=classes),
-        label_weight=options.checked(validate.positive, label_weight=label_weight),
+        dimension=options.checked(validate.count, dimension=asked.dimension),
+        classes=options.checked(_at_least_none, classes=asked.classes),
+        label_weight=options.checked(validate.positive, label_weight=asked.label_weight),
         rows=rows,
         trace=float(rows) if unit == "silo" else 1.0,
-        by_class=by_class,
+        by_class=asked.by_class,
     )
 
 

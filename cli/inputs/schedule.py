@@ -111,22 +111,24 @@ def protected(
     return records, "record"
 
 
-def from_options(
-    kind: str,
-    *,
-    records: int | None,
-    batch: int | None,
-    epochs: float | None,
-    rate: float | None,
-    rounds: int | None,
-    word: str | None,
-) -> Schedule:
-    """Return the schedule that the options of a `kind` (see `given_by`) describe."""
-    if word is not None:
-        options.word(sampling.SAMPLERS, sampling=word)
-    if kind == "records":
-        return from_epochs(records, batch, epochs).drawn_by(word)
-    return from_rounds(rate, rounds, word)
+@dataclass(frozen=True, kw_only=True)
+class ScheduleOptions:
+    """The two ways of giving a schedule, and how a batch is drawn."""
+
+    records: options.Records = None
+    batch: options.Batch = None
+    epochs: options.Epochs = None
+    rate: options.Rate = None
+    rounds: options.Rounds = None
+    sampling: options.Sampling = None
+
+    def schedule(self, kind: str) -> Schedule:
+        """Return the schedule that the options of a `kind` (see `given_by`) describe."""
+        if self.sampling is not None:
+            options.word(sampling.SAMPLERS, sampling=self.sampling)
+        if kind == "records":
+            return from_epochs(self.records, self.batch, self.epochs).drawn_by(self.sampling)
+        return from_rounds(self.rate, self.rounds, self.sampling)
 
 
 def from_epochs(records: int | None, batch: int | None, epochs: float | None) -> Schedule:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from . import accounting, aggregation, clipping, counting, deltas, other_settings, samplers
+from . import (
+    accounting,
+    aggregation,
+    batching,
+    clipping,
+    counting,
+    deltas,
+    other_settings,
+    samplers,
+)
 from .cause_rule import CAUSE_RULES, MEANINGS, CauseFinding, apply_rules, cause_rule
 
 __all__ = [
@@ -16,6 +25,6 @@ __all__ = [
 
 RULE_MODULES = (
     *(samplers, counting, clipping, aggregation),
-    *(samplers, deltas, accounting, other_settings),
+    *(batching, deltas, accounting, other_settings),
 )
 """The modules of the rules, in the order in which causes of one severity are listed."""
