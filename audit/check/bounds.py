@@ -213,6 +213,10 @@ def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Pro
     if stated:
         lacking = ("releases",) if run.clip_source == "adaptive" else ()
         return Proof(Bounds(bounds.lower, math.inf), conditions, stated, lacking)
+    renews = run.settings.renews_every_days
+    if renews is not None and run.settings.horizon_days is None:
+        why = f"The budget renews every {renews:g} days, and nobody said over how long."
+        return Proof(Bounds(bounds.lower, math.inf), conditions, why, ("schedule.horizon_days",))
     return Proof(bounds, conditions, reason)
 
 
@@ -228,6 +232,15 @@ def unbounded_by(run: CheckedRun) -> str:
         return "Nothing bounds what one unit contributes: no clipping norm was used."
     if run.clip_source == "adaptive" and not paid:
         return "The clipping norm follows a count of the data whose noise is not stated."
+    if settings.unit == "silo" and settings.clip_bounds == "record":
+        return "Each record is clipped by itself, and nothing bounds how many a silo has."
+    missing = run.replies is not None and run.replies < (run.expected_replies or 0)
+    if missing and settings.family != "gaussian":
+        # Shares of Gaussian noise add up to Gaussian noise; what some shares of other noise are
+        # has a law of its own.
+        return (
+            f"Shares of {settings.family} noise are missing, and what the others hide is not known."
+        )
     if run.weights == "unequal":
         return "Contributions are weighted, and the heaviest weight is not stated."
     if run.normaliser == "realised" and not normaliser_is_harmless(run):

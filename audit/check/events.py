@@ -24,7 +24,7 @@ from .release_readings import (
     released_under,
     shown_under,
     shown_with,
-    upper_reading,
+    upper_readings,
     with_releases,
 )
 from .sampler_events import sampler_of
@@ -78,17 +78,22 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
         shown = independent_phases(run, phases, of_full_draws=True)
         lower_noise = [lower_noise[index] for index in shown]
     steps = _steps_of(run, method)
-    stated = upper_reading(run.settings.releases, steps)
+    adaptive = run.clip_source == "adaptive"
+    readings = upper_readings(run.settings.releases, steps, adaptive=adaptive)
     conditions = [
-        f"`{each.what}` is computed from the batch of each step alone." for each in stated.sampled
+        f"`{each.what}` is computed from the batch of each step alone."
+        for each in readings[-1].sampled
+        if each.of_batch is None
     ]
-    # Everything that a step releases of its batch is one draw.
-    uppers = _parts(run, method, upper_noise, stated, delta)
-    upper = [
-        _upper_composed(run, reading, stated.aside)
-        for reading in _readings([part.upper for part in uppers])
-    ]
-    conditions += [sentence for part in uppers for sentence in part.conditions]
+    upper: list[BoundingEvent] = []
+    for released in readings:
+        # Everything that a step releases of its batch is one draw.
+        uppers = _parts(run, method, upper_noise, released, delta)
+        upper += [
+            _upper_composed(run, reading, released.aside)
+            for reading in _readings([part.upper for part in uppers])
+        ]
+        conditions += [sentence for part in uppers for sentence in part.conditions]
     lower: list[LowerEnd] = []
     for released in lower_readings(run.settings.releases, steps):
         lowers = _parts(run, method, lower_noise, released, delta)

@@ -20,7 +20,11 @@ UNKNOWN: Final = "unknown"
 ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 """The samplers that are compared where nobody said which one ran."""
 
-BEYOND: Final = {"with-replacement": "with replacement", "weighted": "by weights, once at most"}
+BEYOND: Final = {
+    "with-replacement": "with replacement",
+    "weighted": "by weights, once at most",
+    "random-allocation": "into one batch of each pass, by itself",
+}
 """Rarer samplers, which the bounds cover as well."""
 
 ALIKE: Final = ("poisson", "full")

@@ -1,8 +1,8 @@
 """Releases beside the sums: which are taken from the batch of a step, and how far each moves.
 
-Nobody writes whether a loss or a count was taken from the batch or from all of the data.  The upper
-end takes what names a clip, a count, a quantile or a norm from the batch, and says so; a lower end
-holds whichever it was.
+Few write whether a loss or a count was taken from the batch or from all of the data (`of_batch`).
+What names a clip, a count, a quantile or a norm may be either; the count that an adaptive clipping
+norm follows is one of the batch.  An end holds whichever it was.
 """
 
 from __future__ import annotations
@@ -35,10 +35,25 @@ class ReleaseReading:
     aside: tuple[ExtraRelease, ...]
 
 
-def upper_reading(releases: Sequence[ExtraRelease], steps: int) -> ReleaseReading:
-    """Return the reading of the upper end: only what names a clip is taken from the batch."""
-    sampled = tuple(each for each in releases if in_each_step(each, steps))
-    return ReleaseReading(sampled, tuple(each for each in releases if each not in sampled))
+def upper_readings(
+    releases: Sequence[ExtraRelease], steps: int, *, adaptive: bool
+) -> tuple[ReleaseReading, ...]:
+    """Return the readings of the upper end: what names a clip may be of the batch, or of all data.
+
+    Of an `adaptive` clipping norm it is the count of the batch.
+    """
+    of_batch = tuple(
+        each
+        for each in releases
+        if each.of_batch or (each.of_batch is None and in_each_step(each, steps))
+    )
+    apart = tuple(each for each in releases if each not in of_batch)
+    stated = ReleaseReading(of_batch, apart)
+    if adaptive or all(each.of_batch for each in of_batch):
+        return (stated,)
+    certain = tuple(each for each in of_batch if each.of_batch)
+    aside = tuple(each for each in releases if each not in certain)
+    return stated, ReleaseReading(certain, aside)
 
 
 def lower_readings(releases: Sequence[ExtraRelease], steps: int) -> tuple[ReleaseReading, ...]:
@@ -48,10 +63,14 @@ def lower_readings(releases: Sequence[ExtraRelease], steps: int) -> tuple[Releas
     >>> [(len(each.sampled), len(each.aside)) for each in lower_readings([loss], 100)]
     [(0, 1), (1, 0)]
     """
-    stated = upper_reading(releases, steps)
+    (stated, *_) = upper_readings(releases, steps, adaptive=True)
     of_batches = [each for each in stated.aside if _may_be_of_batches(each, steps)]
+    unsure = [each for each in stated.sampled if each.of_batch is None]
     if not of_batches:
-        return (stated,)
+        if not unsure:
+            return (stated,)
+        certain = tuple(each for each in stated.sampled if each not in unsure)
+        return stated, ReleaseReading(certain, (*stated.aside, *unsure))
     # What comes in some steps only is left out where it is of a batch.
     in_all = tuple(each for each in of_batches if each.count == steps)
     apart = tuple(each for each in stated.aside if each not in of_batches)
@@ -59,6 +78,8 @@ def lower_readings(releases: Sequence[ExtraRelease], steps: int) -> tuple[Releas
 
 
 def _may_be_of_batches(release: ExtraRelease, steps: int) -> bool:
+    if release.of_batch is not None:
+        return release.of_batch
     as_often = abs(release.count - steps) <= PASSES_TOLERANCE * steps
     return as_often or "batch" in release.what.lower()
 

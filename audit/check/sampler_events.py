@@ -24,6 +24,9 @@ from .with_replacement import most_occurrences
 Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 
 
+POPULATION_KEYS: Final = {"record": "data.records", "user": "data.users", "silo": "data.silos"}
+"""Which key says how many units there are."""
+
 LARGEST_TESTED_DELTA: Final = 1e-4
 """Up to this delta the test on large sums is the stronger of the two directions."""
 
@@ -33,6 +36,8 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
     settings = run.settings
     # A rate, without a batch that counts silos, may be one of records.
     of_silos = settings.batch is not None and not of_records(run)
+    if settings.unit == "silo" and settings.sampled == "records":
+        return _silo
     if settings.unit == "silo" and settings.clients_rate is None and not of_silos:
         return _silo
     batches_of_records = settings.clients_rate is None and of_records(run)
@@ -86,6 +91,33 @@ def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     return RunEvents(
         (BoundingEvent(upper, _upper_relation(run)),), ((BoundingEvent(lower, _relation(run)),),)
     )
+
+
+def _allocated(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+    """Return passes in each of which a record is in one batch, drawn by itself: it moves no other.
+
+    Nothing is counted as amplified above.
+    """
+    passes = passes_of(run, draws.phase)
+    upper = ev.Repeat(passes.most_passes, farther(draws.upper, max(passes.times, draws.batches)))
+    return RunEvents(
+        (BoundingEvent(upper, _relation(run)),),
+        tuple(_least_allocated(run, draws, _within_passes(passes, each)) for each in passes.least),
+    )
+
+
+def _least_allocated(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> LowerEnd:
+    """Return what a reading of allocated passes shows: all batches of a pass, or its first one."""
+    records = run.settings.records_per_user or 1
+    several = run.settings.unit == "user" and records > 1
+    if several or least.passes == 0:
+        once = ev.Poisson(min(draws.lower_rate, least.drawn) / records, draws.lower)
+        return (BoundingEvent(once, "add-remove", alone=several),)
+    present = least.kept**least.passes
+    hidden: ev.Event = ev.RandomAllocation(least.batches, 1, draws.lower)
+    if not least.whole:
+        present, hidden = 1.0, ev.Poisson(least.kept / least.batches, draws.lower)
+    return (BoundingEvent(ev.Repeat(least.passes, hidden), "add-remove", present=present),)
 
 
 def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
@@ -247,7 +279,7 @@ def _populations(run: CheckedRun) -> tuple[int, ...]:
         sizes.append(settings.records)
     known = tuple(dict.fromkeys(size for size in sizes if size is not None))
     if not known:
-        raise LackingFacts("data.records")
+        raise LackingFacts(POPULATION_KEYS[settings.unit])
     return known
 
 
@@ -263,7 +295,7 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     as many bounds as the unit was drawn into it.
     """
     if run.units is None:
-        raise LackingFacts("data.records")
+        raise LackingFacts(POPULATION_KEYS[run.settings.unit])
     if not (run.settings.records_per_user is None and isinstance(draws.upper, _SINGLE_RELEASES)):
         return _not_amplified(run, draws, run.units)
     steps, relation = draws.phase.steps, _relation(run)
@@ -399,5 +431,6 @@ _METHODS: Final[dict[str, Sampler]] = {
     "fixed-size": _fixed_size,
     "with-replacement": _with_replacement,
     "weighted": _weighted,
+    "random-allocation": _allocated,
     "full": _full,
 }

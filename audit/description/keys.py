@@ -260,7 +260,7 @@ _ALL: Final = (
     Key(
         "releases",
         lists.releases,
-        "tables of what was released besides: what, noise_multiplier, count, moves, family",
+        f"tables of what was released besides: {', '.join(lists.RELEASE_FIELDS)}",
         "Was anything released besides, such as counts, statistics or validation scores?",
     ),
 )

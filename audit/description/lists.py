@@ -14,7 +14,7 @@ from .run_description import ExtraRelease, Phase
 MAX_ROWS: Final = 100_000
 """Most phases or releases that are read."""
 
-RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count", "moves", "family")
+RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count", "moves", "family", "of_batch")
 
 RELEASE_FAMILIES: Final = ("gaussian", "laplace")
 """Families of the noise of a release besides; its scale or deviation is over what a unit moves."""
@@ -86,6 +86,7 @@ def _release(name: str, row: object) -> ExtraRelease:
         else non_negative(f"{name}.noise_multiplier", noise),
         count=count(f"{name}.count", row.get("count", 1)),
         moves=boolean(f"{name}.moves", row["moves"]) if "moves" in row else None,
+        of_batch=boolean(f"{name}.of_batch", row["of_batch"]) if "of_batch" in row else None,
         family=_family(f"{name}.family", row["family"]) if "family" in row else None,
     )
 

@@ -164,12 +164,18 @@ def rates_of(working: WorkingFacts, batch: int) -> Iterator[float]:
         populations.add(Fraction(of_user))
     accumulated = {1, working.count("schedule.accumulation") or 1}
     clients = {1.0, working.number("sampling.clients_rate") or 1.0}
+    # A loader's batch may be one that is accumulated, or all that are.
+    together = {(drawn * batch, times) for drawn in accumulated for times in accumulated}
     for size in populations:
-        batches = size / batch
-        if batches < 1:
-            continue
-        for quotient in {1 / batches, Fraction(1, math.ceil(batches)), Fraction(1, int(batches))}:
-            for times in accumulated:
+        for drawn, times in together:
+            batches = size / drawn
+            if batches < 1:
+                continue
+            for quotient in {
+                1 / batches,
+                Fraction(1, math.ceil(batches)),
+                Fraction(1, int(batches)),
+            }:
                 for share in clients:
                     yield float(quotient * times) * share
 

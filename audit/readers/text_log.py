@@ -2,7 +2,7 @@
 
 Only these parts of a line are read, wherever they stand in it; NUMBER is a decimal such as 2.31,
 8 or 1e-05, which keeps its digits.  A number that goes on (2/3, 3,525, 10k, 0.4 %, 1.1 -> 0.5) is
-never cut: what it is for is left out of the reading, with a doubt (`whole_numbers.py`):
+never cut: what it is for is left out of the reading, with a doubt:
 
 - `(ε = NUMBER, δ = NUMBER)`, also with `epsilon`, `eps`, `delta`, with brackets, with `:` or
   nothing for `=`, and with ` for α = NUMBER` after it, which says that Renyi orders were used

@@ -47,3 +47,25 @@ def refuse(setup: Setup, *complaints: Complaint | None) -> None:
 def _in_words(setup: Setup, complaint: Complaint) -> tuple[str, str, str]:
     what, why, step = complaint
     return f"The setup of {setup.name} {what}.", why, step
+
+
+def require_user_unit(setup: Setup) -> None:
+    """Raise `InvalidInput` unless a user is protected, who comes, goes or is replaced as a whole.
+
+    It is for systems of other packages that declare more.  A user of zeros is still trained on, so
+    zero-out is no such relation.
+    """
+    usual = Declaration(
+        name=setup.name, make="", summary="", relations=("add-remove", "replace-one")
+    )
+    refuse(
+        setup,
+        unit_complaint(usual, setup.privacy.unit),
+        relation_complaint(usual, setup.privacy.neighbours),
+    )
+
+
+def require_all_users(setup: Setup) -> None:
+    """Raise `InvalidInput` where users are sampled; for systems of other packages."""
+    usual = Declaration(name=setup.name, make="", summary="")
+    refuse(setup, sampling_complaint(usual) if setup.privacy.sampling_rate != 1.0 else None)

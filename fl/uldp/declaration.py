@@ -17,34 +17,11 @@ from dataclasses import replace
 from typing import Final
 
 from ..declarations.dataset_defaults import Defaults
-from ..declarations.declaration import TRAIN, Declaration, Example, Read
-from ..declarations.sealed_items import NOISE, NORMS
+from ..declarations.declaration import Declaration, Example
 from ..declarations.toml_keys import CORRELATED_KEYS
 from . import correlated_rules, settings_rules
+from .sealed_items import of_group, of_naive, of_weighted
 from .settings import TABLE
-
-_JOINED_USERS: Final = "joined"
-
-
-def of_naive(_: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what ULDP-NAIVE seals."""
-    return {TRAIN: (*NORMS, *NOISE)}
-
-
-def of_group(_: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what ULDP-GROUP seals."""
-    return {TRAIN: (*NOISE, "taking_part")}
-
-
-def of_weighted(read: Read) -> Mapping[str, tuple[str, ...]]:
-    """Return what ULDP-AVG and ULDP-SGD seal: who joined, where a party draws that."""
-    if read("security", "aggregation") != "private-weighting":
-        return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS)}
-    if read("uldp", "as_published"):
-        return {TRAIN: (*NORMS, _JOINED_USERS)}
-    drawn = read("privacy", "sampling_rate") < 1.0 and read("security", "slots") is None
-    return {TRAIN: (*NORMS, *NOISE, _JOINED_USERS) if drawn else (*NORMS, *NOISE)}
-
 
 _USUAL_CLIP: Final = 0.1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
@@ -10,7 +11,8 @@ import dp_accounting as dpa
 import pytest
 from dp_accounting import pld
 
-from privplan import check
+from privplan import account, check
+from privplan import events as ev
 from privplan.audit.check.checking import check_readings
 from privplan.audit.check.result_json import result_json
 from privplan.audit.description.merging import OPTIONS
@@ -389,7 +391,7 @@ def test_a_sampler_is_offered_where_naming_it_settles() -> None:
     assert offered(accumulation=3) == set()
 
 
-def test_a_sampler_that_nobody_named_is_any_of_six() -> None:
+def test_a_sampler_that_nobody_named_is_any_of_seven() -> None:
     facts = {"noise_multiplier": 2.0, "records": 1000, "batch": 50, "steps": 20, "delta": 1e-6}
     unnamed = {key: value for key, value in PLAIN.items() if key != "method"}
     result = check(claimed=1.0, **unnamed, **facts)
@@ -403,8 +405,10 @@ def test_a_sampler_that_nobody_named_is_any_of_six() -> None:
     once = of(1.0, **facts, method="weighted", weighted_draws="at-most-once").proven
     assert result.proven is not None
     ends = [end for end in (*named.values(), once) if end is not None]
+    allocated = account(ev.RandomAllocation(20, 1, ev.Gaussian(2.0)), delta=1e-6).epsilon
     assert len(ends) == 6
-    assert result.proven.lower == min(end.lower for end in ends)
+    assert allocated.lower < min(end.lower for end in ends)
+    assert result.proven.lower == pytest.approx(allocated.lower, rel=WITHIN)
     assert result.proven.upper == max(end.upper for end in ends)
     assert dict(result.alternatives or {}) == {
         name: named[name] for name in ("poisson", "shuffled", "fixed-size", "full")
@@ -412,6 +416,74 @@ def test_a_sampler_that_nobody_named_is_any_of_six() -> None:
     rarer = " ".join(result.conditions)
     assert "with replacement" in rarer.lower()
     assert "by weights, once at most" in rarer
+    assert "into one batch of each pass" in rarer
+
+
+def test_no_claim_is_false_that_holds_where_each_record_has_one_batch_of_a_pass() -> None:
+    """Fifteen passes of 235 batches, one for each record by itself: epsilon 1.093."""
+    facts = {**LONG, "neighbours": "add-remove", "unit": "record"}
+    passes = ev.Repeat(15, ev.RandomAllocation(235, 1, ev.Gaussian(1.1)))
+    known = account(passes, delta=1e-5).epsilon
+    for claim in (known.upper, 1.11):
+        assert check(claimed=claim, delta=1e-5, **facts).verdict == "unverifiable"
+    least = check(claimed=1.0, delta=1e-5, **facts)
+    assert least.proven is not None
+    assert 0.97 * known.lower <= least.proven.lower <= known.upper
+
+
+@for_each("what", ["noisy count of all records", "accuracy count", "clip count"])
+def test_a_count_is_of_the_batch_or_of_all_data(what: str) -> None:
+    """Twenty steps at rate .1, and as many counts of noise 10: of all data they show much more."""
+    facts = {"noise_multiplier": 2.0, "rate": 0.1, "steps": 20}
+    counts = {"what": what, "noise_multiplier": 10.0, "count": 20}
+    of_all = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
+    sums = dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(2.0))
+    of_all.compose(sums, 20).compose(dpa.GaussianDpEvent(10.0), 20)
+    together = 1.0 / math.hypot(1 / 2, 1 / 10)
+    of_batch, most = truth(together, 0.1, 20), float(of_all.get_epsilon(1e-5))
+    spans(of(1.5, **facts, releases=[counts]), of_batch, most)
+    spans(of(1.5, **facts, releases=[counts | {"of_batch": True}]), of_batch, of_batch)
+    spans(of(1.5, **facts, releases=[counts | {"of_batch": False}]), most, most)
+
+
+def test_missing_shares_of_laplace_noise_have_no_number() -> None:
+    """Eight of ten gamma shares have epsilon .842, and the scale times the root of .8 says .559."""
+    facts = {"family": "laplace", "noise_multiplier": 2.0, "method": "full", "steps": 1}
+    result = of(0.6, **facts, expected_replies=10, replies=8)
+    assert result.verdict == "unproven"
+    assert result.proven is not None
+    assert math.isinf(result.proven.upper)
+
+
+def test_a_budget_that_renews_waits_for_how_long() -> None:
+    facts = {"noise_multiplier": 2.0, "rate": 0.01, "steps": 200, "renews_every_days": 10}
+    result = of(0.3, **facts)
+    assert result.verdict == "unverifiable"
+    assert "schedule.horizon_days" in [each.key for each in result.missing if each.deciding]
+    once = of(0.3, **facts, horizon_days=10)
+    assert once.verdict.startswith("holds")
+
+
+def test_a_record_joins_with_its_user_where_users_are_drawn() -> None:
+    facts = {"records": 5000, "users": 1000, "sampled": "users", "batch": 50, "steps": 20}
+    result = of(0.2, **facts, noise_multiplier=2.0)
+    assert result.verdict == "unverifiable"
+    spans(result, truth(2.0, 50 / 5000, 20), truth(2.0, 50 / 1000, 20))
+
+
+def test_the_options_for_starts_and_phases_contradict_nothing() -> None:
+    starts = of(2.66, steps=3, epochs=0.15, restarts=3, batch=5, records=100, noise_multiplier=0.8)
+    phased = of(1.0, phases=[[3.7, 0.1, 20]], accumulation=3)
+    for result in (starts, phased):
+        for run in result.completions:
+            assert "schedule.steps" not in run.settles
+            assert "sampling.rate" not in run.settles
+
+
+def test_batches_that_are_accumulated_are_those_of_a_loader() -> None:
+    """Four times 64 records are the 256 of a loader of 235 batches."""
+    facts = {"rate": 1 / 235, "batch": 64, "accumulation": 4, "records": 60000, "steps": 100}
+    assert not [c for c in of(1.0, **facts, noise_multiplier=1.1).causes if c.id == "contradiction"]
 
 
 @for_each(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import pytest
@@ -152,3 +153,21 @@ def test_phases_of_drawn_records_show_a_user_with_its_client_alone() -> None:
     assert result is not None
     assert result.lower <= truth(2.0, 0.03, 20, 1e-3)
     assert result.upper == pytest.approx(truth(2.0, 1 - 0.9**3, 20, 1e-3), rel=WITHIN)
+
+
+@pytest.mark.parametrize("stated", [{"method": "full"}, {"batch": 1, "method": "poisson"}])
+def test_a_silo_whose_records_are_clipped_one_by_one_has_no_number(
+    stated: dict[str, object],
+) -> None:
+    facts = {"unit": "silo", "silos": 10, "noise_multiplier": 2.0, "steps": 1}
+    result = of(3.0, **facts, **stated, clip_bounds="record")
+    assert result.verdict == "unproven"
+    assert result.proven is not None
+    assert math.isinf(result.proven.upper)
+
+
+def test_a_draw_of_records_hides_no_silo() -> None:
+    facts = {"unit": "silo", "silos": 1000, "batch": 5, "noise_multiplier": 2.0, "steps": 1}
+    result = of(3.0, **facts, sampled="records")
+    assert result.proven is not None
+    assert result.proven.upper == pytest.approx(truth(2.0, 1.0, 1), rel=WITHIN)

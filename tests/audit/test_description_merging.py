@@ -151,8 +151,9 @@ def test_nothing_is_a_description_too() -> None:
 
 
 def test_facts_as_json() -> None:
+    unsaid = dict.fromkeys(("moves", "family", "of_batch"))
     facts = {"epsilon": Decimal("1.19"), "phases": [[1.5, 0.25, 7]], "releases": [{"what": "a"}]}
-    row = {"what": "a", "noise_multiplier": None, "count": 1, "moves": None}
+    row = {"what": "a", "noise_multiplier": None, "count": 1, **unsaid}
     written = facts_json(describe([stated(**facts)]))
     assert json.loads(json.dumps(written)) == written
     assert written["claim.epsilon"] == {"value": 1.19, "provenance": "stated", "source": "run.toml"}

@@ -94,7 +94,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "rows of a user": ({"delm": {"rows_per_user": 3}}, r"`rows_per_user` in \[delm\]"),
     "silo without rows": ({"privacy": {"unit": "silo"}}, r"lacks `silo_rows` in \[delm\]"),
-    "zero-out": ({"privacy": {"neighbours": "zero-out"}}, 'neighbours = "zero-out"'),
+    "zero-out": (
+        {"privacy": {"neighbours": "zero-out"}},
+        'add-remove or replace-one; it is "zero-out"',
+    ),
     "survival": ({"data": {"name": "tcga-brca", "path": "x"}}, "times of survival"),
     "fit": ({"delm": {"fit": "ridge"}}, "unknown key `fit`"),
 }

@@ -60,7 +60,8 @@ LISTED = """
 the first iterate, which is public
     fedpower/iterate.py call.integers call.permutation numpy.random numpy.random.default_rng
 an attacker's directions, which are public
-    fedpower/canary_runs.py call.normal call.permutation numpy.random numpy.random.Generator
+    fedpower/canary_runs.py call.integers call.normal call.permutation numpy.random
+        numpy.random.Generator
 an attacker's signs and favoured coordinates
     flame/canary_patterns.py call.random numpy.random numpy.random.Generator
 an attacker's generator, handed on to its patterns
@@ -99,6 +100,7 @@ names of sessions, from the operating system
     disco/float_shares.py .crypto.keys.fresh
 a public seed splits records for training and testing
     datasets/breast_cancer.py numpy.random.Generator
+    datasets/bundled.py call.permutation numpy.random.Generator
     datasets/cifar_10.py numpy.random.Generator
     datasets/creditcard.py call.permutation numpy.random.Generator
     datasets/digits.py numpy.random.Generator
@@ -108,7 +110,6 @@ a public seed splits records for training and testing
     datasets/heart_disease.py numpy.random.Generator
     datasets/mnist.py numpy.random.Generator
     datasets/registry.py numpy.random numpy.random.Generator numpy.random.default_rng
-    datasets/splits.py call.permutation numpy.random.Generator
     datasets/tcga_brca.py numpy.random.Generator
 a public seed generates records
     datasets/synthetic_digits.py
@@ -121,8 +122,6 @@ a public seed deals rows out to nodes
 the public seed of [data]
     fedpower/data.py numpy.random numpy.random.default_rng
     running/run_data.py numpy.random numpy.random.default_rng
-an attacker's choice in a rehearsal
-    fedpower/rehearsed_removal.py call.integers numpy.random numpy.random.Generator
 the name of a session
     fedpower/noise_removal/driver.py .crypto.keys.fresh
     aggregation/masked_sums.py .crypto.keys.fresh

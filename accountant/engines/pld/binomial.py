@@ -5,7 +5,7 @@ With probability w_i the noise lies around c_i >= 0; against noise around 0 the 
     sum over i of t_i(x) = w_i f_i(x),   f_i(x) = noise(x - c_i) / noise(x).
 
 The number may be binomial, c_i = i and w_i = C(k, i) q^i (1 - q)^(k - i), or any
-(listed_shifts.py).
+(gaussian_mixtures.py).
 
 **Windows.**  Only the i near the largest t_i(x) matter, so there may be many.  f_{i'} / f_i does
 not fall as x grows if c_i' > c_i.  So for x in [u, v], what lies above a window is at most its

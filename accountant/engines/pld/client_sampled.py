@@ -7,7 +7,7 @@ against Q.  At most that is seen where the client's absence is hidden by others.
 
 Several releases of one round hang on the same draw of the client, so they are composed first:
 chords of certified bounds on their delta make a pair, of which again q counts.  From below the same
-is made of the delta that two data sets attain in all these releases (attained_pairs.py).
+is made of the delta that two data sets attain in all these releases.
 
 The records of a client are drawn together, so several of them make the same mixture of their
 group's release.  Source: by definition.

@@ -37,6 +37,7 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
         alone = not run.settings.releases and run.settings.renews_every_days is None
         # Each start of a shuffled loader begins a pass, which steps in one go do not.
         alone &= run.settings.method != "shuffled"
+        alone &= "schedule.epochs" not in run.stated  # which are those of the described steps
         if alone and run.settings.steps is not None and "schedule.steps" in run.stated:
             steps = run.settings.steps * restarts
             settles = f"schedule.steps={steps} schedule.restarts=1"

@@ -181,7 +181,8 @@ def _choice(
     if not says:
         return None
     options = " ".join(settles) if len(settles) == len(says) else ""
-    return Choice("schedule.accumulation_of", ", and ".join(says), options)
+    key = "schedule.accumulation_of" if len(kinds) > 1 else "sampling.rate"
+    return Choice(key, ", and ".join(says), options)
 
 
 def _rate_of_all(run: CheckedRun, together: int, kind: str) -> str:
@@ -191,4 +192,6 @@ def _rate_of_all(run: CheckedRun, together: int, kind: str) -> str:
         return "schedule.accumulation=1" if kind == "one-sample" else ""
     if settings.batch is None or settings.rate is None or settings.rate * together > 1.0:
         return ""
+    if "schedule.phases" in run.stated or run.from_event:
+        return ""  # which have rates of their own
     return f"sampling.rate={settings.rate * together!r}"

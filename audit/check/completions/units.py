@@ -24,6 +24,9 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """
     settings = run.settings
     records = settings.records_per_user
+    if settings.unit == "record" and settings.sampled == "users" and run.event is None:
+        yield from _with_its_user(run, end)
+        return
     if settings.unit != "user" or records is None or records == 1:
         yield _with_clients(run, end), _phases_or_clients(run, end)
         return
@@ -50,6 +53,30 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
             says = f"the clip bounds each {whose}, and {sampled} are drawn"
             choice = Choice(left[0], says, settles, tuple(left[1:])) if left else None
             yield _pinned(run, bounds, sampled, records, end), choice
+
+
+def _with_its_user(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin what a batch counts where users are drawn, and a record joins a step with its user.
+
+    A batch of users is a share of all users, and one of records a share of all records: a record
+    joins at the higher rate at most.
+    """
+    settings = run.settings
+    users, batch, rate = settings.users, settings.batch, settings.rate
+    if "sampling.rate" in run.stated or None in (users, batch, rate) or settings.phases:
+        yield run, None
+        return
+    assert users is not None
+    assert batch is not None
+    assert rate is not None
+    of_users = min(1.0, batch / users)
+    pinned = max(rate, of_users) if end == "most" else min(rate, of_users)
+    if pinned == rate == of_users:
+        yield run, None
+        return
+    counts = "users" if pinned == of_users else "records"
+    choice = Choice("sampling.rate", f"the batch counts {counts}", f"sampling.rate={pinned!r}")
+    yield replace(run, settings=replace(settings, rate=pinned)), choice
 
 
 def _rates_differ(run: CheckedRun) -> bool:
