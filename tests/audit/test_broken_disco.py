@@ -241,7 +241,7 @@ def test_shared_noise_in_the_clear_is_refused_before_a_run() -> None:
     tables = {"disco": {"noise": '"shared"'}, "security": {"aggregation": '"plain"'}}
     with pytest.raises(InvalidInput, match="hides no peer"):
         configuration("seed", **tables)
-    with pytest.raises(InvalidInput, match='noise = "shared" in .disco.'):
+    with pytest.raises(InvalidInput, match=r'noise = "shared" in \[disco\]'):
         built(settings("shared", "plain"))
 
 

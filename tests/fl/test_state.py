@@ -284,7 +284,7 @@ def test_a_state_and_a_phase_have_no_name_in_common(
     import momenta
 
     # What the system declares says no to moments; here it is about their names.
-    monkeypatch.setattr(private_system, "require_declared", lambda setup: None)
+    monkeypatch.setattr(private_system, "require_declared", lambda _: None)
     monkeypatch.setattr(momenta.FedProx, "state", State(normalisation_mean=(30,)))
     settings = conducting.settings_of("fedprox", normalisation_noise=3.0)
     private = replace(settings, data=replace(settings.data, normalisation="private"))
