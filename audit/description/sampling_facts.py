@@ -49,6 +49,21 @@ def complete_sampling(working: WorkingFacts) -> None:
     else:
         _derive_rate(working)
     _phase_rates(working)
+    _compare_users(working)
+
+
+def _compare_users(working: WorkingFacts) -> None:
+    """Name users who together have fewer records than there are."""
+    users, records = working.count("data.users"), working.count("data.records")
+    of_user = working.count("data.records_per_user")
+    if users is None or records is None or of_user is None or users * of_user >= records:
+        return
+    says = (
+        f"{shown(users)} users of {shown(of_user)} records at most and {shown(records)} records "
+        "cannot both be true"
+    )
+    keys = ("data.users", "data.records", "data.records_per_user")
+    working.contradict("data.records_per_user", says, *keys)
 
 
 def _refuse_large_batch(working: WorkingFacts) -> None:

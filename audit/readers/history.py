@@ -7,15 +7,16 @@ Columns are known by their names (`aliases.py`).  Three kinds of tables are told
 - with noise, rate and steps: phases in order, one a row;
 - with a counter (`step`, `epoch`): its last value counts the steps or epochs.
 
-Numbers of a history are what somebody chose to print: epsilon and delta keep the precision of
-their last digit, a noise printed as 0.0000 is not taken for zero (nor for the noise of other rows),
-and two columns for one thing are refused, since nobody but the author can choose.  So is a blank
-cell of noise, rate or steps in a table that has them row by row.
+Numbers of a history are what somebody chose to print: epsilon, delta, rates and noise keep the
+precision of their last digit, a noise printed as 0.0000 is not taken for zero (nor for the noise of
+other rows), and two columns for one thing are refused, since nobody but the author can choose.  So
+is a blank cell of noise, rate or steps in a table that has them row by row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Final
@@ -23,6 +24,7 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
 from ..description.fact import Reading
+from ..description.printed_number import half_unit_of
 from ..description.run_description import Phase
 from .aliases import role_of, speaks_of_privacy
 from .history_rows import History
@@ -32,6 +34,14 @@ ALWAYS: Final = (
     "A history has neither unit, neighbouring relation, sampler nor the source of the clipping "
     "norm.",
 )
+
+
+_PRINTED: Final = {
+    "noise.noise_multiplier": "noise",
+    "sampling.rate": "rate",
+    "schedule.phases": "rate",
+}
+"""Keys whose numbers a program printed, so that they are open by their digits, by column."""
 
 
 def roles_of(names: Sequence[str]) -> dict[str, list[str]]:
@@ -75,7 +85,11 @@ def reading_of(history: History, name: str, file_format: str) -> Reading:
     values: dict[str, object] = {"claim.epsilon": table.claim(), "claim.delta": table.delta()}
     values |= table.schedule()
     values |= table.settings()
-    return Reading(name, file_format, read_facts(name, values), (*ALWAYS, *table.doubts))
+    facts = {
+        key: replace(fact, half_unit=table.half_unit(_PRINTED[key])) if key in _PRINTED else fact
+        for key, fact in read_facts(name, values).items()
+    }
+    return Reading(name, file_format, facts, (*ALWAYS, *table.doubts))
 
 
 class _Table:
@@ -97,6 +111,11 @@ class _Table:
                 if row.get(role, "").strip()
             ]
         return self._cells.get(role, [])
+
+    def half_unit(self, role: str) -> float:
+        """Return half of the last digit that the coarsest cell of a column has."""
+        cells = self.cells(role)
+        return max((half_unit_of(decimal_of(text, field)) for field, text in cells), default=0.0)
 
     def claim(self) -> object:
         epsilons = [printed(text, field) for field, text in self.cells("epsilon")]

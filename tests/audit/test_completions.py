@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
 import dp_accounting as dpa
@@ -501,3 +502,52 @@ def test_rho_counts_how_often_a_record_can_come(facts: dict[str, object], least:
         assert not result.verdict.startswith("holds")
         assert result.proven is not None
         assert result.proven.upper >= (least if "rho" in claim else (2 * least) ** 0.5)
+
+
+def test_a_run_with_the_printed_noise_has_a_name() -> None:
+    facts = {"rate": 0.1, "steps": 100}
+    claims = (Decimal("2.318"), 2.318)
+    for result in [of(claim, **facts, noise_multiplier=Decimal("2.01")) for claim in claims]:
+        assert result.verdict == "unverifiable"
+        assert "noise.noise_multiplier" in result.headline
+        assert all(run.says for run in result.completions)
+
+
+def test_users_have_all_the_records() -> None:
+    facts = {"users": 1000, "records": 2000, "unit": "user", "clients_rate": 0.1, "steps": 10}
+    few = of(1.0, **facts, noise_multiplier=2.0, records_per_user=1)
+    assert few.verdict == "unverifiable"
+    assert "contradiction" in [cause.id for cause in few.causes]
+    enough = of(1.0, **facts, noise_multiplier=2.0, records_per_user=2)
+    assert "contradiction" not in [cause.id for cause in enough.causes]
+
+
+@for_each(
+    ("name", "content"),
+    [
+        ("run.csv", "sigma,q,steps\n1.3,0.0043,1000\n1.1,0.0043,2516\n"),
+        ("run.log", "noise_multiplier: 1.13 sample_rate: 0.0043 num_steps: 3516\n"),
+    ],
+)
+def test_what_a_program_printed_is_open_by_its_digits(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(content)
+    result = check(tmp_path / name, claimed=1.08, delta=1e-5, **PLAIN)
+    assert result.proven is not None
+    rate = 0.00435
+    largest = (
+        truth(1.125, rate, 3516)
+        if name.endswith("log")
+        else truth_of([(1.3, rate, 1000), (1.1, rate, 2516)])
+    )
+    assert result.proven.upper == pytest.approx(largest, rel=WITHIN)
+    assert result.verdict in ("unproven", "unverifiable")
+
+
+def truth_of(phases: list[tuple[float, float, int]]) -> float:
+    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-4)
+    for noise, rate, steps in phases:
+        event = dpa.PoissonSampledDpEvent(rate, dpa.GaussianDpEvent(noise))
+        accountant.compose(event, steps)
+    return float(accountant.get_epsilon(1e-5))

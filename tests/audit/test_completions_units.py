@@ -36,7 +36,7 @@ def test_what_the_clip_bounds_decides_for_users_of_many_records() -> None:
 
 
 def test_batches_larger_than_the_number_of_users_are_of_records() -> None:
-    facts = {"users": 100, "records": 10000, "batch": 500, "records_per_user": 10, "steps": 20}
+    facts = {"users": 100, "records": 1000, "batch": 500, "records_per_user": 10, "steps": 20}
     result = of(50.0, unit="user", noise_multiplier=4.0, **facts)
     assert result.proven is not None
     assert 0.0 < result.proven.lower < result.proven.upper < float("inf")

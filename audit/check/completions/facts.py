@@ -143,8 +143,11 @@ def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
     lower end looks; a log prints what was computed, which may be less as well.
     """
     value, half = run.settings.noise_multiplier, run.half_unit("noise.noise_multiplier")
-    if value is None or half == 0.0 or (end == "most" and not run.noise_was_logged):
+    if value is None or half == 0.0:
         yield run, None
+        return
+    if end == "most" and not run.noise_was_logged:
+        yield run, Choice("noise.noise_multiplier", f"the noise is {value:g}, as it is printed")
         return
     pinned = max(value - half, 0.0) if end == "most" else value + half
     says = f"the printed noise {value:g} is {pinned:.6g}"
