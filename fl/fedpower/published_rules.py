@@ -6,18 +6,9 @@ from typing import Any, Final
 
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.toml_words import RATINGS
+from ..settings.declared_rules import no_target
+from .settings import TABLE
 from .settings_rules import POWER_RULES
-
-
-def no_target(given: Given) -> Complaint | None:
-    """Refuse a target epsilon for a method as published, which proves none."""
-    if not _as_published(given) or "epsilon" not in given.get("privacy", {}):
-        return None
-    return (
-        "gives `epsilon` in [privacy] beside as_published = true in [fedpower]",
-        "What is published keeps no target, so no noise can be found for one.",
-        "Give noise_multiplier alone, or leave as_published out.",
-    )
 
 
 def published_steps(given: Given) -> Complaint | None:
@@ -115,7 +106,7 @@ def _as_published(given: Given) -> bool:
 
 PUBLISHED_RULES: Final[tuple[Rule, ...]] = (
     *POWER_RULES,
-    no_target,
+    no_target(TABLE.name),
     published_steps,
     published_bounds,
     steady_divisors,

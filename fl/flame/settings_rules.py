@@ -6,8 +6,9 @@ from typing import Final
 
 from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.registry import declaration_of
+from ..settings.declared_rules import no_target
 from .sealing_cost import MOST_SEALED, sealed_messages, too_many
-from .settings import LAPLACE, SEALED
+from .settings import LAPLACE, SEALED, TABLE
 
 
 def chosen_given(given: Given) -> Complaint | None:
@@ -46,18 +47,6 @@ def words_have_steps(given: Given) -> Complaint | None:
         'gives `steps` in [flame] beside randomizer = "laplace"',
         "Laplace noise has no words, so there are no steps between them.",
         'Leave `steps` out, or write randomizer = "responses".',
-    )
-
-
-def no_target(given: Given) -> Complaint | None:
-    """Refuse a target epsilon for a method as published, which proves none."""
-    published = given.get("flame", {}).get("as_published", False)
-    if not published or "epsilon" not in given.get("privacy", {}):
-        return None
-    return (
-        "gives `epsilon` in [privacy] beside as_published = true in [flame]",
-        "What is published keeps no target, so no noise can be found for one.",
-        "Give noise_multiplier alone, or leave as_published out.",
     )
 
 
@@ -116,7 +105,7 @@ RULES: Final[tuple[Rule, ...]] = (
     chosen_given,
     one_silo,
     words_have_steps,
-    no_target,
+    no_target(TABLE.name),
     few_sealed,
     no_idle_processes,
     transcripts_of_messages,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..declarations.declaration import Complaint, Declaration
+from ..declarations.declaration import AS_PUBLISHED, Complaint, Declaration, Given, Rule
 from ..declarations.registry import declared, with_use_for
 from .rule_facts import MOMENTS_NOISE_KEY, enumerated
 
@@ -87,3 +87,19 @@ def sampling_complaint(system: Declaration) -> Complaint | None:
         "Every silo takes part with all of its users in each round.",
         f"Leave `sampling_rate` out, or use {others}.",
     )
+
+
+def no_target(table: str) -> Rule:
+    """Return the rule that a method as published has no target epsilon, since it proves none."""
+
+    def rule(given: Given) -> Complaint | None:
+        published = given.get(table, {}).get(AS_PUBLISHED, False)
+        if not published or "epsilon" not in given.get("privacy", {}):
+            return None
+        return (
+            f"gives `epsilon` in [privacy] beside as_published = true in [{table}]",
+            "What is published keeps no target, so no noise can be found for one.",
+            "Give noise_multiplier alone, or leave as_published out.",
+        )
+
+    return rule

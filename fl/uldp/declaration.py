@@ -19,6 +19,7 @@ from typing import Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import Declaration, Example
 from ..declarations.toml_keys import CORRELATED_KEYS
+from ..settings.declared_rules import no_target
 from . import correlated_rules, settings_rules
 from .sealed_items import of_group, of_naive, of_weighted
 from .settings import TABLE
@@ -138,7 +139,7 @@ _ULDP_AVG: Final = Declaration(
     rules=(
         settings_rules.no_moments,
         settings_rules.published_protocol,
-        settings_rules.no_target,
+        no_target(TABLE.name),
         correlated_rules.keys_together,
         correlated_rules.fits_the_run,
     ),
@@ -162,7 +163,7 @@ SYSTEMS: Final = (
         relations=_RELATIONS,
         ignores=_GROUP_KEYS,
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL_STEP_KEYS),
-        rules=(settings_rules.no_moments, settings_rules.no_target),
+        rules=(settings_rules.no_moments, no_target(TABLE.name)),
         adjust=naive,
         aggregations=_SUM_AGGREGATIONS,
         determines=f"{__package__}.expected_log:EXPECTED_NAIVE",

@@ -37,17 +37,6 @@ def rate_or_batch(given: Given) -> Complaint | None:
     )
 
 
-def no_target(given: Given) -> Complaint | None:
-    """Refuse a target epsilon for a method as published, which proves none."""
-    if not _runs_as_published(given) or "epsilon" not in given["privacy"]:
-        return None
-    return (
-        "gives `epsilon` in [privacy] beside as_published = true in [uldp]",
-        "What is published keeps no target, so no noise can be found for one.",
-        "Give noise_multiplier alone, or leave as_published out.",
-    )
-
-
 def no_moments(given: Given) -> Complaint | None:
     """Refuse private moments for a method as published, whose promise would not cover them."""
     if not _runs_as_published(given) or given["data"].get("normalisation") != "private":
