@@ -18,8 +18,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ...accountant.arrays import FloatArray
-from ...accountant.claims import claim
 from ...accountant.claims import fedpower as published
+from ...accountant.claims import proofs
 from ..measurement import Measurement
 from ..statistics import Counts, epsilon_lower
 from .counting import batches, epsilon_lower_known
@@ -148,7 +148,7 @@ def run(rng: np.random.Generator) -> Weakness:
     z = converged(removed)
     distance = float(removed.distance(z))
     mu = distance / NOISE
-    exact = claim.gaussian(1.0 / mu, 1, published.DELTA)[1]
+    exact = proofs.gaussian(1.0 / mu, 1, published.DELTA)[1]
     present = one_round(removed, z, True, SINGLE_ROUND_RUNS, rng)
     absent = one_round(removed, z, False, SINGLE_ROUND_RUNS, rng)
     # Runs of their own fix the threshold, so the counted ones cannot have chosen it.
