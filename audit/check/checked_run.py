@@ -273,12 +273,12 @@ def _open_digits(description: RunDescription) -> dict[str, float]:
 
 def _noise_was_logged(description: RunDescription) -> bool:
     """Return whether the noise multiplier is one that a log printed."""
-    fact = description.facts.get("noise.noise_multiplier")
-    if fact is None or fact.provenance != "read":
-        return False
+    stated = (description.facts.get(key) for key in ("noise.noise_multiplier", "schedule.phases"))
+    sources = [fact.source for fact in stated if fact is not None and fact.provenance == "read"]
     return any(
-        name in fact.source and format in LOG_FORMATS
+        name in source and format in LOG_FORMATS
         for name, format in description.formats.items()
+        for source in sources
     )
 
 

@@ -83,7 +83,7 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     conditions = [
         f"`{each.what}` is computed from the batch of each step alone."
         for each in readings[-1].sampled
-        if each.of_batch is None
+        if each.of_batch is None  # an adaptive clipping norm follows it
     ]
     upper: list[BoundingEvent] = []
     for released in readings:
@@ -95,7 +95,7 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
         ]
         conditions += [sentence for part in uppers for sentence in part.conditions]
     lower: list[LowerEnd] = []
-    for released in lower_readings(run.settings.releases, steps):
+    for released in lower_readings(run.settings.releases, steps, adaptive=adaptive):
         lowers = _parts(run, method, lower_noise, released, delta)
         conditions += [sentence for part in lowers for sentence in part.conditions]
         lower += [

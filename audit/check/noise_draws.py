@@ -19,6 +19,9 @@ one of them: it lies in a ball of one norm before and after."""
 LEAST_NOISE: Final = 0.02
 """Noise multiplier that lower ends are computed with where there is less; epsilon is over 1,000."""
 
+UNKNOWN_NOISE: Final = 1e9
+"""A noise multiplier for lower ends where more noise came than anybody knows the law of."""
+
 SAMPLED_WORDS: Final = re.compile(r"clip|quantile|(?<![a-z])(count|norm)s?(?![a-z])")
 """A release that names one of these, once in every step, is taken from the batch of the step; and
 it may be what an adaptive clipping norm follows."""
@@ -143,6 +146,8 @@ def lower_noise(run: CheckedRun, noise_multiplier: float) -> float:
     spare = 1.0
     if run.replies is not None and run.expected_replies:
         spare = max(1.0, math.sqrt(run.replies / run.expected_replies))
+        if spare > 1.0 and run.settings.family != "gaussian":
+            spare = UNKNOWN_NOISE  # more shares of other noise have a law of their own
     return noise_multiplier * spare
 
 

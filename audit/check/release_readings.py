@@ -8,14 +8,15 @@ norm follows is one of the batch.  An end holds whichever it was.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...accountant import events as ev
 from ..description.run_description import ExtraRelease
-from .checked_run import PASSES_TOLERANCE, CheckedRun
-from .noise_draws import farther, in_each_step, release_event
+from .checked_run import CheckedRun
+from .noise_draws import about_clip, farther, in_each_step, release_event
 
 SUMMED: Final = 1e-12
 """Relative rounding of the noise of two releases as one, downward."""
@@ -25,6 +26,10 @@ JOINTLY_ACCOUNTED: Final = ("poisson", "full")
 
 ALWAYS_FULL: Final = ("shuffled", "fixed-size", "with-replacement")
 """Ways of drawing in which another unit is in the batch where one is not."""
+
+
+FOLLOWED_WORDS: Final = re.compile(r"clip|quantile")
+"""What the release is named by that an adaptive clipping norm follows."""
 
 
 @dataclass(frozen=True)
@@ -38,50 +43,80 @@ class ReleaseReading:
 def upper_readings(
     releases: Sequence[ExtraRelease], steps: int, *, adaptive: bool
 ) -> tuple[ReleaseReading, ...]:
-    """Return the readings of the upper end: what names a clip may be of the batch, or of all data.
+    """Return the readings of the upper end.
 
-    Of an `adaptive` clipping norm it is the count of the batch.
+    What is released of all data shows no less than what is released as often of the batches: in
+    pairs with a monotone likelihood ratio, data that are always there stochastically dominate data
+    that are there with a batch.  So only what is certainly of batches is taken from them, as often
+    in each step; the count that an `adaptive` clipping norm follows is.
     """
-    of_batch = tuple(
-        each
-        for each in releases
-        if each.of_batch or (each.of_batch is None and in_each_step(each, steps))
-    )
-    apart = tuple(each for each in releases if each not in of_batch)
-    stated = ReleaseReading(of_batch, apart)
-    if adaptive or all(each.of_batch for each in of_batch):
-        return (stated,)
-    certain = tuple(each for each in of_batch if each.of_batch)
-    aside = tuple(each for each in releases if each not in certain)
-    return stated, ReleaseReading(certain, aside)
+    followed = _followed(releases) if adaptive else None
+    sampled, aside, unsure = [], [], []
+    for each in releases:
+        in_step = _in_step(each, -(-each.count // steps)) if each.count % steps == 0 else None
+        if in_step is not None and (each.of_batch or each is followed):
+            sampled.append(in_step)
+        else:
+            aside.append(each)
+            if in_step is not None and each.of_batch is None and in_each_step(each, steps):
+                unsure.append(each)
+    certain = ReleaseReading(tuple(sampled), tuple(aside))
+    if not unsure:
+        return (certain,)
+    rest = tuple(each for each in aside if each not in unsure)
+    return ReleaseReading((*sampled, *unsure), rest), certain
 
 
-def lower_readings(releases: Sequence[ExtraRelease], steps: int) -> tuple[ReleaseReading, ...]:
+def lower_readings(
+    releases: Sequence[ExtraRelease], steps: int, *, adaptive: bool = False
+) -> tuple[ReleaseReading, ...]:
     """Return the readings of the lower end, which differ where a release may be of the batch.
+
+    What comes in some steps only is left out where it is of a batch.  What is released once is of
+    all data, unless somebody says that it is not.
 
     >>> loss = ExtraRelease("loss", 5.0, 100)
     >>> [(len(each.sampled), len(each.aside)) for each in lower_readings([loss], 100)]
     [(0, 1), (1, 0)]
     """
-    (stated, *_) = upper_readings(releases, steps, adaptive=True)
-    of_batches = [each for each in stated.aside if _may_be_of_batches(each, steps)]
-    unsure = [each for each in stated.sampled if each.of_batch is None]
-    if not of_batches:
-        if not unsure:
-            return (stated,)
-        certain = tuple(each for each in stated.sampled if each not in unsure)
-        return stated, ReleaseReading(certain, (*stated.aside, *unsure))
-    # What comes in some steps only is left out where it is of a batch.
-    in_all = tuple(each for each in of_batches if each.count == steps)
-    apart = tuple(each for each in stated.aside if each not in of_batches)
-    return (stated, ReleaseReading((*stated.sampled, *in_all), apart))
+    followed = _followed(releases) if adaptive else None
+    certain = [each for each in releases if each.of_batch or each is followed]
+    once = [each for each in releases if each.count == 1 and each.of_batch is None]
+    apart = [each for each in releases if each.of_batch is False or each in once]
+    apart = [each for each in apart if each not in certain]
+    unsure = [each for each in releases if each not in certain and each not in apart]
+    sampled = _of_batches(certain, steps)
+    readings = [ReleaseReading(sampled, (*apart, *unsure))]
+    if unsure:
+        of_batches = _of_batches([*certain, *unsure], steps)
+        readings.append(ReleaseReading(of_batches, tuple(apart)))
+    return tuple(readings)
 
 
-def _may_be_of_batches(release: ExtraRelease, steps: int) -> bool:
-    if release.of_batch is not None:
-        return release.of_batch
-    as_often = abs(release.count - steps) <= PASSES_TOLERANCE * steps
-    return as_often or "batch" in release.what.lower()
+def _followed(releases: Sequence[ExtraRelease]) -> ExtraRelease | None:
+    """Return the release that an adaptive clipping norm certainly follows: the only one that may.
+
+    Its name is of a clip or a quantile: a count or a norm may be one of anything.
+    """
+    named = [each for each in releases if about_clip(each) and each.of_batch is not False]
+    if len(named) != 1 or not FOLLOWED_WORDS.search(named[0].what.lower()):
+        return None
+    return named[0]
+
+
+def _of_batches(releases: Sequence[ExtraRelease], steps: int) -> tuple[ExtraRelease, ...]:
+    """Return what each step certainly releases of its batch."""
+    often = (_in_step(each, each.count // steps) for each in releases if each.count >= steps)
+    return tuple(each for each in often if each is not None)
+
+
+def _in_step(release: ExtraRelease, times: int) -> ExtraRelease | None:
+    """Return a release that stands for several in one step; None where none of one noise does."""
+    if times == 1 or not release.noise_multiplier:
+        return release
+    if release.family == "laplace":
+        return None
+    return replace(release, noise_multiplier=release.noise_multiplier / math.sqrt(times))
 
 
 def with_releases(draw: ev.Event, released: Sequence[ExtraRelease], method: str) -> ev.Event:

@@ -25,12 +25,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, counted
 from ..description.fact import Reading
+from ..description.printed_number import half_unit_of
 from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
 from .content import lines_of, object_of
 from .privacy_switches import is_switch, switched_off
@@ -110,7 +112,11 @@ def read(content: bytes, name: str) -> Reading:
         given[role] = (key, value)
     values = _Values(given, doubts).values()
     event, about_switches = switched_off(settings)
-    return Reading(name, FORMAT, read_facts(name, values), (*doubts, *about_switches), event)
+    facts = read_facts(name, values)
+    if (rate := facts.get("sampling.rate")) is not None:
+        printed_rate = decimal_of(str(given["rate"][1]).strip(), given["rate"][0])
+        facts["sampling.rate"] = replace(rate, half_unit=half_unit_of(printed_rate))
+    return Reading(name, FORMAT, facts, (*doubts, *about_switches), event)
 
 
 def _refuse_belonging(unknown: list[str]) -> None:

@@ -207,9 +207,10 @@ def test_only_the_count_of_a_clip_pays_for_it(what: str, pays: bool) -> None:
         assert result.verdict.startswith("holds") == pays
 
 
-def test_an_unrelated_release_of_some_steps_is_not_sampled_with_them() -> None:
+def test_a_release_of_all_data_in_some_steps_is_not_sampled_with_them() -> None:
     release = {"what": "test accuracy", "noise_multiplier": 2.0, "count": 50}
-    result = run({"noise.clip_source": "adaptive", "releases": [release]})
+    apart = {**release, "of_batch": False}
+    result = run({"noise.clip_source": "adaptive", "releases": [apart]})
     assert lower(result) >= at_least(ev.Repeat(50, ev.Gaussian(2.0)))
     # In as many releases as steps it may be that of their batches, for the lower end alone.
     in_each_step = run({"releases": [{**release, "count": 100}]})

@@ -82,7 +82,7 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
     ),
     "other-settings": ({"claim.epsilon": Decimal("0.2917")}, "false", "error"),
     "releases-not-counted": (
-        {"releases": [{"what": "a noisy histogram", "noise_multiplier": 0.5, "count": 2}]},
+        {"releases": [{"what": "a noisy histogram", "noise_multiplier": 0.5, "count": 1}]},
         "false",
         "error",
     ),

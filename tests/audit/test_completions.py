@@ -432,19 +432,40 @@ def test_no_claim_is_false_that_holds_where_each_record_has_one_batch_of_a_pass(
     assert 0.97 * known.lower <= least.proven.lower <= known.upper
 
 
-@for_each("what", ["noisy count of all records", "accuracy count", "clip count"])
-def test_a_count_is_of_the_batch_or_of_all_data(what: str) -> None:
-    """Twenty steps at rate .1, and as many counts of noise 10: of all data they show much more."""
-    facts = {"noise_multiplier": 2.0, "rate": 0.1, "steps": 20}
-    counts = {"what": what, "noise_multiplier": 10.0, "count": 20}
-    of_all = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
-    sums = dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(2.0))
-    of_all.compose(sums, 20).compose(dpa.GaussianDpEvent(10.0), 20)
-    together = 1.0 / math.hypot(1 / 2, 1 / 10)
-    of_batch, most = truth(together, 0.1, 20), float(of_all.get_epsilon(1e-5))
-    spans(of(1.5, **facts, releases=[counts]), of_batch, most)
-    spans(of(1.5, **facts, releases=[counts | {"of_batch": True}]), of_batch, of_batch)
-    spans(of(1.5, **facts, releases=[counts | {"of_batch": False}]), most, most)
+JOINTLY: Final = {"noise_multiplier": 2.0, "rate": 0.1, "steps": 20}
+
+
+def of_all(count: int) -> float:
+    """Twenty sums at rate .1, and counts of noise 10 of all data."""
+    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
+    accountant.compose(dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(2.0)), 20)
+    return float(accountant.compose(dpa.GaussianDpEvent(10.0), count).get_epsilon(1e-5))
+
+
+def of_batch(times: int) -> float:
+    """Twenty sums at rate .1, each with so many counts of noise 10 of its batch."""
+    return truth(1.0 / math.sqrt(1 / 4 + times / 100), 0.1, 20)
+
+
+@for_each("what", ["noisy count of all records", "accuracy count", "loss", "gradient norm"])
+@for_each(("count", "times"), [(20, 1), (40, 2), (10, 0)])
+def test_a_release_is_of_the_batch_or_of_all_data(what: str, count: int, times: int) -> None:
+    release = {"what": what, "noise_multiplier": 10.0, "count": count}
+    spans(of(1.5, **JOINTLY, releases=[release]), of_batch(times), of_all(count))
+    aside = of(1.5, **JOINTLY, releases=[release | {"of_batch": False}])
+    spans(aside, of_all(count), of_all(count))
+    batch = of(1.5, **JOINTLY, releases=[release | {"of_batch": True}])
+    spans(batch, of_batch(times), of_batch(times) if times else of_all(count))
+
+
+def test_an_adaptive_clip_follows_its_only_count() -> None:
+    facts = {**JOINTLY, "clip_source": "adaptive"}
+    clip = {"what": "clip count", "noise_multiplier": 10.0, "count": 20}
+    spans(of(1.5, **facts, releases=[clip]), of_batch(1), of_batch(1))
+    both = of(1.5, **facts, releases=[clip, clip | {"what": "count of records in the data"}])
+    assert both.proven is not None
+    assert both.proven.lower <= of_batch(2) * (1 + WITHIN)
+    assert both.proven.upper >= of_all(20)
 
 
 def test_missing_shares_of_laplace_noise_have_no_number() -> None:
@@ -454,6 +475,10 @@ def test_missing_shares_of_laplace_noise_have_no_number() -> None:
     assert result.verdict == "unproven"
     assert result.proven is not None
     assert math.isinf(result.proven.upper)
+    more = of(
+        1.7, **{**facts, "noise_multiplier": 8.0, "steps": 20}, expected_replies=8, replies=10
+    )
+    assert more.verdict != "false"  # ten of eight gamma shares: 1.594, and not 1.788
 
 
 def test_a_budget_that_renews_waits_for_how_long() -> None:
@@ -467,7 +492,10 @@ def test_a_budget_that_renews_waits_for_how_long() -> None:
 
 def test_a_record_joins_with_its_user_where_users_are_drawn() -> None:
     facts = {"records": 5000, "users": 1000, "sampled": "users", "batch": 50, "steps": 20}
-    result = of(0.2, **facts, noise_multiplier=2.0)
+    whole = of(0.2, **facts, noise_multiplier=2.0)
+    assert whole.proven is not None
+    assert math.isinf(whole.proven.upper)  # a user's clipped update moves by up to two norms
+    result = of(0.2, **facts, noise_multiplier=2.0, clip_bounds="record")
     assert result.verdict == "unverifiable"
     spans(result, truth(2.0, 50 / 5000, 20), truth(2.0, 50 / 1000, 20))
 
@@ -527,6 +555,7 @@ def test_users_have_all_the_records() -> None:
     [
         ("run.csv", "sigma,q,steps\n1.3,0.0043,1000\n1.1,0.0043,2516\n"),
         ("run.log", "noise_multiplier: 1.13 sample_rate: 0.0043 num_steps: 3516\n"),
+        ("two.csv", "sigma,q,steps\n1.13,0.0043,1000\n2.01,0.0043,2000\n"),
     ],
 )
 def test_what_a_program_printed_is_open_by_its_digits(
@@ -536,13 +565,29 @@ def test_what_a_program_printed_is_open_by_its_digits(
     result = check(tmp_path / name, claimed=1.08, delta=1e-5, **PLAIN)
     assert result.proven is not None
     rate = 0.00435
-    largest = (
-        truth(1.125, rate, 3516)
-        if name.endswith("log")
-        else truth_of([(1.3, rate, 1000), (1.1, rate, 2516)])
+    largest = {
+        "run.log": lambda: truth(1.125, rate, 3516),
+        "run.csv": lambda: truth_of([(1.3, rate, 1000), (1.1, rate, 2516)]),
+        "two.csv": lambda: truth_of([(1.125, rate, 1000), (2.005, rate, 2000)]),
+    }
+    assert result.proven.upper == pytest.approx(largest[name](), rel=WITHIN)
+
+
+def test_phases_of_a_description_may_have_had_a_little_more_noise() -> None:
+    phases = [[Decimal("1.13"), Decimal("0.0043"), 1000]]
+    result = of(0.565, phases=phases)
+    assert result.verdict in ("unverifiable", "unproven")
+    assert result.proven is not None
+    assert result.proven.lower <= truth(1.135, 0.00425, 1000) * (1 + WITHIN)
+
+
+def test_the_rate_of_one_line_of_keys_is_open_by_its_digits(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(
+        '{"noise_multiplier": 1.13, "sample_rate": 0.0043, "steps": 1000}'
     )
-    assert result.proven.upper == pytest.approx(largest, rel=WITHIN)
-    assert result.verdict in ("unproven", "unverifiable")
+    result = check(tmp_path / "run.json", claimed=0.578, delta=1e-5, **PLAIN)
+    assert result.proven is not None
+    assert result.proven.upper == pytest.approx(truth(1.13, 0.00435, 1000), rel=WITHIN)
 
 
 def truth_of(phases: list[tuple[float, float, int]]) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
+from ...description.printed_number import half_unit_of
 from ...description.run_description import Phase
 from ...description.sampling_facts import RATE_TOLERANCE
-from ..checked_run import PASSES_TOLERANCE, CheckedRun, was_chosen
+from ..checked_run import CHOSEN_NOISE_UNIT, PASSES_TOLERANCE, CheckedRun, was_chosen
 from .completion import Alternative, Choice, End
 from .passes import steps_agree
 
@@ -101,8 +103,19 @@ def _with_rounded_phases(run: CheckedRun, end: End) -> CheckedRun:
     half = run.half_unit("schedule.phases")
     if half == 0.0:
         return run
-    phases = tuple(_rounded(phase, half, end) for phase in run.settings.phases)
+    phases = tuple(
+        _with_rounded_noise(run, _rounded(phase, half, end), end) for phase in run.settings.phases
+    )
     return replace(run, settings=replace(run.settings, phases=phases))
+
+
+def _with_rounded_noise(run: CheckedRun, phase: Phase, end: End) -> Phase:
+    """Return a phase whose noise is at one end of what its digits leave open, as `facts.noise`."""
+    noise = phase.noise_multiplier
+    half = half_unit_of(Decimal(repr(noise)))
+    if half > 0.5 * CHOSEN_NOISE_UNIT or (end == "most" and not run.noise_was_logged):
+        return phase
+    return replace(phase, noise_multiplier=noise - half if end == "most" else noise + half)
 
 
 def _rounded(phase: Phase, half: float, end: End) -> Phase:

@@ -63,13 +63,14 @@ def _with_its_user(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """
     settings = run.settings
     users, batch, rate = settings.users, settings.batch, settings.rate
-    if "sampling.rate" in run.stated or None in (users, batch, rate) or settings.phases:
+    if settings.clip_bounds is None and end == "most":
+        why = "Users are drawn, and a user's clipped update moves farther than a record of it."
+        run = replace(run, unbounded=why)
+    if "sampling.rate" in run.stated or users is None or batch is None or settings.phases:
         yield run, None
         return
-    assert users is not None
-    assert batch is not None
-    assert rate is not None
     of_users = min(1.0, batch / users)
+    rate = of_users if rate is None else rate
     pinned = max(rate, of_users) if end == "most" else min(rate, of_users)
     if pinned == rate == of_users:
         yield run, None
