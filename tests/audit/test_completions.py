@@ -583,7 +583,7 @@ def test_phases_of_a_description_may_have_had_a_little_more_noise() -> None:
 
 def test_the_rate_of_one_line_of_keys_is_open_by_its_digits(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(
-        '{"noise_multiplier": 1.13, "sample_rate": 0.0043, "steps": 1000}'
+        '{"noise_multiplier": 1.13, "sample_rate": 0.0043, "num_steps": 1000}'
     )
     result = check(tmp_path / "run.json", claimed=0.578, delta=1e-5, **PLAIN)
     assert result.proven is not None
