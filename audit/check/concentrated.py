@@ -11,6 +11,7 @@ from .checked_run import CheckedRun
 from .events import periods, phases_of, unit_conditions
 from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
+from .release_readings import may_be_of_batches, moved_in_a_batch
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""
@@ -80,6 +81,8 @@ def squared_bounds(run: CheckedRun, method: str) -> tuple[float, float, str]:
         if release.noise_multiplier == 0.0:
             return 0.0, math.inf, "A release has no noise."
         shift = REPLACED if run.settings.neighbours == "replace-one" else 1.0
+        if may_be_of_batches(release):
+            shift *= moved_in_a_batch(run, method) ** 2
         # Epsilon-DP is epsilon^2 / 2-zCDP (Bun and Steinke 2016, Proposition 1.4).
         upper += shift * release.count / release.noise_multiplier**2
         if release.family == "laplace":

@@ -21,6 +21,7 @@ from .release_readings import (
     JOINTLY_ACCOUNTED,
     ReleaseReading,
     lower_readings,
+    moved_in_a_batch,
     released_under,
     shown_under,
     shown_with,
@@ -79,7 +80,8 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
         lower_noise = [lower_noise[index] for index in shown]
     steps = _steps_of(run, method)
     adaptive = run.clip_source == "adaptive"
-    readings = upper_readings(run.settings.releases, steps, adaptive=adaptive)
+    moved = moved_in_a_batch(run, method)
+    readings = upper_readings(run.settings.releases, steps, adaptive=adaptive, moved=moved)
     conditions = [
         f"`{each.what}` is computed from the batch of each step alone."
         for each in readings[-1].sampled

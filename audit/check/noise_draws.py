@@ -176,11 +176,6 @@ def about_clip(release: ExtraRelease) -> bool:
     return SAMPLED_WORDS.search(release.what.lower()) is not None
 
 
-def in_each_step(release: ExtraRelease, steps: int) -> bool:
-    """Return whether a release is taken from the batch of each step, as a clipping count is."""
-    return release.count == steps and about_clip(release)
-
-
 def release_event(release: ExtraRelease) -> ev.Event:
     """Return the event of one release besides the sums; raise `LackingFacts` without its noise."""
     if release.noise_multiplier is None:

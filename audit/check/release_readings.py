@@ -16,7 +16,7 @@ from typing import Final
 from ...accountant import events as ev
 from ..description.run_description import ExtraRelease
 from .checked_run import CheckedRun
-from .noise_draws import about_clip, farther, in_each_step, release_event
+from .noise_draws import about_clip, farther, release_event
 
 SUMMED: Final = 1e-12
 """Relative rounding of the noise of two releases as one, downward."""
@@ -41,30 +41,64 @@ class ReleaseReading:
 
 
 def upper_readings(
-    releases: Sequence[ExtraRelease], steps: int, *, adaptive: bool
+    releases: Sequence[ExtraRelease], steps: int, *, adaptive: bool, moved: float = 1.0
 ) -> tuple[ReleaseReading, ...]:
     """Return the readings of the upper end.
 
-    What is released of all data shows no less than what is released as often of the batches: in
-    pairs with a monotone likelihood ratio, data that are always there stochastically dominate data
-    that are there with a batch.  So only what is certainly of batches is taken from them, as often
-    in each step; the count that an `adaptive` clipping norm follows is.
+    What is released of all data shows no less than what is released as often of the batches, by a
+    unit that moves both as far: in pairs with a monotone likelihood ratio, data that are always
+    there stochastically dominate data that are there with a batch.  `moved` is how far a unit
+    moves what is released of a batch (`moved_in_a_batch`).  So only what is certainly of batches,
+    as often in each step, is taken from them; the count that an `adaptive` clipping norm follows
+    is.
     """
     followed = _followed(releases) if adaptive else None
-    sampled, aside, unsure = [], [], []
+    sampled: list[ExtraRelease] = []
+    apart: list[ExtraRelease] = []
+    of_some, unsure = [], []
     for each in releases:
         in_step = _in_step(each, -(-each.count // steps)) if each.count % steps == 0 else None
-        if in_step is not None and (each.of_batch or each is followed):
+        if not may_be_of_batches(each) and each is not followed:
+            apart.append(each)
+        elif in_step is not None and (each.of_batch or each is followed):
             sampled.append(in_step)
+        elif in_step is not None:
+            unsure.append((each, in_step))
         else:
-            aside.append(each)
-            if in_step is not None and each.of_batch is None and in_each_step(each, steps):
-                unsure.append(each)
-    certain = ReleaseReading(tuple(sampled), tuple(aside))
+            of_some.append(_farther(each, moved))
+    if len(unsure) > 1 and moved > 1.0:  # of one and not of another: what dominates all of that
+        of_some += [_farther(each, moved) for each, _ in unsure]
+        unsure = []
+    whole = (*apart, *of_some, *(each for each, _ in unsure))
+    certain = ReleaseReading(tuple(sampled), whole)
     if not unsure:
         return (certain,)
-    rest = tuple(each for each in aside if each not in unsure)
-    return ReleaseReading((*sampled, *unsure), rest), certain
+    batches = ReleaseReading((*sampled, *(each for _, each in unsure)), (*apart, *of_some))
+    return batches, certain
+
+
+def may_be_of_batches(release: ExtraRelease) -> bool:
+    """Return whether a release may be taken from batches: what is made once is of all data."""
+    return release.count > 1 if release.of_batch is None else release.of_batch
+
+
+def moved_in_a_batch(run: CheckedRun, method: str) -> float:
+    """Return how far a unit moves what is released of a batch, in bounds of one contribution.
+
+    Where batches are always full, another unit is there in its stead; a draw of several batches may
+    have it in each, and a draw with replacement as often as it likes.
+    """
+    again = method == "with-replacement" or run.settings.weighted_draws == "with-replacement"
+    if again or (method == "shuffled" and run.settings.accumulation > 1):
+        return math.inf
+    alone = method in JOINTLY_ACCOUNTED or run.settings.neighbours != "add-remove"
+    return run.own_draws * (1.0 if alone else 2.0)
+
+
+def _farther(release: ExtraRelease, moved: float) -> ExtraRelease:
+    if release.noise_multiplier is None or moved == 1.0:
+        return release
+    return replace(release, noise_multiplier=release.noise_multiplier / moved)
 
 
 def lower_readings(

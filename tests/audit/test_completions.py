@@ -468,6 +468,26 @@ def test_an_adaptive_clip_follows_its_only_count() -> None:
     assert both.proven.upper >= of_all(20)
 
 
+@for_each("of_batch", [None, True])
+@for_each("count", [10, 40])
+def test_a_release_of_full_batches_moves_by_two_where_a_record_comes_or_goes(
+    of_batch: bool | None, count: int
+) -> None:
+    """Ten of twenty batches of 95 in 100 records, or two of each: another one is in its stead."""
+    facts = {"records": 100, "batch": 95, "steps": 20, "noise_multiplier": 50.0}
+    loss = {"what": "loss", "noise_multiplier": 1.0, "count": count}
+    release = loss if of_batch is None else loss | {"of_batch": of_batch}
+    result = of(4.0, **facts, method="fixed-size", releases=[release])
+    steps, each = (10, 1.0) if count == 10 else (20, 1.0 / math.sqrt(2.0))
+    noise = 1.0 / math.hypot(1.0 / each, 1.0 / 50.0)
+    known = account(ev.Repeat(steps, ev.FixedSize(95, 100, ev.Gaussian(noise))), delta=1e-5)
+    assert result.proven is not None
+    assert result.proven.upper >= known.epsilon.lower
+    again = of(4.0, **facts, method="with-replacement", releases=[release])
+    assert again.proven is not None
+    assert again.proven.upper > known.epsilon.lower
+
+
 def test_missing_shares_of_laplace_noise_have_no_number() -> None:
     """Eight of ten gamma shares have epsilon .842, and the scale times the root of .8 says .559."""
     facts = {"family": "laplace", "noise_multiplier": 2.0, "method": "full", "steps": 1}
