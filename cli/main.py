@@ -7,24 +7,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 import typer.core
 
-from .commands.account import account
+from .commands.account import AccountRequest, account
 from .commands.audit import audit
-from .commands.calibrate import calibrate
+from .commands.calibrate import CalibrateRequest, calibrate
 from .commands.check import check
 from .commands.claims import claims
 from .commands.doctor import doctor
 from .commands.explain import explain
-from .commands.plan import plan
+from .commands.plan import PlanRequest, plan
 from .commands.report import report
 from .commands.run import run
 from .inputs import defaults_file
+from .inputs.request import keys_of
 from .terminal import output
 from .terminal.interruption import Interruption
+
+KEYS_BY_TABLE: Final = {
+    "account": keys_of(AccountRequest),
+    "calibrate": keys_of(CalibrateRequest),
+    "plan": keys_of(PlanRequest),
+}
+"""The tables that `privplan.toml` may hold, and the keys of each."""
 
 
 class Commands(typer.core.TyperGroup):
@@ -46,7 +54,7 @@ class Commands(typer.core.TyperGroup):
         try:
             if "--help" not in arguments:
                 defaults_file.require_known_variables(lambda: _variables(self))
-            extra.setdefault("default_map", defaults_file.defaults(arguments))
+            extra.setdefault("default_map", defaults_file.defaults(arguments, KEYS_BY_TABLE))
             code = super().main(
                 args=args,
                 prog_name=prog_name or "privplan",
@@ -80,7 +88,7 @@ class Command(typer.core.TyperCommand):
 
     def __init__(self, name: str | None, **given: Any) -> None:
         super().__init__(name, **given)
-        defaults_file.read_variables(name or "", self.params)
+        defaults_file.read_variables(name or "", self.params, KEYS_BY_TABLE)
 
     def invoke(self, context: Any) -> Any:
         """Run the command; what came from elsewhere is said after it, and in an error's reason."""

@@ -24,9 +24,8 @@ from privplan.audit.check.causes import accounting
 from privplan.audit.configuration.first_line import compare_with_file
 from privplan.audit.configuration.logged_settings import path_in, require_same_file
 from privplan.cli.inputs import event_file
-from privplan.cli.inputs.defaults_file import KEYS_BY_TABLE
 from privplan.cli.inputs.run_sources import read_source
-from privplan.cli.main import app
+from privplan.cli.main import KEYS_BY_TABLE, app
 from privplan.cli.terminal import output
 from privplan.cli.terminal.text import table
 from privplan.fl.datasets import idx

@@ -6,9 +6,9 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,8 +17,10 @@ from ...accountant.errors import counted
 from ...fl.observers.names import observer_name
 from ...fl.observers.words import phrase
 from ..inputs import anchors, options
-from ..terminal.output import Report, show
+from ..inputs.request import OutputOptions, takes
+from ..terminal.output import Report
 from ..terminal.text import paragraph, plain, table
+from .doctor import naming_install_command
 
 if TYPE_CHECKING:
     from ...audit.attack import ProgressReporter
@@ -111,22 +113,42 @@ ATTACK_ASSUMPTIONS: Final = (
 )
 
 
-def attack(
-    folder: options.Folder,
-    tier: Tiers = None,
-    observer: Observer = None,
-    canaries: Canaries = None,
-    rounds: Rounds = None,
-    seed: Seed = None,
-    confidence: Confidence = 0.95,
-    data: Data = None,
-    sign_key: SignKey = None,
-    no_append: DryRun = False,
-    public_key: anchors.PublicKey = None,
-    head: anchors.ExpectedHead = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions(OutputOptions, anchors.AnchorOptions):
+    """A run, and how it is attacked."""
+
+    folder: options.Folder
+    tier: Tiers = None
+    observer: Observer = None
+    canaries: Canaries = None
+    rounds: Rounds = None
+    seed: Seed = None
+    confidence: Confidence = 0.95
+    data: Data = None
+    sign_key: SignKey = None
+    no_append: DryRun = False
+
+    def request(self) -> AttackRequest:
+        """Return what is measured, as `audit.attack` takes it."""
+        from ...audit.attack.report import AttackRequest
+
+        for name in self.tier or ():
+            options.word(TIERS, tier=name)
+        if self.observer is not None:
+            observer_name(observer=self.observer)
+        return AttackRequest(
+            tiers=tuple(self.tier or ()),  # type: ignore[arg-type]
+            observer=self.observer,
+            canaries=self.canaries,
+            rounds=self.rounds,
+            seed=self.seed,
+            confidence=self.confidence,
+            data=self.data,
+        )
+
+
+@takes(AttackOptions)
+def attack(_: typer.Context, asked: AttackOptions) -> Report:
     """Measure how much privacy a run demonstrably loses, tier by tier.
 
     claim asks whether the mechanism is the one that is claimed, robust how much right guesses show
@@ -137,34 +159,22 @@ def attack(
     tier's number.
     """
     from ...audit.attack import attack as attack_run
-    from ...audit.attack.report import AttackRequest
     from ...fl.running.signing_key import OPEN_KEY_WARNING, key_is_open, private_key
 
-    for name in tier or ():
-        options.word(TIERS, tier=name)
-    if observer is not None:
-        observer_name(observer=observer)
-    request = AttackRequest(
-        tiers=tuple(tier or ()),  # type: ignore[arg-type]
-        observer=observer,
-        canaries=canaries,
-        rounds=rounds,
-        seed=seed,
-        confidence=confidence,
-        data=data,
-    )
+    request, sign_key = asked.request(), asked.sign_key
     key = None if sign_key is None else private_key(sign_key, "--sign-key")
-    given = anchors.expected(public_key, head)
+    anchored = asked.expected()
     # A status line would break what a program reads.
-    with _status(shown=not (as_json or quiet)) as tell:
-        attacked_run = _attacked(
-            attack_run, folder, request, append=not no_append, key=key, progress=tell, **given
+    shown = not (asked.as_json or asked.quiet)
+    with naming_install_command("fl"), _status(shown=shown) as tell:
+        attacked_run = attack_run(
+            asked.folder, request, append=not asked.no_append, key=key, progress=tell, **anchored
         )
-    answer = _report(attacked_run, folder)
+    answer = _report(attacked_run, asked.folder)
     if sign_key is not None and key_is_open(sign_key):
         open_key = OPEN_KEY_WARNING.format(path=shlex.quote(str(sign_key)))
         answer = replace(answer, warnings=(*answer.warnings, open_key))
-    show(answer, as_json=as_json, quiet=quiet)
+    return answer
 
 
 def _report(report: AttackReport, folder: str) -> Report:
@@ -371,15 +381,3 @@ def _status(*, shown: bool) -> Iterator[ProgressReporter | None]:
 
     with Console(stderr=True).status("reading the log") as status:
         yield lambda sentence: status.update(plain(sentence))
-
-
-def _attacked(attack_run: Any, folder: str, request: AttackRequest, **more: Any) -> AttackReport:
-    """Attack, and name the command that installs what is missing."""
-    from ...accountant.errors import MissingExtra
-    from .doctor import install_command
-
-    try:
-        report: AttackReport = attack_run(folder, request, **more)
-    except MissingExtra as error:
-        raise type(error)(error.what, error.why, install_command("fl")) from None
-    return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,7 +12,8 @@ from ...accountant.errors import counted
 from ...fl.observers.names import coalition_of, holds_part
 from ...fl.observers.words import phrase, unit_before
 from ..inputs import anchors, options
-from ..terminal.output import Report, show
+from ..inputs.request import OutputOptions, takes
+from ..terminal.output import Report
 from ..terminal.text import paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
@@ -56,16 +58,18 @@ BAR_WIDTH: Final = 20
 """Characters of the bar."""
 
 
-def budget(
-    folder: options.Folder,
-    limit: Limit = None,
-    group: Groups = None,
-    sealed: Sealed = False,
-    public_key: anchors.PublicKey = None,
-    head: anchors.ExpectedHead = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class BudgetRequest(OutputOptions, anchors.AnchorOptions):
+    """A run, and what its budget is asked about."""
+
+    folder: options.Folder
+    limit: Limit = None
+    group: Groups = None
+    sealed: Sealed = False
+
+
+@takes(BudgetRequest)
+def budget(_: typer.Context, asked: BudgetRequest) -> Report:
     """Derive the budget of a run again, from the facts in its log alone.
 
     Nothing that the log says about epsilon is used: sensitivity, noise and samples are read from
@@ -75,17 +79,21 @@ def budget(
     """
     from ...audit.budget import audit_budget
 
-    given = anchors.expected(public_key, head)
-    audited = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed, **given)
-    report = Report(
+    audited = audit_budget(
+        asked.folder,
+        limit=asked.limit,
+        groups=asked.group or (),
+        sealed=asked.sealed,
+        **asked.expected(),
+    )
+    return Report(
         result=audited.to_json(),
         text=_text(audited),
         number=rounding.bare(audited.total.upper),
         assumptions=audited.assumptions,
-        warnings=(SEALED,) if sealed else (),
+        warnings=(SEALED,) if asked.sealed else (),
         ok=audited.ok,
     )
-    show(report, as_json=as_json, quiet=quiet)
 
 
 def _text(report: BudgetReport) -> str:

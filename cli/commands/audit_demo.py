@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ...accountant import rounding
 from ..cache import measured_rows
-from ..inputs import options
+from ..inputs.request import OutputOptions, takes
 from ..reports.claims import SYSTEM_TITLES
-from ..terminal.output import Report, show
+from ..terminal.output import Report
 from ..terminal.text import paragraph
 
 if TYPE_CHECKING:
@@ -48,13 +49,18 @@ DEMO_ASSUMPTIONS: Final = (
 )
 
 
-def demo(
-    name: Name = None,
-    everything: Everything = False,
-    seed: Seed = measured_rows.DEFAULT_SEED,
-    as_json: options.Json = False,
-    quiet: Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DemoRequest(OutputOptions):
+    """Which demonstrations, from which seed."""
+
+    name: Name = None
+    everything: Everything = False
+    seed: Seed = measured_rows.DEFAULT_SEED
+    quiet: Quiet = False
+
+
+@takes(DemoRequest)
+def demo(_: typer.Context, asked: DemoRequest) -> Report:
     """Attack published mechanisms, each in a small simulation, and measure what they lose.
 
     Without NAME, lists the demonstrations.  What was claimed stands beside what theory says of
@@ -65,6 +71,7 @@ def demo(
     from ...accountant.errors import InvalidInput, MissingExtra
     from ...audit.demos import DEMOS, NAMES, as_name
 
+    name, everything, seed = asked.name, asked.everything, asked.seed
     validate.count_from(0, seed=seed)
     if name is not None and everything:
         raise InvalidInput(
@@ -73,8 +80,7 @@ def demo(
             "privplan audit demo --all",
         )
     if name is None and not everything:
-        show(_list([DEMOS[demo_name] for demo_name in NAMES]), as_json=as_json, quiet=quiet)
-        return
+        return _list([DEMOS[demo_name] for demo_name in NAMES])
     chosen = NAMES if name is None else (as_name(name),)
     version = measured_rows.current()  # before the code is loaded that measures
     results: list[tuple[Demo, Weakness]] = []
@@ -86,7 +92,7 @@ def demo(
             if not everything:
                 raise
             warnings.append(f"{demo_name} was not run: {error.what} {error.next_step}")
-    report = Report(
+    return Report(
         result={
             "demos": [_json(shown, weakness, seed) for shown, weakness in results],
             "contradicted": _contradicted(results),
@@ -96,7 +102,6 @@ def demo(
         assumptions=DEMO_ASSUMPTIONS,
         warnings=tuple(warnings),
     )
-    show(report, as_json=as_json, quiet=quiet)
 
 
 def run_and_cache(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ..inputs import anchors, options
-from ..terminal.output import Report, show
+from ..inputs.request import OutputOptions, takes
+from ..terminal.output import Report
 from ..terminal.text import plain, table
 
 if TYPE_CHECKING:
@@ -42,14 +44,17 @@ _CONFIGURED: Final = (
 )
 
 
-def log(
-    folder: options.Folder,
-    public_key: anchors.PublicKey = None,
-    head: anchors.ExpectedHead = None,
-    models: Models = None,
-    as_json: options.Json = False,
-    quiet: Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class LogRequest(OutputOptions, anchors.AnchorOptions):
+    """A run, and what its log must agree with."""
+
+    folder: options.Folder
+    models: Models = None
+    quiet: Quiet = False
+
+
+@takes(LogRequest)
+def log(_: typer.Context, asked: LogRequest) -> Report:
     """Check the log of a run, and name the first bad line.
 
     Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
@@ -62,12 +67,13 @@ def log(
     from ...audit.edits.replay import replay
     from ...audit.verify import verify
 
-    verified = verify(folder, **anchors.expected(public_key, head))
+    folder, models = asked.folder, asked.models
+    verified = verify(folder, **asked.expected())
     # Contradictions are looked for in whole chains only: a broken one is refused already.
     whole = verified.first_bad is None and verified.opened is not None
     edits = (*edits_of(folder), *_configured(verified, folder)) if whole else ()
     replayed = replay(folder, models) if whole and models is not None else None
-    report = Report(
+    return Report(
         result={
             **result(verified, edits),
             "models": None if replayed is None else replayed.to_json(),
@@ -75,10 +81,9 @@ def log(
         text=table([*_rows(verified, edits), *_models(replayed)]),
         number=verified.head or "",
         assumptions=LOG_ASSUMPTIONS,
-        warnings=_warnings(verified, anchored=head is not None),
+        warnings=_warnings(verified, anchored=asked.head is not None),
         ok=verified.ok and not verified.unbegun and not edits and (replayed is None or replayed.ok),
     )
-    show(report, as_json=as_json, quiet=quiet)
 
 
 def result(verified: Verification, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:

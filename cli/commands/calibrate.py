@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ...accountant import rounding
 from ..inputs import attack_risk, gram, options
-from ..inputs.described_run import noisy_sum
 from ..inputs.request import LossOptions, OutputOptions, takes
-from ..inputs.schedule import Schedule, ScheduleOptions, given_by, protected, required
-from ..terminal.output import Report, show
-from ..terminal.text import table
-
-if TYPE_CHECKING:
-    from ...accountant.calibration import Calibration
-    from ...accountant.events import Event
-    from ...accountant.guarantee import Guarantee
+from ..inputs.schedule import ScheduleOptions, given_by, protected, required
+from ..terminal.output import Report
 
 Units = Annotated[
     int | None,
@@ -50,7 +42,7 @@ class CalibrateRequest(
 
 
 @takes(CalibrateRequest)
-def calibrate(context: typer.Context, asked: CalibrateRequest) -> None:
+def calibrate(context: typer.Context, asked: CalibrateRequest) -> Report:
     """Find the smallest noise that provably meets a target.
 
     Needs a target, and a schedule.  The target is --epsilon and --delta, or what the best attack
@@ -81,7 +73,6 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> None:
         options.word(options.ENGINES, engine=asked.engine)
     size = options.checked(validate.count, group=asked.group)
     units = asked.units
-    terms = asked.mechanism, asked.neighbours
     if gram.is_asked(context, asked.release):
         from ..reports.gram import GramTarget
 
@@ -89,22 +80,28 @@ def calibrate(context: typer.Context, asked: CalibrateRequest) -> None:
             units = options.checked(validate.count, units=units)
         asked.require_delta_below(slack, units, asked.unit)
         bound = gram.bound(asked)
-        release = GramTarget(epsilon, slack, bound, asked.unit, *terms, asked.engine, units)
-        show(release.report(), as_json=asked.as_json, quiet=asked.quiet)
-        return
+        return GramTarget(
+            epsilon,
+            slack,
+            bound,
+            asked.unit,
+            asked.mechanism,
+            asked.neighbours,
+            asked.engine,
+            units,
+        ).report()
     kind = given_by(context)
-    schedule = asked.schedule(kind)
+    run = asked.schedule(kind), asked.mechanism, asked.neighbours, size, asked.engine
     if risk is not None:
         from ..reports.risk_noise import RiskPlan
 
-        within = RiskPlan(risk, schedule, *terms, size, asked.engine)
-        show(within.report(), as_json=asked.as_json, quiet=asked.quiet)
-        return
+        return RiskPlan(*run, risk).report()
     units, whom = protected(context, kind, asked.records, units)
     asked.require_delta_below(slack, units, whom)
-    plan = Plan(epsilon, slack, schedule, *terms, size, asked.engine, units, whom)
-    brief = asked.quiet and not asked.as_json
-    show(plan.report(brief=brief), as_json=asked.as_json, quiet=asked.quiet)
+    from ..reports.epsilon_noise import EpsilonPlan
+
+    plan = EpsilonPlan(*run, epsilon, slack, units, whom)
+    return plan.report(brief=asked.quiet and not asked.as_json)
 
 
 def _refuse_beside_risk(**beside: object) -> None:
@@ -119,158 +116,3 @@ def _refuse_beside_risk(**beside: object) -> None:
                 else "The noise of a Gram matrix is calibrated to epsilon at a delta.",
                 f"Leave out --{name}, or give --epsilon and --delta.",
             )
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A target, and the run that has to meet it; `units` where their number was given."""
-
-    epsilon: float
-    delta: float
-    schedule: Schedule
-    mechanism: str
-    neighbours: str
-    group: int
-    engine: str | None
-    units: int | None = None
-    unit: str = "record"
-
-    def release(self, noise: float) -> Event:
-        """Return the event of one noisy sum."""
-        return noisy_sum(self.mechanism, noise)
-
-    def seen_by_unit(self, event: Event) -> Event:
-        """Return `event` as it concerns one unit."""
-        from ...accountant import events as ev
-
-        return event if self.group == 1 else ev.Group(self.group, event)
-
-    def solve(self, engine: str | None) -> Calibration:
-        """Return the smallest noise that meets the target."""
-        from ...accountant.calibrate import calibrate as run
-
-        return run(
-            lambda noise: self.seen_by_unit(self.schedule.around(self.release(noise))),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            neighbours=self.neighbours,
-            engine=engine,
-        )
-
-    def by_rdp(self, calibration: Calibration) -> float | None:
-        """Return the noise that RDP alone needs, where RDP can say and did not say it already."""
-        from ...accountant.errors import PrivplanError
-
-        if calibration.guarantee.engine == "rdp":
-            return None
-        # RDP may have no curve for the event, or no noise that meets the target.
-        try:
-            return self.solve("rdp").value
-        except PrivplanError:
-            return None
-
-    def unamplified(self, noise: float) -> Guarantee | None:
-        """Return what `noise` proves with one use of each record per pass and no amplification.
-
-        Given the order of the records, which does not depend on their values, a record enters
-        one noisy sum per pass; so the passes compose, whatever the order.  The record's place
-        must survive the change: it is zeroed or replaced, not added or removed.
-        """
-        from ...accountant import events as ev
-        from ...accountant.account import account
-        from ...accountant.errors import PrivplanError
-
-        # At rate 1 nothing is amplified; rounds alone do not say how often data are used.
-        if self.schedule.passes is None or self.schedule.rate == 1.0:
-            return None
-        event = self.seen_by_unit(ev.Repeat(self.schedule.passes, self.release(noise)))
-        try:
-            return account(event, delta=self.delta, neighbours=self.neighbours)
-        except PrivplanError:
-            return None
-
-    def report(self, *, brief: bool) -> Report:
-        """Return the report; a brief one leaves out the comparison with RDP."""
-        from ..reports import describe
-
-        calibration = self.solve(self.engine)
-        # A second search, only for the comparison in the text: --quiet does without.
-        rdp = None if brief or self.engine else self.by_rdp(calibration)
-        # Most loaders shuffle, so what the same noise proves for them stands in the warning.
-        plain = self.unamplified(calibration.value)
-        proven = calibration.guarantee
-        return Report(
-            result=self.result(calibration, rdp, plain),
-            text=self.text(calibration, rdp),
-            number=rounding.bare(calibration.value),
-            assumptions=(
-                *describe.assumptions(
-                    calibration.event, proven.neighbours, proven.unit, proven.observer
-                ),
-                *(options.delta_not_compared(self.delta, self.units) if self.delta else ()),
-            ),
-            warnings=(
-                *options.accepted(self.delta, self.units, self.unit),
-                *self.shuffling(proven, plain),
-                *proven.warnings,
-            ),
-        )
-
-    def result(
-        self, calibration: Calibration, rdp: float | None, plain: Guarantee | None
-    ) -> dict[str, object]:
-        """Return the JSON result."""
-        from ..reports import describe
-
-        proven = calibration.guarantee
-        return {
-            "noise_multiplier": calibration.value,
-            "epsilon": describe.ends(proven.epsilon),
-            "delta": self.delta,
-            "gap": calibration.gap,
-            "event": calibration.event.to_json(),
-            "neighbours": proven.neighbours,
-            "engine": proven.engine,
-            "unit": proven.unit,
-            "observer": proven.observer,
-            "rounds": self.schedule.rounds,
-            "rate": self.schedule.rate,
-            "sampling": self.schedule.sampling,
-            "noise_multiplier_by_rdp": rdp,
-            "epsilon_without_amplification": None if plain is None else plain.epsilon.upper,
-        }
-
-    def text(self, calibration: Calibration, rdp: float | None) -> str:
-        """Return the report for a person."""
-        from ..reports import describe
-
-        noise = rounding.up(calibration.value)
-        if self.mechanism == "laplace":
-            meaning = f"scale = {noise} x L1 bound of one contribution"
-        else:
-            meaning = f"standard deviation = {noise} x clip norm"
-        compared = "" if rdp is None else f"(RDP alone needs {rounding.up(rdp)})"
-        rows = [
-            ("noise multiplier", f"{noise:<14}{meaning}"),
-            *describe.guarantee_rows(calibration.guarantee, "epsilon"),
-            ("by", f"{describe.engine(calibration.guarantee.engine):<14}{compared}"),
-            ("over", self.schedule.text()),
-        ]
-        if self.group > 1:
-            rows.append(("per unit of", f"{self.group:,} records"))
-        return table(rows)
-
-    def shuffling(self, proven: Guarantee, plain: Guarantee | None) -> tuple[str, ...]:
-        """Return the warning about loaders that shuffle, where epochs of Poisson samples are."""
-        from ..reports.loaders import shuffling_warning
-
-        if not self.schedule.shuffles:
-            return ()
-        if plain is None:
-            return (shuffling_warning(None, self.neighbours, self.group),)
-        only = "only " if plain.epsilon.upper > proven.epsilon.upper else ""
-        reached = (
-            f"{only}epsilon {rounding.up(plain.epsilon.upper, 3)} at delta "
-            f"{rounding.as_given(self.delta)}"
-        )
-        return (shuffling_warning(reached, self.neighbours, self.group),)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from ..inputs import options
-from ..terminal.output import show
+from ..inputs.request import OutputOptions, takes
+from ..terminal.output import Report
 
 Files = Annotated[
     list[str] | None,
@@ -64,18 +65,23 @@ Brief = Annotated[
 ]
 
 
-def check(
-    files: Files = None,
-    facts: Facts = None,
-    claimed: Claimed = None,
-    delta: ClaimedDelta = None,
-    together: Together = False,
-    each: Each = False,
-    strict: Strict = False,
-    brief: Brief = False,
-    as_json: options.Json = False,
-    quiet: Verdict = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class CheckRequest(OutputOptions):
+    """The files that describe runs, what is said beside them, and how much is printed."""
+
+    files: Files = None
+    facts: Facts = None
+    claimed: Claimed = None
+    delta: ClaimedDelta = None
+    together: Together = False
+    each: Each = False
+    strict: Strict = False
+    brief: Brief = False
+    quiet: Verdict = False
+
+
+@takes(CheckRequest)
+def check(_: typer.Context, asked: CheckRequest) -> Report:
     """Say whether a number that is reported of a run is right, whichever library computed it.
 
     Files of different kinds (an accountant's state and a description) describe one run, and
@@ -94,16 +100,12 @@ def check(
     from ..inputs.run_files import grouping_of
     from ..reports.checked_runs import report_on
 
-    show(
-        report_on(
-            files or (),
-            stated=facts or (),
-            claimed=claimed,
-            delta=delta,
-            grouping=grouping_of(together=together, each=each),
-            strict=strict,
-            brief=brief,
-        ),
-        as_json=as_json,
-        quiet=quiet,
+    return report_on(
+        asked.files or (),
+        stated=asked.facts or (),
+        claimed=asked.claimed,
+        delta=asked.delta,
+        grouping=grouping_of(together=asked.together, each=asked.each),
+        strict=asked.strict,
+        brief=asked.brief,
     )

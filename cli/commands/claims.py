@@ -6,16 +6,17 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ...accountant.claims.table import SYSTEMS
-from ..inputs import options
+from ..inputs.request import OutputOptions, takes
 from ..reports import claims as claims_report
 from ..reports import example_runs as runs_report
 from ..reports import noise as noise_report
-from ..terminal.output import Report, show
+from ..terminal.output import Report
 
 if TYPE_CHECKING:
     from ...accountant.claims.claim import Claim, Noise
@@ -65,12 +66,16 @@ CLAIMS_ASSUMPTIONS: Final = (
 )
 
 
-def claims(
-    system: System = None,
-    measure: Measure = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ClaimsRequest(OutputOptions):
+    """Which systems, and whether what is missing is measured."""
+
+    system: System = None
+    measure: Measure = False
+
+
+@takes(ClaimsRequest)
+def claims(_: typer.Context, asked: ClaimsRequest) -> Report:
     """Put the privacy numbers of five published systems beside what can be proven.
 
     Every number is computed here: the claim by the published formula, mistakes included, and the
@@ -81,18 +86,18 @@ def claims(
     """
     from ...accountant.claims.table import as_system
 
-    chosen = SYSTEMS if system is None else (as_system(system),)
+    chosen = SYSTEMS if asked.system is None else (as_system(asked.system),)
     rows = [claim for name in chosen for claim in _claims_of(name)]
     noise = [line for name in chosen for line in _noise_of(name)]
-    measured, unknown, warnings = _measured_rows(chosen, measure=measure)
-    runs, unknown_runs, run_warnings = _measured_runs(chosen, measure=measure)
+    measured, unknown, warnings = _measured_rows(chosen, measure=asked.measure)
+    runs, unknown_runs, run_warnings = _measured_runs(chosen, measure=asked.measure)
     counts = Counter(claim.verdict for claim in rows)
     # As wide as the terminal, within what a table can be read at.
     width = min(
         max(shutil.get_terminal_size((MIN_TABLE_COLUMNS, 24)).columns, MIN_TABLE_COLUMNS),
         MAX_TABLE_COLUMNS,
     )
-    report = Report(
+    return Report(
         result={
             "rows": [
                 claims_report.row_json(claim, claims_report.measured_of(claim, measured))
@@ -105,17 +110,16 @@ def claims(
         text=claims_report.text(
             rows,
             width,
-            detailed=system is not None,
+            detailed=asked.system is not None,
             measured=measured,
             hint=unknown or unknown_runs,
-            noise=noise_report.text(noise, width) if system is not None and noise else "",
+            noise=noise_report.text(noise, width) if asked.system is not None and noise else "",
             runs=runs_report.text(runs, width) if runs else "",
         ),
         number=str(counts["false"] + counts["no-guarantee"]),
         assumptions=CLAIMS_ASSUMPTIONS,
         warnings=warnings + run_warnings,
     )
-    show(report, as_json=as_json, quiet=quiet)
 
 
 def _measured_rows(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tuple[str, ...]]:

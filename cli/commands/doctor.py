@@ -6,14 +6,15 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from ...accountant import rounding
-from ..inputs import options
-from ..terminal.output import Report, show
+from ..inputs.request import OutputOptions, takes
+from ..terminal.output import Report
 from ..terminal.text import table
 
 PACKAGE_NAME: Final = "privplan"
@@ -63,7 +64,8 @@ class Extra:
         return f"absent ({', '.join(self.missing)})   {self.install}"
 
 
-def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
+@takes(OutputOptions)
+def doctor(*_: object) -> Report:
     """Check the installation, and compute a known answer.
 
     Leaves with exit code 1 if a required package is missing or the self-test fails; --quiet
@@ -103,8 +105,7 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
         "systems": others,
         "problems": problems,
     }
-    report = Report(result=result, text=table(rows), number=str(problems), ok=problems == 0)
-    show(report, as_json=as_json, quiet=quiet)
+    return Report(result=result, text=table(rows), number=str(problems), ok=problems == 0)
 
 
 def foreign_systems() -> list[dict[str, str | None]]:
@@ -190,6 +191,17 @@ def install_command(extra: str) -> str:
     except (metadata.PackageNotFoundError, ValueError):
         origin = {}
     return f"pip install {_requirement(extra, origin if isinstance(origin, dict) else {})}"
+
+
+@contextmanager
+def naming_install_command(extra: str) -> Iterator[None]:
+    """Have a `MissingExtra` name the command that installs `extra` here, from where this came."""
+    from ...accountant.errors import MissingExtra
+
+    try:
+        yield
+    except MissingExtra as error:
+        raise type(error)(error.what, error.why, install_command(extra)) from None
 
 
 def _requirement(extra: str, origin: Mapping[str, object]) -> str:

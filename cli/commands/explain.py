@@ -12,7 +12,7 @@ from ...accountant.errors import InvalidInput
 from ..inputs import options
 from ..inputs.request import OutputOptions, QuestionOptions, takes
 from ..pages.topics import TOPIC_BY_ALIAS, TOPICS
-from ..terminal.output import Report, show
+from ..terminal.output import Report
 
 Target = Annotated[
     str | None,
@@ -36,7 +36,7 @@ class ExplainRequest(OutputOptions, QuestionOptions):
 
 
 @takes(ExplainRequest)
-def explain(context: typer.Context, asked: ExplainRequest) -> None:
+def explain(context: typer.Context, asked: ExplainRequest) -> Report:
     """Show how a number follows, or explain a topic.
 
     EVENT is what `account` reads; --delta, --epsilon, --neighbours, --group and --engine ask as
@@ -49,28 +49,24 @@ def explain(context: typer.Context, asked: ExplainRequest) -> None:
     from ..inputs.curve_file import read_released
     from ..inputs.described_run import grouped
     from ..inputs.event_file import names_event
-    from .account import Question
+    from ..reports.account import Question
 
-    target, as_json, quiet = asked.target, asked.as_json, asked.quiet
+    target = asked.target
     # A topic wins over a file of the same name; ./NAME is always the file.
     if target is None or target in TOPICS:
-        show(_page(target), as_json=as_json, quiet=quiet)
-        return
+        return _page(target)
     if not names_event(target):
         other = TOPIC_BY_ALIAS.get(target.lower().replace("_", "-"))
         if other is not None:
-            show(_page(other), as_json=as_json, quiet=quiet)
-            return
+            return _page(other)
         cause = _cause(target)
         if cause is not None:
-            show(cause, as_json=as_json, quiet=quiet)
-            return
+            return cause
         raise _unknown(target)
     size = options.checked(validate.count, group=asked.group)
     event = grouped(read_released(target, asked.neighbours), size)
     require_little_work(event)
-    answer = Question.of(context, asked).answer_of(event)
-    show(answer.report(explained=True), as_json=as_json, quiet=quiet)
+    return Question.of(context, asked).answer_of(event).report(explained=True)
 
 
 def _page(topic: str | None) -> Report:

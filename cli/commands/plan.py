@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +11,11 @@ import typer
 
 from ..inputs import options
 from ..inputs.plan_design import COSTS, PLAN_EXAMPLE, SPLITS, Design, PhaseDesign, variations
+from ..inputs.request import OutputOptions, keys_of, takes
 from ..reports.forecast import forecast_of, is_run
 from ..reports.plan import Comparison
-from ..terminal.output import Report, show
+from ..terminal.output import Report
+from .doctor import naming_install_command
 
 PlanPath = Annotated[
     str | None,
@@ -54,26 +56,29 @@ Cost = Annotated[
 ]
 
 
-def plan(
-    context: typer.Context,
-    source: PlanPath = None,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    records: options.Records = None,
-    batch: options.Batch = None,
-    epochs: Epochs = None,
-    rates: Rates = None,
-    rounds: options.Rounds = None,
-    sampling: options.Sampling = None,
-    mechanism: options.Mechanism = "gaussian",
-    neighbours: options.Neighbours = "add-remove",
-    group_sizes: GroupSizes = None,
-    split: Split = None,
-    cost: Cost = None,
-    accept_delta: options.AcceptDelta = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest(OutputOptions):
+    """A file with phases or the phase that options describe, and what is compared."""
+
+    source: PlanPath = None
+    epsilon: options.Epsilon = None
+    delta: options.Delta = None
+    records: options.Records = None
+    batch: options.Batch = None
+    epochs: Epochs = None
+    rates: Rates = None
+    rounds: options.Rounds = None
+    sampling: options.Sampling = None
+    mechanism: options.Mechanism = "gaussian"
+    neighbours: options.Neighbours = "add-remove"
+    group_sizes: GroupSizes = None
+    split: Split = None
+    cost: Cost = None
+    accept_delta: options.AcceptDelta = False
+
+
+@takes(PlanRequest)
+def plan(context: typer.Context, asked: PlanRequest) -> Report:
     """Split a budget over phases, and compare designs.
 
     Describe the phases in PLAN.toml, or a single one by --records, --batch and --epochs, by
@@ -85,27 +90,13 @@ def plan(
     """
     from ...accountant.delta_checks import require_delta_below_units
 
-    values = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "records": records,
-        "batch": batch,
-        "epochs": epochs,
-        "rates": rates,
-        "rounds": rounds,
-        "sampling": sampling,
-        "mechanism": mechanism,
-        "neighbours": neighbours,
-        "group_sizes": group_sizes,
-        "split": split,
-        "cost": cost,
-    }
-    flags = _Flags(context, values)
+    source = asked.source
+    flags = _Flags(context, asked)
     # A run's configuration fixes its plan, so it is forecast and not designed.
     if source is not None and is_run(source):
         flags.refuse_beside_a_run()
-        show(_forecast(source, accept_delta), as_json=as_json, quiet=quiet)
-        return
+        with naming_install_command("fl"):
+            return forecast_of(Path(source), accept_delta=asked.accept_delta)
     if source is not None:
         from ..inputs.plan_file import read_design
 
@@ -114,9 +105,9 @@ def plan(
         # Variables and privplan.toml are for single phases; a plan file says all of that itself.
         flags.only_flags = True
     else:
-        design = Design((_single(flags),), neighbours=neighbours)
+        design = Design((_single(flags),), neighbours=asked.neighbours)
     if flags.takes("sampling"):
-        sampler = options.word(options.SAMPLERS, sampling=str(sampling))
+        sampler = options.word(options.SAMPLERS, sampling=str(asked.sampling))
         # A sampler that is stated of one phase describes it; beside a file it must change one.
         if source is not None or not design.phases[0].samples_by(sampler):
             design = design.drawn_by(sampler)
@@ -133,7 +124,7 @@ def plan(
         design.delta or 0.0,
         design.records,
         "record",
-        accepted=accept_delta,
+        accepted=asked.accept_delta,
         accept=options.ACCEPT_DELTA_FLAG,
     )
     varied = variations(
@@ -142,18 +133,7 @@ def plan(
         flags.numbers("rates", "probability") if flags.takes("rates") else (),
         flags.numbers("group_sizes", "count") if flags.takes("group_sizes") else (),
     )
-    show(Comparison.of(tuple(varied)).report(), as_json=as_json, quiet=quiet)
-
-
-def _forecast(source: str, accept_delta: bool) -> Report:
-    """Return what the run that a file configures would prove, or how to install what it needs."""
-    from ...accountant.errors import MissingExtra
-    from .doctor import install_command
-
-    try:
-        return forecast_of(Path(source), accept_delta=accept_delta)
-    except MissingExtra as error:
-        raise type(error)(error.what, error.why, install_command("fl")) from None
+    return Comparison.of(tuple(varied)).report()
 
 
 @dataclass
@@ -161,12 +141,12 @@ class _Flags:
     """The options as they were given; beside a file, only flags replace what it says."""
 
     context: typer.Context
-    values: Mapping[str, Any]
+    asked: PlanRequest
     only_flags: bool = False
 
     def takes(self, name: str) -> bool:
         """Return whether an option counts."""
-        if self.values[name] is None:
+        if getattr(self.asked, name) is None:
             return False
         source = self.context.get_parameter_source(name)
         return not self.only_flags or (source is not None and source.name == "COMMANDLINE")
@@ -190,7 +170,7 @@ class _Flags:
         from ...accountant.errors import InvalidInput
 
         self.only_flags = True
-        given = next((name for name in self.values if self.takes(name)), None)
+        given = next((name for name in keys_of(PlanRequest) if self.takes(name)), None)
         if given is not None:
             raise InvalidInput(
                 f"The file is the configuration of a run, and --{given.replace('_', '-')} "
@@ -206,7 +186,7 @@ class _Flags:
         from ...accountant.errors import InvalidInput
 
         if self.takes(name) or usual is None:
-            usual = self.values[name]
+            usual = getattr(self.asked, name)
         if usual is None:
             raise InvalidInput(
                 f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
@@ -216,9 +196,9 @@ class _Flags:
 
     def word(self, name: str, usual: str | None, words: Sequence[str]) -> str | None:
         """Return one of some words, or what the design says."""
-        if not self.takes(name) and (usual is not None or self.values[name] is None):
+        if not self.takes(name) and (usual is not None or getattr(self.asked, name) is None):
             return usual
-        return options.word(words, **{name: self.values[name]})
+        return options.word(words, **{name: getattr(self.asked, name)})
 
     def numbers(self, name: str, check: str) -> tuple[Any, ...]:
         """Return a list of numbers, each checked."""
@@ -228,11 +208,11 @@ class _Flags:
         flag = name.replace("_", "-")
         read: Callable[[str], float] = int if check == "count" else float
         try:
-            values = [read(word) for word in str(self.values[name]).split(",")]
+            values = [read(word) for word in str(getattr(self.asked, name)).split(",")]
         except ValueError:
             raise InvalidInput(
                 f"`{flag}` must be numbers with commas between them; it is "
-                f"{self.values[name]!r:.60}.",
+                f"{getattr(self.asked, name)!r:.60}.",
                 "Each number is a design of the table.",
                 f"Give --{flag} 1,2 for example.",
             ) from None
@@ -269,13 +249,13 @@ def _single(flags: _Flags) -> PhaseDesign:
             )
     values: dict[str, Any] = {}
     for name in wanted:
-        if flags.values[name] is None:
+        if getattr(flags.asked, name) is None:
             raise InvalidInput(
                 f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
             )
     if "records" in wanted:
         values = {
-            name: options.checked(validate.count, **{name: flags.values[name]})
+            name: options.checked(validate.count, **{name: getattr(flags.asked, name)})
             for name in ("records", "batch")
         }
     if "rates" in wanted:
@@ -283,8 +263,8 @@ def _single(flags: _Flags) -> PhaseDesign:
     if "epochs" in wanted or ("rates" in wanted and flags.takes("epochs")):
         values["epochs"] = flags.numbers("epochs", "positive")[0]
     elif flags.takes("rounds"):
-        values["rounds"] = options.checked(validate.count, rounds=flags.values["rounds"])
-    mechanism = options.word(options.MECHANISMS, mechanism=flags.values["mechanism"])
+        values["rounds"] = options.checked(validate.count, rounds=flags.asked.rounds)
+    mechanism = options.word(options.MECHANISMS, mechanism=flags.asked.mechanism)
     phase = PhaseDesign("run", mechanism, **values)
     complaint = phase.complaint()
     if complaint is not None:

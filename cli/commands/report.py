@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ..inputs import anchors, options
-from ..terminal.output import Report, show
+from ..inputs.request import OutputOptions, takes
+from ..terminal.output import Report
 from ..terminal.text import one_line, table
+from .doctor import naming_install_command
 
 if TYPE_CHECKING:
     from ...audit.report import RunFacts
@@ -25,14 +28,17 @@ Out = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the path alone.")]
 
 
-def report(
-    folder: options.Folder,
-    out: Out = None,
-    public_key: anchors.PublicKey = None,
-    head: anchors.ExpectedHead = None,
-    as_json: options.Json = False,
-    quiet: Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ReportRequest(OutputOptions, anchors.AnchorOptions):
+    """A run, and where its page goes."""
+
+    folder: options.Folder
+    out: Out = None
+    quiet: Quiet = False
+
+
+@takes(ReportRequest)
+def report(_: typer.Context, asked: ReportRequest) -> Report:
     """Make one self-contained HTML page about a run: claimed, proven, measured.
 
     It is made from the log alone; the sealed sidecar is never read.  The page loads nothing, and
@@ -40,8 +46,9 @@ def report(
     support its claim, or if what was measured contradicts it; the page is made all the same.
     """
     from ...accountant.errors import InvalidInput
-    from ...audit.report import read
+    from ...audit.report import read, render
 
+    out = asked.out
     if out is None:
         raise InvalidInput("`out` is missing.", "The page is a file.", REPORT_EXAMPLE)
     if out.is_dir() or not out.parent.is_dir():
@@ -52,10 +59,11 @@ def report(
         )
     # Before the log is read, which may take a while.
     _require_replaceable(out)
-    facts = read(folder, **anchors.expected(public_key, head))
-    page = _rendered(facts)
+    facts = read(asked.folder, **asked.expected())
+    with naming_install_command("report"):
+        page = render(facts)
     _write(out, page)
-    show(_summary(facts, out, len(page.encode())), as_json=as_json, quiet=quiet)
+    return _summary(facts, out, len(page.encode()))
 
 
 def _summary(facts: RunFacts, out: Path, size: int) -> Report:
@@ -89,18 +97,6 @@ def _summary(facts: RunFacts, out: Path, size: int) -> Report:
         number=one_line(str(out)),
         ok=facts.budget.ok and not contradicted,
     )
-
-
-def _rendered(facts: RunFacts) -> str:
-    """Return the page; name the command that installs what is missing here."""
-    from ...accountant.errors import MissingExtra
-    from ...audit.report import render
-    from .doctor import install_command
-
-    try:
-        return render(facts)
-    except MissingExtra as error:
-        raise type(error)(error.what, error.why, install_command("report")) from None
 
 
 def _measured_text(facts: RunFacts, contradicted: Sequence[str]) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ..inputs import anchors, options
-from ..terminal import output
+from ..inputs.request import OutputOptions, takes
 from ..terminal.interruption import Interruption
+from ..terminal.output import Report
+from .doctor import naming_install_command
 
 if TYPE_CHECKING:
-    from ...accountant.errors import MissingExtra
     from ...fl.running import ReadyRun
     from ...fl.running.checkpoint import RoundMeasurement
 
@@ -52,59 +54,61 @@ Head = Annotated[
 RoundReport = Callable[["RoundMeasurement", int], None]
 
 
-def run(
-    config: ConfigPath = None,
-    out: Out = None,
-    resume: Resume = False,
-    dry_run: DryRun = False,
-    head: Head = None,
-    accept_delta: options.AcceptDelta = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class RunRequest(OutputOptions):
+    """What is run, and where its folder is."""
+
+    config: ConfigPath = None
+    out: Out = None
+    resume: Resume = False
+    dry_run: DryRun = False
+    head: Head = None
+    accept_delta: options.AcceptDelta = False
+
+
+@takes(RunRequest)
+def run(_: typer.Context, asked: RunRequest) -> Report:
     """Train under a plan, and keep the log.
 
     The plan is certified before anything is written, every release is in the log before it is
     made, and a run that was cut off goes on with --resume from its last released model.  --quiet
     prints the proven epsilon.
     """
-    from ...accountant.errors import MissingExtra
-
     try:
-        if dry_run:
-            output.show(_forecast(config, resume, accept_delta), as_json=as_json, quiet=quiet)
-            return
-        # This makes the folder: whatever stops the run from here on leaves it fit for --resume.
-        ready = _ready(config, out, resume, anchors.normalised_head(head), accept_delta)
-        from ...fl.running.lifecycle import execute_ready
-        from ...fl.running.warnings import warnings_of
-        from ..reports.run import report_of
-
-        with ready.writer:
-            # Collected before the first round, while nothing is spent.
-            warnings = warnings_of(ready.prepared)
-            with _progress_bar(ready, shown=not (as_json or quiet)) as tell:
-                result = execute_ready(ready, tell)
-        report = report_of(ready, result, ready.writer.head, warnings)
-    except MissingExtra as error:
-        raise _with_install_command(error) from None
+        with naming_install_command("fl"):
+            return _forecast(asked) if asked.dry_run else _executed(asked)
     except KeyboardInterrupt as error:
-        raise _interrupted(error, out, head) from None
-    output.show(report, as_json=as_json, quiet=quiet)
+        raise _interrupted(error, asked.out, asked.head) from None
 
 
-def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.Report:
+def _executed(asked: RunRequest) -> Report:
+    """Return the report of a run that was carried out, or went on, to its end."""
+    # This makes the folder: whatever stops the run from here on leaves it fit for --resume.
+    ready = _ready(asked, anchors.normalised_head(asked.head))
+    from ...fl.running.lifecycle import execute_ready
+    from ...fl.running.warnings import warnings_of
+    from ..reports.run import report_of
+
+    with ready.writer:
+        # Collected before the first round, while nothing is spent.
+        warnings = warnings_of(ready.prepared)
+        with _progress_bar(ready, shown=not (asked.as_json or asked.quiet)) as tell:
+            result = execute_ready(ready, tell)
+    return report_of(ready, result, ready.writer.head, warnings)
+
+
+def _forecast(asked: RunRequest) -> Report:
     """Return what a run would prove; a folder has no part in it."""
     from ...accountant.errors import InvalidInput
     from ..reports.forecast import forecast_of
 
-    if config is None or resume:
+    if asked.config is None or asked.resume:
         raise InvalidInput(
             "--dry-run takes a configuration, and no --resume.",
             "It plans a run anew; what a run that was cut off has spent stands in its log.",
             "privplan run CONFIG.toml --dry-run",
         )
-    return forecast_of(config, accept_delta=accept_delta)
+    return forecast_of(asked.config, accept_delta=asked.accept_delta)
 
 
 def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -> Interruption:
@@ -119,12 +123,11 @@ def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -
     return Interruption("The run was interrupted.", "No round was under way.")
 
 
-def _ready(
-    config: Path | None, out: Path | None, resume: bool, head: str | None, accept_delta: bool
-) -> ReadyRun:
+def _ready(asked: RunRequest, head: str | None) -> ReadyRun:
     from ...accountant.errors import InvalidInput
     from ...fl.running import Configuration, ready_new_run, ready_to_resume
 
+    config, out, resume = asked.config, asked.out, asked.resume
     if out is None:
         raise InvalidInput(
             "`out` is missing.", "A run keeps its log and its model in a folder.", RUN_EXAMPLE
@@ -137,14 +140,14 @@ def _ready(
             "It is the head of a log that goes on.",
             "Leave it out, or give --resume.",
         )
-    if accept_delta and resume:
+    if asked.accept_delta and resume:
         raise InvalidInput(
             "--accept-delta is given, and the run was begun.",
             "What it accepted stands in its own configuration.",
             "Leave it out.",
         )
     source = None if config is None else Configuration.read(config)
-    if source is not None and accept_delta:
+    if source is not None and asked.accept_delta:
         source = source.with_accepted_delta()
     if resume:
         return ready_to_resume(source, out, head)
@@ -178,10 +181,3 @@ def _progress_bar(ready: ReadyRun, *, shown: bool) -> Iterator[RoundReport | Non
             progress.update(task, completed=measured.round, description=line_of(measured, observer))
 
         yield tell
-
-
-def _with_install_command(error: MissingExtra) -> MissingExtra:
-    """Return the error with the command that installs what is missing here, from where it came."""
-    from .doctor import install_command
-
-    return type(error)(error.what, error.why, install_command("fl"))

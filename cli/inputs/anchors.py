@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -31,17 +32,24 @@ ExpectedHead = Annotated[
 LOG_PAGE_COMMAND: Final = "privplan explain log"
 
 
-def expected(public_key: str | None, head: str | None) -> dict[str, Any]:
-    """Return the key and the head that a log must fit, as audits take them.
+@dataclass(frozen=True, kw_only=True)
+class AnchorOptions:
+    """What a verifier of a log has from elsewhere."""
 
-    Raises `InvalidInput` for a file that holds no key, `MissingExtra` without `cryptography`.
-    """
-    from ...fl.log.signing import public_key as key_in
+    public_key: PublicKey = None
+    head: ExpectedHead = None
 
-    return {
-        "public_key": None if public_key is None else key_in(public_key),
-        "expected_head": normalised_head(head),
-    }
+    def expected(self) -> dict[str, Any]:
+        """Return the key and the head that a log must fit, as audits take them.
+
+        Raises `InvalidInput` for a file that holds no key, `MissingExtra` without `cryptography`.
+        """
+        from ...fl.log.signing import public_key as key_in
+
+        return {
+            "public_key": None if self.public_key is None else key_in(self.public_key),
+            "expected_head": normalised_head(self.head),
+        }
 
 
 def normalised_head(given: str | None) -> str | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +20,7 @@ AskRisk = Annotated[
     typer.Option(
         "--risk", help="Say what the best attack reaches, from both sides (privplan explain risk)."
     ),
+    options.PER_CALL,
 ]
 Advantage = Annotated[
     float | None,
@@ -26,6 +29,7 @@ Advantage = Annotated[
         help="In the place of --epsilon and --delta: the largest TPR - FPR of any attack.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 Tpr = Annotated[
     float | None,
@@ -34,6 +38,7 @@ Tpr = Annotated[
         help="In their place: the largest share of members that is found at --fpr.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 Fpr = Annotated[
     float | None,
@@ -42,12 +47,14 @@ Fpr = Annotated[
         help="With --risk: the share of innocents that an attacker accuses; .01 if not given.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 FprOfTarget = Annotated[
     float | None,
     typer.Option(
         metavar="F", help="With --tpr: the share of innocents accused.", show_default=False
     ),
+    options.PER_CALL,
 ]
 Bayes = Annotated[
     float | None,
@@ -56,6 +63,7 @@ Bayes = Annotated[
         help="In their place: how often, at least, any attack on one person errs.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 Prior = Annotated[
     float | None,
@@ -64,6 +72,7 @@ Prior = Annotated[
         help="With --risk: how likely a person is a member beforehand; .5 if not given.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 Guesses = Annotated[
     int | None,
@@ -73,6 +82,7 @@ Guesses = Annotated[
         "given.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 FromFpr = Annotated[
     float | None,
@@ -81,6 +91,7 @@ FromFpr = Annotated[
         help="With --risk: the FPR from which on the Gaussian is to dominate; 1e-5 if not given.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 PriorOfTarget = Annotated[
     float | None,
@@ -89,6 +100,7 @@ PriorOfTarget = Annotated[
         help="With --bayes: how likely a person is a member beforehand; .5 if not given.",
         show_default=False,
     ),
+    options.PER_CALL,
 ]
 
 TARGETS: Final = {
@@ -109,6 +121,41 @@ class AttackOptions:
     prior: Prior = None
     guesses: Guesses = None
     from_fpr: FromFpr = None
+
+    def attack(self, engine: str | None) -> dict[str, Any] | None:
+        """Return the attack as `accountant.risk` takes it; None where --risk is not given.
+
+        Raises `InvalidInput` for a number outside its range, and for an engine beside it.
+        """
+        from ...accountant import validate
+        from ...accountant.errors import InvalidInput
+        from ...accountant.risk.risk import start_of_mu
+
+        ranges: dict[str, tuple[Callable[..., Any], float]] = {
+            "fpr": (validate.open_probability, 0.01),
+            "prior": (validate.open_probability, 0.5),
+            "guesses": (partial(validate.count_from, 2), 10),
+            "from_fpr": (start_of_mu, 1e-5),
+        }
+        given = [name for name in ranges if getattr(self, name) is not None]
+        if given and not self.risk:
+            raise InvalidInput(
+                f"`{given[0]}` goes with --risk, which is not given.",
+                "It says which attack is asked about.",
+                f"Add --risk, or leave out --{given[0].replace('_', '-')}.",
+            )
+        if not self.risk:
+            return None
+        if engine is not None:
+            raise InvalidInput(
+                "--risk goes with no --engine.",
+                "An attack is bounded by curves over all epsilons, which the pld engine gives.",
+                "Leave out --engine.",
+            )
+        return {
+            name: options.checked(check, **{name: getattr(self, name)}) if name in given else usual
+            for name, (check, usual) in ranges.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

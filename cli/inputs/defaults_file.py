@@ -30,23 +30,7 @@ DEFAULTS_FILE: Final = "privplan.toml"
 _SILENCED: Final = "privplan.silenced"
 """Where a context keeps the names of options that were not used."""
 
-_ACCOUNT: Final = ("delta", "epsilon", "neighbours", "group", "engine")
-KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "account": (
-        *(*_ACCOUNT, "units", "records", "batch", "epochs", "rate", "rounds"),
-        *("noise_multiplier", "mechanism", "sampling"),
-    ),
-    "calibrate": (
-        *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
-        *("sampling", "mechanism", "neighbours", "group", "engine", "units"),
-        *("release", "dimension", "classes", "label_weight", "by_class"),
-        *("rows_per_user", "silo_rows", "unit"),
-    ),
-    "plan": (
-        *("epsilon", "delta", "records", "batch", "epochs", "rates", "rounds"),
-        *("mechanism", "neighbours", "group_sizes", "split", "cost", "sampling"),
-    ),
-}
+Tables = Mapping[str, Sequence[str]]
 """The tables that the file may hold, and the keys of each."""
 
 _TABLE_OF: Final = {
@@ -58,7 +42,7 @@ _TABLE_OF: Final = {
 """From a command to its table; `explain` shares that of `account`, whose number it explains."""
 
 
-def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
+def defaults(arguments: Sequence[str], known: Tables) -> dict[str, dict[str, str]]:
     """Return {command: {option: text}} for the command in `arguments`, as Click's `default_map`.
 
     Empty where the command takes no defaults, where help is asked for, and where there is no file.
@@ -68,7 +52,7 @@ def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
     command = next((word for word in arguments if not word.startswith("-")), "")
     if command not in _TABLE_OF or "--help" in arguments or not os.path.lexists(DEFAULTS_FILE):
         return {}
-    tables = load()
+    tables = load(known)
     return {command: tables.get(_TABLE_OF[command], {})}
 
 
@@ -95,9 +79,9 @@ def silence(context: typer.Context, names: Iterable[str]) -> None:
     context.meta.setdefault(_SILENCED, set()).update(names)
 
 
-def read_variables(command: str, parameters: Iterable[Any]) -> None:
+def read_variables(command: str, parameters: Iterable[Any], known: Tables) -> None:
     """Let each option of a command that the file may hold be set by its variable as well."""
-    keys = KEYS_BY_TABLE.get(_TABLE_OF.get(command, ""), ())
+    keys = known.get(_TABLE_OF.get(command, ""), ())
     for parameter in parameters:
         if parameter.name in keys:
             parameter.envvar = PREFIX + parameter.name.upper()
@@ -119,7 +103,7 @@ def require_known_variables(known: Callable[[], Iterable[str]]) -> None:
             )
 
 
-def load() -> dict[str, dict[str, str]]:
+def load(known: Tables) -> dict[str, dict[str, str]]:
     """Return every table of the file, with its values as texts, as on the command line.
 
     Raises `InvalidInput` for a file that cannot be read, is not TOML, or holds an unknown table,
@@ -138,13 +122,13 @@ def load() -> dict[str, dict[str, str]]:
             f"Correct the line, or remove {DEFAULTS_FILE}.",
         ) from None
     for name, table in content.items():
-        if name not in KEYS_BY_TABLE or not isinstance(table, dict):
+        if name not in known or not isinstance(table, dict):
             raise InvalidInput(
                 f"{DEFAULTS_FILE} has an unknown table or key `{name}`.",
                 WHY_NAMES_ARE_CLOSED,
-                suggestion(name, KEYS_BY_TABLE, f"Known tables: {', '.join(KEYS_BY_TABLE)}."),
+                suggestion(name, known, f"Known tables: {', '.join(known)}."),
             )
-        keys = KEYS_BY_TABLE[name]
+        keys = known[name]
         for key in table:
             if key not in keys:
                 raise InvalidInput(

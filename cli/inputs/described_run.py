@@ -70,6 +70,21 @@ def grouped(event: Event, size: int) -> Event:
     return event if size == 1 else ev.Group(size, event)
 
 
+@dataclass(frozen=True)
+class SoughtNoise:
+    """A run of noisy sums whose noise is sought, and how a loss is counted."""
+
+    schedule: Schedule
+    mechanism: str
+    neighbours: str
+    group: int
+    engine: str | None
+
+    def event_at(self, noise: float) -> Event:
+        """Return the event of the whole run with a noise multiplier, as it concerns one unit."""
+        return grouped(self.schedule.around(noisy_sum(self.mechanism, noise)), self.group)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(ScheduleOptions):
     """A run of noisy sums, in the place of an event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -19,12 +19,6 @@ UNITS: Final = ("record", "user", "silo")
 EXAMPLE: Final = (
     "privplan calibrate --release gram --dimension 784 --classes 10 --epsilon 2 --delta 1e-5"
 )
-SHAPE: Final = (
-    *("dimension", "classes", "label_weight", "by_class"),
-    *("rows_per_user", "silo_rows", "unit"),
-)
-"""The options that describe such a release, and belong to nothing else."""
-
 _SCHEDULE: Final = ("records", "batch", "epochs", "rate", "rounds", "group")
 """The options that describe other noise, and do not go with it."""
 
@@ -73,6 +67,10 @@ class GramOptions:
     rows_per_user: RowsPerUser = None
     silo_rows: SiloRows = None
     unit: Unit = "record"
+
+
+SHAPE: Final = tuple(field.name for field in fields(GramOptions) if field.name != "release")
+"""The options that describe such a release, and belong to nothing else."""
 
 
 def bound(asked: GramOptions) -> GramBound:

@@ -18,8 +18,11 @@ MECHANISMS: Final = ("gaussian", "laplace")
 
 DEFAULT_DELTA: Final = 1e-5
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the single number.")]
+PER_CALL: Final = "per call"
+"""Marks an option that is about a single call: neither a file nor a variable sets it."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object."), PER_CALL]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the single number."), PER_CALL]
 Epsilon = Annotated[
     float | None,
     typer.Option(help="Privacy loss, epsilon."),
@@ -37,6 +40,7 @@ AcceptDelta = Annotated[
         help="Take a delta of 1 / records or more, which publishing one record at random "
         "satisfies; never .5 or more.",
     ),
+    PER_CALL,
 ]
 Neighbours = Annotated[
     str,

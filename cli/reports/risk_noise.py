@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...accountant import rounding
-from ..inputs.described_run import noisy_sum
-from ..inputs.schedule import Schedule
+from ..inputs.described_run import SoughtNoise, grouped, noisy_sum
 from ..terminal.output import Report
 from ..terminal.text import table, wrapped
 from . import describe
@@ -15,7 +14,6 @@ from .loaders import shuffling_warning
 
 if TYPE_CHECKING:
     from ...accountant.calibration import Calibration
-    from ...accountant.events import Event
     from ...accountant.guarantee import Bounds
     from ...accountant.targets import RiskTarget
 
@@ -41,24 +39,10 @@ CERTIFICATES: Final = {
 
 
 @dataclass(frozen=True)
-class RiskPlan:
+class RiskPlan(SoughtNoise):
     """An attack risk that must be met, and the run that has to meet it."""
 
     target: RiskTarget
-    schedule: Schedule
-    mechanism: str
-    neighbours: str
-    group: int
-    engine: str | None
-
-    def event_at(self, noise: float) -> Event:
-        """Return the event of the run as it concerns one unit."""
-        return self._grouped(self.schedule.around(noisy_sum(self.mechanism, noise)))
-
-    def _grouped(self, event: Event) -> Event:
-        from ...accountant import events as ev
-
-        return event if self.group == 1 else ev.Group(self.group, event)
 
     def solve(self) -> Calibration:
         """Return the smallest noise that meets the target."""
@@ -239,7 +223,7 @@ class RiskPlan:
         if not self.schedule.shuffles or self.schedule.passes is None:
             return ()
         release = noisy_sum(self.mechanism, calibration.value)
-        plain = self._grouped(ev.Repeat(self.schedule.passes, release))
+        plain = grouped(ev.Repeat(self.schedule.passes, release), self.group)
         try:
             at = {"fpr": USUAL_FPR, "prior": 0.5, **self._at()}
             left = risk(plain, neighbours=self.neighbours, fpr=at["fpr"], prior=at["prior"])

@@ -99,11 +99,12 @@ def test_missing_packages_are_named_with_the_command(
 
 
 def test_a_missing_extra_keeps_its_kind() -> None:
-    from privplan.cli.commands.run import _with_install_command
+    from privplan.cli.commands.doctor import naming_install_command
 
-    error = _with_install_command(MissingExtra("No torch.", "why", "pip"))
-    assert error.what == "No torch."
-    assert error.next_step.startswith("pip install ")
+    with pytest.raises(MissingExtra, match=r"No torch\.") as caught, naming_install_command("fl"):
+        raise MissingExtra("No torch.", "why", "pip")
+    assert caught.value.what == "No torch."
+    assert caught.value.next_step.startswith("pip install ")
 
 
 # -- whole runs ---------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from typing import Any
 
 import typer.main
 
-from privplan.cli.inputs import defaults_file
-from privplan.cli.main import app
+from privplan.cli.main import KEYS_BY_TABLE, app
 
 from ..cases import for_each
 from .conftest import Run
@@ -102,7 +101,7 @@ def check_help(run: Run, group: Any, words: tuple[str, ...]) -> None:
 
 def test_the_file_knows_exactly_the_options_of_its_commands() -> None:
     group = typer.main.get_command(app)
-    for name, keys in defaults_file.KEYS_BY_TABLE.items():
+    for name, keys in KEYS_BY_TABLE.items():
         command = group.commands[name]  # type: ignore[attr-defined]
         options = {item.name for item in command.params if item.param_type_name == "option"}
         # No file accepts for good; a claim, a file that is written, or an attack, is of one run.

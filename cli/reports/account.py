@@ -1,0 +1,286 @@
+"""What `account` answers: a guarantee, how it follows, and what was asked beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ...accountant import rounding
+from ..inputs import options
+from ..inputs.request import QuestionOptions
+from ..terminal.output import NOT_COMPUTABLE, OK, Report
+from ..terminal.text import table, wrapped
+
+if TYPE_CHECKING:
+    from ...accountant.bound_routes import Route
+    from ...accountant.errors import Unsupported
+    from ...accountant.events import Event
+    from ...accountant.guarantee import Guarantee
+    from ...audit.description.fact import Reading
+    from ..inputs.described_run import DescribedRun
+    from .describe import Quantity
+
+
+@dataclass(frozen=True)
+class Question:
+    """The question about an event: `quantity` (epsilon or delta) at the `given` other number.
+
+    `neighbours` is the neighbouring relation, and `engine` the only one to use, None for the best
+    bound of all.  `chosen` says whether a person gave the other number, or it is the default.
+    `units` is how many units are protected, where that was given.
+    """
+
+    quantity: Quantity
+    given: float
+    neighbours: str
+    engine: str | None
+    chosen: bool
+    units: int | None = None
+    unit: str = "unit"
+
+    @classmethod
+    def of(cls, context: typer.Context, asked: QuestionOptions) -> Question:
+        """Return the question that the options ask; raise `InvalidInput` for bad options."""
+        from ...accountant import validate
+        from ...accountant.delta_checks import delta_from_zero, refuse_negative_epsilon
+        from ...accountant.errors import InvalidInput
+
+        neighbours, engine = asked.neighbours, asked.engine
+        options.word(options.NEIGHBOURS, neighbours=neighbours)
+        if engine is not None:
+            options.word(options.ENGINES, engine=engine)
+        given = options.strongest(context, {"delta": ["delta"], "epsilon": ["epsilon"]})
+        if len(given) > 1:
+            raise InvalidInput(
+                "`delta` and `epsilon` exclude each other; both are given.",
+                "The one that is given decides what the other one is.",
+                "Give --delta to ask for epsilon, or --epsilon to ask for delta; a flag silences "
+                "PRIVPLAN_* and privplan.toml.",
+            )
+        if given == ("epsilon",):
+            refuse_negative_epsilon(asked.epsilon)
+            value = options.checked(validate.non_negative, epsilon=asked.epsilon)
+            return cls("delta", value, neighbours, engine, True)
+        # Neither is given: epsilon at the default delta, and the report says that it was assumed.
+        slack = asked.delta if given else options.DEFAULT_DELTA
+        value = options.checked(delta_from_zero, delta=slack)
+        return cls("epsilon", value, neighbours, engine, bool(given))
+
+    def unit_count(self, units: int | None, accepted: bool, unit: str = "unit") -> int | None:
+        """Return the checked `units`; raise `InvalidInput` where delta is 1 / units or more."""
+        from ...accountant import validate
+        from ...accountant.delta_checks import require_delta_below_units
+
+        if units is None:
+            return None
+        count = options.checked(validate.count, units=units)
+        if self.quantity == "epsilon":
+            require_delta_below_units(
+                self.given, count, unit, accepted=accepted, accept=options.ACCEPT_DELTA_FLAG
+            )
+        return count
+
+    def check_routes(self) -> None:
+        """Raise `InvalidInput` unless the question is epsilon at a delta, by any engine."""
+        from ...accountant.errors import InvalidInput
+
+        if self.quantity == "epsilon" and self.given == 0.0:
+            raise InvalidInput(
+                "`routes` lists the ways to an epsilon at a delta above 0.",
+                "At delta 0 there is one way: the largest loss of each release.",
+                "Leave out --routes, or give a delta above 0.",
+            )
+        if self.quantity == "delta" or self.engine is not None:
+            raise InvalidInput(
+                "`routes` lists the ways to an epsilon at a delta; it goes with no "
+                + ("--epsilon." if self.quantity == "delta" else "--engine."),
+                "Each way is an upper bound on epsilon, whichever engine it belongs to.",
+                "Give --delta, and neither --epsilon nor --engine.",
+            )
+
+    def check_claim(self, group: int) -> None:
+        """Raise `InvalidInput` unless the question is epsilon at a delta, of one record."""
+        from ...accountant.errors import InvalidInput
+
+        if group > 1:
+            raise InvalidInput(
+                "`claimed` is of one record, and --group asks about a unit of several.",
+                "What is said of a run is compared with what it proves for a record.",
+                "Leave out --group, or hand in an event that holds the group.",
+            )
+        if self.quantity == "delta":
+            raise InvalidInput(
+                "`claimed` is an epsilon, and --epsilon asks for a delta.",
+                "A claim is compared with the epsilon that is proven at its delta.",
+                "Give --delta in the place of --epsilon.",
+            )
+
+    def answer_of(self, event: Event, *, routes: bool = False) -> Answer:
+        """Return the guarantee of an event; with `routes`, all upper bounds on epsilon too."""
+        # Imported only now: a file that is no event is refused without loading the engines.
+        from ...accountant.account import account as run
+
+        given = {"delta" if self.quantity == "epsilon" else "epsilon": self.given}
+        guarantee = run(event, neighbours=self.neighbours, engine=self.engine, **given)
+        if not routes:
+            return Answer(event, guarantee, self)
+        from ...accountant.bound_routes import routes as routes_of
+
+        listed = routes_of(event, delta=self.given, neighbours=self.neighbours)
+        return Answer(event, guarantee, self, listed)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The guarantee of an event, as the answer to a question; `routes` are its upper bounds."""
+
+    event: Event
+    guarantee: Guarantee
+    question: Question
+    routes: tuple[Route, ...] | None = None
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return the assumptions of the guarantee, and the defaults that were assumed here."""
+        from . import describe
+
+        guarantee = self.guarantee
+        sentences = describe.assumptions(
+            self.event, guarantee.neighbours, guarantee.unit, guarantee.observer
+        )
+        if self.question.quantity == "epsilon" and self.question.given > 0.0:
+            sentences += options.delta_not_compared(self.question.given, self.question.units)
+        if not self.question.chosen:
+            sentences += (f"No delta was given: {options.DEFAULT_DELTA:g} is assumed.",)
+        return sentences
+
+    def report(self, *, explained: bool = False) -> Report:
+        """Return the report; with `explained`, its text holds derivation and assumptions too."""
+        from . import describe
+
+        guarantee, quantity = self.guarantee, self.question.quantity
+        text = describe.guarantee_text(guarantee, quantity, self.event)
+        result = describe.guarantee_json(guarantee, quantity)
+        if self.routes is not None:
+            text += f"\n\nEvery way to it\n{describe.routes_text(self.routes)}"
+            result["routes"] = describe.routes_json(self.routes)
+        if explained:
+            text += f"\n\nHow it follows\n{describe.derivation_text(guarantee)}"
+            text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
+        elif not self.question.chosen:
+            text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
+        # --quiet prints the upper bound, which is the guarantee, rounded up.
+        bounds = guarantee.epsilon if quantity == "epsilon" else guarantee.delta
+        delta = self.question.given if quantity == "epsilon" else guarantee.delta.upper
+        accepted = options.accepted(delta, self.question.units, self.question.unit)
+        return Report(
+            result=result,
+            text=text,
+            number=rounding.bare(bounds.upper),
+            assumptions=self.assumptions(),
+            warnings=(*accepted, *guarantee.warnings),
+        )
+
+
+def with_risk(
+    report: Report, event: Event, question: Question, attack: Mapping[str, Any]
+) -> Report:
+    """Return the report with what an attack reaches, as `accountant.risk` takes it."""
+    from ...accountant.risk import risk as run
+    from . import attack_risk as words
+
+    risk = run(event, neighbours=question.neighbours, **attack)
+    return replace(
+        report,
+        result={**report.result, "risk": words.risk_json(risk)},
+        text=f"{report.text}\n\n{words.risk_text(risk)}",
+        warnings=(*report.warnings, *words.warnings_beside(report.warnings, risk)),
+    )
+
+
+def with_attack_sentence(report: Report, event: Event, question: Question) -> Report:
+    """Return the report with one sentence about attacks, where that takes a moment only."""
+    from .attack_risk import sentence_at_once
+
+    sentence = None if question.engine else sentence_at_once(event, question.neighbours)
+    return report if sentence is None else replace(report, text=f"{report.text}\n{sentence}")
+
+
+def report_of(run: DescribedRun, question: Question, *, routes: bool = False) -> Report:
+    """Return the report about a run that options describe.
+
+    Of a loader that shuffles it says what other relations know, and the loaders that prove more.
+    """
+    from ...accountant.errors import Unsupported
+    from .loaders import LoaderAdvice
+
+    event = run.event
+    advised = run.is_shuffled and question.quantity == "epsilon" and question.engine is None
+    try:
+        report = question.answer_of(event, routes=routes).report()
+    except Unsupported as refusal:
+        if not advised:
+            raise
+        report = _without_guarantee(refusal, question)
+    added: dict[str, object] = {
+        "event": event.to_json(),
+        "rounds": run.schedule.rounds,
+        "rate": run.schedule.rate,
+        "sampling": run.schedule.sampling,
+    }
+    text = report.text
+    if advised:
+        advice = LoaderAdvice.of(run, question.given, question.neighbours)
+        added |= advice.json()
+        text += "\n" + table([*advice.rows(), ("over", run.schedule.text())])
+        text += "\n\n" + advice.text()
+    return replace(report, result={**report.result, **added}, text=text.rstrip())
+
+
+def with_curve(report: Report, event: Event, neighbours: str, path: Path) -> Report:
+    """Return the report with what was written of the event's curves."""
+    from .curve import write_curve
+
+    written = write_curve(event, neighbours, path)
+    refused = (written.refused,) if written.refused else ()
+    return replace(
+        report,
+        result={**report.result, "curve": written.json()},
+        text=f"{report.text}\n{table([written.row()])}",
+        warnings=(*report.warnings, *refused),
+    )
+
+
+def with_verdict(report: Report, reading: Reading) -> Report:
+    """Return the report with the verdict about a claim, and its exit code."""
+    from ...audit.check.checking import check_readings
+    from ...audit.check.result_json import result_json
+    from .check import beside_a_proof
+    from .checked_runs import exit_code
+
+    result = check_readings([reading])
+    code = exit_code(result)
+    return replace(
+        report,
+        result={**report.result, "check": result_json(result)},
+        text=f"{beside_a_proof(result)}\n\n{report.text}",
+        number=result.verdict,
+        ok=code == OK,
+        failure=code or NOT_COMPUTABLE,
+    )
+
+
+def _without_guarantee(refusal: Unsupported, question: Question) -> Report:
+    """Return the report of a run without a guarantee under the relation that was asked for."""
+    result = {
+        "epsilon": None,
+        "delta": question.given,
+        "neighbours": question.neighbours,
+        "refused": str(refusal),
+    }
+    because = wrapped("", f"{refusal.what} {refusal.why}")
+    text = table([(f"{'proves':<8}", "nothing that is known"), *because])
+    return Report(result=result, text=text, number="-", ok=False, failure=NOT_COMPUTABLE)
