@@ -1,9 +1,11 @@
-"""What strict readers share: the nearest known name, closed lists of fields, decimal strings."""
+"""What strict readers share: JSON without traps, the nearest known name, closed lists of fields."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import types
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, wraps
 from inspect import signature
@@ -16,8 +18,78 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 remembered = cast(Callable[[FunctionT], FunctionT], cache)
 """`functools.cache` for functions of types, which mypy does not take for hashable."""
 
+MAX_NUMBER_CHARACTERS: Final = 400
+"""Most characters of a number in JSON; the longest float that is written out has fewer."""
+
 MAX_DECIMAL_CHARACTERS: Final = 40
 """Most characters of a decimal string; the shortest form of a float has at most 24."""
+
+
+def _no_constant(name: str) -> object:
+    raise InvalidInput(f"JSON has no number {name}.", next_step="Give a finite number.")
+
+
+def parsed_json(
+    text: str | bytes,
+    *,
+    parse_float: Callable[[str], object] = float,
+    parse_constant: Callable[[str], object] = _no_constant,
+) -> Any:
+    """Return what a JSON text says.
+
+    Raises `InvalidInput` for what JSON readers take for different things: a key that stands twice
+    in one object, nesting without end, a number of too many characters, and NaN or Infinity unless
+    `parse_constant` takes them; any other `ValueError` for what is no JSON.
+
+    >>> parsed_json('{"rate": 0.5, "rate": 0.6}')
+    Traceback (most recent call last):
+    privplan.accountant.errors.InvalidInput: The key `rate` stands twice in one object of the ...
+    """
+
+    def number(read: Callable[[str], object]) -> Callable[[str], object]:
+        def checked(word: str) -> object:
+            try:
+                if len(word) <= MAX_NUMBER_CHARACTERS:
+                    return read(word)
+            except ArithmeticError:  # an exponent beyond what decimals have
+                pass
+            raise InvalidInput(
+                f"A number of the JSON has more than {MAX_NUMBER_CHARACTERS} characters, or too "
+                "large an exponent.",
+                "No field holds a number of that size.",
+                "Correct the number.",
+            )
+
+        return checked
+
+    try:
+        return json.loads(
+            text,
+            parse_int=number(int),
+            parse_float=number(parse_float),
+            parse_constant=parse_constant,
+            object_pairs_hook=_without_repeats,
+        )
+    except RecursionError:
+        raise InvalidInput(
+            "The JSON is nested too deeply to be read.",
+            "What is read here has few levels.",
+            "Check that the file is whole and what it is meant to be.",
+        ) from None
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    table = dict(pairs)
+    if len(table) == len(pairs):
+        return table
+    # Python's parser would keep the last of two, others the first.
+    times = Counter(name for name, _ in pairs)
+    repeated = next(name for name, count in times.items() if count > 1)
+    raise InvalidInput(
+        f"The key `{repeated:.60}` stands twice in one object of the JSON.",
+        "Two readers could take it for two different things.",
+        "Keep the one that is true.",
+    )
 
 
 def nearest(word: object, known: Iterable[str], *, least_ratio: float = 0.6) -> str | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Final, cast
 
-from ..decoding import require_fields, suggestion
+from ..decoding import parsed_json, require_fields, suggestion
 from ..errors import InvalidInput, kind_of
 from .definitions import MAX_DEPTH, PARTICIPATIONS, STRATEGIES, TYPES, Event, TypedValue
 
@@ -27,25 +26,8 @@ def from_json(source: object) -> Event:
 
 
 def _parse(text: str | bytes) -> object:
-    def refuse_constant(name: str) -> object:
-        raise InvalidInput(f"JSON has no number {name}.", next_step="Give a finite number.")
-
-    def refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        result: dict[str, object] = {}
-        for name, value in pairs:
-            # Python's parser would keep the last of two, others the first.
-            if name in result:
-                raise InvalidInput(f"The field `{name}` stands twice in one object.")
-            result[name] = value
-        return result
-
     try:
-        return cast(
-            object,
-            json.loads(text, parse_constant=refuse_constant, object_pairs_hook=refuse_repeats),
-        )
-    except RecursionError:
-        raise _too_deep() from None
+        return parsed_json(text)
     except InvalidInput:
         raise
     except ValueError as error:

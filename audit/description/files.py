@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.toml_source import MAX_TOML_BYTES
 from .fact import Reading
@@ -110,22 +110,7 @@ def _toml_tables(text: str) -> dict[str, Any]:
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    value = json.loads(
-        text,
-        parse_float=exact_decimal,
-        parse_constant=exact_decimal,
-        object_pairs_hook=_without_repeats,
-    )
+    value = parsed_json(text, parse_float=exact_decimal, parse_constant=exact_decimal)
     if not isinstance(value, dict):
         raise InvalidInput(f"A description is an object; this is {kind_of(value)}.")
     return value
-
-
-def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    result: dict[str, object] = {}
-    for name, value in pairs:
-        # Python's parser would keep the last of two, others the first.
-        if name in result:
-            raise InvalidInput(f"The key {in_words(name)} stands twice in one object.")
-        result[name] = value
-    return result

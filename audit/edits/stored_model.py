@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import itertools
-import json
 import math
 import struct
 import zipfile
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import regular_content
 from ...fl.files import stored_arrays
@@ -83,7 +83,7 @@ class StoredModel:
                 names = set(arrays.namelist())
                 moments = f"{RELEASED_MOMENTS}.npy" in names
                 matrix = f"{RELEASED_MATRIX}.npy" in names
-                about = json.loads(_text(arrays, ABOUT_ARRAY))
+                about = parsed_json(_text(arrays, ABOUT_ARRAY), parse_constant=float)
                 if about["format"] != MODEL_FORMAT:
                     raise ValueError
                 return cls(
@@ -108,7 +108,9 @@ class StoredModel:
 def text_of(path: Path) -> Any:
     """Return what a JSON file says; raise `InvalidInput` for one that is none, or too long."""
     try:
-        return json.loads(regular_content(path, MAX_TEXT_BYTES, within=path.parent))
+        return parsed_json(
+            regular_content(path, MAX_TEXT_BYTES, within=path.parent), parse_constant=float
+        )
     except OSError as error:
         raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError):

@@ -7,16 +7,13 @@ digits than any field has) raises `InvalidInput`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
+from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput
-
-MAX_JSON_NUMBER_CHARACTERS: Final = 400
-"""Most characters of a number in JSON; the longest float written out has fewer than 400."""
 
 
 class NotJson:
@@ -57,66 +54,12 @@ def lines_of(content: bytes) -> list[str]:
     return [line for line in all_lines(content) if line.strip()]
 
 
-class _RepeatedKey(Exception):
-    """A key that stands twice in one object."""
-
-
-class _LongNumber(Exception):
-    """A number with too many characters."""
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in table:
-            raise _RepeatedKey(name)
-        table[name] = value
-    return table
-
-
-def _integer(text: str) -> int:
-    if len(text) > MAX_JSON_NUMBER_CHARACTERS:
-        raise _LongNumber
-    return int(text)
-
-
-def _decimal(text: str) -> Decimal:
-    try:
-        if len(text) <= MAX_JSON_NUMBER_CHARACTERS:
-            return Decimal(text)
-    except ArithmeticError:  # an exponent beyond what decimals have
-        pass
-    raise _LongNumber
-
-
 def json_of_text(text: str, *, as_printed: bool = False) -> Any:
     """Return the value of a JSON text, `NOT_JSON` if it is none; see `json_of`."""
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=_without_repeats,
-            parse_int=_integer,
-            parse_float=_decimal if as_printed else float,
-        )
-    except _RepeatedKey as error:
-        raise InvalidInput(
-            f"The key `{error!s:.60}` stands twice in one object of the JSON.",
-            "Two readers could take the file for two different runs.",
-            "Keep the one that is true.",
-        ) from None
-    except _LongNumber:
-        raise InvalidInput(
-            f"A number of the JSON has more than {MAX_JSON_NUMBER_CHARACTERS} characters, or too "
-            "large an exponent.",
-            "No field of such a file holds a number of that size.",
-            "Correct the number.",
-        ) from None
-    except RecursionError:
-        raise InvalidInput(
-            "The JSON is nested too deeply to be read.",
-            "The files that are known here have few levels.",
-            "Check that the file is whole and what it is meant to be.",
-        ) from None
+        return parsed_json(text, parse_float=Decimal if as_printed else float, parse_constant=float)
+    except InvalidInput:
+        raise
     except ValueError:
         return NOT_JSON
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...accountant.regular_file import regular_content
@@ -84,7 +85,9 @@ def _run_id(lines: Sequence[Line]) -> str:
 def _previous(path: Path, run_id: str) -> list[dict[str, Any]]:
     """Return the measurements of a report that is there already."""
     try:
-        source = json.loads(regular_content(path, _MAX_REPORT_BYTES, within=path.parent))
+        source = parsed_json(
+            regular_content(path, _MAX_REPORT_BYTES, within=path.parent), parse_constant=float
+        )
         rows, owner = list(source["measurements"]), source["run_id"]
         _ = [row["tier"] for row in rows]
     except FileNotFoundError:

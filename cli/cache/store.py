@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from ...accountant.decoding import parsed_json
 from ...accountant.regular_file import open_regular, regular_content
 from ...fl.files import atomic
 
@@ -93,7 +94,9 @@ def read(stem: str, version: str | None, key: str) -> object:
     """Return what is kept under `key`; raise whatever there is to raise if it is not whole."""
     path = _path(stem, version)
     secret = known_key(path.parent)
-    held = json.loads(regular_content(path, MAX_KEPT_BYTES, within=path.parent))
+    held = parsed_json(
+        regular_content(path, MAX_KEPT_BYTES, within=path.parent), parse_constant=float
+    )
     if not hmac.compare_digest(held["digest"], digest_of(held[key], path.name, secret)):
         raise ValueError("The file is not what was written.")
     return held[key]

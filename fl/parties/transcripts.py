@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_appended, open_regular, own_folder
 from .network import Message, Network
@@ -85,7 +86,7 @@ def _line(message: Message) -> str:
 
 def _message(line: bytes, receiver: str, number: int) -> Message:
     try:
-        fields = json.loads(line.decode("ascii"))
+        fields = parsed_json(line.decode("ascii"))
         session, round, kind, sender, body = (fields[field] for field in _FIELDS)
         if type(round) is int and type(kind) is str and type(sender) is str:
             raw = base64.b64decode(body, validate=True)

@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput
 from ..data.moments import Moments
 from ..files import atomic, stored_arrays
@@ -127,7 +128,7 @@ class Checkpoint:
         try:
             arrays = stored_arrays.read(path, MAX_CHECKPOINT_BYTES, within=path.parent)
             parameters, text = arrays.pop("parameters"), arrays.pop("about")
-            return cls._of(json.loads(text.tobytes()), parameters, arrays)
+            return cls._of(parsed_json(text.tobytes(), parse_constant=float), parameters, arrays)
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError, RecursionError):

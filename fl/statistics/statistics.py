@@ -24,6 +24,7 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.arrays import FloatArray
+from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Guarantee
 from ...accountant.neighbours import as_neighbours
@@ -276,7 +277,7 @@ class ReleasedStatistics:
         try:
             arrays = stored_arrays.read(file, MAX_FILE_BYTES)
             gram, labels, text = arrays["gram"], arrays["labels"], arrays["about"]
-            about = json.loads(text.tobytes())
+            about = parsed_json(text.tobytes())
             if about["format"] != FORMAT:
                 raise ValueError
             span = about["label_range"]

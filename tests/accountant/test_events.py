@@ -173,8 +173,14 @@ def test_deep_nesting_is_refused_and_not_a_crash():
     event = '{"type": "gaussian", "noise_multiplier": 1}'
     for depth in (70, 100_000):
         head = '{"type": "repeat", "count": 1, "event": ' * depth
-        with pytest.raises(InvalidInput, match="nested more than 64 levels"):
+        with pytest.raises(InvalidInput, match="nested (more than 64 levels|too deeply)"):
             ev.from_json(head + event + "}" * depth)
+
+
+def test_a_key_that_stands_twice_among_many_is_found_in_linear_time():
+    names = "".join(f'"k{number}": 0, ' for number in range(200_000))
+    with pytest.raises(InvalidInput, match="`type` stands twice"):
+        ev.from_json("{" + names + '"type": "gaussian", "type": "laplace"}')
 
 
 def test_many_fields_are_read_in_linear_time():

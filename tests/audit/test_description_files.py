@@ -113,7 +113,7 @@ def test_phases_are_read() -> None:
         (b"[noise]\nstd = 1e-999999999999999999999", "beyond every float"),
         (b"[noise]\nstd = 0." + b"1" * 100, "more than 64 characters"),
         (b"[data]\nrecords = " + b"9" * 5000, "too many digits"),
-        (b'{"data": {"records": ' + b"9" * 5000 + b"}}", "too many digits"),
+        (b'{"data": {"records": ' + b"9" * 5000 + b"}}", "more than 400 characters"),
         (b"[data]\nrecords = 0x" + b"f" * 5000, r"10\^18"),
         (b"[data]\nrecords = 99999999999999999999", r"10\^18"),
         (b"a = " + b"[" * 100_000, "nested too deeply"),
