@@ -18,7 +18,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 remembered = cast(Callable[[FunctionT], FunctionT], cache)
 """`functools.cache` for functions of types, which mypy does not take for hashable."""
 
-MAX_NUMBER_CHARACTERS: Final = 400
+MAX_JSON_NUMBER_CHARACTERS: Final = 400
 """Most characters of a number in JSON; the longest float that is written out has fewer."""
 
 MAX_DECIMAL_CHARACTERS: Final = 40
@@ -49,13 +49,13 @@ def parsed_json(
     def number(read: Callable[[str], object]) -> Callable[[str], object]:
         def checked(word: str) -> object:
             try:
-                if len(word) <= MAX_NUMBER_CHARACTERS:
+                if len(word) <= MAX_JSON_NUMBER_CHARACTERS:
                     return read(word)
             except ArithmeticError:  # an exponent beyond what decimals have
                 pass
             raise InvalidInput(
-                f"A number of the JSON has more than {MAX_NUMBER_CHARACTERS} characters, or too "
-                "large an exponent.",
+                f"A number of the JSON has more than {MAX_JSON_NUMBER_CHARACTERS} characters, or "
+                "too large an exponent.",
                 "No field holds a number of that size.",
                 "Correct the number.",
             )

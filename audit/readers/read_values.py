@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from ...accountant import validate
-from ...accountant.decoding import MAX_NUMBER_CHARACTERS
+from ...accountant.decoding import MAX_JSON_NUMBER_CHARACTERS
 from ...accountant.errors import InvalidInput, kind_of
 from ..description.fact import Fact
 from ..description.printed_number import PrintedNumber
@@ -67,10 +67,10 @@ def decimal_of(text: str | Decimal, field: str) -> Decimal:
     sizes = [len(digits.digits)]
     if isinstance(digits.exponent, int):
         sizes.append(abs(digits.exponent))
-    if decimal.is_nan() or max(sizes) > MAX_NUMBER_CHARACTERS:
+    if decimal.is_nan() or max(sizes) > MAX_JSON_NUMBER_CHARACTERS:
         raise InvalidInput(
             f"`{field}` must be a number; it is {str(text)[:40]!r}.",
-            f"A number of at most {MAX_NUMBER_CHARACTERS} digits was expected there.",
+            f"A number of at most {MAX_JSON_NUMBER_CHARACTERS} digits was expected there.",
             f"Correct `{field}` in the file.",
         )
     return decimal

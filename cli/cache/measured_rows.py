@@ -15,7 +15,6 @@ from . import store
 if TYPE_CHECKING:
     from ...audit.demos import Demo, Weakness
 
-DEFAULT_SEED: Final = 0
 LIBRARIES: Final = ("numpy", "scipy")
 
 

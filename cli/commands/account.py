@@ -11,14 +11,6 @@ import typer
 from ..inputs import attack_risk, options
 from ..inputs.described_run import RunOptions
 from ..inputs.request import OutputOptions, QuestionOptions, takes
-from ..reports.account import (
-    Question,
-    report_of,
-    with_attack_sentence,
-    with_curve,
-    with_risk,
-    with_verdict,
-)
 from ..terminal.output import Report
 
 EventPath = Annotated[
@@ -103,13 +95,14 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
     from ..inputs.curve_file import read_released, require_replaceable
     from ..inputs.described_run import described, grouped
     from ..inputs.schedule import protected
+    from ..reports import account as reports
 
     group = options.checked(validate.count, group=asked.group)
     run = described(context, asked.event, asked, group)
     units, unit = asked.units, "unit"
     if run is not None:
         units, unit = protected(context, run.kind, asked.records, units)
-    question = Question.of(context, asked)
+    question = reports.Question.of(context, asked)
     counted = question.unit_count(units, asked.accept_delta, unit)
     question = replace(question, units=counted, unit=unit)
     if asked.routes:
@@ -126,7 +119,7 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
         report = question.answer_of(released, routes=asked.routes).report()
     else:
         released = run.event
-        report = report_of(run, question, routes=asked.routes)
+        report = reports.report_of(run, question, routes=asked.routes)
     if asked.claimed is not None:
         typed = TypedFacts(
             delta=question.chosen,
@@ -136,12 +129,12 @@ def account(context: typer.Context, asked: AccountRequest) -> Report:
         reading = reading_of_claim(
             asked.claimed, question.given, asked.neighbours, run, released, typed
         )
-        report = with_verdict(report, reading)
+        report = reports.with_verdict(report, reading)
     if report.result.get("refused") is None and (asked.as_json or not asked.quiet):
         if attack is not None:
-            report = with_risk(report, released, question, attack)
+            report = reports.with_risk(report, released, question, attack)
         elif not asked.as_json:
-            report = with_attack_sentence(report, released, question)
+            report = reports.with_attack_sentence(report, released, question)
     if asked.curve is not None:
-        report = with_curve(report, released, asked.neighbours, asked.curve)
+        report = reports.with_curve(report, released, asked.neighbours, asked.curve)
     return report

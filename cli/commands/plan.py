@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..inputs import options
-from ..inputs.plan_design import COSTS, PLAN_EXAMPLE, SPLITS, Design, PhaseDesign, variations
 from ..inputs.request import OutputOptions, keys_of, takes
-from ..reports.forecast import forecast_of, is_run
-from ..reports.plan import Comparison
 from ..terminal.output import Report
 from .doctor import naming_install_command
+
+if TYPE_CHECKING:
+    from ..inputs.plan_design import PhaseDesign
 
 PlanPath = Annotated[
     str | None,
@@ -43,14 +43,14 @@ GroupSizes = Annotated[
 Split = Annotated[
     str | None,
     typer.Option(
-        metavar="[" + "|".join(SPLITS) + "]",
+        metavar="[" + "|".join(options.SPLITS) + "]",
         help="How noise is divided among phases.",
     ),
 ]
 Cost = Annotated[
     str | None,
     typer.Option(
-        metavar="[" + "|".join(COSTS) + "]",
+        metavar="[" + "|".join(options.COSTS) + "]",
         help="What designs are compared by.",
     ),
 ]
@@ -89,6 +89,9 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
     refused without --accept-delta.
     """
     from ...accountant.delta_checks import require_delta_below_units
+    from ..inputs.plan_design import Design, variations
+    from ..reports.forecast import forecast_of, is_run
+    from ..reports.plan import Comparison
 
     source = asked.source
     flags = _Flags(context, asked)
@@ -116,8 +119,8 @@ def plan(context: typer.Context, asked: PlanRequest) -> Report:
         epsilon=flags.number("epsilon", design.epsilon, "positive"),
         delta=flags.number("delta", design.delta, "slack"),
         neighbours=flags.word("neighbours", design.neighbours, options.NEIGHBOURS),
-        split=flags.word("split", design.split, SPLITS) or design.split,
-        cost=flags.word("cost", design.cost, COSTS) or design.cost,
+        split=flags.word("split", design.split, options.SPLITS) or design.split,
+        cost=flags.word("cost", design.cost, options.COSTS) or design.cost,
     )
     # Delta is compared with the largest phase: its records bound the number of units.
     require_delta_below_units(
@@ -189,7 +192,9 @@ class _Flags:
             usual = getattr(self.asked, name)
         if usual is None:
             raise InvalidInput(
-                f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
+                f"`{name}` is missing.",
+                "Without it the noise is not determined.",
+                options.PLAN_EXAMPLE,
             )
         checks = delta_below_half if check == "slack" else getattr(validate, check)
         return float(options.checked(checks, **{name: usual}))
@@ -221,10 +226,19 @@ class _Flags:
         return tuple(dict.fromkeys(options.checked(checks, **{flag: value}) for value in values))
 
 
+def _missing(name: str) -> Exception:
+    from ...accountant.errors import InvalidInput
+
+    return InvalidInput(
+        f"`{name}` is missing.", "Without it the noise is not determined.", options.PLAN_EXAMPLE
+    )
+
+
 def _single(flags: _Flags) -> PhaseDesign:
     """Return the one phase that the flags describe."""
     from ...accountant import validate
     from ...accountant.errors import InvalidInput
+    from ..inputs.plan_design import PhaseDesign
 
     given = options.strongest(
         flags.context, {"records": ["records", "batch"], "rates": ["rates"], "rounds": ["rounds"]}
@@ -233,7 +247,7 @@ def _single(flags: _Flags) -> PhaseDesign:
         raise InvalidInput(
             "The schedule is given twice: `records` and `batch` exclude `rates` and `rounds`.",
             "The noise depends on how often a record is used, and one description decides that.",
-            PLAN_EXAMPLE,
+            options.PLAN_EXAMPLE,
         )
     # A schedule is one of: records, batch and epochs; rates and epochs; rates and rounds; rounds.
     wanted = ("records", "batch", "epochs") if "records" in given else ("rates",)
@@ -245,13 +259,15 @@ def _single(flags: _Flags) -> PhaseDesign:
                 "With `rates`, give either `rounds` or `epochs`"
                 + ("; both are given." if flags.takes("epochs") else "."),
                 "One of them says how often a record is used.",
-                PLAN_EXAMPLE,
+                options.PLAN_EXAMPLE,
             )
     values: dict[str, Any] = {}
     for name in wanted:
         if getattr(flags.asked, name) is None:
             raise InvalidInput(
-                f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
+                f"`{name}` is missing.",
+                "Without it the noise is not determined.",
+                options.PLAN_EXAMPLE,
             )
     if "records" in wanted:
         values = {

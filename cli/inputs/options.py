@@ -16,6 +16,13 @@ NEIGHBOURS: Final = relations.NEIGHBOURS
 ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "pure", "google", "microsoft")
 MECHANISMS: Final = ("gaussian", "laplace")
 
+SPLITS: Final = ("equal-noise", "weights", "cheapest")
+COSTS: Final = ("variance", "deviation", "average", "largest")
+
+PLAN_EXAMPLE: Final = (
+    "privplan plan --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 2,5,10,20"
+)
+
 DEFAULT_DELTA: Final = 1e-5
 
 PER_CALL: Final = "per call"

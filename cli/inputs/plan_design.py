@@ -7,22 +7,17 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from ...accountant.errors import InvalidInput
+from ...accountant import validate
+from ...accountant.errors import InvalidInput, kind_of
+from ...fl.declarations.toml_key import key, text
+from . import options
 from .described_run import noisy_sum
-from .sampling import FULL, IN_PASSES, POISSON, sampled
+from .sampling import FULL, IN_PASSES, POISSON, SAMPLERS, sampled
 from .schedule import Schedule, from_epochs, steps
 
 if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...accountant.plan import Phase, Plan
-
-MECHANISMS: Final = ("gaussian", "laplace")
-SPLITS: Final = ("equal-noise", "weights", "cheapest")
-COSTS: Final = ("variance", "deviation", "average", "largest")
-
-PLAN_EXAMPLE: Final = (
-    "privplan plan --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 2,5,10,20"
-)
 
 MAX_DESIGNS: Final = 200
 """Most designs that one call compares."""
@@ -35,6 +30,32 @@ ANSWERS_OF_A_PLAN: Final = 20
 """How often the noise that a plan looks for is accounted for, some of it again from memory."""
 
 
+def _event(*, event: object) -> Event:
+    from ...accountant.events import from_json
+
+    return from_json(event)
+
+
+def _observers(*, observers: object) -> tuple[str, ...]:
+    names = [observers] if isinstance(observers, str) else observers
+    listed = names if isinstance(names, list) else []
+    if not listed or not all(isinstance(name, str) and name.strip() for name in listed):
+        raise InvalidInput(
+            f"`observers` must be one or more names; it is {observers!r:.60}.",
+            next_step='Write observers = ["model", "server"].',
+        )
+    return tuple(dict.fromkeys(listed))
+
+
+def _views(*, views: object) -> tuple[tuple[str, float], ...]:
+    if not isinstance(views, dict):
+        raise InvalidInput(
+            f"`views` must be a table; it is {kind_of(views)}.",
+            next_step="Write views = {server = 0.5}.",
+        )
+    return tuple((name, validate.positive(**{name: share})) for name, share in views.items())
+
+
 @dataclass(frozen=True)
 class PhaseDesign:
     """One phase: a mechanism whose noise is sought, or a fixed `event`, and how often it is used.
@@ -44,26 +65,86 @@ class PhaseDesign:
     are observers who see the same release with another share of the noise.
     """
 
-    name: str
-    mechanism: str | None
-    event: Event | None = None
-    rounds: int | None = None
-    rate: float | None = None
-    records: int | None = None
-    batch: int | None = None
-    epochs: float | None = None
-    sampling: str | None = None
-    observers: tuple[str, ...] = ("model",)
-    weight: float = 1.0
-    scale: float = 1.0
-    views: tuple[tuple[str, float], ...] = ()
+    name: str = key("what it is called", text)
+    mechanism: str | None = key(
+        "the shape of the noise that is sought",
+        words=options.MECHANISMS,
+        default=None,
+        why="It is the shape of the noise that is added.",
+    )
+    event: Event | None = key(
+        "what is released, where its noise is fixed",
+        _event,
+        default=None,
+        why="It is what the phase releases, as `privplan account` reads it.",
+    )
+    rounds: int | None = key(
+        "how often it releases",
+        validate.count,
+        default=None,
+        why="It is how often the phase makes its release.",
+    )
+    rate: float | None = key(
+        "sampling rate of a round",
+        validate.probability,
+        default=None,
+        why="It is the probability with which a record joins one round.",
+    )
+    records: int | None = key(
+        "records in the data set",
+        validate.count,
+        default=None,
+        why="It is the number of records in the data set.",
+    )
+    batch: int | None = key(
+        "records of a round, on average",
+        validate.count,
+        default=None,
+        why="It is the number of records in one round.",
+    )
+    epochs: float | None = key(
+        "passes over the data",
+        validate.positive,
+        default=None,
+        why="It is how often, on average, each record is used.",
+    )
+    sampling: str | None = key(
+        "how a batch is drawn",
+        words=SAMPLERS,
+        default=None,
+        why="How a batch is drawn decides how much it hides.",
+    )
+    observers: tuple[str, ...] = key(
+        "all who see the release, or anything that depends on it",
+        _observers,
+        default=("model",),
+        why="They are all who see the release, or anything that depends on it.",
+    )
+    weight: float = key(
+        "noise relative to the other phases",
+        validate.positive,
+        default=1.0,
+        why="It is the noise of this phase, relative to the others.",
+    )
+    scale: float = key(
+        "noise that the cost counts, over the noise multiplier",
+        validate.positive,
+        default=1.0,
+        why="It turns a noise multiplier into the noise that the cost counts.",
+    )
+    views: tuple[tuple[str, float], ...] = key(
+        "the share of the noise that hides the release from other observers",
+        _views,
+        default=(),
+        why="It says which share of the noise hides the release from another observer.",
+    )
 
     def complaint(self) -> Complaint | None:
         """Return what is wrong with the keys that are given together, or None."""
         given = {
-            key
-            for key in ("rounds", "rate", "records", "batch", "epochs", "sampling")
-            if getattr(self, key) is not None
+            name
+            for name in ("rounds", "rate", "records", "batch", "epochs", "sampling")
+            if getattr(self, name) is not None
         }
         if self.event is not None:
             extra = sorted(given - {"rounds"}) + (["views"] if self.views else [])

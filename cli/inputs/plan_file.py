@@ -5,50 +5,70 @@ A misspelt key would silently change a number, so it is refused, with the neares
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 from ...accountant import validate
-from ...accountant.decoding import nearest
 from ...accountant.delta_checks import delta_below_half
-from ...accountant.errors import InvalidInput
-from ...accountant.toml_source import TomlReader
-from . import options
-from .plan_design import COSTS, MECHANISMS, PLAN_EXAMPLE, SPLITS, Design, PhaseDesign
-from .sampling import SAMPLERS
+from ...accountant.neighbours import NEIGHBOURS
+from ...fl.declarations.toml_key import TableReader, key, keys_of, text
+from .options import COSTS, PLAN_EXAMPLE, SPLITS
+from .plan_design import Design, PhaseDesign
 
-T = TypeVar("T")
 
-_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "target": ("epsilon", "delta", "neighbours", "group", "unit"),
-    "split": ("how", "cost"),
-    "phase": (
-        *("name", "mechanism", "event", "rounds", "rate", "records", "batch", "epochs"),
-        *("sampling", "observers", "weight", "scale", "views"),
-    ),
-}
-"""The tables of a plan, and the keys of each; `phase` is a list of tables."""
+@dataclass(frozen=True, kw_only=True)
+class TargetTable:
+    """`[target]`: what the plan has to meet, and for whom."""
 
-_REASON_BY_KEY: Final[Mapping[str, str]] = {
-    "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
-    "delta": "Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
-    "neighbours": "A guarantee must say which change of the data it hides.",
-    "group": "It is the number of records that one unit holds.",
-    "how": "It says how noise is divided among the phases.",
-    "cost": "It is what the cheapest split makes small, and what designs are compared by.",
-    "mechanism": "It is the shape of the noise that is added.",
-    "rounds": "It is how often the phase makes its release.",
-    "rate": "It is the probability with which a record joins one round.",
-    "records": "It is the number of records in the data set.",
-    "batch": "It is the number of records in one round.",
-    "epochs": "It is how often, on average, each record is used.",
-    "sampling": "How a batch is drawn decides how much it hides.",
-    "weight": "It is the noise of this phase, relative to the others.",
-    "scale": "It turns a noise multiplier into the noise that the cost counts.",
-    "event": "It is what the phase releases, as `privplan account` reads it.",
-}
+    epsilon: float | None = key(
+        "privacy loss",
+        validate.positive,
+        default=None,
+        why="Epsilon bounds how far one unit can shift the odds of any output.",
+    )
+    delta: float | None = key(
+        "slack",
+        delta_below_half,
+        default=None,
+        why="Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
+    )
+    neighbours: str | None = key(
+        "the neighbouring relation",
+        words=NEIGHBOURS,
+        default=None,
+        why="A guarantee must say which change of the data it hides.",
+    )
+    group: int = key(
+        "records of one unit",
+        validate.count,
+        default=1,
+        why="It is the number of records that one unit holds.",
+    )
+    unit: str = key("what one unit is called", text, default="record")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitTable:
+    """`[split]`: how noise is divided among the phases."""
+
+    how: str = key(
+        "the rule",
+        words=SPLITS,
+        default=SPLITS[0],
+        why="It says how noise is divided among the phases.",
+    )
+    cost: str = key(
+        "what the cheapest split makes small",
+        words=COSTS,
+        default=COSTS[0],
+        why="It is what the cheapest split makes small, and what designs are compared by.",
+    )
+
+
+_TABLES: Final = ("target", "split", "phase")
+"""The tables of a plan; `phase` is a list of tables."""
 
 
 def read_design(source: str) -> Design:
@@ -61,7 +81,7 @@ def read_design(source: str) -> Design:
 
 
 @dataclass(frozen=True)
-class _Reader(TomlReader):
+class _Reader(TableReader):
     """Reads a plan."""
 
     noun: ClassVar[str] = "A plan"
@@ -70,9 +90,11 @@ class _Reader(TomlReader):
 
     def design(self, content: Mapping[str, Any]) -> Design:
         """Return what the file says."""
-        self._known("", content, tuple(_TABLES))
-        target = self._table(content, "target")
-        split = self._table(content, "split")
+        for name in content:
+            if name not in _TABLES:
+                raise self.unknown(f"has an unknown table or key `{name}`", name, _TABLES)
+        target = TargetTable(**self._table(content, "target", TargetTable))
+        split = SplitTable(**self._table(content, "split", SplitTable))
         phases = content.get("phase")
         if not isinstance(phases, list) or not phases:
             raise self.refusal(
@@ -80,143 +102,39 @@ class _Reader(TomlReader):
                 "A plan is about what is released; each kind of release is a phase.",
                 "Write a table [[phase]] with a name, a mechanism and its rounds.",
             )
-        return Design(
-            epsilon=self._given(target, "[target]", "epsilon", validate.positive),
-            delta=self._given(target, "[target]", "delta", delta_below_half),
-            neighbours=self._word(target, "[target]", "neighbours", options.NEIGHBOURS),
-            group=self._given(target, "[target]", "group", validate.count) or 1,
-            unit=self._text(target, "[target]", "unit") or "record",
-            split=self._word(split, "[split]", "how", SPLITS) or SPLITS[0],
-            cost=self._word(split, "[split]", "cost", COSTS) or COSTS[0],
-            phases=tuple(self._phase(number, table) for number, table in enumerate(phases, 1)),
-        )
+        designed = tuple(self._phase(number, table) for number, table in enumerate(phases, 1))
+        return Design(designed, **vars(target), split=split.how, cost=split.cost)
 
-    def _table(self, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    def _table(self, content: Mapping[str, Any], name: str, kind: type[Any]) -> dict[str, Any]:
         table = content.get(name, {})
         if not isinstance(table, dict):
             raise self.refusal(f"needs [{name}] to be a table", "", f"Write [{name}] on a line.")
-        self._known(f"[{name}]", table, _TABLES[name])
-        return table
+        return self.values(table, f"[{name}]", keys_of(kind))
 
     def _phase(self, number: int, table: object) -> PhaseDesign:
         if not isinstance(table, dict):
             raise self.refusal("needs [[phase]] to be a list of tables", "", "Write [[phase]].")
         label = table.get("name")
         where = f"phase {label!r}" if isinstance(label, str) else f"phase number {number}"
-        self._known(where, table, _TABLES["phase"])
-        name = self._text(table, where, "name")
-        if name is None:
+        values = self.values(table, where, keys_of(PhaseDesign))
+        if "name" not in values:
             raise self.refusal(f"lacks `name` in {where}", "", "Give `name` a value.")
-        event = self._event(table, where)
-        mechanism = self._word(table, where, "mechanism", MECHANISMS)
+        phase = PhaseDesign(**values)
         # Exactly one of both: noise is either sought or fixed.
-        if (event is None) == (mechanism is None):
+        if (phase.event is None) == (phase.mechanism is None):
             raise self.refusal(
                 f"needs either `mechanism` or `event` in {where}",
                 "A mechanism's noise is found by the plan; an event's noise is fixed.",
                 'Write mechanism = "gaussian", for example.',
             )
-        for key in ("weight", "scale"):
-            if event is not None and key in table:
+        for name in ("weight", "scale"):
+            if phase.event is not None and name in values:
                 raise self.refusal(
-                    f"gives `{key}` to {where}, whose noise is fixed",
+                    f"gives `{name}` to {where}, whose noise is fixed",
                     "Weights and scales share out noise that the plan is free to choose.",
-                    f"Leave out `{key}`, or write mechanism instead of event.",
+                    f"Leave out `{name}`, or write mechanism instead of event.",
                 )
-        phase = PhaseDesign(
-            name=name,
-            mechanism=mechanism,
-            event=event,
-            rounds=self._given(table, where, "rounds", validate.count),
-            rate=self._given(table, where, "rate", validate.probability),
-            records=self._given(table, where, "records", validate.count),
-            batch=self._given(table, where, "batch", validate.count),
-            epochs=self._given(table, where, "epochs", validate.positive),
-            sampling=self._word(table, where, "sampling", SAMPLERS),
-            observers=self._observers(table, where),
-            weight=self._given(table, where, "weight", validate.positive) or 1.0,
-            scale=self._given(table, where, "scale", validate.positive) or 1.0,
-            views=self._views(table, where),
-        )
         if (complaint := phase.complaint()) is not None:
             what, why, step = complaint
             raise self.refusal(f"{what} in {where}", why, step)
         return phase
-
-    def _known(self, where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
-        for key in table:
-            if key not in keys:
-                unknown = f"key `{key}` in {where}" if where else f"table or key `{key}`"
-                raise self.unknown(f"has an unknown {unknown}", key, keys)
-
-    def _given(
-        self, table: Mapping[str, Any], where: str, key: str, check: Callable[..., T]
-    ) -> T | None:
-        """Return what `check` makes of the value of a key, or None."""
-        return self._checked(check, where, **{key: table[key]}) if key in table else None
-
-    def _checked(self, check: Callable[..., T], where: str, **given: object) -> T:
-        ((key, _),) = given.items()
-        try:
-            return check(**given)
-        except InvalidInput as error:
-            step = error.next_step or "Correct the value."
-            why = error.why or _REASON_BY_KEY.get(key, "")
-            raise InvalidInput(f"{self.name}, {where}: {error.what}", why, step) from None
-
-    def _word(
-        self, table: Mapping[str, Any], where: str, key: str, words: Sequence[str]
-    ) -> str | None:
-        if key not in table:
-            return None
-        value = table[key]
-        if isinstance(value, str) and value in words:
-            return value
-        close = nearest(str(value).lower(), words)
-        raise self.refusal(
-            f"needs `{key}` in {where} to be one of {', '.join(words)}; it is {value!r:.60}",
-            _REASON_BY_KEY.get(key, ""),
-            f'Did you mean {key} = "{close}"?' if close else f'Write {key} = "{words[0]}".',
-        )
-
-    def _text(self, table: Mapping[str, Any], where: str, key: str) -> str | None:
-        value = table.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, str) or not value.strip():
-            raise self.refusal(
-                f"needs `{key}` in {where} to be a text; it is {value!r:.60}",
-                "",
-                f'Write {key} = "...".',
-            )
-        return value
-
-    def _observers(self, table: Mapping[str, Any], where: str) -> tuple[str, ...]:
-        value = table.get("observers", ["model"])
-        names = [value] if isinstance(value, str) else value
-        listed = isinstance(names, list) and names
-        if not listed or not all(isinstance(name, str) and name.strip() for name in names):
-            raise self.refusal(
-                f"needs `observers` in {where} to be one or more names; it is {value!r:.60}",
-                "They are all who see the release, or anything that depends on it.",
-                'Write observers = ["model", "server"].',
-            )
-        return tuple(dict.fromkeys(names))
-
-    def _views(self, table: Mapping[str, Any], where: str) -> tuple[tuple[str, float], ...]:
-        value = table.get("views", {})
-        if not isinstance(value, dict):
-            raise self.refusal(
-                f"needs `views` in {where} to be a table",
-                "It says which share of the noise hides the release from another observer.",
-                "Write views = {server = 0.5}.",
-            )
-        return tuple(
-            (name, self._checked(validate.positive, f"`views` of {where}", **{name: share}))
-            for name, share in value.items()
-        )
-
-    def _event(self, table: Mapping[str, Any], where: str) -> Any:
-        from ...accountant.events import from_json
-
-        return self._given(table, where, "event", lambda *, event: from_json(event))

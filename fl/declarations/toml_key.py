@@ -7,13 +7,14 @@ A table of a configuration is a frozen dataclass whose fields are its keys, each
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Final, Literal, Union, get_type_hints
 
 from ...accountant import validate
-from ...accountant.decoding import taken_apart
+from ...accountant.decoding import nearest, remembered, taken_apart
 from ...accountant.errors import InvalidInput
+from ...accountant.toml_source import TomlReader
 
 
 @dataclass(frozen=True)
@@ -76,22 +77,55 @@ def key(
 
 def keys_of(table: type[Any]) -> tuple[Key, ...]:
     """Return the keys of a table: those that the class has itself, then those that it inherits."""
-    types = get_type_hints(table)
     mine = inspect.get_annotations(table)
     declared = [item for item in fields(table) if _DECLARED in item.metadata]
     ordered = sorted(declared, key=lambda item: item.name not in mine)
-    return tuple(_key_of(item, types[item.name]) for item in ordered)
+    return tuple(_key_of(item, table) for item in ordered)
 
 
-def _key_of(item: Field[Any], type_of: Any) -> Key:
+@dataclass(frozen=True)
+class TableReader(TomlReader):
+    """Reads a TOML file whose tables are declared by keys."""
+
+    def values(self, table: Mapping[str, Any], where: str, keys: Iterable[Key]) -> dict[str, Any]:
+        """Return the values of a table, every key known and every value in its range.
+
+        `where` names the table in messages, as "[target]".  Raises `InvalidInput`.
+        """
+        known = {each.name: each for each in keys}
+        for name in table:
+            if name not in known:
+                raise self.unknown(f"has an unknown key `{name}` in {where}", name.lower(), known)
+        return {name: self.value(where, known[name], value) for name, value in table.items()}
+
+    def value(self, where: str, of: Key, value: Any) -> Any:
+        """Return a value in the canonical type of its key; `InvalidInput` outside its range."""
+        try:
+            return of.check(**{of.name: value})
+        except InvalidInput as error:
+            close = nearest(str(value).lower(), of.words)
+            step = f'Did you mean {of.name} = "{close}"?' if close else error.next_step
+            raise InvalidInput(
+                f"{self.name}, {where}: {error.what}", error.why or of.why, step or self.help
+            ) from None
+
+
+def _key_of(item: Field[Any], table: type[Any]) -> Key:
     declared: _DeclaredKey = item.metadata[_DECLARED]
-    kind, inner = taken_apart(type_of)
-    if kind is Union:
-        kind, inner = taken_apart(inner)
-    words = declared.words or (inner if kind is Literal else ())
-    check = declared.check or (flag if inner is bool else _word_of(words))
+    check, words = declared.check, declared.words
+    if check is None and not words:
+        kind, inner = taken_apart(_types(table)[item.name])
+        if kind is Union:
+            kind, inner = taken_apart(inner)
+        words, check = (inner, None) if kind is Literal else ((), flag)
     shown = declared.shown or _default_text(item.default)
+    check = check or _word_of(words)
     return Key(item.name, check, declared.meaning, shown, declared.why, words)
+
+
+@remembered
+def _types(table: type[Any]) -> dict[str, Any]:
+    return get_type_hints(table)
 
 
 def _default_text(value: object) -> str:
@@ -170,7 +204,9 @@ def text(**field: object) -> str:
     """Return a text that is not empty and holds no control characters."""
     ((name, value),) = field.items()
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InvalidInput(f"`{name}` must be a text; it is {value!r:.60}.")
+        raise InvalidInput(
+            f"`{name}` must be a text; it is {value!r:.60}.", next_step=f'Write {name} = "...".'
+        )
     return value
 
 

@@ -6,18 +6,16 @@ A misspelt key would silently change a number, so it is refused, with the neares
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
-from ...accountant.toml_source import TomlReader
 from ..declarations import toml_keys, toml_words
 from ..declarations.dataset_defaults import Defaults, dataset_defaults
 from ..declarations.declaration import Given, blame_package
 from ..declarations.registry import declaration_of, declared, keys_by_table
-from ..declarations.toml_key import Key
+from ..declarations.toml_key import Key, TableReader
 from ..observers.names import coalitions_in
 from .rule_facts import observers_in
 from .rules import first_complaint
@@ -58,7 +56,7 @@ def parse(content: bytes, name: str) -> Settings:
 
 
 @dataclass(frozen=True)
-class _Reader(TomlReader):
+class _Reader(TableReader):
     """Reads the configuration of a run."""
 
     noun: ClassVar[str] = "A configuration"
@@ -109,27 +107,19 @@ class _Reader(TomlReader):
             raise self.unknown(f"has an unknown {kind} `{name}`", name.lower(), known_tables)
         if not isinstance(table, dict):
             raise self.refusal(f"needs `{name}` to be a table", "", f"Write [{name}] on a line.")
-        known = {key.name: key for key in known_tables[name]}
-        for key in table:
-            if key not in known:
-                raise self.unknown(f"has an unknown key `{key}` in [{name}]", key.lower(), known)
-        return {key: self._value(name, known[key], value) for key, value in table.items()}
+        return self.values(table, f"[{name}]", known_tables[name])
 
-    def _value(self, table: str, key: Key, value: Any) -> Any:
+    def value(self, where: str, of: Key, value: Any) -> Any:
+        """Return a value in range; the range of a package's key may fail on its own."""
+        if of.name == "system":
+            of = replace(of, words=tuple(declared()))
         try:
-            return key.check(**{key.name: value})
-        except InvalidInput as error:
-            available = tuple(declared()) if key.name == "system" else key.words
-            close = nearest(str(value).lower(), available)
-            step = f'Did you mean {key.name} = "{close}"?' if close else error.next_step
-            raise InvalidInput(
-                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or self.help
-            ) from None
-
+            return super().value(where, of, value)
+        except InvalidInput:
+            raise
         except Exception as error:  # whatever a range of another package does
             raise self.refusal(
-                f"has `{key.name}` in [{table}], whose range cannot be asked "
-                f"({type(error).__name__})",
+                f"has `{of.name}` in {where}, whose range cannot be asked ({type(error).__name__})",
                 "Every value is held against the range of its key.",
                 "Repair the package whose table it is: privplan doctor",
             ) from error

@@ -10,7 +10,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.plan import cheapest_split, planning
-from privplan.cli.inputs import plan_design
+from privplan.cli.inputs import options
 from privplan.cli.inputs.plan_design import PhaseDesign
 from privplan.cli.inputs.schedule import steps
 from privplan.cli.reports.forecast import is_run
@@ -256,8 +256,8 @@ def test_samplers(sampling: str | None, expected: ev.Event) -> None:
 
 
 def test_the_words_are_those_of_the_accountant() -> None:
-    assert plan_design.SPLITS == planning.SPLITS
-    assert plan_design.COSTS == cheapest_split.NAMES
+    assert options.SPLITS == planning.SPLITS
+    assert options.COSTS == cheapest_split.NAMES
 
 
 def test_defaults_from_the_configuration(run: Run, tmp_path: Path) -> None:
@@ -302,16 +302,21 @@ def test_no_design_within_reach_is_an_error(refused: Refused, write) -> None:
         ("rounds = 4", "round = 4", "unknown key `round` in phase 'clip'", "`rounds`"),
         ('name = "clip"', 'nmae = "clip"', "unknown key `nmae` in phase number 1", "`name`"),
         ('name = "clip"\n', "", "lacks `name` in phase number 1", "name"),
-        ('name = "clip"', "name = 3", "`name` in phase number 1", "name"),
+        ('name = "clip"', "name = 3", "phase number 1: `name` must be", "name"),
         ("[target]", "extra = 1\n[target]", "unknown table or key `extra`", "target"),
         ("epsilon = 2.0", "epsilon = -2.0", "[target]: `epsilon` must be", "epsilon"),
         ("epsilon = 2.0", 'epsilon = "two"', "[target]: `epsilon` must be", "epsilon"),
         ("epsilon = 2.0", "epsilon = true", "[target]: `epsilon` must be", "epsilon"),
         ("epsilon = 2.0", "epsilon = inf", "[target]: `epsilon` must be", "epsilon"),
         ("delta = 1e-5", "delta = 1", "[target]: `delta` must be", "delta"),
-        ("delta = 1e-5", 'delta = 1e-5\nneighbours = "add"', "`neighbours` in [target]", "add"),
+        (
+            "delta = 1e-5",
+            'delta = 1e-5\nneighbours = "add"',
+            "[target]: `neighbours` must be",
+            "neighbours",
+        ),
         ("delta = 1e-5", "delta = 1e-5\ngroup = 0", "[target]: `group` must be", "group"),
-        ("delta = 1e-5", "delta = 1e-5\nunit = 4", "`unit` in [target]", "unit"),
+        ("delta = 1e-5", "delta = 1e-5\nunit = 4", "[target]: `unit` must be", "unit"),
         ("rounds = 4", "rounds = 0", "phase 'clip': `rounds` must be", "rounds"),
         ("rounds = 4", "rounds = 4.5", "phase 'clip': `rounds` must be", "rounds"),
         ("rate = 1.0", "rate = 1.5", "phase 'train': `rate` must be", "rate"),
@@ -321,11 +326,21 @@ def test_no_design_within_reach_is_an_error(refused: Refused, write) -> None:
         ("scale = 3", "scale = 0", "phase 'clip': `scale` must be", "scale"),
         ("scale = 3", "weight = -1", "phase 'clip': `weight` must be", "weight"),
         ("scale = 3", "weight = 2", "Weights have no use", "weights"),
-        ('observers = "server"', "observers = []", "`observers` in phase 'clip'", "observers"),
-        ('observers = "server"', "observers = [3]", "`observers` in phase 'clip'", "observers"),
+        (
+            'observers = "server"',
+            "observers = []",
+            "phase 'clip': `observers` must be",
+            "observers",
+        ),
+        (
+            'observers = "server"',
+            "observers = [3]",
+            "phase 'clip': `observers` must be",
+            "observers",
+        ),
         ("silo = 0.9", "silo = 0", "`silo` must be", "silo"),
         ("silo = 0.9", "model = 0.9", "names 'model'", "one"),
-        ("{silo = 0.9}", "0.9", "`views` in phase 'train'", "views"),
+        ("{silo = 0.9}", "0.9", "phase 'train': `views` must be", "views"),
         ('mechanism = "gaussian"\nrounds', 'mechanism = "gauss"\nrounds', "one of", "gaussian"),
         ('mechanism = "gaussian"\nrounds', "rounds", "either `mechanism` or `event`", "gaussian"),
         ('"exponential"', '"exponentiel"', "phase 'select'", ""),
@@ -357,7 +372,7 @@ def test_every_key_is_checked(
         ("phase = 3", "plan.toml has no phase"),
         ("phase = [3]", "list of tables"),
         ("target = 3\n[[phase]]\n", "[target] to be a table"),
-        ("[split]\nhow = 'cheap'\n[[phase]]\n", "`how` in [split]"),
+        ("[split]\nhow = 'cheap'\n[[phase]]\n", "[split]: `how` must be"),
         ("[split]\ncots = 'variance'\n[[phase]]\n", "unknown key `cots`"),
         ("# " + "x" * 2**20, "larger than 1 MiB"),
     ],
