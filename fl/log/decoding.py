@@ -5,7 +5,9 @@ Nothing here is looser than `Record.from_json`: whatever does not take the short
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ...accountant.decoding import suggestion
@@ -25,18 +27,39 @@ from .canonical import canonical
 MAX_REMEMBERED_PARTS: Final = 4096
 """How many different parts of records are remembered at a time."""
 
+_WITHOUT_REFERENCES: Final = 0
+"""The version of marshal in which equal values have equal bytes, whatever they share."""
+
+_RANGE_FIELDS: Final = frozenset(field_names(StreamRange))
+
 _UNDECIDED: Final = object()
 """What a short way returns where only the long way can tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Shape:
+    """How lines of one kind with the same fields are read.
+
+    `absent` are the later fields that they lack, which are None; `quick` those with a short way,
+    `parts` the others, and `present` the later ones that are there.
+    """
+
+    cls: type[Record]
+    absent: Mapping[str, None]
+    quick: tuple[tuple[str, Callable[[object], object]], ...]
+    parts: tuple[str, ...]
+    present: tuple[str, ...]
 
 
 class Decoder:
     """Decodes the records of one log, and remembers parts (an event, a contribution) that return.
 
-    Parts are known by their canonical text, so what is remembered is what decoding would give.
+    Parts are known by their bytes, so what is remembered is what decoding would give.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[type[Record], str], dict[str, object]] = {}
+        self._known: dict[tuple[_Shape, bytes], dict[str, object]] = {}
+        self._shapes: dict[tuple[object, ...], _Shape] = {}
 
     def record(self, source: dict[str, Any]) -> Record:
         """Return the record of a line from which `seq`, `prev` and `hash` were taken.
@@ -44,32 +67,43 @@ class Decoder:
         Raises `InvalidInput` for a newer format, an unknown kind or field, a value that is not
         what its field holds, or one that is not written as a log writes it.
         """
-        cls = _kind(source)
-        absent = _absent(cls, source)
-        if cls not in _FIELDS or absent is None:
-            return _slowly(cls, source)
-        quick, parts = _FIELDS[cls]
-        values: dict[str, object] = dict.fromkeys(absent)
-        values.update(self._parts(cls, {name: source[name] for name in parts if name in source}))
-        for name, decode in quick.items():
-            if name in source:
-                value = decode(source[name])
-                values[name] = part(cls, name, source[name]) if value is _UNDECIDED else value
+        named = source.get("type"), *source
+        shape = self._shapes.get(named) if type(named[0]) is str else None
+        if shape is None or shape.cls is RunOpen:
+            cls = _kind(source)
+            shape = _shape(cls, source)
+            if shape is None:
+                return _slowly(cls, source)
+            self._shapes[named] = shape
+        # A line that says null of a later field is none of a log.
+        for name in shape.present:
+            if source[name] is None:
+                return _slowly(shape.cls, source)
+        values: dict[str, object] = {**shape.absent}
+        if shape.parts:
+            values.update(self._parts(shape, source))
+        for name, decode in shape.quick:
+            value = decode(source[name])
+            if value is _UNDECIDED:
+                value = part(shape.cls, name, source[name])
+            values[name] = value
         # As the constructor does, but what was checked is not checked again.
-        record = object.__new__(cls)
+        record = object.__new__(shape.cls)
         record.__dict__.update(values)
         return record
 
-    def _parts(self, cls: type[Record], sources: dict[str, object]) -> dict[str, object]:
+    def _parts(self, shape: _Shape, source: dict[str, Any]) -> dict[str, object]:
         # Rounds repeat their event and contribution word for word: decoded once, looked up after.
-        key = (cls, canonical(sources))
+        given = [source[name] for name in shape.parts]
+        key = shape, marshal.dumps(given, _WITHOUT_REFERENCES)
         decoded = self._known.get(key)
         if decoded is None:
-            decoded = {name: part(cls, name, source) for name, source in sources.items()}
+            sources = dict(zip(shape.parts, given, strict=True))
+            decoded = {name: part(shape.cls, name, value) for name, value in sources.items()}
             # An event can be written in several ways (1 or 1.0), and a log has one of them.
-            again = {name: part_to_json(cls, name, value) for name, value in decoded.items()}
-            if canonical(again) != key[1]:
-                raise _other_form(cls)
+            again = {name: part_to_json(shape.cls, name, value) for name, value in decoded.items()}
+            if canonical(again) != canonical(sources):
+                raise _other_form(shape.cls)
             if len(self._known) >= MAX_REMEMBERED_PARTS:
                 self._known.clear()
             self._known[key] = decoded
@@ -93,17 +127,25 @@ def _kind(source: dict[str, Any]) -> type[Record]:
     return cls
 
 
-def _absent(cls: type[Record], source: dict[str, Any]) -> frozenset[str] | None:
-    """Return the later fields that a line lacks; None where its fields are not those of a log.
+def _shape(cls: type[Record], source: dict[str, Any]) -> _Shape | None:
+    """Return how a line is read quickly; None where only the long way can tell.
 
-    A line that lacks another field, has an unknown one, or says null of a later one is none.
+    A line that lacks a field that is no later one, or has an unknown one, is none of a log.
     """
-    absent = _NAMES[cls] - source.keys()
-    later = later_fields(cls)
-    strange = len(source) + len(absent) > len(_NAMES[cls])
-    if strange or not absent <= later or any(source[name] is None for name in later - absent):
+    names, later = field_names(cls), later_fields(cls)
+    absent = [name for name in names if name not in source]
+    if not _only_fields(cls) or not later.issuperset(absent):
         return None
-    return absent
+    if len(source) + len(absent) > len(names) + 1:  # and `type`
+        return None
+    types = hints(cls)
+    there = [name for name in names if name in source]
+    quick = [
+        (name, _QUICK_DECODERS[types[name]]) for name in there if types[name] in _QUICK_DECODERS
+    ]
+    parts = [name for name in there if types[name] not in _QUICK_DECODERS]
+    present = [name for name in there if name in later]
+    return _Shape(cls, dict.fromkeys(absent), tuple(quick), tuple(parts), tuple(present))
 
 
 def _slowly(cls: type[Record], source: dict[str, Any]) -> Record:
@@ -138,11 +180,12 @@ def _texts(source: object) -> object:
 def _ranges(source: object) -> object:
     ranges: list[StreamRange] = []
     for item in source if type(source) is list else (None,):
-        if type(item) is not dict or item.keys() != {"stream", "first", "last"}:
+        if type(item) is not dict or item.keys() != _RANGE_FIELDS:
             return _UNDECIDED
-        if type(item["stream"]) is not str:
+        first, last = item["first"], item["last"]
+        if type(item["stream"]) is not str or type(first) is not int or type(last) is not int:
             return _UNDECIDED
-        if _UNDECIDED in (_count(item["first"]), _count(item["last"])):
+        if not (0 <= first <= MAX_INTEGER and 0 <= last <= MAX_INTEGER):
             return _UNDECIDED
         stream_range = object.__new__(StreamRange)
         stream_range.__dict__.update(item)
@@ -163,15 +206,3 @@ _QUICK_DECODERS: Final[dict[object, Callable[[object], object]]] = {
     **({tuple[StreamRange, ...]: _ranges} if _only_fields(StreamRange) else {}),
 }
 """By type, for fields that differ from line to line."""
-
-
-def _fields(cls: type[Record]) -> tuple[dict[str, Callable[[object], object]], tuple[str, ...]]:
-    """Return the fields of a kind: those with a short way, and the parts that return."""
-    types = hints(cls)
-    known = _QUICK_DECODERS
-    quick = {name: known[types[name]] for name in field_names(cls) if types[name] in known}
-    return quick, tuple(name for name in field_names(cls) if name not in quick)
-
-
-_FIELDS: Final = {cls: _fields(cls) for cls in KINDS.values() if _only_fields(cls)}
-_NAMES: Final = {cls: frozenset(("type", *field_names(cls))) for cls in KINDS.values()}
