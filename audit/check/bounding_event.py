@@ -15,7 +15,8 @@ class BoundingEvent:
 
     `present` is the probability with which a lower event shows the unit at all; in the other case
     nothing of it is released.  `alone` says that it is about a single record, also where the unit
-    has several.
+    has several, and `once` that nothing else of the run shows it independently: it is not composed
+    with other phases, and not repeated.
     """
 
     event: ev.Event
@@ -23,6 +24,7 @@ class BoundingEvent:
     delta_spent: float = 0.0
     present: float = 1.0
     alone: bool = False
+    once: bool = False
 
 
 LowerEnd = tuple[BoundingEvent, ...]
@@ -33,12 +35,14 @@ LowerEnd = tuple[BoundingEvent, ...]
 class RunEvents:
     """The events that bound a run, one for each reading that its description leaves open.
 
-    The largest `upper` end counts, and the smallest `lower` end.  `conditions` are sentences.
+    The largest `upper` end counts, and the smallest `lower` end.  `conditions` are sentences, and
+    `lacking` the keys without which there is no upper end.
     """
 
     upper: tuple[BoundingEvent, ...]
     lower: tuple[LowerEnd, ...]
     conditions: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

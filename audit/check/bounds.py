@@ -206,12 +206,17 @@ def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Pro
     if beside:
         # Neither end of the event is one of the run that the facts describe.
         return Proof(Bounds(0.0, math.inf), conditions, beside)
+    if run.expected_replies is not None and run.replies is None:
+        # Fewer than expected draw less noise, and more of them draw more.
+        sized = f"The noise was sized for {run.expected_replies:,} replies to a round"
+        why = f"{sized}, and nobody said how many came."
+        return Proof(Bounds(0.0, math.inf), conditions, why, ("aggregation.replies",))
     stated = unbounded_by(run)
     if run.clip_source == "adaptive" and not stated:
         names = " and ".join(f"`{each.what}`" for each in run.settings.releases if _pays(each))
         conditions = (*conditions, f"The clipping norm follows {names} alone.")
     if stated:
-        lacking = ("releases",) if run.clip_source == "adaptive" else ()
+        lacking = ("releases",) if run.clip_source == "adaptive" else run.unbounded_without
         return Proof(Bounds(bounds.lower, math.inf), conditions, stated, lacking)
     renews = run.settings.renews_every_days
     if renews is not None and run.settings.horizon_days is None:
@@ -318,7 +323,8 @@ def _whole_proof(run: CheckedRun, *, sampled: bool) -> Proof:
 def _bounded(run: CheckedRun, events: RunEvents, delta: float) -> Proof:
     bounds, reason = epsilon_bounds(events, delta)
     proof = _opened(run, (bounds, events.conditions, reason))
-    return replace(proof, class_lower=_class_lower(events, delta))
+    lacking = tuple(dict.fromkeys((*proof.lacking, *events.lacking)))
+    return replace(proof, class_lower=_class_lower(events, delta), lacking=lacking)
 
 
 def _class_lower(events: RunEvents, delta: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...accountant.guarantee import Bounds
 from ...accountant.rounding import down, up
@@ -86,8 +86,7 @@ class CheckCase:
 
     def otherwise(self, **changes: object) -> Bounds | None:
         """Return what would be proven with other settings; None where facts are lacking."""
-        settings = replace(self.settings, **changes)  # type: ignore[arg-type]
-        return reference_of(replace(self.run, settings=settings))
+        return reference_of(self.run.with_settings(**changes))
 
     def severity(self, without: Bounds | None = None) -> Severity:
         """Return `error` where the claim is false, and `without` the fact would not be."""

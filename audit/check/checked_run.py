@@ -58,8 +58,9 @@ class CheckedRun:
     that a file of a program says. Where a run is a completion of a description, `own_draws` are
     the samples that one noise draw takes independently, each at the rate of the run,
     `rate_factor` what a stated rate was multiplied by, `unbounded` says why no upper end is
-    known, and `stands_for` that the run only bounds others at that end: its other end is that of
-    no run.  `of_users` is the same description with users protected, where it leaves that open.
+    known, `unbounded_without` the keys that would say otherwise, and `stands_for` that the run
+    only bounds others at that end: its other end is that of no run.  `of_users` is the same
+    description with users protected, where it leaves that open.
     """
 
     settings: RunSettings
@@ -85,6 +86,7 @@ class CheckedRun:
     own_draws: int = 1
     rate_factor: float = 1.0
     unbounded: str = ""
+    unbounded_without: tuple[str, ...] = ()
     stands_for: Literal["least", "most"] | None = None
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
@@ -178,8 +180,12 @@ class CheckedRun:
 
     def under(self, neighbours: Neighbours) -> CheckedRun:
         """Return the run under a neighbouring relation."""
-        users = None if self.of_users is None else self.of_users.under(neighbours)
-        settings = replace(self.settings, neighbours=neighbours)
+        return self.with_settings(neighbours=neighbours)
+
+    def with_settings(self, **changes: object) -> CheckedRun:
+        """Return the run with other settings, whoever is protected."""
+        users = None if self.of_users is None else self.of_users.with_settings(**changes)
+        settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         return replace(self, settings=settings, of_users=users)
 
 

@@ -40,22 +40,29 @@ def deciding_completions(
         return tuple(by_sampler)
     if not decided_by_completion(claim, proof):
         return ()
-    by_choices: dict[str, list[tuple[Completion, Bounds]]] = {}
-    for each, bounds in proof.spread:
-        by_choices.setdefault(each.says, []).append((each, bounds))
-    rows = [_row(says, runs) for says, runs in by_choices.items()]
+    first = {each.says: each for each, _ in reversed(proof.spread)}
+    rows = [
+        DecidingCompletion(says, bounds, _settles(first[says]))
+        for says, bounds in _ends_by_choices(proof).items()
+    ]
     return tuple(sorted(rows, key=lambda row: (row.bounds.upper, row.bounds.lower)))
 
 
-def _row(says: str, runs: list[tuple[Completion, Bounds]]) -> DecidingCompletion:
-    """Return the row of the same choices: from the least of their ends to the largest.
+def _ends_by_choices(proof: Proof) -> dict[str, Bounds]:
+    """Return the ends of the runs of the same choices, by these in words: least and largest.
 
     A run that stands for others at one end has no end of its own at the other.
     """
-    lower = [bounds.lower for each, bounds in runs if each.run.stands_for != "most"]
-    upper = [bounds.upper for each, bounds in runs if each.run.stands_for != "least"]
-    ends = Bounds(min(lower, default=0.0), max(upper, default=math.inf))
-    return DecidingCompletion(says, ends, _settles(runs[0][0]))
+    lowers: dict[str, list[float]] = {}
+    uppers: dict[str, list[float]] = {}
+    for each, bounds in proof.spread:
+        lower, upper = lowers.setdefault(each.says, []), uppers.setdefault(each.says, [])
+        lower += [bounds.lower] if each.run.stands_for != "most" else []
+        upper += [bounds.upper] if each.run.stands_for != "least" else []
+    return {
+        says: Bounds(min(lower, default=0.0), max(uppers[says], default=math.inf))
+        for says, lower in lowers.items()
+    }
 
 
 def open_keys(proof: Proof) -> tuple[str, ...]:

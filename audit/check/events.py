@@ -12,7 +12,7 @@ from ...accountant.guarantee import Neighbours
 from ...accountant.work import work_of
 from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
-from .checked_run import CheckedRun
+from .checked_run import PASSES_TOLERANCE, CheckedRun
 from .flattening import as_stated_draws
 from .loader_passes import ROUNDING, batch_share, in_pairs, independent_phases
 from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
@@ -62,9 +62,23 @@ def _rate(run: CheckedRun) -> float | None:
     """
     settings = run.settings
     whole_clients = settings.unit in ("user", "silo") and settings.records_per_user is None
-    if settings.clients_rate is not None and (whole_clients or settings.rate is None):
+    if settings.clients_rate is None:
+        return settings.rate
+    if whole_clients or (settings.rate is None and not _samples_records_besides(run)):
         return settings.clients_rate
     return settings.rate
+
+
+def _samples_records_besides(run: CheckedRun) -> bool:
+    """Return whether steps and epochs that are both stated tell of another rate than clients have.
+
+    So they do where the draws of clients alone bring a record another number of times.
+    """
+    settings, epochs = run.settings, run.settings.epochs
+    stated = "schedule.epochs" in run.stated and run.steps_are_counted
+    if not stated or epochs is None or settings.steps is None or settings.clients_rate is None:
+        return False
+    return abs(settings.steps * settings.clients_rate - epochs) > 1.0 + PASSES_TOLERANCE * epochs
 
 
 def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
@@ -107,7 +121,8 @@ def run_events(run: CheckedRun, method: str, delta: float) -> RunEvents:
     if method == "shuffled" and len(run.settings.phases) > most_phases(run, method):
         conditions.append(UNINTERRUPTED)
     conditions += _batch_conditions(run)
-    return RunEvents(tuple(upper), tuple(lower), tuple(dict.fromkeys(conditions)))
+    lacking = tuple(dict.fromkeys(key for part in uppers for key in part.lacking))
+    return RunEvents(tuple(upper), tuple(lower), tuple(dict.fromkeys(conditions)), lacking)
 
 
 NoiseOfPhase = tuple[Phase, ev.Event, ev.Event]
@@ -231,6 +246,8 @@ def _lower_end(
     anything remains: that is the last event of each reading.
     """
     every = _readings(phases)
+    if any(part.once for parts in every for part in parts):
+        every = [(part,) for parts in every for part in parts]
     if any(part.alone for parts in every for part in parts):
         ends = [_lower_composed(run, parts, aside, grouped=False) for parts in every]
         return tuple(dict.fromkeys(ends))
@@ -248,7 +265,8 @@ def _lower_composed(
     grouped: bool = True,
 ) -> BoundingEvent:
     """Return what certainly happened to the same records: one of the tuned runs."""
-    times = run.settings.restarts * periods(run, upper=False)
+    once = any(part.once for part in parts)
+    times = 1 if once else run.settings.restarts * periods(run, upper=False)
     # Phases that are shown under another relation are left out.
     relation: Neighbours = parts[0].neighbours
     parts = tuple(part for part in parts if part.neighbours == relation)

@@ -22,7 +22,7 @@ ALTERNATIVES: Final = ("poisson", "shuffled", "fixed-size", "full")
 
 BEYOND: Final = {
     "with-replacement": "with replacement",
-    "weighted": "by weights, once at most",
+    "weighted": "by weights",
     "random-allocation": "into one batch of each pass, by itself",
 }
 """Rarer samplers, which the bounds cover as well."""
@@ -62,7 +62,7 @@ def _of_unit(run: CheckedRun) -> Proof:
     if method != UNKNOWN:
         return _hull(run, method)
     # Nobody said which sampler ran: each is computed, and the worst counts.
-    proofs = {name: _hull(_of_sampler(run, name), name) for name in (*ALTERNATIVES, *BEYOND)}
+    proofs = {name: _hull(run, name) for name in (*ALTERNATIVES, *BEYOND)}
     known = {name: each.bounds for name, each in proofs.items() if each.bounds is not None}
     if "poisson" not in known:
         return proofs["poisson"]
@@ -82,7 +82,8 @@ def _hull_of_units(proofs: Mapping[str, Proof], runs: Mapping[str, CheckedRun]) 
     first = proofs["record"]
     if len(ends) < len(proofs):
         return Proof(None, conditions, unbounded, ("claim.unit", *lacking))
-    if all(end == ends[0] for end in ends):
+    alike = all(each.alternatives == first.alternatives for each in proofs.values())
+    if alike and all(end == ends[0] for end in ends):
         return replace(first, conditions=conditions, lacking=lacking)
     spread: list[tuple[Completion, Bounds]] = []
     for unit, proof in proofs.items():
@@ -103,12 +104,6 @@ def _hull_of_units(proofs: Mapping[str, Proof], runs: Mapping[str, CheckedRun]) 
         tuple(spread),
         frozenset(name for each in proofs.values() for name in each.alternatives),
     )
-
-
-def _of_sampler(run: CheckedRun, method: str) -> CheckedRun:
-    if method == "weighted" and run.settings.weighted_draws is None:
-        return replace(run, settings=replace(run.settings, weighted_draws="at-most-once"))
-    return run
 
 
 def _hull(run: CheckedRun, method: str) -> Proof:
@@ -170,6 +165,8 @@ def _enveloping(known: Mapping[str, Bounds], proofs: Mapping[str, Proof]) -> Pro
     )
     unbounded = next((each.unbounded for each in proofs.values() if each.unbounded), "")
     lacking = tuple(dict.fromkeys(key for each in proofs.values() for key in each.lacking))
+    if len(known) < len(proofs):
+        envelope = Bounds(0.0, envelope.upper)
     if lacking:
         # A sampler that cannot be computed leaves the upper end open.
         envelope = Bounds(envelope.lower, math.inf)
@@ -214,15 +211,12 @@ def with_every_relation(run: CheckedRun, proof: Proof) -> Proof:
 
 def _least_where_zeroed(run: CheckedRun, proof: Proof) -> float:
     """Return the lower end where a unit is set to zero; infinite where that is as removing it."""
-    zeroed = run.under("zero-out")
-    of_draws = run.event is None or is_sum_of_draws(run)
-    names: list[str] = [run.settings.method]
-    if of_draws:
-        possible = proof.alternatives or (run.settings.method,)
-        names = [name for name in possible if name not in (*ALIKE, UNKNOWN)]
-    ends = (
-        lower_end_of(each.run)
-        for name in names
-        for each in completions(_of_sampler(zeroed, name), name, "least")
-    )
+    zeroed, method = run.under("zero-out"), run.settings.method
+    names: list[str] = [method]
+    if run.event is None or is_sum_of_draws(run):
+        names = [*ALTERNATIVES, *BEYOND] if proof.alternatives else [method]
+        # What is released besides may not move where a unit is set to zero.
+        alike = () if run.settings.releases or run.clip_source == "adaptive" else ALIKE
+        names = [name for name in names if name not in (*alike, UNKNOWN)]
+    ends = (lower_end_of(each.run) for name in names for each in completions(zeroed, name, "least"))
     return min((end for end in ends if end is not None), default=math.inf)

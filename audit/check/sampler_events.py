@@ -42,9 +42,10 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
         return _silo
     batches_of_records = settings.clients_rate is None and of_records(run)
     is_said = settings.records_per_user is not None or settings.sampled is not None
-    if settings.unit == "user" and batches_of_records and not is_said:
+    if settings.unit == "user" and method != "full" and batches_of_records and not is_said:
         raise LackingFacts("data.records_per_user")
-    clients = settings.clients_rate is not None and settings.rate is not None
+    of_draws = settings.rate is not None or bool(settings.phases)
+    clients = settings.clients_rate is not None and of_draws
     if clients and (settings.unit == "record" or settings.records_per_user is not None):
         return _client(_METHODS[method])
     return _METHODS[method]
@@ -245,9 +246,13 @@ def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     Where several batches are in a draw, each may have the record, in another's stead.
     """
     steps, relation = draws.phase.steps, _upper_relation(run)
+    sizes = _populations(run)
+    if not sizes:
+        # With zeros besides, a record is in each batch independently, at the stated rate.
+        return _lacking_population(run, _poisson(run, draws).lower)
     uppers: list[ev.Event] = []
     lowers: list[LowerEnd] = []
-    for size in _populations(run):
+    for size in sizes:
         uppers.append(ev.Repeat(steps, ev.FixedSize(batch_of(size, draws.rate), size, draws.upper)))
         lowers.append(_least_fixed(run, draws, size))
     if draws.batches > 1:
@@ -277,10 +282,16 @@ def _populations(run: CheckedRun) -> tuple[int, ...]:
     sizes = [run.units]
     if settings.unit == "user" and settings.records_per_user is not None:
         sizes.append(settings.records)
-    known = tuple(dict.fromkeys(size for size in sizes if size is not None))
-    if not known:
-        raise LackingFacts(POPULATION_KEYS[settings.unit])
-    return known
+    return tuple(dict.fromkeys(size for size in sizes if size is not None))
+
+
+def _lacking_population(run: CheckedRun, lower: tuple[LowerEnd, ...]) -> RunEvents:
+    """Return what is known of batches whose population nobody counted: the lower end alone."""
+    key = POPULATION_KEYS[run.settings.unit]
+    if run.settings.unit == "user" and (run.settings.records_per_user or 1) > 1:
+        raise LackingFacts(key)
+    none = ev.NoGuarantee("nobody said how many records a batch is drawn from")
+    return RunEvents((BoundingEvent(none, _relation(run)),), lower, lacking=(key,))
 
 
 def batch_of(size: int, rate: float) -> int:
@@ -295,7 +306,8 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     as many bounds as the unit was drawn into it.
     """
     if run.units is None:
-        raise LackingFacts(POPULATION_KEYS[run.settings.unit])
+        present = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
+        return _lacking_population(run, ((present,),))
     if not (run.settings.records_per_user is None and isinstance(draws.upper, _SINGLE_RELEASES)):
         return _not_amplified(run, draws, run.units)
     steps, relation = draws.phase.steps, _relation(run)
@@ -370,14 +382,15 @@ def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     # An event under replace-one moves twice already.
     moved = draws.batches * (2 if relation == "add-remove" else 1)
     says = "A record is at most once in a batch; nothing is counted as amplified."
+    present = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
     if run.settings.weighted_draws == "with-replacement":
         if run.population is None:
-            raise LackingFacts("data.records")
+            return _lacking_population(run, ((present,),))
         moved *= batch_of(run.population, draws.rate)
         says = "The heaviest record may fill a batch; nothing is counted as amplified."
     return RunEvents(
         (BoundingEvent(ev.Repeat(draws.phase.steps, farther(draws.upper, moved)), relation),),
-        ((BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove"),),),
+        ((present,),),
         (says,),
     )
 
@@ -402,7 +415,7 @@ def _client(method: Sampler) -> Sampler:
     def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         each = method(run, draws)
         rate = (run.settings.clients_rate or 1.0) * _least_presence(run, draws, method)
-        once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove")
+        once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove", once=True)
         return replace(
             each,
             lower=((once,),),

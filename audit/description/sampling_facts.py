@@ -30,10 +30,11 @@ def population_key(working: WorkingFacts) -> str | None:
     A batch that is larger than the number of users must be one of records.
     """
     batch = working.count(BATCH)
+    again = working.word("sampling.method", "unknown") == "with-replacement"
     units = OF_UNIT.get(working.word("claim.unit", "record"), "data.records")
     for key in (units, "data.records"):
         size = working.count(key)
-        if size is not None and (batch is None or batch <= size):
+        if size is not None and (batch is None or batch <= size or again):
             return key
     return None
 

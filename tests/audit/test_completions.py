@@ -12,8 +12,7 @@ import dp_accounting as dpa
 import pytest
 from dp_accounting import pld
 
-from privplan import account, check
-from privplan import events as ev
+from privplan import check
 from privplan.audit.check.checking import check_readings
 from privplan.audit.check.result_json import result_json
 from privplan.audit.description.merging import OPTIONS
@@ -104,57 +103,6 @@ def test_restarts_made_the_steps_each_or_together() -> None:
     assert of(2.0, **facts, restarts=1).verdict != "unverifiable"
 
 
-def test_a_count_moves_or_does_not_where_a_record_is_replaced() -> None:
-    count = {"what": "records", "noise_multiplier": 1.0}
-    facts = {"noise_multiplier": 3.0, "steps": 1, "method": "full", "neighbours": "zero-out"}
-    result = of(2.0, **facts, releases=[count])
-    assert result.proven is not None
-    spans(result, truth(3.0, 1.0, 1), truth((1 / (1 / 9 + 1)) ** 0.5, 1.0, 1))
-    still = of(2.0, **facts, releases=[{**count, "moves": False}])
-    spans(still, truth(3.0, 1.0, 1), truth(3.0, 1.0, 1))
-
-
-def test_a_count_moves_where_a_record_comes_or_goes_whatever_is_said() -> None:
-    count = {"what": "records", "noise_multiplier": 0.5, "moves": False}
-    result = of(0.8, noise_multiplier=4.0, steps=1, method="full", releases=[count])
-    both = truth((1 / (1 / 16 + 4)) ** 0.5, 1.0, 1)
-    spans(result, both, both)
-
-
-@for_each(
-    ("family", "verdict", "most"),
-    [(None, "unverifiable", None), ("laplace", "holds", 2.5), ("gaussian", "false", None)],
-)
-def test_nobody_knows_the_noise_of_a_release_beside_laplace_sums(
-    family: str | None, verdict: str, most: float | None
-) -> None:
-    """Ten of scale 5 and a count of scale 2: 10/5 + 1/2; Gaussian noise has no finite epsilon."""
-    count = {"what": "count", "noise_multiplier": 2.0}
-    facts = {"family": "laplace", "noise_multiplier": 5.0, "method": "full", "steps": 10}
-    named = {**count, "family": family} if family else count
-    result = of(4, **facts, delta=0, releases=[named])
-    assert result.verdict.removesuffix("-not-from-these-settings") == verdict
-    if most is not None:
-        spans(result, most, most)
-    doubled = {**facts, "neighbours": "replace-one"}
-    replaced = of(4, **doubled, delta=0, releases=[named | {"moves": True}])
-    assert replaced.verdict == "false"  # 4 of the sums, and a count that moves by 1 at least
-
-
-def test_a_release_of_laplace_noise_is_composed_as_one() -> None:
-    release = {"what": "count", "noise_multiplier": 2.0, "family": "laplace"}
-    facts = {"noise_multiplier": 5.0, "method": "full", "steps": 10}
-    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-4)
-    accountant.compose(dpa.GaussianDpEvent(5.0), 10).compose(dpa.LaplaceDpEvent(2.0))
-    known = float(accountant.get_epsilon(1e-5))
-    spans(of(4, **facts, releases=[release]), known, known)
-    # 10 / (2 x 5^2) and (1/2)^2 / 2: a bound from above, with no end from below of its own.
-    rho = {**PLAIN, **facts, "releases": [release]}
-    assert check(delta=1e-5, rho=0.3251, **rho).verdict == "holds"
-    assert check(delta=1e-5, rho=0.3249, **rho).verdict == "unproven"
-    assert check(delta=1e-5, mu=5.0, **rho).verdict in ("unproven", "unverifiable")
-
-
 def test_an_epoch_of_twice_the_records_has_twice_the_steps() -> None:
     facts = {"records": 40, "batch": 4, "epochs": 2, "records_per_epoch": 80}
     result = of(1.4, noise_multiplier=1.3, delta=1e-3, **facts)
@@ -166,14 +114,6 @@ def test_a_row_never_shows_an_end_of_no_run() -> None:
     rows = of(1.139, **facts).completions
     ends = {(row.bounds.lower == 0.0, row.bounds.upper == float("inf")) for row in rows}
     assert ends == {(True, False), (False, True)}
-
-
-def test_draws_of_their_own_are_counted_in_epochs() -> None:
-    facts = {"rate": 0.1, "epochs": 2, "accumulation": 2, "accumulation_of": "own-draws"}
-    result = of(1.5, noise_multiplier=1.3, delta=1e-3, **facts)
-    assert result.proven is not None
-    assert result.proven.lower <= 1.3597
-    assert result.proven.upper >= 2.1529
 
 
 @for_each(
@@ -188,16 +128,6 @@ def test_laplace_noise_is_about_a_norm(norm: str, longest: float) -> None:
     assert result.proven.lower == pytest.approx(10 * longest)
     assert of(10, delta=0, **facts).verdict == "holds"
     assert of(10, delta=0, **facts, clip=1.0).verdict == "unverifiable"
-
-
-def test_batches_of_a_draw_are_one_sample_or_several() -> None:
-    facts = {"batch": 8, "accumulation": 4, "records": 1000, "noise_multiplier": 0.8, "epochs": 1}
-    result = of(3.0, delta=1e-4, **facts)
-    assert result.verdict == "holds"
-    assert result.proven is not None
-    assert 2.56 <= result.proven.upper <= 2.6
-    one = of(3.0, delta=1e-4, **facts, accumulation_of="one-sample", rate=0.032)
-    spans(one, truth(0.8, 0.032, 31, 1e-4), truth(0.8, 0.032, 32, 1e-4))
 
 
 OPACUS: Final = {
@@ -319,26 +249,6 @@ def test_a_printed_noise_was_more_at_one_end_only() -> None:
     spans(of(3.0, **facts), truth(0.835, 0.01, 1000), truth(0.83, 0.01, 1000))
 
 
-def test_a_weighted_sampler_draws_with_replacement_or_once() -> None:
-    facts = {"records": 200, "batch": 10, "steps": 5, "noise_multiplier": 1.0, "method": "weighted"}
-    wide = of(3.0, **facts).proven
-    once = of(3.0, **facts, weighted_draws="at-most-once").proven
-    again = of(3.0, **facts, weighted_draws="with-replacement").proven
-    assert wide is not None
-    assert once is not None
-    assert again is not None
-    assert (wide.lower, wide.upper) == (once.lower, again.upper)
-    assert once.upper < again.upper
-
-
-def test_one_sample_of_all_batches_is_the_lower_end() -> None:
-    facts = {"batch": 8, "accumulation": 4, "records": 1000, "noise_multiplier": 0.8, "steps": 31}
-    result = of(3.0, delta=1e-4, **facts, rate=0.032).proven
-    assert result is not None
-    assert result.lower == pytest.approx(truth(0.8, 0.032, 31, 1e-4), rel=WITHIN)
-    assert result.upper >= 2.55
-
-
 def test_each_loader_of_epochs_has_an_end_of_its_own() -> None:
     told = of(15.0, **SHORT, rate=0.6)
     spans(told, truth(1.0, 0.6, 10), truth(1.0, 0.6, 20))
@@ -365,127 +275,6 @@ def test_each_loader_of_epochs_has_an_end_of_its_own() -> None:
 def test_a_rate_alone_is_of_a_loader_that_drops_or_keeps_its_last_batch() -> None:
     facts = {"rate": 0.3, "epochs": 10, "noise_multiplier": 2.0}
     spans(of(9.0, **facts), truth(2.0, 0.3, 30), truth(2.0, 0.3, 40))
-
-
-SHUFFLED: Final = {"method": "shuffled", "neighbours": "zero-out", "noise_multiplier": 0.2}
-
-
-def test_starts_of_a_shuffled_loader_begin_passes_of_their_own() -> None:
-    """Steps in one go are fewer passes than steps of several starts, so no option states these."""
-    facts = {"records": 3, "batch": 1, "steps": 4, "restarts": 3, **SHUFFLED}
-    rows = {row.says: row for row in of(60.0, **facts).completions}
-    together = rows["the described steps are those of all 3 starts"]
-    assert (together.bounds.upper, together.settles) == (float("inf"), "")
-    assert rows["each of 3 starts made the described steps"].settles == ""
-
-
-def test_a_sampler_is_offered_where_naming_it_settles() -> None:
-    facts = {"noise_multiplier": 2.0, "records": 1000, "batch": 50, "steps": 20, "delta": 1e-6}
-    plain = {key: value for key, value in PLAIN.items() if key != "method"}
-
-    def offered(**more: object) -> set[str]:
-        result = check(claimed=2.0, **plain, **facts, **more)
-        return {row.settles for row in result.completions if row.settles}
-
-    assert "sampling.method=poisson" in offered()
-    assert "sampling.method=full" not in offered()
-    assert offered(accumulation=3) == set()
-
-
-def test_a_sampler_that_nobody_named_is_any_of_seven() -> None:
-    facts = {"noise_multiplier": 2.0, "records": 1000, "batch": 50, "steps": 20, "delta": 1e-6}
-    unnamed = {key: value for key, value in PLAIN.items() if key != "method"}
-    result = check(claimed=1.0, **unnamed, **facts)
-    named = {
-        name: of(1.0, **facts, method=name).proven
-        for name in ("poisson", "shuffled", "fixed-size", "with-replacement")
-    }
-    named["full"] = check(
-        claimed=1.0, **unnamed, method="full", noise_multiplier=2.0, steps=20, delta=1e-6
-    ).proven
-    once = of(1.0, **facts, method="weighted", weighted_draws="at-most-once").proven
-    assert result.proven is not None
-    ends = [end for end in (*named.values(), once) if end is not None]
-    allocated = account(ev.RandomAllocation(20, 1, ev.Gaussian(2.0)), delta=1e-6).epsilon
-    assert len(ends) == 6
-    assert allocated.lower < min(end.lower for end in ends)
-    assert result.proven.lower == pytest.approx(allocated.lower, rel=WITHIN)
-    assert result.proven.upper == max(end.upper for end in ends)
-    assert dict(result.alternatives or {}) == {
-        name: named[name] for name in ("poisson", "shuffled", "fixed-size", "full")
-    }
-    rarer = " ".join(result.conditions)
-    assert "with replacement" in rarer.lower()
-    assert "by weights, once at most" in rarer
-    assert "into one batch of each pass" in rarer
-
-
-def test_no_claim_is_false_that_holds_where_each_record_has_one_batch_of_a_pass() -> None:
-    """Fifteen passes of 235 batches, one for each record by itself: epsilon 1.093."""
-    facts = {**LONG, "neighbours": "add-remove", "unit": "record"}
-    passes = ev.Repeat(15, ev.RandomAllocation(235, 1, ev.Gaussian(1.1)))
-    known = account(passes, delta=1e-5).epsilon
-    for claim in (known.upper, 1.11):
-        assert check(claimed=claim, delta=1e-5, **facts).verdict == "unverifiable"
-    least = check(claimed=1.0, delta=1e-5, **facts)
-    assert least.proven is not None
-    assert 0.97 * known.lower <= least.proven.lower <= known.upper
-
-
-JOINTLY: Final = {"noise_multiplier": 2.0, "rate": 0.1, "steps": 20}
-
-
-def of_all(count: int) -> float:
-    """Twenty sums at rate .1, and counts of noise 10 of all data."""
-    accountant = pld.PLDAccountant(dpa.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
-    accountant.compose(dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(2.0)), 20)
-    return float(accountant.compose(dpa.GaussianDpEvent(10.0), count).get_epsilon(1e-5))
-
-
-def of_batch(times: int) -> float:
-    """Twenty sums at rate .1, each with so many counts of noise 10 of its batch."""
-    return truth(1.0 / math.sqrt(1 / 4 + times / 100), 0.1, 20)
-
-
-@for_each("what", ["noisy count of all records", "accuracy count", "loss", "gradient norm"])
-@for_each(("count", "times"), [(20, 1), (40, 2), (10, 0)])
-def test_a_release_is_of_the_batch_or_of_all_data(what: str, count: int, times: int) -> None:
-    release = {"what": what, "noise_multiplier": 10.0, "count": count}
-    spans(of(1.5, **JOINTLY, releases=[release]), of_batch(times), of_all(count))
-    aside = of(1.5, **JOINTLY, releases=[release | {"of_batch": False}])
-    spans(aside, of_all(count), of_all(count))
-    batch = of(1.5, **JOINTLY, releases=[release | {"of_batch": True}])
-    spans(batch, of_batch(times), of_batch(times) if times else of_all(count))
-
-
-def test_an_adaptive_clip_follows_its_only_count() -> None:
-    facts = {**JOINTLY, "clip_source": "adaptive"}
-    clip = {"what": "clip count", "noise_multiplier": 10.0, "count": 20}
-    spans(of(1.5, **facts, releases=[clip]), of_batch(1), of_batch(1))
-    both = of(1.5, **facts, releases=[clip, clip | {"what": "count of records in the data"}])
-    assert both.proven is not None
-    assert both.proven.lower <= of_batch(2) * (1 + WITHIN)
-    assert both.proven.upper >= of_all(20)
-
-
-@for_each("of_batch", [None, True])
-@for_each("count", [10, 40])
-def test_a_release_of_full_batches_moves_by_two_where_a_record_comes_or_goes(
-    of_batch: bool | None, count: int
-) -> None:
-    """Ten of twenty batches of 95 in 100 records, or two of each: another one is in its stead."""
-    facts = {"records": 100, "batch": 95, "steps": 20, "noise_multiplier": 50.0}
-    loss = {"what": "loss", "noise_multiplier": 1.0, "count": count}
-    release = loss if of_batch is None else loss | {"of_batch": of_batch}
-    result = of(4.0, **facts, method="fixed-size", releases=[release])
-    steps, each = (10, 1.0) if count == 10 else (20, 1.0 / math.sqrt(2.0))
-    noise = 1.0 / math.hypot(1.0 / each, 1.0 / 50.0)
-    known = account(ev.Repeat(steps, ev.FixedSize(95, 100, ev.Gaussian(noise))), delta=1e-5)
-    assert result.proven is not None
-    assert result.proven.upper >= known.epsilon.lower
-    again = of(4.0, **facts, method="with-replacement", releases=[release])
-    assert again.proven is not None
-    assert again.proven.upper > known.epsilon.lower
 
 
 def test_missing_shares_of_laplace_noise_have_no_number() -> None:
@@ -527,29 +316,6 @@ def test_the_options_for_starts_and_phases_contradict_nothing() -> None:
         for run in result.completions:
             assert "schedule.steps" not in run.settles
             assert "sampling.rate" not in run.settles
-
-
-def test_batches_that_are_accumulated_are_those_of_a_loader() -> None:
-    """Four times 64 records are the 256 of a loader of 235 batches."""
-    facts = {"rate": 1 / 235, "batch": 64, "accumulation": 4, "records": 60000, "steps": 100}
-    assert not [c for c in of(1.0, **facts, noise_multiplier=1.1).causes if c.id == "contradiction"]
-
-
-@for_each(
-    ("facts", "least"),
-    [
-        ({"records": 20, "batch": 5, "method": "weighted"}, 25.0),
-        ({"records": 15, "batch": 5, "method": "shuffled", "accumulation": 2}, 0.5),
-    ],
-)
-def test_rho_counts_how_often_a_record_can_come(facts: dict[str, object], least: float) -> None:
-    """A heavy record fills five places in two epochs of four; a record comes twice in a draw."""
-    more = {"noise_multiplier": 2.0, "epochs": 2, "neighbours": "zero-out"}
-    for claim in ({"rho": 0.9 * least}, {"mu": (1.8 * least) ** 0.5}):
-        result = check(**facts, **more, **claim)
-        assert not result.verdict.startswith("holds")
-        assert result.proven is not None
-        assert result.proven.upper >= (least if "rho" in claim else (2 * least) ** 0.5)
 
 
 def test_a_run_with_the_printed_noise_has_a_name() -> None:

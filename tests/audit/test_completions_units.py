@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from privplan import check
+from privplan import account, check
 from privplan.accountant import events as ev
 
 from ..cases import for_each
@@ -171,3 +171,83 @@ def test_a_draw_of_records_hides_no_silo() -> None:
     result = of(3.0, **facts, sampled="records")
     assert result.proven is not None
     assert result.proven.upper == pytest.approx(truth(2.0, 1.0, 1), rel=WITHIN)
+
+
+def test_clients_are_sampled_around_phases_of_different_noise() -> None:
+    """One draw of clients for the whole run hides every phase of a client that is not drawn."""
+    phases = [[1.13, 0.35, 2], [5.0, 0.1, 1]]
+    facts = {"unit": "record", "neighbours": "add-remove", "method": "poisson", "delta": 1e-5}
+    result = check(claimed=2.5, **facts, clients_rate=0.1, phases=phases)
+    assert result.verdict != "false"
+    assert result.proven is not None
+    each = [check(claimed=2.5, **facts, clients_rate=0.1, phases=[phase]) for phase in phases]
+    dearest = max(one.proven.lower for one in each if one.proven is not None)
+    assert result.proven.lower <= dearest * (1 + WITHIN)
+
+
+def test_a_rate_of_clients_is_not_one_of_their_records_where_epochs_say_so() -> None:
+    facts = {"noise_multiplier": 1.1, "records": 1000, "method": "poisson", "unit": "record"}
+    facts |= {"clients_rate": 0.5, "steps": 10, "epochs": 0.01, "neighbours": "add-remove"}
+    result = check(claimed=0.5, delta=1e-5, **facts)
+    assert result.verdict == "unverifiable"
+    assert "sampling.rate" in {each.key for each in result.deciding}
+    told = check(claimed=0.5, delta=1e-5, **facts, rate=0.001)
+    assert told.verdict.startswith("holds")
+
+
+def test_what_a_sampler_would_mean_is_said_for_records_and_users() -> None:
+    facts = {"noise_multiplier": 0.8, "clip_bounds": "unit", "records_per_user": 2, "rate": 0.5}
+    facts |= {"steps": 6, "delta": 1e-5, "neighbours": "zero-out"}
+    result = check(claimed=13, **facts)
+    named = check(claimed=13, **facts, method="poisson")
+    # A user of two records is there with probability 3/4.
+    whole = account(ev.Repeat(6, ev.Poisson(0.75, ev.Gaussian(0.8))), delta=1e-5).epsilon
+    assert result.verdict == "unverifiable"
+    assert named.proven is not None
+    assert named.proven.upper >= whole.lower
+    assert (result.alternatives or {})["poisson"].upper == pytest.approx(named.proven.upper)
+
+
+def test_a_row_of_what_decides_has_the_ends_of_what_it_sets() -> None:
+    facts = {"noise_multiplier": 8.2, "records": 100, "batch": 5, "steps": 6, "restarts": 2}
+    facts |= {"records_per_user": 3, "method": "poisson", "delta": 1e-7}
+    result = check(claimed=0.155, **facts, neighbours="add-remove")
+    assert any(row.settles for row in result.completions)
+    for row in result.completions:
+        if not row.settles:
+            continue
+        said = dict(option.split("=") for option in row.settles.split())
+        values = {key: int(value) if value.isdigit() else value for key, value in said.items()}
+        stated = {key: value for key, value in facts.items() if f"schedule.{key}" not in values}
+        named = check(claimed=0.155, **stated, neighbours="add-remove", **values)
+        assert named.proven is not None
+        assert row.bounds.lower <= named.proven.lower * (1 + WITHIN)
+        assert named.proven.upper <= row.bounds.upper * (1 + WITHIN)
+
+
+def test_a_user_that_may_be_clipped_as_a_whole_waits_for_whose_clip_it_is() -> None:
+    facts = {"noise_multiplier": 8.25, "batch": 2, "records": 2, "steps": 1, "sampled": "users"}
+    for method in ("weighted", "poisson"):
+        result = check(
+            claimed=1.57, **facts, delta=1e-7, unit="record", users=2, method=method,
+            weighted_draws="at-most-once", neighbours="add-remove",
+        )  # fmt: skip
+        assert result.verdict == "unverifiable"
+        assert [each.key for each in result.deciding] == ["noise.clip_bounds"]
+
+
+def test_a_full_batch_may_be_said() -> None:
+    facts = {"noise_multiplier": 1.1, "records": 20, "users": 10, "steps": 1, "method": "full"}
+    without = check(claimed=1, delta=1e-5, **facts, neighbours="replace-one")
+    said = check(claimed=1, delta=1e-5, **facts, batch=20, neighbours="replace-one")
+    assert without.proven == said.proven
+    assert without.verdict == said.verdict == "false"
+
+
+def test_noise_that_was_sized_for_replies_waits_for_how_many_came() -> None:
+    facts = {"noise_multiplier": 0.8, "records": 100, "batch": 10, "steps": 10}
+    result = of(4.6, **facts, expected_replies=10)
+    assert result.verdict == "unverifiable"
+    assert [each.key for each in result.deciding] == ["aggregation.replies"]
+    assert of(4.6, **facts, expected_replies=10, replies=10).verdict == "holds"
+    assert of(4.6, **facts, expected_replies=10, replies=3).verdict == "unproven"

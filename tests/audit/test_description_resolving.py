@@ -214,7 +214,7 @@ def test_a_batch_above_all_records_is_refused_with_both_sources() -> None:
     assert "`data.records` = 256 (stated, run.toml)" in caught.value.why
     with pytest.raises(InvalidInput, match="300 cannot be drawn from 256 users"):
         described(users=256, batch=300, unit="user")
-    assert resolved(records=256, batch=512, method="with-replacement").rate is None
+    assert resolved(records=256, batch=512, method="with-replacement").rate == 2.0
 
 
 def test_users_are_what_batches_of_users_are_drawn_from() -> None:

@@ -52,7 +52,11 @@ def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
             whose = "user" if bounds == "unit" else "record"
             says = f"the clip bounds each {whose}, and {sampled} are drawn"
             choice = Choice(left[0], says, settles, tuple(left[1:])) if left else None
-            yield _pinned(run, bounds, sampled, records, end), choice
+            pinned = _pinned(run, bounds, sampled, records, end)
+            other: End = "most" if end == "least" else "least"
+            if pinned != _pinned(run, bounds, sampled, records, other):
+                pinned = replace(pinned, stands_for=end)
+            yield pinned, choice
 
 
 def _with_its_user(run: CheckedRun, end: End) -> Iterator[Alternative]:
@@ -63,9 +67,13 @@ def _with_its_user(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """
     settings = run.settings
     users, batch, rate = settings.users, settings.batch, settings.rate
-    if settings.clip_bounds is None and end == "most":
+    if settings.clip_bounds is None:
         why = "Users are drawn, and a user's clipped update moves farther than a record of it."
-        run = replace(run, unbounded=why)
+        run = replace(run, stands_for="least")
+        if end == "most":
+            run = replace(
+                run, stands_for=None, unbounded=why, unbounded_without=("noise.clip_bounds",)
+            )
     if "sampling.rate" in run.stated or users is None or batch is None or settings.phases:
         yield run, None
         return
