@@ -18,6 +18,7 @@ command line turns them into exit codes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 LEFT_TO_US: Final = "eave the choice of the engine to privplan"
@@ -116,6 +117,18 @@ def there_are(count: int, noun: str) -> str:
     ('there is 1 silo', 'there are 0 silos')
     """
     return f"there {'is' if count == 1 else 'are'} {counted(count, noun)}"
+
+
+def enumerated(names: Sequence[str], last: str) -> str:
+    """Return names in a sentence, `last` before the last of them.
+
+    >>> enumerated(["masked", "plain", "shares"], "or")
+    'masked, plain or shares'
+    >>> enumerated(["masked"], "or")
+    'masked'
+    """
+    head = ", ".join(names[:-1])
+    return f"{head} {last} {names[-1]}" if head else "".join(names)
 
 
 def with_article(noun: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ...accountant.errors import enumerated
 from ...fl.observers.stated_assumptions import ASSUMED_PREFIX, remedy
-from ...fl.settings.rule_facts import enumerated
 from ..derivation.believed_reach import BelievedReach, believed_reach
 from ..evidence.evidence import Evidence, RoundKind
 from .rule import RuleFinding, lines_of, rule

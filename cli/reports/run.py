@@ -12,7 +12,7 @@ from ...accountant.errors import counted
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
 from ...fl.observers.words import in_a_run, phrase, population_words, unit_before
-from ...fl.settings.circumstances import circumstances_of
+from ...fl.settings.schema import circumstances_of
 from ..terminal.output import Report
 from ..terminal.text import plain, table, wrapped
 from . import describe

@@ -57,8 +57,9 @@ Given: TypeAlias = Mapping[str, Mapping[str, Any]]
 Complaint: TypeAlias = tuple[str, str, str]
 """What is wrong (to stand after the name of the file), why, and what to do."""
 
-Rule: TypeAlias = Callable[[Given], Complaint | None]
-"""What keys demand of one another."""
+Rule: TypeAlias = Callable[[Any], Complaint | None]
+"""What keys demand of one another: a function of what is given, a `Given` with tables that are
+complete (`.given_settings.GivenSettings`)."""
 
 Read: TypeAlias = Callable[[str, str], Any]
 """From a table and a key of a configuration to its value."""

@@ -58,9 +58,8 @@ from .layers import orders
 from .noise_width import multiplier_of
 from .objective import LinearObjective
 from .pieces import Scheme
-from .rules import noise_is_given
 from .scheme import DelmScheme
-from .settings import LOGISTIC, ONCE, DelmSettings
+from .settings import LOGISTIC, ONCE, DelmSettings, noise_is_given
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams

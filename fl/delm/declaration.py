@@ -11,14 +11,24 @@ from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
 from ..declarations.sealed_items import NOISE, RECOMPUTED, RELEASE
 from ..observers.names import MODEL, SERVER, SILO
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
-from ..statistics.settings_rules import RELATIONS, capped_units, of_classes, single_round
-from .rules import SCHEME_RULES, is_published, noise_is_given
-from .settings import CHOICE_KEYS, LINEAR_MODELS, NO_PCA, ONCE, PIECE_KEYS, TABLE, WISHART
+from ..statistics.settings import RELATIONS, capped_units, of_classes, single_round
+from .settings import (
+    CHOICE_KEYS,
+    LINEAR_MODELS,
+    NO_PCA,
+    ONCE,
+    PIECE_KEYS,
+    SCHEME_RULES,
+    TABLE,
+    WISHART,
+    is_published,
+    noise_is_given,
+)
 
 LINEAR_RULES: Final[tuple[Rule, ...]] = (
     single_round,
     of_classes,
-    capped_units(TABLE.name),
+    capped_units,
 )
 """In the order in which they are asked."""
 

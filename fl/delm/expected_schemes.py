@@ -18,8 +18,7 @@ from .parts import Parts
 from .pca_terms import PCA, PcaTerms, components_of, expected_pca, pca_epsilon
 from .pieces import Scheme, parts_of, selected_of
 from .printed import printed_event
-from .rules import noise_is_given
-from .settings import LINEAR_MODELS, NO_PCA, TABLE, WISHART, DelmSettings
+from .settings import LINEAR_MODELS, NO_PCA, TABLE, WISHART, DelmSettings, noise_is_given
 
 
 def _phase(chooses: bool, read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:

@@ -43,8 +43,7 @@ from ..statistics.run_terms import USUAL_MOST_ROWS, RunTerms
 from ..statistics.settings import StatisticsSettings
 from ..statistics.views import statistics_views
 from .pieces import Scheme, parts_of
-from .rules import noise_is_given
-from .settings import DelmSettings
+from .settings import DelmSettings, noise_is_given
 
 
 def components_of(table: DelmSettings, features: int) -> int:

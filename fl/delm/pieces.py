@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...accountant.errors import InvalidInput
 from .choice import ClientChoice
 from .parts import Parts, given_parts, parts_by_ratio, pieces_of
-from .settings import DIVERGENCE, DelmSettings
+from .settings import DIVERGENCE, WITHOUT_REPLACEMENT, DelmSettings
 
 if TYPE_CHECKING:
     from ..frame.privacy import PrivacyTarget
@@ -49,7 +49,7 @@ def selected_of(selected: int | None, clients: int) -> int:
     if chosen > clients:
         raise InvalidInput(
             f"`selected` is {chosen:,} in [delm], and there are {clients:,} clients.",
-            "Clients are chosen without replacement.",
+            WITHOUT_REPLACEMENT,
             f"Give {clients:,} or fewer, or more `silos` in [data].",
         )
     return chosen

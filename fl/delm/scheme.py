@@ -37,7 +37,7 @@ from ..statistics.views import statistics_views
 from .layers import Layer, layers_of
 from .parts import require_claim
 from .pieces import Scheme, claim_of, parts_of
-from .settings import DIVERGENCE, LAYERS, LINEAR_MODELS, PROVEN, WISHART
+from .settings import DIVERGENCE, LAYERS, LINEAR_MODELS, NOT_MIXED, PROVEN, WISHART
 
 if TYPE_CHECKING:
     from ...accountant import records
@@ -315,6 +315,6 @@ def _require_hidden(shuffled: bool, clients: int) -> None:
     if shuffled and clients < 2:
         raise InvalidInput(
             "A shuffler needs two clients or more; there is one.",
-            "A message that is not mixed with another has its sender.",
+            NOT_MIXED,
             'Have more `silos` in [data], or write shuffle = "none" in [delm].',
         )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...accountant import validate
-from ..declarations.declaration import Table
+from ..declarations.declaration import Complaint, Rule, Table
+from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import key
-from ..statistics.settings import ReleaseSettings
+from ..statistics.settings import ReleaseSettings, of_classes
 
 LossName = Literal["linear", "logistic", "softmax"]
 
@@ -124,3 +125,153 @@ TABLE: Final = Table(
     about="what is released of records, how it is bounded, and what is made of it",
     settings=DelmSettings,
 )
+
+WITHOUT_REPLACEMENT: Final = "Clients are chosen without replacement."
+NOT_MIXED: Final = "A message that is not mixed with another has its sender."
+"""Why there must be more clients."""
+
+_PARTS: Final = ("pca_epsilon", "training_epsilon", "selection_epsilon")
+
+
+def epsilon_alone(given: GivenSettings) -> Complaint | None:
+    """Refuse a noise multiplier: noise follows from the parts of epsilon."""
+    if not given.states("privacy", "noise_multiplier"):
+        return None
+    return (
+        f"gives `noise_multiplier` in [privacy], and {given.system.name} takes none",
+        "Noise follows from the parts of epsilon, of which every piece has one.",
+        "Give epsilon alone, and training_epsilon in [delm] for other noise.",
+    )
+
+
+def of_linear_models(given: GivenSettings) -> Complaint | None:
+    """Refuse what only a linear model has: coefficients that do not depend on its weights."""
+    model, table = given.training.model, given.of(DelmSettings)
+    if model in LINEAR_MODELS:
+        return None
+    for name, only in (("objective", ONCE), ("sensitivity", PROVEN)):
+        if getattr(table, name) == only:
+            return (
+                f'has {name} = "{only}" in [delm] and model = "{model}" in [training]',
+                "The coefficients of such a model's objective depend on its weights: they cannot "
+                "be released once, and no sensitivity of them is proven.",
+                f'Write model = "softmax", or {name} = '
+                f'"{FRESH if name == "objective" else PRINTED}".',
+            )
+    return None
+
+
+def images_of_components(given: GivenSettings) -> Complaint | None:
+    """Refuse components that are no image, for a model of images."""
+    model, table = given.training.model, given.of(DelmSettings)
+    if model not in IMAGE_MODELS or table.pca == NO_PCA:
+        return None
+    sizes = IMAGE_MODELS[model]
+    components = given.stated(TABLE.name, "components")
+    if components in sizes:
+        return None
+    kept = "half of the features" if components is None else f"{components:,}"
+    return (
+        f'has model = "{model}" in [training] and pca = "{table.pca}" in [delm], which '
+        f"keeps {kept} as components",
+        "The model is for images, and what the PCA keeps takes the place of their pixels.",
+        f'Write components = {" or ".join(map(str, sizes))} under [delm], or pca = "{NO_PCA}".',
+    )
+
+
+def parts_of_pieces(given: GivenSettings) -> Complaint | None:
+    """Refuse parts of epsilon that are of no piece of the run, or not all of them."""
+    table = given.of(DelmSettings)
+    named = [name for name in _PARTS if given.states(TABLE.name, name)]
+    if not named:
+        return None
+    used = {
+        "pca_epsilon": table.pca != NO_PCA,
+        "training_epsilon": True,
+        "selection_epsilon": _chooses(given) and table.selection == DIVERGENCE,
+    }
+    for name in named:
+        if not used[name]:
+            return (
+                f"gives `{name}` in [delm], and the run has no such piece",
+                "It would count in the claim, and do nothing.",
+                "Leave it out.",
+            )
+    for name in _PARTS:
+        if name not in named and used[name]:
+            return (
+                f"gives `{named[0]}` in [delm], and not `{name}`",
+                "The parts make the claim together.",
+                "Give the part of every piece of the run, or none of them.",
+            )
+    if given.states(TABLE.name, "ratio"):
+        return (
+            f"gives `ratio` beside `{named[0]}` in [delm]",
+            "It divides epsilon where its parts are not given.",
+            "Leave one of them out.",
+        )
+    return None
+
+
+def ratio_of_pieces(given: GivenSettings) -> Complaint | None:
+    """Refuse a ratio of which one side is missing, and components without a PCA."""
+    if given.of(DelmSettings).pca != NO_PCA:
+        return None
+    for name in ("ratio", "components"):
+        if given.states(TABLE.name, name):
+            return (
+                f'gives `{name}` in [delm] beside pca = "{NO_PCA}"',
+                "It is of the PCA, and there is none.",
+                "Leave it out.",
+            )
+    return None
+
+
+def enough_clients(given: GivenSettings) -> Complaint | None:
+    """Refuse more chosen clients than there are, and a shuffler of one."""
+    clients, table = given.stated("data", "silos"), given.of(DelmSettings)
+    if clients is None:
+        return None
+    chosen = table.selected
+    if chosen is not None and chosen > clients:
+        return (
+            f"has selected = {chosen:,} in [delm], and silos = {clients:,} in [data]",
+            WITHOUT_REPLACEMENT,
+            f"Write selected = {clients:,} or fewer.",
+        )
+    if table.shuffle == LAYERS and clients < 2:
+        return (
+            f'has shuffle = "{LAYERS}" in [delm], and silos = {clients} in [data]',
+            NOT_MIXED,
+            'Have more silos, or write shuffle = "none".',
+        )
+    return None
+
+
+def is_published(model: object, pca: object) -> bool:
+    """Return whether some piece has no guarantee: the PCA as published, or a model not linear."""
+    return pca == WISHART or model not in LINEAR_MODELS
+
+
+def noise_is_given(model: object, pca: object, sensitivity: object, training: object) -> bool:
+    """Return whether the parts of epsilon give the noise, so that none is searched for the claim.
+
+    `training` is the part of the training, None where it is not given.
+    """
+    return is_published(model, pca) or sensitivity == PRINTED or training is not None
+
+
+def _chooses(given: GivenSettings) -> bool:
+    return given.system.name == "delm-enhanced"
+
+
+SCHEME_RULES: Final[tuple[Rule, ...]] = (
+    of_classes,
+    epsilon_alone,
+    of_linear_models,
+    images_of_components,
+    parts_of_pieces,
+    ratio_of_pieces,
+    enough_clients,
+)
+"""In the order in which they are asked."""

@@ -16,8 +16,7 @@ from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read
 from ..declarations.sealed_items import NOISE, NORMS
 from ..observers.names import COORDINATOR, MODEL, PEER
-from . import settings_rules
-from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, QUANTILE, TABLE
+from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, QUANTILE, RULES, TABLE
 
 
 def sealed(read: Read) -> Mapping[str, tuple[str, ...]]:
@@ -79,7 +78,7 @@ SYSTEMS: Final = (
             "training.batch",
             "training.dropout",
         ),
-        rules=settings_rules.RULES,
+        rules=RULES,
         adjust=adjusted,
         aggregations=("shares", "masked", "plain"),
         observer=PEER,

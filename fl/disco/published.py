@@ -56,8 +56,7 @@ from ..observers.route import Route
 from ..parties.network import silo_name
 from . import updates
 from .published_noise import published_claim, published_mechanism, published_multiplier
-from .settings import FIXED, DiscoSettings
-from .settings_rules import peers_complaint
+from .settings import FIXED, DiscoSettings, peers_complaint
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray

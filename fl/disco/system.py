@@ -39,8 +39,17 @@ from ..observers.names import PEER
 from . import clip_rules, updates
 from .noise import NoiseTerms, Source, Unit, mechanism_of, views_of
 from .published import PublishedDisco
-from .settings import COUNT_PHASE, FIXED, LOCAL, PREVIOUS, QUANTILE, DiscoSettings
-from .settings_rules import noise_complaint, peers_complaint, unit_complaint
+from .settings import (
+    COUNT_PHASE,
+    FIXED,
+    LOCAL,
+    PREVIOUS,
+    QUANTILE,
+    DiscoSettings,
+    noise_complaint,
+    peers_complaint,
+    unit_complaint,
+)
 from .time_frames import Schedule
 
 if TYPE_CHECKING:

@@ -17,6 +17,9 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ..secagg.peers import MIN_PEERS
 
+SMALL_GROUP: Final = "In a small group the sum says much about each."
+"""Why a round has so many peers or more."""
+
 _FRAME: Final = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 
@@ -83,7 +86,7 @@ class Schedule:
                 lower = ", or lower `min_participants`" if there >= MIN_PEERS else ""
                 raise InvalidInput(
                     f"In round {number} {there} peers take part; at least {self.fewest} must.",
-                    "In a small group the sum says much about each.",
+                    SMALL_GROUP,
                     f"Have more peers stay in `time_frames`{lower}.",
                 )
 

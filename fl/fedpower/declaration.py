@@ -10,8 +10,7 @@ from ..declarations.sealed_items import RELEASE
 from ..declarations.toml_keys import RATING_USES
 from ..observers.names import CLIENT, MODEL, SERVER
 from .published_rules import PUBLISHED_RULES
-from .settings import TABLE, of_releases
-from .settings_rules import ONE_SHOT_RULES, PLANNER_RULES, POWER_RULES
+from .settings import ONE_SHOT_RULES, PLANNER_RULES, POWER_RULES, TABLE, of_releases
 
 PLANNER_KEYS: Final = ("design", "most_values", "signal")
 """Keys of the choice between designs."""

@@ -26,6 +26,7 @@ from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_grid import product_grid
 from ...accountant.sensitivity.fedpower import element_as_published
 from ...accountant.sensitivity.release import root_up, up
+from .published_rules import DIVISORS_OF_ROWS, PRODUCTS_OF_ROWS
 from .run_terms import RunTerms
 
 Algorithm: TypeAlias = Literal["original", "utility", "private"]
@@ -109,14 +110,12 @@ def require_bounded_products(terms: RunTerms, *, ratings: bool) -> None:
     if table.synchronise_every > 1:
         raise InvalidInput(
             f"`synchronise_every` is {table.synchronise_every}, and the run is not as published.",
-            "After a step by itself a node multiplies by a matrix that depends on its rows, and "
-            "noise for one product proves nothing.",
+            PRODUCTS_OF_ROWS,
             "Give synchronise_every = 1, or as_published with a noise multiplier.",
         )
     raise InvalidInput(
         "`divide_by_rows` is given, and the unit is a row.",
-        "A row that comes, goes, or is replaced by one in another node changes the number that all "
-        "rows of a node are divided by.",
+        DIVISORS_OF_ROWS,
         "Leave it out, or protect a silo or an entry.",
     )
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...accountant import validate
-from ..declarations.declaration import Table
+from ...accountant.errors import with_article
+from ..declarations.declaration import Complaint, Rule, Table
+from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, below_one, key
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
-from ..statistics.settings import public_fact
+from ..statistics.settings import MOVED_BY_SILO, public_fact, rounds_complaint
 
 __all__ = ["BEYOND", "CLIPPED", "DROPPED", "ROWS", "of_releases"]
 
@@ -129,3 +131,100 @@ TABLE: Final = Table(
     about="how many directions are found, from what, and by which design",
     settings=FedPowerSettings,
 )
+
+
+_UNIT_OF_KEY: Final = {"silo_rows": "silo", "largest_change": "entry"}
+"""Keys that only one unit has a use for, and that it needs."""
+
+_EXAMPLES: Final = {
+    "silo_rows": "silo_rows = 100, for example: a number that is not taken from the data",
+    "largest_change": "largest_change = 5.0, for example: the width of the public range",
+}
+
+_REASONS: Final = {
+    "silo_rows": MOVED_BY_SILO,
+    "largest_change": "An entry without a public range may change by anything.",
+}
+
+
+def single_release(given: GivenSettings) -> Complaint | None:
+    """Refuse more rounds than one of a single release."""
+    return rounds_complaint(given.system.name, given.run.rounds, "; or use fedpower-power")
+
+
+def bounded_units(given: GivenSettings) -> Complaint | None:
+    """Refuse a unit without the public number that bounds it, and that number without the unit."""
+    unit = str(given.privacy.unit)
+    for name, needed in _UNIT_OF_KEY.items():
+        if given.states(TABLE.name, name) and unit != needed:
+            return (
+                f'gives `{name}` in [fedpower] for unit = "{unit}" in [privacy]',
+                f"It bounds {with_article(needed)}, and has no effect on what "
+                f"{with_article(unit)} adds.",
+                f'Leave it out, or write unit = "{needed}" under [privacy].',
+            )
+        if unit == needed and not given.states(TABLE.name, name):
+            return (
+                f'lacks `{name}` in [fedpower] for unit = "{unit}" in [privacy]',
+                _REASONS[name],
+                f"Write {_EXAMPLES[name]}.",
+            )
+    return None
+
+
+def replaced_entries(given: GivenSettings) -> Complaint | None:
+    """Refuse entries that come or go, and changes that are smaller than a rating which does."""
+    relation = given.privacy.neighbours
+    if given.privacy.unit != "entry":
+        return None
+    if relation == "replace-one":
+        return _whole_ratings(given)
+    return (
+        f'has neighbours = "{relation}" for unit = "entry" in [privacy]',
+        "A number of a matrix does not come or go; it has another value.",
+        'Write neighbours = "replace-one".',
+    )
+
+
+def _whole_ratings(given: GivenSettings) -> Complaint | None:
+    """Refuse a change that leaves out ratings which are there or not, where that is private."""
+    from ..datasets.ratings import LARGEST_RATING
+
+    change = given.of(FedPowerSettings).largest_change
+    largest = given.data.largest_rating or LARGEST_RATING
+    private = given.of_ratings and given.data.selection is None
+    if not private or change is None or change >= largest:
+        return None
+    return (
+        f"has largest_change = {change:g} in [fedpower], and ratings up to {largest:g}",
+        "A rating that is not there is 0, and who rated what is private here: an entry may change "
+        "by a whole rating.",
+        f"Write largest_change = {largest:g}, or a lower largest_rating under [data].",
+    )
+
+
+def rows_of_a_gram(given: GivenSettings) -> Complaint | None:
+    """Refuse entries as the unit of a chosen Gram release, which has no bound for them."""
+    if given.of(FedPowerSettings).design != "one-shot":
+        return None
+    if given.privacy.unit == "entry":
+        return (
+            'has unit = "entry" in [privacy] and design = "one-shot" in [fedpower]',
+            "A Gram release holds products of entries, so it bounds none of them by itself.",
+            'Write unit = "record", which protects every entry of a row, or design = "power".',
+        )
+    return single_release(given) if given.states("run", "rounds") else None
+
+
+POWER_RULES: Final[tuple[Rule, ...]] = (bounded_units, replaced_entries)
+"""Rules of a power iteration, in the order in which they are asked."""
+
+ONE_SHOT_RULES: Final[tuple[Rule, ...]] = (single_release, bounded_units)
+"""Rules of one Gram release."""
+
+PLANNER_RULES: Final[tuple[Rule, ...]] = (
+    rows_of_a_gram,
+    bounded_units,
+    replaced_entries,
+)
+"""Rules of a design that is chosen."""

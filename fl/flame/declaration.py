@@ -18,8 +18,7 @@ from typing import Any, Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example
 from ..observers.names import ANALYZER, CLIENT, MODEL, SHUFFLER
-from .settings import TABLE
-from .settings_rules import RULES
+from .settings import RULES, TABLE
 
 _FEW_ROUNDS: Final = 5
 _USUAL_USERS: Final = 1_000

@@ -11,10 +11,46 @@ from typing import Final
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Stream
+from .settings import FlameSettings
+from .terms import SIMPLE, TOPK, Protocol
 
 _BLOCK_WORDS: Final = 2**23
 """How many random words are held at once: 64 MB."""
+
+
+def coordinates_sent(protocol: Protocol, table: FlameSettings, dimensions: int) -> int:
+    """Return k, how many coordinates of its update a user sends, of `dimensions` d.
+
+    With m decoys k + m <= d.  In the paper's terms a user sends l = (k + m) / k coordinates for
+    each of its largest, and nu = d / (k l), which must be between 1 and d / k: 0 <= m <= d - k.
+    Raises `InvalidInput`, also for decoys of a protocol that has none.
+
+    Source: Liu et al. 2021, arXiv 2009.08063v4, Proposition 2 (nu-index privacy).
+    """
+    chosen = dimensions if protocol == SIMPLE else table.chosen
+    if table.decoys < 0 or (table.decoys and protocol != TOPK):
+        raise InvalidInput(
+            f"`decoys` is {table.decoys:,}.",
+            "They are further coordinates that a user sends so that nobody sees which are its "
+            "largest: of flame-topk alone, and 0 or more.",
+            "Leave `decoys` out.",
+        )
+    if not table.decoys and not 1 <= (chosen or 0) <= dimensions:
+        raise InvalidInput(
+            f"`chosen` is {'missing' if chosen is None else f'{chosen:,}'}; the model has "
+            f"{dimensions:,} coordinates.",
+            "A user sends a coordinate once.",
+            f"Give `chosen`, from 1 to {dimensions:,}, under [flame].",
+        )
+    if chosen is None or not 1 <= chosen <= dimensions - table.decoys:
+        raise InvalidInput(
+            f"`chosen` and `decoys` must be at most {dimensions:,} together.",
+            "A user sends a coordinate once.",
+            "Give `chosen`, 1 or above, and fewer of both.",
+        )
+    return chosen
 
 
 def random_coordinates(stream: Stream, users: int, dimensions: int, chosen: int) -> IntArray:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ..declarations.declaration import Table
+from ..declarations.declaration import Complaint, Rule, Table
+from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, key
+from ..settings.declared_rules import no_target
+from .sealing_cost import MOST_SEALED, sealed_messages, too_many
 
 RandomizerName = Literal["laplace", "responses"]
 Granularity = Literal["coordinate", "tuple"]
@@ -80,3 +83,100 @@ TABLE: Final = Table(
     about="how coordinates are chosen, randomised, padded and carried",
     settings=FlameSettings,
 )
+
+
+def chosen_given(given: GivenSettings) -> Complaint | None:
+    """Demand how many coordinates a user sends, where it does not send all of them."""
+    if given.states(TABLE.name, "chosen") or not _chooses(given):
+        return None
+    return (
+        "lacks `chosen` in [flame]",
+        f"A user of {given.system.name} sends so many coordinates of its update.",
+        "Write chosen = 65 under [flame], for example.",
+    )
+
+
+def one_silo(given: GivenSettings) -> Complaint | None:
+    """Refuse silos that would send for their users."""
+    return silos_complaint(given.data.silos)
+
+
+def silos_complaint(silos: int | None) -> Complaint | None:
+    """Refuse silos that would send for their users, whoever says how many there are."""
+    if silos == 1:
+        return None
+    return (
+        f"has silos = {silos} in [data], and FLAME's users send for themselves",
+        "A silo that sends for its users knows all of their messages.",
+        "Write silos = 1, or leave it out.",
+    )
+
+
+def words_have_steps(given: GivenSettings) -> Complaint | None:
+    """Refuse steps between words where no words are sent."""
+    if not given.states(TABLE.name, "steps") or given.of(FlameSettings).randomizer != LAPLACE:
+        return None
+    return (
+        'gives `steps` in [flame] beside randomizer = "laplace"',
+        "Laplace noise has no words, so there are no steps between them.",
+        'Leave `steps` out, or write randomizer = "responses".',
+    )
+
+
+def few_sealed(given: GivenSettings) -> Complaint | None:
+    """Refuse more ciphertexts than a round can have, as far as the keys tell how many there are.
+
+    A model has at least as many coordinates as a user sends.
+    """
+    table, users = given.of(FlameSettings), given.data.users
+    if table.transport != SEALED or not _chooses(given):
+        return None
+    sent = (table.chosen or 0) + table.decoys
+    messages = sealed_messages(users, sent, sent, table.padded_to or 0)
+    if messages <= MOST_SEALED:
+        return None
+    return (
+        f"seals {messages:,} messages or more a round, by {users:,} users and [flame]",
+        *too_many(messages),
+    )
+
+
+def no_idle_processes(given: GivenSettings) -> Complaint | None:
+    """Refuse processes that would share no work."""
+    return _without_ciphertexts(
+        given, "processes", "They share the work of ciphertexts, and there are none."
+    )
+
+
+def transcripts_of_messages(given: GivenSettings) -> Complaint | None:
+    """Refuse to keep transcripts where no message travels."""
+    return _without_ciphertexts(
+        given, "keep_transcripts", "No message travels between the parties, so there are none."
+    )
+
+
+def _without_ciphertexts(given: GivenSettings, name: str, why: str) -> Complaint | None:
+    if given.of(FlameSettings).transport == SEALED or not given.stated("security", name):
+        return None
+    return (
+        f'gives `{name}` in [security] beside transport = "ideal" in [flame]',
+        why,
+        f'Leave `{name}` out, or write transport = "sealed".',
+    )
+
+
+def _chooses(given: GivenSettings) -> bool:
+    """Return whether a user sends some of its coordinates, and not all."""
+    return given.system.has_use_for(TABLE.name, "chosen")
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    chosen_given,
+    one_silo,
+    words_have_steps,
+    no_target,
+    few_sealed,
+    no_idle_processes,
+    transcripts_of_messages,
+)
+"""In the order in which they are asked."""

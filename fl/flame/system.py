@@ -37,11 +37,6 @@ from ..shuffling import Shuffling, Terms
 from ..shuffling.ideal import IdealShuffling
 from . import selection, terms
 from .index_privacy import index_privacy
-from .requirements import (
-    coordinates_sent,
-    require_free_places,
-    require_no_target_without_proof,
-)
 from .sealing_cost import (
     MOST_DRAWN,
     MOST_SEALED,
@@ -51,8 +46,7 @@ from .sealing_cost import (
     too_many,
     too_many_drawn,
 )
-from .settings import SEALED, FlameSettings
-from .settings_rules import silos_complaint
+from .settings import SEALED, FlameSettings, silos_complaint
 from .terms import (
     DOUBLE,
     OVERFLOW_PART,
@@ -106,7 +100,7 @@ class Flame(PrivateSystem):
             )
         else:
             self.shuffling = IdealShuffling(self.sent_terms, colluders=security.colluders)
-        require_free_places(self.terms)
+        _require_free_places(self.terms)
 
     @property
     def security(self) -> records.Security:
@@ -137,7 +131,7 @@ class Flame(PrivateSystem):
         unsound = self.terms.unsound
         if unsound is None:
             return super().promise
-        require_no_target_without_proof(self.setup, self.terms)
+        _require_no_target_without_proof(self.setup, self.terms)
         return unproven(
             self.views, self.setup.privacy, self.setup.rounds, unsound, lambda _: float("inf")
         )
@@ -255,10 +249,53 @@ def _require_few(terms: FlameTerms, *, sealed: bool) -> None:
         )
 
 
+def _require_no_target_without_proof(setup: Setup, terms: FlameTerms) -> None:
+    """Raise `InvalidInput` for an epsilon to reach where nothing is proven before the analyzer.
+
+    Which coordinates are largest depends on data, so that whole tuples, or less room than there are
+    users, show it (`FlameTerms.unsound`).
+    """
+    privacy = setup.privacy
+    if terms.unsound is None:
+        return
+    if privacy.noise_multiplier is not None and privacy.epsilon is None:
+        return
+    without = "noise_multiplier alone in place of epsilon runs it without a guarantee."
+    if terms.table.granularity == "tuple":
+        raise InvalidInput(
+            f'granularity = "tuple" keeps together what a user of {setup.name} sends.',
+            "Which coordinates those are depends on its data, so no noise reaches an epsilon: "
+            "nothing is proven.",
+            f'Write granularity = "coordinate", or leave it out; {without}',
+        )
+    raise InvalidInput(
+        f"padded_to = {terms.padded_to:,} is below users = {terms.users:,}.",
+        "Which coordinates are largest depends on the data, so more users may send one than there "
+        "is room for, and nothing is proven: no noise reaches an epsilon.",
+        f"Write padded_to = {terms.users}, or leave it out; {without}",
+    )
+
+
+def _require_free_places(terms: FlameTerms) -> None:
+    """Raise `InvalidInput` where those who tell what they sent may fill a whole coordinate.
+
+    A client that takes part knows its own messages besides, so c + 1 of n_p places are known.
+    """
+    colluders, padded_to = terms.colluders, terms.padded_to
+    if terms.mixed is None or padded_to is None or colluders + 1 < padded_to:
+        return
+    raise InvalidInput(
+        f"`padded_to` in [flame] is {padded_to:,}, and `colluders` in [security] is "
+        f"{colluders:,}: no place of a coordinate is left to hide in.",
+        "Each who colludes may fill one place, and a client that takes part knows its own.",
+        f"Give `padded_to` = {colluders + 2:,} or more, or lower `colluders`.",
+    )
+
+
 def _terms(setup: Setup, table: FlameSettings, protocol: Protocol) -> FlameTerms:
     """Return the public facts of every round; raises `InvalidInput` for what does not fit."""
     dimensions = setup.local.initial().size
-    chosen = coordinates_sent(protocol, table, dimensions)
+    chosen = selection.coordinates_sent(protocol, table, dimensions)
     padded_to = padding(protocol, table, setup.users)
     if padded_to is None and protocol != SIMPLE:
         failure = setup.privacy.delta * OVERFLOW_PART / setup.rounds

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput, kind_of
+from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import keys_by_table
 from ..declarations.toml_key import Key
 from ..settings.file import completed, content_of, parse
@@ -163,7 +164,7 @@ def _missing(
     settings: Settings, tables: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield what the tables do not say of the settings: table, key and value."""
-    held, said = _tables(settings), _tables(completed(tables))
+    held, said = _tables(settings), _tables(completed(GivenSettings(tables)))
     for table in held:
         for key in keys_by_table(everywhere=True)[table]:
             value, usual = getattr(held[table], key.name), getattr(said[table], key.name)

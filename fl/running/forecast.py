@@ -18,8 +18,7 @@ from ..frame.private_system import PrivateSystem
 from ..frame.system import System, build
 from ..observers.assumptions import assumptions_of
 from ..observers.stated_assumptions import reach_assumptions
-from ..settings.circumstances import circumstances_of
-from ..settings.schema import Settings
+from ..settings.schema import Settings, circumstances_of
 from .preparation import local_of, prepare, require_small_delta
 from .prepared_run import PreparedRun
 

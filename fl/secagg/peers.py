@@ -13,6 +13,9 @@ from ...accountant.errors import InvalidInput, there_are
 MIN_PEERS: Final = 3
 """Silos below which the sum, less one's own vector, is another's."""
 
+OF_TWO_PEERS: Final = "Of two, each learns what the other sent."
+"""Why there must be more."""
+
 RING_BITS: Final = 64
 
 
@@ -46,7 +49,7 @@ def require_peers(
     if silos < MIN_PEERS:
         raise InvalidInput(
             f"Additive shares need {MIN_PEERS} silos, and {there_are(silos, 'silo')}.",
-            "Of two, each learns what the other sent.",
+            OF_TWO_PEERS,
             'Have more silos, or write aggregation = "plain".',
         )
     group = silos if fewest is None else validate.count(fewest=fewest)

@@ -9,9 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..declarations.declaration import AS_PUBLISHED, Complaint, Declaration, Given, Rule
+from ...accountant.errors import enumerated
+from ..declarations.declaration import AS_PUBLISHED, Complaint, Declaration
+from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import declared, with_use_for
-from .rule_facts import MOMENTS_NOISE_KEY, enumerated
+
+MOMENTS_NOISE_KEY: Final = ("privacy", "normalisation_noise")
+"""The key that has a rule of its own: who has no use for it cannot normalise privately at all."""
+
+UNPAID_MOMENTS: Final = (
+    "Moments of private records are a release for users, which its promise does not cover."
+)
+"""Why private moments are refused that nothing pays for."""
+
+NONE_FOR_ANOTHER: Final = (
+    "What the server sees decides what it learns, so none is taken for another."
+)
+"""Why an aggregation is refused by which nothing can be summed."""
 
 _PROTECTED_BY_UNIT: Final[Mapping[str, str]] = {
     "user": "all records of a user together",
@@ -54,7 +68,7 @@ def aggregation_complaint(system: Declaration, aggregation: str) -> Complaint | 
     words = enumerated([f'"{word}"' for word in system.aggregations], "or")
     return (
         f'has aggregation = "{aggregation}" in [security], and {system.name} cannot sum by it',
-        "What the server sees decides what it learns, so none is taken for another.",
+        NONE_FOR_ANOTHER,
         f"Write aggregation = {words}{f'; or choose another system: {others}' if others else ''}.",
     )
 
@@ -72,7 +86,7 @@ def moments_complaint(system: Declaration) -> Complaint | None:
     others = " or ".join(with_use_for(*MOMENTS_NOISE_KEY))
     return (
         f'has normalisation = "private" in [data], and {system.name} cannot pay for it',
-        "Moments of private records are a release for users, which its promise does not cover.",
+        UNPAID_MOMENTS,
         f'Write normalisation = "public", or choose {others}.',
     )
 
@@ -89,17 +103,13 @@ def sampling_complaint(system: Declaration) -> Complaint | None:
     )
 
 
-def no_target(table: str) -> Rule:
-    """Return the rule that a method as published has no target epsilon, since it proves none."""
-
-    def rule(given: Given) -> Complaint | None:
-        published = given.get(table, {}).get(AS_PUBLISHED, False)
-        if not published or "epsilon" not in given.get("privacy", {}):
-            return None
-        return (
-            f"gives `epsilon` in [privacy] beside as_published = true in [{table}]",
-            "What is published keeps no target, so no noise can be found for one.",
-            "Give noise_multiplier alone, or leave as_published out.",
-        )
-
-    return rule
+def no_target(given: GivenSettings) -> Complaint | None:
+    """Refuse a target epsilon for a method as published, since it proves none."""
+    published = getattr(given.table, AS_PUBLISHED, False)
+    if not published or not given.states("privacy", "epsilon"):
+        return None
+    return (
+        f"gives `epsilon` in [privacy] beside as_published = true in [{given.table_name}]",
+        "What is published keeps no target, so no noise can be found for one.",
+        "Give noise_multiplier alone, or leave as_published out.",
+    )

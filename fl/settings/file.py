@@ -11,25 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...accountant.errors import InvalidInput
-from ..declarations import toml_keys, toml_words
-from ..declarations.dataset_defaults import Defaults, dataset_defaults
-from ..declarations.declaration import Given, blame_package
-from ..declarations.registry import declaration_of, declared, keys_by_table
+from ..declarations.declaration import Given
+from ..declarations.given_settings import GivenSettings
+from ..declarations.registry import declared, keys_by_table
 from ..declarations.toml_key import Key, TableReader
-from ..observers.names import coalitions_in
-from .rule_facts import observers_in
 from .rules import first_complaint
-from .schema import (
-    NO_TRAINING,
-    DataSettings,
-    EvaluationSettings,
-    LogSettings,
-    PrivacySettings,
-    RunSettings,
-    SecuritySettings,
-    Settings,
-    TrainingSettings,
-)
+from .schema import Settings
 
 
 def read_settings(path: str | Path) -> Settings:
@@ -65,9 +52,9 @@ class _Reader(TableReader):
 
     def settings(self, content: bytes) -> Settings:
         """Return what the file says, complete and consistent."""
-        given = self.given(content)
+        given = GivenSettings(self.given(content))
         for table, key in self._required(given):
-            if key not in given.get(table, {}):
+            if not given.states(table, key):
                 raise self.refusal(
                     f"lacks `{key}` in [{table}]",
                     "It has no default.",
@@ -79,10 +66,10 @@ class _Reader(TableReader):
             raise self.refusal(what, why, step)
         return completed(given)
 
-    def _required(self, given: Given) -> Iterator[tuple[str, str]]:
+    def _required(self, given: GivenSettings) -> Iterator[tuple[str, str]]:
         """Yield the keys without a default: those of every run, then those of its system."""
         yield from (("run", "system"), ("data", "name"))
-        system = declaration_of(given["run"]["system"])
+        system = given.system
         if not system.trains and system.rounds is None:
             yield "run", "rounds"
         if system.table is not None:
@@ -125,60 +112,15 @@ class _Reader(TableReader):
             ) from error
 
 
-def completed(given: Given) -> Settings:
+def completed(given: GivenSettings) -> Settings:
     """Return settings in which everything that is left out has the value of the paper."""
-    tables: dict[str, dict[str, Any]] = {
-        name: dict(given.get(name, {})) for name in toml_keys.SHARED_KEYS
-    }
-    run, data = tables["run"], tables["data"]
-    system = declaration_of(run["system"])
-    if system.trains:
-        defaults = system.defaults(data["name"], data.get("users"))
-    else:
-        defaults = dataset_defaults(data["name"], data.get("users"))
-    if not system.trains and system.rounds is not None:
-        run.setdefault("rounds", system.rounds)
-    for table, key in ((data, "path"), (data, "columns"), (tables["log"], "sign_key")):
-        if key in table:
-            table[key] = Path(table[key])
-    data.setdefault("silos", defaults.silos)
-    if data["name"] == toml_words.RATINGS:  # rows are dealt evenly, and values stay as they are
-        data.update({"allocation": "uniform", "normalisation": "none"})
-    privacy = tables["privacy"]
-    privacy.setdefault("unit", system.units[0] if system.promises else None)
-    if system.promises:
-        privacy.setdefault("neighbours", system.relations[0])
-        privacy.setdefault("observer", system.observer)
-    privacy.setdefault("observers", system.observers)
-    # Masks bear as many colluders as the largest coalition that is named.
-    told = max(coalitions_in(observers_in(given)), default=0)
-    tables["security"].setdefault("colluders", told)
-    tables["security"].setdefault("aggregation", system.usual_aggregation)
-    special = None
-    if system.table is not None:
-        keys_given = given.get(system.table.name, {})
-        with blame_package(system, "table.settings"):
-            special = system.table.settings(**keys_given)
-        if system.table.group is not None:
-            privacy["group"] = keys_given.get(system.table.group, 1)
     return Settings(
-        run=RunSettings(**{"rounds": defaults.rounds, **run}),
-        data=DataSettings(**{"users": defaults.users, **data}),
-        privacy=PrivacySettings(**privacy),
-        training=_training(given, defaults) if system.trains else NO_TRAINING,
-        security=SecuritySettings(**tables["security"]),
-        evaluation=EvaluationSettings(**tables["evaluation"]),
-        table=special,
-        log=LogSettings(**tables["log"]),
+        run=given.run,
+        data=given.data,
+        privacy=given.privacy,
+        training=given.training,
+        security=given.security,
+        evaluation=given.evaluation,
+        table=given.table,
+        log=given.log,
     )
-
-
-def _training(given: Given, defaults: Defaults) -> TrainingSettings:
-    training = dict(given.get("training", {}))
-    if given.get("security", {}).get("aggregation") == "private-weighting":
-        training.setdefault("weighting", "records")  # the only weights that it is made for
-    for key in ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model"):
-        training.setdefault(key, getattr(defaults, key))
-    same = training["model"] == defaults.model
-    training.setdefault("dropout", defaults.dropout if same else 0.0)
-    return TrainingSettings(**training)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..declarations.declaration import Complaint, Given, Rule
+from ...accountant.errors import enumerated
+from ..declarations.declaration import Complaint, Rule
+from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import RATING_KEYS, STUDY_KEYS
 from ..declarations.toml_words import RATINGS
-from .rule_facts import enumerated, system_of
 
 _KEYS_OF_RECORDS: Final = (
     *("allocation", "labels_per_user", *STUDY_KEYS),
@@ -20,33 +21,33 @@ _KEYS_OF_RECORDS: Final = (
 """Keys of [data] that say how records with labels are dealt and scaled."""
 
 
-def _systems_for_records(given: Given) -> Complaint | None:
-    if not _of_ratings(given) or system_of(given).has_use_for("data", "columns"):
+def _systems_for_records(given: GivenSettings) -> Complaint | None:
+    if not given.of_ratings or given.system.has_use_for("data", "columns"):
         return None
     readers = enumerated(with_use_for("data", "columns"), "and") or "none that is installed"
     return (
-        f'names "{RATINGS}" in [data], and {system_of(given).name} reads records with labels',
+        f'names "{RATINGS}" in [data], and {given.system.name} reads records with labels',
         f"Ratings are a matrix without labels.  Systems that read it: {readers}.",
         "Choose another data set, or another system.",
     )
 
 
-def _keys_of_ratings(given: Given) -> Complaint | None:
-    if _of_ratings(given):
+def _keys_of_ratings(given: GivenSettings) -> Complaint | None:
+    if given.of_ratings:
         return None
-    key = next((key for key in RATING_KEYS if key in given["data"]), None)
+    key = next((key for key in RATING_KEYS if given.states("data", key)), None)
     if key is None:
         return None
     return (
         f"gives `{key}` in [data], which has no effect",
-        f'It is of name = "{RATINGS}", and this is "{given["data"]["name"]}".',
+        f'It is of name = "{RATINGS}", and this is "{given.dataset}".',
         f"Leave `{key}` out, or choose the other data set.",
     )
 
 
-def _keys_of_records(given: Given) -> Complaint | None:
-    key = next((key for key in _KEYS_OF_RECORDS if key in given["data"]), None)
-    if key is None or not _of_ratings(given):
+def _keys_of_records(given: GivenSettings) -> Complaint | None:
+    key = next((key for key in _KEYS_OF_RECORDS if given.states("data", key)), None)
+    if key is None or not given.of_ratings:
         return None
     return (
         f'gives `{key}` in [data], which has no effect on "{RATINGS}"',
@@ -55,16 +56,16 @@ def _keys_of_records(given: Given) -> Complaint | None:
     )
 
 
-def _file_and_rows(given: Given) -> Complaint | None:
-    if not _of_ratings(given):
+def _file_and_rows(given: GivenSettings) -> Complaint | None:
+    if not given.of_ratings:
         return None
-    if "path" not in given["data"]:
+    if not given.states("data", "path"):
         return (
             f'names "{RATINGS}" in [data], and lacks `path` there',
             "They are read from a file that you have: a CSV file, or MovieLens' `u.data`.",
             'Write path = "u.data", for example.',
         )
-    if "users" not in given["data"]:
+    if not given.states("data", "users"):
         return (
             f'names "{RATINGS}" in [data], and lacks `users` there',
             "How many rows the matrix has is a public constant of the run, which the log states.",
@@ -73,41 +74,39 @@ def _file_and_rows(given: Given) -> Complaint | None:
     return None
 
 
-def _columns(given: Given) -> Complaint | None:
+def _columns(given: GivenSettings) -> Complaint | None:
     """Refuse columns that follow from private ratings, and two ways of saying what they are."""
-    if not _of_ratings(given):
+    if not given.of_ratings:
         return None
-    data = given["data"]
-    public = "selection" in data
-    if public and "columns" in data:
+    data = given.data
+    public = data.selection is not None
+    if public and data.columns is not None:
         return (
             "gives `columns` beside `selection` in [data]",
             "With a selection the columns are the films that are left of it.",
             "Leave one of them out.",
         )
-    if public and "selection_source" not in data:
+    if public and data.selection_source is None:
         return (
             'has selection = "public" in [data], and lacks `selection_source` there',
             "That the lists of users and films are public is said by somebody, and stands in the "
             "log.",
             'Write selection_source = "who published the lists, and where" under [data].',
         )
-    if public and any(
-        str(data.get(key, "\0")) in data["selection_source"] for key in ("path", "columns")
-    ):
-        return (
-            "names its `path` in `selection_source` of [data]",
-            "The source stands in the log, which may be published, and a path may name somebody.",
-            "Say who published the lists, and where: a title, a DOI or a web address.",
+    if public:
+        return path_complaint(
+            given, data.selection_source, "in `selection_source` of [data]", "lists"
         )
-    idle = next((key for key in ("selection_source", "fewest_ratings") if key in data), None)
-    if not public and idle is not None:
+    idle = next(
+        (key for key in ("selection_source", "fewest_ratings") if given.states("data", key)), None
+    )
+    if idle is not None:
         return (
             f"gives `{idle}` in [data], which has no effect",
             "Rows and columns are filtered only where their lists are public.",
             'Write selection = "public" beside it, or leave it out.',
         )
-    if not public and "columns" not in data:
+    if data.columns is None:
         return (
             f'names "{RATINGS}" in [data], and says neither `columns` nor `selection` there',
             "Which users and films have enough ratings follows from all rows: the absence of one "
@@ -118,8 +117,18 @@ def _columns(given: Given) -> Complaint | None:
     return None
 
 
-def _of_ratings(given: Given) -> bool:
-    return bool(given["data"]["name"] == RATINGS)
+def path_complaint(
+    given: GivenSettings, source: str | None, where: str, published: str
+) -> Complaint | None:
+    """Refuse a source that names a file which is read; `where` it stands, of what is published."""
+    paths = [given.stated("data", key) for key in ("path", "columns")]
+    if source is None or not any(path is not None and str(path) in source for path in paths):
+        return None
+    return (
+        f"names its `path` {where}",
+        "The source stands in the log, which may be published, and a path may name somebody.",
+        f"Say who published the {published}, and where: a title, a DOI or a web address.",
+    )
 
 
 RATING_RULES: Final[tuple[Rule, ...]] = (

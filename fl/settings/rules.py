@@ -21,34 +21,40 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...accountant.errors import enumerated
 from ..declarations.built_in import without_promise
-from ..declarations.declaration import Complaint, Given, Rule, blame_package
+from ..declarations.declaration import Complaint, Rule, blame_package
+from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS
-from .declared_rules import moments_complaint, relation_complaint, unit_complaint
+from .declared_rules import (
+    MOMENTS_NOISE_KEY,
+    moments_complaint,
+    relation_complaint,
+    unit_complaint,
+)
 from .public_test_data import BUNDLED_SOURCES
-from .rating_rules import RATING_RULES
-from .rule_facts import MOMENTS_NOISE_KEY, enumerated, system_of
+from .rating_rules import RATING_RULES, path_complaint
 from .security_rules import SECURITY_RULES
 
 
-def _unit_rule(given: Given) -> Complaint | None:
-    """Require a unit of the system; its first is the default."""
-    system = system_of(given)
-    return unit_complaint(system, given.get("privacy", {}).get("unit", system.units[0]))
+def _unit_rule(given: GivenSettings) -> Complaint | None:
+    """Require a unit of the system."""
+    unit = given.privacy.unit
+    return None if unit is None else unit_complaint(given.system, unit)
 
 
-def _relation_rule(given: Given) -> Complaint | None:
-    """Require a relation of the system; its first is the default."""
-    system = system_of(given)
-    relation = given.get("privacy", {}).get("neighbours", system.relations[0])
-    return relation_complaint(system, relation)
+def _relation_rule(given: GivenSettings) -> Complaint | None:
+    """Require a relation of the system."""
+    if not given.system.promises:
+        return None
+    return relation_complaint(given.system, given.privacy.neighbours)
 
 
-def _noise_rule(given: Given) -> Complaint | None:
+def _noise_rule(given: GivenSettings) -> Complaint | None:
     """Require `epsilon` or `noise_multiplier` of every system that has a guarantee."""
-    privacy = given.get("privacy", {})
-    if not system_of(given).promises or "epsilon" in privacy or "noise_multiplier" in privacy:
+    privacy = given.privacy
+    if not given.system.promises or privacy.epsilon or privacy.noise_multiplier:
         return None
     return (
         "lacks `epsilon` or `noise_multiplier` in [privacy]",
@@ -57,17 +63,16 @@ def _noise_rule(given: Given) -> Complaint | None:
     )
 
 
-def _normalisation_rule(given: Given) -> Complaint | None:
+def _normalisation_rule(given: GivenSettings) -> Complaint | None:
     """Require `normalisation_noise` exactly where the features are normalised privately.
 
     The moments of the features are then one more release, which the guarantee of the system must
     include.
     """
-    system = system_of(given)
-    private = given["data"].get("normalisation") == "private"
-    if private and (unpaid := moments_complaint(system)) is not None:
+    private = given.data.normalisation == "private"
+    if private and (unpaid := moments_complaint(given.system)) is not None:
         return unpaid
-    noisy = "normalisation_noise" in given.get("privacy", {})
+    noisy = given.privacy.normalisation_noise is not None
     if noisy and not private:
         return (
             "gives `normalisation_noise` in [privacy], which has no effect",
@@ -95,8 +100,8 @@ PRIVACY_RULES: Final[tuple[Rule, ...]] = (
 _BY_LABEL: Final = ("classes-1", "classes-2")
 
 
-def _both_shares(given: Given) -> Complaint | None:
-    lacking = [key for key in STUDY_KEYS if key not in given["data"]]
+def _both_shares(given: GivenSettings) -> Complaint | None:
+    lacking = [key for key in STUDY_KEYS if not given.states("data", key)]
     if len(lacking) != 1:
         return None
     there = next(key for key in STUDY_KEYS if key != lacking[0])
@@ -107,12 +112,12 @@ def _both_shares(given: Given) -> Complaint | None:
     )
 
 
-def _looked_at(given: Given) -> Complaint | None:
+def _looked_at(given: GivenSettings) -> Complaint | None:
     """Refuse bad labels where nobody would see what they do."""
-    data, test = given["data"], given.get("evaluation", {}).get("test")
-    if not any(key in data for key in STUDY_KEYS):
+    test = given.evaluation.test
+    if not given.states("data", *STUDY_KEYS):
         return None
-    if test == "public" or (test is None and data["name"] in BUNDLED_SOURCES):
+    if test == "public" or (test is None and given.dataset in BUNDLED_SOURCES):
         return None
     given_keys = enumerated([f"`{key}`" for key in STUDY_KEYS], "and")
     return (
@@ -123,12 +128,12 @@ def _looked_at(given: Given) -> Complaint | None:
     )
 
 
-def _labels_said_once(given: Given) -> Complaint | None:
-    data = given["data"]
-    if data.get("allocation") not in _BY_LABEL or "labels_per_user" not in data:
+def _labels_said_once(given: GivenSettings) -> Complaint | None:
+    data = given.data
+    if data.allocation not in _BY_LABEL or data.labels_per_user is None:
         return None
     return (
-        f'has allocation = "{data["allocation"]}" in [data] beside `labels_per_user`',
+        f'has allocation = "{data.allocation}" in [data] beside `labels_per_user`',
         "That rule says which labels a silo has, and a user has records in any silo.",
         "Leave one of them out.",
     )
@@ -138,14 +143,13 @@ STUDY_RULES: Final[tuple[Rule, ...]] = (_both_shares, _looked_at, _labels_said_o
 """In the order in which they are asked."""
 
 
-def evaluation_complaint(given: Given) -> Complaint | None:
-    said, data = given.get("evaluation", {}), given["data"]
-    test, source = said.get("test"), said.get("source")
-    bundled = data["name"] in BUNDLED_SOURCES
+def evaluation_complaint(given: GivenSettings) -> Complaint | None:
+    test, source = given.evaluation.test, given.evaluation.source
+    name, bundled = given.dataset, given.dataset in BUNDLED_SOURCES
     if test == "public" and source is None and not bundled:
         return (
             'has test = "public" in [evaluation], and lacks `source` there',
-            f"{data['name']} is read from a path, and whether it is public nobody can see from it.",
+            f"{name} is read from a path, and whether it is public nobody can see from it.",
             'Write source = "who published the test data, and where" under [evaluation], or '
             'test = "none".',
         )
@@ -155,15 +159,10 @@ def evaluation_complaint(given: Given) -> Complaint | None:
             'It says why test = "public" is so.',
             'Write test = "public" beside it, or leave it out.',
         )
-    if source is not None and any(
-        str(data.get(key, "\0")) in source for key in ("path", "columns")
-    ):
-        return (
-            "names its `path` of [data] in `source` of [evaluation]",
-            "The source stands in the log, which may be published, and a path may name somebody.",
-            "Say who published the data, and where: a title, a DOI or a web address.",
-        )
-    every = given["run"].get("evaluate_every")
+    named = path_complaint(given, source, "of [data] in `source` of [evaluation]", "data")
+    if named is not None:
+        return named
+    every = given.stated("run", "evaluate_every")
     if every == 0 and test == "public":
         return (
             'has test = "public" in [evaluation] and evaluate_every = 0 in [run]',
@@ -183,9 +182,9 @@ LEAST_CLIP: Final = 1e-9
 MOST_CLIP: Final = 1e9
 
 
-def clip_in_floats(given: Given) -> Complaint | None:
+def clip_in_floats(given: GivenSettings) -> Complaint | None:
     """Refuse a clip beside which parameters, or beside parameters which, are rounded off."""
-    clip = given.get("training", {}).get("clip")
+    clip = given.stated("training", "clip")
     if clip is None or LEAST_CLIP <= clip <= MOST_CLIP:
         return None
     lost = "a far smaller update is rounded off it"
@@ -198,7 +197,7 @@ def clip_in_floats(given: Given) -> Complaint | None:
     )
 
 
-def first_complaint(given: Given) -> Complaint | None:
+def first_complaint(given: GivenSettings) -> Complaint | None:
     """Return the first thing that contradicts another, or None: rules of all, then of its own."""
     for rule in _RULES:
         said = rule(given)
@@ -207,9 +206,9 @@ def first_complaint(given: Given) -> Complaint | None:
     return _complaint_of_system(given)
 
 
-def _complaint_of_system(given: Given) -> Complaint | None:
+def _complaint_of_system(given: GivenSettings) -> Complaint | None:
     """Return the first complaint of the rules that the system declares."""
-    system = system_of(given)
+    system = given.system
     for rule in system.rules:
         with blame_package(system, "rules"):
             said = rule(given)
@@ -221,28 +220,28 @@ def _complaint_of_system(given: Given) -> Complaint | None:
     return None
 
 
-def _promises_nothing(given: Given) -> Complaint | None:
-    if system_of(given).promises or not given.get("privacy"):
+def _promises_nothing(given: GivenSettings) -> Complaint | None:
+    if given.system.promises or not given.get("privacy"):
         return None
     return (
-        f"has keys in [privacy], and {system_of(given).name} promises nothing",
+        f"has keys in [privacy], and {given.system.name} promises nothing",
         "It adds no noise, so a target or a unit would only look like a promise.",
         "Leave [privacy] out, or choose another system.",
     )
 
 
-def _trains_nothing(given: Given) -> Complaint | None:
-    if system_of(given).trains or not given.get("training"):
+def _trains_nothing(given: GivenSettings) -> Complaint | None:
+    if given.system.trains or not given.get("training"):
         return None
     return (
-        f"has keys in [training], and {system_of(given).name} trains no model",
+        f"has keys in [training], and {given.system.name} trains no model",
         "What is without effect would only look like a choice.",
         "Leave [training] out, or choose another system.",
     )
 
 
-def _without_effect(given: Given) -> Complaint | None:
-    system = system_of(given)
+def _without_effect(given: GivenSettings) -> Complaint | None:
+    system = given.system
     for table, keys in given.items():
         for key in keys:
             if (table, key) != MOMENTS_NOISE_KEY and not system.has_use_for(table, key):
@@ -254,12 +253,12 @@ def _without_effect(given: Given) -> Complaint | None:
     return None
 
 
-def _device(given: Given) -> Complaint | None:
-    if given["run"].get("device", "cpu") == "cpu" or not system_of(given).promises:
+def _device(given: GivenSettings) -> Complaint | None:
+    device, system = given.run.device, given.system
+    if device == "cpu" or not system.promises:
         return None
     return (
-        f'asks for device = "{given["run"]["device"]}" in [run], and {given["run"]["system"]} is '
-        "private",
+        f'asks for device = "{device}" in [run], and {system.name} is private',
         "On a GPU the last bits of one user's update can change with who else takes part, and the "
         "clip does not bound that; on a CPU it was measured not to happen.",
         f'Write device = "cpu"; {" and ".join(without_promise())} may use a GPU.',

@@ -27,6 +27,7 @@ from ..declarations.shared_tables import (
     TrainingSettings,
 )
 from ..declarations.toml_keys import KEYS_LOGGED_IF_TRUE, SHARED_TABLES, UNLOGGED_KEYS
+from ..observers.assumptions import Circumstances
 from ..observers.names import DEFAULT_OBSERVERS, PEER_OBSERVERS
 
 
@@ -143,6 +144,21 @@ class Settings:
         """Return the names of the items that each release of the run seals, by phase."""
         tables = self.tables()
         return sealed_items(lambda table, key: getattr(tables[table], key))
+
+
+def circumstances_of(settings: Settings, silos: int) -> Circumstances:
+    """Return the circumstances of a run of so many silos under these settings."""
+    security = settings.security
+    masked = security.aggregation == "masked"
+    return Circumstances(
+        security.aggregation,
+        settings.training.weighting,
+        silos,
+        security.dropouts,
+        honest_server=masked and silos <= 2 * security.dropouts + security.colluders,
+        moments=settings.data.normalisation == "private",
+        trials=settings.run.trials,
+    )
 
 
 _FIELDS: Final = {name: name for name in SHARED_TABLES}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..declarations.declaration import Complaint, Given, Rule
+from ...accountant.errors import enumerated
+from ..declarations.declaration import Complaint, Rule
+from ..declarations.given_settings import GivenSettings
 from ..observers.names import COORDINATOR, PEER_OBSERVERS, coalition_of, coalitions_in
-from ..secagg.peers import MIN_PEERS
+from ..secagg.peers import MIN_PEERS, OF_TWO_PEERS
 from .declared_rules import able_to_sum_by, aggregation_complaint
-from .rule_facts import aggregation_of, enumerated, observers_in, system_of
 
 _MASKED: Final = ("masked",)
 _WEIGHED: Final = ("private-weighting",)
+
+_PRIVATELY_WEIGHTED: Final = 'has aggregation = "private-weighting" in [security], and '
 
 _AGGREGATIONS_WITH_USE: Final[Mapping[str, tuple[str, ...]]] = {
     "dropouts": _MASKED,
@@ -25,12 +28,12 @@ _AGGREGATIONS_WITH_USE: Final[Mapping[str, tuple[str, ...]]] = {
 """Keys of [security] that only some aggregations have a use for."""
 
 
-def _unused_protocol(given: Given) -> Complaint | None:
-    aggregation = aggregation_of(given)
+def _unused_protocol(given: GivenSettings) -> Complaint | None:
+    aggregation = given.security.aggregation
     for key, aggregations in _AGGREGATIONS_WITH_USE.items():
-        if f"security.{key}" in system_of(given).uses:
+        if f"security.{key}" in given.system.uses:
             continue
-        if key in given.get("security", {}) and aggregation not in aggregations:
+        if given.states("security", key) and aggregation not in aggregations:
             return (
                 f'gives `{key}` in [security], which aggregation = "{aggregation}" has no use for',
                 f"It belongs to {enumerated(aggregations, 'and')}.",
@@ -39,33 +42,30 @@ def _unused_protocol(given: Given) -> Complaint | None:
     return None
 
 
-def _hidden_weights(given: Given) -> Complaint | None:
-    if aggregation_of(given) != "private-weighting":
+def _hidden_weights(given: GivenSettings) -> Complaint | None:
+    if given.security.aggregation != "private-weighting":
         return None
-    what = 'has aggregation = "private-weighting" in [security], and '
-    if "private-weighting" not in system_of(given).aggregations:
+    if "private-weighting" not in given.system.aggregations:
         return (
-            f"{what}{system_of(given).name} has no weights to hide",
+            f"{_PRIVATELY_WEIGHTED}{given.system.name} has no weights to hide",
             "The protocol weights every user by its records, and nobody sees how many they are.",
             f'Choose {able_to_sum_by("private-weighting")}, or write aggregation = "masked".',
         )
-    weighting = given.get("training", {}).get("weighting", "records")
-    private = given["data"].get("normalisation") == "private"
-    return hidden_weights_complaint(weighting, moments=private)
+    moments = given.data.normalisation == "private"
+    return hidden_weights_complaint(given.training.weighting, moments=moments)
 
 
 def hidden_weights_complaint(weighting: str, *, moments: bool) -> Complaint | None:
     """Refuse weights that are public, and private moments, under private weighting."""
-    what = 'has aggregation = "private-weighting" in [security], and '
     if weighting != "records":
         return (
-            f'{what}weighting = "{weighting}" in [training]',
+            f'{_PRIVATELY_WEIGHTED}weighting = "{weighting}" in [training]',
             "Uniform weights are public; there is nothing to hide.",
             'Write weighting = "records", or aggregation = "masked".',
         )
     if moments:
         return (
-            f'{what}normalisation = "private" in [data]',
+            f'{_PRIVATELY_WEIGHTED}normalisation = "private" in [data]',
             "The moments would be summed under weights in the clear, which tell the counts.",
             'Write normalisation = "public", or aggregation = "masked".',
         )
@@ -83,26 +83,26 @@ def weighting_complaint(weighting: str) -> Complaint | None:
     )
 
 
-def _other_aggregation(given: Given) -> Complaint | None:
-    return aggregation_complaint(system_of(given), aggregation_of(given))
+def _other_aggregation(given: GivenSettings) -> Complaint | None:
+    return aggregation_complaint(given.system, given.security.aggregation)
 
 
 def _quoted(word: str) -> str:
     return f'"{word}"'
 
 
-def _coalition(given: Given) -> Complaint | None:
-    told = given.get("security", {}).get("colluders")
-    named = max(coalitions_in(observers_in(given)), default=0)
-    if told is not None and told < named:
+def _coalition(given: GivenSettings) -> Complaint | None:
+    told = given.security.colluders
+    named = max(coalitions_in(given.observers_named), default=0)
+    if told < named:
         return (
             f"names server+{named} in [privacy] beside colluders = {told} in [security]",
             "So many silos would tell the server what they know, and the protocol would be made "
             "for fewer.",
             f"Write colluders = {named}, or leave it out.",
         )
-    observer = given.get("privacy", {}).get("observer", "model")
-    if coalition_of(observer) is not None and aggregation_of(given) == "private-weighting":
+    observer = given.privacy.observer
+    if coalition_of(observer) is not None and given.security.aggregation == "private-weighting":
         return (
             f'has observer = "{observer}" in [privacy] and aggregation = "private-weighting"',
             "Private weighting admits no coalition: the server and a silo know together how many "
@@ -112,14 +112,14 @@ def _coalition(given: Given) -> Complaint | None:
     return None
 
 
-def _among_peers(given: Given) -> Complaint | None:
+def _among_peers(given: GivenSettings) -> Complaint | None:
     """Refuse what silos cannot have that add up among themselves."""
-    if aggregation_of(given) != "shares":
+    if given.security.aggregation != "shares":
         return None
     what = 'has aggregation = "shares" in [security], and '
-    coordinated = (COORDINATOR,) if COORDINATOR in system_of(given).observers else ()
+    coordinated = (COORDINATOR,) if COORDINATOR in given.system.observers else ()
     known = (*PEER_OBSERVERS, *coordinated)
-    for name in observers_in(given):
+    for name in given.observers_named:
         if name not in known:
             return (
                 f"{what}names {name} in [privacy]",
@@ -128,39 +128,44 @@ def _among_peers(given: Given) -> Complaint | None:
                 f"Name {enumerated([*map(_quoted, known)], 'and')}; `colluders` in [security] says "
                 "how many may tell a peer what they know.",
             )
-    by_records = weighting_complaint(given.get("training", {}).get("weighting", "uniform"))
+    by_records = weighting_complaint(given.training.weighting)
     if by_records is not None:
         return by_records
-    silos = given["data"].get("silos", MIN_PEERS)
-    if silos < MIN_PEERS:
+    silos = given.stated("data", "silos")
+    if silos is not None and silos < MIN_PEERS:
         return (
             f"{what}silos = {silos} in [data]",
-            "One alone has nobody to add up with."
-            if silos < 2
-            else "Of two, each learns what the other sent.",
+            "One alone has nobody to add up with." if silos < 2 else OF_TWO_PEERS,
             f"Write silos = {MIN_PEERS} or more, or another aggregation.",
         )
     return None
 
 
-def _slots(given: Given) -> Complaint | None:
-    slots = given.get("security", {}).get("slots")
-    if slots is None:
+def _slots(given: GivenSettings) -> Complaint | None:
+    slots, rate = given.security.slots, given.privacy.sampling_rate
+    if slots is None or real_slots(slots, rate) is not None:
         return None
-    rate = given.get("privacy", {}).get("sampling_rate", 1.0)
-    # k of the slots are real; k / slots must be the rate exactly, as the plan counts on it.
-    chosen = round(rate * slots)
-    if 0 < chosen < slots and chosen / slots == rate:
-        return None
-    nearest = min(max(chosen, 1), slots - 1) / slots
+    nearest = min(max(round(rate * slots), 1), slots - 1) / slots
     step = f"Write sampling_rate = {nearest!r}, or other slots."
     if rate == 1.0:
         step = "Leave `slots` out, or write a sampling_rate below 1 under [privacy]."
     return (
         f"gives slots = {slots} in [security] for sampling_rate = {rate!r} in [privacy]",
-        "A user joins with probability k / slots, where k of so many answers are real.",
+        REAL_SLOTS,
         step,
     )
+
+
+REAL_SLOTS: Final = "A user joins with probability k / slots, where k of so many answers are real."
+
+
+def real_slots(slots: int, rate: float) -> int | None:
+    """Return k, how many slots are real; None where k / slots cannot be the rate.
+
+    It must be that exactly, as the plan counts on it.
+    """
+    chosen = round(rate * slots)
+    return chosen if 0 < chosen < slots and chosen / slots == rate else None
 
 
 SECURITY_RULES: Final[tuple[Rule, ...]] = (

@@ -7,8 +7,7 @@ from typing import Final
 from ..declarations.declaration import Declaration
 from ..declarations.sealed_items import RELEASE
 from .sealed_items import of_statistics
-from .settings import TABLE
-from .settings_rules import RELATIONS, RULES
+from .settings import RELATIONS, RULES, TABLE
 
 SYSTEMS: Final = (
     Declaration(

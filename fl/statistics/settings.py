@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...accountant import validate
-from ...accountant.errors import InvalidInput
-from ..declarations.declaration import Table
+from ...accountant.errors import InvalidInput, with_article
+from ..declarations.dataset_defaults import dataset_defaults
+from ..declarations.declaration import Complaint, Rule, Table
+from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, below_one, key
 
 MIN_BITS, MAX_BITS = 8, 20
@@ -133,3 +135,87 @@ TABLE: Final = Table(
     about="what is released of rows and labels, and what is fitted to it",
     settings=StatisticsSettings,
 )
+
+
+_SURVIVAL_MODEL: Final = "cox"
+"""How data sets of survival times are usually trained on."""
+
+_UNIT_OF_KEY: Final = {"rows_per_user": "user", "silo_rows": "silo"}
+"""Keys that only one unit has a use for."""
+
+
+MOVED_BY_SILO: Final = (
+    "A silo moves the sum by all of its rows, so there must be a public cap on them."
+)
+
+RELATIONS: Final = ("add-remove", "replace-one")
+"""A record of zeros still has an intercept and a label, so it is no absent record."""
+
+
+def single_round(given: GivenSettings) -> Complaint | None:
+    """Refuse more rounds than one of a single release."""
+    return rounds_complaint(given.system.name, given.run.rounds)
+
+
+def rounds_complaint(system: str, rounds: int, otherwise: str = "") -> Complaint | None:
+    """Refuse more rounds than one of a single release; `otherwise` is what else may be done."""
+    if rounds == 1:
+        return None
+    return (
+        f"has rounds = {rounds:,} in [run], and {system} makes one release",
+        "One release with all of the budget has less noise than several that share it.",
+        f"Write rounds = 1, or leave it out{otherwise}.",
+    )
+
+
+def of_classes(given: GivenSettings) -> Complaint | None:
+    """Refuse labels that are no classes."""
+    if dataset_defaults(given.dataset).model != _SURVIVAL_MODEL:
+        return None
+    return (
+        f'names "{given.dataset}" in [data], whose labels are times of survival',
+        "Sums of rows by label are made for classes; a time is none, and has no public range.",
+        "Choose a data set with classes, or uldp-avg for this one.",
+    )
+
+
+def capped_units(given: GivenSettings) -> Complaint | None:
+    """Refuse a unit without the cap on its rows that it needs, and a cap of another unit."""
+    unit, table = str(given.privacy.unit), given.of(ReleaseSettings)
+    for name, needed in _UNIT_OF_KEY.items():
+        if unit != needed and given.states(given.table_name, name):
+            return (
+                f'gives `{name}` in [{given.table_name}] for unit = "{unit}" in [privacy]',
+                f"It bounds the rows of {with_article(needed)}, and has no effect on what "
+                f"{with_article(unit)} adds.",
+                f'Leave it out, or write unit = "{needed}" under [privacy].',
+            )
+    if unit == "silo" and table.silo_rows is None:
+        return (
+            f'lacks `silo_rows` in [{given.table_name}] for unit = "silo" in [privacy]',
+            MOVED_BY_SILO,
+            "Write silo_rows = 100, for example: a number that is not taken from the data.",
+        )
+    return None
+
+
+def _no_fit(given: GivenSettings) -> Complaint | None:
+    if given.of(StatisticsSettings).fit != "none":
+        return None
+    for name in ("ridge", "components"):
+        if given.states(TABLE.name, name):
+            return (
+                f'gives `{name}` beside fit = "none" in [statistics]',
+                "Nothing is fitted, so it has no effect.",
+                "Leave one of them out.",
+            )
+    return None
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    single_round,
+    of_classes,
+    capped_units,
+    _no_fit,
+)
+"""In the order in which they are asked."""

@@ -36,8 +36,7 @@ from ..parties.network import silo_name
 from .exact_sums import ExactSums, exact_sums
 from .noise_shown import NoiseShown
 from .run_terms import RunTerms
-from .settings import ReleaseSettings, StatisticsSettings
-from .settings_rules import rounds_complaint
+from .settings import ReleaseSettings, StatisticsSettings, rounds_complaint
 from .statistics import ReleasedStatistics
 from .views import statistics_views
 

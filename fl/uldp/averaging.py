@@ -42,6 +42,7 @@ from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup
 from ..frame.state import Arrays
+from ..settings.declared_rules import NONE_FOR_ANOTHER
 from ..settings.security_rules import hidden_weights_complaint, weighting_complaint
 from ..training.local_training import ProximalTraining, Rows, UpdateBlock
 from .correlated import RunningBlock, Schedule, require_room
@@ -99,7 +100,7 @@ class UldpAvg(PrivateSystem):
         if (setup.aggregation == "private-weighting") != self.hides_weights:
             raise Unsupported(
                 f"{type(self).__name__} of {setup.name} has no aggregation {setup.aggregation!r}.",
-                "What the server sees decides what it learns, so none is taken for another.",
+                NONE_FOR_ANOTHER,
                 "Have the system made by its name, which chooses by the aggregation.",
             )
         weighting = setup.training.weighting

@@ -35,7 +35,7 @@ from ...accountant.plan.banded_strategy import (
 from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
 from ..declarations.declaration import Read
 from ..frame.note import Note
-from .correlated_rules import unfit_schedule
+from .settings import NOISE_ALONE, unfit_schedule
 
 _NO_DIFFERENCE: Final = 1e-9
 """Ratios that are so near to 1 differ by rounding."""
@@ -86,7 +86,7 @@ class Schedule:
         if self.cohorts > users:
             raise InvalidInput(
                 f"{self.cohorts:,} cohorts are more than the {counted(users, 'user')}.",
-                "A round without users releases noise alone.",
+                NOISE_ALONE,
                 "Write fewer `cohorts` in [privacy].",
             )
 

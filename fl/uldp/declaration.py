@@ -20,9 +20,16 @@ from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import Declaration, Example
 from ..declarations.toml_keys import CORRELATED_KEYS
 from ..settings.declared_rules import no_target
-from . import correlated_rules, settings_rules
 from .sealed_items import of_group, of_naive, of_weighted
-from .settings import TABLE
+from .settings import (
+    TABLE,
+    fits_the_run,
+    group_given,
+    keys_together,
+    no_moments,
+    published_protocol,
+    rate_or_batch,
+)
 
 _USUAL_CLIP: Final = 0.1
 
@@ -137,11 +144,11 @@ _ULDP_AVG: Final = Declaration(
     ignores=_GROUP_KEYS,
     uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS, *_CORRELATED_KEYS),
     rules=(
-        settings_rules.no_moments,
-        settings_rules.published_protocol,
-        no_target(TABLE.name),
-        correlated_rules.keys_together,
-        correlated_rules.fits_the_run,
+        no_moments,
+        published_protocol,
+        no_target,
+        keys_together,
+        fits_the_run,
     ),
     adjust=average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
@@ -163,7 +170,7 @@ SYSTEMS: Final = (
         relations=_RELATIONS,
         ignores=_GROUP_KEYS,
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL_STEP_KEYS),
-        rules=(settings_rules.no_moments, no_target(TABLE.name)),
+        rules=(no_moments, no_target),
         adjust=naive,
         aggregations=_SUM_AGGREGATIONS,
         determines=f"{__package__}.expected_log:EXPECTED_NAIVE",
@@ -181,7 +188,7 @@ SYSTEMS: Final = (
         relations=_RELATIONS,
         ignores=("as_published",),
         uses=("training.clip", *_LOCAL_STEP_KEYS),
-        rules=(settings_rules.group_given, settings_rules.rate_or_batch),
+        rules=(group_given, rate_or_batch),
         adjust=group,
         determines=f"{__package__}.expected_log:EXPECTED_GROUP",
         sealed=of_group,

@@ -27,8 +27,8 @@ from ..frame.expected_log import (
     noise_multiplier_of,
 )
 from .correlated import Schedule
-from .correlated_rules import BANDED
 from .record_flags import FLAGS_CHOSEN_BY
+from .settings import BANDED
 
 # --- ULDP-NAIVE -----------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from ..frame.opening import OpeningStatement
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
 from ..parties.network import Network
+from ..settings.security_rules import REAL_SLOTS, real_slots
 from .averaging import RoundSum, UldpAvg
 from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
@@ -266,12 +267,11 @@ class UldpAvgHiddenWeights(UldpAvg):
         rate, slots = self.setup.privacy.sampling_rate, self.setup.security.slots
         if slots is None:
             return None
-        # k real slots out of `slots`: the rate must be that fraction exactly.
-        chosen = round(rate * slots)
-        if not 0 < chosen < slots or chosen / slots != rate:
+        chosen = real_slots(slots, rate)
+        if chosen is None:
             raise InvalidInput(
                 f"{slots} slots cannot give a sampling rate of {rate!r}.",
-                "A user joins with probability k / slots, where k of so many answers are real.",
+                REAL_SLOTS,
                 "Give a rate that is a whole number of slots, below 1.",
             )
         return chosen

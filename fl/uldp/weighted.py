@@ -29,7 +29,7 @@ from ..frame.state import State
 from ..training.local_training import LocalTraining
 from .averaging import RoundSum, UldpAvg
 from .correlated import Schedule
-from .correlated_rules import BANDED
+from .settings import BANDED
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
+from privplan.fl.declarations.given_settings import GivenSettings
 from privplan.fl.declarations.registry import declaration_of
-from privplan.fl.disco.settings import TABLE, DiscoSettings
-from privplan.fl.disco.settings_rules import RULES
+from privplan.fl.disco.settings import RULES, TABLE, DiscoSettings
 
 from ..cases import for_each
 from .configured import read
@@ -167,7 +167,7 @@ def test_every_rule_refuses_something() -> None:
     complaints = {
         "shares_for_shared_noise": {"security": {"aggregation": "plain"}},
         "all_peers": {"security": {"dropouts": 2}},
-        "enough_peers": {"data": {"silos": 2}},
+        "enough_peers": {"data": {"name": "breast-cancer", "silos": 2}},
         "records_as_unit": {"disco": {"divisor": 3}},
         "frames_of_peers": {
             "disco": {"time_frames": ["a frame"]},
@@ -177,11 +177,12 @@ def test_every_rule_refuses_something() -> None:
     for rule in RULES:
         if rule.__name__.startswith("published_"):  # see the tests of the published program
             continue
-        given: Any = {"data": {}, **complaints.pop(rule.__name__, {})}
+        base: Any = {"run": {"system": "disco"}, "data": {"name": "breast-cancer", "silos": 5}}
+        given = GivenSettings({**base, **complaints.pop(rule.__name__, {})})
         complaint = rule(given)
         assert complaint is not None, rule.__name__
         assert all(complaint), rule.__name__
-        assert rule({"data": {"silos": 5}}) is None
+        assert rule(GivenSettings(base)) is None
     assert not complaints
 
 

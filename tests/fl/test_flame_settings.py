@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
+from privplan.fl.declarations.given_settings import GivenSettings
 from privplan.fl.declarations.registry import declaration_of
-from privplan.fl.flame.settings import TABLE, FlameSettings
-from privplan.fl.flame.settings_rules import RULES
+from privplan.fl.flame.settings import RULES, TABLE, FlameSettings
 from privplan.fl.settings.file import parse
 
 from ..cases import for_each
@@ -108,7 +108,7 @@ def test_every_rule_refuses_something_and_lets_the_rest_pass() -> None:
     run = {"run": {"system": "flame-double"}, "data": {"name": "breast-cancer", "users": 1_000}}
     complaints: dict[str, Any] = {
         "chosen_given": {"flame": {}},
-        "one_silo": {"data": {"silos": 2}},
+        "one_silo": {"data": {"name": "breast-cancer", "silos": 2}},
         "words_have_steps": {"flame": {"steps": 3}},
         "few_sealed": {"flame": {"chosen": 1_001}},
         "no_idle_processes": {"flame": {"transport": "ideal"}, "security": {"processes": 2}},
@@ -120,10 +120,11 @@ def test_every_rule_refuses_something_and_lets_the_rest_pass() -> None:
     for rule in RULES:
         if rule.__name__ not in complaints:  # see the tests of FLAME as published
             continue
-        complaint = rule({**run, **complaints.pop(rule.__name__)})
+        complaint = rule(GivenSettings({**run, **complaints.pop(rule.__name__)}))
         assert complaint is not None, rule.__name__
         assert all(complaint), rule.__name__
-        assert rule({**run, "data": {**run["data"], "silos": 1}, "flame": {"chosen": 5}}) is None
+        usual = {**run, "data": {**run["data"], "silos": 1}, "flame": {"chosen": 5}}
+        assert rule(GivenSettings(usual)) is None
     assert not complaints
 
 
@@ -140,7 +141,7 @@ PASSED: dict[str, tuple[str, dict[str, Any]]] = {
         "transcripts_of_messages",
         {"flame": {"transport": "ideal"}, "security": {"keep_transcripts": False}},
     ),
-    "one silo": ("one_silo", {"data": {"silos": 1}}),
+    "one silo": ("one_silo", {"data": {"name": "breast-cancer", "silos": 1}}),
 }
 
 
@@ -149,7 +150,7 @@ def test_a_rule_lets_pass_what_is_right(name: str) -> None:
     rule_name, tables = PASSED[name]
     (rule,) = [rule for rule in RULES if rule.__name__ == rule_name]
     run = {"run": {"system": "flame-double"}, "data": {"name": "breast-cancer", "users": 1_000}}
-    assert rule(run | tables) is None
+    assert rule(GivenSettings(run | tables)) is None
 
 
 @for_each(
@@ -163,7 +164,7 @@ def test_a_rule_lets_pass_what_is_right(name: str) -> None:
 def test_ciphertexts_are_counted_by_the_keys(more: dict[str, int], messages: str) -> None:
     (rule,) = [rule for rule in RULES if rule.__name__ == "few_sealed"]
     data = {"name": "breast-cancer", "users": 1_000}
-    complaint = rule({"run": {"system": "flame-topk"}, "data": data, "flame": more})
+    complaint = rule(GivenSettings({"run": {"system": "flame-topk"}, "data": data, "flame": more}))
     assert complaint is not None
     assert complaint[0].startswith(f"seals {messages} messages or more a round, by 1,000 users")
     assert "seconds of processor time a round" in complaint[1]

@@ -14,8 +14,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.ledger.gram_facts import MAX_USABLE_FACT
 from privplan.fl.running.lifecycle import run
 from privplan.fl.running.preparation import prepare
-from privplan.fl.statistics.settings import MAX_FACT, StatisticsSettings
-from privplan.fl.statistics.settings_rules import RULES
+from privplan.fl.statistics.settings import MAX_FACT, RULES, StatisticsSettings
 
 from ..cases import for_each
 from .statistics_runs import built, configuration, mechanism_of
@@ -119,7 +118,7 @@ def test_what_is_left_out_is_filled_in_and_every_rule_has_its_name(tiny: Any) ->
         mechanism_of(built(tiny(), most_rows=10**9, privacy={"noise_multiplier": 0.01}))
     assert "`label_weight`" in caught.value.next_step
     assert {rule.__name__ for rule in RULES} == {
-        *("single_round", "of_classes", "rule", "_no_fit"),
+        *("single_round", "of_classes", "capped_units", "_no_fit"),
     }
     found = configuration()
     assert found.table == StatisticsSettings(row_norm=6.0)

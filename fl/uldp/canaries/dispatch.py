@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...canaries import mask_pairs, usual_work
-from ..correlated_rules import BANDED
+from ..settings import BANDED
 from .turns import MAX_USERS_TIMES_SILOS
 
 if TYPE_CHECKING:

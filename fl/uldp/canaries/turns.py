@@ -58,7 +58,7 @@ from ....accountant.errors import InvalidInput, counted
 from ....accountant.records import Block
 from ...canaries import Coins
 from ..correlated import Schedule
-from ..correlated_rules import BANDED
+from ..settings import BANDED
 
 if TYPE_CHECKING:
     from ....accountant.mechanisms import BandedGaussian

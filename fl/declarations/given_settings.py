@@ -1,0 +1,159 @@
+"""The settings that a configuration gives: what it states, and what follows where it says nothing.
+
+What is left out has the value of the paper (`.dataset_defaults`, and what the system declares).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..observers.names import coalitions_in
+from .data_table import DataSettings
+from .dataset_defaults import Defaults, dataset_defaults
+from .declaration import Declaration, Given, blame_package
+from .registry import declaration_of
+from .shared_tables import (
+    NO_TRAINING,
+    EvaluationSettings,
+    LogSettings,
+    PrivacySettings,
+    RunSettings,
+    SecuritySettings,
+    TrainingSettings,
+)
+from .toml_words import RATINGS
+
+TableType = TypeVar("TableType")
+
+
+class GivenSettings(dict[str, Mapping[str, Any]]):
+    """What a configuration states, by table and key, and each of its tables with all keys.
+
+    Rules are asked of it.  A table is completed when it is first asked for, so that rules may
+    refuse beforehand what nothing could be completed from.
+    """
+
+    def __init__(self, tables: Given) -> None:
+        super().__init__(tables)
+
+    def states(self, table: str, *keys: str) -> bool:
+        """Return whether the configuration itself says all of these keys of a table."""
+        return self.get(table, {}).keys() >= set(keys)
+
+    def stated(self, table: str, key: str) -> Any:
+        """Return the value that the configuration itself gives a key; None where it gives none."""
+        return self.get(table, {}).get(key)
+
+    @cached_property
+    def system(self) -> Declaration:
+        """The declaration of the system that is run."""
+        return declaration_of(self["run"]["system"])
+
+    @property
+    def dataset(self) -> str:
+        """The name of the data set."""
+        return str(self["data"]["name"])
+
+    @property
+    def of_ratings(self) -> bool:
+        """Whether the data are ratings, a matrix without labels."""
+        return self.dataset == RATINGS
+
+    @property
+    def observers_named(self) -> tuple[str, ...]:
+        """The observers that the configuration itself names, in whatever key."""
+        one, more = self.stated("privacy", "observer"), self.stated("privacy", "observers")
+        return tuple(filter(None, (one, *(more or ()))))
+
+    @cached_property
+    def _defaults(self) -> Defaults:
+        defaults = self.system.defaults if self.system.trains else dataset_defaults
+        return defaults(self.dataset, self.stated("data", "users"))
+
+    @cached_property
+    def run(self) -> RunSettings:
+        """`[run]`, complete."""
+        usual = self._defaults.rounds if self.system.rounds is None else self.system.rounds
+        return RunSettings(**{"rounds": usual, **self["run"]})
+
+    @cached_property
+    def data(self) -> DataSettings:
+        """`[data]`, complete."""
+        usual = {"users": self._defaults.users, "silos": self._defaults.silos}
+        stated = {**self["data"]}
+        for key in {"path", "columns"} & stated.keys():
+            stated[key] = Path(stated[key])
+        if self.of_ratings:  # rows are dealt evenly, and values stay as they are
+            stated |= {"allocation": "uniform", "normalisation": "none"}
+        return DataSettings(**{**usual, **stated})
+
+    @cached_property
+    def privacy(self) -> PrivacySettings:
+        """`[privacy]`, complete."""
+        system = self.system
+        usual: dict[str, Any] = {"unit": None, "observers": system.observers}
+        if system.promises:
+            usual |= {"unit": system.units[0], "neighbours": system.relations[0]}
+            usual |= {"observer": system.observer}
+        if system.table is not None and system.table.group is not None:
+            usual["group"] = self.get(system.table.name, {}).get(system.table.group, 1)
+        return PrivacySettings(**{**usual, **self.get("privacy", {})})
+
+    @cached_property
+    def training(self) -> TrainingSettings:
+        """`[training]`, complete."""
+        if not self.system.trains:
+            return NO_TRAINING
+        defaults, stated = self._defaults, self.get("training", {})
+        keys = ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model")
+        training = {**{key: getattr(defaults, key) for key in keys}, **stated}
+        if self.security.aggregation == "private-weighting":
+            training.setdefault("weighting", "records")  # the only weights that it is made for
+        same = training["model"] == defaults.model
+        training.setdefault("dropout", defaults.dropout if same else 0.0)
+        return TrainingSettings(**training)
+
+    @cached_property
+    def security(self) -> SecuritySettings:
+        """`[security]`, complete: masks bear as many colluders as the largest coalition named."""
+        usual = {
+            "aggregation": self.system.usual_aggregation,
+            "colluders": max(coalitions_in(self.observers_named), default=0),
+        }
+        return SecuritySettings(**{**usual, **self.get("security", {})})
+
+    @property
+    def evaluation(self) -> EvaluationSettings:
+        """`[evaluation]`, complete."""
+        return EvaluationSettings(**self.get("evaluation", {}))
+
+    @cached_property
+    def table(self) -> object | None:
+        """The table that only the family of the system has, complete; None where it has none."""
+        if self.system.table is None:
+            return None
+        with blame_package(self.system, "table.settings"):
+            complete: object = self.system.table.settings(**self.get(self.table_name, {}))
+        return complete
+
+    @property
+    def table_name(self) -> str:
+        """The name of that table; empty where there is none."""
+        return "" if self.system.table is None else self.system.table.name
+
+    def of(self, kind: type[TableType]) -> TableType:
+        """Return the table of the system's family, which is of this type."""
+        if not isinstance(self.table, kind):
+            raise TypeError(f"The table of {self.system.name} is no {kind.__name__}.")
+        return self.table
+
+    @property
+    def log(self) -> LogSettings:
+        """`[log]`, complete."""
+        stated = {**self.get("log", {})}
+        if "sign_key" in stated:
+            stated["sign_key"] = Path(stated["sign_key"])
+        return LogSettings(**stated)
