@@ -56,7 +56,7 @@ from ..observers.route import Route
 from ..parties.network import silo_name
 from . import updates
 from .published_noise import published_claim, published_mechanism, published_multiplier
-from .settings import FIXED, DiscoSettings, peers_complaint
+from .settings import DiscoSettings, peers_complaint, published_complaint
 
 if TYPE_CHECKING:
     from ...accountant.arrays import FloatArray
@@ -235,34 +235,18 @@ class PublishedDisco(PrivateSystem):
 
 def _require_published(setup: Setup, table: DiscoSettings) -> None:
     """Raise `InvalidInput` for what the published program does not have."""
-    clip, colluders = setup.training.clip, setup.security.colluders
-    if setup.privacy.unit != "silo":
-        raise InvalidInput(
-            f"DISCO as published clips the update of a peer; the unit is {setup.privacy.unit!r}.",
-            "It never looks at a single record.",
-            "Give unit = 'silo'.",
-        )
-    if table.clip != FIXED:
-        raise InvalidInput(
-            f"The clip is {table.clip!r}, and the run is as published.",
-            "There the radius of each tensor follows its last norms, below one clip.",
-            "Give clip = 'fixed'.",
-        )
+    colluders = setup.security.colluders
+    refuse(setup, published_complaint(setup.privacy.unit, table, colluders=colluders))
     if table.time_frames:
         raise InvalidInput(
             "`time_frames` are given, and the run is as published.",
             "Nothing counts in how many rounds a peer takes part, as nothing is promised.",
             "Leave them out.",
         )
+    clip = setup.training.clip
     if clip < FLOOR:
         raise InvalidInput(
             f"`clip` is {clip:g}, and the least radius that the program uses is {FLOOR:g}.",
             "A radius above the clip would have more noise than is stated.",
             "Give a larger clip.",
-        )
-    if colluders:
-        raise InvalidInput(
-            f"`colluders` is {colluders}, and DISCO as published promises nothing.",
-            "A number of peers who tell what they know would look like a promise about the others.",
-            "Leave it out.",
         )

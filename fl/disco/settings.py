@@ -143,7 +143,7 @@ def frames_of_peers(given: GivenSettings) -> Complaint | None:
     if not given.of(DiscoSettings).time_frames:
         return None
     aggregation = given.security.aggregation
-    if aggregation == "masked" or _as_published(given):
+    if aggregation == "masked" or given.of(DiscoSettings).as_published:
         beside, why = _NOISE_AS_PUBLISHED, "The published noise promises nothing to count."
         if aggregation == "masked":
             beside, why = 'aggregation = "masked" in [security]', "Masks are made among all silos."
@@ -204,7 +204,8 @@ def unit_complaint(unit: str | None, table: DiscoSettings) -> Complaint | None:
 
 def published_noise(given: GivenSettings) -> Complaint | None:
     """Refuse two ways to say how much noise is published, which has one formula for both."""
-    if not _as_published(given) or not given.states("privacy", "epsilon", "noise_multiplier"):
+    both = given.states("privacy", "epsilon", "noise_multiplier")
+    if not both or not given.of(DiscoSettings).as_published:
         return None
     return (
         'gives `epsilon` and `noise_multiplier` in [privacy] for noise = "as_published"',
@@ -215,33 +216,37 @@ def published_noise(given: GivenSettings) -> Complaint | None:
 
 def published_parts(given: GivenSettings) -> Complaint | None:
     """Refuse what the published program does not have, beside its noise."""
-    if not _as_published(given):
+    table, clip_by = given.of(DiscoSettings), given.stated(TABLE.name, "clip_by")
+    if not table.as_published:
         return None
-    if given.privacy.unit != "silo":
+    colluders = given.stated("security", "colluders")
+    return published_complaint(given.privacy.unit, table, clip_by=clip_by, colluders=colluders)
+
+
+def published_complaint(
+    unit: str | None, table: DiscoSettings, *, clip_by: str | None = None, colluders: int | None
+) -> Complaint | None:
+    """Refuse what the published program does not have; `clip_by` where it is stated."""
+    if unit != "silo":
         return (
-            f'has unit = "{given.privacy.unit}" in [privacy] and {_NOISE_AS_PUBLISHED}',
+            f'has unit = "{unit}" in [privacy] and {_NOISE_AS_PUBLISHED}',
             "The program clips the update of a peer, and never looks at a single record.",
             'Write unit = "silo", or leave it out.',
         )
-    for name, only in (("clip", FIXED), ("clip_by", "tensor")):
-        said = given.stated(TABLE.name, name)
+    for name, said, only in (("clip", table.clip, FIXED), ("clip_by", clip_by, "tensor")):
         if said not in (None, only):
             return (
                 f'has {name} = "{said}" and {_NOISE_AS_PUBLISHED}',
                 "The radius of each tensor follows its last norms, up to the clip of [training].",
                 f'Write {name} = "{only}", or leave it out.',
             )
-    if given.stated("security", "colluders"):
+    if colluders:
         return (
             f"gives `colluders` in [security], and {_NOISE_AS_PUBLISHED}",
             "Nothing is promised before one peer, and so nothing before several.",
             "Leave it out.",
         )
     return None
-
-
-def _as_published(given: GivenSettings) -> bool:
-    return given.of(DiscoSettings).as_published
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -118,6 +118,17 @@ def promise(
     return Promise(noise, plan, claimed(privacy, _claimed_epsilon(privacy, proven)))
 
 
+def noise_as_published(privacy: PrivacyTarget, method: str = "A method") -> float:
+    """Return the noise multiplier of a method as published; `InvalidInput` where it has none."""
+    if privacy.noise_multiplier is None or privacy.epsilon is not None:
+        raise InvalidInput(
+            f"{method} as published takes a noise multiplier, and no epsilon.",
+            "Noise found by its formula would not keep the budget.",
+            "Give `noise_multiplier`, or leave `as_published` out.",
+        )
+    return privacy.noise_multiplier
+
+
 def unproven(
     views: Views,
     privacy: PrivacyTarget,
@@ -133,13 +144,7 @@ def unproven(
     formula, from the noise multiplier to the epsilon that the paper claims.  The phases `earlier`
     are released before, with noise that is given.  Raises `InvalidInput` unless the noise is given.
     """
-    noise = privacy.noise_multiplier
-    if noise is None or privacy.epsilon is not None:
-        raise InvalidInput(
-            "A method as published takes a noise multiplier, and no epsilon.",
-            "Noise found by its formula would not keep the budget.",
-            "Give `noise_multiplier`, or leave `as_published` out.",
-        )
+    noise = noise_as_published(privacy)
     at_noise = views(noise)
     require_observer(privacy.observer, at_noise)
     plan = plan_given_noise(

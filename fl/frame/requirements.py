@@ -23,9 +23,7 @@ def require_declared(setup: Setup) -> None:
     """
     declared = declaration_or_none(setup.name)
     system = declared or Declaration(name=setup.name, make="", summary="")
-    said = aggregation_complaint(system, setup.aggregation)
-    if said is not None:
-        raise Unsupported(*_in_words(setup, said))
+    refuse(setup, aggregation_complaint(system, setup.aggregation), kind=Unsupported)
     if declared is None:
         return
     refuse(
@@ -37,16 +35,16 @@ def require_declared(setup: Setup) -> None:
     )
 
 
-def refuse(setup: Setup, *complaints: Complaint | None) -> None:
-    """Raise `InvalidInput` for the first complaint about a setup, if there is one."""
+def refuse(
+    setup: Setup,
+    *complaints: Complaint | None,
+    kind: type[InvalidInput | Unsupported] = InvalidInput,
+) -> None:
+    """Raise `kind` for the first complaint about a setup, if there is one."""
     for complaint in complaints:
         if complaint is not None:
-            raise InvalidInput(*_in_words(setup, complaint))
-
-
-def _in_words(setup: Setup, complaint: Complaint) -> tuple[str, str, str]:
-    what, why, step = complaint
-    return f"The setup of {setup.name} {what}.", why, step
+            what, why, step = complaint
+            raise kind(f"The setup of {setup.name} {what}.", why, step)
 
 
 def require_user_unit(setup: Setup) -> None:

@@ -142,30 +142,25 @@ def _among_peers(given: GivenSettings) -> Complaint | None:
 
 
 def _slots(given: GivenSettings) -> Complaint | None:
-    slots, rate = given.security.slots, given.privacy.sampling_rate
-    if slots is None or real_slots(slots, rate) is not None:
+    return slots_complaint(given.security.slots, given.privacy.sampling_rate)
+
+
+def slots_complaint(slots: int | None, rate: float) -> Complaint | None:
+    """Refuse slots of which no number k is real so that k / slots is the rate exactly."""
+    if slots is None:
         return None
-    nearest = min(max(round(rate * slots), 1), slots - 1) / slots
+    chosen = round(rate * slots)
+    if 0 < chosen < slots and chosen / slots == rate:
+        return None
+    nearest = min(max(chosen, 1), slots - 1) / slots
     step = f"Write sampling_rate = {nearest!r}, or other slots."
     if rate == 1.0:
         step = "Leave `slots` out, or write a sampling_rate below 1 under [privacy]."
     return (
         f"gives slots = {slots} in [security] for sampling_rate = {rate!r} in [privacy]",
-        REAL_SLOTS,
+        "A user joins with probability k / slots, where k of so many answers are real.",
         step,
     )
-
-
-REAL_SLOTS: Final = "A user joins with probability k / slots, where k of so many answers are real."
-
-
-def real_slots(slots: int, rate: float) -> int | None:
-    """Return k, how many slots are real; None where k / slots cannot be the rate.
-
-    It must be that exactly, as the plan counts on it.
-    """
-    chosen = round(rate * slots)
-    return chosen if 0 < chosen < slots and chosen / slots == rate else None
 
 
 SECURITY_RULES: Final[tuple[Rule, ...]] = (

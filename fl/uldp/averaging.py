@@ -46,6 +46,7 @@ from ..settings.declared_rules import NONE_FOR_ANOTHER
 from ..settings.security_rules import hidden_weights_complaint, weighting_complaint
 from ..training.local_training import ProximalTraining, Rows, UpdateBlock
 from .correlated import RunningBlock, Schedule, require_room
+from .settings import correlated_complaint
 
 UserUpdates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[UpdateBlock]]
 """From a model, the users of each silo and a round number, to one update per user and silo."""
@@ -108,7 +109,10 @@ class UldpAvg(PrivateSystem):
             moments = setup.normalisation is not None
             refuse(setup, hidden_weights_complaint(weighting, moments=moments))
         if schedule is not None:
-            _require_no_more(setup)
+            unfit = correlated_complaint(
+                setup.aggregation, setup.security.dropouts, setup.privacy.sampling_rate
+            )
+            refuse(setup, unfit, kind=Unsupported)
             schedule.require_users(setup.users)
         if setup.aggregation == "shares":
             refuse(setup, weighting_complaint(weighting))
@@ -252,23 +256,6 @@ class UldpAvg(PrivateSystem):
         if self.rate == 1.0:
             return records.Sampling()
         return records.Sampling("poisson", "user", self.rate, self.drawn_by)
-
-
-def _require_no_more(setup: Setup) -> None:
-    """Raise `Unsupported` for what correlated noise does not go together with."""
-    if setup.aggregation not in ("plain", "masked") or setup.security.dropouts:
-        raise Unsupported(
-            f"Correlated noise is not for aggregation {setup.aggregation!r} with "
-            f"{setup.security.dropouts} silos that may be missing.",
-            "What silos send holds their last rounds too, and each of them is needed.",
-            "Give aggregation = 'masked' or 'plain', and no `dropouts`.",
-        )
-    if setup.privacy.sampling_rate != 1.0:
-        raise Unsupported(
-            "Correlated noise is for users who take part by a public schedule.",
-            "Of a sample it is not known how far apart the rounds of one user are.",
-            "Leave `sampling_rate` out.",
-        )
 
 
 def _local_deltas(setup: Setup) -> UserUpdates:

@@ -36,10 +36,11 @@ from ..aggregation.clip_check import ITEM as RECOMPUTED
 from ..aggregation.term_norms import norms_of
 from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
+from ..frame.requirements import refuse
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
 from ..parties.network import Network
-from ..settings.security_rules import REAL_SLOTS, real_slots
+from ..settings.security_rules import slots_complaint
 from .averaging import RoundSum, UldpAvg
 from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
@@ -89,7 +90,7 @@ class UldpAvgHiddenWeights(UldpAvg):
         self._streams = streams
         self._present = [np.flatnonzero(column > 0) for column in setup.federation.counts.T]
         self._session: PrivateWeighting | None = None
-        _ = self._real_slots  # refuses a rate that the slots cannot give
+        refuse(setup, slots_complaint(setup.security.slots, setup.privacy.sampling_rate))
 
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
         """Return the noise of one round, on the grid of the decrypted integers."""
@@ -265,13 +266,4 @@ class UldpAvgHiddenWeights(UldpAvg):
     def _real_slots(self) -> int | None:
         """k, the number of real slots of an oblivious transfer: k / slots is the sampling rate."""
         rate, slots = self.setup.privacy.sampling_rate, self.setup.security.slots
-        if slots is None:
-            return None
-        chosen = real_slots(slots, rate)
-        if chosen is None:
-            raise InvalidInput(
-                f"{slots} slots cannot give a sampling rate of {rate!r}.",
-                REAL_SLOTS,
-                "Give a rate that is a whole number of slots, below 1.",
-            )
-        return chosen
+        return None if slots is None else round(rate * slots)

@@ -26,7 +26,6 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
-from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import sensitivity_multiplier, up
@@ -39,12 +38,14 @@ from ..data.federation import Federation
 from ..frame.model import Parameters, Round
 from ..frame.opening import OpeningStatement
 from ..frame.private_system import PrivateSystem
-from ..frame.promise import Promise, unproven
+from ..frame.promise import Promise, noise_as_published, unproven
+from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
 from ..observers.names import MODEL, PEER, PEER_OBSERVERS, Coalition
 from ..training.local_training import LocalTraining
+from .settings import published_moments
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -64,21 +65,10 @@ class UldpNaive(PrivateSystem):
         super().__init__(setup)
         self.as_published = as_published
         self.residuals = Residuals()
-        if as_published and (
-            setup.privacy.epsilon is not None or setup.privacy.noise_multiplier is None
-        ):
-            raise InvalidInput(
-                "ULDP-NAIVE as published takes a noise multiplier, and no epsilon.",
-                "Noise found by its formula would not keep the budget.",
-                "Give `noise_multiplier`, or leave `as_published` out.",
-            )
-        # A phase before the rounds would be paid from a promise that proves nothing.
-        if as_published and setup.normalisation is not None:
-            raise InvalidInput(
-                "ULDP-NAIVE as published does not normalise features by private moments.",
-                "It promises nothing, so nothing would pay for their release.",
-                "Give normalisation = 'public', or leave `as_published` out.",
-            )
+        if as_published:
+            noise_as_published(setup.privacy, "ULDP-NAIVE")
+            if setup.normalisation is not None:
+                refuse(setup, published_moments(setup.name))
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round on the sum over all silos, in |S| shares."""

@@ -82,9 +82,13 @@ def no_moments(given: GivenSettings) -> Complaint | None:
     """Refuse private moments for a method as published, whose promise would not cover them."""
     if not given.of(UldpSettings).as_published or given.data.normalisation != "private":
         return None
+    return published_moments(given.system.name)
+
+
+def published_moments(system: str) -> Complaint:
+    """Return that a method as published cannot pay for private moments."""
     return (
-        f'has normalisation = "private" in [data], and {given.system.name} as published '
-        "cannot pay for it",
+        f'has normalisation = "private" in [data], and {system} as published cannot pay for it',
         UNPAID_MOMENTS,
         'Write normalisation = "public", or leave as_published out.',
     )
@@ -159,24 +163,9 @@ def fits_the_run(given: GivenSettings) -> Complaint | None:
     privacy, aggregation = given.privacy, given.security.aggregation
     if privacy.noise != BANDED or privacy.cohorts is None:
         return None
-    if aggregation not in _AGGREGATIONS:
-        return (
-            f'has noise = "banded" in [privacy] and aggregation = "{aggregation}" in [security]',
-            "What silos send holds their last rounds too, which this protocol was not made for.",
-            'Write aggregation = "masked" or "plain".',
-        )
-    if given.security.dropouts:
-        return (
-            'has noise = "banded" in [privacy], and `dropouts` in [security]',
-            "Where a silo is missing from a round, later rounds take off what was not there.",
-            "Leave `dropouts` out.",
-        )
-    if privacy.sampling_rate != 1.0:
-        return (
-            'has noise = "banded" and `sampling_rate` in [privacy]',
-            "Users take part in turns, by a public schedule, and not by chance.",
-            "Leave `sampling_rate` out.",
-        )
+    unfit = correlated_complaint(aggregation, given.security.dropouts, privacy.sampling_rate)
+    if unfit is not None:
+        return unfit
     if given.states("privacy", "epsilon", "noise_multiplier"):
         return (
             'has noise = "banded" in [privacy], with `epsilon` and `noise_multiplier`',
@@ -185,6 +174,29 @@ def fits_the_run(given: GivenSettings) -> Complaint | None:
         )
     rounds, bands, blocks = given.stated("run", "rounds"), privacy.bands or 1, privacy.blocks or 1
     return unfit_schedule(rounds, bands, privacy.cohorts, blocks)
+
+
+def correlated_complaint(aggregation: str, dropouts: int, rate: float) -> Complaint | None:
+    """Refuse a protocol, silos that may be missing, and sampled users beside correlated noise."""
+    if aggregation not in _AGGREGATIONS:
+        return (
+            f'has noise = "banded" in [privacy] and aggregation = "{aggregation}" in [security]',
+            "What silos send holds their last rounds too, which this protocol was not made for.",
+            'Write aggregation = "masked" or "plain".',
+        )
+    if dropouts:
+        return (
+            'has noise = "banded" in [privacy], and `dropouts` in [security]',
+            "Where a silo is missing from a round, later rounds take off what was not there.",
+            "Leave `dropouts` out.",
+        )
+    if rate != 1.0:
+        return (
+            'has noise = "banded" and `sampling_rate` in [privacy]',
+            "Users take part in turns, by a public schedule, and not by chance.",
+            "Leave `sampling_rate` out.",
+        )
+    return None
 
 
 def unfit_schedule(rounds: int | None, bands: int, cohorts: int, blocks: int) -> Complaint | None:

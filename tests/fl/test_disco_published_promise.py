@@ -128,10 +128,10 @@ def test_a_radius_for_each_tensor_may_be_written_out() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"unit": "record"}, "clips the update of a peer"),
+        ({"unit": "record"}, "never looks at a single record"),
         ({"neighbours": "add-remove"}, "accounted under replace-one"),
         ({"noise_multiplier": 5.0}, "an epsilon or a noise multiplier"),
-        ({"table": DiscoSettings(noise="as_published", clip="previous")}, "The clip is 'previous'"),
+        ({"table": DiscoSettings(noise="as_published", clip="previous")}, 'has clip = "previous"'),
         ({"table": DiscoSettings(noise="as_published", min_participants=5)}, "has silos = 4"),
         (
             {"table": replace(TABLE, time_frames=("1-2", "1-2", "1-2", "1-2"))},
@@ -150,7 +150,7 @@ def test_colluders_and_a_tiny_clip_are_refused(tiny: Any, made_of: Any) -> None:
     common = {"unit": "silo", "neighbours": "replace-one", "observer": "peer"}
     setup = made_of("disco", tiny(silos=4), **common)
     for changed, words in (
-        ({"security": SecuritySettings(aggregation="plain", colluders=1)}, "`colluders` is 1"),
+        ({"security": SecuritySettings(aggregation="plain", colluders=1)}, "gives `colluders`"),
         ({"training": replace(setup.training, clip=1e-13)}, "`clip` is 1e-13"),
     ):
         with pytest.raises(InvalidInput, match=words):
