@@ -9,8 +9,14 @@ from ..declarations.declaration import Declaration, Example
 from ..declarations.sealed_items import RELEASE
 from ..declarations.toml_keys import RATING_USES
 from ..observers.names import CLIENT, MODEL, SERVER
-from .published_rules import PUBLISHED_RULES
-from .settings import ONE_SHOT_RULES, PLANNER_RULES, POWER_RULES, TABLE, of_releases
+from .settings import (
+    ONE_SHOT_RULES,
+    PLANNER_RULES,
+    POWER_RULES,
+    PUBLISHED_RULES,
+    TABLE,
+    of_releases,
+)
 
 PLANNER_KEYS: Final = ("design", "most_values", "signal")
 """Keys of the choice between designs."""

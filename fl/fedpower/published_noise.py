@@ -26,8 +26,8 @@ from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_grid import product_grid
 from ...accountant.sensitivity.fedpower import element_as_published
 from ...accountant.sensitivity.release import root_up, up
-from .published_rules import DIVISORS_OF_ROWS, PRODUCTS_OF_ROWS
 from .run_terms import RunTerms
+from .settings import DIVISORS_OF_ROWS, PRODUCTS_OF_ROWS
 
 Algorithm: TypeAlias = Literal["original", "utility", "private"]
 
@@ -102,7 +102,7 @@ def require_bounded_products(terms: RunTerms, *, ratings: bool) -> None:
     """Raise `InvalidInput` where no stated bound holds (`is_bounded`), and one is promised.
 
     As published nothing is promised, and nothing refused.  Configurations are refused by
-    `published_rules`; settings may be made by hand, and logs by anybody.
+    `.settings.PUBLISHED_RULES`; settings may be made by hand, and logs by anybody.
     """
     table = terms.settings
     if table.as_published or is_bounded(terms, ratings=ratings):

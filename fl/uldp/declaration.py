@@ -19,17 +19,8 @@ from typing import Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import Declaration, Example
 from ..declarations.toml_keys import CORRELATED_KEYS
-from ..settings.declared_rules import no_target
 from .sealed_items import of_group, of_naive, of_weighted
-from .settings import (
-    TABLE,
-    fits_the_run,
-    group_given,
-    keys_together,
-    no_moments,
-    published_protocol,
-    rate_or_batch,
-)
+from .settings import GROUP_RULES, NAIVE_RULES, TABLE, WEIGHTED_RULES
 
 _USUAL_CLIP: Final = 0.1
 
@@ -143,13 +134,7 @@ _ULDP_AVG: Final = Declaration(
     relations=_RELATIONS,
     ignores=_GROUP_KEYS,
     uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS, *_CORRELATED_KEYS),
-    rules=(
-        no_moments,
-        published_protocol,
-        no_target,
-        keys_together,
-        fits_the_run,
-    ),
+    rules=WEIGHTED_RULES,
     adjust=average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
     determines=f"{__package__}.expected_log:WEIGHTED",
@@ -170,7 +155,7 @@ SYSTEMS: Final = (
         relations=_RELATIONS,
         ignores=_GROUP_KEYS,
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL_STEP_KEYS),
-        rules=(no_moments, no_target),
+        rules=NAIVE_RULES,
         adjust=naive,
         aggregations=_SUM_AGGREGATIONS,
         determines=f"{__package__}.expected_log:EXPECTED_NAIVE",
@@ -188,7 +173,7 @@ SYSTEMS: Final = (
         relations=_RELATIONS,
         ignores=("as_published",),
         uses=("training.clip", *_LOCAL_STEP_KEYS),
-        rules=(group_given, rate_or_batch),
+        rules=GROUP_RULES,
         adjust=group,
         determines=f"{__package__}.expected_log:EXPECTED_GROUP",
         sealed=of_group,

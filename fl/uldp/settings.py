@@ -8,11 +8,17 @@ from typing import Final
 
 from ...accountant.errors import counted
 from ...accountant.events.matrices import MAX_STRATEGY_STEPS
-from ..declarations.declaration import Complaint, Table
+from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, key, rate
 from ..declarations.toml_keys import CORRELATED_KEYS
-from ..settings.declared_rules import UNPAID_MOMENTS
+from ..settings.declared_rules import UNPAID_MOMENTS, no_target
+
+BANDED: Final = "banded"
+"""The word for correlated noise in a configuration."""
+
+NOISE_ALONE: Final = "A round without users releases noise alone."
+"""Why there are no more cohorts than users."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,22 +121,6 @@ def published_protocol(given: GivenSettings) -> Complaint | None:
     return None
 
 
-BANDED: Final = "banded"
-"""The word for correlated noise in a configuration."""
-
-NOTHING_FOR_EVERYBODY: Final = (
-    "Where everybody takes part in every round, correlated noise gains nothing: the sum of all "
-    "rounds has as much noise as with independent rounds."
-)
-"""Why correlated noise needs cohorts."""
-
-
-NOISE_ALONE: Final = "A round without users releases noise alone."
-"""Why there are no more cohorts than users."""
-
-_AGGREGATIONS: Final = ("plain", "masked")
-
-
 def keys_together(given: GivenSettings) -> Complaint | None:
     """Refuse keys of correlated noise without it, and correlated noise without cohorts."""
     if given.privacy.noise != BANDED:
@@ -146,7 +136,8 @@ def keys_together(given: GivenSettings) -> Complaint | None:
     if cohorts is None:
         return (
             'has noise = "banded" in [privacy], and lacks `cohorts`',
-            NOTHING_FOR_EVERYBODY,
+            "Where everybody takes part in every round, correlated noise gains nothing: the sum of "
+            "all rounds has as much noise as with independent rounds.",
             "Write cohorts = 10 under [privacy], for example.",
         )
     if users is not None and cohorts > users:
@@ -178,7 +169,7 @@ def fits_the_run(given: GivenSettings) -> Complaint | None:
 
 def correlated_complaint(aggregation: str, dropouts: int, rate: float) -> Complaint | None:
     """Refuse a protocol, silos that may be missing, and sampled users beside correlated noise."""
-    if aggregation not in _AGGREGATIONS:
+    if aggregation not in ("plain", "masked"):
         return (
             f'has noise = "banded" in [privacy] and aggregation = "{aggregation}" in [security]',
             "What silos send holds their last rounds too, which this protocol was not made for.",
@@ -239,3 +230,15 @@ def unfit_schedule(rounds: int | None, bands: int, cohorts: int, blocks: int) ->
             f"Write bands = {rounds // blocks}, or fewer blocks.",
         )
     return None
+
+
+NAIVE_RULES: Final[tuple[Rule, ...]] = (no_moments, no_target)
+GROUP_RULES: Final[tuple[Rule, ...]] = (group_given, rate_or_batch)
+WEIGHTED_RULES: Final[tuple[Rule, ...]] = (
+    no_moments,
+    published_protocol,
+    no_target,
+    keys_together,
+    fits_the_run,
+)
+"""Rules of each system, in the order in which they are asked."""
