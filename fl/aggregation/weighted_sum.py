@@ -70,6 +70,7 @@ from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import up
 from ..observers.names import MODEL, PEER, Coalition
 from ..secagg.peers import require_peers
+from ..settings.security_rules import WEIGHT_TELLS
 from .user_weights import stated
 
 AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares")
@@ -234,7 +235,7 @@ def _check(rule: str, aggregation: str, drawn_by: str, tolerated_dropouts: int) 
     if aggregation == "shares" and rule != "uniform":
         raise InvalidInput(
             f"Additive shares are for uniform weights; they are by {rule!r}.",
-            "A peer that holds a record of a user would learn from its weight how many it has.",
+            WEIGHT_TELLS,
             "Give weighting = 'uniform', or another aggregation.",
         )
     if validate.count_from(0, tolerated_dropouts=tolerated_dropouts) and aggregation != "masked":

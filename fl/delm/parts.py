@@ -20,7 +20,7 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.claims.delm import published_total
 from ...accountant.errors import InvalidInput
-from .settings import DIVERGENCE, NO_PCA, DelmSettings
+from .settings import DelmSettings, parts_complaint
 
 _SAME: Final = 1e-9
 """Relative difference of two claims that rounding explains."""
@@ -43,41 +43,19 @@ class Parts:
         return published_total(self.pca, self.training, self.selection, layers)
 
 
-def pieces_of(table: DelmSettings, *, chooses: bool) -> tuple[bool, bool]:
-    """Return whether a run has a PCA, and whether it has a private selection.
-
-    `chooses`: whether it is of the enhanced scheme.
-    """
-    return table.pca != NO_PCA, chooses and table.selection == DIVERGENCE
-
-
 def given_parts(table: DelmSettings, *, chooses: bool) -> Parts | None:
     """Return the parts that a table names; None where it names none.
 
     Raises `InvalidInput` where one is missing, or is of a piece that the run does not have.
     """
-    has_pca, has_choice = pieces_of(table, chooses=chooses)
-    named = {
-        "pca_epsilon": (table.pca_epsilon, has_pca),
-        "training_epsilon": (table.training_epsilon, True),
-        "selection_epsilon": (table.selection_epsilon, has_choice),
-    }
-    if all(value is None for value, _ in named.values()):
+    unfit = parts_complaint(table, chooses=chooses)
+    if unfit is not None:
+        what, why, next_step = unfit
+        raise InvalidInput(f"The scheme {what}.", why, next_step)
+    values = (table.pca_epsilon, table.training_epsilon, table.selection_epsilon)
+    if all(value is None for value in values):
         return None
-    for name, (value, used) in named.items():
-        if used and value is None:
-            raise InvalidInput(
-                f"`{name}` is missing in [delm], and another part of epsilon is given.",
-                "The parts make the claim together.",
-                "Give the part of every piece of the run, or none of them.",
-            )
-        if value is not None and not used:
-            raise InvalidInput(
-                f"`{name}` is given in [delm], and the run has no such piece.",
-                "It would count in the claim and do nothing.",
-                "Leave it out.",
-            )
-    return Parts(*(value or 0.0 for value, _ in named.values()))
+    return Parts(*(value or 0.0 for value in values))
 
 
 def parts_by_ratio(

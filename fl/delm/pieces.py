@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ...accountant.errors import InvalidInput
 from .choice import ClientChoice
-from .parts import Parts, given_parts, parts_by_ratio, pieces_of
-from .settings import DIVERGENCE, WITHOUT_REPLACEMENT, DelmSettings
+from .parts import Parts, given_parts, parts_by_ratio
+from .settings import DIVERGENCE, WITHOUT_REPLACEMENT, DelmSettings, pieces_of
 
 if TYPE_CHECKING:
     from ..frame.privacy import PrivacyTarget

@@ -182,14 +182,22 @@ def images_of_components(given: GivenSettings) -> Complaint | None:
 def parts_of_pieces(given: GivenSettings) -> Complaint | None:
     """Refuse parts of epsilon that are of no piece of the run, or not all of them."""
     table = given.of(DelmSettings)
-    named = [name for name in _PARTS if given.states(TABLE.name, name)]
-    if not named:
-        return None
-    used = {
-        "pca_epsilon": table.pca != NO_PCA,
-        "training_epsilon": True,
-        "selection_epsilon": _chooses(given) and table.selection == DIVERGENCE,
-    }
+    unfit = parts_complaint(table, chooses=given.system.name == "delm-enhanced")
+    named = _parts_named(table)
+    if unfit is not None or not named or not given.states(TABLE.name, "ratio"):
+        return unfit
+    return (
+        f"gives `ratio` beside `{named[0]}` in [delm]",
+        "It divides epsilon where its parts are not given.",
+        "Leave one of them out.",
+    )
+
+
+def parts_complaint(table: DelmSettings, *, chooses: bool) -> Complaint | None:
+    """Refuse parts of no piece, or not all of them; `chooses`: whether clients are chosen."""
+    named = _parts_named(table)
+    has_pca, has_choice = pieces_of(table, chooses=chooses)
+    used = dict(zip(_PARTS, (has_pca, True, has_choice), strict=True))
     for name in named:
         if not used[name]:
             return (
@@ -198,19 +206,25 @@ def parts_of_pieces(given: GivenSettings) -> Complaint | None:
                 "Leave it out.",
             )
     for name in _PARTS:
-        if name not in named and used[name]:
+        if named and name not in named and used[name]:
             return (
                 f"gives `{named[0]}` in [delm], and not `{name}`",
                 "The parts make the claim together.",
                 "Give the part of every piece of the run, or none of them.",
             )
-    if given.states(TABLE.name, "ratio"):
-        return (
-            f"gives `ratio` beside `{named[0]}` in [delm]",
-            "It divides epsilon where its parts are not given.",
-            "Leave one of them out.",
-        )
     return None
+
+
+def pieces_of(table: DelmSettings, *, chooses: bool) -> tuple[bool, bool]:
+    """Return whether a run has a PCA, and whether it has a private selection.
+
+    `chooses`: whether it is of the enhanced scheme.
+    """
+    return table.pca != NO_PCA, chooses and table.selection == DIVERGENCE
+
+
+def _parts_named(table: DelmSettings) -> list[str]:
+    return [name for name in _PARTS if getattr(table, name) is not None]
 
 
 def ratio_of_pieces(given: GivenSettings) -> Complaint | None:
@@ -259,10 +273,6 @@ def noise_is_given(model: object, pca: object, sensitivity: object, training: ob
     `training` is the part of the training, None where it is not given.
     """
     return is_published(model, pca) or sensitivity == PRINTED or training is not None
-
-
-def _chooses(given: GivenSettings) -> bool:
-    return given.system.name == "delm-enhanced"
 
 
 SCHEME_RULES: Final[tuple[Rule, ...]] = (

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...accountant import validate
-from ...accountant.errors import with_article
 from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, below_one, key
 from ..settings.declared_rules import no_target
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
-from ..statistics.settings import MOVED_BY_SILO, public_fact, rounds_complaint
+from ..statistics.settings import MOVED_BY_SILO, bound_complaint, public_fact, rounds_complaint
 
 __all__ = ["BEYOND", "CLIPPED", "DROPPED", "ROWS", "of_releases"]
 
@@ -155,18 +154,13 @@ def single_release(given: GivenSettings) -> Complaint | None:
 
 def bounded_units(given: GivenSettings) -> Complaint | None:
     """Refuse a unit without the public number that bounds it, and that number without the unit."""
-    unit = str(given.privacy.unit)
     for name, needed in _UNIT_OF_KEY.items():
-        if given.states(TABLE.name, name) and unit != needed:
+        idle = bound_complaint(given, name, needed)
+        if idle is not None:
+            return idle
+        if given.privacy.unit == needed and not given.states(TABLE.name, name):
             return (
-                f'gives `{name}` in [fedpower] for unit = "{unit}" in [privacy]',
-                f"It bounds {with_article(needed)}, and has no effect on what "
-                f"{with_article(unit)} adds.",
-                f'Leave it out, or write unit = "{needed}" under [privacy].',
-            )
-        if unit == needed and not given.states(TABLE.name, name):
-            return (
-                f'lacks `{name}` in [fedpower] for unit = "{unit}" in [privacy]',
+                f'lacks `{name}` in [fedpower] for unit = "{needed}" in [privacy]',
                 _REASONS[name],
                 f"Write {_EXAMPLES[name]}.",
             )

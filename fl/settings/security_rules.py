@@ -12,6 +12,11 @@ from ..observers.names import COORDINATOR, PEER_OBSERVERS, coalition_of, coaliti
 from ..secagg.peers import MIN_PEERS, OF_TWO_PEERS
 from .declared_rules import able_to_sum_by, aggregation_complaint
 
+WEIGHT_TELLS: Final = (
+    "A peer that holds a record of a user would learn from its weight how many it has."
+)
+"""Why additive shares are summed under uniform weights."""
+
 _MASKED: Final = ("masked",)
 _WEIGHED: Final = ("private-weighting",)
 
@@ -78,7 +83,7 @@ def weighting_complaint(weighting: str) -> Complaint | None:
         return None
     return (
         'has aggregation = "shares" in [security], and weighting = "records" in [training]',
-        "A peer that holds a record of a user would learn from its weight how many it has.",
+        WEIGHT_TELLS,
         'Write weighting = "uniform", or aggregation = "masked".',
     )
 

@@ -181,22 +181,32 @@ def of_classes(given: GivenSettings) -> Complaint | None:
 
 def capped_units(given: GivenSettings) -> Complaint | None:
     """Refuse a unit without the cap on its rows that it needs, and a cap of another unit."""
-    unit, table = str(given.privacy.unit), given.of(ReleaseSettings)
     for name, needed in _UNIT_OF_KEY.items():
-        if unit != needed and given.states(given.table_name, name):
-            return (
-                f'gives `{name}` in [{given.table_name}] for unit = "{unit}" in [privacy]',
-                f"It bounds the rows of {with_article(needed)}, and has no effect on what "
-                f"{with_article(unit)} adds.",
-                f'Leave it out, or write unit = "{needed}" under [privacy].',
-            )
-    if unit == "silo" and table.silo_rows is None:
+        idle = bound_complaint(given, name, needed, "the rows of ")
+        if idle is not None:
+            return idle
+    if given.privacy.unit == "silo" and given.of(ReleaseSettings).silo_rows is None:
         return (
             f'lacks `silo_rows` in [{given.table_name}] for unit = "silo" in [privacy]',
             MOVED_BY_SILO,
             "Write silo_rows = 100, for example: a number that is not taken from the data.",
         )
     return None
+
+
+def bound_complaint(
+    given: GivenSettings, name: str, needed: str, of_what: str = ""
+) -> Complaint | None:
+    """Refuse a key that bounds one unit, where another is protected."""
+    unit = str(given.privacy.unit)
+    if unit == needed or not given.states(given.table_name, name):
+        return None
+    return (
+        f'gives `{name}` in [{given.table_name}] for unit = "{unit}" in [privacy]',
+        f"It bounds {of_what}{with_article(needed)}, and has no effect on what "
+        f"{with_article(unit)} adds.",
+        f'Leave it out, or write unit = "{needed}" under [privacy].',
+    )
 
 
 def _no_fit(given: GivenSettings) -> Complaint | None:
