@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput, PrivplanError
@@ -116,6 +116,15 @@ class Table:
     def __post_init__(self) -> None:
         if not self.keys and is_dataclass(self.settings):
             object.__setattr__(self, "keys", keys_of(self.settings))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the keys that have no default."""
+        return tuple(
+            item.name
+            for item in fields(self.settings)
+            if item.default is MISSING and item.default_factory is MISSING
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ..observers.names import coalitions_in
 from .data_table import DataSettings
 from .dataset_defaults import Defaults, dataset_defaults
-from .declaration import Declaration, Given, blame_package
+from .declaration import Declaration, blame_package
 from .registry import declaration_of
 from .shared_tables import (
     NO_TRAINING,
@@ -35,9 +35,6 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
     Rules are asked of it.  A table is completed when it is first asked for, so that rules may
     refuse beforehand what nothing could be completed from.
     """
-
-    def __init__(self, tables: Given) -> None:
-        super().__init__(tables)
 
     def states(self, table: str, *keys: str) -> bool:
         """Return whether the configuration itself says all of these keys of a table."""

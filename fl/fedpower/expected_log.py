@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
 from typing import Any, Final
 
 import numpy as np
@@ -20,11 +19,6 @@ from .iterate import first_basis
 from .planner import chosen_design
 from .run_terms import RunTerms
 from .settings import TABLE, FedPowerSettings
-
-_WITHOUT_DEFAULT: Final = frozenset(
-    field.name for field in fields(FedPowerSettings) if field.default is MISSING
-)
-"""Keys that a configuration must have."""
 
 
 def _power_phase(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPhase:
@@ -86,7 +80,7 @@ def table_of(read: Read) -> FedPowerSettings:
         try:
             given[key.name] = read(TABLE.name, key.name)
         except NotStated:
-            if key.name in _WITHOUT_DEFAULT:
+            if key.name in TABLE.required:
                 raise
     return FedPowerSettings(**given)
 

@@ -11,7 +11,14 @@ from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, below_one, key
 from ..settings.declared_rules import no_target
 from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
-from ..statistics.settings import MOVED_BY_SILO, bound_complaint, public_fact, rounds_complaint
+from ..statistics.settings import (
+    MOVED_BY_SILO,
+    bound_complaint,
+    most_rows_key,
+    public_fact,
+    rounds_complaint,
+    row_norm_key,
+)
 
 __all__ = ["BEYOND", "CLIPPED", "DROPPED", "ROWS", "of_releases"]
 
@@ -33,12 +40,7 @@ class FedPowerSettings:
         validate.count,
         why="It is a number of directions.",
     )
-    row_norm: float = key(
-        "R, the L2 norm that rows are clipped to, in units of the data; public, so known before "
-        "anybody looks at the data",
-        public_fact,
-        why="A norm that was taken from the data would tell about them.",
-    )
+    row_norm: float = row_norm_key("the data")
     oversampling: int = key(
         "how many more columns than directions an iterate has",
         at_least(0),
@@ -65,14 +67,7 @@ class FedPowerSettings:
         shown='required for unit = "entry"',
         why="An entry without a range may change by anything.",
     )
-    most_rows: int | None = key(
-        "about how many rows there are at most in all silos; public. The grid is chosen for so "
-        "many; with more, numbers may wrap around, which costs accuracy and no privacy",
-        validate.count,
-        default=None,
-        shown="1,000,000, or silos x silo_rows",
-        why="The sum of so many rows must fit into 64 bits.",
-    )
+    most_rows: int | None = most_rows_key("1,000,000, or silos x silo_rows")
     design: Literal["auto", "one-shot", "power"] = key(
         "one-shot: one noisy Gram matrix; power: some products with it; auto: one-shot, unless "
         "its numbers are too many",

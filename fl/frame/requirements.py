@@ -30,8 +30,8 @@ def require_declared(setup: Setup) -> None:
         setup,
         moments_complaint(system) if setup.normalisation is not None else None,
         sampling_complaint(system) if setup.privacy.sampling_rate != 1.0 else None,
-        unit_complaint(system, setup.privacy.unit) if system.promises else None,
-        relation_complaint(system, setup.privacy.neighbours) if system.promises else None,
+        unit_complaint(system, setup.privacy.unit),
+        relation_complaint(system, setup.privacy.neighbours),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -125,12 +125,7 @@ def _required(settings: Settings) -> Iterator[tuple[str, Key]]:
     table = settings.system.table
     if table is None:
         return
-    needed = {
-        item.name
-        for item in fields(table.settings)
-        if item.default is MISSING and item.default_factory is MISSING
-    }
-    yield from ((table.name, key) for key in table.keys if key.name in needed)
+    yield from ((table.name, key) for key in table.keys if key.name in table.required)
 
 
 def _described_tables(settings: Settings) -> dict[str, dict[str, Any]]:

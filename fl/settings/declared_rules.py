@@ -36,9 +36,9 @@ _PROTECTED_BY_UNIT: Final[Mapping[str, str]] = {
 """From the unit of a guarantee to the data that it protects, for messages."""
 
 
-def unit_complaint(system: Declaration, unit: str) -> Complaint | None:
-    """Refuse a unit of privacy for which the system has no guarantee."""
-    if unit in system.units:
+def unit_complaint(system: Declaration, unit: str | None) -> Complaint | None:
+    """Refuse a unit of privacy for which the system, where it promises something, has none."""
+    if not system.promises or unit in system.units:
         return None
     protected = [_PROTECTED_BY_UNIT.get(word, word) for word in system.units]
     return (
@@ -50,7 +50,7 @@ def unit_complaint(system: Declaration, unit: str) -> Complaint | None:
 
 def relation_complaint(system: Declaration, relation: str) -> Complaint | None:
     """Refuse neighbours that the system is not accounted under."""
-    if relation in system.relations:
+    if not system.promises or relation in system.relations:
         return None
     return (
         f"needs `neighbours` in [privacy] to be {enumerated(system.relations, 'or')}; it is "

@@ -6,7 +6,7 @@ A misspelt key would silently change a number, so it is refused, with the neares
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,9 +73,7 @@ class _Reader(TableReader):
         if not system.trains and system.rounds is None:
             yield "run", "rounds"
         if system.table is not None:
-            for item in fields(system.table.settings):
-                if item.default is MISSING and item.default_factory is MISSING:
-                    yield system.table.name, item.name
+            yield from ((system.table.name, key) for key in system.table.required)
 
     def given(self, content: bytes) -> Given:
         """Return the tables of the file, every key known and every value in its range."""

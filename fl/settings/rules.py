@@ -40,14 +40,11 @@ from .security_rules import SECURITY_RULES
 
 def _unit_rule(given: GivenSettings) -> Complaint | None:
     """Require a unit of the system."""
-    unit = given.privacy.unit
-    return None if unit is None else unit_complaint(given.system, unit)
+    return unit_complaint(given.system, given.privacy.unit)
 
 
 def _relation_rule(given: GivenSettings) -> Complaint | None:
     """Require a relation of the system."""
-    if not given.system.promises:
-        return None
     return relation_complaint(given.system, given.privacy.neighbours)
 
 

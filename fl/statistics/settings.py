@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, with_article
@@ -45,16 +45,33 @@ def public_fact(**field: object) -> float:
     return value
 
 
+def row_norm_key(units: str) -> Any:
+    """Return the key of the norm that rows are clipped to, in these units."""
+    return key(
+        f"R, the L2 norm that rows are clipped to, in units of {units}; public, so known before "
+        "anybody looks at the data",
+        public_fact,
+        why="A norm that was taken from the data would tell about them.",
+    )
+
+
+def most_rows_key(shown: str) -> Any:
+    """Return the key of the most rows in all silos; `shown` is what is said of its default."""
+    return key(
+        "about how many rows there are at most in all silos; public. The grid is chosen for so "
+        "many; with more, numbers may wrap around, which costs accuracy and no privacy",
+        validate.count,
+        default=None,
+        shown=shown,
+        why="The sum of so many rows must fit into 64 bits.",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings:
     """What is released of rows and labels, of any system that releases them; all of it public."""
 
-    row_norm: float = key(
-        "R, the L2 norm that rows are clipped to, in units of the normalised features; public, so "
-        "known before anybody looks at the data",
-        public_fact,
-        why="A norm that was taken from the data would tell about them.",
-    )
+    row_norm: float = row_norm_key("the normalised features")
     label_weight: float = key(
         "a: how much of the noise's budget label sums get; their noise is sigma / a",
         public_fact,
@@ -86,13 +103,8 @@ class ReleaseSettings:
         shown='required for unit = "silo"',
         why="A silo moves the sum by all of its rows.",
     )
-    most_rows: int | None = key(
-        "about how many rows there are at most in all silos; public. The grid is chosen for so "
-        "many; with more, numbers may wrap around, which costs accuracy and no privacy",
-        validate.count,
-        default=None,
-        shown='users x rows_per_user, silos x silo_rows; 1,000,000 for unit = "record"',
-        why="The sum of so many rows must fit into 64 bits.",
+    most_rows: int | None = most_rows_key(
+        'users x rows_per_user, silos x silo_rows; 1,000,000 for unit = "record"'
     )
     by_class: bool = key(
         "a Gram matrix for each class, so that classes can be weighted afterwards",
