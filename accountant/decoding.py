@@ -7,9 +7,10 @@ import json
 import types
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from functools import cache, wraps
 from inspect import signature
-from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from .errors import InvalidInput
 
@@ -166,6 +167,18 @@ def decimal_number(source: object) -> float | None:
         return float(source)
     except ValueError:
         return None
+
+
+@remembered
+def field_types(cls: type[Any]) -> dict[str, Any]:
+    """Return the types of a class's fields, by name."""
+    return get_type_hints(cls)
+
+
+@remembered
+def field_names(cls: type[Any]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields, in their order."""
+    return tuple(item.name for item in fields(cls))
 
 
 @remembered

@@ -9,10 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, Final, Literal, TypeVar, Union, cast, get_type_hints
+from typing import Any, Final, Literal, TypeVar, Union, cast
 
 from .. import events as ev
-from ..decoding import decimal_number, remembered, require_fields, taken_apart
+from ..decoding import (
+    decimal_number,
+    field_names,
+    field_types,
+    remembered,
+    require_fields,
+    taken_apart,
+)
 from ..errors import InvalidInput, kind_of
 
 FactT = TypeVar("FactT")
@@ -29,18 +36,6 @@ READ_WITH_NEWER: Final = "Read it with a newer privplan."
 
 
 @remembered
-def hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the types of a class's fields."""
-    return get_type_hints(cls)
-
-
-@remembered
-def field_names(cls: type[Any]) -> tuple[str, ...]:
-    """Return the names of a class's fields, in their order."""
-    return tuple(item.name for item in fields(cls))
-
-
-@remembered
 def later_fields(cls: type[Any]) -> frozenset[str]:
     """Return the names of the fields that a kind did not always have."""
     return frozenset(item.name for item in fields(cls) if item.metadata == LATER)
@@ -52,7 +47,7 @@ def field_tests(cls: type[Any]) -> tuple[tuple[str, Callable[[object], bool]], .
 
     What fails the test may be canonical all the same, or have a canonical form: see `checked`.
     """
-    return tuple((name, _test(hints(cls)[name])) for name in field_names(cls))
+    return tuple((name, _test(field_types(cls)[name])) for name in field_names(cls))
 
 
 def _test(hint: Any) -> Callable[[object], bool]:
@@ -78,7 +73,7 @@ def checked(value: object, cls: type[Any], name: str) -> object:
     `field_checks` of a class holds what else a field demands of a value, by the field's name.
     """
     where = f"{_label(cls)}.{name}"
-    canonical = _converted(value, hints(cls)[name], where, _checked)
+    canonical = _converted(value, field_types(cls)[name], where, _checked)
     check = getattr(cls, "field_checks", {}).get(name)
     if check is not None and canonical is not None:
         check(canonical, where)
@@ -116,7 +111,7 @@ def decoded(cls: type[FactT], source: object, where: str) -> FactT:
         why_closed="A reader that skips what it does not know would miss what it means.",
         otherwise=READ_WITH_NEWER,
     )
-    types_of = hints(cls)
+    types_of = field_types(cls)
     given = {
         name: _converted(source[name], types_of[name], f"{where}.{name}", _decoded)
         for name in field_names(cls)
@@ -127,13 +122,13 @@ def decoded(cls: type[FactT], source: object, where: str) -> FactT:
 
 def part(cls: type[Any], name: str, source: object) -> object:
     """Return the checked value of one field, from its JSON."""
-    value = _converted(source, hints(cls)[name], f"{_label(cls)}.{name}", _decoded)
+    value = _converted(source, field_types(cls)[name], f"{_label(cls)}.{name}", _decoded)
     return checked(value, cls, name)
 
 
 def part_to_json(cls: type[Any], name: str, value: object) -> object:
     """Return the JSON of one field's value."""
-    return _converted(value, hints(cls)[name], "", _encoded, list)
+    return _converted(value, field_types(cls)[name], "", _encoded, list)
 
 
 def _converted(

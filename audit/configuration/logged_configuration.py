@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Union
 
 from ...accountant import validate
-from ...accountant.decoding import decimal_number, taken_apart
+from ...accountant.decoding import decimal_number, field_types, taken_apart
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import declaration_of, keys_by_table
@@ -144,7 +144,7 @@ class LoggedConfiguration:
                 self._values[name, key] = source[key]
             else:
                 self.not_stated.append(f"[{name}] {key:.40}")
-        hints = typing.get_type_hints(cls)
+        hints = field_types(cls)
         for key, item in known.items():
             if key in source:
                 self._key(name, key, source[key], hints[key])

@@ -7,12 +7,12 @@ stand in a log, so none is taken from there.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from ...accountant.decoding import field_types
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import declaration_of, exactly_named
@@ -83,7 +83,7 @@ def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
     unknown = sorted(str(key) for key in source if key not in known)
     if unknown:
         raise refused(f"The log's configuration has an unknown key {unknown[0]!r:.60} in [{name}].")
-    hints = typing.get_type_hints(cls)
+    hints = field_types(cls)
     given: dict[str, Any] = {}
     for key, item in known.items():
         if key in source:

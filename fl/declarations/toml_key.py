@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Final, Literal, Union, get_type_hints
+from typing import Any, Final, Literal, Union
 
 from ...accountant import validate
-from ...accountant.decoding import nearest, remembered, taken_apart
+from ...accountant.decoding import field_types, nearest, taken_apart
 from ...accountant.errors import InvalidInput
 from ...accountant.toml_source import TomlReader
 
@@ -114,18 +114,13 @@ def _key_of(item: Field[Any], table: type[Any]) -> Key:
     declared: _DeclaredKey = item.metadata[_DECLARED]
     check, words = declared.check, declared.words
     if check is None and not words:
-        kind, inner = taken_apart(_types(table)[item.name])
+        kind, inner = taken_apart(field_types(table)[item.name])
         if kind is Union:
             kind, inner = taken_apart(inner)
         words, check = (inner, None) if kind is Literal else ((), flag)
     shown = declared.shown or _default_text(item.default)
     check = check or _word_of(words)
     return Key(item.name, check, declared.meaning, shown, declared.why, words)
-
-
-@remembered
-def _types(table: type[Any]) -> dict[str, Any]:
-    return get_type_hints(table)
 
 
 def _default_text(value: object) -> str:

@@ -10,14 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...accountant.decoding import suggestion
+from ...accountant.decoding import field_names, field_types, suggestion
 from ...accountant.errors import InvalidInput
 from ...accountant.records import KINDS, SCHEMA, Fact, Record, RunOpen, StreamRange
 from ...accountant.records.field_codec import (
     MAX_INTEGER,
     READ_WITH_NEWER,
-    field_names,
-    hints,
     later_fields,
     part,
     part_to_json,
@@ -138,7 +136,7 @@ def _shape(cls: type[Record], source: dict[str, Any]) -> _Shape | None:
         return None
     if len(source) + len(absent) > len(names) + 1:  # and `type`
         return None
-    types = hints(cls)
+    types = field_types(cls)
     there = [name for name in names if name in source]
     quick = [
         (name, _QUICK_DECODERS[types[name]]) for name in there if types[name] in _QUICK_DECODERS

@@ -9,10 +9,10 @@ is for its receiver to say beforehand (`Limits`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
-from typing import Any, ClassVar, Final, Self, TypeAlias, get_type_hints
+from dataclasses import dataclass, is_dataclass
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
+from ...accountant.decoding import field_names, field_types
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault, with_article
 
 
@@ -228,18 +228,11 @@ _READ: Final[Mapping[Any, Callable[[_Reader], Any]]] = {
 # --- types of fields ------------------------------------------------------------------------------
 
 
-def _schema(kind: Any) -> tuple[tuple[str, Any], ...]:
+def _schema(kind: type[Body]) -> list[tuple[str, Any]]:
     """Return the name and the type of each field."""
-    schema: tuple[tuple[str, Any], ...] = _read_schema(kind)
-    return schema
-
-
-@cache
-def _read_schema(kind: Any) -> tuple[tuple[str, Any], ...]:
     if not kind.kind or not is_dataclass(kind):
         raise InvalidInput(f"{kind.__name__} must be a dataclass with a kind.")
-    hints = get_type_hints(kind)
-    return tuple((item.name, hints[item.name]) for item in fields(kind))
+    return [(name, field_types(kind)[name]) for name in field_names(kind)]
 
 
 def _fits(value: object, hint: Any) -> bool:
