@@ -16,7 +16,7 @@ import numpy as np
 
 from ...accountant.arrays import FloatArray
 from .demo import Demo, Weakness
-from .protocol_1 import (
+from .published_weighting import (
     MULTIPLE,
     SESSIONS,
     noise_free,

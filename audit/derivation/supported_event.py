@@ -35,7 +35,7 @@ from ...fl.observers.names import MODEL, Coalition
 from ...fl.observers.sample_knowledge import knows_sample
 from ..ledger.matrix_facts import is_matrix
 from .believed_reach import believed_reach
-from .blocks import event_in_block
+from .correlated_rounds import event_in_block
 from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_messages_of_units
 from .event_order import weakest
 from .matrix_views import MATRIX_VIEWS

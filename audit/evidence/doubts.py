@@ -8,7 +8,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.records import Gram, Product
-from ..derivation.blocks import unfit_block, unpaid_rounds
+from ..derivation.correlated_rounds import unfit_block, unpaid_rounds
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import NORMALISING, rounds_by_release
 

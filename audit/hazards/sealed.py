@@ -14,7 +14,7 @@ from typing import Final
 from ...accountant.records import Noise, RoundIntent, RoundRelease
 from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sidecar
-from ..derivation.blocks import beyond_schedule
+from ..derivation.correlated_rounds import beyond_schedule
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 from .rule import Hazard, rounds

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...fl.parties.network import silo_name
-from ..derivation.blocks import beyond_schedule
+from ..derivation.correlated_rounds import beyond_schedule
 from ..ledger.product_facts import noise_is_taken_off
 from . import p_values
 from .sealed_statistics import Angle, Release, ResidualStatistics, Run

@@ -6,10 +6,9 @@ an observer sees of it is handed to an audit.  Each system brings its own carrie
 of the parts here; other packages may import all of these names.
 """
 
-from .carriers import carrier_of
 from .coins import Coins, flip_coins
 from .federation import canary_federation
-from .injection import MAX_CANARY_ROWS, MakeView, canary_rows, canary_training
+from .injection import MAX_CANARY_ROWS, MakeView, canary_rows, canary_training, carrier_of
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import MemoryLog, RecordingAggregator
 from .rehearsal_rounds import (

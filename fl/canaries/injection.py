@@ -6,25 +6,54 @@ noise; the rest is done here.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
 from ...accountant import validate
 from ...accountant.arrays import IntArray
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, Unsupported
+from ..declarations.registry import declaration_or_none, declared
 from ..frame.system import build
 from .coins import Coins, flip_coins
 from .federation import canary_federation
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining
-from .request import OBSERVER_SILO, CanaryObservations, RehearsalRequest, refuse_real_users
+from .request import OBSERVER_SILO, CanaryObservations, Carrier, RehearsalRequest, refuse_real_users
 from .view import View, observe_rounds
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
     from ..frame.system import System
+    from ..settings.schema import Settings
+
+
+def carrier_of(settings: Settings) -> Carrier:
+    """Return the carrier of the system of these settings.
+
+    Raises `Unsupported` for a system without one, and `InvalidInput` for what is no carrier: one
+    such as `canary_training` takes more than `RehearsalRequest`.
+    """
+    system = settings.run.system
+    declaration = declaration_or_none(system)
+    if declaration is None or declaration.carrier is None:
+        carried = ", ".join(sorted(other.name for other in declared().values() if other.carrier))
+        raise Unsupported(
+            f"{system} cannot be rehearsed with canaries.",
+            "Its declaration names no carrier, so nothing says how one of its units is put in and "
+            "seen.",
+            f"Rehearse one of {carried}, or give its declaration a `carrier`.",
+        )
+    carrier = declaration.load(declaration.carrier)
+    try:
+        inspect.signature(carrier).bind(None)
+    except (TypeError, ValueError) as error:
+        reason = TypeError(f"a carrier takes one argument, `RehearsalRequest`; {error}")
+        raise declaration.failed(declaration.carrier, reason) from error
+    return cast("Carrier", carrier)
+
 
 MAX_CANARY_ROWS: Final = 10_000
 """The most canaries that enter by rows: m of them with a column each take m^2 numbers."""

@@ -17,7 +17,7 @@ from privplan.accountant.mechanisms import BandedGaussian
 from privplan.accountant.records import Block, RoundIntent
 from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.budget import audit_budget
-from privplan.audit.derivation.blocks import beyond_schedule
+from privplan.audit.derivation.correlated_rounds import beyond_schedule
 from privplan.audit.edits import edits_of
 from privplan.fl.log import read
 from privplan.fl.running import how_to_resume

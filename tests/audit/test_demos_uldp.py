@@ -99,9 +99,9 @@ def test_the_short_runs_threshold_is_passed_twice_without_the_user() -> None:
 def protocol():
     for name in ("phe", "gmpy2", "cryptography", "nacl", "msgpack"):
         pytest.importorskip(name)
-    from privplan.audit.demos import protocol_1
+    from privplan.audit.demos import published_weighting
 
-    return protocol_1
+    return published_weighting
 
 
 def test_the_sum_is_the_published_one(protocol) -> None:
