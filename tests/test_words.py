@@ -195,6 +195,47 @@ def array_aliases() -> Mapping[str, list[str]]:
     return aliases
 
 
+def sentences(tree: ast.AST) -> Iterator[str]:
+    """Yield the sentences of five words or more in the texts of a tree, docstrings aside.
+
+    >>> list(sentences(ast.parse("f(x, f'a {b} c d e f. Short.')")))
+    ['a {} c d e f.']
+    """
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (each.value if isinstance(each, ast.Constant) else "{}" for each in node.values)
+            said |= {id(each) for each in node.values}
+            text = "".join(map(str, parts))
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
+        ):
+            text = node.value
+        else:
+            continue
+        yield from (each for each in re.split(r"(?<=[.;])\s+", text) if each.count(" ") >= 4)
+
+
+def complaints(tree: ast.Module) -> Iterator[str]:
+    """Yield the sentences of rules between keys: what they say is wrong, why, and what to do."""
+    for node in tree.body:
+        returns = node.returns if isinstance(node, ast.FunctionDef) else None
+        if returns is not None and "Complaint" in ast.unparse(returns):
+            yield from sentences(node)
+
+
+def test_a_sentence_of_a_rule_between_keys_stands_in_one_place() -> None:
+    """A rule that a setup made by hand must meet as well is one function, and so one sentence."""
+    times: dict[str, list[str]] = defaultdict(list)
+    for path, tree in counted().items():
+        for sentence in sentences(tree):
+            times[sentence].append(path.relative_to(ROOT).as_posix())
+    of_rules = {each for tree in counted().values() for each in complaints(tree)}
+    assert len(of_rules) > 200
+    of_rules -= {"Leave one of them out.", "data may be in other units."}  # steps, and no rules
+    assert {each: times[each] for each in sorted(of_rules) if len(times[each]) > 1} == {}
+
+
 def test_an_array_type_has_one_alias() -> None:
     spare = {element: names for element, names in array_aliases().items() if len(names) > 1}
     assert spare == {}

@@ -130,7 +130,7 @@ T = TypeVar("T")
 ACCEPT_DELTA_FLAG: Final = "--accept-delta"
 """How a person accepts a delta of 1 / units or more."""
 
-_REASON_BY_OPTION: Final[Mapping[str, str]] = {
+REASON_BY_OPTION: Final[Mapping[str, str]] = {
     "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
     "delta": "Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
     "records": "It is the number of records in the data set.",
@@ -171,7 +171,7 @@ def checked(check: Callable[..., T], **field: object) -> T:
         step = f"Give --{name.replace('_', '-')} a value in that range."
         if name in _TOPIC_BY_OPTION:
             step = f"privplan explain {_TOPIC_BY_OPTION[name]}"
-        raise InvalidInput(error.what, error.why or _REASON_BY_OPTION.get(name, ""), step) from None
+        raise InvalidInput(error.what, error.why or REASON_BY_OPTION.get(name, ""), step) from None
 
 
 def delta_not_compared(delta: float, units: int | None) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ def word(options: Sequence[str], **field: str) -> str:
     otherwise = _OTHERWISE.get(name, f"Give --{name} {options[0]}")
     raise InvalidInput(
         f"`{name}` must be one of {', '.join(options)}; it is {value!r}.",
-        _REASON_BY_OPTION.get(name, ""),
+        REASON_BY_OPTION.get(name, ""),
         f"Did you mean --{name} {close}?" if close else otherwise,
     )
 

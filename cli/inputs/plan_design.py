@@ -70,7 +70,7 @@ class PhaseDesign:
         "the shape of the noise that is sought",
         words=options.MECHANISMS,
         default=None,
-        why="It is the shape of the noise that is added.",
+        why=options.REASON_BY_OPTION["mechanism"],
     )
     event: Event | None = key(
         "what is released, where its noise is fixed",
@@ -94,7 +94,7 @@ class PhaseDesign:
         "records in the data set",
         validate.count,
         default=None,
-        why="It is the number of records in the data set.",
+        why=options.REASON_BY_OPTION["records"],
     )
     batch: int | None = key(
         "records of a round, on average",
@@ -106,13 +106,13 @@ class PhaseDesign:
         "passes over the data",
         validate.positive,
         default=None,
-        why="It is how often, on average, each record is used.",
+        why=options.REASON_BY_OPTION["epochs"],
     )
     sampling: str | None = key(
         "how a batch is drawn",
         words=SAMPLERS,
         default=None,
-        why="How a batch is drawn decides how much it hides.",
+        why=options.REASON_BY_OPTION["sampling"],
     )
     observers: tuple[str, ...] = key(
         "all who see the release, or anything that depends on it",

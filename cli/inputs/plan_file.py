@@ -14,7 +14,7 @@ from ...accountant import validate
 from ...accountant.delta_checks import delta_below_half
 from ...accountant.neighbours import NEIGHBOURS
 from ...fl.declarations.toml_key import TableReader, key, keys_of, text
-from .options import COSTS, PLAN_EXAMPLE, SPLITS
+from .options import COSTS, PLAN_EXAMPLE, REASON_BY_OPTION, SPLITS
 from .plan_design import Design, PhaseDesign
 
 
@@ -26,25 +26,25 @@ class TargetTable:
         "privacy loss",
         validate.positive,
         default=None,
-        why="Epsilon bounds how far one unit can shift the odds of any output.",
+        why=REASON_BY_OPTION["epsilon"],
     )
     delta: float | None = key(
         "slack",
         delta_below_half,
         default=None,
-        why="Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
+        why=REASON_BY_OPTION["delta"],
     )
     neighbours: str | None = key(
         "the neighbouring relation",
         words=NEIGHBOURS,
         default=None,
-        why="A guarantee must say which change of the data it hides.",
+        why=REASON_BY_OPTION["neighbours"],
     )
     group: int = key(
         "records of one unit",
         validate.count,
         default=1,
-        why="It is the number of records that one unit holds.",
+        why=REASON_BY_OPTION["group"],
     )
     unit: str = key("what one unit is called", text, default="record")
 

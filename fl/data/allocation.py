@@ -37,6 +37,7 @@ from numpy.random import Generator
 from ...accountant import validate
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
+from ..declarations.toml_words import LABELS_SAID_TWICE
 from .federation import checked_indices
 
 Rule = Literal["uniform", "zipf", "classes-1", "classes-2"]
@@ -99,7 +100,7 @@ def allocate(
     if labels_per_silo is not None and labels_per_user is not None:
         raise InvalidInput(
             f"`labels_per_user` does not go with `allocation` {rule}.",
-            "That rule says which labels a silo has, and a user has records in any silo.",
+            LABELS_SAID_TWICE,
             "Leave one of them out.",
         )
     counts = _user_counts(rule, total, parties, 1, rng)

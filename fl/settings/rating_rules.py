@@ -38,11 +38,15 @@ def _keys_of_ratings(given: GivenSettings) -> Complaint | None:
     key = next((key for key in RATING_KEYS if given.states("data", key)), None)
     if key is None:
         return None
-    return (
-        f"gives `{key}` in [data], which has no effect",
+    return _idle(
+        key,
         f'It is of name = "{RATINGS}", and this is "{given.dataset}".',
         f"Leave `{key}` out, or choose the other data set.",
     )
+
+
+def _idle(key: str, why: str, step: str) -> Complaint:
+    return f"gives `{key}` in [data], which has no effect", why, step
 
 
 def _keys_of_records(given: GivenSettings) -> Complaint | None:
@@ -101,8 +105,8 @@ def _columns(given: GivenSettings) -> Complaint | None:
         (key for key in ("selection_source", "fewest_ratings") if given.states("data", key)), None
     )
     if idle is not None:
-        return (
-            f"gives `{idle}` in [data], which has no effect",
+        return _idle(
+            idle,
             "Rows and columns are filtered only where their lists are public.",
             'Write selection = "public" beside it, or leave it out.',
         )

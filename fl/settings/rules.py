@@ -1,20 +1,7 @@
 """What keys demand of one another: nothing contradicts, and nothing is without effect.
 
-What is of every system stands here; what is of one, in the rules that it declares.
-
-Which clips a run may have: those by which floats can move the parameters of a model.
-
-A round moves parameters by the clip at most, and by the noise, which is made for the clip.  Models
-are floats of 53 bits and begin near 1, where their steps are 2^-52.  Within the range seven digits
-are left at either end: for an update that is divided by the number of contributions, and for a
-model that has moved away and is to be moved by less.  Far below it noise is rounded off and models
-repeat, far above it what was learnt is rounded off the noise.
-
-Logs of earlier versions may have other clips, and are judged by what they released.
-
-Rules on the table [privacy] of a configuration: its unit, its noise, private normalisation.
-
-Each rule returns what is wrong with the configuration, why, and what to do; None where it is met.
+What is of every system stands here; what is of one, in the rules that it declares.  Each rule
+returns what is wrong with a configuration, why, and what to do; None where it is met.
 """
 
 from __future__ import annotations
@@ -27,6 +14,7 @@ from ..declarations.declaration import Complaint, Rule, blame_package
 from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS
+from ..declarations.toml_words import LABELS_SAID_TWICE
 from .declared_rules import (
     MOMENTS_NOISE_KEY,
     moments_complaint,
@@ -131,7 +119,7 @@ def _labels_said_once(given: GivenSettings) -> Complaint | None:
         return None
     return (
         f'has allocation = "{data.allocation}" in [data] beside `labels_per_user`',
-        "That rule says which labels a silo has, and a user has records in any silo.",
+        LABELS_SAID_TWICE,
         "Leave one of them out.",
     )
 
@@ -177,6 +165,14 @@ def evaluation_complaint(given: GivenSettings) -> Complaint | None:
 
 LEAST_CLIP: Final = 1e-9
 MOST_CLIP: Final = 1e9
+"""Clips by which floats of 53 bits can move the parameters of a model.
+
+A round moves parameters by the clip at most, and by noise that is made for it, and models begin
+near 1, where their steps are 2^-52.  Within the range seven digits are left at either end: for an
+update that is divided by the number of contributions, and for a model that has moved away.  Far
+below it noise is rounded off, far above it what was learnt is rounded off the noise.  Logs of
+earlier versions may have other clips, and are judged by what they released.
+"""
 
 
 def clip_in_floats(given: GivenSettings) -> Complaint | None:
