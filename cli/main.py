@@ -13,7 +13,10 @@ import typer
 import typer.core
 
 from .commands.account import AccountRequest, account
-from .commands.audit import audit
+from .commands.audit_attack import attack
+from .commands.audit_budget import budget
+from .commands.audit_demo import demo
+from .commands.audit_log import log
 from .commands.calibrate import CalibrateRequest, calibrate
 from .commands.check import check
 from .commands.claims import claims
@@ -145,5 +148,19 @@ def privplan(
 # In the order in which the help lists them.
 for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
     app.command(cls=Command)(command)
+
+audit = typer.Typer(name="audit", add_completion=False, rich_markup_mode=None)
+
+
+@audit.callback(invoke_without_command=True)
+def _audit(context: typer.Context) -> None:
+    """Check what a run has left behind."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(output.USAGE)
+
+
+for command in (log, budget, attack, demo):
+    audit.command()(command)
 
 app.add_typer(audit)

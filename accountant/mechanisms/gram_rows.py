@@ -9,6 +9,7 @@ is no number counts as zero, and a label that is none of the classes counts as n
 from __future__ import annotations
 
 import math
+import mmap
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -23,7 +24,21 @@ from .clip import numbers
 from .gram_products import GramProducts, exact_rows
 from .gram_release import GramRelease
 from .gram_row_grid import GridScale, IntegerRows, dense_rows, is_sparse, sparse_rows
-from .mapped_pages import give_back
+
+
+def give_back(table: Any) -> None:
+    """Give the pages of a file that `table` is mapped from back to the system, if it can be.
+
+    Only of a file that is mapped to be read: what was written to a private copy would be lost.
+    They are read again when they are asked for.  Anything that is not mapped is left alone.
+    """
+    while isinstance(table, np.ndarray):
+        if isinstance(table, np.memmap) and table.mode != "r":
+            return
+        table = table.base
+    if isinstance(table, mmap.mmap) and hasattr(table, "madvise"):  # not on every system
+        table.madvise(mmap.MADV_DONTNEED)
+
 
 _DENSE_BLOCK: Final = 2**19
 """Numbers in a block of rows, which stands in memory as float64."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...accountant.guarantee import Bounds, Guarantee
     from ...accountant.records import Security
-    from ...fl.frame.design import Design
+    from ...fl.frame.opening import Design
 
 Quantity = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""

@@ -17,7 +17,7 @@ from . import describe
 
 if TYPE_CHECKING:
     from ...accountant.records import Planned
-    from ...fl.frame.note import Note
+    from ...fl.frame.opening import Note
     from ...fl.running.forecast import Change, Forecast, ObserverForecast
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from ...accountant import records, validate
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault, counted
+from ..crypto.additive import WholeRing
 from ..crypto.fixed_point import FixedPoint
 from ..crypto.keys import Identity, fresh
-from ..crypto.whole_ring import WholeRing
 from ..observers.names import COORDINATOR
 from ..parties.network import Network, silo_name
 from ..secagg.decentralised import decentralised_sum

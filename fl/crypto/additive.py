@@ -9,21 +9,64 @@ last share, has what cannot be told from uniform words, as long as AES-128 in co
 be told from random: computationally hidden, where shares drawn in full would hide perfectly.
 
 `no_guarantee_float_shares` is DISCO's form, for study: it hides nothing that it should.
+
+`WholeRing` puts numbers into Z_{2^64} as they are.  `FixedPoint` refuses one that could make a sum
+wrap around, and a refusal tells something of that number.  Where nothing may be told, as of sums of
+private records that have a meaning modulo 2^64, every word is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
 from ...accountant import validate
-from ...accountant.arrays import Float32Array, UInt64Array
+from ...accountant.arrays import Float32Array, IntArray, UInt64Array
 from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Secret
 from . import masks
 from .keys import KEY_BYTES, derive, fresh
+from .masks import RingWords
+
+
+@dataclass(frozen=True)
+class WholeRing:
+    """How `terms` vectors of int64 travel and are summed modulo 2^64; as `FixedPoint`, unbounded.
+
+    >>> ring = WholeRing(terms=2)
+    >>> words = ring.to_ring(np.array([2**63 - 1, -5]))
+    >>> ring.from_ring(words + words).tolist()
+    [-2, -10]
+    """
+
+    terms: int
+    step: ClassVar[float] = 1.0
+    bound: ClassVar[float] = 2.0**63
+    modulus: ClassVar[int] = 2**64
+    bytes_needed: ClassVar[int] = 8
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", validate.count(terms=self.terms))
+
+    def to_ring(self, steps: IntArray) -> RingWords:
+        """Return integers as fresh words, negative ones from the top of the ring.
+
+        Raises `InvalidInput` for what is no vector of int64, whatever its values are.
+        """
+        if not isinstance(steps, np.ndarray) or steps.dtype != np.int64 or steps.ndim != 1:
+            raise InvalidInput("Steps must be a vector of int64.")
+        words: RingWords = steps.astype(np.uint64)
+        return words
+
+    def from_ring(self, words: RingWords) -> IntArray:
+        """Return the integers that words stand for, from -2^63 to 2^63 - 1: shape (D,)."""
+        if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 1:
+            raise InvalidInput("Words must be a vector of this ring's type.")
+        return words.astype(np.int64)
+
 
 SEED_BYTES: Final = KEY_BYTES
 

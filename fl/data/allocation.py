@@ -37,7 +37,6 @@ from numpy.random import Generator
 from ...accountant import validate
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
-from ..declarations.toml_words import LABELS_SAID_TWICE
 from .federation import checked_indices
 
 Rule = Literal["uniform", "zipf", "classes-1", "classes-2"]
@@ -100,7 +99,7 @@ def allocate(
     if labels_per_silo is not None and labels_per_user is not None:
         raise InvalidInput(
             f"`labels_per_user` does not go with `allocation` {rule}.",
-            LABELS_SAID_TWICE,
+            "The rule alone says which labels a silo has.",
             "Leave one of them out.",
         )
     counts = _user_counts(rule, total, parties, 1, rng)

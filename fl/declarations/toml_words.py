@@ -15,11 +15,6 @@ DATASETS: Final = (
     RATINGS,
 )
 
-LABELS_SAID_TWICE: Final = (
-    "That rule says which labels a silo has, and a user has records in any silo."
-)
-"""Why `labels_per_user` does not go with an allocation by labels."""
-
 MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn", "mlp-64", "alexnet")
 
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)

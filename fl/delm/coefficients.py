@@ -42,8 +42,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
 from ..aggregation.gram_parts import gram_parts
 from ..aggregation.residuals import Residuals
-from ..frame.design import Design
 from ..frame.model import KeepModel, Parameters, Round
+from ..frame.opening import Design
 from ..frame.phases import Phase
 from ..frame.promise import TRAINING_PHASE
 from ..frame.rounds import Draft

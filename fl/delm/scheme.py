@@ -26,8 +26,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.plan import PlannedPhase, plan_given_noise
 from ..data.federation import Federation
 from ..frame.model import Parameters
-from ..frame.note import Note
-from ..frame.opening import OpeningStatement
+from ..frame.opening import Note, OpeningStatement
 from ..frame.phases import Phase
 from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, claimed, promise
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from ...accountant import records
     from ...accountant.mechanisms import Ticket
     from ...accountant.records import Planned
-    from ..frame.note import Note
+    from ..frame.opening import Note
     from ..frame.setup import Setup
     from ..models import Model
     from ..training.local_training import TorchLocalTraining

@@ -21,7 +21,7 @@ from ...accountant.neighbours import as_neighbours
 from ...accountant.sensitivity.gram import MAX_DIMENSION
 from ...accountant.sensitivity.product import sensitivity
 from ...accountant.sensitivity.release import sensitivity_multiplier
-from ..frame.design import Design
+from ..frame.opening import Design
 from ..frame.setup import Setup, setup
 from . import rows as data_rows
 from .one_shot import OneShot

@@ -20,7 +20,7 @@ from typing import Final
 from ...accountant import rounding
 from ...accountant.claims.flame_published import posterior_ratio
 from ...accountant.sensitivity.release import up
-from ..frame.note import Note
+from ..frame.opening import Note
 
 INDEX_PRIVACY: Final = "index privacy"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant.errors import counted
-from ..frame.note import Note
+from ..frame.opening import Note
 
 MOST_SEALED: Final = 1_000_000
 """The most messages of a round, dummies too, that are sealed."""

@@ -25,7 +25,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, LaplaceMessages, ResponseMessages, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ..frame.model import Parameters, Round
-from ..frame.note import Note
+from ..frame.opening import Note
 from ..frame.private_system import PrivateSystem
 from ..frame.promise import Promise, unproven
 from ..frame.requirements import refuse

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ...accountant.records import Claim, Planned, Population, Security
+
+
+@dataclass(frozen=True)
+class Design:
+    """The design that a system chose of several, such as `one-shot`, by public facts, and why."""
+
+    name: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a run says beside its guarantees: a name, sentences for a person, numbers for a program.
+
+    It is worth knowing, as `index privacy` is, and no guarantee.  `numbers` are numbers, or lists
+    of them, by name; all are public.
+    """
+
+    name: str
+    sentences: tuple[str, ...]
+    numbers: Mapping[str, float | list[float]] = field(default_factory=dict)
+
 
 Aggregation = Literal["plain", "masked", "private-weighting", "shares", "shuffle"]
 """How contributions are added up, which decides what an observer sees of them.

@@ -26,10 +26,8 @@ from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..observers.sample_knowledge import is_sampled
 from ..observers.stated_reaches import checked_reaches
-from .design import Design
 from .model import KeepModel, Parameters, Round, model_digest
-from .note import Note
-from .opening import OpeningStatement
+from .opening import Design, Note, OpeningStatement
 from .phases import Phase
 from .private_normalisation import MomentsRelease
 from .promise import TRAINING_PHASE, Promise, promise, restated

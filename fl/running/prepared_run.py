@@ -11,9 +11,7 @@ from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
 from ..data.federation import Federation
 from ..declarations.registry import declaration_of
-from ..frame.design import Design
-from ..frame.note import Note
-from ..frame.opening import OpeningStatement
+from ..frame.opening import Design, Note, OpeningStatement
 from ..frame.phases import last_round
 from ..frame.private_system import PrivateSystem
 from ..frame.rounds import system_with_package

@@ -17,8 +17,8 @@ from ...accountant import validate
 from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput
 from ..crypto import additive, keys
+from ..crypto.additive import WholeRing
 from ..crypto.fixed_point import FixedPoint
-from ..crypto.whole_ring import WholeRing
 from ..parties.message_bodies import Body, Limits, room
 from .peers import MIN_PEERS
 

@@ -14,7 +14,6 @@ from ..declarations.declaration import Complaint, Rule, blame_package
 from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS
-from ..declarations.toml_words import LABELS_SAID_TWICE
 from .declared_rules import (
     MOMENTS_NOISE_KEY,
     moments_complaint,
@@ -119,7 +118,7 @@ def _labels_said_once(given: GivenSettings) -> Complaint | None:
         return None
     return (
         f'has allocation = "{data.allocation}" in [data] beside `labels_per_user`',
-        LABELS_SAID_TWICE,
+        "That rule says which labels a silo has, and a user has records in any silo.",
         "Leave one of them out.",
     )
 

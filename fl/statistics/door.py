@@ -14,7 +14,7 @@ import numpy as np
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput, with_article
-from ...accountant.mechanisms.mapped_pages import give_back
+from ...accountant.mechanisms.gram_rows import give_back
 from .public_terms import PublicTerms
 
 _BLOCK: Final = 2**13

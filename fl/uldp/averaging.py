@@ -36,7 +36,7 @@ from ..aggregation.term_norms import about_norms
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data.federation import Indices
 from ..frame.model import Parameters, Round, require_model
-from ..frame.note import Note
+from ..frame.opening import Note
 from ..frame.private_system import PrivateSystem
 from ..frame.requirements import refuse
 from ..frame.rounds import Draft, NoisySum

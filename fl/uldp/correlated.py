@@ -34,7 +34,7 @@ from ...accountant.plan.banded_strategy import (
 )
 from ..aggregation.clip_check import ClipCheck, SumsMadeAgain
 from ..declarations.declaration import Read
-from ..frame.note import Note
+from ..frame.opening import Note
 from .settings import NOISE_ALONE, unfit_schedule
 
 _NO_DIFFERENCE: Final = 1e-9

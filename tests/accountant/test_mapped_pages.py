@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.mechanisms import NoisyGram
-from privplan.accountant.mechanisms.gram_rows import gram_total
-from privplan.accountant.mechanisms.mapped_pages import give_back
+from privplan.accountant.mechanisms.gram_rows import give_back, gram_total
 from privplan.accountant.sensitivity.gram import GramBound
 
 

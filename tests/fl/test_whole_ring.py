@@ -18,7 +18,7 @@ from privplan.fl.aggregation.choice import aggregator
 from privplan.fl.aggregation.masked_sums import MaskedAggregator
 from privplan.fl.aggregation.share_sums import ShareAggregator
 from privplan.fl.aggregation.sums import PlainAggregator
-from privplan.fl.crypto.whole_ring import WholeRing
+from privplan.fl.crypto.additive import WholeRing
 from privplan.fl.settings.schema import SecuritySettings
 
 from ..cases import for_each
