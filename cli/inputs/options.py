@@ -16,6 +16,9 @@ NEIGHBOURS: Final = relations.NEIGHBOURS
 ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "pure", "google", "microsoft")
 MECHANISMS: Final = ("gaussian", "laplace")
 
+TIERS: Final = ("claim", "robust", "residual", "membership")
+"""The tiers of an attack, in the order of a report."""
+
 SPLITS: Final = ("equal-noise", "weights", "cheapest")
 COSTS: Final = ("variance", "deviation", "average", "largest")
 
