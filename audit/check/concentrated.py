@@ -8,7 +8,8 @@ from typing import Final
 from ...accountant.guarantee import Bounds
 from ..description.run_description import Phase
 from .checked_run import CheckedRun
-from .events import periods, phases_of, unit_conditions
+from .completions.facts import periods
+from .events import phases_of, unit_conditions
 from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
 from .release_readings import may_be_of_batches, moved_in_a_batch

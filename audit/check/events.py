@@ -13,8 +13,9 @@ from ...accountant.work import work_of
 from ..description.run_description import ExtraRelease, Phase
 from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import PASSES_TOLERANCE, CheckedRun
+from .completions.facts import periods
 from .flattening import as_stated_draws
-from .loader_passes import ROUNDING, batch_share, in_pairs, independent_phases
+from .loader_passes import batch_share, in_pairs, independent_phases
 from .noise_draws import LackingFacts, clipped_together, lower_draw, upper_draw
 from .phase_classes import MANY, MOST_PHASE_WORK, ends_of
 from .release_readings import (
@@ -289,16 +290,6 @@ def of_unit(run: CheckedRun, event: ev.Event) -> ev.Event:
 
 def _composed(events: tuple[ev.Event, ...]) -> ev.Event:
     return events[0] if len(events) == 1 else ev.Compose(events)
-
-
-def periods(run: CheckedRun, *, upper: bool) -> int:
-    """Return how often a budget that renews is spent over the horizon; 1 where none is stated."""
-    settings = run.settings
-    if not settings.horizon_days or not settings.renews_every_days:
-        return 1
-    ratio = settings.horizon_days / settings.renews_every_days
-    whole = math.ceil(ratio * (1.0 - ROUNDING)) if upper else math.floor(ratio * (1.0 + ROUNDING))
-    return max(1, whole)
 
 
 def _repeated(count: int, event: ev.Event) -> ev.Event:

@@ -8,7 +8,8 @@ from ...accountant import events as ev
 from ...accountant.guarantee import as_neighbours
 from .bounding_event import BoundingEvent, RunEvents
 from .checked_run import CheckedRun
-from .events import of_unit, periods, unit_conditions
+from .completions.facts import periods
+from .events import of_unit, unit_conditions
 from .flattening import as_stated_draws
 from .release_readings import released_under
 

@@ -382,3 +382,16 @@ def truth_of(phases: list[tuple[float, float, int]]) -> float:
         event = dpa.PoissonSampledDpEvent(rate, dpa.GaussianDpEvent(noise))
         accountant.compose(event, steps)
     return float(accountant.get_epsilon(1e-5))
+
+
+def test_a_horizon_of_two_periods_and_a_half_has_two_or_three() -> None:
+    facts = {"noise_multiplier": 2.0, "rate": 0.1, "steps": 20, "renews_every_days": 40}
+    result = of(1.6, **facts, horizon_days=100)
+    assert result.verdict == "unverifiable"
+    spans(result, truth(2.0, 0.1, 40), truth(2.0, 0.1, 60))
+    assert [row.settles for row in result.completions] == [
+        "schedule.horizon_days=80.0",
+        "schedule.horizon_days=120.0",
+    ]
+    assert of(1.6, **facts, horizon_days=80).verdict.startswith("holds")
+    assert of(1.6, **facts, horizon_days=120).verdict == "false"

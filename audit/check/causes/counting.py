@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ....accountant.errors import counted
 from ..check_case import CheckCase, reference_of
-from ..events import periods
+from ..completions.facts import periods
 from .cause_rule import CauseFinding, cause_rule
 
 DAYS_OF_A_YEAR = 365

@@ -1,15 +1,17 @@
-"""Subjects that are one fact each: starts, moved releases, delta, norms, weighted draws."""
+"""Subjects that are one fact each: starts, renewals, releases, delta, norms, weighted draws."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from ....accountant.errors import Unsupported
+from ....accountant.errors import Unsupported, counted
 from ...description.lists import RELEASE_FAMILIES
 from ..checked_run import CheckedRun
+from ..loader_passes import ROUNDING
 from .completion import Alternative, Choice, End
 from .passes import steps_agree
 
@@ -56,6 +58,31 @@ def starts(run: CheckedRun, end: End) -> Iterator[Alternative]:
         return
     once = replace(run, settings=replace(run.settings, restarts=1))
     yield once, Choice("schedule.restarts", says, "schedule.restarts=1")
+
+
+def renewals(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin how often a budget that renews is spent over a horizon that is not whole periods.
+
+    More releases show no less.
+    """
+    settings, count = run.settings, periods(run, upper=end == "most")
+    if periods(run, upper=True) == periods(run, upper=False):
+        yield run, None
+        return
+    days = count * (settings.renews_every_days or 0.0)
+    says = f"the budget is spent {counted(count, 'time')} over the horizon"
+    choice = Choice("schedule.horizon_days", says, f"schedule.horizon_days={days!r}")
+    yield replace(run, settings=replace(settings, horizon_days=days)), choice
+
+
+def periods(run: CheckedRun, *, upper: bool) -> int:
+    """Return how often a budget that renews is spent over the horizon; 1 where none is stated."""
+    settings = run.settings
+    if not settings.horizon_days or not settings.renews_every_days:
+        return 1
+    ratio = settings.horizon_days / settings.renews_every_days
+    whole = math.ceil(ratio * (1.0 - ROUNDING)) if upper else math.floor(ratio * (1.0 + ROUNDING))
+    return max(1, whole)
 
 
 def _of_one_start(run: CheckedRun) -> CheckedRun:

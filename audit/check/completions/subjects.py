@@ -14,6 +14,7 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
     facts.delta,
     facts.noise,
     facts.starts,
+    facts.renewals,
     facts.releases,
     facts.release_noise,
     facts.norms,
