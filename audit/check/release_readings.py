@@ -52,7 +52,7 @@ def upper_readings(
     as often in each step, is taken from them; the count that an `adaptive` clipping norm follows
     is.
     """
-    followed = _followed(releases) if adaptive else None
+    followed = followed_release(releases) if adaptive else None
     sampled: list[ExtraRelease] = []
     apart: list[ExtraRelease] = []
     of_some, unsure = [], []
@@ -113,7 +113,7 @@ def lower_readings(
     >>> [(len(each.sampled), len(each.aside)) for each in lower_readings([loss], 100)]
     [(0, 1), (1, 0)]
     """
-    followed = _followed(releases) if adaptive else None
+    followed = followed_release(releases) if adaptive else None
     certain = [each for each in releases if each.of_batch or each is followed]
     once = [each for each in releases if each.count == 1 and each.of_batch is None]
     apart = [each for each in releases if each.of_batch is False or each in once]
@@ -127,7 +127,7 @@ def lower_readings(
     return tuple(readings)
 
 
-def _followed(releases: Sequence[ExtraRelease]) -> ExtraRelease | None:
+def followed_release(releases: Sequence[ExtraRelease]) -> ExtraRelease | None:
     """Return the release that an adaptive clipping norm certainly follows: the only one that may.
 
     Its name is of a clip or a quantile: a count or a norm may be one of anything.

@@ -85,7 +85,13 @@ def of_batch(times: int) -> float:
 @for_each(("count", "times"), [(20, 1), (40, 2), (10, 0)])
 def test_a_release_is_of_the_batch_or_of_all_data(what: str, count: int, times: int) -> None:
     release = {"what": what, "noise_multiplier": 10.0, "count": count}
-    spans(of(1.5, **JOINTLY, releases=[release]), of_batch(times), of_all(count))
+    result = of(1.5, **JOINTLY, releases=[release])
+    spans(result, of_batch(times), of_all(count))
+    assert result.verdict == "unverifiable"
+    assert [row.says.partition(" is of ")[2] for row in result.completions] == [
+        "the batch of each step",
+        "all data",
+    ]
     aside = of(1.5, **JOINTLY, releases=[release | {"of_batch": False}])
     spans(aside, of_all(count), of_all(count))
     batch = of(1.5, **JOINTLY, releases=[release | {"of_batch": True}])

@@ -8,10 +8,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from ....accountant.errors import Unsupported, counted
+from ....accountant.errors import Unsupported, counted, enumerated
 from ...description.lists import RELEASE_FAMILIES
 from ..checked_run import CheckedRun
 from ..loader_passes import ROUNDING
+from ..release_readings import followed_release
 from .completion import Alternative, Choice, End
 from .passes import steps_agree
 
@@ -148,6 +149,35 @@ def release_noise(run: CheckedRun, _end: End) -> Iterator[Alternative]:
         )
         says = f"{', '.join(of_each)} noise"
         yield replace(run, settings=replace(settings, releases=pinned)), Choice("releases", says)
+
+
+def taken_from(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin whether releases that come several times are of the batch of a step, or of all data.
+
+    Of several, some may be of either: that run holds at its end, and lists nothing.
+    """
+    settings = run.settings
+    followed = followed_release(settings.releases) if run.clip_source == "adaptive" else None
+    unsure = [
+        index
+        for index, each in enumerate(settings.releases)
+        if each.of_batch is None and each.count > 1 and each is not followed
+    ]
+    if not unsure or run.event is not None:
+        yield run, None
+        return
+    names = enumerated([settings.releases[index].what for index in unsure], "and")
+    are = "is" if len(unsure) == 1 else "are"
+    for of_batch, source in ((True, "the batch of each step"), (False, "all data")):
+        pinned = tuple(
+            replace(each, of_batch=of_batch) if index in unsure else each
+            for index, each in enumerate(settings.releases)
+        )
+        choice = Choice("releases", f"{names} {are} of {source}")
+        yield replace(run, settings=replace(settings, releases=pinned)), choice
+    if len(unsure) > 1:
+        either = Choice("releases", f"some of {names} are of the batch, and others of all data")
+        yield replace(run, stands_for=end), either
 
 
 def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:

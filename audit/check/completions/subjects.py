@@ -17,6 +17,7 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
     facts.renewals,
     facts.releases,
     facts.release_noise,
+    facts.taken_from,
     facts.norms,
     facts.weighted_draws,
     sampling.rate,
