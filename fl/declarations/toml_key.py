@@ -103,11 +103,15 @@ class TableReader(TomlReader):
         try:
             return of.check(**{of.name: value})
         except InvalidInput as error:
-            close = nearest(str(value).lower(), of.words)
+            close = nearest(str(value).lower(), self.words_of(of))
             step = f'Did you mean {of.name} = "{close}"?' if close else error.next_step
             raise InvalidInput(
                 f"{self.name}, {where}: {error.what}", error.why or of.why, step or self.help
             ) from None
+
+    def words_of(self, of: Key) -> tuple[str, ...]:
+        """Return the words that a refused value may have meant."""
+        return of.words
 
 
 def _key_of(item: Field[Any], table: type[Any]) -> Key:

@@ -6,7 +6,7 @@ A misspelt key would silently change a number, so it is refused, with the neares
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -94,10 +94,12 @@ class _Reader(TableReader):
             raise self.refusal(f"needs `{name}` to be a table", "", f"Write [{name}] on a line.")
         return self.values(table, f"[{name}]", known_tables[name])
 
+    def words_of(self, of: Key) -> tuple[str, ...]:
+        """Return the words of a key; other packages are asked for a system that is not ours."""
+        return tuple(declared()) if of.name == "system" else of.words
+
     def value(self, where: str, of: Key, value: Any) -> Any:
         """Return a value in range; the range of a package's key may fail on its own."""
-        if of.name == "system":
-            of = replace(of, words=tuple(declared()))
         try:
             return super().value(where, of, value)
         except InvalidInput:
