@@ -13,7 +13,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..observers.names import OBSERVERS
 from .dataset_defaults import DATASETS_WITH_DEFAULTS, Defaults
-from .declaration import NORMALISE, Declaration, Table
+from .declaration import DECLARATION_VERSION, NORMALISE, Declaration, Table
 from .toml_key import Key
 from .toml_keys import (
     ANY_AGGREGATION_KEYS,
@@ -23,6 +23,8 @@ from .toml_keys import (
     UNLOGGED_KEYS,
 )
 from .toml_words import AGGREGATIONS, UNITS
+
+KNOWN_VERSIONS: Final = tuple(range(1, DECLARATION_VERSION + 1))
 
 _SYSTEM_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MAX_NAME_CHARACTERS: Final = 60
@@ -43,6 +45,9 @@ def require_sound(system: Declaration) -> None:
         or not _SYSTEM_NAME.fullmatch(system.name)
     ):
         raise _unsound(system, "name", "must be small letters, digits and hyphens", system.name)
+    if system.version not in KNOWN_VERSIONS or isinstance(system.version, bool):
+        must = f"must be one that this privplan knows, {' or '.join(map(str, KNOWN_VERSIONS))}"
+        raise _unsound(system, "version", must, system.version)
     if not isinstance(system.summary, str) or not system.summary.strip():
         raise _unsound(system, "summary", "must say in one line what it is", system.summary)
     for field in ("make", "data", "measure", "determines", "carrier", "canary_work", "study"):

@@ -127,6 +127,10 @@ class Table:
         )
 
 
+DECLARATION_VERSION: Final = 1
+"""The newest version of `Declaration` that is known here."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
     """One system.  `package`, the distribution that brings it, is filled in where it is found.
@@ -134,6 +138,8 @@ class Declaration:
     What a person reads:
         `name`         its name in configurations: small letters, digits and hyphens
         `summary`      one line
+        `version`      the version of this interface that it is written for; what a later one adds
+                       has a default, so that a declaration goes on meaning what it meant
     Its configuration:
         `table`        its own table, where it has one
         `ignores`      keys of that table that it has no use for: they are another's of its family
@@ -187,6 +193,7 @@ class Declaration:
     name: str
     make: str
     summary: str
+    version: int = DECLARATION_VERSION
     package: str = PRIVPLAN_PACKAGE
     table: Table | None = None
     ignores: tuple[str, ...] = ()

@@ -209,6 +209,8 @@ def _bad_table(**changes: Any) -> dict[str, Any]:
         ({"name": "Uldp Avg"}, "`name`"),
         ({"name": 3}, "`name`"),
         ({"summary": ""}, "`summary`"),
+        ({"version": 2}, "`version`"),
+        ({"version": True}, "`version`"),
         ({"make": "no reference"}, "`make`"),
         ({"make": None}, "`make`"),
         ({"measure": print}, "`measure`"),
