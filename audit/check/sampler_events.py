@@ -19,6 +19,7 @@ from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .loader_passes import ROUNDING, LeastPasses, LoaderPasses, passes_of
 from .noise_draws import LackingFacts, farther
+from .release_readings import JOINTLY_ACCOUNTED
 from .with_replacement import most_occurrences
 
 Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
@@ -27,6 +28,9 @@ Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 POPULATION_KEYS: Final = {"record": "data.records", "user": "data.users", "silo": "data.silos"}
 """Which key says how many units there are."""
 
+RATE_TOLERANCE: Final = 1e-6
+"""How far a stated rate may be from a quotient that it is, relatively."""
+
 LARGEST_TESTED_DELTA: Final = 1e-4
 """Up to this delta the test on large sums is the stronger of the two directions."""
 
@@ -34,8 +38,9 @@ LARGEST_TESTED_DELTA: Final = 1e-4
 def sampler_of(run: CheckedRun, method: str) -> Sampler:
     """Return what bounds a phase: by the way of drawing, and by who is protected."""
     settings = run.settings
-    # A rate, without a batch that counts silos, may be one of records.
-    of_silos = settings.batch is not None and not of_records(run)
+    # A rate, without a batch that certainly counts silos, may be one of records.
+    counted = "sampling.batch" in run.stated and not of_records(run)
+    of_silos = counted and (settings.records is None or settings.sampled == "users")
     if settings.unit == "silo" and settings.sampled == "records":
         return _silo
     if settings.unit == "silo" and settings.clients_rate is None and not of_silos:
@@ -57,7 +62,17 @@ def of_records(run: CheckedRun) -> bool:
     units = run.units
     if units is None:
         return settings.records is not None or settings.unit == "silo"
-    return settings.batch is not None and settings.batch > units
+    batch, rate, records = settings.batch, settings.rate, settings.records
+    if batch is None:
+        return False
+    if batch > units:
+        return True
+    both = {"sampling.rate", "sampling.batch"} <= run.stated
+    if not both or rate is None or records is None or records == units:
+        return False
+    # A rate that was stated besides tells of what the batch is a share.
+    tells = [abs(batch / size - rate) <= RATE_TOLERANCE * rate for size in (units, records)]
+    return tells == [False, True]
 
 
 def _relation(run: CheckedRun) -> Neighbours:
@@ -256,9 +271,26 @@ def _fixed_size(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         uppers.append(ev.Repeat(steps, ev.FixedSize(batch_of(size, draws.rate), size, draws.upper)))
         lowers.append(_least_fixed(run, draws, size))
     if draws.batches > 1:
-        draw = draws.upper if run.settings.neighbours == "zero-out" else farther(draws.upper, 2)
-        uppers = [_in_separate_batches(draws, draw)]
+        uppers = [_in_several_fixed_batches(run, draws, sizes)]
     return RunEvents(tuple(BoundingEvent(event, relation) for event in uppers), tuple(lowers))
+
+
+def _in_several_fixed_batches(
+    run: CheckedRun, draws: PhaseDraws, sizes: tuple[int, ...]
+) -> ev.Event:
+    """Return steps that each sum several batches of a fixed size, drawn independently.
+
+    In how many of them the record is has one law for both neighbours, whoever else is there, and
+    other records fill the rest.  Given that, a step moves by as many norms (by twice as many where
+    another one takes its stead), so that by joint convexity it loses no more than where any batch
+    that has the record counts as all of them, and everybody sees whether there is one.
+    """
+    rate = max(batch_of(size, draws.rate) / size for size in sizes)
+    any_batch = 1.0 if rate >= 1.0 else -math.expm1(draws.batches * math.log1p(-rate))
+    moved = draws.batches * (2 if run.settings.neighbours == "add-remove" else 1)
+    present = min(1.0, any_batch * (1.0 + ROUNDING))
+    seen = ev.ClientSampled(present, farther(draws.upper, moved))
+    return ev.Repeat(draws.phase.steps, seen)
 
 
 def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> LowerEnd:
@@ -396,11 +428,23 @@ def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 
 
 def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
-    """Return a silo that is there in every step: a sample of its records does not hide it."""
+    """Return a silo that is there in every step: a sample of its records does not hide it.
+
+    Batches of a fixed size are filled up with records of other silos where one has fewer, and how
+    far these move a sum is not known; under zero-out a silo keeps its records.
+    """
+    settings = run.settings
     whole = _full(run, draws)
+    if settings.method not in JOINTLY_ACCOUNTED and settings.neighbours != "zero-out":
+        others = ev.NoGuarantee("records of other silos fill the batches that one leaves")
+        whole = replace(whole, upper=(BoundingEvent(others, _relation(run)),))
+    rate = draws.lower_rate
+    if settings.batch is not None and settings.records is not None:
+        rate = min(rate, settings.batch / settings.records)
+    once = ev.Poisson(rate, draws.lower)
     return replace(
         whole,
-        lower=((BoundingEvent(_attained_in_one_step(draws), "add-remove"),),),
+        lower=((BoundingEvent(once, "add-remove"),),),
         conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
     )
 

@@ -49,8 +49,9 @@ METHODS: Final = {
 """Words of `sampling_method`.  Without amplification each client is charged for every round."""
 
 ALWAYS: Final = (
-    "Flower counts clients, which are read as users; if a client is a whole site, set "
-    "claim.unit=silo, and if people have records on several clients, nothing here is per person.",
+    "Flower counts clients, which are read as users; if a client is a whole site, say "
+    "--set claim.unit=silo, and if people have records on several clients, nothing here is per "
+    "person.",
     "The state says which sampling its accountant was told, not which one ran.",
     "The state does not say where the clipping norm came from, how updates are weighted, or "
     "whether fewer clients answered than were asked.",

@@ -40,6 +40,7 @@ MISSPELT_RATIO: Final = 0.8
 """Likeness from which a name is one of a table, misspelt."""
 
 _HEADER: Final = re.compile(r"\s*\[\[?\s*[\"']?([\w\-]{1,40})[\"']?\s*(?:\]\]?\s*(?:#.*)?)?")
+_INLINE: Final = re.compile(r"\s*([\w\-]{1,40})\s*=\s*\{")
 _DOTTED: Final = re.compile(r"\s*([\w\-]{1,40})\s*\.\s*(\w{1,40})\s*=")
 
 
@@ -60,6 +61,9 @@ def _is_table(key: str, value: object) -> bool:
 
 
 def _begins_table(line: str) -> bool:
+    inline = _INLINE.match(line)
+    if inline is not None:
+        return inline[1] in SURE or _is_misspelt(inline[1])
     header = _HEADER.fullmatch(line)
     if header is not None:
         return header[1] in TABLES or _is_misspelt(header[1])

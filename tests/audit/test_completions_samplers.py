@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import numpy as np
 import pytest
+from scipy.stats import binom, norm
 
 from privplan import account, check
 from privplan import events as ev
@@ -190,3 +192,23 @@ def test_more_draws_with_replacement_than_records_are_a_run() -> None:
     drawn = account(ev.WithReplacement(20, 10, ev.Gaussian(8.0)), delta=1e-5).epsilon
     assert result.proven is not None
     assert result.proven.lower <= drawn.lower <= drawn.upper <= result.proven.upper * (1 + WITHIN)
+
+
+@for_each(("records", "batch", "draws"), [(4, 1, 2), (10, 2, 3), (1000, 100, 2)])
+def test_batches_of_a_fixed_size_that_are_summed_move_others_too(
+    records: int, batch: int, draws: int
+) -> None:
+    """Where a record is in K of the batches its neighbours' -1 is not: N(2K) against N(K)."""
+    facts = {"noise_multiplier": 1.1, "records": records, "batch": batch, "steps": 1}
+    facts |= {"accumulation": draws, "accumulation_of": "own-draws", "method": "fixed-size"}
+    result = of(5.2, **facts, normaliser="constant", neighbours="zero-out")
+    times = np.arange(draws + 1)
+    mass = binom.pmf(times, draws, batch / records)
+    at = np.linspace(-12.0, 2.0 * draws + 12.0, 40001)
+    with_record, zeroed = (
+        norm.pdf(at[:, None], moved * times, 1.1) @ mass * (at[1] - at[0]) for moved in (2, 1)
+    )
+    assert result.proven is not None
+    odds = np.exp(min(result.proven.upper, 600.0))
+    for first, second in ((with_record, zeroed), (zeroed, with_record)):
+        assert np.maximum(first - odds * second, 0.0).sum() <= 1e-5 * (1 + 1e-3)

@@ -251,3 +251,31 @@ def test_noise_that_was_sized_for_replies_waits_for_how_many_came() -> None:
     assert [each.key for each in result.deciding] == ["aggregation.replies"]
     assert of(4.6, **facts, expected_replies=10, replies=10).verdict == "holds"
     assert of(4.6, **facts, expected_replies=10, replies=3).verdict == "unproven"
+
+
+@for_each("method", ["fixed-size", "with-replacement", "shuffled", "weighted"])
+def test_records_of_other_silos_fill_the_batches_that_one_leaves(method: str) -> None:
+    """Fifty of 100 records, one a silo: the silo that comes adds 1 where another had added -1."""
+    facts = {"noise_multiplier": 1.1, "records": 100, "batch": 50, "steps": 1, "unit": "silo"}
+    result = of(4, **facts, method=method)
+    assert not result.verdict.startswith("holds")
+    drawn = account(ev.FixedSize(50, 100, ev.Gaussian(1.1)), delta=1e-5).epsilon
+    assert result.proven is not None
+    assert result.proven.upper >= drawn.lower
+    zeroed = of(4, **facts, method=method, neighbours="zero-out")
+    assert zeroed.proven is not None
+    assert zeroed.proven.upper < float("inf")
+
+
+def test_a_batch_of_records_is_no_batch_of_silos() -> None:
+    facts = {"noise_multiplier": 0.8, "rate": 0.1, "steps": 10, "neighbours": "zero-out"}
+    for more in ({"silos": 10}, {"silos": 10, "records": 20, "batch": 2}):
+        open_ = of(4.6, **facts, **more, unit="silo")
+        said = of(4.6, **facts, **more, unit="silo", sampled="records")
+        assert not open_.verdict.startswith("holds")
+        assert open_.proven is not None
+        assert said.proven is not None
+        assert open_.proven.upper >= said.proven.upper * (1 - WITHIN)
+        assert open_.proven.lower <= said.proven.lower * (1 + WITHIN)
+    users = of(4.6, **facts, users=10, records=20, batch=2, unit="user")
+    assert [each.key for each in users.deciding] == ["data.records_per_user"]

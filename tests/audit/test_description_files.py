@@ -6,12 +6,14 @@ import json
 import tomllib
 from contextlib import suppress
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privplan import check
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.description.files import exact_decimal, read_description
 from privplan.audit.description.keys import KEYS, TABLES
@@ -257,3 +259,14 @@ def test_the_last_digit_is_the_precision(digits: int, places: int) -> None:
     assert isinstance(number, PrintedNumber)
     assert number.highest == float(Decimal(10 * digits + 5).scaleb(-places - 1))
     assert number.lowest == float(Decimal(10 * digits - 5).scaleb(-places - 1))
+
+
+def test_tables_in_one_line_are_a_description(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'claim = {epsilon = "4", delta = 1e-5}\nnoise = {noise_multiplier = 1.1}\n'
+        'sampling = {method = "poisson", rate = 0.1}\nschedule = {steps = 10}\n'
+    )
+    result = check(path)
+    assert result.claimed is not None
+    assert result.verdict.startswith("holds")

@@ -197,7 +197,7 @@ def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
 
     Given which of them are drawn, a step moves by one clipping norm at most; by joint convexity the
     worst is one contribution, at the probability that any is drawn.  Samples of a fixed size move
-    others as well where a user comes or goes, for which no bound is known here.
+    others as well where a user has another number of records, for which no bound is known here.
 
     Source: joint convexity of the hockey-stick divergence; Balle, Barthe, Gaboardi 2018.
     """
@@ -214,10 +214,10 @@ def _any_of_a_user(run: CheckedRun, records: int) -> CheckedRun:
             else _any_drawn(settings.clients_rate, records),
         )
         return replace(run, settings=drawn)
-    if settings.neighbours == "add-remove":
+    if settings.neighbours != "zero-out":
         why = (
-            "Records are drawn in samples of a fixed size and clipped by user: where a user comes "
-            "or goes, no bound on what else moves is known."
+            "Records are drawn in samples of a fixed size and clipped by user: where a user comes, "
+            "goes, or has fewer records, no bound on what else moves is known."
         )
         return replace(run, settings=settings, unbounded=why)
     phases = tuple(replace(phase, rate=1.0) for phase in settings.phases)
