@@ -12,7 +12,8 @@ from .completions.facts import periods
 from .events import phases_of, unit_conditions
 from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
-from .release_readings import may_be_of_batches, moved_in_a_batch
+from .release_readings import JOINTLY_ACCOUNTED, may_be_of_batches, moved_in_a_batch
+from .sampler_events import draws_records_of_silos
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""
@@ -105,6 +106,10 @@ def _claimed(run: CheckedRun, squared: float) -> float:
 
 def _participations(run: CheckedRun, phase: Phase, method: str) -> tuple[float, float]:
     """Return in how many releases a record may be, times how far squared, and is at least."""
+    if draws_records_of_silos(run):
+        # Records of other silos fill batches of a fixed size where one has fewer.
+        filled = method not in JOINTLY_ACCOUNTED and run.settings.neighbours != "zero-out"
+        return math.inf if filled else float(phase.steps * run.own_draws**2), 1.0
     if method == "shuffled":
         passes = passes_of(run, phase)
         # A record that a loader may drop, or an epoch leave out, is in single batches at least.

@@ -38,12 +38,7 @@ LARGEST_TESTED_DELTA: Final = 1e-4
 def sampler_of(run: CheckedRun, method: str) -> Sampler:
     """Return what bounds a phase: by the way of drawing, and by who is protected."""
     settings = run.settings
-    # A rate, without a batch that certainly counts silos, may be one of records.
-    counted = "sampling.batch" in run.stated and not of_records(run)
-    of_silos = counted and (settings.records is None or settings.sampled == "users")
-    if settings.unit == "silo" and settings.sampled == "records":
-        return _silo
-    if settings.unit == "silo" and settings.clients_rate is None and not of_silos:
+    if draws_records_of_silos(run):
         return _silo
     batches_of_records = settings.clients_rate is None and of_records(run)
     is_said = settings.records_per_user is not None or settings.sampled is not None
@@ -54,6 +49,19 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
     if clients and (settings.unit == "record" or settings.records_per_user is not None):
         return _client(_METHODS[method])
     return _METHODS[method]
+
+
+def draws_records_of_silos(run: CheckedRun) -> bool:
+    """Return whether a silo is protected, and batches may be of records: no sample hides it.
+
+    A rate, without a batch that certainly counts silos, may be one of records.
+    """
+    settings = run.settings
+    if settings.unit != "silo" or settings.sampled == "records":
+        return settings.unit == "silo"
+    counted = "sampling.batch" in run.stated and not of_records(run)
+    of_silos = counted and (settings.records is None or settings.sampled == "users")
+    return settings.clients_rate is None and not of_silos
 
 
 def of_records(run: CheckedRun) -> bool:

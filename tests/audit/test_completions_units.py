@@ -265,6 +265,10 @@ def test_records_of_other_silos_fill_the_batches_that_one_leaves(method: str) ->
     zeroed = of(4, **facts, method=method, neighbours="zero-out")
     assert zeroed.proven is not None
     assert zeroed.proven.upper < float("inf")
+    for currency in ("rho", "mu"):
+        squared = of(None, **facts, method=method, **{currency: 1.0}).proven
+        assert squared is not None
+        assert squared.upper == float("inf")
 
 
 def test_a_batch_of_records_is_no_batch_of_silos() -> None:
