@@ -291,9 +291,12 @@ def _in_several_fixed_batches(
     In how many of them the record is has one law for both neighbours, whoever else is there, and
     other records fill the rest.  Given that, a step moves by as many norms (by twice as many where
     another one takes its stead), so that by joint convexity it loses no more than where any batch
-    that has the record counts as all of them, and everybody sees whether there is one.
+    that has the record counts as all of them, and everybody sees whether there is one.  Of a user
+    of several records a batch has any with at most the sum of their rates; the group around the
+    event moves a step by all of them.
     """
-    rate = max(batch_of(size, draws.rate) / size for size in sizes)
+    several = (run.settings.records_per_user or 1) if run.settings.unit == "user" else 1
+    rate = several * max(batch_of(size, draws.rate) / size for size in sizes)
     any_batch = 1.0 if rate >= 1.0 else -math.expm1(draws.batches * math.log1p(-rate))
     moved = draws.batches * (2 if run.settings.neighbours == "add-remove" else 1)
     present = min(1.0, any_batch * (1.0 + ROUNDING))

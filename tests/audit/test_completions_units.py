@@ -283,3 +283,15 @@ def test_a_batch_of_records_is_no_batch_of_silos() -> None:
         assert open_.proven.lower <= said.proven.lower * (1 + WITHIN)
     users = of(4.6, **facts, users=10, records=20, batch=2, unit="user")
     assert [each.key for each in users.deciding] == ["data.records_per_user"]
+
+
+def test_any_record_of_a_user_may_be_in_a_batch_of_a_fixed_size() -> None:
+    """Two of 100 records, two batches of 10: one of them is in a batch with probability .345."""
+    facts = {"noise_multiplier": 0.01, "records": 100, "users": 50, "records_per_user": 2}
+    facts |= {"batch": 10, "rate": 0.1, "steps": 1, "accumulation": 2, "unit": "user"}
+    facts |= {"accumulation_of": "own-draws", "clip_bounds": "record", "sampled": "records"}
+    absent = (90 * 89 / (100 * 99)) ** 2
+    result = of(5, **facts, method="fixed-size", neighbours="zero-out", delta=0.9 * (1 - absent))
+    assert result.proven is not None
+    # With less presence the upper end would be 0, below the lower one, so that neither was used.
+    assert 1000 < result.proven.upper < float("inf")
