@@ -13,7 +13,7 @@ from .events import phases_of, unit_conditions
 from .loader_passes import independent_phases, passes_of
 from .noise_draws import MICROBATCH_SHIFT, LackingFacts, lower_noise, upper_noise
 from .release_readings import JOINTLY_ACCOUNTED, may_be_of_batches, moved_in_a_batch
-from .sampler_events import draws_records_of_silos
+from .unit_samplers import draws_records_of_silos
 
 REPLACED: Final = 4.0
 """How much farther, squared, a sum moves where a unit is replaced by another."""

@@ -29,7 +29,7 @@ from .release_readings import (
     upper_readings,
     with_releases,
 )
-from .sampler_events import sampler_of
+from .unit_samplers import sampler_of
 
 T = TypeVar("T")
 

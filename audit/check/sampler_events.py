@@ -1,4 +1,4 @@
-"""What a way of drawing batches proves: one function for each, and for who is protected.
+"""What a way of drawing batches proves: one function for each.
 
 An upper event is one that the run cannot exceed in one of the readings that its description
 leaves open; a lower event is attained by some data in its reading.
@@ -19,7 +19,6 @@ from .bounding_event import BoundingEvent, LowerEnd, PhaseDraws, RunEvents
 from .checked_run import CheckedRun
 from .loader_passes import ROUNDING, LeastPasses, LoaderPasses, passes_of
 from .noise_draws import LackingFacts, farther
-from .release_readings import JOINTLY_ACCOUNTED
 from .with_replacement import most_occurrences
 
 Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
@@ -28,69 +27,18 @@ Sampler = Callable[[CheckedRun, PhaseDraws], RunEvents]
 POPULATION_KEYS: Final = {"record": "data.records", "user": "data.users", "silo": "data.silos"}
 """Which key says how many units there are."""
 
-RATE_TOLERANCE: Final = 1e-6
-"""How far a stated rate may be from a quotient that it is, relatively."""
-
 LARGEST_TESTED_DELTA: Final = 1e-4
 """Up to this delta the test on large sums is the stronger of the two directions."""
 
 
-def sampler_of(run: CheckedRun, method: str) -> Sampler:
-    """Return what bounds a phase: by the way of drawing, and by who is protected."""
-    settings = run.settings
-    if draws_records_of_silos(run):
-        return _silo
-    batches_of_records = settings.clients_rate is None and of_records(run)
-    is_said = settings.records_per_user is not None or settings.sampled is not None
-    if settings.unit == "user" and method != "full" and batches_of_records and not is_said:
-        raise LackingFacts("data.records_per_user")
-    of_draws = settings.rate is not None or bool(settings.phases)
-    clients = settings.clients_rate is not None and of_draws
-    if clients and (settings.unit == "record" or settings.records_per_user is not None):
-        return _client(_METHODS[method])
-    return _METHODS[method]
-
-
-def draws_records_of_silos(run: CheckedRun) -> bool:
-    """Return whether a silo is protected, and batches may be of records: no sample hides it.
-
-    A rate, without a batch that certainly counts silos, may be one of records.
-    """
-    settings = run.settings
-    if settings.unit != "silo" or settings.sampled == "records":
-        return settings.unit == "silo"
-    counted = "sampling.batch" in run.stated and not of_records(run)
-    of_silos = counted and (settings.records is None or settings.sampled == "users")
-    return settings.clients_rate is None and not of_silos
-
-
-def of_records(run: CheckedRun) -> bool:
-    """Return whether batches are batches of records, though the unit is more than a record."""
-    settings = run.settings
-    units = run.units
-    if units is None:
-        return settings.records is not None or settings.unit == "silo"
-    batch, rate, records = settings.batch, settings.rate, settings.records
-    if batch is None:
-        return False
-    if batch > units:
-        return True
-    both = {"sampling.rate", "sampling.batch"} <= run.stated
-    if not both or rate is None or records is None or records == units:
-        return False
-    # A rate that was stated besides tells of what the batch is a share.
-    tells = [abs(batch / size - rate) <= RATE_TOLERANCE * rate for size in (units, records)]
-    return tells == [False, True]
-
-
-def _relation(run: CheckedRun) -> Neighbours:
+def relation_of(run: CheckedRun) -> Neighbours:
     return as_neighbours(run.settings.neighbours)
 
 
 def _upper_relation(run: CheckedRun) -> Neighbours:
     """Return the relation of a sampled upper event: what is clipped with zero is no zero."""
     together = run.settings.microbatches > 1 and run.settings.neighbours == "zero-out"
-    return "replace-one" if together else _relation(run)
+    return "replace-one" if together else relation_of(run)
 
 
 def _attained_in_one_step(draws: PhaseDraws) -> ev.Event:
@@ -113,7 +61,7 @@ def _poisson(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         parts = ev.Group(draws.batches, ev.Poisson(draws.lower_rate, draws.lower))
         lower = ev.Repeat(steps, parts)
     return RunEvents(
-        (BoundingEvent(upper, _upper_relation(run)),), ((BoundingEvent(lower, _relation(run)),),)
+        (BoundingEvent(upper, _upper_relation(run)),), ((BoundingEvent(lower, relation_of(run)),),)
     )
 
 
@@ -125,7 +73,7 @@ def _allocated(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     passes = passes_of(run, draws.phase)
     upper = ev.Repeat(passes.most_passes, farther(draws.upper, max(passes.times, draws.batches)))
     return RunEvents(
-        (BoundingEvent(upper, _relation(run)),),
+        (BoundingEvent(upper, relation_of(run)),),
         tuple(_least_allocated(run, draws, _within_passes(passes, each)) for each in passes.least),
     )
 
@@ -144,8 +92,8 @@ def _least_allocated(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> 
     return (BoundingEvent(ev.Repeat(least.passes, hidden), "add-remove", present=present),)
 
 
-def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
-    steps, relation = draws.phase.steps, _relation(run)
+def full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+    steps, relation = draws.phase.steps, relation_of(run)
     return RunEvents(
         (BoundingEvent(ev.Repeat(steps, farther(draws.upper, draws.batches)), relation),),
         ((BoundingEvent(ev.Repeat(steps, draws.lower), relation),),),
@@ -155,7 +103,7 @@ def _full(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
 def _shuffled(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     """Return epochs of shuffled batches: rounded up for the upper event, down for the lower."""
     passes = passes_of(run, draws.phase)
-    relation = _relation(run)
+    relation = relation_of(run)
     draw = farther(draws.upper, passes.times)
     if passes.times > 1 and relation == "add-remove":
         # With one record less, all later draws begin and end elsewhere.
@@ -218,7 +166,7 @@ def _least_passes(run: CheckedRun, draws: PhaseDraws, least: LeastPasses) -> Low
     loader that drops what is left keeps batches of one size, so beside records at the other
     bound (or at zero, where the neighbour is zero) one batch moves; and only if the record is kept.
     """
-    relation = _relation(run)
+    relation = relation_of(run)
     records = run.settings.records_per_user or 1
     if run.settings.unit == "user" and records > 1:
         # Records of a user are drawn without replacement, so not independently: one shows anything.
@@ -309,7 +257,7 @@ def _least_fixed(run: CheckedRun, draws: PhaseDraws, size: int) -> LowerEnd:
     batch = math.floor(draws.lower_rate * size * (1.0 + ROUNDING))
     if batch == 0:
         return (BoundingEvent(_attained_in_one_step(draws), "add-remove"),)
-    steps, relation = draws.phase.steps, _relation(run)
+    steps, relation = draws.phase.steps, relation_of(run)
     if draws.batches == 1:
         fixed = ev.Repeat(steps, ev.FixedSize(batch, size, draws.lower))
         return (BoundingEvent(fixed, relation),)
@@ -334,7 +282,7 @@ def _lacking_population(run: CheckedRun, lower: tuple[LowerEnd, ...]) -> RunEven
     if run.settings.unit == "user" and (run.settings.records_per_user or 1) > 1:
         raise LackingFacts(key)
     none = ev.NoGuarantee("nobody said how many records a batch is drawn from")
-    return RunEvents((BoundingEvent(none, _relation(run)),), lower, lacking=(key,))
+    return RunEvents((BoundingEvent(none, relation_of(run)),), lower, lacking=(key,))
 
 
 def batch_of(size: int, rate: float) -> int:
@@ -353,7 +301,7 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         return _lacking_population(run, ((present,),))
     if not (run.settings.records_per_user is None and isinstance(draws.upper, _SINGLE_RELEASES)):
         return _not_amplified(run, draws, run.units)
-    steps, relation = draws.phase.steps, _relation(run)
+    steps, relation = draws.phase.steps, relation_of(run)
     most = max(1, math.ceil(draws.phase.rate * run.units * (1.0 - ROUNDING)))
     upper = ev.Repeat(steps, ev.WithReplacement(most, run.units, draws.upper))
     hidden = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
@@ -402,10 +350,10 @@ def _present(run: CheckedRun, draws: PhaseDraws, rate: float) -> ev.Event:
     """Return steps that a record is in with the probability of one or more of a batch's draws."""
     if run.units is not None and math.floor(rate * run.units * (1.0 + ROUNDING)) == 0:
         return _attained_in_one_step(draws)
-    return ev.Repeat(draws.phase.steps, ev.Poisson(_presence_in(run, rate), draws.lower))
+    return ev.Repeat(draws.phase.steps, ev.Poisson(presence_in(run, rate), draws.lower))
 
 
-def _presence_in(run: CheckedRun, rate: float) -> float:
+def presence_in(run: CheckedRun, rate: float) -> float:
     """Return the probability that a batch, drawn with replacement, has a record at least once."""
     if run.units is None:
         # 1 - (1 - 1/n)^(rate n) is never below that, whatever n is.
@@ -421,7 +369,7 @@ def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     sum moves by two norms at most; with replacement, as often as the batch is long.  Some record is
     in a batch at least as often as the mean.
     """
-    relation = _relation(run)
+    relation = relation_of(run)
     # An event under replace-one moves twice already.
     moved = draws.batches * (2 if relation == "add-remove" else 1)
     says = "A record is at most once in a batch; nothing is counted as amplified."
@@ -438,67 +386,12 @@ def _weighted(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     )
 
 
-def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
-    """Return a silo that is there in every step: a sample of its records does not hide it.
-
-    Batches of a fixed size are filled up with records of other silos where one has fewer, and how
-    far these move a sum is not known; under zero-out a silo keeps its records.
-    """
-    settings = run.settings
-    whole = _full(run, draws)
-    if settings.method not in JOINTLY_ACCOUNTED and settings.neighbours != "zero-out":
-        others = ev.NoGuarantee("records of other silos fill the batches that one leaves")
-        whole = replace(whole, upper=(BoundingEvent(others, _relation(run)),))
-    rate = draws.lower_rate
-    if settings.batch is not None and settings.records is not None:
-        rate = min(rate, settings.batch / settings.records)
-    once = ev.Poisson(rate, draws.lower)
-    return replace(
-        whole,
-        lower=((BoundingEvent(once, "add-remove"),),),
-        conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
-    )
-
-
-def _client(method: Sampler) -> Sampler:
-    """Return the client's releases in all rounds: a draw of clients hides nothing from itself.
-
-    Both draws together hide a record in a single step with the product of the rates; from step
-    to step the draw of clients need not be fresh, so only one step bounds it from below.
-    """
-
-    def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
-        each = method(run, draws)
-        rate = (run.settings.clients_rate or 1.0) * _least_presence(run, draws, method)
-        once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove", once=True)
-        return replace(
-            each,
-            lower=((once,),),
-            conditions=(
-                *each.conditions,
-                "A client may take part in every round: the draw of clients is not counted.",
-            ),
-        )
-
-    return events
-
-
-def _least_presence(run: CheckedRun, draws: PhaseDraws, method: Sampler) -> float:
-    """Return the least probability that a full draw of a client has a record of it."""
-    if method is _shuffled:
-        least = passes_of(run, draws.phase).least
-        return min(draws.lower_rate, *(each.drawn for each in least))
-    if method in (_with_replacement, _weighted):
-        return _presence_in(run, draws.lower_rate)
-    return draws.lower_rate
-
-
-_METHODS: Final[dict[str, Sampler]] = {
+METHODS: Final[dict[str, Sampler]] = {
     "poisson": _poisson,
     "shuffled": _shuffled,
     "fixed-size": _fixed_size,
     "with-replacement": _with_replacement,
     "weighted": _weighted,
     "random-allocation": _allocated,
-    "full": _full,
+    "full": full,
 }

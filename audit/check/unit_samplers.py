@@ -1,0 +1,120 @@
+"""Which way of drawing bounds a run, by who is protected: a record, a user, a silo, a client."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ...accountant import events as ev
+from .bounding_event import BoundingEvent, PhaseDraws, RunEvents
+from .checked_run import CheckedRun
+from .loader_passes import passes_of
+from .noise_draws import LackingFacts
+from .release_readings import JOINTLY_ACCOUNTED
+from .sampler_events import METHODS, Sampler, full, presence_in, relation_of
+
+RATE_TOLERANCE: Final = 1e-6
+"""How far a stated rate may be from a quotient that it is, relatively."""
+
+
+def sampler_of(run: CheckedRun, method: str) -> Sampler:
+    """Return what bounds a phase: by the way of drawing, and by who is protected."""
+    settings = run.settings
+    if draws_records_of_silos(run):
+        return _silo
+    batches_of_records = settings.clients_rate is None and of_records(run)
+    is_said = settings.records_per_user is not None or settings.sampled is not None
+    if settings.unit == "user" and method != "full" and batches_of_records and not is_said:
+        raise LackingFacts("data.records_per_user")
+    of_draws = settings.rate is not None or bool(settings.phases)
+    clients = settings.clients_rate is not None and of_draws
+    if clients and (settings.unit == "record" or settings.records_per_user is not None):
+        return _client(METHODS[method])
+    return METHODS[method]
+
+
+def draws_records_of_silos(run: CheckedRun) -> bool:
+    """Return whether a silo is protected, and batches may be of records: no sample hides it.
+
+    A rate, without a batch that certainly counts silos, may be one of records.
+    """
+    settings = run.settings
+    if settings.unit != "silo" or settings.sampled == "records":
+        return settings.unit == "silo"
+    counted = "sampling.batch" in run.stated and not of_records(run)
+    of_silos = counted and (settings.records is None or settings.sampled == "users")
+    return settings.clients_rate is None and not of_silos
+
+
+def of_records(run: CheckedRun) -> bool:
+    """Return whether batches are batches of records, though the unit is more than a record."""
+    settings = run.settings
+    units = run.units
+    if units is None:
+        return settings.records is not None or settings.unit == "silo"
+    batch, rate, records = settings.batch, settings.rate, settings.records
+    if batch is None:
+        return False
+    if batch > units:
+        return True
+    both = {"sampling.rate", "sampling.batch"} <= run.stated
+    if not both or rate is None or records is None or records == units:
+        return False
+    # A rate that was stated besides tells of what the batch is a share.
+    tells = [abs(batch / size - rate) <= RATE_TOLERANCE * rate for size in (units, records)]
+    return tells == [False, True]
+
+
+def _silo(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+    """Return a silo that is there in every step: a sample of its records does not hide it.
+
+    Batches of a fixed size are filled up with records of other silos where one has fewer, and how
+    far these move a sum is not known; under zero-out a silo keeps its records.
+    """
+    settings = run.settings
+    whole = full(run, draws)
+    if settings.method not in JOINTLY_ACCOUNTED and settings.neighbours != "zero-out":
+        others = ev.NoGuarantee("records of other silos fill the batches that one leaves")
+        whole = replace(whole, upper=(BoundingEvent(others, relation_of(run)),))
+    rate = draws.lower_rate
+    if settings.batch is not None and settings.records is not None:
+        rate = min(rate, settings.batch / settings.records)
+    once = ev.Poisson(rate, draws.lower)
+    return replace(
+        whole,
+        lower=((BoundingEvent(once, "add-remove"),),),
+        conditions=("A sample of records does not hide a silo: nothing is counted as amplified.",),
+    )
+
+
+def _client(method: Sampler) -> Sampler:
+    """Return the client's releases in all rounds: a draw of clients hides nothing from itself.
+
+    Both draws together hide a record in a single step with the product of the rates; from step
+    to step the draw of clients need not be fresh, so only one step bounds it from below.
+    """
+
+    def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+        each = method(run, draws)
+        rate = (run.settings.clients_rate or 1.0) * _least_presence(run, draws, method)
+        once = BoundingEvent(ev.Poisson(rate, draws.lower), "add-remove", once=True)
+        return replace(
+            each,
+            lower=((once,),),
+            conditions=(
+                *each.conditions,
+                "A client may take part in every round: the draw of clients is not counted.",
+            ),
+        )
+
+    return events
+
+
+def _least_presence(run: CheckedRun, draws: PhaseDraws, method: Sampler) -> float:
+    """Return the least probability that a full draw of a client has a record of it."""
+    if method is METHODS["shuffled"]:
+        least = passes_of(run, draws.phase).least
+        return min(draws.lower_rate, *(each.drawn for each in least))
+    if method in (METHODS["with-replacement"], METHODS["weighted"]):
+        return presence_in(run, draws.lower_rate)
+    return draws.lower_rate
