@@ -149,7 +149,7 @@ def require_fields(
     for name in given:
         if name not in known:
             raise InvalidInput(
-                f"`{where}` has an unknown field `{name:.60}`.",
+                f"`{where}` has an unknown field `{name!s:.60}`.",
                 why_closed,
                 suggestion(name, known, otherwise),
             )
@@ -201,3 +201,47 @@ def taken_apart(hint: Any) -> tuple[Any, Any]:
     if origin is not None and issubclass(origin, Mapping):
         return Mapping, arguments[1]
     return None, hint
+
+
+def converted(
+    value: object,
+    hint: Any,
+    where: str,
+    convert: Callable[[object, Any, str], object],
+    sequence: Callable[[Any], object] = tuple,
+) -> object:
+    """Return a value of which `convert` made the innermost parts, each from its type and place.
+
+    This is the one walk along annotations: None beside a type, lists and tables of a type.  None
+    stays None; what should be a list or a table and is none goes to `convert` as a whole.
+
+    >>> converted([1, 2], tuple[int, ...], "steps", lambda part, hint, where: f"{where}: {part}")
+    ('steps[0]: 1', 'steps[1]: 2')
+    """
+    kind, inner = taken_apart(hint)
+    if kind is Union:
+        return None if value is None else converted(value, inner, where, convert, sequence)
+    if kind is tuple and isinstance(value, (list, tuple)):
+        return sequence(
+            converted(element, inner, f"{where}[{index}]", convert, sequence)
+            for index, element in enumerate(value)
+        )
+    if kind is Mapping and isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+        if inner is object:
+            return dict(value)
+        return {
+            str(key): converted(element, inner, f"{where}.{key}", convert, sequence)
+            for key, element in value.items()
+        }
+    return convert(value, hint, where)
+
+
+@remembered
+def innermost(hint: Any) -> Any:
+    """Return the type of the innermost parts of a field's type.
+
+    >>> innermost(tuple[float, ...] | None)
+    <class 'float'>
+    """
+    kind, inner = taken_apart(hint)
+    return hint if kind in (None, Literal) else innermost(inner)

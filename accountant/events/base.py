@@ -72,7 +72,8 @@ class Event(TypedValue):
     """One thing that was released; the base of the closed list of events."""
 
     # `exchange` knows every event and sets this: so that definitions need not import their users.
-    export: ClassVar[Callable[[Event], DpEvent]]
+    # What it returns is a `DpEvent`, whose module the types of fields must not need.
+    export: ClassVar[Callable[[Event], Any]]
 
     def to_dp_event(self) -> DpEvent:
         """Return the dp_accounting event with the same meaning; see `exchange.to_dp_event`."""

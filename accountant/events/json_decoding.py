@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from ..decoding import parsed_json, require_fields, suggestion
+from ..decoding import (
+    converted,
+    field_types,
+    innermost,
+    parsed_json,
+    require_fields,
+    suggestion,
+)
 from ..errors import InvalidInput, kind_of
-from .definitions import MAX_DEPTH, PARTICIPATIONS, STRATEGIES, TYPES, Event, TypedValue
+from .definitions import (
+    MAX_DEPTH,
+    PARTICIPATIONS,
+    STRATEGIES,
+    TYPES,
+    Event,
+    Participation,
+    Strategy,
+    TypedValue,
+)
 
 
 def from_json(source: object) -> Event:
@@ -45,12 +61,12 @@ def _too_deep() -> InvalidInput:
     )
 
 
-_PARTS: Final[Mapping[str, tuple[str, Mapping[str, type[TypedValue]]]]] = {
-    "event": ("event", TYPES),
-    "strategy": ("strategy", STRATEGIES),
-    "participation": ("participation", PARTICIPATIONS),
+_CLOSED_LISTS: Final[Mapping[object, tuple[str, Mapping[str, type[TypedValue]]]]] = {
+    Event: ("event", TYPES),
+    Strategy: ("strategy", STRATEGIES),
+    Participation: ("participation", PARTICIPATIONS),
 }
-"""Field -> what it holds, and the closed list of that."""
+"""Annotation of a field -> what it holds, and the closed list of that."""
 
 
 _OTHER_NAMES: Final[Mapping[str, str]] = {
@@ -64,7 +80,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
 
 
 def _decode(source: object, path: str, depth: int) -> Event:
-    return cast(Event, _decoded(source, path, depth, *_PARTS["event"]))
+    return cast(Event, _decoded(source, path, depth, *_CLOSED_LISTS[Event]))
 
 
 def _decoded(
@@ -97,19 +113,21 @@ def _decoded(
     every = ", ".join(sorted(item.name for item in fields(cls)))
     listed = f"The fields of {cls.type}: {every}." if every else f"`{cls.type}` has no fields."
     require_fields(names, expected, path, otherwise=listed, if_missing=listed)
-    given: dict[str, object] = {}
-    for key in expected:
-        value = source[key]
-        if key in _PARTS:
-            value = _decoded(value, f"{path}.{key}", depth + 1, *_PARTS[key])
-        elif key == "events":
-            if not isinstance(value, list):
-                raise InvalidInput(f"`{path}.events` must be a list of events.")
-            value = [
-                _decode(part, f"{path}.events[{index}]", depth + 1)
-                for index, part in enumerate(value)
-            ]
-        given[key] = value
+
+    def inner(value: object, hint: Any, where: str) -> object:
+        if hint in _CLOSED_LISTS:
+            return _decoded(value, where, depth + 1, *_CLOSED_LISTS[hint])
+        if innermost(hint) is Event:
+            raise InvalidInput(f"`{where}` must be a list of events.")
+        return value  # numbers, words and lists of them are checked where the value is made
+
+    hints = field_types(cls)
+    given = {
+        key: converted(source[key], hints[key], f"{path}.{key}", inner)
+        if innermost(hints[key]) in _CLOSED_LISTS
+        else source[key]
+        for key in expected
+    }
     try:
         return cls(**given)
     except InvalidInput as error:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar, Union, cast
 
 from .. import events as ev
 from ..decoding import (
+    converted,
     decimal_number,
     field_names,
     field_types,
@@ -73,7 +74,7 @@ def checked(value: object, cls: type[Any], name: str) -> object:
     `field_checks` of a class holds what else a field demands of a value, by the field's name.
     """
     where = f"{_label(cls)}.{name}"
-    canonical = _converted(value, field_types(cls)[name], where, _checked)
+    canonical = converted(value, field_types(cls)[name], where, _checked)
     check = getattr(cls, "field_checks", {}).get(name)
     if check is not None and canonical is not None:
         check(canonical, where)
@@ -113,51 +114,27 @@ def decoded(cls: type[FactT], source: object, where: str) -> FactT:
     )
     types_of = field_types(cls)
     given = {
-        name: _converted(source[name], types_of[name], f"{where}.{name}", _decoded)
+        name: converted(source[name], types_of[name], f"{where}.{name}", _decoded)
         for name in field_names(cls)
         if name in source
     }
     return cls(**given)
 
 
+def value_of(hint: Any, source: object, where: str) -> object:
+    """Return the checked value of a type, from its JSON; `InvalidInput` names `where` it stands."""
+    return converted(converted(source, hint, where, _decoded), hint, where, _checked)
+
+
 def part(cls: type[Any], name: str, source: object) -> object:
     """Return the checked value of one field, from its JSON."""
-    value = _converted(source, field_types(cls)[name], f"{_label(cls)}.{name}", _decoded)
+    value = converted(source, field_types(cls)[name], f"{_label(cls)}.{name}", _decoded)
     return checked(value, cls, name)
 
 
 def part_to_json(cls: type[Any], name: str, value: object) -> object:
     """Return the JSON of one field's value."""
-    return _converted(value, field_types(cls)[name], "", _encoded, list)
-
-
-def _converted(
-    value: object,
-    hint: Any,
-    where: str,
-    convert: Callable[[object, Any, str], object],
-    sequence: Callable[[Any], object] = tuple,
-) -> object:
-    """Return a value whose innermost parts were converted, each by its type; None stays None.
-
-    A list or an object that should be one of them, and is not, is converted as a whole.
-    """
-    kind, inner = taken_apart(hint)
-    if kind is Union:
-        return None if value is None else _converted(value, inner, where, convert, sequence)
-    if kind is tuple and isinstance(value, (list, tuple)):
-        return sequence(
-            _converted(element, inner, f"{where}[{index}]", convert, sequence)
-            for index, element in enumerate(value)
-        )
-    if kind is Mapping and isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
-        if inner is object:
-            return dict(value)
-        return {
-            str(key): _converted(element, inner, f"{where}.{key}", convert, sequence)
-            for key, element in value.items()
-        }
-    return convert(value, hint, where)
+    return converted(value, field_types(cls)[name], "", _encoded, list)
 
 
 def _checked(value: object, hint: Any, where: str) -> object:

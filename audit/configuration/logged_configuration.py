@@ -6,12 +6,13 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Union
+from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant import validate
-from ...accountant.decoding import decimal_number, field_types, taken_apart
+from ...accountant.decoding import field_types
 from ...accountant.errors import InvalidInput, PrivplanError
 from ...accountant.records import RunOpen
+from ...accountant.records.field_codec import value_of
 from ...fl.declarations.registry import declaration_of, keys_by_table
 from ...fl.declarations.toml_keys import UNLOGGED_KEYS, may_be_unlogged
 from ...fl.frame import expected_log, expected_opening
@@ -26,22 +27,12 @@ if TYPE_CHECKING:
 WHY_REFUSED: Final = "An attack repeats a run as it was configured, and judges what it promised."
 
 
-def value_of(where: str, source: object, hint: Any) -> object:
+def logged_value(where: str, source: object, hint: Any) -> object:
     """Return a value of its field's type; numbers with a fraction stand there as texts."""
-    kind, inner = taken_apart(hint)
-    if kind is Union:
-        return None if source is None else value_of(where, source, inner)
-    if kind is tuple and isinstance(source, (list, tuple)):
-        if all(type(element) is str for element in source):
-            return tuple(source)
-    elif hint is float:
-        number = decimal_number(source)
-        # Only the shortest decimal form is accepted, so that one number has one text.
-        if number is not None and repr(number) == source:
-            return number
-    elif (isinstance(source, str) and source in inner) if kind is Literal else type(source) is hint:
-        return source
-    raise refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
+    try:
+        return value_of(hint, source, where)
+    except InvalidInput as error:
+        raise refused(f"In the log's configuration: {error.what}") from None
 
 
 def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:
@@ -157,7 +148,7 @@ class LoggedConfiguration:
         where = f"[{table}] {key}"
         try:
             # Unknown words may be of a newer version; other values that do not fit are absurd.
-            value = value_of(where, source, hint)
+            value = logged_value(where, source, hint)
             in_range(table, key, value, self._opened)
         except InvalidInput:
             if isinstance(source, str) and source.replace("-", "").isalpha() and _is_word(hint):

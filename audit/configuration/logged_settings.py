@@ -22,7 +22,7 @@ from ...fl.settings.file import content_of, parse
 from ...fl.settings.logged_tables import idle_tables, tables_in
 from ...fl.settings.schema import NO_TRAINING, Settings
 from .first_line import CONFIG_FILE, compare_with_file, sentence_of
-from .logged_configuration import in_range, refused, value_of
+from .logged_configuration import in_range, logged_value, refused
 
 
 @exactly_named()
@@ -87,7 +87,7 @@ def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
     given: dict[str, Any] = {}
     for key, item in known.items():
         if key in source:
-            given[key] = value_of(f"[{name}] {key}", source[key], hints[key])
+            given[key] = logged_value(f"[{name}] {key}", source[key], hints[key])
             in_range(name, key, given[key], opened)
         elif item.default is MISSING:
             raise refused(f"The log's configuration lacks `{key}` in [{name}].")

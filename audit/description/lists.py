@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, cast
 
-from ...accountant.decoding import suggestion
+from ...accountant.decoding import require_fields
 from ...accountant.errors import InvalidInput
-from .key import boolean, count, non_negative, rate, text, word_of
+from ...accountant.toml_source import WHY_NAMES_ARE_CLOSED
+from .key import Check, boolean, count, non_negative, rate, text, word_of
 from .printed_number import in_words
 from .run_description import ExtraRelease, Phase
 
 MAX_ROWS: Final = 100_000
 """Most phases or releases that are read."""
 
-RELEASE_FIELDS: Final = ("what", "noise_multiplier", "count", "moves", "family", "of_batch")
-
 RELEASE_FAMILIES: Final = ("gaussian", "laplace")
 """Families of the noise of a release besides; its scale or deviation is over what a unit moves."""
+
+RELEASE_FIELDS: Final[Mapping[str, Check]] = {
+    "what": text,
+    "noise_multiplier": non_negative,
+    "count": count,
+    "moves": boolean,
+    "family": word_of(RELEASE_FAMILIES),
+    "of_batch": boolean,
+}
+"""What a release besides may say, and the range of each."""
 
 
 def phases(name: str, value: object) -> tuple[Phase, ...]:
@@ -72,24 +81,17 @@ def _release(name: str, row: object) -> ExtraRelease:
             f"`{name}` must be a table; it is {in_words(row)}.",
             next_step=f"Its keys: {', '.join(RELEASE_FIELDS)}.",
         )
-    for field in row:
-        if field not in RELEASE_FIELDS:
-            raise InvalidInput(
-                f"`{name}` has an unknown key {in_words(field)}.",
-                next_step=suggestion(field, RELEASE_FIELDS, f"Known: {', '.join(RELEASE_FIELDS)}."),
-            )
-    noise = row.get("noise_multiplier")
-    return ExtraRelease(
-        what=text(f"{name}.what", row.get("what", "a further release")),
-        noise_multiplier=None
-        if "noise_multiplier" not in row
-        else non_negative(f"{name}.noise_multiplier", noise),
-        count=count(f"{name}.count", row.get("count", 1)),
-        moves=boolean(f"{name}.moves", row["moves"]) if "moves" in row else None,
-        of_batch=boolean(f"{name}.of_batch", row["of_batch"]) if "of_batch" in row else None,
-        family=_family(f"{name}.family", row["family"]) if "family" in row else None,
+    require_fields(
+        row,
+        RELEASE_FIELDS,
+        name,
+        optional=RELEASE_FIELDS,
+        why_closed=WHY_NAMES_ARE_CLOSED,
+        otherwise=f"Known: {', '.join(RELEASE_FIELDS)}.",
     )
-
-
-def _family(name: str, value: object) -> str:
-    return str(word_of(RELEASE_FAMILIES)(name, value))
+    given = {
+        field: check(f"{name}.{field}", row[field])
+        for field, check in RELEASE_FIELDS.items()
+        if field in row
+    }
+    return ExtraRelease(**cast(Mapping[str, Any], given))

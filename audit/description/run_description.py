@@ -34,12 +34,12 @@ class ExtraRelease:
     `noise_multiplier` is relative to the bound of one unit's part of that release; None where it
     is not said, 0 where it has no noise.  `family` is that of its noise, None where it is not said.
     `of_batch` says whether each is taken from the batch of a step, or from all data.
-    `moves` says whether a change of one unit moves it, as a
-    replaced record does not move the number of records; None where it is not said.
+    `moves` says whether a change of one unit moves it, as a replaced record does not move the
+    number of records; None where it is not said.
     """
 
-    what: str
-    noise_multiplier: float | None
+    what: str = "a further release"
+    noise_multiplier: float | None = None
     count: int = 1
     moves: bool | None = None
     family: str | None = None

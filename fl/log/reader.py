@@ -91,16 +91,15 @@ class Scan:
         number = self.records + 1
         if len(raw) > LONGEST:
             raise BadLine(self.path, number, f"it is longer than {LONGEST} bytes")
-        text = raw[:-1] if raw.endswith(b"\n") else None
-        source = _json(text)
-        if text is None or source is _NOTHING:
+        text, source = _parsed(raw)
+        if source is _NOTHING:
             # Only at the very end may a line be torn; anywhere else its writer went on after it.
             if not file.read(1):
                 self.torn = Torn(number, len(raw))
                 return None
             raise BadLine(self.path, number, "it is not JSON")
         try:
-            line = self._checked(text.decode("ascii"), source)
+            line = self._checked(text, source)
         except (_Wrong, InvalidInput) as error:
             raise BadLine(self.path, number, _reason(error)) from None
         self.records += 1
@@ -111,8 +110,8 @@ class Scan:
     def _checked(self, text: str, source: Any) -> Line:
         if not isinstance(source, dict):
             raise _Wrong("it is not an object")
-        missing = next((name for name in CHAIN if name not in source), None)
-        if missing is not None:
+        if not source.keys() >= _CHAIN:
+            missing = next(name for name in CHAIN if name not in source)
             raise _Wrong(f"it lacks the field `{missing}`")
         # One text for one value: else two readers could take one line for two different records.
         if _canonical(source) != text:
@@ -166,6 +165,8 @@ def log_of(folder: str | Path) -> Path:
 
 _NOTHING: Final = object()
 
+_CHAIN: Final = frozenset(CHAIN)
+
 
 class _Wrong(Exception):
     """Why a line is bad."""
@@ -182,12 +183,15 @@ def _opened(path: Path) -> BinaryIO:
         ) from None
 
 
-def _json(text: bytes | None) -> Any:
-    """Return what a line says, or `_NOTHING` where it is no JSON."""
+def _parsed(raw: bytes) -> tuple[str, Any]:
+    """Return the text of a line and what it says; `_NOTHING` where it has no end or is no JSON."""
     try:
-        return _NOTHING if text is None else parsed(text.decode("ascii"))
+        text = raw.decode("ascii")
+        if text.endswith("\n"):
+            return text[:-1], parsed(text[:-1])
     except (ValueError, RecursionError):
-        return _NOTHING
+        pass
+    return "", _NOTHING
 
 
 def _canonical(source: object) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
-from ...accountant.decoding import field_names, field_types
+from ...accountant.decoding import field_names, field_types, taken_apart
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault, with_article
 
 
@@ -98,7 +98,6 @@ def scalars(raw: bytes) -> Iterator[int | str | bytes]:
 
 # --- reading --------------------------------------------------------------------------------------
 
-_SCALARS: Final = (int, str, bytes)
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -151,18 +150,18 @@ class _Reader:
             raise _UnreadableBytes
 
     def _value(self, hint: Any) -> Any:
-        if hint in _SCALARS:
-            return _READ[hint](self)
-        if hint.__origin__ is tuple:
-            read = _READ[hint.__args__[0]]
+        kind, inner = taken_apart(hint)
+        read = _READ[inner]
+        if kind is None:
+            return read(self)
+        if kind is tuple:
             return tuple(read(self) for _ in range(self._count(_LIST)))
-        name, inner = (_READ[argument] for argument in hint.__args__)
-        entries: dict[Any, Any] = {}
+        entries: dict[str, Any] = {}
         for _ in range(self._count(_MAPPING)):
-            key = name(self)
-            if key in entries:  # a later entry would hide the first
+            name = self.text()
+            if name in entries:  # a later entry would hide the first
                 raise _UnreadableBytes
-            entries[key] = inner(self)
+            entries[name] = read(self)
         return entries
 
     def anything(self) -> tuple[int, int | str | bytes | None]:
@@ -236,16 +235,13 @@ def _schema(kind: type[Body]) -> list[tuple[str, Any]]:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    if hint in _SCALARS:
+    kind, inner = taken_apart(hint)
+    if kind is None:
         return type(value) is hint and (hint is not int or value in _INT64)
-    arguments = hint.__args__
-    if hint.__origin__ is tuple:
-        return type(value) is tuple and all(
-            _fits(inner_value, arguments[0]) for inner_value in value
-        )
-    name, inner = arguments
+    if kind is tuple:
+        return type(value) is tuple and all(_fits(element, inner) for element in value)
     return type(value) is dict and all(
-        _fits(key, name) and _fits(item, inner) for key, item in value.items()
+        type(name) is str and _fits(element, inner) for name, element in value.items()
     )
 
 
