@@ -20,6 +20,8 @@ from .commands.audit_log import log
 from .commands.calibrate import CalibrateRequest, calibrate
 from .commands.check import check
 from .commands.claims import claims
+from .commands.data import check as data_check
+from .commands.data import ids, schema
 from .commands.doctor import doctor
 from .commands.explain import explain
 from .commands.plan import PlanRequest, plan
@@ -164,3 +166,19 @@ for command in (log, budget, attack, demo):
     audit.command()(command)
 
 app.add_typer(audit)
+
+tables = typer.Typer(name="data", add_completion=False, rich_markup_mode=None)
+
+
+@tables.callback(invoke_without_command=True)
+def _data(context: typer.Context) -> None:
+    """Prepare tables of your own: a schema, what is wrong in them, hidden ids."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(output.USAGE)
+
+
+for command in (schema, data_check, ids):
+    tables.command(name="check" if command is data_check else None)(command)
+
+app.add_typer(tables)

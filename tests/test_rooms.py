@@ -84,6 +84,7 @@ ROOMS: Final[dict[str, str]] = {
     "fl/shuffling": "the shuffler's protocol",
     "fl/statistics": "noisy Gram matrices, and the fits that cost nothing more",
     "fl/statistics/estimators": "estimators for scikit-learn from one private release",
+    "fl/tables": "tables of one's own: a public schema, and the rows that files hold",
     "fl/training": "local training of many units side by side",
     "fl/uldp": "the systems of Uldp-FL",
     "fl/uldp/canaries": "how canaries enter the systems of Uldp-FL",

@@ -75,10 +75,11 @@ def foreign_first_model(history: History) -> EditFinding | NotStated | None:
         return unknown
     from ...fl.frame.initial_model import initial_digest
 
-    due = initial_digest(model, data, seed)
+    schema = configured_value(history.ledger, "data", "schema")
+    due = initial_digest(model, data, seed, schema=schema)
     if due is None:
         return unknown
-    if first == due or first == initial_digest(model, data, seed, fused=True):
+    if first == due or first == initial_digest(model, data, seed, schema=schema, fused=True):
         return None
     return _another(history, first, due)
 
@@ -100,7 +101,7 @@ def _model_size(history: History) -> int | None:
         return None
     from ...fl.frame.initial_model import initial_size
 
-    return initial_size(model, data)
+    return initial_size(model, data, configured_value(history.ledger, "data", "schema"))
 
 
 @edit_rule(

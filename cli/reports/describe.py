@@ -11,6 +11,7 @@ from ...accountant import rounding
 from ...accountant.errors import with_article
 from ...accountant.neighbours import CHANGE_WORDS
 from ...fl.observers.words import phrase as whom
+from ...fl.observers.words import population_words
 from ..terminal.text import paragraph, plain, table
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds, Guarantee
     from ...accountant.records import Security
     from ...fl.frame.opening import Design
+    from ...fl.running.prepared_run import PreparedRun
 
 Quantity = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""
@@ -428,3 +430,10 @@ def _phrase(event: Event) -> str:
     ]
     inside = "".join(f" of {_phrase(part)}" for part in _children(event))
     return f"{event.type} ({', '.join(values)}){inside}"
+
+
+def population(prepared: PreparedRun) -> str:
+    """Return who takes part in a run, as far as that is public."""
+    said, unit = prepared.opening.population, prepared.opening.claim.unit
+    private = prepared.federation.user_names is not None
+    return population_words(said.users, said.silos, unit, prepared.plan.guarantees, at_most=private)

@@ -105,7 +105,7 @@ def _row(forecast: Forecast, expected: ObserverForecast) -> dict[str, object]:
 
 
 def _text(forecast: Forecast, path: Path) -> str:
-    from ...fl.observers.words import population_words, unit_before
+    from ...fl.observers.words import unit_before
 
     prepared = forecast.prepared
     data, claim = prepared.federation, prepared.opening.claim
@@ -113,7 +113,7 @@ def _text(forecast: Forecast, path: Path) -> str:
     if forecast.noise_multiplier is not None:
         noise = f"noise multiplier {rounding.up(forecast.noise_multiplier)}"
     unit = unit_before(claim.observer, claim.unit, data.silos)
-    who = population_words(data.users, data.silos, claim.unit, prepared.plan.guarantees)
+    who = describe.population(prepared)
     rounds = counted(forecast.rounds, "round")
     head = [
         (

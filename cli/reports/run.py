@@ -11,7 +11,7 @@ from ...accountant import rounding
 from ...accountant.errors import counted
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
-from ...fl.observers.words import in_a_run, phrase, population_words, unit_before
+from ...fl.observers.words import in_a_run, phrase, unit_before
 from ...fl.settings.schema import circumstances_of
 from ..terminal.output import Report
 from ..terminal.text import plain, table, wrapped
@@ -107,14 +107,10 @@ def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
 
 def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[str, str]]:
     prepared, folder = ready.prepared, plain(str(ready.folder))
-    claim = prepared.opening.claim
-    data, rounds = (
-        prepared.federation,
-        f"{result.rounds:,} of {prepared.asked:,} rounds",
-    )
+    rounds = f"{result.rounds:,} of {prepared.asked:,} rounds"
     trained = (
-        f"{prepared.system.name} on {data.name}: {rounds}, "
-        f"{population_words(data.users, data.silos, claim.unit, prepared.plan.guarantees)}, "
+        f"{prepared.system.name} on {prepared.federation.name}: {rounds}, "
+        f"{describe.population(prepared)}, "
         f"{prepared.width:,} {'numbers' if prepared.trained is None else 'parameters'}"
     )
     rows = [
@@ -133,7 +129,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     security = prepared.opening.security
     if security is not None:
         rows.append(("summed", _protocol(security)))
-    rows += _test_rows(result, data.test_records)
+    rows += _test_rows(result, prepared.federation.test_records)
     # Rounds that were begun and not released are paid for all the same.
     if result.rounds < result.planned:
         lost = result.planned - result.rounds

@@ -1,8 +1,11 @@
 """A federation: whose records lie where.  Users x silos x records, as arrays and two indices.
 
 |U| and |S| are public constants of the run, not facts about the data: a neighbouring federation
-(`without`) has the same list of users and silos, one of which has no records.  Whatever divides
-by the number of users divides by `users`.
+(`without`) has the same list of users and silos, one of which has no records.
+
+Where records were dealt for a study, the list of users is public, and `users` is |U|.  The users of
+a table are those who have a row: their list is private, `user_names` tell them apart, and what
+divides by the number of users divides by the public number of the settings (`Setup.users`).
 """
 
 from __future__ import annotations
@@ -68,9 +71,12 @@ class Federation:
     - `labels`: (records,) int64 from 0 to `classes` - 1, or for the task `survival`
       (records, 2) float32 with rows [time, event], time 0 or above, event 0 or 1 (1: observed).
     - `user`, `silo`: (records,) int64, from 0 to `users` - 1 and `silos` - 1.
-    - `users`, `silos`: |U| and |S|, public constants.
+    - `users`, `silos`: the lengths of the lists of users and silos; |S| is a public constant.
+    - `user_names`: (users,) int64, rising: what every user's public draws follow, where the list of
+      users is private; None where users are named by their numbers.
     - `classes`: 2 for `binary`, 1 (one risk score) for `survival`.
     - `test_features`, `test_labels`: as above; held out, and looked at only where they are public.
+      There may be none where the list of users is private.
     - `test_silo`: (test records,) int64, where test records have a silo of their own; else None.
     - `absent_users`, `empty_silos`: allow a user or a silo without any record, as in a neighbour.
 
@@ -99,6 +105,7 @@ class Federation:
     test_features: Float32Array
     test_labels: Labels
     test_silo: IntArray | None = None
+    user_names: IntArray | None = None
     absent_users: bool = False
     empty_silos: bool = False
 
@@ -124,6 +131,8 @@ class Federation:
             checked[field] = checked_labels(field, given, records, self.task, self.classes)
         checked["user"] = checked_indices("user", self.user, len(train), self.users)
         checked["silo"] = checked_indices("silo", self.silo, len(train), self.silos)
+        if self.user_names is not None:
+            checked["user_names"] = _rising_names(self.user_names, self.users)
         if self.test_silo is not None:
             held_out = checked_indices("test_silo", self.test_silo, len(test), self.silos)
             checked["test_silo"] = held_out
@@ -135,7 +144,7 @@ class Federation:
         return f"Federation({self.name!r}, {self.task}, users={self.users}, silos={self.silos})"
 
     def _refuse_empty_test(self, test: Float32Array) -> None:
-        if not len(test):
+        if not len(test) and self.user_names is None:
             raise InvalidInput(
                 "The test set is empty.",
                 "A run is judged on records that it did not train on.",
@@ -157,6 +166,11 @@ class Federation:
                 "It would take part in every round with nothing but noise.",
                 "Allocate records to it, or set `empty_silos`.",
             )
+
+    @property
+    def names(self) -> IntArray:
+        """What the public draws of each user follow: (users,) int64, rising."""
+        return np.arange(self.users) if self.user_names is None else self.user_names
 
     @property
     def records(self) -> int:
@@ -224,6 +238,13 @@ def _by(index: IntArray, groups: int) -> Groups:
 
 def _offsets(sizes: IntArray) -> IntArray:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+def _rising_names(names: ArrayLike, users: int) -> IntArray:
+    given = np.asarray(names)
+    if given.shape != (users,) or given.dtype.kind not in "iu" or (np.diff(given) <= 0).any():
+        raise InvalidInput(f"`user_names` must be {users} integers that rise.")
+    return cast(IntArray, given.astype(np.int64))
 
 
 def _read_only(value: object) -> object:

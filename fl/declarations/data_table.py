@@ -6,9 +6,10 @@ Nothing heavy is imported here.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
@@ -37,9 +38,45 @@ def public_source(**field: object) -> str:
     return said
 
 
+SiloFiles: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+"""The name of each silo of a table, and its files, or patterns of names."""
+
+
+def silo_files(**field: object) -> int | SiloFiles:
+    """Return a number of silos; or the silos of a table, by name, with the files of each.
+
+    A list of names has no files: a column of one file says of which silo a row is.
+    """
+    ((name, value),) = field.items()
+    if isinstance(value, Mapping):
+        pairs = [(silo, (said,) if isinstance(said, str) else said) for silo, said in value.items()]
+    elif isinstance(value, (list, tuple)):
+        pairs = [(silo, ()) for silo in value]
+    else:
+        return validate.count(**field)
+    fits = all(
+        isinstance(silo, str)
+        and silo.isprintable()
+        and silo.strip()
+        and isinstance(files, (list, tuple))
+        and all(isinstance(file, str) and file for file in files)
+        for silo, files in pairs
+    )
+    if not fits or not pairs or len({silo for silo, _ in pairs}) < len(pairs):
+        raise InvalidInput(
+            f"`{name}` must be a number, a list of names that differ, or names with files.",
+            next_step=f'Write {name} = {{ north = "north.csv", south = "south/*.csv" }}.',
+        )
+    return tuple((silo, tuple(files)) for silo, files in pairs)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """`[data]`: which data set, and how it is dealt to users and silos.  `seed` is public.
+
+    Of a table of one's own nothing is dealt: `silo_files` are the files of each silo, or one file,
+    `path`, has a column `silo`.  `schema` is what is public of its columns, as a JSON text; `users`
+    are `users_at_most`.
 
     For studies, a share `bad_labels` of the training records of a share `bad_silos` of the silos
     have labels at random; None for none.
@@ -66,8 +103,9 @@ class DataSettings:
         why="The number of users is a public constant of the run.",
     )
     silos: int | None = key(
-        "how many silos, where the data does not fix it",
-        validate.count,
+        "how many silos, where the data does not fix it; of a table, the files of each by its "
+        "name, or the names of all silos, where a column says of which a row is",
+        silo_files,
         default=None,
         shown="the paper's",
         why="The number of silos is a public constant of the run.",
@@ -138,6 +176,39 @@ class DataSettings:
         shown="50",
         why="It is a number of ratings.",
     )
+    user: str | None = key(
+        "table: the column that says whose record a row is; without it, a row is one person's",
+        text,
+        default=None,
+        shown="none",
+    )
+    label: str | None = key(
+        "table: the column of what is learnt",
+        text,
+        default=None,
+        shown="required of a system that learns from labels",
+    )
+    silo: str | None = key(
+        "table: the column that says of which silo a row is, where all are in one file, `path`",
+        text,
+        default=None,
+        shown="none",
+    )
+    schema: str | None = key(
+        "table: file of its schema, from the working directory; or [data.columns], [data.label] "
+        "and [data.format] say it here",
+        text,
+        default=None,
+        shown="required",
+    )
+    users_at_most: int | None = key(
+        "table: how many users there are at most, as is public; it scales what is released, and "
+        "drops nobody",
+        validate.count,
+        default=None,
+        shown="required",
+        why="How many users have a row is private.",
+    )
     largest_rating: float | None = key(
         "ratings: the public range is above 0 and at most this",
         validate.positive,
@@ -145,3 +216,4 @@ class DataSettings:
         shown="5",
         why="What is larger would count for more than it may.",
     )
+    silo_files: SiloFiles | None = None

@@ -17,7 +17,7 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.decoding import nearest
 from ...accountant.errors import InvalidInput
-from .toml_words import RATINGS
+from .toml_words import RATINGS, TABLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +140,16 @@ _DEFAULTS: Final = {
 }
 """How each data set is usually trained on."""
 
+_TABLE: Final = Defaults(  # own
+    model="logistic",
+    local_rate=0.1,
+    local_epochs=1,
+    batch=32,
+    rounds=50,
+    users=1,
+)
+"""A table of one's own: nobody has said what is usual for it.  Its users must be said."""
+
 _MATRIX: Final = Defaults(
     model="none",
     local_rate=0.0,
@@ -163,6 +173,8 @@ def dataset_defaults(dataset: str, users: int | None = None) -> Defaults:
     """
     if dataset == RATINGS:
         return _MATRIX if users is None else replace(_MATRIX, users=validate.count(users=users))
+    if dataset == TABLE:
+        return _TABLE
     if dataset not in _DEFAULTS:
         close = nearest(str(dataset).lower(), DATASETS_WITH_DEFAULTS)
         raise InvalidInput(

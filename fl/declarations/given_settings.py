@@ -5,13 +5,15 @@ What is left out has the value of the paper (`.dataset_defaults`, and what the s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..observers.names import coalitions_in
-from .data_table import DataSettings
+from .data_table import DataSettings, SiloFiles
 from .dataset_defaults import Defaults, dataset_defaults
 from .declaration import Declaration, blame_package
 from .registry import declaration_of
@@ -24,9 +26,13 @@ from .shared_tables import (
     SecuritySettings,
     TrainingSettings,
 )
-from .toml_words import RATINGS
+from .toml_words import RATINGS, TABLE
 
 TableType = TypeVar("TableType")
+
+
+_MODEL_OF_LABEL: Final = {"binary": "logistic", "classes": "softmax", "survival": "cox"}
+"""What is trained on a table where nothing is said, by the kind of its label."""
 
 
 class GivenSettings(dict[str, Mapping[str, Any]]):
@@ -41,8 +47,20 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         return self.get(table, {}).keys() >= set(keys)
 
     def stated(self, table: str, key: str) -> Any:
-        """Return the value that the configuration itself gives a key; None where it gives none."""
-        return self.get(table, {}).get(key)
+        """Return the value that the configuration itself gives a key; None where it gives none.
+
+        Of silos that are named it is their number; `silo_files` has the names.
+        """
+        value = self.get(table, {}).get(key)
+        if (table, key) == ("data", "silos") and isinstance(value, tuple):
+            return len(value)
+        return value
+
+    @property
+    def silo_files(self) -> SiloFiles | None:
+        """The silos of a table and their files; None where silos are only counted, or not said."""
+        silos = self["data"].get("silos")
+        return silos if isinstance(silos, tuple) else None
 
     @cached_property
     def system(self) -> Declaration:
@@ -58,6 +76,11 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
     def of_ratings(self) -> bool:
         """Whether the data are ratings, a matrix without labels."""
         return self.dataset == RATINGS
+
+    @property
+    def of_table(self) -> bool:
+        """Whether the data are a table of one's own."""
+        return self.dataset == TABLE
 
     @property
     def observers_named(self) -> tuple[str, ...]:
@@ -85,6 +108,11 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
             stated[key] = Path(stated[key])
         if self.of_ratings:  # rows are dealt evenly, and values stay as they are
             stated |= {"allocation": "uniform", "normalisation": "none"}
+        if self.of_table:  # nothing is dealt, and the schema says how values are scaled
+            if self.silo_files is not None:
+                stated |= {"silos": len(self.silo_files), "silo_files": self.silo_files}
+            stated |= {"allocation": "uniform", "normalisation": "none"}
+            usual["users"] = stated.get("users_at_most", 1)
         return DataSettings(**{**usual, **stated})
 
     @cached_property
@@ -99,12 +127,20 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
             usual["group"] = self.get(system.table.name, {}).get(system.table.group, 1)
         return PrivacySettings(**{**usual, **self.get("privacy", {})})
 
+    @property
+    def _label_kind(self) -> str:
+        """The kind of the label of a table, as its schema says."""
+        label = json.loads(self.data.schema or "{}").get("label", {})
+        return str(label.get("kind", ""))
+
     @cached_property
     def training(self) -> TrainingSettings:
         """`[training]`, complete."""
         if not self.system.trains:
             return NO_TRAINING
         defaults, stated = self._defaults, self.get("training", {})
+        if self.of_table:
+            defaults = replace(defaults, model=_MODEL_OF_LABEL.get(self._label_kind, "logistic"))
         keys = ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model")
         training = {**{key: getattr(defaults, key) for key in keys}, **stated}
         if self.security.aggregation == "private-weighting":

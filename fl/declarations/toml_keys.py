@@ -40,6 +40,12 @@ RATING_KEYS: Final = (
 )
 """Keys of [data] that say what is read of ratings."""
 
+TABLE_KEYS: Final = ("user", "label", "silo", "schema", "users_at_most")
+"""Keys of [data] that say what is read of a table of one's own."""
+
+TABLE_USES: Final = ("data.schema",)
+"""What a system that runs on such a table has in its `uses`."""
+
 RATING_USES: Final = tuple(f"data.{key}" for key in RATING_KEYS)
 """The same as a system that reads ratings has them in its `uses`."""
 
@@ -48,6 +54,7 @@ CORRELATED_KEYS: Final = ("noise", "cohorts", "bands", "blocks")
 
 OPTIONAL_KEYS: Final = (
     *(("data", key) for key in RATING_KEYS),
+    ("data", "schema"),
     ("privacy", "normalisation_noise"),
     ("privacy", "sampling_rate"),
     *(("privacy", key) for key in CORRELATED_KEYS),
@@ -67,7 +74,8 @@ STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 """Keys of [data] by which a study gives some silos bad labels."""
 
 UNLOGGED_KEYS: Final = (
-    *("path", "columns", "fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
+    *("path", "columns", "silo_files"),
+    *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 
@@ -75,6 +83,7 @@ KEYS_LOGGED_IF_TRUE: Final = (
     "accept_delta",
     *(key for key in RATING_KEYS if key not in UNLOGGED_KEYS),
     *STUDY_KEYS,
+    *TABLE_KEYS,
     *CORRELATED_KEYS,
 )
 """Keys that earlier versions lack: they reach the log where they are true or given."""

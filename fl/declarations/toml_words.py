@@ -9,7 +9,11 @@ from ...accountant.neighbours import NEIGHBOURS, Unit
 RATINGS: Final = "ratings"
 """The data set that is a matrix without labels: for systems that declare a use for its keys."""
 
+TABLE: Final = "table"
+"""The data set that is the user's own: records of real people, described by a public schema."""
+
 DATASETS: Final = (
+    TABLE,
     *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer", "low-rank"),
     *("digits-32", "synthetic-digits", "emnist", "cifar-10"),
     RATINGS,

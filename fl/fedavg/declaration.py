@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..declarations.declaration import Declaration
+from ..declarations.toml_keys import TABLE_USES
 
 SYSTEMS: Final = (
     Declaration(
@@ -13,7 +14,11 @@ SYSTEMS: Final = (
         make=f"{__package__}.averaging:fedavg",
         aggregations=("plain", "masked", "shares"),
         promises=False,
-        uses=("training.local_rate", "training.local_epochs", "training.batch", "training.dropout"),
+        uses=(
+            *("training.local_rate", "training.local_epochs", "training.batch"),
+            "training.dropout",
+            *TABLE_USES,
+        ),
         determines=f"{__package__}.expected_log:FEDAVG",
         carrier=f"{__package__}.canaries:simulate",
     ),

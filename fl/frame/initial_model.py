@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from ...accountant.arrays import FloatArray
-from ..datasets.registry import SHAPES
+from ..tables.schema_text import shape_of_record
 
 _SMALL_IMAGE: Final = 64
 """Values of an image of 8 x 8."""
@@ -53,13 +53,15 @@ class ConstantParameters:
 ModelPart: TypeAlias = UniformParameters | ConstantParameters
 
 
-def initial_digest(model: object, data: object, seed: object, *, fused: bool = False) -> str | None:
+def initial_digest(
+    model: object, data: object, seed: object, *, schema: object = None, fused: bool = False
+) -> str | None:
     """Return the digest of the first model; None for what is not known here.
 
-    `model` and `data` are names, `seed` that of the training, as a configuration states them;
-    `fused` is for a processor that rounds once.
+    `model` and `data` are names, `seed` that of the training and `schema` that of a table, as a
+    configuration states them; `fused` is for a processor that rounds once.
     """
-    shape = SHAPES.get(data) if isinstance(data, str) else None
+    shape = shape_of_record(data, schema)
     parts = _PARTS.get(model) if isinstance(model, str) else None
     if shape is None or parts is None or type(seed) is not int or seed < 0:
         return None
@@ -67,15 +69,15 @@ def initial_digest(model: object, data: object, seed: object, *, fused: bool = F
     return hashlib.sha256(vector.tobytes()).hexdigest()
 
 
-def initial_size(model: object, data: object) -> int | None:
+def initial_size(model: object, data: object, schema: object = None) -> int | None:
     """Return how many parameters a model has; None for what is not known here."""
-    tensors = initial_tensors(model, data)
+    tensors = initial_tensors(model, data, schema)
     return None if tensors is None else sum(tensors)
 
 
-def initial_tensors(model: object, data: object) -> tuple[int, ...] | None:
+def initial_tensors(model: object, data: object, schema: object = None) -> tuple[int, ...] | None:
     """Return the lengths of a model's arrays, in their order; None for what is not known here."""
-    shape = SHAPES.get(data) if isinstance(data, str) else None
+    shape = shape_of_record(data, schema)
     parts = _PARTS.get(model) if isinstance(model, str) else None
     if shape is None or parts is None:
         return None

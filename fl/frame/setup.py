@@ -28,6 +28,7 @@ class Setup:
     - `federation`: the records by user and silo; `local`: the training inside the silos.
     - `aggregator`: adds up what the silos send.
     - `normalisation`: the private release of the moments that features are normalised by, if any.
+    - `public_users`: |U| where the list of users is private; None where it is the federation's.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Setup:
     security: SecuritySettings = field(default_factory=SecuritySettings)
     aggregator: Aggregator = field(default_factory=PlainAggregator)
     normalisation: MomentsRelease | None = None
+    public_users: int | None = None
 
     @property
     def aggregation(self) -> Aggregation:
@@ -58,8 +60,11 @@ class Setup:
 
     @property
     def users(self) -> int:
-        """|U|, a public constant."""
-        return self.federation.users
+        """|U|, a public constant: how many users there are, or at most.
+
+        Arrays of users have `federation.users` rows, which may be a private number.
+        """
+        return self.federation.users if self.public_users is None else self.public_users
 
     @property
     def silos(self) -> int:
@@ -104,6 +109,7 @@ def setup(
         security,
         silo_aggregator,
         _moments_release(settings, federation, silo_aggregator, security),
+        None if federation.user_names is None else settings.data.users,
     )
 
 

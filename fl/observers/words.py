@@ -159,8 +159,12 @@ def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
     return f"the server with {held}{lost}"
 
 
-def population_words(users: int, silos: int, unit: str, observers: Collection[str]) -> str:
+def population_words(
+    users: int, silos: int, unit: str, observers: Collection[str], *, at_most: bool = False
+) -> str:
     """Return who takes part in a run, of those whom its numbers are about.
+
+    `at_most`: how many users there are is private, and `users` bounds it.
 
     Peers who protect a silo, or a record, have no users; who sends for itself has no silo.
 
@@ -171,7 +175,7 @@ def population_words(users: int, silos: int, unit: str, observers: Collection[st
     """
     if unit != "user" and PEER in observers:
         return counted(silos, "silo")
-    people = counted(users, "user")
+    people = ("at most " if at_most else "") + counted(users, "user")
     return people if silos == 1 and unit == "user" else f"{people}, {counted(silos, 'silo')}"
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from ..data.bad_labels import with_bad_labels
 from ..data.federation import Federation
 from ..datasets import federate, load
+from ..declarations.toml_words import TABLE
 from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings
+from ..tables.federated_table import digest_of, federation_of_table, table_of
 
 DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
 """A system's own source of data: from settings to a federation and its digests by name."""
@@ -37,6 +39,9 @@ def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
         return checked_data(
             source(settings), system_with_package(settings.run.system, settings.system)
         )
+    if settings.data.name == TABLE:
+        federation = federation_of_table(table_of(settings.data))
+        return federation, {"records": digest_of(federation)}
     return dealt_data_set(settings)
 
 

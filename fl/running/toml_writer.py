@@ -1,4 +1,4 @@
-"""Flat tables as TOML: what a configuration holds, and nothing that needs more.
+"""Tables as TOML: what a configuration holds, and nothing that needs more.
 
 What is written reads back as the same values.  Source: TOML 1.0.0.
 """
@@ -19,7 +19,7 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_bytes(tables: Mapping[str, Mapping[str, object]]) -> bytes:
-    """Return tables of texts, truths, numbers, paths and lists of these as a TOML file, UTF-8.
+    """Return tables of texts, truths, numbers, paths, lists and tables as a TOML file, UTF-8.
 
     Raises `InvalidInput`, which names table and key, for any other value.
 
@@ -77,6 +77,9 @@ def _value(value: object, table: str, key: str) -> str:
             return repr(float(value))
         if isinstance(value, (list, tuple)):
             return f"[{', '.join(_value(item, table, key) for item in value)}]"
+        if isinstance(value, Mapping):
+            inside = (f"{_key(name)} = {_value(item, table, key)}" for name, item in value.items())
+            return f"{{{', '.join(inside)}}}"
     except (OverflowError, ValueError, RecursionError):
         raise InvalidInput(
             f"`{key}` in [{table}] is {kind_of(value)} that no configuration can hold.",
@@ -86,7 +89,7 @@ def _value(value: object, table: str, key: str) -> str:
     step = "Leave it out to have the default." if value is None else "Give one of these."
     raise InvalidInput(
         f"`{key}` in [{table}] is {kind_of(value)}, which a configuration cannot hold.",
-        "It holds texts, truths, numbers and lists of these.",
+        "It holds texts, truths, numbers, and lists and tables of these.",
         step,
     )
 

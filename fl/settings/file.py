@@ -15,6 +15,8 @@ from ..declarations.declaration import Given
 from ..declarations.given_settings import GivenSettings
 from ..declarations.registry import declared, keys_by_table
 from ..declarations.toml_key import Key, TableReader
+from ..declarations.toml_words import TABLE
+from ..tables.schema_text import with_schema
 from .rules import first_complaint
 from .schema import Settings
 
@@ -92,6 +94,8 @@ class _Reader(TableReader):
             raise self.unknown(f"has an unknown {kind} `{name}`", name.lower(), known_tables)
         if not isinstance(table, dict):
             raise self.refusal(f"needs `{name}` to be a table", "", f"Write [{name}] on a line.")
+        if name == "data" and table.get("name") == TABLE:
+            table = with_schema(table, self.name)
         return self.values(table, f"[{name}]", known_tables[name])
 
     def words_of(self, of: Key) -> tuple[str, ...]:

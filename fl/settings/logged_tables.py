@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...accountant.errors import InvalidInput
+from ...accountant.records import RunOpen
 from ..declarations.built_in import built_in
 from ..declarations.registry import declaration_of, system_tables
+from ..declarations.toml_words import TABLE
 from .schema import default_table, table_json, tables_of
 
 
@@ -50,3 +52,9 @@ def _says_nothing(said: object, kind: type[Any]) -> bool:
         key in defaults and type(value) is type(defaults[key]) and value == defaults[key]
         for key, value in said.items()
     )
+
+
+def of_table(opened: RunOpen) -> bool:
+    """Return whether a log says that its run was on a table, whose users nobody has counted."""
+    data = opened.configuration.get("data")
+    return isinstance(data, Mapping) and data.get("name") == TABLE

@@ -38,9 +38,14 @@ def _keys_of_ratings(given: GivenSettings) -> Complaint | None:
     key = next((key for key in RATING_KEYS if given.states("data", key)), None)
     if key is None:
         return None
+    return of_other_data(given, key, RATINGS)
+
+
+def of_other_data(given: GivenSettings, key: str, name: str) -> Complaint:
+    """Return what is wrong with a key of [data] that is of another data set."""
     return _idle(
         key,
-        f'It is of name = "{RATINGS}", and this is "{given.dataset}".',
+        f'It is of name = "{name}", and this is "{given.dataset}".',
         f"Leave `{key}` out, or choose the other data set.",
     )
 
@@ -49,14 +54,18 @@ def _idle(key: str, why: str, step: str) -> Complaint:
     return f"gives `{key}` in [data], which has no effect", why, step
 
 
+def idle_on(given: GivenSettings, key: str, why: str, step: str = "") -> Complaint:
+    """Return what is wrong with a key of [data] that says nothing of its data set."""
+    what = f'gives `{key}` in [data], which has no effect on "{given.dataset}"'
+    return what, why, step or f"Leave `{key}` out."
+
+
 def _keys_of_records(given: GivenSettings) -> Complaint | None:
     key = next((key for key in _KEYS_OF_RECORDS if given.states("data", key)), None)
     if key is None or not given.of_ratings:
         return None
-    return (
-        f'gives `{key}` in [data], which has no effect on "{RATINGS}"',
-        "Whole rows are dealt to nodes evenly, and ratings stay as they are.",
-        f"Leave `{key}` out.",
+    return idle_on(
+        given, key, "Whole rows are dealt to nodes evenly, and ratings stay as they are."
     )
 
 

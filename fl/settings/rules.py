@@ -23,6 +23,7 @@ from .declared_rules import (
 from .public_test_data import BUNDLED_SOURCES
 from .rating_rules import RATING_RULES, path_complaint
 from .security_rules import SECURITY_RULES
+from .table_rules import TABLE_RULES
 
 
 def _unit_rule(given: GivenSettings) -> Complaint | None:
@@ -263,6 +264,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _without_effect,
     clip_in_floats,
     *RATING_RULES,
+    *TABLE_RULES,
     *STUDY_RULES,
     *SECURITY_RULES,
     *PRIVACY_RULES,

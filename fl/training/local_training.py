@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Rows: TypeAlias = FloatArray
 """One vector in each row: (rows, D)."""
 
+_PAIR_BITS: Final = 2**31 - 1
+"""What is left of a pair of user and silo in the name of a record."""
+
 _MAX_GRADIENT_NUMBERS: Final = 2**24
 """Most float64 numbers of gradients that are held at once: 128 MiB."""
 
@@ -206,7 +209,7 @@ class TorchLocalTraining:
             self.model, parameters, units, self.recipe, number=number, device=self.device
         )
         for chosen, rows in blocks:
-            yield UpdateBlock(units.user[chosen], units.silo[chosen], rows)
+            yield UpdateBlock(self._listed(units.user[chosen]), units.silo[chosen], rows)
 
     def user_gradients(
         self, parameters: FloatArray, users: Sequence[Indices], number: int
@@ -222,7 +225,7 @@ class TorchLocalTraining:
             rows = gradients(
                 self.model, parameters, block, seed=self.seed, number=number, device=self.device
             )
-            yield UpdateBlock(block.user, block.silo, rows)
+            yield UpdateBlock(self._listed(block.user), block.silo, rows)
 
     def silo_deltas(self, parameters: FloatArray, number: int) -> Rows:
         """Return the model delta of each silo: (silos, D)."""
@@ -294,6 +297,12 @@ class TorchLocalTraining:
             taking_part[silo, members] = True
         return self._user_units.only(taking_part[self._pairs.silo, self._pairs.user])
 
+    def _listed(self, names: Indices) -> Indices:
+        """Return the places of users, by their names, in the list of users."""
+        if self.federation.user_names is None:
+            return names
+        return np.searchsorted(self.federation.user_names, names)
+
     @cached_property
     def _pairs(self) -> Pairs:
         """The records grouped by user and silo."""
@@ -301,10 +310,11 @@ class TorchLocalTraining:
 
     @cached_property
     def _user_units(self) -> Units:
-        """One unit for each user in each silo."""
+        """One unit for each user in each silo, which is called by the name of the user."""
         from .units import Units
 
-        return Units.of_pairs(self.federation.features, self.federation.labels, self._pairs)
+        named = replace(self._pairs, user=self.federation.names[self._pairs.user])
+        return Units.of_pairs(self.federation.features, self.federation.labels, named)
 
     @cached_property
     def _silo_units(self) -> Units:
@@ -335,8 +345,10 @@ class TorchLocalTraining:
         """
         pairs = self._pairs
         indices = np.arange(len(pairs.order)) - np.repeat(pairs.offsets[:-1], pairs.sizes)
-        # Upper 32 bits: the pair of user and silo; lower 32 bits: the index within the pair.
-        pair = np.repeat(pairs.user * self.federation.silos + pairs.silo, pairs.sizes)
+        # Upper 32 bits: the pair of user and silo; lower 32 bits: the index within the pair.  Of a
+        # name of 63 bits the lower ones are left, which two pairs share now and then.
+        user = self.federation.names[pairs.user]
+        pair = np.repeat((user * self.federation.silos + pairs.silo) & _PAIR_BITS, pairs.sizes)
         names = np.empty_like(pairs.order)
         names[pairs.order] = (pair << 32) + indices
         return names

@@ -248,9 +248,14 @@ class UldpAvg(PrivateSystem):
 
     def joining(self, ticket: Ticket) -> BoolArray:
         """Return which users join the round, the same in all silos: (users,)."""
+        federation = self.setup.federation
         if self.rate == 1.0:
-            return np.ones(self.setup.users, bool)
-        return poisson(ticket.stream(USER_SAMPLING_STREAM), self.setup.users, self.rate)
+            return np.ones(federation.users, bool)
+        stream = ticket.stream(USER_SAMPLING_STREAM)
+        if federation.user_names is not None:
+            # How many users have a row is private, so how far the stream is read is not logged.
+            stream = stream.fork()
+        return poisson(stream, federation.users, self.rate)
 
     def _sampling(self) -> records.Sampling:
         if self.rate == 1.0:

@@ -4,8 +4,8 @@
     block       `rounds / blocks` rounds, paid together: C x + z  (`mechanisms.banded_gaussian`)
 
 A user contributes once in every `cohorts` rounds, so terms of one user are so far apart that bands
-of C, of which there are no more, never hold two of them.  The schedule depends on the users'
-numbers alone, which are public.
+of C, of which there are no more, never hold two of them.  The schedule depends on a user's
+name alone (`Federation.names`), which is public.
 
 A silo keeps the clipped sums of its last rounds in memory, without noise, and nowhere else: a run
 that was cut off has lost them, and begins another block with fresh noise.
@@ -90,9 +90,9 @@ class Schedule:
                 "Write fewer `cohorts` in [privacy].",
             )
 
-    def joining(self, number: int, users: int) -> BoolArray:
-        """Return which of the users take part in a round: (users,)."""
-        return np.asarray(np.arange(users) % self.cohorts == (number - 1) % self.cohorts)
+    def joining(self, number: int, names: IntArray) -> BoolArray:
+        """Return which of the users take part in a round, by their names: (users,)."""
+        return np.asarray(names % self.cohorts == (number - 1) % self.cohorts)
 
     @property
     def note(self) -> Note:

@@ -36,29 +36,31 @@ def records_taking_part(federation: Federation, most: int, seed: int) -> BoolArr
     Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Algorithm 2 (the flags b); how they are
     chosen is not printed there.
     """
-    user_caps = caps(federation.users, federation.silos, most, seed)
+    names = federation.names
+    user_caps = caps(names, federation.silos, most, seed)
     chosen = np.zeros(federation.records, bool)
     pairs = federation.pairs()
     for pair, (user, silo) in enumerate(zip(pairs.user.tolist(), pairs.silo.tolist(), strict=True)):
         of_pair = pairs.records(pair)
-        chosen[of_pair[_first(seed, user, silo, len(of_pair), int(user_caps[user, silo]))]] = True
+        most_of_pair = int(user_caps[user, silo])
+        chosen[of_pair[_first(seed, int(names[user]), silo, len(of_pair), most_of_pair)]] = True
     return chosen
 
 
-def caps(users: int, silos: int, most: int, seed: int) -> IntArray:
+def caps(names: IntArray, silos: int, most: int, seed: int) -> IntArray:
     """Return the most records of each user that take part in each silo: (users, silos).
 
-    The caps of one user sum to `most`, and differ by at most 1.
+    The caps of one user sum to `most`, and differ by at most 1; they follow the user's name.
 
-    >>> caps(3, 2, 5, seed=0).sum(axis=1).tolist()
+    >>> caps(np.arange(3), 2, 5, seed=0).sum(axis=1).tolist()
     [5, 5, 5]
     """
     per_silo, rest = divmod(validate.count(most=most), validate.count(silos=silos))
-    user_caps = np.full((validate.count(users=users), silos), per_silo, np.int64)
+    user_caps = np.full((len(names), silos), per_silo, np.int64)
     if rest:
-        for user in range(users):
+        for user, name in enumerate(names.tolist()):
             # A public hash per user and silo decides which silos get the records left over.
-            ranked = sorted(range(silos), key=lambda silo: _hash(seed, b"cap", user, silo))
+            ranked = sorted(range(silos), key=lambda silo: _hash(seed, b"cap", name, silo))
             user_caps[user, ranked[:rest]] += 1
     return user_caps
 

@@ -91,7 +91,7 @@ class UldpAvgKnownWeights(UldpAvg):
         """Return the noisy sum of a round that shares correlated noise with others."""
         assert self.block is not None
         mechanism = self.banded_mechanism(number)
-        joining = schedule.joining(number, self.setup.users)
+        joining = schedule.joining(number, self.setup.federation.names)
         # Terms are clipped on a coarser grid than the noise's, so that C x stands on that.
         terms = mechanism.terms_alone
         again = ClipCheck(ticket.intent, terms, self.setup.silos, parameters.size)

@@ -57,12 +57,15 @@ def test_what_a_system_declares_can_be_written(name: str) -> None:
     assert (found.table is None) == (kind is None)
 
 
+SCHEMA = '{"columns": {"a": {"kind": "boolean"}}, "label": {"kind": "binary"}}'
+
 VALUES = {
     ("data", "selection"): '"public"',
     ("data", "selection_source"): '"an example"',
     ("data", "columns"): '"films.csv"',
     ("data", "fewest_ratings"): "20",
     ("data", "largest_rating"): "10.0",
+    ("data", "schema"): f"'{SCHEMA}'",
     ("privacy", "sampling_rate"): "0.5",
     ("privacy", "normalisation_noise"): "5.0",
     ("privacy", "noise"): '"independent"',
@@ -91,7 +94,10 @@ def test_a_key_is_taken_where_it_is_declared_and_nowhere_else(
     if SYSTEMS[name].has_use_for(table, key):
         if key in ("cohorts", "bands", "blocks"):
             tables["privacy"] |= {"noise": '"banded"', "cohorts": "3"}
-        if table == "data":
+        if key == "schema":
+            tables["data"] |= {"name": '"table"', "users_at_most": "9", "user": '"b"'}
+            tables["data"] |= {"label": '"c"', "silos": '{ north = "a.csv", south = "b.csv" }'}
+        elif table == "data":
             tables["data"] |= {"name": '"ratings"', "path": '"u.data"', "users": "9"}
             how = ("columns",) if key == "columns" else ("selection", "selection_source")
             tables["data"] |= {key: VALUES["data", key] for key in how}

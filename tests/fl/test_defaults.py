@@ -113,7 +113,10 @@ def test_users_are_counted() -> None:
 def test_names_are_those_of_a_configuration() -> None:
     from privplan.fl.declarations import toml_words
 
-    assert set(DATASETS_WITH_DEFAULTS) == set(toml_words.DATASETS) - {toml_words.RATINGS}
+    assert set(DATASETS_WITH_DEFAULTS) == set(toml_words.DATASETS) - {
+        toml_words.RATINGS,
+        toml_words.TABLE,
+    }
 
 
 def test_ratings_have_nodes_and_rounds_and_no_training() -> None:

@@ -142,7 +142,7 @@ def test_every_intent_says_to_which_block_it_belongs() -> None:
 
 def test_each_cohort_is_a_third_of_the_users_and_bands_as_many_as_may_be() -> None:
     schedule = Schedule(6, 2, 3, 1)
-    joining = np.array([schedule.joining(number, 20) for number in range(1, 7)])
+    joining = np.array([schedule.joining(number, np.arange(20)) for number in range(1, 7)])
     assert joining.sum(axis=1).tolist() == [7, 7, 6] * 2
     for rounds in joining.T:
         assert np.diff(np.flatnonzero(rounds)).tolist() == [3]

@@ -290,10 +290,10 @@ def test_users_of_a_cohort_stand_apart(first: int) -> None:
     turns = Turns(Schedule(8, 3, 4, 2), 2)
     users = turns.users(5, first, 3)
     assert users.tolist() == [user for user in range(first, first + 40) if user % 4 == 2][:5]
-    joined = turns.schedule.joining(3, users[-1] + 1)
+    joined = turns.schedule.joining(3, np.arange(users[-1] + 1))
     assert joined[users].all()
     for number in (1, 2, 4):
-        assert not turns.schedule.joining(number, users[-1] + 1)[users].any()
+        assert not turns.schedule.joining(number, np.arange(users[-1] + 1))[users].any()
 
 
 @for_each(("rounds", "paid"), [(1, 1), (4, 1), (5, 2), (8, 2)])

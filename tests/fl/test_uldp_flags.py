@@ -90,7 +90,7 @@ def test_flags_are_the_same_whatever_lies_elsewhere_and_whoever_goes() -> None:
 def test_caps_sum_to_what_a_user_may_have_and_are_dealt_to_every_silo(
     silos: int, most: int
 ) -> None:
-    found = caps(500, silos, most, seed=11)
+    found = caps(np.arange(500), silos, most, seed=11)
     assert (found.sum(axis=1) == most).all()
     assert found.max() - found.min() <= 1
     # Each silo has its share of the users: 500 of them, five standard errors.
@@ -100,7 +100,7 @@ def test_caps_sum_to_what_a_user_may_have_and_are_dealt_to_every_silo(
 
 def test_caps_and_flags_are_public_and_of_a_seed() -> None:
     counts = np.full((4, 3), 5)
-    assert np.array_equal(caps(4, 3, 4, seed=1), caps(4, 3, 4, seed=1))
+    assert np.array_equal(caps(np.arange(4), 3, 4, seed=1), caps(np.arange(4), 3, 4, seed=1))
     assert flags_of(counts, 4, 1) == flags_of(counts, 4, 1)
     assert flags_of(counts, 4, 1) != flags_of(counts, 4, 2)
     with pytest.raises(InvalidInput, match="most"):

@@ -128,7 +128,7 @@ def placed(request: RehearsalRequest) -> Indices:
         )
     settings, silos = request.settings, request.silos
     most = settings.privacy.group
-    table = caps(request.canaries, silos, most, settings.training.seed)
+    table = caps(np.arange(request.canaries), silos, most, settings.training.seed)
     if request.observer == "silo" and silos > 1:
         table[:, OBSERVER_SILO] = 0
         # Caps differ by 1 between silos; all units keep k - ceil(k / |S|) records elsewhere.

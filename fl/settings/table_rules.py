@@ -1,0 +1,168 @@
+"""What a configuration says of a table of one's own: whose rows they are, and what is public."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...accountant.errors import enumerated
+from ..declarations.declaration import Complaint, Rule
+from ..declarations.given_settings import GivenSettings
+from ..declarations.registry import with_use_for
+from ..declarations.toml_keys import STUDY_KEYS, TABLE_KEYS
+from ..declarations.toml_words import TABLE
+from ..tables.schema_text import schema_in
+from .rating_rules import idle_on, of_other_data
+
+_KEYS_OF_DEALING: Final = ("users", "allocation", "labels_per_user", *STUDY_KEYS, "normalisation")
+"""Keys of [data] that say how records are dealt to users, and how they are scaled."""
+
+_TASK_MODELS: Final = {"logistic": "binary", "cox": "survival"}
+
+
+def _keys_of_tables(given: GivenSettings) -> Complaint | None:
+    if given.of_table:
+        return None
+    key = next((key for key in TABLE_KEYS if given.states("data", key)), None)
+    if key is None and given.silo_files is None:
+        return None
+    return of_other_data(given, key or "silos", TABLE)
+
+
+def _systems_for_tables(given: GivenSettings) -> Complaint | None:
+    if not given.of_table or given.system.has_use_for("data", "schema"):
+        return None
+    readers = enumerated(with_use_for("data", "schema"), "and") or "none that is installed"
+    return (
+        f'names "{TABLE}" in [data], and {given.system.name} does not run on one yet',
+        f"Systems that do: {readers}.",
+        "Choose one of these.",
+    )
+
+
+def _keys_of_dealing(given: GivenSettings) -> Complaint | None:
+    key = next((key for key in _KEYS_OF_DEALING if given.states("data", key)), None)
+    if key is None or not given.of_table:
+        return None
+    return idle_on(
+        given,
+        key,
+        "Nothing is dealt: a row is of the user and the silo that its file says, and the schema "
+        "says how values are scaled.",
+        "Write `users_at_most` instead." if key == "users" else "",
+    )
+
+
+def _files(given: GivenSettings) -> Complaint | None:
+    """Require the files of each silo, or one file with a column that says the silo."""
+    if not given.of_table:
+        return None
+    # Either all silos have files of their own, or none has, and a column says the silo of a row.
+    silos, path = given.silo_files, given.states("data", "path")
+    if silos is None:
+        return (
+            f'names "{TABLE}" in [data], and does not say which `silos` there are',
+            "The list of silos is public, and may hold one that has no row.",
+            'Write silos = { north = "north.csv", south = "south/*.csv" }, or a list of names '
+            'beside path = "all.csv" and silo = "hospital".',
+        )
+    named = [silo for silo, files in silos if not files]
+    column = given.states("data", "silo")
+    if not named and (path or column):
+        return (
+            f"gives `{'path' if path else 'silo'}` in [data] beside the files of `silos`",
+            "Those say which rows there are, and in which silo.",
+            "Leave it out.",
+        )
+    if named and not (len(named) == len(silos) and path and column):
+        return (
+            "says no files of some `silos` in [data], and not where else their rows are",
+            "Rows of several silos in one file have a column that says of which they are.",
+            'Write path = "all.csv" and silo = "hospital" under [data], or files for all silos.',
+        )
+    return None
+
+
+def _what_is_public(given: GivenSettings) -> Complaint | None:
+    if not given.of_table:
+        return None
+    if not given.states("data", "schema"):
+        return (
+            f'names "{TABLE}" in [data], and lacks `schema` there',
+            "Ranges, categories and widths are public, and are never looked up in the records.",
+            "privplan data schema FILE... writes a draft of it.",
+        )
+    if not given.states("data", "users_at_most"):
+        return (
+            f'names "{TABLE}" in [data], and lacks `users_at_most` there',
+            "What is released is divided by a public number of users; how many there are is "
+            "private.",
+            "Write users_at_most = 5000 under [data], for example: a number that is not counted "
+            "in the files.",
+        )
+    return None
+
+
+def _unit_column(given: GivenSettings) -> Complaint | None:
+    if not given.of_table or given.states("data", "user") or given.privacy.unit == "record":
+        return None
+    if given.system.promises and given.privacy.unit != "user":
+        return None
+    return (
+        f'names "{TABLE}" in [data], and lacks `user` there',
+        "Without the column that says whose record a row is, every row would count as another "
+        "person, and who has two of them would not be protected.",
+        'Write user = "patient" under [data], or unit = "record" under [privacy].',
+    )
+
+
+def _label(given: GivenSettings) -> Complaint | None:
+    if not given.of_table:
+        return None
+    schema = schema_in(given.data.schema or "{}")
+    named, trains = given.states("data", "label"), given.system.trains
+    if trains and (not named or schema.label is None):
+        lacking = "`label` there" if not named else "[label] in its schema"
+        return (
+            f'names "{TABLE}" in [data], and lacks {lacking}',
+            f"{given.system.name} learns a label from the other columns.",
+            'Write label = "outcome" under [data], and its kind under [label] of the schema.',
+        )
+    if named and schema.label is None:
+        return (
+            "gives `label` in [data], and its schema has no [label]",
+            "What a label may be is public.",
+            "Write [label] into the schema.",
+        )
+    if trains and schema.label is not None:
+        return _model(given, schema.label.kind)
+    return None
+
+
+def _model(given: GivenSettings, kind: str) -> Complaint | None:
+    if kind == "number":
+        return (
+            f'has kind = "number" in [label] of its schema, and {given.system.name} learns classes',
+            "No model of it predicts numbers yet.",
+            "Choose binary, classes or survival.",
+        )
+    model = given.training.model
+    needed = _TASK_MODELS.get(model)
+    if (needed or kind) == kind and (kind != "survival" or model == "cox"):
+        return None
+    return (
+        f'has model = "{model}" in [training], and kind = "{kind}" in [label] of its schema',
+        "A model is made for one kind of label.",
+        "Leave `model` out, or choose one for that label.",
+    )
+
+
+TABLE_RULES: Final[tuple[Rule, ...]] = (
+    _keys_of_tables,
+    _systems_for_tables,
+    _keys_of_dealing,
+    _files,
+    _what_is_public,
+    _unit_column,
+    _label,
+)
+"""In the order in which they are asked."""

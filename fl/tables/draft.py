@@ -1,0 +1,143 @@
+"""A draft of a schema: the names of columns, and what a file says of their types beforehand.
+
+Kinds of columns of text files and all ranges stay open, since looking them up in private records
+would be a release.  From a file that is declared public they may be filled in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile
+from .batches import arrow
+from .features import Numbers, numbers_of, texts_of
+from .schema import TextFormat
+from .text_file import TextFile
+
+MOST_CATEGORIES: Final = 50
+"""A column of a public file with more different words than that is ignored in a draft."""
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+_HEAD: Final = """\
+# The schema of a table: what is public of every column, as whoever designed the study knows it.
+# Looking at private records to fill it in would be a release that nothing pays for.
+# kind      number ordinal category boolean ignored
+# range     of a number, such as [0, 110]: what is outside is clipped
+# values    of ordinal and category, such as ["f", "m"]: anything else is "other"
+# gap       what a missing value counts as; gap_indicator = true adds a feature for it
+# source    who says so
+# Leave out the columns of the user, the label and the silo: the configuration names them.
+# privplan explain tables says more.
+
+[label]
+# kind = "binary"           # binary classes number survival
+# values = ["no", "yes"]
+"""
+
+
+@dataclass(frozen=True)
+class DraftColumn:
+    """A column of a draft; `kind` is None where it is open, and so are range and values."""
+
+    name: str
+    kind: str | None = None
+    range: tuple[float, float] | None = None
+    values: tuple[str, ...] | None = None
+    source: str | None = None
+
+    def text(self) -> str:
+        """Return the table of the column; open keys stand there as comments."""
+        name = self.name if _BARE.fullmatch(self.name) else json.dumps(self.name)
+        lines = [f"[columns.{name}]"]
+        lines.append(f'kind = "{self.kind}"' if self.kind else '# kind = "number"')
+        if self.range is not None:
+            lines.append(f"range = [{self.range[0]!r}, {self.range[1]!r}]")
+        elif self.kind in (None, "number"):
+            lines.append("# range = [0, 110]")
+        if self.values is not None:
+            lines.append(f"values = {json.dumps(list(self.values), ensure_ascii=False)}")
+        elif self.kind in ("category", "ordinal"):
+            lines.append('# values = ["f", "m"]')
+        if self.source is not None:
+            lines.append(f"source = {json.dumps(self.source, ensure_ascii=False)}")
+        return "\n".join(lines) + "\n"
+
+
+def draft_of(
+    files: Sequence[Path], format: TextFormat, *, public: Path | None = None, source: str = ""
+) -> str:
+    """Return a draft of the schema of some files, as TOML, in the order of their columns.
+
+    Of each only the header or the footer is read.  `public` is a file whose records are published,
+    as `source` says: kinds, ranges and values that are open are taken from it.  Raises
+    `InvalidInput` for a file that cannot be read.
+    """
+    declared: dict[str, str | None] = {}
+    for path in files:
+        for name, kind in _declared(path, format):
+            if declared.setdefault(name, kind) != kind:
+                declared[name] = None  # two files say two things of it
+    known = {} if public is None else _published(public, format, source)
+    columns = [known.get(name, DraftColumn(name, kind)) for name, kind in declared.items()]
+    return "\n".join([_HEAD, *(column.text() for column in columns)])
+
+
+def _opened(path: Path, format: TextFormat) -> TextFile | ArrowFile:
+    if path.suffix in (*PARQUET_SUFFIXES, *ARROW_SUFFIXES):
+        return ArrowFile.open(path)
+    return TextFile.open(path, format)
+
+
+def _declared(path: Path, format: TextFormat) -> Iterator[tuple[str, str | None]]:
+    """Yield the columns of a file, each with the kind that its footer declares; else None."""
+    file = _opened(path, format)
+    if isinstance(file, TextFile):
+        yield from ((name, None) for name in file.names)
+        return
+    types = arrow().types
+    for name in file.names:
+        kind = file.schema.field(name).type
+        if types.is_boolean(kind):
+            yield name, "boolean"
+        elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+            yield name, "number"
+        else:
+            yield name, None
+
+
+def _published(path: Path, format: TextFormat, source: str) -> Mapping[str, DraftColumn]:
+    """Return what a public file says of its columns."""
+    file = _opened(path, format)
+    batches = list(
+        file.batches() if isinstance(file, TextFile) else file.batches(columns=list(file.names))
+    )
+    columns = {}
+    for name in file.names:
+        cells = [batch.columns[name] for batch in batches]
+        numbers = [numbers_of(part, format) for part in cells]
+        words = {word for part in cells for word in texts_of(part)} - {"", *format.gaps}
+        columns[name] = _column(name, numbers, words, source)
+    return columns
+
+
+def _column(name: str, numbers: list[Numbers], words: set[str], source: str) -> DraftColumn:
+    values = np.concatenate([part.values for part in numbers] or [np.empty(0)])
+    there = values[np.isfinite(values)]
+    if not words:
+        return DraftColumn(name, "ignored", source=source)
+    if words <= {"true", "false"}:
+        return DraftColumn(name, "boolean", source=source)
+    if len(there) >= len(words) and there.min() < there.max():
+        ends = float(there.min()), float(there.max())
+        return DraftColumn(name, "number", range=ends, source=source)
+    if len(words) > MOST_CATEGORIES:
+        return DraftColumn(name, "ignored", source=source)
+    return DraftColumn(name, "category", values=tuple(sorted(words)), source=source)

@@ -1,0 +1,106 @@
+"""The federation of a table: its rows, by the silo and the user that they are of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ...accountant.errors import InvalidInput
+from ..data.federation import Federation, Labels, Task
+from ..declarations.data_table import DataSettings, SiloFiles
+from ..declarations.toml_words import TABLE
+from .schema import Label
+from .schema_text import schema_in
+from .table import Table, TableColumns, read_table
+
+_GLOB: Final = frozenset("*?[")
+
+_TASKS: Final[Mapping[str, Task]] = {
+    "binary": "binary",
+    "classes": "multiclass",
+    "survival": "survival",
+}
+
+
+def table_of(data: DataSettings) -> Table:
+    """Return the rows of the table that `[data]` names; `InvalidInput` for files that do not fit.
+
+    Names of users follow the id and the seed of `[data]`, which is public.
+    """
+    columns = TableColumns(user=data.user, label=data.label, silo=data.silo)
+    return read_table(files_of(data), schema_in(data.schema or ""), columns, seed=data.seed)
+
+
+def files_of(data: DataSettings) -> dict[str, list[Path]]:
+    """Return the files of each silo by its name; of one file, that file for each."""
+    silos: SiloFiles = data.silo_files or ()
+    if data.path is not None:
+        return {silo: [data.path] for silo, _ in silos}
+    return {silo: [path for said in files for path in _paths(silo, said)] for silo, files in silos}
+
+
+def _paths(silo: str, said: str) -> list[Path]:
+    """Return the file of a name, or the files of a pattern in the order of their names."""
+    if not _GLOB & set(said):
+        return [Path(said)]
+    pattern = Path(said)
+    paths = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
+    if not paths:
+        raise InvalidInput(
+            f"No file of silo {silo!r:.60} is called as `silos` in [data] says.",
+            "A pattern stands for the files of one silo.",
+            "Correct the pattern; a silo without rows has a file with a header.",
+        )
+    return paths
+
+
+def federation_of_table(table: Table) -> Federation:
+    """Return the federation of a table's rows.
+
+    Its list of users are those who have a row, or one who has none where there is no row at all.
+    """
+    # Rising names: where a user stands in the list follows from the names of the others, so nothing
+    # that leaves a silo may follow from that place.
+    names, user = np.unique(table.user, return_inverse=True)
+    if not len(names):
+        names = np.zeros(1, np.int64)
+    label = table.schema.label
+    task: Task = "binary" if label is None else _TASKS[label.kind]
+    classes = 2 if label is None else label.classes
+    labels = np.zeros(len(user), np.int64) if table.labels is None else table.labels
+    width = table.schema.width
+    return Federation(
+        name=TABLE,
+        task=task,
+        classes=classes,
+        users=len(names),
+        silos=len(table.silos),
+        features=table.features,
+        labels=labels,
+        user=user.reshape(-1),
+        silo=table.silo,
+        test_features=np.zeros((0, width), np.float32),
+        test_labels=_no_labels(label),
+        user_names=names,
+        absent_users=True,
+        empty_silos=True,
+    )
+
+
+def _no_labels(label: Label | None) -> Labels:
+    if label is not None and label.kind == "survival":
+        return np.zeros((0, 2), np.float32)
+    return np.zeros(0, np.int64)
+
+
+def digest_of(federation: Federation) -> str:
+    """Return the SHA-256 digest of a table's rows: private, and for sealed records alone."""
+    digest = hashlib.sha256(str(federation.features.shape).encode())
+    for values in (federation.features, federation.labels, federation.user, federation.silo):
+        digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
+    digest.update(np.ascontiguousarray(federation.names, "<i8").data)
+    return digest.hexdigest()

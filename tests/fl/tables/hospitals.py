@@ -1,0 +1,72 @@
+"""Three hospitals' files, small, with patients that are in several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SCHEMA = {
+    "label": {"kind": "binary", "values": ["no", "yes"]},
+    "columns": {
+        "age": {"kind": "number", "range": [0, 110], "gap": 50, "gap_indicator": True},
+        "sex": {"kind": "category", "values": ["f", "m"]},
+        "stage": {"kind": "ordinal", "values": ["I", "II", "III"]},
+        "smoker": {"kind": "boolean", "values": ["n", "y"]},
+        "note": {"kind": "ignored"},
+    },
+}
+
+HEADER = "patient,age,sex,stage,smoker,note,outcome"
+
+SILOS = ("north", "south", "west")
+
+
+def rows(seed: int, count: int = 40) -> list[str]:
+    """Return lines of a file, some of them with gaps, unknown words and quotes."""
+    rng = np.random.default_rng(seed)
+    words = (
+        ("f", "m", "x"),
+        ("I", "II", "III", ""),
+        ("n", "y"),
+        ("", "ok", '"a, b"'),
+        ("no", "yes"),
+    )
+    return [
+        ",".join(
+            [
+                f"p{rng.integers(20)}",
+                f"{rng.normal(60, 20):.1f}",
+                *(choices[rng.integers(len(choices))] for choices in words),
+            ]
+        )
+        for _ in range(count)
+    ]
+
+
+def write(folder: Path, edited: Callable[[list[str]], list[str]] | None = None) -> None:
+    """Write the files of the three hospitals; `edited` changes the lines of each."""
+    for number, silo in enumerate(SILOS):
+        lines = rows(number)
+        if edited is not None:
+            lines = edited(lines)
+        text = "\n".join([HEADER, *lines]) + "\n"
+        (folder / f"{silo}.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def configuration(system: str = "uldp-avg", **tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return a configuration of a run on them, for a working directory that holds the files."""
+    data = {
+        "name": "table",
+        "silos": {silo: f"{silo}.csv" for silo in SILOS},
+        "user": "patient",
+        "label": "outcome",
+        "users_at_most": 30,
+        "columns": SCHEMA["columns"],
+    }
+    data["label"] = {"column": "outcome", **SCHEMA["label"]}
+    privacy = {} if system == "fedavg" else {"privacy": {"noise_multiplier": 2.0}}
+    usual = {"run": {"system": system, "rounds": 2}, "data": data, **privacy}
+    return {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {**usual, **tables}}

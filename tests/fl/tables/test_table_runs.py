@@ -1,0 +1,264 @@
+"""Runs on a table: they are what they promise, and show no record but through a noised number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privplan as pp
+from privplan.accountant.errors import InvalidInput
+from privplan.audit.budget import audit_budget
+
+from ...cases import for_each
+from .hospitals import SILOS, configuration, write
+
+SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
+    ("uldp-avg", {}),
+    ("uldp-avg", {"privacy": {"noise_multiplier": 2.0, "sampling_rate": 0.5}}),
+    ("uldp-avg", {"privacy": {"noise": "banded", "cohorts": 2, "noise_multiplier": 2.0}}),
+    ("uldp-avg", {"security": {"aggregation": "masked"}, "training": {"weighting": "records"}}),
+    ("uldp-avg", {"security": {"aggregation": "shares"}}),
+    ("uldp-sgd", {"training": {"weighting": "records"}}),
+    ("uldp-naive", {}),
+    ("uldp-group", {"uldp": {"group_records": 4}}),
+)
+
+MARKER = "Zyx-4711-Marker"
+
+NASTY = (
+    f"{MARKER},{MARKER},{MARKER},{MARKER},{MARKER},{MARKER},yes",
+    f'{MARKER},40,f,I,y,"{MARKER}\n',
+    f"{MARKER},1e400,\udcff,I,y,,yes",
+    f"{MARKER},40,f,I,y,,yes,{MARKER}",
+    f"{MARKER},{'9' * 70_000},f,I,y,,yes",
+    f"{MARKER},40,f,I,y,,{MARKER}",
+    f" {MARKER} ,-5,m,III,n,,no",
+    f"{MARKER},40,f,I,y,\0,yes",
+    "",
+)
+"""What the rows of one patient may be."""
+
+
+def beside(lines: list[str]) -> list[str]:
+    """Give the files one patient more, between the others' rows."""
+    return [*lines[:3], *NASTY, *lines[3:]]
+
+
+def without(lines: list[str]) -> list[str]:
+    """Take one patient out of all files."""
+    return [line for line in lines if not line.startswith("p7,")]
+
+
+def of_nobody(_: list[str]) -> list[str]:
+    """Leave no row in any file."""
+    return []
+
+
+def turned(lines: list[str]) -> list[str]:
+    """Write the rows in another order."""
+    return lines[::-1]
+
+
+def ran(folder: Path, tables: dict[str, Any], edited: Any = None) -> tuple[Path, str]:
+    """Run a configuration, seeded, in a folder with the files; return its folder."""
+    folder.mkdir()
+    write(folder, edited)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        pp.run(tables, "out")
+    return folder / "out", (folder / "out" / "log.jsonl").read_text()
+
+
+def released(folder: Path) -> Any:
+    """Return the last model of a run."""
+    with np.load(folder / "model.npz") as model:
+        return model["parameters"]
+
+
+VALUES_AFTER_NOISE = ("aggregate", "model_in", "model_out", "model", "dataset", "head", "values")
+"""Facts of a line that are made of what was noised, or commit to it."""
+
+
+def facts(log: str) -> list[dict[str, Any]]:
+    """Return the lines of a log without hashes, times, and digests of what was noised."""
+    lines = [json.loads(line) for line in log.splitlines()]
+    gone = {"hash", "prev", "run_id", "opened", "sealed", *VALUES_AFTER_NOISE}
+    return [
+        {
+            **{key: value for key, value in line.items() if key not in gone},
+            "keys": sorted(line),
+            "sealed": sorted(line.get("sealed") or ()),
+        }
+        for line in lines
+    ]
+
+
+@for_each("system, tables", SYSTEMS)
+def test_a_log_says_the_same_of_neighbouring_files(
+    tmp_path: Path, system: str, tables: dict[str, Any]
+) -> None:
+    """Neighbours are made of the files: one patient's rows come, whatever they are, or go."""
+    said = configuration(system, run={"seed": 5}, **tables)
+    _, plain = ran(tmp_path / "plain", said)
+    for number, edited in enumerate((beside, without, of_nobody)):
+        folder, log = ran(tmp_path / f"edited{number}", said, edited)
+        assert facts(log) == facts(plain), edited.__name__
+        assert sorted(path.name for path in folder.iterdir()) == sorted(
+            path.name for path in (tmp_path / "plain" / "out").iterdir()
+        )
+        for path in folder.rglob("*"):
+            if path.is_file() and edited is beside:
+                assert MARKER.encode() not in path.read_bytes()
+
+
+@for_each("system, tables", SYSTEMS)
+def test_an_audit_derives_what_a_run_on_a_table_states(
+    tmp_path: Path, system: str, tables: dict[str, Any]
+) -> None:
+    folder, _ = ran(tmp_path / "run", configuration(system, **tables))
+    budget = audit_budget(folder)
+    assert budget.supported, budget
+
+
+@for_each("system, tables", [SYSTEMS[0], SYSTEMS[1], SYSTEMS[5], SYSTEMS[7]])
+def test_where_a_row_stands_makes_no_difference(
+    tmp_path: Path, system: str, tables: dict[str, Any]
+) -> None:
+    said = configuration(system, run={"seed": 5}, **tables)
+    one, _ = ran(tmp_path / "one", said)
+    two, _ = ran(tmp_path / "two", said, turned)
+    assert np.array_equal(released(one), released(two))
+
+
+def test_what_a_patient_sends_does_not_depend_on_who_else_is_there(tmp_path: Path) -> None:
+    """The update of each user is the same when another's rows go."""
+    from privplan.fl.running.configuration import Configuration
+    from privplan.fl.running.preparation import local_of, model_of
+    from privplan.fl.running.run_data import federation_of
+
+    def updates(edited: Callable[[list[str]], list[str]] | None) -> dict[Any, Any]:
+        write(tmp_path, edited)
+        settings = Configuration.of(
+            configuration(training={"batch": 2, "local_epochs": 3, "model": "mlp", "dropout": 0.5})
+        ).settings
+        federation, _ = federation_of(settings)
+        model = model_of(settings, federation)
+        local = local_of(settings, federation, model)
+        everybody = [np.arange(federation.users)] * federation.silos
+        found = {}
+        for block in local.user_deltas(local.initial(), everybody, 1):
+            for user, silo, row in zip(block.user, block.silo, block.rows, strict=True):
+                found[int(federation.names[user]), int(silo)] = row
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
+        whole, lacking = updates(None), updates(without)
+    assert 0 < len(lacking) < len(whole)
+    for pair, row in lacking.items():
+        assert np.array_equal(row, whole[pair])
+
+
+def test_a_resumed_run_goes_on_with_the_table(tmp_path: Path) -> None:
+    from privplan.fl.uldp.averaging import UldpAvg
+
+    write(tmp_path)
+    step = UldpAvg.server_step
+
+    def stopping(system: Any, parameters: Any, noisy: Any, state: Any, number: int) -> Any:
+        if number == 2:
+            raise KeyboardInterrupt
+        return step(system, parameters, noisy, state, number)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
+        patched.setattr(UldpAvg, "server_step", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            pp.run(configuration(run={"rounds": 3}), "out")
+        patched.setattr(UldpAvg, "server_step", step)
+        write(tmp_path, turned)
+        outcome = pp.resume("out")
+    assert outcome.result.rounds == 2  # the round that was cut off is spent
+
+
+@for_each(
+    "data, names",
+    [
+        ({"users_at_most": None}, ("`users_at_most`", "private")),
+        ({"user": None}, ("`user`", "protected")),
+        ({"users": 30}, ("`users`", "users_at_most")),
+        ({"allocation": "zipf"}, ("`allocation`",)),
+        ({"normalisation": "private"}, ("`normalisation`",)),
+        ({"silos": 3}, ("`silos`", "north.csv")),
+        ({"silos": ["north", "south"]}, ("files of some `silos`",)),
+        ({"path": "all.csv"}, ("`path`",)),
+        ({"label": "outcome"}, ("[label]",)),
+        ({"columns": None, "label": "outcome"}, ("`schema`",)),
+        ({"schema": "schema.toml"}, ("`schema`", "[data.columns]")),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any], names: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    tables = configuration()
+    tables["data"] = {
+        key: value for key, value in {**tables["data"], **data}.items() if value is not None
+    }
+    with pytest.raises(InvalidInput) as caught:
+        pp.run(tables, "out")
+    for name in names:
+        assert name in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@for_each(
+    "header, names",
+    [
+        ("patient,age,sex,stage,smoker,note,note,outcome", ("two columns", "note")),
+        ("patient,age,sex,stage,smoker,outcome", ()),
+        ("patient,age,sex,stage,smoker,note", ("outcome",)),
+        ("patient,agee,sex,stage,smoker,note,outcome", ("'age'", "'agee'")),
+        ("patient,age,sex,stage,smoker,note,outcome,more", ("'more'", "does not describe")),
+    ],
+)
+def test_a_file_with_other_columns_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str, names: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    (tmp_path / "south.csv").write_text(header + "\n")
+    if not names:  # an ignored column may be missing
+        pp.run(configuration(), "out")
+        return
+    with pytest.raises(InvalidInput) as caught:
+        pp.run(configuration(), "out")
+    assert "south.csv" in str(caught.value)
+    for name in names:
+        assert name in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_all_silos_may_stand_in_one_file(tmp_path: Path) -> None:
+    one, _ = ran(tmp_path / "one", configuration(run={"seed": 3}))
+    folder = tmp_path / "two"
+    folder.mkdir()
+    write(folder)
+    lines = ["hospital," + (folder / "north.csv").read_text().splitlines()[0]]
+    for silo in SILOS:
+        lines += [
+            f"{silo},{line}" for line in (folder / f"{silo}.csv").read_text().splitlines()[1:]
+        ]
+    (folder / "all.csv").write_text("\n".join([*lines, "nowhere,p1,3,f,I,y,,yes"]) + "\n")
+    tables = configuration(run={"seed": 3})
+    tables["data"] |= {"silos": list(SILOS), "path": "all.csv", "silo": "hospital"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        pp.run(tables, "out")
+    assert np.array_equal(released(one), released(folder / "out"))
