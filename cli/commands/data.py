@@ -10,11 +10,12 @@ import typer
 
 from ..inputs.request import OutputOptions, takes
 from ..terminal.output import Report
-from ..terminal.text import plain, table
+from ..terminal.text import plain, table, wrapped
 from .doctor import naming_install_command
 
 if TYPE_CHECKING:
     from ...fl.tables.checking import CheckedTable, Finding
+    from ...fl.tables.schema import TextFormat
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="CSV, TSV, Parquet or Arrow files.")
@@ -174,7 +175,7 @@ def ids(_: typer.Context, asked: IdsRequest) -> Report:
     )
 
 
-def _format(delimiter: str, encoding: str):  # type: ignore[no-untyped-def]
+def _format(delimiter: str, encoding: str) -> TextFormat:
     from ...fl.tables.schema_file import schema_of
 
     said = {"delimiter": delimiter.replace("\\t", "\t"), "encoding": encoding}
@@ -185,14 +186,15 @@ def _checked_text(checked: CheckedTable) -> str:
     rows = [(silo, f"{count:,} rows") for silo, count in checked.rows.items()]
     if checked.users is not None:
         rows.append(("users", f"{checked.users:,}"))
-    rows += [_finding_row(finding) for finding in checked.findings]
+    for finding in checked.findings:
+        rows += _finding_rows(finding)
     if not checked.findings:
         rows.append(("found", "nothing"))
     return "\n".join([table(rows), "", PRIVATE])
 
 
-def _finding_row(finding: Finding) -> tuple[str, str]:
+def _finding_rows(finding: Finding) -> list[tuple[str, str]]:
     lines = ", ".join(f"{line:,}" for line in finding.lines)
     more = "" if finding.count == len(finding.lines) else f", and {finding.count:,} in all"
     where = "" if finding.column is None else f", column {plain(finding.column)}"
-    return plain(finding.file), f"line {lines}{more}{where}: {finding.why}"
+    return wrapped(plain(finding.file), f"line {lines}{more}{where}: {finding.why}")

@@ -100,6 +100,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "matrix": "rounds that share their noise: DP-FTRL, BandMF, BLT, trees",
     "plan": "one budget, several phases",
     "run": "what a run is told, and what it leaves",
+    "tables": "runs on your own files: whose rows they are, and what is public",
     "attack": "what was demonstrably lost, in tiers",
     "log": "what a log proves, and against whom",
     "statistics": "sums of x x^T and x y^T, released once",
@@ -112,6 +113,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
 """What each topic is about, in the order in which topics are listed."""
 
 _ALIASES: Final[Mapping[str, str]] = {
+    "tables": "csv data parquet patients schema table",
     "matrix": "balls-in-bins banded bandmf blt bnb buffered-toeplitz correlated correlated-noise "
     "dp-ftrl factorization ftrl matrix-factorization matrix-gaussian matrix-mechanism "
     "participation sensitivity toeplitz tree trees",

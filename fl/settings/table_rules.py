@@ -156,6 +156,45 @@ def _model(given: GivenSettings, kind: str) -> Complaint | None:
     )
 
 
+def _roles(given: GivenSettings) -> Complaint | None:
+    """Refuse a column that is a feature besides saying whose, where or what a row is."""
+    if not given.of_table:
+        return None
+    data = given.data
+    described = {column.name: column.kind for column in schema_in(data.schema or "{}").columns}
+    for key in ("user", "label", "silo"):
+        column = given.stated("data", key)
+        if column is not None and described.get(column, "ignored") != "ignored":
+            return (
+                f"names the column {column!r:.60} as `{key}` in [data] and as a feature in its "
+                "schema",
+                "A model must not learn from who somebody is, or from its own answer.",
+                f'Leave [columns.{column:.60}] out of the schema, or write kind = "ignored".',
+            )
+    return None
+
+
+def _public_list(given: GivenSettings) -> Complaint | None:
+    if not given.of_table or given.security.aggregation != "private-weighting":
+        return None
+    return (
+        f'names "{TABLE}" in [data], and has aggregation = "private-weighting" in [security]',
+        "That protocol has a message for each user of a public list, and who has a row in a table "
+        "is private.",
+        'Write aggregation = "masked".',
+    )
+
+
+def _test_data(given: GivenSettings) -> Complaint | None:
+    if not given.of_table or given.evaluation.test != "public":
+        return None
+    return (
+        f'names "{TABLE}" in [data], and has test = "public" in [evaluation]',
+        "A table has no test data that are set aside.",
+        'Write test = "none", or leave it out.',
+    )
+
+
 TABLE_RULES: Final[tuple[Rule, ...]] = (
     _keys_of_tables,
     _systems_for_tables,
@@ -164,5 +203,8 @@ TABLE_RULES: Final[tuple[Rule, ...]] = (
     _what_is_public,
     _unit_column,
     _label,
+    _roles,
+    _public_list,
+    _test_data,
 )
 """In the order in which they are asked."""

@@ -210,7 +210,7 @@ def _content(rows: Rows) -> NDArray[np.uint64]:
     for index in range(width):
         total += rows.features[:, index].view(np.uint32).astype(np.uint64) * factors[index]
     if rows.labels is not None:
-        of_label = rows.labels.reshape(len(total), -1).astype(np.float32)
+        of_label = np.atleast_2d(rows.labels.T).T.astype(np.float32)
         for index in range(of_label.shape[1]):
             bits = np.ascontiguousarray(of_label[:, index]).view(np.uint32)
             total += bits.astype(np.uint64) * factors[width + index]

@@ -74,7 +74,7 @@ class TextFile:
             number = 2
             for block in _blocks(file, self.format.longest_line):
                 lines = _Lines(block, number, self, report)
-                yield from lines.batches()
+                yield from lines.batch()
                 number += len(lines.starts)
 
 
@@ -91,8 +91,8 @@ class _Lines:
         self._content_ends = self._ends - (returns & (self._ends > self.starts))
         self._bad = np.zeros(len(self._ends), bool)
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield a batch of the plain lines and one of those with quotes."""
+    def batch(self) -> Iterator[Batch]:
+        """Yield the rows, in the order of their lines; nothing where there is none."""
         # What makes a line bad is asked in an order in which each question may rest on the last:
         # how long it is, which bytes it holds, whether it is text, and what its fields are.
         sizes = self._content_ends - self.starts
@@ -115,8 +115,9 @@ class _Lines:
         self._leave_out(
             plain & (fields != expected), f"the line has not the {expected:,} fields of the header"
         )
-        yield from self._plain(plain & ~self._bad)
-        yield from self._quoted(quoted)
+        batches = [*self._plain(plain & ~self._bad), *self._quoted(quoted)]
+        if batches:
+            yield batches[0] if len(batches) == 1 else _merged(*batches)
 
     def _plain(self, chosen: BoolArray) -> Iterator[Batch]:
         if not chosen.any():
@@ -208,6 +209,17 @@ class _Lines:
         for line in np.flatnonzero(lines & ~self._bad) if self._report is not unheard else ():
             self._report(self._first + int(line), None, why)
         self._bad |= lines
+
+
+def _merged(plain: Batch, quoted: Batch) -> Batch:
+    """Return the rows of two batches in the order of their lines."""
+    lines = np.concatenate((plain.lines, quoted.lines))
+    order = np.argsort(lines)
+    columns = {
+        name: arrow().concat_arrays([cells, quoted.columns[name]]).take(arrow().array(order))
+        for name, cells in plain.columns.items()
+    }
+    return Batch(columns, lines[order])
 
 
 def _blocks(file: BinaryIO, longest: int) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 
 from ...cases import for_each
-from .hospitals import SILOS, configuration, write
+from .hospitals import SCHEMA, SILOS, configuration, write
 
 SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("uldp-avg", {}),
@@ -133,6 +134,46 @@ def test_where_a_row_stands_makes_no_difference(
     one, _ = ran(tmp_path / "one", said)
     two, _ = ran(tmp_path / "two", said, turned)
     assert np.array_equal(released(one), released(two))
+
+
+CELLS = (
+    *("p1", "p2", " p1 ", "", "NA", "40", "-1e400", "nan", "f", "x", "I", "y", "n", "yes", "no"),
+    *('"', '"a"', '""', '"yes"', "\0", "\r", "\udcff", "\u00e9", ",", "\t", "9" * 400),
+)
+
+
+def test_no_file_with_a_good_header_is_refused_whatever_its_rows_hold() -> None:
+    """300 random tables, each of which is read into the federation of the same public facts."""
+    from privplan.fl.tables.federated_table import federation_of_table
+    from privplan.fl.tables.schema_file import schema_of
+    from privplan.fl.tables.table import TableColumns, read_table
+
+    rng = np.random.default_rng(11)
+    columns = TableColumns(user="patient", label="outcome")
+    survival = {"kind": "survival", "range": [0, 9], "event": "smoker", "values": ["n", "y"]}
+    others = {name: said for name, said in SCHEMA["columns"].items() if name != "smoker"}
+    schemas = [
+        schema_of(SCHEMA),
+        schema_of({**SCHEMA, "label": {"kind": "classes", "values": ["no", "yes", "x"]}}),
+        schema_of({"columns": others, "label": survival}),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(300):
+
+            def drawn(_: list[str]) -> list[str]:
+                return [
+                    ",".join(CELLS[i] for i in rng.integers(len(CELLS), size=rng.integers(6, 9)))
+                    for _ in range(rng.integers(0, 6))
+                ]
+
+            write(Path(folder), drawn)
+            schema = schemas[rng.integers(len(schemas))]
+            table = read_table(
+                {silo: [Path(folder) / f"{silo}.csv"] for silo in SILOS}, schema, columns
+            )
+            federation = federation_of_table(table)
+            assert (federation.silos, federation.features.shape[1]) == (3, schema.width)
+            assert (np.abs(federation.features) <= 1.0).all()
 
 
 def test_what_a_patient_sends_does_not_depend_on_who_else_is_there(tmp_path: Path) -> None:
