@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 from ...accountant.errors import Unsupported
 from ..canaries import CanaryObservations, RehearsalRequest
-from ..datasets.registry import SHAPES
 from ..frame.system import build
+from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
 from .settings import NO_PCA, DelmSettings
 
@@ -37,7 +37,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
         )
     from .pca_canaries import empty_federation, simulate_pca
 
-    features, classes = SHAPES[request.settings.data.name]
+    features, classes = required_shape(request.settings.data)
     nobody = empty_federation(features, request.silos, request.settings.data.users)
     task: Task = "multiclass" if classes > 2 else "binary"
     federation = replace(nobody, task=task, classes=classes)

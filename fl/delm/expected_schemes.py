@@ -8,10 +8,10 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.records import Normaliser, RoundIntent, Sampling
-from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from ..frame.initial_model import initial_vector, layers_in
+from ..tables.record_shape import shape_read
 from .coefficients import coefficient_terms
 from .noise_width import multiplier_of, printed_mechanism
 from .parts import Parts
@@ -136,7 +136,7 @@ def _trained(read: Read) -> tuple[int, int]:
 
 
 def _shape(read: Read) -> tuple[int, int]:
-    shape = SHAPES.get(read("data", "name"))
+    shape = shape_read(read)
     if shape is None:
         raise NotStated("[data] name")
     return shape[0], shape[1]

@@ -38,7 +38,7 @@ from ..canaries import (
     mask_pairs,
     refuse_real_users,
 )
-from ..datasets.registry import SHAPES
+from ..tables.record_shape import shape_in
 from .canary_runs import ROWS_IN_CAPS, CanaryRuns
 from .settings import FedPowerSettings
 
@@ -102,7 +102,7 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
 
 def _columns(settings: Settings) -> int | None:
     """Return the columns of the data, where the configuration fixes them."""
-    shape = SHAPES.get(settings.data.name)
+    shape = shape_in(settings.data)
     return None if shape is None else shape[0]
 
 

@@ -10,10 +10,10 @@ from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.records import Normaliser, RoundIntent, Sampling
-from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from ..statistics.run_terms import RunTerms as GramTerms
+from ..tables.record_shape import shape_read
 from .gram_terms import gram_terms
 from .iterate import first_basis
 from .planner import chosen_design
@@ -66,7 +66,7 @@ def power_terms(read: Read, stated_dimension: int | None = None) -> RunTerms:
 
 
 def _dimension(read: Read, stated: int | None) -> int:
-    shape = SHAPES.get(read("data", "name"))
+    shape = shape_read(read)
     dimension = stated if shape is None else shape[0]
     if dimension is None:
         raise NotStated("[data] name")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..canaries import CanaryObservations, RehearsalRequest
-from ..datasets.registry import SHAPES
 from ..statistics.canaries import releases_work, simulate_releases
+from ..tables.record_shape import shape_in
 from .gram_terms import gram_settings
 from .settings import FedPowerSettings
 
@@ -42,7 +42,7 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
 
 
 def _columns(settings: Settings) -> int:
-    shape = SHAPES.get(settings.data.name)
+    shape = shape_in(settings.data)
     # Fewer columns than directions are refused, whatever is released.
     most = max(USUAL_COLUMNS, settings.of(FedPowerSettings).columns)
     return most if shape is None else shape[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...accountant.errors import Unsupported
-from ..datasets.registry import SHAPES
+from ..tables.record_shape import shape_in
 from . import one_shot_canaries
 from .planner import ONE_SHOT, chosen_design
 from .settings import FedPowerSettings
@@ -38,7 +38,7 @@ def work(settings: Settings, silos: int, canaries: int) -> int:
 
 def _require_one_shot(settings: Settings) -> None:
     table = settings.of(FedPowerSettings)
-    shape = SHAPES.get(settings.data.name)
+    shape = shape_in(settings.data)
     columns = one_shot_canaries.USUAL_COLUMNS if shape is None else shape[0]
     columns = max(columns, table.columns)
     unit = settings.privacy.unit or "record"

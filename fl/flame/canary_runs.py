@@ -27,9 +27,9 @@ from ..canaries import (
     rounds_to_simulate,
     simulate_rounds,
 )
-from ..datasets.registry import SHAPES
 from ..frame.system import build
 from ..observers.names import ANALYZER, CLIENT, COLLUDING, MODEL, SHUFFLER
+from ..tables.record_shape import required_shape
 from ..training.local_training import UpdateBlock
 from .canary_transport import WatchedIdeal, WatchedShuffling
 from .canary_view import CanaryView
@@ -109,7 +109,7 @@ def model_size(settings: Settings) -> int:
     """Return how many parameters the model of these settings has."""
     from ..models import model_named
 
-    features, classes = SHAPES[settings.data.name]
+    features, classes = required_shape(settings.data)
     training = settings.training
     return model_named(training.model, features, classes, dropout=training.dropout).parameters
 

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from ...accountant.arrays import FloatArray
-from ..tables.schema_text import shape_of_record
+from ..tables.record_shape import shape_of_record
 
 _SMALL_IMAGE: Final = 64
 """Values of an image of 8 x 8."""

@@ -27,9 +27,9 @@ from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import about_norms, norms_of
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
-from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read
 from ..declarations.sealed_items import RELEASE
+from ..tables.record_shape import shape_read
 from .expected_log import (
     ExpectedLog,
     ExpectedPhase,
@@ -259,7 +259,7 @@ def features_of(read: Read) -> int:
 
     Raises `NotStated` for a data set that is not known here.
     """
-    shape = SHAPES.get(read("data", "name"))
+    shape = shape_read(read)
     if shape is None:
         raise NotStated("[data] name")
     return shape[0]

@@ -50,9 +50,9 @@ from ..canaries import (
     simulate_rounds,
 )
 from ..data.federation import Federation
-from ..datasets.registry import SHAPES
 from ..frame.system import build
 from ..observers.names import SERVER, SILO
+from ..tables.record_shape import required_shape
 from ..training.local_training import NoTraining
 from .canary_pairs import PLANE, Canaries, PairGeometry, equal_shifts
 from .settings import ReleaseSettings
@@ -84,7 +84,7 @@ def simulate(request: RehearsalRequest) -> CanaryObservations:
     Raises `Unsupported` for Laplace noise, for one feature and for too many rows, `InvalidInput`
     for an observer that the plan does not know and where real users are to be beside the canaries.
     """
-    features, classes = SHAPES[request.settings.data.name]
+    features, classes = required_shape(request.settings.data)
     table = request.settings.of(ReleaseSettings)
     return simulate_releases(request, table, features=features, classes=classes)
 
@@ -119,7 +119,7 @@ def simulate_releases(
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of all releases: rows, numbers in every silo, masks, and the gate."""
-    features, classes = SHAPES[settings.data.name]
+    features, classes = required_shape(settings.data)
     table = settings.of(ReleaseSettings)
     return releases_work(settings, table, silos, canaries, features=features, classes=classes)
 

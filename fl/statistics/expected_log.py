@@ -11,9 +11,9 @@ from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.mechanisms import NoisyGram
 from ...accountant.records import Normaliser, RoundIntent, Sampling
-from ..datasets.registry import SHAPES
 from ..declarations.declaration import Read, Table
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
+from ..tables.record_shape import shape_read
 from .run_terms import RunTerms
 from .settings import TABLE
 
@@ -43,7 +43,7 @@ def _mechanism(table: Table, read: Read, intent: RoundIntent) -> NoisyGram:
 
 
 def _terms(table: Table, read: Read) -> RunTerms:
-    shape = SHAPES.get(read("data", "name"))
+    shape = shape_read(read)
     if shape is None:
         raise NotStated("[data] name")
     values = {key.name: read(table.name, key.name) for key in table.keys}

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from ...accountant.decoding import parsed_json
 from ...accountant.errors import InvalidInput
-from ..datasets.registry import SHAPES
-from ..declarations.toml_words import TABLE
 from .schema import Schema
 from .schema_file import read_schema, schema_of, tables_of_schema
 
@@ -37,22 +35,6 @@ def schema_in(text: str) -> Schema:
             "Give the schema as a file.",
         )
     return schema_of(tables, "The schema")
-
-
-def shape_of_record(name: object, text: object) -> tuple[int, int] | None:
-    """Return how many features a record of a data set has, and how many classes there are.
-
-    `text` is the schema of the settings, for a table; None for what is not known here.
-    """
-    if name != TABLE:
-        return SHAPES.get(name) if isinstance(name, str) else None
-    try:
-        schema = schema_in(text) if isinstance(text, str) else None
-    except InvalidInput:
-        return None
-    if schema is None:
-        return None
-    return schema.width, 1 if schema.label is None else schema.label.classes
 
 
 def with_schema(table: Mapping[str, Any], file: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ..cases import for_each
 from .conftest import Run
 
 COMMANDS = (
+    "data",
     "account",
     "audit",
     "calibrate",
