@@ -15,6 +15,7 @@ from typing import Any, Final
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read
 from ..declarations.sealed_items import NOISE, NORMS
+from ..declarations.toml_keys import TABLE_USES
 from ..observers.names import COORDINATOR, MODEL, PEER
 from .settings import AS_PUBLISHED_NOISE, COUNT_PHASE, QUANTILE, RULES, TABLE
 
@@ -77,6 +78,7 @@ SYSTEMS: Final = (
             "training.local_epochs",
             "training.batch",
             "training.dropout",
+            *TABLE_USES,
         ),
         rules=RULES,
         adjust=adjusted,

@@ -17,7 +17,7 @@ from ..datasets.ratings import (
     federate_ratings,
     read_ratings,
 )
-from ..running.run_data import dealt_data_set
+from ..running.run_data import usual_data
 
 if TYPE_CHECKING:
     from ..settings.schema import DataSettings, Settings
@@ -34,7 +34,7 @@ def federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
     """
     data = settings.data
     if data.name != RATINGS:
-        return dealt_data_set(settings)
+        return usual_data(settings)
     ratings = _read(data)
     federated = federate_ratings(
         ratings,

@@ -7,7 +7,7 @@ from typing import Final
 
 from ..declarations.declaration import Declaration, Example
 from ..declarations.sealed_items import RELEASE
-from ..declarations.toml_keys import RATING_USES
+from ..declarations.toml_keys import RATING_USES, TABLE_USES
 from ..observers.names import CLIENT, MODEL, SERVER
 from .settings import (
     ONE_SHOT_RULES,
@@ -87,7 +87,7 @@ _POWER: Final = Declaration(
     observers=(MODEL, SERVER, CLIENT),
     units=("record", "silo", "entry"),
     trains=False,
-    uses=RATING_USES,
+    uses=(*RATING_USES, *TABLE_USES),
     data=f"{__package__}.data:federation",
     measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),

@@ -39,17 +39,21 @@ def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
         return checked_data(
             source(settings), system_with_package(settings.run.system, settings.system)
         )
-    if settings.data.name == TABLE:
-        federation = federation_of_table(table_of(settings.data))
-        return federation, {"records": digest_of(federation)}
-    return dealt_data_set(settings)
+    return usual_data(settings)
 
 
-def dealt_data_set(settings: Settings) -> tuple[Federation, dict[str, str]]:
-    """Return the usual data of a run: records of a data set, dealt to users and silos.
+def usual_data(settings: Settings) -> tuple[Federation, dict[str, str]]:
+    """Return the usual data of a run: a table's rows, or a data set's, dealt to users and silos.
 
     Raises `InvalidInput` for data that cannot be read.
     """
+    if settings.data.name == TABLE:
+        federation = federation_of_table(table_of(settings.data))
+        return federation, {"records": digest_of(federation)}
+    return _dealt(settings)
+
+
+def _dealt(settings: Settings) -> tuple[Federation, dict[str, str]]:
     data = settings.data
     # Private normalisation comes later: it uses the noisy moments that the run releases first.
     private = data.normalisation == "private"

@@ -6,6 +6,7 @@ from typing import Final
 
 from ..declarations.declaration import Declaration
 from ..declarations.sealed_items import RELEASE
+from ..declarations.toml_keys import TABLE_USES
 from .sealed_items import of_statistics
 from .settings import RELATIONS, RULES, TABLE
 
@@ -21,6 +22,7 @@ SYSTEMS: Final = (
         units=("record", "user", "silo"),
         relations=RELATIONS,
         trains=False,
+        uses=TABLE_USES,
         phases=(RELEASE,),
         measure=f"{__package__}.measure:measure",
         determines=f"{__package__}.expected_log:EXPECTED",

@@ -16,7 +16,7 @@ from privplan.fl.declarations.toml_keys import RATING_KEYS
 from privplan.fl.fedpower.data import federation
 from privplan.fl.fedpower.rows import all_rows
 from privplan.fl.running.configuration import Configuration
-from privplan.fl.running.run_data import dealt_data_set, federation_of
+from privplan.fl.running.run_data import federation_of, usual_data
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
 
@@ -180,7 +180,7 @@ def test_settings_made_by_hand_keep_to_the_same_rules(file: Path) -> None:
 def test_other_data_are_what_they_are_everywhere() -> None:
     settings = of("users = 10", "silos = 2", name="low-rank")
     made, digests = federation(settings)
-    usual, same = dealt_data_set(settings)
+    usual, same = usual_data(settings)
     assert digests == same
     assert (made.features == usual.features).all()
     assert (made.user == usual.user).all()

@@ -66,7 +66,11 @@ def configuration(system: str = "uldp-avg", **tables: dict[str, Any]) -> dict[st
         "users_at_most": 30,
         "columns": SCHEMA["columns"],
     }
-    data["label"] = {"column": "outcome", **SCHEMA["label"]}
+    if system.startswith("fedpower"):  # a matrix is a table without a label
+        data["columns"] = {**SCHEMA["columns"], "outcome": {"kind": "ignored"}}
+        del data["label"]
+    else:
+        data["label"] = {"column": "outcome", **SCHEMA["label"]}
     privacy = {} if system == "fedavg" else {"privacy": {"noise_multiplier": 2.0}}
     usual = {"run": {"system": system, "rounds": 2}, "data": data, **privacy}
     return {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {**usual, **tables}}

@@ -27,6 +27,22 @@ SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("uldp-sgd", {"training": {"weighting": "records"}}),
     ("uldp-naive", {}),
     ("uldp-group", {"uldp": {"group_records": 4}}),
+    (
+        "statistics",
+        {
+            "run": {"rounds": 1},
+            "privacy": {"unit": "user", "noise_multiplier": 2.0},
+            "statistics": {"rows_per_user": 6, "row_norm": 2.0},
+        },
+    ),
+    ("statistics", {"run": {"rounds": 1}, "statistics": {"row_norm": 2.0}}),
+    ("fedpower-one-shot", {"run": {"rounds": 1}, "fedpower": {"rank": 2, "row_norm": 2.0}}),
+    ("fedpower-power", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    ("disco", {"privacy": {"unit": "silo", "noise_multiplier": 2.0}}),
+    (
+        "disco",
+        {"privacy": {"unit": "record", "noise_multiplier": 2.0}, "disco": {"divisor": 100}},
+    ),
 )
 
 MARKER = "Zyx-4711-Marker"
@@ -81,7 +97,16 @@ def released(folder: Path) -> Any:
         return model["parameters"]
 
 
-VALUES_AFTER_NOISE = ("aggregate", "model_in", "model_out", "model", "dataset", "head", "values")
+VALUES_AFTER_NOISE = (
+    "aggregate",
+    "model_in",
+    "model_out",
+    "model",
+    "dataset",
+    "head",
+    "values",
+    "state_out",
+)
 """Facts of a line that are made of what was noised, or commit to it."""
 
 
@@ -104,7 +129,7 @@ def test_a_log_says_the_same_of_neighbouring_files(
     tmp_path: Path, system: str, tables: dict[str, Any]
 ) -> None:
     """Neighbours are made of the files: one patient's rows come, whatever they are, or go."""
-    said = configuration(system, run={"seed": 5}, **tables)
+    said = configuration(system, **{**tables, "run": {"seed": 5, **tables.get("run", {})}})
     _, plain = ran(tmp_path / "plain", said)
     for number, edited in enumerate((beside, without, of_nobody)):
         folder, log = ran(tmp_path / f"edited{number}", said, edited)
