@@ -96,7 +96,7 @@ def test_a_key_is_taken_where_it_is_declared_and_nowhere_else(
             tables["privacy"] |= {"noise": '"banded"', "cohorts": "3"}
         if key == "schema":
             tables["data"] |= {"name": '"table"', "users_at_most": "9", "user": '"b"'}
-            tables["data"] |= {"label": '"c"', "silos": '{ north = "a.csv", south = "b.csv" }'}
+            tables["data"] |= {"label": '"c"', "silos": '{ a = "a.csv", b = "b.csv", c = "c.csv" }'}
         elif table == "data":
             tables["data"] |= {"name": '"ratings"', "path": '"u.data"', "users": "9"}
             how = ("columns",) if key == "columns" else ("selection", "selection_source")
