@@ -36,6 +36,8 @@ NOT_JOINED: Final = (
     "describe the run without the other releases for the bound of its sums alone."
 )
 
+TOO_EXTREME: Final = "The numbers of this run are too extreme to be accounted."
+
 CONTRADICTION: Final = (
     "What these facts prove and what they refute contradict each other, so neither is used; report "
     "this run to the makers of privplan."
@@ -86,7 +88,7 @@ def _epsilon(event: ev.Event, delta: float, neighbours: Neighbours) -> Bounds | 
         return str(disagreement)
     except ValueError:
         # Noise or counts beyond all use can empty a grid; then nothing is proven.
-        return "The numbers of this run are too extreme to be accounted."
+        return TOO_EXTREME
 
 
 def epsilon_bounds(events: RunEvents, delta: float) -> tuple[Bounds, str]:
@@ -179,6 +181,8 @@ def _proof(run: CheckedRun, method: str) -> Proof:
         return Proof(None, lacking=lacking.keys)
     except (InvalidInput, Unsupported) as refusal:
         return Proof(None, unbounded=refusal.what)
+    except ArithmeticError:  # noise whose square no float holds
+        return Proof(Bounds(0.0, math.inf), unbounded=TOO_EXTREME)
     return _bounded(run, events, delta)
 
 
@@ -215,6 +219,10 @@ def _opened(run: CheckedRun, proven: tuple[Bounds, tuple[str, ...], str]) -> Pro
     if run.clip_source == "adaptive" and not stated:
         names = " and ".join(f"`{each.what}`" for each in run.settings.releases if _pays(each))
         conditions = (*conditions, f"The clipping norm follows {names} alone.")
+    if _shows_nothing_for_certain(run):
+        bounds = Bounds(0.0, bounds.upper)
+    if run.upper_only:
+        bounds, conditions = Bounds(0.0, bounds.upper), (*conditions, run.upper_only)
     if stated:
         lacking = ("releases",) if run.clip_source == "adaptive" else run.unbounded_without
         return Proof(Bounds(bounds.lower, math.inf), conditions, stated, lacking)
@@ -274,6 +282,19 @@ def follows_secret_count(run: CheckedRun) -> str:
     subject = next((name for name, follows in derived.items() if follows), "")
     says = "follows the number of records, which is not public: no noise hides it."
     return f"{subject} {says}" if subject else ""
+
+
+def _shows_nothing_for_certain(run: CheckedRun) -> bool:
+    """Return whether what is released may show a unit as little as one likes.
+
+    Weights may all be small, and a sum that is divided by the size of its batch is not released.
+    """
+    settings = run.settings
+    divided = run.normaliser == "realised" and not normaliser_is_harmless(run)
+    several = settings.unit == "user" and (settings.records_per_user or 1) > 1
+    # An event does not say whether the records of a user are clipped each or together.
+    together = run.event is not None and several and settings.clip_bounds != "record"
+    return divided or together or run.weights == "unequal"
 
 
 def _pays(release: ExtraRelease) -> bool:

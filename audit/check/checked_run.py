@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ...accountant.errors import InvalidInput
 from ...accountant.events import Gaussian
-from ..description.fact import Contradiction
+from ..description.fact import Contradiction, Fact
 from ..description.merging import assuming
 from ..description.printed_number import PrintedNumber
 from ..description.run_description import Phase, RunDescription
 from ..description.run_settings import RunSettings, settings_of
+from .event_comparison import contradictions_beside
 from .flattening import as_phases, as_stated_draws
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class CheckedRun:
     `known` are the keys that somebody said, that a file says, or that follow from these.
     `event` stands for noise, sampling and schedule where no keys can express them.
     `beyond_event` says which fact beside a stated event is more than that has.
+    `upper_only` says why the run may lose less than its facts tell, where that is so, and
+    `chosen_rate` that a rate is taken to be exact as it is printed.
     `digits` are how far the last printed digits leave the number of a key open, `read` the keys
     that a file of a program says. Where a run is a completion of a description, `own_draws` are
     the samples that one noise draw takes independently, each at the rate of the run,
@@ -91,6 +94,8 @@ class CheckedRun:
     contradictions: tuple[Contradiction, ...] = ()
     from_event: bool = False
     beyond_event: str = ""
+    upper_only: str = ""
+    chosen_rate: bool = False
     of_users: CheckedRun | None = None
 
     @property
@@ -172,9 +177,11 @@ class CheckedRun:
             ),
             records_public=description.get("data.records_public", bool),
             noise_was_logged=_noise_was_logged(description),
-            contradictions=description.contradictions,
+            contradictions=(*description.contradictions, *contradictions_beside(description)),
             from_event=phases is not None,
             beyond_event=_beyond_event(description),
+            upper_only=_upper_only(description),
+            chosen_rate=_rests_on_a_chosen_rate(description),
             of_users=_of_users(description, currency),
         )
 
@@ -208,6 +215,16 @@ def claimed_currencies(description: RunDescription) -> tuple[Currency, ...]:
     """Return what numbers are claimed: epsilon, rho, mu; epsilon where none is."""
     named = tuple(name for name in CURRENCIES if f"claim.{name}" in description.facts)
     return named or ("epsilon",)
+
+
+def _upper_only(description: RunDescription) -> str:
+    """Return why the run may lose less than its facts tell; empty where that is not so.
+
+    Whoever states how batches were drawn says what an accountant was not told.
+    """
+    method = description.facts.get("sampling.method")
+    stated = method is not None and method.provenance == "stated"
+    return "" if stated and description.event is None else description.upper_only
 
 
 def _beyond_event(description: RunDescription) -> str:
@@ -257,6 +274,11 @@ OPEN_KEYS: Final = (
 CHOSEN_NOISE_UNIT: Final = 0.05
 """A noise multiplier that is printed to this unit or a coarser one was chosen so."""
 
+POPULATION_FACTS: Final = ("data.records", "data.users", "data.silos")
+
+PRINTING_FORMATS: Final = ("training log", "CSV history", "JSONL history", "TF Privacy log line")
+"""Formats in which a program printed a rate that it had computed."""
+
 LOG_FORMATS: Final = ("training log", "CSV history", "JSONL history")
 """Formats in which a program printed a noise multiplier that it had computed."""
 
@@ -270,11 +292,33 @@ def _open_digits(description: RunDescription) -> dict[str, float]:
             continue
         if key == "noise.noise_multiplier" and fact.half_unit > 0.5 * CHOSEN_NOISE_UNIT:
             continue
-        is_rate = key.endswith("rate") and isinstance(fact.value, float)
-        if is_rate and was_chosen(cast("float", fact.value), fact.half_unit):
+        if key.endswith("rate") and _was_chosen(description, fact):
             continue
         digits[key] = fact.half_unit
     return digits
+
+
+def _was_chosen(description: RunDescription, fact: Fact) -> bool:
+    """Return whether a rate was chosen as it is printed: by a person, and not by a program."""
+    of_program = fact.provenance == "read" and any(
+        name in fact.source and format in PRINTING_FORMATS
+        for name, format in description.formats.items()
+    )
+    chosen = isinstance(fact.value, float) and bool(fact.half_unit)
+    return chosen and not of_program and was_chosen(cast("float", fact.value), fact.half_unit)
+
+
+def _rests_on_a_chosen_rate(description: RunDescription) -> bool:
+    """Return whether a rate is taken to be exact though its digits would leave it open.
+
+    A batch of a number of records says what it is a share of.
+    """
+    if description.known("sampling.batch") and any(map(description.known, POPULATION_FACTS)):
+        batch = description.facts["sampling.batch"]
+        if batch.provenance in ("stated", "read"):
+            return False
+    rates = (description.facts.get(key) for key in OPEN_KEYS if key.endswith("rate"))
+    return any(fact is not None and _was_chosen(description, fact) for fact in rates)
 
 
 def _noise_was_logged(description: RunDescription) -> bool:

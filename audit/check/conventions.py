@@ -27,6 +27,7 @@ class Convention:
 
 
 RELATION: Final = "relation"
+CHOSEN_RATE: Final = "chosen-rate"
 
 CONVENTIONS: Final = (
     Convention(
@@ -43,6 +44,12 @@ CONVENTIONS: Final = (
         "Everybody may know how many records there are.",
     ),
     Convention(
+        CHOSEN_RATE,
+        "sampling.rate",
+        "exact",
+        "A rate of one digit, or of one over whole batches, was chosen so and is exact.",
+    ),
+    Convention(
         RELATION,
         "claim.neighbours",
         "add-remove",
@@ -56,7 +63,7 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
     return tuple(
         each
         for each in CONVENTIONS
-        if each.key not in run.known
+        if (run.chosen_rate if each.id == CHOSEN_RATE else each.key not in run.known)
         and not (each.id == "records-public" and run.settings.neighbours != "add-remove")
         and not (each.id == "unit-record" and run.of_users is not None)
     )

@@ -58,10 +58,12 @@ def phases_of(run: CheckedRun, method: str) -> tuple[Phase, ...]:
 def _rate(run: CheckedRun) -> float | None:
     """Return the rate at which the protected unit joins a step.
 
-    Clients that are sampled as a whole hide a user or a silo, and a record where records are not
-    sampled.  A rate of records hides no silo.
+    Clients that are sampled as a whole hide a user or a silo.  A rate of records hides no silo.
+    Where nobody said how records are drawn inside of a client, a record is in every step of it.
     """
     settings = run.settings
+    if settings.unit == "record" and settings.rate is None and settings.clients_rate is not None:
+        return 1.0
     whole_clients = settings.unit in ("user", "silo") and settings.records_per_user is None
     if settings.clients_rate is None:
         return settings.rate

@@ -271,7 +271,9 @@ def _populations(run: CheckedRun) -> tuple[int, ...]:
     """Return what batches may be drawn from: units, or all records of users who have several."""
     settings = run.settings
     sizes = [run.units]
-    if settings.unit == "user" and settings.records_per_user is not None:
+    if settings.unit == "user" and settings.sampled == "records" and settings.records is not None:
+        sizes = [settings.records]
+    elif settings.unit == "user" and settings.records_per_user is not None:
         sizes.append(settings.records)
     return tuple(dict.fromkeys(size for size in sizes if size is not None))
 
@@ -299,6 +301,8 @@ def _with_replacement(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
     if run.units is None:
         present = BoundingEvent(_present(run, draws, draws.lower_rate), "add-remove")
         return _lacking_population(run, ((present,),))
+    if run.settings.unit == "user" and run.settings.sampled == "records":
+        return _not_amplified(run, draws, run.settings.records or run.units)
     if not (run.settings.records_per_user is None and isinstance(draws.upper, _SINGLE_RELEASES)):
         return _not_amplified(run, draws, run.units)
     steps, relation = draws.phase.steps, relation_of(run)

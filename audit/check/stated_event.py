@@ -95,6 +95,8 @@ def beside_the_event(run: CheckedRun) -> str:
         return "Fewer replied than the noise of the stated event was shared among."
     if settings.clients_rate not in (None, 1.0) and not _is_of_clients(run):
         return "The stated event does not say whether it counts the draw of clients."
+    if (unsaid := _unsaid_of_contributions(run, run.event)) is not None:
+        return unsaid
     if is_sum_of_draws(run):
         return ""
     if settings.accumulation > 1:
@@ -108,6 +110,25 @@ def beside_the_event(run: CheckedRun) -> str:
     if stated and samplers and samplers != {settings.method}:
         return f"Batches are drawn as `{settings.method}`, and the stated event says otherwise."
     return ""
+
+
+def _unsaid_of_contributions(run: CheckedRun, event: ev.Event) -> str | None:
+    """Return the stated fact about contributions that an event leaves out; None where none is."""
+    settings = run.settings
+    of_laplace = any(isinstance(part, ev.Laplace) for part in _parts(event))
+    if of_laplace and settings.clip_norm not in (None, "l1"):
+        return f"The stated event has Laplace noise for l1 norms; clipped is {settings.clip_norm}."
+    if of_laplace and settings.clip_norm is None and "noise.clip" in run.stated:
+        return "The stated event has Laplace noise for l1 norms; nobody said which norm is clipped."
+    gaussian = all(isinstance(part, ev.Gaussian) for part in _parts(event) if not _holds(part))
+    if run.replies is not None and run.expected_replies and not gaussian:
+        return "The stated event does not say of how many shares its noise is."
+    return None
+
+
+def _holds(event: ev.Event) -> bool:
+    """Return whether an event is made of others."""
+    return isinstance(event, ev.Compose) or isinstance(getattr(event, "event", None), ev.Event)
 
 
 def _is_of_clients(run: CheckedRun) -> bool:

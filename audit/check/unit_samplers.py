@@ -27,8 +27,15 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
     if settings.unit == "user" and method != "full" and batches_of_records and not is_said:
         raise LackingFacts("data.records_per_user")
     of_draws = settings.rate is not None or bool(settings.phases)
-    clients = settings.clients_rate is not None and of_draws
-    if clients and (settings.unit == "record" or settings.records_per_user is not None):
+    if settings.clients_rate is not None and not of_draws:
+        if settings.accumulation > 1 and method not in ("poisson", "full"):
+            return _client_in_batches(METHODS["full"])
+        if settings.unit == "record":
+            return _record_of_client(METHODS[method])
+    # Full batches are those of a client, which takes part or not.
+    clients = settings.clients_rate is not None and (of_draws or method == "full")
+    whole = settings.unit != "record" and settings.records_per_user is None
+    if clients and (not whole or method == "full"):
         return _client(METHODS[method])
     return METHODS[method]
 
@@ -106,6 +113,47 @@ def _client(method: Sampler) -> Sampler:
                 "A client may take part in every round: the draw of clients is not counted.",
             ),
         )
+
+    return events
+
+
+def _record_of_client(method: Sampler) -> Sampler:
+    """Return the draws of a client of whose records nobody said how they are drawn.
+
+    A record may be in all of its steps, or in hardly any: nothing shows it for certain.
+    """
+
+    def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+        each = method(run, draws)
+        nothing = BoundingEvent(ev.Pure(0.0), "add-remove")
+        sentences = (
+            "A client may take part in every round: the draw of clients is not counted.",
+            "Nobody said how records are drawn inside of a client: none is counted as drawn.",
+        )
+        return replace(
+            each,
+            lower=((nothing,),),
+            conditions=(*each.conditions, *sentences),
+            lacking=("sampling.rate",),
+        )
+
+    return events
+
+
+def _client_in_batches(method: Sampler) -> Sampler:
+    """Return the draws of clients of which several batches come before a noise draw.
+
+    How often one client is among them is not known of any draw but independent ones.
+    """
+
+    def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
+        each = method(run, draws)
+        often = ev.NoGuarantee("how often a client is in the batches of one draw is not known")
+        shown: ev.Event = ev.Poisson(draws.lower_rate, draws.lower)
+        if run.settings.unit == "record":
+            shown = ev.Pure(0.0)
+        once = BoundingEvent(shown, "add-remove", once=True)
+        return replace(each, upper=(BoundingEvent(often, relation_of(run)),), lower=((once,),))
 
     return events
 

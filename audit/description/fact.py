@@ -15,7 +15,8 @@ class Reading:
     """The `facts` of one `source` in one `format`, with the doubts that its reader has.
 
     `event` is the event of the whole run, where the source gives one that no keys can express.
-    A doubt is a sentence: what was not understood, or what such a file never says.
+    A doubt is a sentence: what was not understood, or what such a file never says.  `upper_only`
+    says why the run may lose less than its facts tell, where an accountant counted more.
     """
 
     source: str
@@ -23,6 +24,7 @@ class Reading:
     facts: Mapping[str, Fact]
     doubts: tuple[str, ...] = ()
     event: Event | None = None
+    upper_only: str = ""
 
 
 Provenance = Literal["stated", "read", "derived", "assumed"]

@@ -190,7 +190,12 @@ def describe(readings: Iterable[Reading]) -> RunDescription:
     contradictions += event_contradictions
     formats = {reading.source: reading.format for reading in readings}
     given_once = RunDescription(
-        facts, tuple(contradictions), tuple(dict.fromkeys(doubts)), formats, event
+        facts,
+        tuple(contradictions),
+        tuple(dict.fromkeys(doubts)),
+        formats,
+        event,
+        next((reading.upper_only for reading in readings if reading.upper_only), ""),
     )
     return _completed(given_once)
 

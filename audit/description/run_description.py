@@ -52,6 +52,7 @@ class RunDescription:
 
     `event` is the event of the whole run where a file or a caller gave one; it then stands for
     noise, sampling and schedule.  `formats` are the formats that were recognised, by file.
+    `upper_only` says why the run may lose less than its facts tell.
     """
 
     facts: Mapping[str, Fact]
@@ -59,6 +60,7 @@ class RunDescription:
     doubts: tuple[str, ...] = ()
     formats: Mapping[str, str] = field(default_factory=dict)
     event: Event | None = None
+    upper_only: str = ""
 
     def get(self, key: str, kind: type[T]) -> T | None:
         """Return the value of a key, which has the type `kind`; None where it is not known."""

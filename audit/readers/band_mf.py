@@ -83,6 +83,21 @@ class BandMF:
         return -(-self.iterations // self.bands)
 
     @property
+    def upper_only(self) -> str:
+        """Why a record may lose less than the event says; empty where it loses as much.
+
+        Groups have unequal numbers of turns where b does not divide T, the last columns are cut
+        off, and without `num_examples` nobody knows the group of a record.
+        """
+        whole = self.iterations % self.bands == 0 and self.records is not None
+        if self.bands == 1 or (whole and self.column_normalize):
+            return ""
+        return (
+            "The library counts the group with the most turns and the longest columns; another "
+            "group, and one that nobody knows, loses less."
+        )
+
+    @property
     def neighbours(self) -> str:
         """Return the relation that the library accounts for."""
         return "add-remove" if self.records is None else "zero-out"

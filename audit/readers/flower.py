@@ -99,7 +99,10 @@ def read(content: bytes, name: str) -> Reading:
     if method != "full" and len(batches) == 1:
         (values["sampling.batch"],) = batches
     doubts = (*ALWAYS, *_config_doubts(config, method, neighbours, batches, population))
-    return Reading(name, FORMAT, read_facts(name, values), doubts)
+    upper_only = ""
+    if method == "full" and batches != {population}:
+        upper_only = "The accountant counted every client in every round, and fewer took part."
+    return Reading(name, FORMAT, read_facts(name, values), doubts, upper_only=upper_only)
 
 
 def _check_version(state: Mapping[str, Any]) -> None:

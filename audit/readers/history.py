@@ -28,7 +28,7 @@ from ..description.printed_number import half_unit_of
 from ..description.run_description import Phase
 from .aliases import role_of, speaks_of_privacy
 from .history_rows import History
-from .read_values import decimal_of, merged_phases, printed, printed_delta, read_facts
+from .read_values import decimal_of, digits_of, merged_phases, printed, printed_delta, read_facts
 
 ALWAYS: Final = (
     "A history has neither unit, neighbouring relation, sampler nor the source of the clipping "
@@ -37,6 +37,7 @@ ALWAYS: Final = (
 
 
 _PRINTED: Final = {
+    "claim.delta": "delta",
     "noise.noise_multiplier": "noise",
     "sampling.rate": "rate",
     "schedule.phases": "rate",
@@ -86,10 +87,22 @@ def reading_of(history: History, name: str, file_format: str) -> Reading:
     values |= table.schedule()
     values |= table.settings()
     facts = {
-        key: replace(fact, half_unit=table.half_unit(_PRINTED[key])) if key in _PRINTED else fact
+        key: replace(fact, half_unit=_half_unit(key, table)) if key in _PRINTED else fact
         for key, fact in read_facts(name, values).items()
     }
     return Reading(name, file_format, facts, (*ALWAYS, *table.doubts))
+
+
+def _half_unit(key: str, table: _Table) -> float:
+    """Return how far the digits of a column leave a number open; a delta of one digit was meant."""
+    half = table.half_unit(_PRINTED[key])
+    if key == "claim.delta":
+        return (
+            half
+            if all(len(digits_of(text, field)) > 1 for field, text in table.cells("delta"))
+            else 0.0
+        )
+    return half
 
 
 class _Table:
@@ -231,6 +244,13 @@ class _Table:
             counter = []
             self.doubts.append("Rounds are counted, and how many steps a round has is not said.")
         if counter:
+            if _counts_from_zero(counter):
+                # A row at every fifth step that is called 4, 9, 14 counts its steps from 0.
+                counter = [count + 1 for count in counter]
+                self.doubts.append(
+                    f"`{self.history.columns['step']}` begins one below its distance, so that it "
+                    "is taken to count from 0."
+                )
             first = counter[0]
             self.doubts.append(
                 f"`{self.history.columns['step']}` ends at {counter[-1]:,}"
@@ -250,7 +270,7 @@ class _Table:
             return None
         if len(epochs) > 1 and epochs == list(range(epochs[0], epochs[0] + len(epochs))):
             if epochs[0] in (0, 1):
-                return len(epochs)
+                return len(epochs) - self._begins_untrained(epochs[0])
             self.doubts.append(
                 f"The first row is of epoch {epochs[0]:,}: earlier epochs are not in the file."
             )
@@ -260,6 +280,12 @@ class _Table:
             f"row may lie within epoch {epochs[-1]:,}."
         )
         return None
+
+    def _begins_untrained(self, first: int) -> bool:
+        """Return whether the first row stands for the start: of epoch 0, with nothing spent."""
+        epsilons = self.cells("epsilon")
+        whole = len(epsilons) == len(self.history.rows)
+        return first == 0 and whole and decimal_of(epsilons[0][1], epsilons[0][0]) == 0
 
     def _noise(self, field: str, text: str) -> float | None:
         noise = validate.non_negative(**{field: float(decimal_of(text, field))})
@@ -309,6 +335,16 @@ def _is_coarse(number: Decimal) -> bool:
 
 def _rises(counts: Sequence[int]) -> bool:
     return all(a < b for a, b in pairwise(counts))
+
+
+def _counts_from_zero(counts: Sequence[int]) -> bool:
+    """Return whether a counter begins one below the distance of its rows, which is always the same.
+
+    >>> _counts_from_zero([4, 9, 14]), _counts_from_zero([5, 10, 15]), _counts_from_zero([1, 2, 3])
+    (True, False, False)
+    """
+    distances = {b - a for a, b in pairwise(counts)}
+    return len(distances) == 1 and counts[0] > 0 and distances == {counts[0] + 1}
 
 
 def _differences(counts: Sequence[int]) -> list[int]:

@@ -138,7 +138,7 @@ def _configuration(fields: Mapping[str, Any], name: str) -> Reading:
             f"strategy has {run.bands:,} bands, so steps and rate are those of one record's turns.",
         )
     facts = read_facts(name, values)
-    return Reading(name, CONFIGURATION, facts, (*CONFIG_DOUBTS, *doubts), event)
+    return Reading(name, CONFIGURATION, facts, (*CONFIG_DOUBTS, *doubts), event, run.upper_only)
 
 
 def _configuration_in(tables: Mapping[str, Any]) -> Mapping[str, Any] | None:

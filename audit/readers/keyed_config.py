@@ -36,7 +36,7 @@ from ..description.printed_number import half_unit_of
 from .aliases import OPTIMIZER_EPSILON, role_of, speaks_of_privacy
 from .content import lines_of, object_of
 from .privacy_switches import is_switch, switched_off
-from .read_values import decimal_of, listed_few, printed, printed_delta, read_facts
+from .read_values import decimal_of, digits_of, listed_few, printed, printed_delta, read_facts
 
 FORMAT: Final = "configuration"
 
@@ -113,10 +113,22 @@ def read(content: bytes, name: str) -> Reading:
     values = _Values(given, doubts).values()
     event, about_switches = switched_off(settings)
     facts = read_facts(name, values)
-    if (rate := facts.get("sampling.rate")) is not None:
-        printed_rate = decimal_of(str(given["rate"][1]).strip(), given["rate"][0])
-        facts["sampling.rate"] = replace(rate, half_unit=half_unit_of(printed_rate))
+    for key, role in OPEN.items():
+        if (fact := facts.get(key)) is not None:
+            facts[key] = replace(fact, half_unit=_half_unit(role, *given[role]))
     return Reading(name, FORMAT, facts, (*doubts, *about_switches), event)
+
+
+OPEN: Final = {"sampling.rate": "rate", "schedule.epochs": "epochs", "claim.delta": "delta"}
+"""Keys whose numbers are open by their last digit, and their roles."""
+
+
+def _half_unit(role: str, name: str, value: object) -> float:
+    """Return how far the last digit leaves a number open; a delta of one digit was meant so."""
+    text = str(value).strip()
+    if role == "delta" and len(digits_of(text, name)) == 1:
+        return 0.0
+    return half_unit_of(decimal_of(text, name))
 
 
 def _refuse_belonging(unknown: list[str]) -> None:

@@ -27,7 +27,7 @@ def exact(**field: object) -> PrintedNumber:
 
 
 def exact_delta(**field: object) -> float:
-    """Return a delta in [0, 1), which is chosen rather than computed, and so never open."""
+    """Return a delta in [0, 1), as a program has it."""
     delta = validate.probability(**field)
     if delta == 1:
         raise InvalidInput(
@@ -49,6 +49,11 @@ def printed(text: str | Decimal, field: str) -> PrintedNumber:
 def printed_delta(text: str | Decimal, field: str) -> float:
     """Return a delta as it is printed; see `exact_delta`."""
     return exact_delta(**{field: float(decimal_of(text, field))})
+
+
+def digits_of(text: str | Decimal, field: str) -> tuple[int, ...]:
+    """Return the digits of a number that a text writes, without zeros at the end."""
+    return decimal_of(text, field).normalize().as_tuple().digits
 
 
 def decimal_of(text: str | Decimal, field: str) -> Decimal:

@@ -147,7 +147,13 @@ def _statement(text: str, name: str) -> Reading:
             f"For a user it says {user['poisson']} under Poisson sampling, and {user['once']} with "
             "each example once per epoch."
         )
-    return Reading(name, STATEMENT, read_facts(name, values), tuple(doubts))
+    upper_only = ""
+    if settings["microbatching"] == "with":
+        upper_only = (
+            "Half of the noise multiplier stands for microbatches of any size; records that are "
+            "alone in theirs lose less."
+        )
+    return Reading(name, STATEMENT, read_facts(name, values), tuple(doubts), upper_only=upper_only)
 
 
 def _noise(settings: re.Match[str], doubts: list[str]) -> float:

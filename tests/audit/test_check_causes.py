@@ -62,7 +62,7 @@ CASES: dict[str, tuple[dict[str, object], str, str]] = {
     "realised-normaliser": ({"aggregation.normaliser": "realised"}, "unproven", "error"),
     "fewer-replies": (
         {"aggregation.replies": 30, "aggregation.expected_replies": 50},
-        "unproven",
+        "unverifiable",
         "warning",
     ),
     "microbatches": ({"schedule.microbatches": 4}, "unproven", "warning"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
@@ -144,7 +145,7 @@ def rounded_down(case: CheckCase) -> CauseFinding | None:
         return None
     if case.standing == "false":
         return _cut_off(case, claim, bounds)
-    if case.short or claim.value >= bounds.upper:
+    if case.short or claim.value >= bounds.upper or math.isinf(bounds.upper):
         return None
     says = (
         f"The number was rounded down: proven is {between(bounds)}. "
@@ -157,7 +158,8 @@ def _cut_off(case: CheckCase, claim: PrintedNumber, bounds: Bounds) -> CauseFind
     """Return the cause that digits were cut off a bound of these settings, so that it is false."""
     cut = [each for each in case.recomputation.same if each.method in BOUNDS]
     last_digit = 2.0 * claim.half_unit
-    if not cut or not last_digit or not bounds.lower < claim.value + last_digit:
+    within = bounds.lower < claim.value + last_digit and math.isfinite(bounds.upper)
+    if not cut or not last_digit or not within:
         return None
     says = (
         f"The number was cut off: {cut[0].accountant} gives {as_given(cut[0].epsilon)} for these "

@@ -180,9 +180,40 @@ def taken_from(run: CheckedRun, end: End) -> Iterator[Alternative]:
         yield replace(run, stands_for=end), either
 
 
+def replies(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin how many replied: the least of all rounds did in one of them, and more in the others.
+
+    More replies bring more shares of noise, so one round is all that is certain.
+    """
+    settings = run.settings
+    several = bool(settings.phases) or settings.steps is None or settings.steps > 1
+    if run.replies is None or run.expected_replies is None or end == "most" or not several:
+        yield run, None
+        return
+    phases = settings.phases
+    if phases:
+        # It may be a round of any phase.
+        noise = max(phase.noise_multiplier for phase in phases)
+        rate = min(phase.rate for phase in phases)
+        phases = (replace(phases[0], noise_multiplier=noise, rate=rate, steps=1),)
+    once = replace(
+        settings,
+        steps=None if settings.steps is None else 1,
+        epochs=None,
+        phases=phases,
+        restarts=1,
+        releases=(),
+    )
+    choice = Choice("aggregation.replies", "more replied in all rounds but one")
+    yield replace(run, settings=once, stands_for="least"), choice
+
+
 def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """Pin delta within its printed digits: at a smaller one epsilon is no smaller."""
     half, value = run.half_unit("claim.delta"), run.settings.delta
+    if run.delta_rule == "1/batches" and "claim.delta" not in run.stated:
+        yield from _of_batches(run, end)
+        return
     if not half or value is None or run.currency != "epsilon":
         yield run, None
         return
@@ -190,6 +221,22 @@ def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
     choice = Choice(
         "claim.delta", f"the printed delta {value:g} is {pinned:.6g}", f"claim.delta={pinned!r}"
     )
+    yield replace(run, settings=replace(run.settings, delta=pinned)), choice
+
+
+def _of_batches(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin a delta of one over the batches of a loader, which may keep the last one or drop it."""
+    batch, size = run.settings.batch, run.population
+    if batch is None or size is None or run.currency != "epsilon":
+        yield run, None
+        return
+    fewest, most = max(1, size // batch), -(-size // batch)
+    if fewest == most:
+        yield run, None
+        return
+    pinned = 1.0 / (most if end == "most" else fewest)
+    says = f"delta is one over {most if end == 'most' else fewest:,} batches"
+    choice = Choice("claim.delta", says, f"claim.delta={pinned!r}")
     yield replace(run, settings=replace(run.settings, delta=pinned)), choice
 
 

@@ -13,6 +13,7 @@ from .completion import Completion, End, Subject, expanded
 SUBJECTS: Final[tuple[Subject, ...]] = (
     facts.delta,
     facts.noise,
+    facts.replies,
     facts.starts,
     facts.renewals,
     facts.releases,

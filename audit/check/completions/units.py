@@ -13,6 +13,34 @@ from .completion import Alternative, Choice, End
 
 
 def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
+    """Pin whose contribution is clipped, and what is drawn, of as many users as there may be."""
+    for pinned, choice in _clipped_and_drawn(run, end):
+        yield _of_uncounted_users(pinned, end), choice
+
+
+def _of_uncounted_users(run: CheckedRun, end: End) -> CheckedRun:
+    """Return a run of users whom nobody counted: a batch of users is no share of the records.
+
+    There may be as few as the batch takes, each of whom is in every batch, or as many as there are
+    records: then a step has the least of them, and an epoch the fewest steps of the others.
+    """
+    settings = run.settings
+    drawn = settings.unit == "user" and settings.sampled == "users" and settings.method != "full"
+    derived = "sampling.rate" not in run.stated and settings.batch is not None
+    if not drawn or not derived or settings.users is not None or settings.phases:
+        return run
+    if settings.clients_rate is not None or run.event is not None:
+        return run
+    if end == "most":
+        why = "Users are drawn, and nobody said how many there are."
+        return replace(run, unbounded=why, unbounded_without=("data.users",))
+    if not run.steps_are_counted and settings.epochs is not None:
+        steps = max(1, math.floor(settings.epochs))
+        settings = replace(settings, steps=steps)
+    return replace(run, settings=settings, stands_for="least")
+
+
+def _clipped_and_drawn(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """Pin whose contribution is clipped, and whether users or records are drawn.
 
     - The norm bounds a user, users are drawn: a step has one clipped contribution or none.
