@@ -22,7 +22,7 @@ FAMILIES: Final = {
 
 
 @dataclass(frozen=True)
-class _Sampled:
+class _SampledRelease:
     """A release in an event: how often it is made, and at which rate, batch and population."""
 
     event: ev.Event
@@ -45,7 +45,7 @@ def contradictions_beside(description: RunDescription) -> tuple[Contradiction, .
 
 
 def _of_numbers(
-    description: RunDescription, releases: tuple[_Sampled, ...]
+    description: RunDescription, releases: tuple[_SampledRelease, ...]
 ) -> Iterator[Contradiction]:
     noises = {getattr(each.event, "noise_multiplier", None) for each in releases} - {None}
     rates = {each.rate for each in releases}
@@ -84,7 +84,7 @@ def _differing(
         yield Contradiction(key, f"{key} = {value} and an event with {listed} cannot both be true.")
 
 
-def _releases(event: ev.Event, count: int = 1) -> Iterator[_Sampled]:
+def _releases(event: ev.Event, count: int = 1) -> Iterator[_SampledRelease]:
     """Yield the releases of an event, each with what it is sampled by."""
     match event:
         case ev.Compose(parts):
@@ -106,7 +106,7 @@ def _releases(event: ev.Event, count: int = 1) -> Iterator[_Sampled]:
         case ev.RandomAllocation(steps, _, inner):
             yield from _sampled(inner, count * steps, 1.0 / steps)
         case _:
-            yield _Sampled(event, count)
+            yield _SampledRelease(event, count)
 
 
 def _sampled(
@@ -115,6 +115,6 @@ def _sampled(
     rate: float,
     batch: int | None = None,
     population: int | None = None,
-) -> Iterator[_Sampled]:
+) -> Iterator[_SampledRelease]:
     for each in _releases(inner, count):
-        yield _Sampled(each.event, each.count, rate * each.rate, batch, population)
+        yield _SampledRelease(each.event, each.count, rate * each.rate, batch, population)
