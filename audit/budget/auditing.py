@@ -13,6 +13,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...accountant.rootfinding import last_integer
 from ...fl.declarations.registry import exactly_named
+from ...fl.declarations.study import study_words
 from ...fl.log.reader import UNBEGUN
 from ...fl.observers.assumptions import remedies
 from ...fl.observers.names import DEFAULT_OBSERVERS, observer_names
@@ -26,6 +27,7 @@ from ..hazards.foreign_results import foreign_results
 from ..hazards.run_course import lost_if_cut_off
 from ..ledger.commitments import not_stated
 from ..ledger.entries import Entry, Ledger, rounds_of
+from ..ledger.phases import configured_value
 from ..verify import Verification, verify
 from .assumptions import assumptions_of
 from .report import BudgetReport, Chain, GroupRow, Row
@@ -211,6 +213,7 @@ def audit_ledger(
         ),
         sealed=sealed,
         derived=len(ledger.derived),
+        study=study_words(configured_value(ledger, "data", "name"), claim.unit),
     )
 
 

@@ -154,6 +154,7 @@ class BudgetReport:
     None where it was not opened.  `derived` counts what was computed later of what was released,
     at no cost; `paid_ahead` how many of the rounds that are `left` the last block has paid for.
     Where a run that was cut off at the end of this log could not be resumed, `resumable` is False.
+    `study` says who was dealt at random, and is no real unit.
     """
 
     chain: Chain
@@ -178,6 +179,7 @@ class BudgetReport:
     derived: int = 0
     paid_ahead: int = 0
     resumable: bool = True
+    study: str = ""
 
     @property
     def worst(self) -> WorstRow | None:
@@ -263,6 +265,7 @@ class BudgetReport:
             "signature": None if self.chain.signature is None else self.chain.signature.to_json(),
             "sealed": None if self.sealed is None else self.sealed.to_json(),
             "derived": self.derived,
+            "study": self.study or None,
         }
 
     def _plan(self) -> Mapping[str, object]:

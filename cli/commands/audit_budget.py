@@ -13,6 +13,7 @@ from ...fl.observers.names import coalition_of, holds_part
 from ...fl.observers.words import phrase, unit_before
 from ..inputs import anchors, options
 from ..inputs.request import OutputOptions, takes
+from ..reports.describe import study_rows
 from ..terminal.output import Report
 from ..terminal.text import paragraph, plain, table, wrapped
 
@@ -128,6 +129,7 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
         rows.append(("hides", _hidden_change(claim)))
     else:
         rows.append(("hides", f"nothing that is proven; asked was {_hidden_change(claim)}"))
+    rows += study_rows(report.study)
     rows += [
         line for row in report.rows if row.observer == claim.observer for line in _rests_on(row)
     ]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from ...accountant import rounding
 from ...accountant.errors import with_article
 from ...accountant.neighbours import CHANGE_WORDS
+from ...fl.declarations.study import study_words
 from ...fl.observers.words import phrase as whom
 from ...fl.observers.words import population_words
-from ..terminal.text import paragraph, plain, table
+from ..terminal.text import paragraph, plain, table, wrapped
 
 if TYPE_CHECKING:
     from ...accountant.bound_routes import Route
@@ -437,3 +438,13 @@ def population(prepared: PreparedRun) -> str:
     said, unit = prepared.opening.population, prepared.opening.claim.unit
     private = prepared.federation.user_names is not None
     return population_words(said.users, said.silos, unit, prepared.plan.guarantees, at_most=private)
+
+
+def study(prepared: PreparedRun) -> str:
+    """Return who was dealt at random, and is no real unit of a run; nothing where nobody was."""
+    return study_words(prepared.settings.data.name, prepared.opening.claim.unit)
+
+
+def study_rows(said: str) -> list[tuple[str, str]]:
+    """Return the rows that say so; none where nothing was dealt."""
+    return wrapped("study", said) if said else []

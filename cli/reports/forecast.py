@@ -84,6 +84,7 @@ def report_of(forecast: Forecast, path: Path) -> Report:
             "system": forecast.prepared.system.name,
             "design": describe.design_json(forecast.prepared.design),
             "notes": notes_json(forecast.prepared.notes),
+            "study": describe.study(forecast.prepared) or None,
         },
         text=_text(forecast, path),
         number=rounding.bare(claimed.epsilon.upper),
@@ -125,6 +126,7 @@ def _text(forecast: Forecast, path: Path) -> str:
             f"{describe.change(claim.neighbours, unit)}, at delta {rounding.as_given(claim.delta)}",
         ),
     ]
+    head += describe.study_rows(describe.study(prepared))
     head += counted_rows(prepared.opening.plan)
     head += describe.design_rows(prepared.design) + note_rows(prepared.notes)
     tail = [("writes", "nothing"), ("next", f"privplan run {shlex.quote(str(path))} --out DIR")]

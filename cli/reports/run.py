@@ -97,6 +97,7 @@ def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, obj
         "head": head,
         "seeded": prepared.settings.run.seed is not None,
         "as_published": prepared.opening.as_published,
+        "study": describe.study(prepared) or None,
         "aggregation": prepared.opening.aggregation,
     }
 
@@ -115,6 +116,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     )
     rows = [
         ("trained" if prepared.trained is not None else "released", trained),
+        *describe.study_rows(describe.study(prepared)),
         *describe.design_rows(prepared.design),
         *_proven_rows(ready, result),
         *note_rows(prepared.notes),
