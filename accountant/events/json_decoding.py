@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final, cast
 
 from ..decoding import (
     converted,
+    field_names,
     field_types,
     innermost,
     parsed_json,
+    remembered,
     require_fields,
     suggestion,
 )
@@ -114,21 +117,29 @@ def _decoded(
     listed = f"The fields of {cls.type}: {every}." if every else f"`{cls.type}` has no fields."
     require_fields(names, expected, path, otherwise=listed, if_missing=listed)
 
-    def inner(value: object, hint: Any, where: str) -> object:
-        if hint in _CLOSED_LISTS:
-            return _decoded(value, where, depth + 1, *_CLOSED_LISTS[hint])
-        if innermost(hint) is Event:
-            raise InvalidInput(f"`{where}` must be a list of events.")
-        return value  # numbers, words and lists of them are checked where the value is made
-
-    hints = field_types(cls)
-    given = {
-        key: converted(source[key], hints[key], f"{path}.{key}", inner)
-        if innermost(hints[key]) in _CLOSED_LISTS
-        else source[key]
-        for key in expected
-    }
+    given = {key: source[key] for key in expected}
+    for key, hint in _nested_fields(cls):
+        if key in given:
+            inner = partial(_inner, depth=depth + 1)
+            given[key] = converted(source[key], hint, f"{path}.{key}", inner)
     try:
         return cls(**given)
     except InvalidInput as error:
         raise InvalidInput(f"In `{path}`: {error.what}", error.why, error.next_step) from None
+
+
+def _inner(value: object, hint: Any, where: str, depth: int) -> object:
+    """Return a part of an event, from a closed list of its own."""
+    if hint in _CLOSED_LISTS:
+        return _decoded(value, where, depth, *_CLOSED_LISTS[hint])
+    raise InvalidInput(f"`{where}` must be a list of events.")
+
+
+@remembered
+def _nested_fields(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a class that hold events or parts of one, with their annotations.
+
+    Numbers, words and lists of them are checked where the value is made.
+    """
+    hints = ((name, field_types(cls)[name]) for name in sorted(field_names(cls)))
+    return tuple((name, hint) for name, hint in hints if innermost(hint) in _CLOSED_LISTS)
