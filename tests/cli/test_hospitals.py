@@ -1,0 +1,68 @@
+"""The walk of the five hospitals: their files, a schema, a run, an audit, an attack, a page."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+pytest.importorskip("pyarrow")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "hospitals"
+
+PLANTED = (
+    (3, "age", "P90001,abc,f,II,no,1.0,A,no"),
+    (4, None, 'P90002,40,f,II,no,1.0,"A,no'),
+    (5, "patient", ",40,f,II,no,1.0,A,no"),
+    (6, "marker", "P90003,40,f,II,no,1e400,A,no"),
+    (7, "readmitted", "P90004,40,f,II,no,1.0,A,maybe"),
+)
+"""Lines with a mistake each, where they are planted, and in which column."""
+
+
+@pytest.fixture
+def hospitals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """Write the files into the working directory, as somebody who follows the walk."""
+    made = runpy.run_path(str(EXAMPLE / "make_files.py"))
+    made["main"](tmp_path)
+    capsys.readouterr()
+    for name in ("schema.toml", "run.toml"):
+        shutil.copy(EXAMPLE / name, tmp_path)
+    return tmp_path
+
+
+def test_the_walk_ends_with_a_page(hospitals: Path, run: Run) -> None:
+    draft = run("data", "schema", "north.csv").out
+    assert "[columns.marker]" in draft
+    assert run("data", "check", "run.toml").code == 1  # gaps aside, some words are not known
+    planned = run("run", "run.toml", "--dry-run", "--json").json["result"]
+    assert planned["study"] is None
+    done = run("run", "run.toml", "--out", "out", "--json").json["result"]
+    assert done["observers"]
+    budget = run("audit", "budget", "out", "--json")
+    assert budget.code == 0
+    assert budget.json["result"]["epsilon"]["upper"] <= 4.0
+    assert run("report", "out", "-o", "page.html").code == 0
+    page = (hospitals / "page.html").read_text()
+    assert "at most 2,000 users" in page
+    assert "P00001" not in page
+
+
+def test_planted_mistakes_are_named_where_they_are(hospitals: Path, run: Run) -> None:
+    north = hospitals / "north.csv"
+    lines = north.read_text().splitlines()
+    for number, _, line in PLANTED:
+        lines.insert(number - 1, line)
+    north.write_text("\n".join(lines) + "\n")
+    found = run("data", "check", "run.toml", "--json").json["result"]["findings"]
+    said = {
+        (line, finding["column"])
+        for finding in found
+        if finding["file"] == "north.csv"
+        for line in finding["lines"]
+    }
+    assert {(number, column) for number, column, _ in PLANTED} <= said
