@@ -47,6 +47,7 @@ def contradictions_beside(description: RunDescription) -> tuple[Contradiction, .
 def _of_numbers(
     description: RunDescription, releases: tuple[_SampledRelease, ...]
 ) -> Iterator[Contradiction]:
+    # A number of the event is one of those of its releases: of several kinds any may be meant.
     noises = {getattr(each.event, "noise_multiplier", None) for each in releases} - {None}
     rates = {each.rate for each in releases}
     batches = {each.batch for each in releases} - {None}

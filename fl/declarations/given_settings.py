@@ -161,7 +161,16 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
     @property
     def evaluation(self) -> EvaluationSettings:
         """`[evaluation]`, complete."""
-        return EvaluationSettings(**self.get("evaluation", {}))
+        stated = {**self.get("evaluation", {})}
+        if self.test_file is not None:
+            stated |= {"test": "public", "test_file": self.test_file}
+        return EvaluationSettings(**stated)
+
+    @property
+    def test_file(self) -> Path | None:
+        """The file of the test data of a table; None where none is named."""
+        test = self.get("evaluation", {}).get("test")
+        return None if test in (None, "public", "none") else Path(test)
 
     @cached_property
     def table(self) -> object | None:

@@ -310,16 +310,32 @@ class SecuritySettings:
     )
 
 
+_TEST_WORDS: Final = ("public", "none")
+
+
+def public_test(**field: object) -> str:
+    """Return `public`, `none`, or the name of a file, which has a dot or a slash."""
+    ((name, value),) = field.items()
+    if value in _TEST_WORDS:
+        return str(value)
+    if isinstance(value, str) and value.isprintable() and ("." in value or "/" in value):
+        return value
+    return validate.choice(_TEST_WORDS, **{name: value})
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
     """`[evaluation]`: whether test data are public, and who says so (`.public_test_data`).
 
-    `test` is None where nothing is said: then bundled data are public, and no others.
+    `test` is None where nothing is said: then bundled data are public, and no others.  The test
+    data of a table are a file of their own, `test_file`, which is public.
     """
 
     test: Literal["public", "none"] | None = key(
         "whether the model is measured on the test data, which must be public for that, as no "
-        "metric is paid for",
+        "metric is paid for: public or none; of a table, the file of the test data",
+        public_test,
+        words=_TEST_WORDS,
         default=None,
         shown="public for bundled data, none for data from a path",
     )
@@ -331,6 +347,7 @@ class EvaluationSettings:
         shown="of bundled data, where they come from; else required for public",
         why="Whoever reads the log must be able to look whether it is so.",
     )
+    test_file: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,6 +106,7 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
     for table, key in (("run", "system"), ("data", "name")):
         value = getattr(getattr(settings, table), key)
         tables[table][key] = _key(table, key).check(**{key: value})
+    tables |= _files(settings, tables["data"])
     for name, needed in _required(settings):
         value = getattr(settings.table, needed.name)
         _require_in_range(name, needed, value)
@@ -118,6 +119,22 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in at.items()}
         for name, at in tables.items()
     }
+
+
+def _files(settings: Settings, data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what says the files of a table, which the settings hold apart from other keys."""
+    tables: dict[str, dict[str, Any]] = {}
+    silos = settings.data.silo_files
+    if silos is not None:
+        named = {silo: files[0] if len(files) == 1 else list(files) for silo, files in silos}
+        tables["data"] = {
+            **data,
+            "silos": named if any(named.values()) else list(named),
+            "users_at_most": settings.data.users_at_most,  # by which the users are said
+        }
+    if settings.evaluation.test_file is not None:
+        tables["evaluation"] = {"test": str(settings.evaluation.test_file)}
+    return tables
 
 
 def _required(settings: Settings) -> Iterator[tuple[str, Key]]:

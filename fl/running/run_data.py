@@ -15,7 +15,7 @@ from ..declarations.toml_words import TABLE
 from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings
-from ..tables.federated_table import digest_of, federation_of_table, table_of
+from ..tables.federated_table import digest_of, federation_of_table, read_test_table, table_of
 
 DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
 """A system's own source of data: from settings to a federation and its digests by name."""
@@ -48,7 +48,9 @@ def usual_data(settings: Settings) -> tuple[Federation, dict[str, str]]:
     Raises `InvalidInput` for data that cannot be read.
     """
     if settings.data.name == TABLE:
-        federation = federation_of_table(table_of(settings.data))
+        file = settings.evaluation.test_file
+        test = None if file is None else read_test_table(settings.data, file)
+        federation = federation_of_table(table_of(settings.data), test)
         return federation, {"records": digest_of(federation)}
     return _dealt(settings)
 

@@ -186,13 +186,19 @@ def _public_list(given: GivenSettings) -> Complaint | None:
 
 
 def _test_data(given: GivenSettings) -> Complaint | None:
-    if not given.of_table or given.evaluation.test != "public":
-        return None
-    return (
-        f'names "{TABLE}" in [data], and has test = "public" in [evaluation]',
-        "A table has no test data that are set aside.",
-        'Write test = "none", or leave it out.',
-    )
+    if given.test_file is not None and not given.of_table:
+        return (
+            f'names a file as `test` in [evaluation], and "{given.dataset}" has test data',
+            "Data sets of papers come with a split of their own.",
+            'Write test = "public" with `source`, or test = "none".',
+        )
+    if given.test_file is None and given.of_table and given.evaluation.test == "public":
+        return (
+            f'names "{TABLE}" in [data], and has test = "public" in [evaluation]',
+            "No rows of a table are set aside for tests.",
+            'Write test = "test.csv", a public file with the columns of the schema, or "none".',
+        )
+    return None
 
 
 TABLE_RULES: Final[tuple[Rule, ...]] = (

@@ -35,6 +35,25 @@ def table_of(data: DataSettings) -> Table:
     return read_table(files_of(data), schema_in(data.schema or ""), columns, seed=data.seed)
 
 
+def read_test_table(data: DataSettings, file: Path) -> Table:
+    """Return the rows of a public test file, which needs neither users nor silos.
+
+    Raises `InvalidInput` for another file, and for one that has no row.
+    """
+    schema = schema_in(data.schema or "")
+    # A row of tests is public, so whose it is makes no difference.
+    columns = TableColumns(label=data.label)
+    idle = tuple(name for name in (data.user, data.silo) if name is not None)
+    table = read_table({"test": [file]}, schema, columns, ignored=idle)
+    if not len(table.features):
+        raise InvalidInput(
+            f"{file.name} has no row that a model can be measured on.",
+            "Its rows are public, and have a label each.",
+            'Correct the file, or write test = "none" under [evaluation].',
+        )
+    return table
+
+
 def files_of(data: DataSettings) -> dict[str, list[Path]]:
     """Return the files of each silo by its name; of one file, that file for each."""
     silos: SiloFiles = data.silo_files or ()
@@ -58,8 +77,8 @@ def _paths(silo: str, said: str) -> list[Path]:
     return paths
 
 
-def federation_of_table(table: Table) -> Federation:
-    """Return the federation of a table's rows.
+def federation_of_table(table: Table, test: Table | None = None) -> Federation:
+    """Return the federation of a table's rows, with those of a test file.
 
     Its list of users are those who have a row, or one who has none where there is no row at all.
     """
@@ -83,8 +102,8 @@ def federation_of_table(table: Table) -> Federation:
         labels=labels,
         user=user.reshape(-1),
         silo=table.silo,
-        test_features=np.zeros((0, width), np.float32),
-        test_labels=_no_labels(label),
+        test_features=np.zeros((0, width), np.float32) if test is None else test.features,
+        test_labels=_no_labels(label) if test is None or test.labels is None else test.labels,
         user_names=names,
         absent_users=True,
         empty_silos=True,
@@ -100,7 +119,8 @@ def _no_labels(label: Label | None) -> Labels:
 def digest_of(federation: Federation) -> str:
     """Return the SHA-256 digest of a table's rows: private, and for sealed records alone."""
     digest = hashlib.sha256(str(federation.features.shape).encode())
-    for values in (federation.features, federation.labels, federation.user, federation.silo):
+    rows = (federation.features, federation.labels, federation.user, federation.silo)
+    for values in (*rows, federation.test_features, federation.test_labels):
         digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
     digest.update(np.ascontiguousarray(federation.names, "<i8").data)
     return digest.hexdigest()

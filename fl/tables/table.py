@@ -74,18 +74,20 @@ def read_table(
     columns: TableColumns,
     *,
     seed: int = 0,
+    ignored: tuple[str, ...] = (),
 ) -> Table:
     """Return the rows of the files of each silo.
 
     Every file must have the columns of the schema and of `columns`, and no others.  Rows that are
     no rows (`.text_file`), that have no label, no id, or no silo of the list where a column says
-    it, are left out.  `seed` is that of the names of users.  Raises `InvalidInput` for files,
+    it, are left out.  `seed` is that of the names of users; columns that are `ignored` may be
+    there.  Raises `InvalidInput` for files,
     headers and footers that do not fit.
     """
     names = tuple(silos)
     if columns.silo is None:
         parts = [
-            _sorted(_rows_of(files, schema, columns, seed, names, silo))
+            _sorted(_rows_of(files, schema, columns, seed, names, silo, ignored))
             for silo, files in enumerate(silos.values())
         ]
     else:
@@ -109,7 +111,9 @@ class Rows:
         return Rows(self.features[chosen], labels, self.user[chosen], self.silo[chosen])
 
 
-def open_table_file(path: Path, schema: Schema, columns: TableColumns) -> TextFile | ArrowFile:
+def open_table_file(
+    path: Path, schema: Schema, columns: TableColumns, ignored: tuple[str, ...] = ()
+) -> TextFile | ArrowFile:
     """Return a file whose columns are those of a schema; raises `InvalidInput` for any other."""
     suffix = path.suffix
     file: TextFile | ArrowFile
@@ -124,7 +128,7 @@ def open_table_file(path: Path, schema: Schema, columns: TableColumns) -> TextFi
             f"Give one of {', '.join((*TEXT_SUFFIXES, *PARQUET_SUFFIXES, *ARROW_SUFFIXES))}.",
         )
     needed = needed_columns(schema, columns)
-    known = {*needed, *(column.name for column in schema.columns)}
+    known = {*needed, *ignored, *(column.name for column in schema.columns)}
     require_columns(list(file.names), needed, known, path)
     if isinstance(file, ArrowFile):
         for name in needed:
@@ -154,9 +158,10 @@ def _rows_of(
     seed: int,
     silos: tuple[str, ...],
     silo: int | None = None,
+    ignored: tuple[str, ...] = (),
 ) -> list[Rows]:
     """Return the rows of some files, of one silo, or of that which a column says."""
-    opened = [open_table_file(path, schema, columns) for path in files]
+    opened = [open_table_file(path, schema, columns, ignored) for path in files]
     needed = needed_columns(schema, columns)
     return [
         rows

@@ -31,6 +31,7 @@ def _of_uncounted_users(run: CheckedRun, end: End) -> CheckedRun:
         return run
     if settings.clients_rate is not None or run.event is not None:
         return run
+    # A batch of all users has each of them in every step.
     if end == "most":
         why = "Users are drawn, and nobody said how many there are."
         return replace(run, unbounded=why, unbounded_without=("data.users",))

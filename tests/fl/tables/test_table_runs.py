@@ -328,3 +328,37 @@ def test_rows_of_all_silos_may_stand_in_one_file(tmp_path: Path) -> None:
         patched.chdir(folder)
         pp.run(tables, "out")
     assert np.array_equal(released(one), released(folder / "out"))
+
+
+def test_a_model_is_measured_on_a_public_file(tmp_path: Path) -> None:
+    write(tmp_path)
+    lines = ["age,sex,stage,smoker,outcome", "40,f,I,n,no", "90,m,III,y,yes", "1e400,x,,y,yes"]
+    (tmp_path / "test.csv").write_text("\n".join([*lines, "40,f,I,n,maybe"]) + "\n")
+    said = configuration(evaluation={"test": "test.csv", "source": "a registry, doi 10.1/2"})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
+        outcome = pp.run(said, "out")
+        again = pp.run(outcome.prepared.settings, "again")
+        lacking = {**said, "evaluation": {"test": "test.csv"}}
+        with pytest.raises(InvalidInput, match="lacks `source`"):
+            pp.run(lacking, "none")
+        (tmp_path / "test.csv").write_text(lines[0] + "\n")
+        with pytest.raises(InvalidInput, match="no row"):
+            pp.run(said, "none")
+    assert outcome.prepared.federation.test_records == 3
+    assert outcome.result.measured[-1].metrics
+    assert again.prepared.settings == outcome.prepared.settings
+    log = (tmp_path / "out" / "log.jsonl").read_text()
+    assert "test.csv" not in log
+    assert "a registry" in log
+
+
+def test_a_data_set_of_a_paper_has_test_data_of_its_own(tmp_path: Path) -> None:
+    said = {
+        "run": {"system": "uldp-avg", "rounds": 1},
+        "data": {"name": "breast-cancer"},
+        "privacy": {"epsilon": 8.0},
+        "evaluation": {"test": "test.csv", "source": "x"},
+    }
+    with pytest.raises(InvalidInput, match="names a file as `test`"):
+        pp.run(said, tmp_path / "out")
