@@ -100,7 +100,7 @@ def test_users_that_come_in_every_round_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number rests on turns, and no noise tells of them: 30 join, where a cohort is 7 or 8."""
-    monkeypatch.setattr(Schedule, "joining", lambda _, __, users: np.ones(users, bool))
+    monkeypatch.setattr(Schedule, "joining", lambda _, __, names: np.ones(len(names), bool))
     folder = carried_out(tmp_path / "run")
     assert attack(folder, RESIDUAL, append=False).contradicted
     report = audit_budget(folder, sealed=True)

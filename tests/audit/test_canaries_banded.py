@@ -196,8 +196,8 @@ def no_noise_left() -> AbstractContextManager[None]:
 def everybody_in_every_round() -> AbstractContextManager[None]:
     """Nobody waits for the turn of a cohort."""
 
-    def joining(_: Schedule, __: int, users: int) -> Any:
-        return np.ones(users, bool)
+    def joining(_: Schedule, __: int, names: Any) -> Any:
+        return np.ones(len(names), bool)
 
     return patched((Schedule, "joining", joining))
 
