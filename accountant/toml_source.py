@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,15 @@ def toml_tables(content: bytes) -> dict[str, Any]:
     import tomllib
 
     return tomllib.loads(content.decode("utf-8-sig"))
+
+
+def toml_text(text: str) -> str:
+    """Return a basic string of TOML; JSON's escapes are TOML's, but for the one of DEL.
+
+    >>> toml_text('a "b"')
+    '"a \\\\"b\\\\""'
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,9 @@ class IdsRequest(OutputOptions):
     out: Out
     delimiter: Delimiter = ","
     encoding: Encoding = "utf-8"
+    id_case: Annotated[
+        str, typer.Option(metavar="[keep|lower]", help="Whether case tells ids apart.")
+    ] = "keep"
 
 
 @takes(SchemaRequest)
@@ -160,7 +163,7 @@ def ids(_: typer.Context, asked: IdsRequest) -> Report:
             Path(asked.out),
             asked.column,
             key_of(Path(asked.key_file)),
-            _format(asked.delimiter, asked.encoding),
+            _format(asked.delimiter, asked.encoding, asked.id_case),
             lambda line, _column, _why: left_out.append(line),
         )
     said = [("wrote", f"{plain(asked.out)}, {rows:,} rows")]
@@ -175,10 +178,11 @@ def ids(_: typer.Context, asked: IdsRequest) -> Report:
     )
 
 
-def _format(delimiter: str, encoding: str) -> TextFormat:
+def _format(delimiter: str, encoding: str, id_case: str = "keep") -> TextFormat:
     from ...fl.tables.schema_file import schema_of
 
     said = {"delimiter": delimiter.replace("\\t", "\t"), "encoding": encoding}
+    said["id_case"] = id_case
     return schema_of({"columns": {"any": {"kind": "ignored"}}, "format": said}).format
 
 

@@ -5,7 +5,6 @@ What is written reads back as the same values.  Source: TOML 1.0.0.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ...accountant.errors import InvalidInput, kind_of
+from ...accountant.toml_source import toml_text
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
@@ -60,7 +60,7 @@ def _key(name: object) -> str:
             "Tables and keys have names.",
             "Give a text.",
         )
-    return name if _BARE.fullmatch(name) else _quoted(name)
+    return name if _BARE.fullmatch(name) else toml_text(name)
 
 
 def _value(value: object, table: str, key: str) -> str:
@@ -69,7 +69,7 @@ def _value(value: object, table: str, key: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, Path)):
-        return _quoted(str(value))
+        return toml_text(str(value))
     try:
         if isinstance(value, Integral):
             return str(int(value))
@@ -92,8 +92,3 @@ def _value(value: object, table: str, key: str) -> str:
         "It holds texts, truths, numbers, and lists and tables of these.",
         step,
     )
-
-
-def _quoted(text: str) -> str:
-    """Return a basic string; JSON's escapes are TOML's, but for the one of DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -162,8 +162,16 @@ def _roles(given: GivenSettings) -> Complaint | None:
         return None
     data = given.data
     described = {column.name: column.kind for column in schema_in(data.schema or "{}").columns}
-    for key in ("user", "label", "silo"):
-        column = given.stated("data", key)
+    schema = schema_in(data.schema or "{}")
+    event = None if schema.label is None else schema.label.event
+    named = {key: given.stated("data", key) for key in ("user", "label", "silo")}
+    if not any(kind != "ignored" for kind in described.values()):
+        return (
+            "describes no feature in the schema of its table",
+            "Nothing can be learnt from columns that are all ignored.",
+            "Describe a column in the schema.",
+        )
+    for key, column in {**named, "label of an event": event}.items():
         if column is not None and described.get(column, "ignored") != "ignored":
             return (
                 f"names the column {column!r:.60} as `{key}` in [data] and as a feature in its "

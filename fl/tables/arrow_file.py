@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -48,39 +48,101 @@ class ArrowFile:
         if types.is_dictionary(kind):
             kind = kind.value_type
         fits = (
-            *(types.is_string, types.is_large_string, types.is_string_view, types.is_boolean),
+            *(*_texts(), types.is_boolean),
             *(types.is_integer, types.is_floating, types.is_decimal, types.is_null),
         )
-        if not any(is_type(kind) for is_type in fits):
+        # What a type is called does not say whether this pyarrow takes its cells apart.
+        if not any(is_type(kind) for is_type in fits) or not self._is_readable(column):
             raise InvalidInput(
                 f"{self.path.name} has a column {column!r:.60} of type {kind!s:.60}.",
                 "A column of a table holds texts, numbers or truths.",
                 'Write it as one of these, or give it kind = "ignored".',
             )
 
+    def is_flat(self, column: str) -> bool:
+        """Return whether a column holds texts, numbers or truths."""
+        try:
+            self.require_flat(column)
+        except InvalidInput:
+            return False
+        return True
+
+    def require_ids(self, column: str) -> None:
+        """Raise `InvalidInput` for a column of ids that are neither texts nor whole numbers.
+
+        A fraction is written in several ways, and a float has no room for a long number: two
+        people could become one, or one become two.
+        """
+        types = arrow().types
+        kind = self.schema.field(column).type
+        if types.is_dictionary(kind):
+            kind = kind.value_type
+        if not any(is_type(kind) for is_type in (*_texts(), types.is_integer, types.is_null)):
+            raise InvalidInput(
+                f"{self.path.name} has ids in {column!r:.60} of type {kind!s:.60}.",
+                "Ids are texts or whole numbers, so that one person has one in every file.",
+                "Write them as text.",
+            )
+
     def batches(self, report: BatchReport = unheard, *, columns: list[str]) -> Iterator[Batch]:
         """Yield the rows, of these columns alone."""
-        del report  # a row of such a file is always a row
         first = 1
         for batch, _ in _read(self.path, columns):
             assert batch is not None
-            held = {name: _plain(batch.column(name)) for name in columns}
+            held = {}
+            for name in columns:
+                held[name], unreadable = _plain(batch.column(name))
+                for row in unreadable:
+                    report(first + row, name, "the cell is no UTF-8 text, and counts as missing")
             yield Batch(held, np.arange(first, first + batch.num_rows))
             first += batch.num_rows
 
+    def _is_readable(self, column: str) -> bool:
+        """Return whether this pyarrow can take cells of the type apart."""
+        pa = arrow()
+        try:
+            _plain(pa.array([], self.schema.field(column).type))
+        except pa.ArrowException:
+            return False
+        return True
 
-def _plain(column: pyarrow.Array) -> pyarrow.Array:
-    """Return a column without a dictionary, decimals as floats, texts of the usual type."""
+
+def _texts() -> tuple[Callable[[Any], bool], ...]:
     types = arrow().types
+    return types.is_string, types.is_large_string, types.is_string_view
+
+
+def _plain(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
+    """Return a column without a dictionary, decimals as floats, texts of the usual type.
+
+    Cells of texts that are no UTF-8 become missing; their rows are returned besides.
+    """
+    pa = arrow()
+    types = pa.types
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if types.is_decimal(column.type):
-        return column.cast(arrow().float64())
-    if types.is_large_string(column.type) or types.is_string_view(column.type):
-        return column.cast(arrow().string())
+        return column.cast(pa.float64()), []
     if types.is_null(column.type):
-        return column.cast(arrow().string())
-    return column
+        return column.cast(pa.string()), []
+    if not any(is_type(column.type) for is_type in _texts()):
+        return column, []
+    try:
+        column.validate(full=True)
+        return column.cast(pa.string()), []
+    except pa.ArrowInvalid:
+        pass
+    # Whoever wrote the file did not look at the bytes: they are judged cell by cell.
+    cells = [_decoded(cell) for cell in column.cast(pa.binary(), safe=False).to_pylist()]
+    unreadable = [row for row, cell in enumerate(cells) if cell is False]
+    return pa.array([cell or None for cell in cells], pa.string()), unreadable
+
+
+def _decoded(cell: bytes | None) -> str | Literal[False] | None:
+    try:
+        return None if cell is None else cell.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
 
 
 def _read(

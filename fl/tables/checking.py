@@ -16,7 +16,7 @@ import numpy as np
 
 from ...accountant.arrays import BoolArray, IntArray
 from .batches import Batch
-from .features import features_of, labels_of
+from .features import features_of, labels_of, places_of
 from .schema import Schema
 from .table import TableColumns, batches_of, needed_columns, open_table_file
 from .user_names import normalised_ids
@@ -95,24 +95,37 @@ def checked_table(
     # One memory for all files: an id may be written in two ways in two silos.
     written: dict[str, str] = {}
     findings: list[Finding] = []
-    rows: dict[str, int] = {}
-    for silo, files in silos.items():
-        rows[silo] = 0
-        for path in files:
-            heard = _Heard()
-            rows[silo] += _check_file(path, schema, columns, heard, written)
-            findings += [
-                Finding(path.name, column, why, count, tuple(sorted(heard.lines[column, why])))
-                for (column, why), count in heard.counts.items()
-            ]
+    rows: dict[str, int] = dict.fromkeys(silos, 0)
+    names = tuple(silos)
+    # Where a column says the silo, all silos have the same file, which is checked once.
+    files = dict.fromkeys(path for paths in silos.values() for path in paths)
+    silo_of = {path: silo for silo, paths in silos.items() for path in paths}
+    for path in files:
+        heard = _Heard()
+        count = _check_file(path, schema, columns, heard, written, names, rows)
+        if columns.silo is None:
+            rows[silo_of[path]] += count
+        findings += [
+            Finding(path.name, column, why, times, tuple(sorted(heard.lines[column, why])))
+            for (column, why), times in heard.counts.items()
+        ]
     users = None if columns.user is None else len(written)
     return CheckedTable(tuple(findings), rows, users)
 
 
 def _check_file(
-    path: Path, schema: Schema, columns: TableColumns, heard: _Heard, written: dict[str, str]
+    path: Path,
+    schema: Schema,
+    columns: TableColumns,
+    heard: _Heard,
+    written: dict[str, str],
+    silos: tuple[str, ...],
+    rows: dict[str, int],
 ) -> int:
-    """Check the rows of one file, and return how many there are."""
+    """Check the rows of one file, and return how many there are.
+
+    Where a column says the silo of a row, `rows` counts those of each.
+    """
     file = open_table_file(path, schema, columns)
     count = 0
     for batch in batches_of(file, needed_columns(schema, columns), heard.line):
@@ -124,6 +137,11 @@ def _check_file(
         features_of(batch, schema, cells)
         if columns.label is not None and schema.label is not None:
             labels_of(batch, columns.label, schema.label, schema.format, cells)
+        if columns.silo is not None:
+            code = places_of(batch.columns[columns.silo], silos, schema.format)
+            cells(code < 0, columns.silo, "it is none of `silos`, and the row is left out")
+            for index, silo in enumerate(silos):
+                rows[silo] += int((code == index).sum())
         if columns.user is not None:
             _check_ids(batch, columns.user, schema.format.id_case, heard, written)
     return count

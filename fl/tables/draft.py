@@ -6,7 +6,6 @@ would be a release.  From a file that is declared public they may be filled in.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from ...accountant.toml_source import toml_text
 from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile
 from .batches import arrow
 from .features import Numbers, numbers_of, texts_of
-from .schema import TextFormat
+from .schema import LARGEST_END, TextFormat
 from .text_file import TextFile
 
 MOST_CATEGORIES: Final = 50
@@ -55,7 +55,7 @@ class DraftColumn:
 
     def text(self) -> str:
         """Return the table of the column; open keys stand there as comments."""
-        name = self.name if _BARE.fullmatch(self.name) else json.dumps(self.name)
+        name = self.name if _BARE.fullmatch(self.name) else toml_text(self.name)
         lines = [f"[columns.{name}]"]
         lines.append(f'kind = "{self.kind}"' if self.kind else '# kind = "number"')
         if self.range is not None:
@@ -63,11 +63,11 @@ class DraftColumn:
         elif self.kind in (None, "number"):
             lines.append("# range = [0, 110]")
         if self.values is not None:
-            lines.append(f"values = {json.dumps(list(self.values), ensure_ascii=False)}")
+            lines.append(f"values = [{', '.join(map(toml_text, self.values))}]")
         elif self.kind in ("category", "ordinal"):
             lines.append('# values = ["f", "m"]')
         if self.source is not None:
-            lines.append(f"source = {json.dumps(self.source, ensure_ascii=False)}")
+            lines.append(f"source = {toml_text(self.source)}")
         return "\n".join(lines) + "\n"
 
 
@@ -116,11 +116,10 @@ def _declared(path: Path, format: TextFormat) -> Iterator[tuple[str, str | None]
 def _published(path: Path, format: TextFormat, source: str) -> Mapping[str, DraftColumn]:
     """Return what a public file says of its columns."""
     file = _opened(path, format)
-    batches = list(
-        file.batches() if isinstance(file, TextFile) else file.batches(columns=list(file.names))
-    )
+    names = [name for name in file.names if isinstance(file, TextFile) or file.is_flat(name)]
+    batches = list(file.batches() if isinstance(file, TextFile) else file.batches(columns=names))
     columns = {}
-    for name in file.names:
+    for name in names:
         cells = [batch.columns[name] for batch in batches]
         numbers = [numbers_of(part, format) for part in cells]
         words = {word for part in cells for word in texts_of(part)} - {"", *format.gaps}
@@ -135,7 +134,8 @@ def _column(name: str, numbers: list[Numbers], words: set[str], source: str) -> 
         return DraftColumn(name, "ignored", source=source)
     if words <= {"true", "false"}:
         return DraftColumn(name, "boolean", source=source)
-    if len(there) >= len(words) and there.min() < there.max():
+    within = len(there) >= len(words) and np.abs(there).max() <= LARGEST_END
+    if within and there.min() < there.max():
         ends = float(there.min()), float(there.max())
         return DraftColumn(name, "number", range=ends, source=source)
     if len(words) > MOST_CATEGORIES:

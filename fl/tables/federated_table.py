@@ -59,7 +59,23 @@ def files_of(data: DataSettings) -> dict[str, list[Path]]:
     silos: SiloFiles = data.silo_files or ()
     if data.path is not None:
         return {silo: [data.path] for silo, _ in silos}
-    return {silo: [path for said in files for path in _paths(silo, said)] for silo, files in silos}
+    files = {silo: [path for said in of for path in _paths(silo, said)] for silo, of in silos}
+    _require_each_once(files)
+    return files
+
+
+def _require_each_once(files: Mapping[str, list[Path]]) -> None:
+    """Raise `InvalidInput` where a file is named twice: its rows would count twice."""
+    seen: set[Path] = set()
+    for paths in files.values():
+        for path in paths:
+            if path.resolve() in seen:
+                raise InvalidInput(
+                    f"{path.name} is named twice as a file of `silos` in [data].",
+                    "Each of its rows would be two records, and one person's would count twice.",
+                    "Name every file once; a pattern may hold a file that is named besides.",
+                )
+            seen.add(path.resolve())
 
 
 def _paths(silo: str, said: str) -> list[Path]:

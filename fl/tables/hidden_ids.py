@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import hmac
+import tempfile
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -62,21 +63,35 @@ def hide_ids(
     whole.  Raises `InvalidInput` for another file, and where `target` is there.
     """
     file = TextFile.open(source, format)
-    if column not in file.names:
+    if file.names.count(column) != 1 or len(set(file.names)) < len(file.names):
         raise InvalidInput(
-            f"{source.name} has no column {column!r:.60}.",
-            "It says whose record a row is.",
-            f"Give one of {', '.join(file.names)}.",
+            f"{source.name} has not one column {column!r:.60} among columns that differ.",
+            "It says whose record a row is, and a column of the same name would stay as it is.",
+            "See that the first line is a header, and name the column of the ids.",
+        )
+    if target.suffix == ".gz":
+        raise InvalidInput(
+            f"{target.name} is called as a zipped file, and the copy is plain text.",
+            next_step="Give a name without .gz.",
         )
     if target.exists():
         raise InvalidInput(
             f"{target.name} is there already.",
-            "A copy takes nothing's id_column.",
+            "A copy is never written over a file.",
             "Give another name, or move it away.",
         )
-    unfinished = target.with_name(target.name + ".part")
     try:
-        with unfinished.open("w", encoding="utf-8", newline="") as copy:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.", suffix=".part")
+    except OSError as error:
+        raise InvalidInput(
+            f"{target.name} cannot be written: {error.strerror}.",
+            "Its folder must be there, and be yours to write in.",
+            "Give another place.",
+        ) from None
+    # A name that nobody had: what stands beside the target is nobody's to write over.
+    unfinished = Path(name)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="") as copy:  # noqa: PTH123
             rows = _write(file, copy, column, key, report)
         unfinished.rename(target)
     finally:

@@ -22,6 +22,9 @@ MOST_COLUMNS: Final = 10_000
 MOST_WORDS: Final = 10_000
 """Most values that a column may have a word for."""
 
+LARGEST_END: Final = 1e38
+"""Ends of a range are no farther from 0: features are numbers of single precision."""
+
 LONGEST_LINE: Final = 64 * 1024
 """Usual limit of a line, in bytes; a longer one is a row that is left out."""
 
@@ -40,10 +43,12 @@ def _range(**field: object) -> tuple[float, float]:
             f"`{name}` must be a list of two numbers.", next_step=f"Write {name} = [0, 110]."
         )
     low, high = (validate.finite(**{f"{name}[{index}]": end}) for index, end in enumerate(value))
-    if not low < high or not math.isfinite(high - low) or 1.0 / (high - low) == math.inf:
+    beyond = max(abs(low), abs(high)) > LARGEST_END
+    if not low < high or beyond or 1.0 / (high - low) == math.inf:
         raise InvalidInput(
-            f"`{name}` must begin below its end; it is [{low:g}, {high:g}].",
-            "Values are clipped to it and scaled by its width.",
+            f"`{name}` must begin below its end, within {LARGEST_END:g} of 0; it is "
+            f"[{low:g}, {high:g}].",
+            "Values are clipped to it and scaled by its width, in single precision.",
             f"Write {name} = [0, 110], for example.",
         )
     return low, high
@@ -57,6 +62,12 @@ def _words(**field: object) -> tuple[str, ...]:
         raise InvalidInput(
             f"`{name}` must be a list of 1 to {MOST_WORDS:,} texts.",
             next_step=f'Write {name} = ["f", "m"].',
+        )
+    if any(word != word.strip() for word in words):
+        raise InvalidInput(
+            f"`{name}` has a text with space around it.",
+            "Cells are compared without it, so none would be that.",
+            "Take the space away.",
         )
     if len(set(words)) < len(words):
         raise InvalidInput(

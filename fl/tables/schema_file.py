@@ -75,11 +75,18 @@ class SchemaFile(TableReader):
         if len(columns) > MOST_COLUMNS:
             raise self.refusal(f"has more than {MOST_COLUMNS:,} columns", "", "Leave some out.")
         label = tables.get("label")
-        return Schema(
+        schema = Schema(
             columns=tuple(self._column(name, table) for name, table in columns.items()),
             label=None if label is None else self._label(label),
             format=self._made(TextFormat, tables.get("format", {}), "[format]"),
         )
+        if schema.format.delimiter == schema.format.decimal:
+            raise self.refusal(
+                "has one sign for `delimiter` and `decimal` in [format]",
+                "A number would be two fields.",
+                "Write the delimiter that the files have.",
+            )
+        return schema
 
     def _column(self, name: str, table: object) -> Column:
         where = f"[columns.{name:.60}]"

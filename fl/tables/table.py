@@ -7,18 +7,17 @@ silos                  a public list, also of those that hold no row
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant.arrays import BoolArray, Float32Array, IntArray
 from ...accountant.errors import InvalidInput
 from ..data.federation import Labels
+from ..data.row_contents import row_contents
 from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile
 from .batches import Batch, BatchReport, require_columns, unheard
 from .features import features_of, labels_of, places_of
@@ -133,6 +132,8 @@ def open_table_file(
     if isinstance(file, ArrowFile):
         for name in needed:
             file.require_flat(name)
+        if columns.user is not None:
+            file.require_ids(columns.user)
     return file
 
 
@@ -203,29 +204,7 @@ def _sorted(parts: list[Rows]) -> Rows | None:
     if not parts:
         return None
     rows = _concatenated(parts)
-    return rows.only(np.lexsort((_content(rows), rows.user, rows.silo)))
-
-
-def _content(rows: Rows) -> NDArray[np.uint64]:
-    """Return a number for each row, (rows,) uint64, that depends on its content alone."""
-    width = rows.features.shape[1]
-    # Two contents share a number once in 2^64 times; then they stand as the file has them.
-    factors = _odd_numbers(width + 2)
-    total = np.zeros(len(rows.user), np.uint64)
-    for index in range(width):
-        total += rows.features[:, index].view(np.uint32).astype(np.uint64) * factors[index]
-    if rows.labels is not None:
-        of_label = np.atleast_2d(rows.labels.T).T.astype(np.float32)
-        for index in range(of_label.shape[1]):
-            bits = np.ascontiguousarray(of_label[:, index]).view(np.uint32)
-            total += bits.astype(np.uint64) * factors[width + index]
-    return total
-
-
-def _odd_numbers(count: int) -> NDArray[np.uint64]:
-    """Return odd numbers of 64 bits that have nothing to do with each other, always the same."""
-    digest = hashlib.shake_128(b"content").digest(8 * count)
-    return np.frombuffer(digest, "<u8") | np.uint64(1)
+    return rows.only(np.lexsort((row_contents(rows.features, rows.labels), rows.user, rows.silo)))
 
 
 def _concatenated(parts: Sequence[Rows]) -> Rows:

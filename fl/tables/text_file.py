@@ -107,7 +107,8 @@ class _Lines:
         self._leave_out(self._lines_of(inside), "the line holds a carriage return")
         self._require_text()
         # Arrow's parser lets a quote reach over the end of a line, so it gets lines without any.
-        quoted = self._has(_QUOTE) & ~self._bad
+        # It takes a byte order mark off the first of them, too.
+        quoted = (self._has(_QUOTE) | self._has_mark()) & ~self._bad
         delimiters = np.flatnonzero(self.bytes == ord(self._file.format.delimiter))
         fields = np.bincount(self._line_of(delimiters), minlength=len(self._ends)) + 1
         plain = ~quoted & ~self._bad
@@ -193,6 +194,14 @@ class _Lines:
             content = self.bytes[np.repeat(chosen, self._ends - self.starts + 1)].tobytes()
         encoding = self._file.format.encoding
         return content if encoding in ("utf-8", "ascii") else content.decode(encoding).encode()
+
+    def _has_mark(self) -> BoolArray:
+        """Return which lines begin with a byte order mark."""
+        marked = np.ones(len(self.starts), bool)
+        for index, byte in enumerate(_BYTE_ORDER_MARK):
+            at = np.minimum(self.starts + index, len(self.bytes) - 1)
+            marked &= self.bytes[at] == byte
+        return marked
 
     def _has(self, byte: int) -> BoolArray:
         return self._lines_of(np.flatnonzero(self.bytes == byte))

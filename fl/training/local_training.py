@@ -18,6 +18,7 @@ from ...accountant.arrays import Float32Array, FloatArray
 from ...accountant.errors import Unsupported
 from ...accountant.mechanisms.clip import Sparse
 from ..data.federation import Federation, Indices, Pairs
+from ..data.row_contents import row_contents
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = FloatArray
 """One vector in each row: (rows, D)."""
-
-_PAIR_BITS: Final = 2**31 - 1
-"""What is left of a pair of user and silo in the name of a record."""
 
 _MAX_GRADIENT_NUMBERS: Final = 2**24
 """Most float64 numbers of gradients that are held at once: 128 MiB."""
@@ -340,18 +338,12 @@ class TorchLocalTraining:
     def _record_names(self) -> Indices:
         """A 64-bit name (records,) that keys the public draws of each record.
 
-        It is made of user, silo, and the record's index among that user's records there, so the
-        draws of a record depend on no other user and no other silo.
+        It is made of what the record holds and of its silo, so the draws of a record depend on no
+        other record; records that hold the same have the same draws.
         """
-        pairs = self._pairs
-        indices = np.arange(len(pairs.order)) - np.repeat(pairs.offsets[:-1], pairs.sizes)
-        # Upper 32 bits: the pair of user and silo; lower 32 bits: the index within the pair.  Of a
-        # name of 63 bits the lower ones are left, which two pairs share now and then.
-        user = self.federation.names[pairs.user]
-        pair = np.repeat((user * self.federation.silos + pairs.silo) & _PAIR_BITS, pairs.sizes)
-        names = np.empty_like(pairs.order)
-        names[pairs.order] = (pair << 32) + indices
-        return names
+        federation = self.federation
+        contents = row_contents(federation.features, federation.labels)
+        return (contents ^ (federation.silo.astype(np.uint64) + np.uint64(1))).view(np.int64)
 
 
 def _deterministic_gradients(

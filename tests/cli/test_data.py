@@ -137,14 +137,48 @@ def test_hidden_ids_are_the_same_in_every_silo_and_say_nothing(
     (tmp_path / "b.csv").write_text(f"{HEADER}\np7,1,f,I,n,,no\n")
     ask = ("--column", "patient", "--key-file")
     assert "32 bytes" in refused("data", "ids", "a.csv", *ask, "short", "--out", "c.csv")
+    for bad, says in (("nodir/c.csv", "cannot be written"), ("c.csv.gz", "zipped")):
+        assert says in refused("data", "ids", "a.csv", *ask, "key", "--out", bad)
+    (tmp_path / "headerless.csv").write_text("SECRET,45,f\n")
+    assert "SECRET" not in refused("data", "ids", "headerless.csv", *ask, "key", "--out", "c.csv")
+    (tmp_path / "twice.csv").write_text("patient,patient\np1,p1\n")
+    assert "differ" in refused("data", "ids", "twice.csv", *ask, "key", "--out", "c.csv")
+    (tmp_path / "c.csv.part").write_text("kept")
     assert "'patiant'" in refused(
         "data", "ids", "a.csv", "--column", "patiant", "--key-file", "key", "--out", "c.csv"
     )
     assert not (tmp_path / "c.csv").exists()
     found = run("data", "ids", "a.csv", *ask, "key", "--out", "c.csv", "--json")
     assert found.json["result"] == {"rows": 41, "left_out": [43]}
+    assert (tmp_path / "c.csv.part").read_text() == "kept"
     assert run("data", "ids", "b.csv", *ask, "key", "--out", "d.csv").code == 0
     ids = [line.split(",")[0] for line in (tmp_path / "c.csv").read_text().splitlines()[1:]]
     assert all(len(name) == 32 for name in ids)
     assert (tmp_path / "d.csv").read_text().splitlines()[1].split(",")[0] == ids[-1]
     assert "already" in refused("data", "ids", "b.csv", *ask, "key", "--out", "d.csv")
+
+
+def test_a_silo_that_is_none_is_named_once(tmp_path: Path, run: Run) -> None:
+    from privplan.fl.running.toml_writer import toml_bytes
+
+    tables = configuration()
+    tables["data"] |= {"silos": list(SILOS), "path": "all.csv", "silo": "hospital"}
+    (tmp_path / "run.toml").write_bytes(toml_bytes(tables))
+    good = "p1,40,f,I,n,,no"
+    lines = [f"hospital,{HEADER}", f"north,{good}", f"nowhere,{good}", f"south,{good},x"]
+    (tmp_path / "all.csv").write_text("\n".join(lines) + "\n")
+    found = run("data", "check", "run.toml", "--json").json["result"]
+    assert found["rows"] == {"north": 1, "south": 0, "west": 0}
+    said = [(finding["column"], finding["lines"]) for finding in found["findings"]]
+    assert said == [(None, [4]), ("hospital", [3])]
+
+
+def test_a_draft_is_toml_whatever_the_columns_are_called(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "a.csv").write_text('age\U0001f600,"a ""b"""\n', encoding="utf-8")
+    assert list(tomllib.loads(run("data", "schema", "a.csv").out)["columns"]) == [
+        "age\U0001f600",
+        'a "b"',
+    ]
+    (tmp_path / "p.csv").write_text("word\na\x7f\nb\n1e308\n")
+    found = run("data", "schema", "p.csv", "--public", "p.csv", "--source", "UCI")
+    assert "a\x7f" in tomllib.loads(found.out)["columns"]["word"]["values"]

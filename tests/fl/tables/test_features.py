@@ -77,7 +77,7 @@ def test_a_number_is_clipped_scaled_or_the_gap(word: str, feature: float, missin
 def test_a_decimal_comma_is_read_where_the_schema_says_so() -> None:
     tables = {
         "columns": {"a": {"kind": "number", "range": [-1, 1], "gap_indicator": True}},
-        "format": {"decimal": ","},
+        "format": {"decimal": ",", "delimiter": ";"},
     }
     found = features_of(batch(["0,5", "0.5", "-,25"]), schema_of(tables))
     assert found.tolist() == [[0.5, 0.0], [0.0, 1.0], [-0.25, 0.0]]

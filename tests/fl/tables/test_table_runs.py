@@ -161,6 +161,43 @@ def test_where_a_row_stands_makes_no_difference(
     assert np.array_equal(released(one), released(two))
 
 
+@for_each("user", [None, "patient"])
+def test_a_record_is_drawn_for_by_what_it_holds(tmp_path: Path, user: str | None) -> None:
+    """The gradient of a record, dropout and all, is the same whichever other records go."""
+    from privplan.fl.running.configuration import Configuration
+    from privplan.fl.running.preparation import local_of, model_of
+    from privplan.fl.running.run_data import federation_of
+
+    tables = configuration(
+        "disco",
+        privacy={"unit": "record", "noise_multiplier": 2.0},
+        disco={"divisor": 100},
+        training={"model": "mlp", "dropout": 0.5},
+    )
+    if user is None:
+        del tables["data"]["user"]
+        tables["data"]["columns"] = {**SCHEMA["columns"], "patient": {"kind": "ignored"}}
+
+    def gradients(edited: Any) -> list[tuple[bytes, bytes]]:
+        write(tmp_path, edited)
+        settings = Configuration.of(tables).settings
+        federation, _ = federation_of(settings)
+        local = local_of(settings, federation, model_of(settings, federation))
+        models = np.tile(local.initial(), (federation.silos, 1))
+        rows = local.record_gradients(models, np.arange(federation.records), 1)
+        held = zip(federation.silo, federation.features, federation.labels, rows, strict=True)
+        return sorted(
+            (bytes([silo]) + features.tobytes() + bytes([label]), row.tobytes())
+            for silo, features, label, row in held
+        )
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path)
+        whole, lacking = gradients(None), gradients(lambda lines: lines[1:])
+    assert len(lacking) == len(whole) - len(SILOS)
+    assert set(lacking) <= set(whole)
+
+
 CELLS = (
     *("p1", "p2", " p1 ", "", "NA", "40", "-1e400", "nan", "f", "x", "I", "y", "n", "yes", "no"),
     *('"', '"a"', '""', '"yes"', "\0", "\r", "\udcff", "\u00e9", ",", "\t", "9" * 400),

@@ -18,8 +18,16 @@ from ...cases import for_each
 
 NASTY = (
     b'"', b'""', b'"a""b"', b'"a', b'a"b', b"\r", b"\0", b"\xff", b"\xc3\xa9", b"\xc3", b",", b"",
-    b" ", b"x", b"1", b"-1e400", b"\x0b", b"\x1a", b"\xe2\x80\xa8", b"'", b"\\", b"#", b"y" * 300,
+    b"\xef\xbb\xbf", b" ", b"x", b"1", b"-1e400", b"\x0b", b"\x1a", b"\xe2\x80\xa8",
+    b"'", b"\\", b"#", b"y" * 300,
 )  # fmt: skip
+
+
+def test_a_byte_order_mark_stays_in_its_row_wherever_that_stands(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for before in ([], [b"1,2"], [b'"1",2']):
+        path.write_bytes(b"\n".join([b"a,b", *before, b"\xef\xbb\xbfV,2"]) + b"\n")
+        assert rows_of(path)[-1][1] == ("\ufeffV", "2")
 
 
 def rows_of(path: Path, format: TextFormat | None = None) -> list[tuple[int, tuple[str, ...]]]:

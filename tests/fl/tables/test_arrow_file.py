@@ -1,0 +1,84 @@
+"""Parquet and Arrow files: a footer is judged, and no cell stops a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from privplan.accountant.errors import InvalidInput
+from privplan.fl.tables.schema_file import schema_of
+from privplan.fl.tables.table import TableColumns, read_table
+
+from ...cases import for_each
+
+SCHEMA = schema_of({"columns": {"age": {"kind": "number", "range": [0, 100]}}})
+
+
+def read(path: Path) -> Any:
+    return read_table({"a": [path]}, SCHEMA, TableColumns(user="patient"))
+
+
+def not_utf8() -> pa.Array:
+    """Return texts of which one is no UTF-8, as a careless writer makes them."""
+    good = pa.array([b"p1", b"p2", b"px\xff"], pa.binary())
+    return pa.Array.from_buffers(pa.string(), 3, good.buffers())
+
+
+@for_each(
+    "ids, users",
+    [
+        (pa.array(["p1", "p2", "p1"]), 2),
+        (pa.array(["p1", "p2", None]), 2),
+        (pa.array(["p1", "p2", "p1"], pa.large_string()), 2),
+        (pa.array([1, 2, 1]), 2),
+        (pa.array(["p1", "p2", "p1"]).dictionary_encode(), 2),
+        (not_utf8(), 2),
+    ],
+)
+def test_ids_are_texts_or_whole_numbers(tmp_path: Path, ids: Any, users: int) -> None:
+    for name, age in (("age", [1.0, 2.0, None]), ("whole", [1, 2, 3])):
+        path = tmp_path / f"{name}.parquet"
+        parquet.write_table(pa.table({"patient": ids, "age": age}), path)
+        assert len(set(read(path).user.tolist())) == users
+
+
+def test_one_id_is_one_user_in_every_format(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"patient": [123456789012], "age": [1.0]}), tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("patient,age\n123456789012,2\n")
+    files = [tmp_path / "a.parquet", tmp_path / "b.csv"]
+    table = read_table({"a": files}, SCHEMA, TableColumns(user="patient"))
+    assert len(set(table.user.tolist())) == 1
+
+
+@for_each(
+    "ids",
+    [
+        pa.array([1.0, 2.0]),
+        pa.array([1, 2], pa.decimal128(18, 0)),
+        pa.array([True, False]),
+        pa.array([[1], [2]]),
+        pa.array([b"a", b"b"]),
+    ],
+)
+def test_other_ids_are_refused_by_file_and_column(tmp_path: Path, ids: Any) -> None:
+    parquet.write_table(pa.table({"patient": ids, "age": [1.0, 2.0]}), tmp_path / "a.parquet")
+    with pytest.raises(InvalidInput, match=r"a\.parquet.*'patient'"):
+        read(tmp_path / "a.parquet")
+
+
+def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    from privplan.fl.declarations.data_table import DataSettings
+    from privplan.fl.tables.federated_table import files_of
+
+    (tmp_path / "a.csv").write_text("patient,age\n")
+    for silos in (
+        (("n", (str(tmp_path / "a.csv"), str(tmp_path / "*.csv"))),),
+        (("n", (str(tmp_path / "a.csv"),)), ("s", (str(tmp_path / "." / "a.csv"),))),
+    ):
+        data = DataSettings(name="table", users=1, silo_files=silos)
+        with pytest.raises(InvalidInput, match="named twice"):
+            files_of(data)
