@@ -46,6 +46,10 @@ def complete_noise(working: WorkingFacts) -> None:
         )
 
 
+FINE_HALF_UNIT: Final = 0.025
+"""A deviation whose last digit leaves more open was chosen so."""
+
+
 def _from_deviation(working: WorkingFacts) -> None:
     std, clip = working.number("noise.std"), working.number("noise.clip")
     if std is None or clip is None:
@@ -66,7 +70,10 @@ def _from_deviation(working: WorkingFacts) -> None:
         sentence = f"std / (sqrt(2) clip) = {shown(std)} / (1.4142 x {shown(clip)})"
     stated = working.number(NOISE)
     if stated is None:
-        working.derive(NOISE, ratio, sentence)
+        # A deviation of one decimal was chosen so, as a noise multiplier of one is.
+        half = working.half_unit("noise.std")
+        open_by = half * ratio / std if half <= FINE_HALF_UNIT and std > 0.0 else 0.0
+        working.derive(NOISE, ratio, sentence, open_by)
     elif not _close(stated, ratio, working.half_unit(NOISE)):
         working.contradict(
             NOISE,

@@ -43,9 +43,9 @@ class WorkingFacts:
         """Return how far the last printed digit leaves a key's number open."""
         return self.facts[key].half_unit if key in self.facts else 0.0
 
-    def derive(self, key: str, value: object, because: str) -> None:
+    def derive(self, key: str, value: object, because: str, half_unit: float = 0.0) -> None:
         """Add a fact that follows from others; what is known already stays."""
-        self.facts.setdefault(key, Fact(value, "derived", because))
+        self.facts.setdefault(key, Fact(value, "derived", because, half_unit))
 
     def refine(self, key: str, value: float, because: str) -> None:
         """Put the exact number, which is printed as the stated one, in its stead."""

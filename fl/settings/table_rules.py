@@ -105,7 +105,7 @@ def _what_is_public(given: GivenSettings) -> Complaint | None:
 def _unit_column(given: GivenSettings) -> Complaint | None:
     if not given.of_table or given.states("data", "user") or given.privacy.unit == "record":
         return None
-    if given.system.promises and given.privacy.unit != "user":
+    if not given.system.promises or given.privacy.unit != "user":
         return None
     return (
         f'names "{TABLE}" in [data], and lacks `user` there',

@@ -293,3 +293,13 @@ def test_an_infinite_upper_end_has_no_digits_to_round_to(tmp_path: Path, claimed
         assert of_file(
             tmp_path, "o.json", content, claimed=claimed, delta=1e-5, method="poisson", **facts
         ).verdict
+
+
+def test_a_deviation_is_open_by_its_digits_as_a_noise_multiplier_is() -> None:
+    from decimal import Decimal
+
+    facts = {"rate": 0.01, "steps": 100, "method": "poisson", "neighbours": "add-remove"}
+    noise = check(claimed=1.13, delta=1e-3, **facts, noise_multiplier=Decimal("0.95"))
+    deviation = check(claimed=1.13, delta=1e-3, **facts, std=Decimal("0.95"), clip=1)
+    assert noise.proven == deviation.proven
+    assert noise.verdict == deviation.verdict

@@ -399,3 +399,11 @@ def test_a_data_set_of_a_paper_has_test_data_of_its_own(tmp_path: Path) -> None:
     }
     with pytest.raises(InvalidInput, match="names a file as `test`"):
         pp.run(said, tmp_path / "out")
+
+
+def test_who_promises_nothing_needs_no_column_of_users(tmp_path: Path) -> None:
+    tables = configuration("fedavg")
+    del tables["data"]["user"]
+    tables["data"]["columns"] = {**SCHEMA["columns"], "patient": {"kind": "ignored"}}
+    folder, _ = ran(tmp_path / "run", tables)
+    assert (folder / "model.npz").exists()
