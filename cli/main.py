@@ -6,7 +6,7 @@ Nothing heavy is imported here: `privplan --help` must answer at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -151,34 +151,29 @@ def privplan(
 for command in (calibrate, plan, run, account, check, claims, report, explain, doctor):
     app.command(cls=Command)(command)
 
-audit = typer.Typer(name="audit", add_completion=False, rich_markup_mode=None)
+
+def _group(name: str, about: str, commands: dict[str, Callable[..., Any]]) -> None:
+    """Add a group of commands; its help, where no command is named, is an error of usage."""
+    group = typer.Typer(name=name, help=about, add_completion=False, rich_markup_mode=None)
+
+    @group.callback(invoke_without_command=True)
+    def _(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help(), err=True)
+            raise typer.Exit(output.USAGE)
+
+    for called, command in commands.items():
+        group.command(name=called)(command)
+    app.add_typer(group)
 
 
-@audit.callback(invoke_without_command=True)
-def _audit(context: typer.Context) -> None:
-    """Check what a run has left behind."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(output.USAGE)
-
-
-for command in (log, budget, attack, demo):
-    audit.command()(command)
-
-app.add_typer(audit)
-
-tables = typer.Typer(name="data", add_completion=False, rich_markup_mode=None)
-
-
-@tables.callback(invoke_without_command=True)
-def _data(context: typer.Context) -> None:
-    """Prepare tables of your own: a schema, what is wrong in them, hidden ids."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(output.USAGE)
-
-
-for command in (schema, data_check, ids):
-    tables.command(name="check" if command is data_check else None)(command)
-
-app.add_typer(tables)
+_group(
+    "audit",
+    "Check what a run has left behind.",
+    {"log": log, "budget": budget, "attack": attack, "demo": demo},
+)
+_group(
+    "data",
+    "Prepare tables of your own: a schema, what is wrong in them, hidden ids.",
+    {"schema": schema, "check": data_check, "ids": ids},
+)

@@ -220,11 +220,12 @@ def claimed_currencies(description: RunDescription) -> tuple[Currency, ...]:
 def _upper_only(description: RunDescription) -> str:
     """Return why the run may lose less than its facts tell; empty where that is not so.
 
-    Whoever states how batches were drawn says what an accountant was not told.
+    Whoever states method and rate says what Flower's accountant was not told.
     """
-    method = description.facts.get("sampling.method")
-    stated = method is not None and method.provenance == "stated"
-    return "" if stated and description.event is None else description.upper_only
+    facts = (description.facts.get(key) for key in ("sampling.method", "sampling.rate"))
+    stated = all(fact is not None and fact.provenance == "stated" for fact in facts)
+    told = stated and FLOWER_STATE in description.formats.values()
+    return "" if told else description.upper_only
 
 
 def _beyond_event(description: RunDescription) -> str:
@@ -273,6 +274,8 @@ OPEN_KEYS: Final = (
 
 CHOSEN_NOISE_UNIT: Final = 0.05
 """A noise multiplier that is printed to this unit or a coarser one was chosen so."""
+
+FLOWER_STATE: Final = "Flower accountant state"
 
 POPULATION_FACTS: Final = ("data.records", "data.users", "data.silos")
 

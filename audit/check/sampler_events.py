@@ -336,7 +336,10 @@ def _not_amplified(run: CheckedRun, draws: PhaseDraws, units: int) -> RunEvents:
     """
     steps = draws.phase.steps
     drawn = max(1, math.ceil(draws.phase.rate * units * (1.0 - ROUNDING)))
-    most, tail = most_occurrences(drawn, units, steps, draws.delta)
+    # Any of a user's records may be drawn more often than that.
+    several = (run.settings.records_per_user or 1) if run.settings.unit == "user" else 1
+    most, tail = most_occurrences(drawn, units, steps, draws.delta / several)
+    tail *= several
     moved = most if run.settings.neighbours == "zero-out" else 2 * most
     upper = ev.Repeat(steps, farther(draws.upper, moved))
     return RunEvents(

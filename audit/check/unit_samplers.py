@@ -28,7 +28,10 @@ def sampler_of(run: CheckedRun, method: str) -> Sampler:
         raise LackingFacts("data.records_per_user")
     of_draws = settings.rate is not None or bool(settings.phases)
     if settings.clients_rate is not None and not of_draws:
-        if settings.accumulation > 1 and method not in ("poisson", "full"):
+        # Batches of a fixed size are filled by others, so that a lower rate may move more.
+        if method not in ("poisson", "full") and (
+            settings.accumulation > 1 or settings.unit == "record"
+        ):
             return _client_in_batches(METHODS["full"])
         if settings.unit == "record":
             return _record_of_client(METHODS[method])
@@ -141,14 +144,15 @@ def _record_of_client(method: Sampler) -> Sampler:
 
 
 def _client_in_batches(method: Sampler) -> Sampler:
-    """Return the draws of clients of which several batches come before a noise draw.
+    """Return draws of clients of which nobody knows how often they have one, or what else moves.
 
-    How often one client is among them is not known of any draw but independent ones.
+    So it is with several batches before a noise draw, and with records that are drawn inside of a
+    client at a rate that nobody said, where draws are not independent.
     """
 
     def events(run: CheckedRun, draws: PhaseDraws) -> RunEvents:
         each = method(run, draws)
-        often = ev.NoGuarantee("how often a client is in the batches of one draw is not known")
+        often = ev.NoGuarantee("how often a unit of a client is drawn, and what moves, is not said")
         shown: ev.Event = ev.Poisson(draws.lower_rate, draws.lower)
         if run.settings.unit == "record":
             shown = ev.Pure(0.0)

@@ -90,7 +90,11 @@ def reading_of(history: History, name: str, file_format: str) -> Reading:
         key: replace(fact, half_unit=_half_unit(key, table)) if key in _PRINTED else fact
         for key, fact in read_facts(name, values).items()
     }
-    return Reading(name, file_format, facts, (*ALWAYS, *table.doubts))
+    if table.first_epoch_is_open:
+        # 15.5 by half: 15 epochs, or 16 if the first row was trained and its epsilon rounded away.
+        epochs = facts["schedule.epochs"]
+        facts["schedule.epochs"] = replace(epochs, half_unit=0.5)
+    return Reading(name, file_format, facts, (*ALWAYS, *table.doubts), upper_only=table.upper_only)
 
 
 def _half_unit(key: str, table: _Table) -> float:
@@ -111,6 +115,8 @@ class _Table:
     def __init__(self, history: History) -> None:
         self.history = history
         self.doubts: list[str] = []
+        self.upper_only = ""
+        self.first_epoch_is_open = False
         self._doubted: set[str] = set()
         self._cells: dict[str, list[tuple[str, str]]] = {}
 
@@ -247,9 +253,9 @@ class _Table:
             if _counts_from_zero(counter):
                 # A row at every fifth step that is called 4, 9, 14 counts its steps from 0.
                 counter = [count + 1 for count in counter]
-                self.doubts.append(
-                    f"`{self.history.columns['step']}` begins one below its distance, so that it "
-                    "is taken to count from 0."
+                self.upper_only = (
+                    f"`{self.history.columns['step']}` may count from 0, and is taken to; from 1 "
+                    "there is a step less."
                 )
             first = counter[0]
             self.doubts.append(
@@ -264,13 +270,14 @@ class _Table:
                 return _differences(counter)
         return []
 
-    def _epochs(self) -> int | None:
+    def _epochs(self) -> float | None:
         epochs = [_count(field, text, least=0) for field, text in self.cells("epoch")]
         if not epochs:
             return None
         if len(epochs) > 1 and epochs == list(range(epochs[0], epochs[0] + len(epochs))):
             if epochs[0] in (0, 1):
-                return len(epochs) - self._begins_untrained(epochs[0])
+                self.first_epoch_is_open = self._may_begin_untrained(epochs[0])
+                return len(epochs) - (0.5 if self.first_epoch_is_open else 0)
             self.doubts.append(
                 f"The first row is of epoch {epochs[0]:,}: earlier epochs are not in the file."
             )
@@ -281,8 +288,8 @@ class _Table:
         )
         return None
 
-    def _begins_untrained(self, first: int) -> bool:
-        """Return whether the first row stands for the start: of epoch 0, with nothing spent."""
+    def _may_begin_untrained(self, first: int) -> bool:
+        """Return whether the first row may stand for the start: of epoch 0, with nothing spent."""
         epsilons = self.cells("epsilon")
         whole = len(epsilons) == len(self.history.rows)
         return first == 0 and whole and decimal_of(epsilons[0][1], epsilons[0][0]) == 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...accountant.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from ..data.federation import Labels
 from .batches import Batch, arrow
 from .schema import Column, Label, Schema, TextFormat
 
@@ -55,7 +56,7 @@ def features_of(batch: Batch, schema: Schema, report: CellReport = unheard) -> F
 
 def labels_of(
     batch: Batch, name: str, label: Label, format: TextFormat, report: CellReport = unheard
-) -> tuple[IntArray | Float32Array, BoolArray]:
+) -> tuple[Labels, BoolArray]:
     """Return the label of each row, and which rows have one: (rows,) or (rows, 2), and (rows,).
 
     A number that is out of range is clipped; a word that is none of `values`, or a number that
@@ -77,6 +78,13 @@ def labels_of(
     report(observed < 0, label.event, "it is none of `values`, and the row is left out")
     pairs = np.stack([np.where(there, clipped, 0.0), np.maximum(observed, 0)], axis=1)
     return pairs.astype(np.float32), there & (observed >= 0)
+
+
+def no_labels(label: Label | None) -> Labels:
+    """Return the labels of no row, in the form of their kind."""
+    if label is not None and label.kind == "survival":
+        return np.zeros((0, 2), np.float32)
+    return np.zeros(0, np.int64)
 
 
 def places_of(cells: pyarrow.Array, words: tuple[str, ...], format: TextFormat) -> IntArray:

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from ...accountant.errors import InvalidInput
-from ..data.federation import Federation, Labels, Task
+from ..data.federation import Federation, Task
 from ..declarations.data_table import DataSettings, SiloFiles
 from ..declarations.toml_words import TABLE
-from .schema import Label
+from .features import no_labels
 from .schema_text import schema_in
 from .table import Table, TableColumns, read_table
 
@@ -119,17 +119,11 @@ def federation_of_table(table: Table, test: Table | None = None) -> Federation:
         user=user.reshape(-1),
         silo=table.silo,
         test_features=np.zeros((0, width), np.float32) if test is None else test.features,
-        test_labels=_no_labels(label) if test is None or test.labels is None else test.labels,
+        test_labels=no_labels(label) if test is None or test.labels is None else test.labels,
         user_names=names,
         absent_users=True,
         empty_silos=True,
     )
-
-
-def _no_labels(label: Label | None) -> Labels:
-    if label is not None and label.kind == "survival":
-        return np.zeros((0, 2), np.float32)
-    return np.zeros(0, np.int64)
 
 
 def digest_of(federation: Federation) -> str:

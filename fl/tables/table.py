@@ -20,7 +20,7 @@ from ..data.federation import Labels
 from ..data.row_contents import row_contents
 from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile
 from .batches import Batch, BatchReport, require_columns, unheard
-from .features import features_of, labels_of, places_of
+from .features import features_of, labels_of, no_labels, places_of
 from .schema import Schema
 from .text_file import TextFile
 from .user_names import user_names
@@ -80,8 +80,7 @@ def read_table(
     Every file must have the columns of the schema and of `columns`, and no others.  Rows that are
     no rows (`.text_file`), that have no label, no id, or no silo of the list where a column says
     it, are left out.  `seed` is that of the names of users; columns that are `ignored` may be
-    there.  Raises `InvalidInput` for files,
-    headers and footers that do not fit.
+    there.  Raises `InvalidInput` for files, headers and footers that do not fit.
     """
     names = tuple(silos)
     if columns.silo is None:
@@ -238,9 +237,5 @@ def _joined(
 
 def _no_rows(schema: Schema, columns: TableColumns) -> Rows:
     none = np.zeros(0, np.int64)
-    labels: Labels | None = None
-    if columns.label is not None and schema.label is not None:
-        labels = none
-        if schema.label.kind == "survival":
-            labels = np.zeros((0, 2), np.float32)
+    labels = None if columns.label is None else no_labels(schema.label)
     return Rows(np.zeros((0, schema.width), np.float32), labels, none, none)
