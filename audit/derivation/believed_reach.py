@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 
 from ...accountant.records import Reach
 from ...fl.observers.names import ANALYZER, CLIENT, MODEL
-from ...fl.observers.reaches import is_mixer_of_sums, reach_of
-from ...fl.observers.route import Route
+from ...fl.observers.reaches import Route, is_mixer_of_sums, reach_of
 from ...fl.observers.stated_assumptions import stated_assumptions, unenforced_assumption
 from .noise_removal import REMOVAL_ASSUMPTION, noise_is_removed
 from .protocol_consistency import reliable_facts

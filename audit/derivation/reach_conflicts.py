@@ -7,7 +7,7 @@ from typing import Final
 
 from ...accountant.records import Reach
 from ...fl.observers.names import CLIENT, PEER, SILO, SILO_WITH_RECORDS
-from ...fl.observers.route import Route
+from ...fl.observers.reaches import Route
 from ...fl.observers.stated_assumptions import unenforced_assumption
 from ...fl.observers.stated_reaches import inconsistent_fields
 from .messages import fills_all

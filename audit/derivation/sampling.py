@@ -1,6 +1,6 @@
 """Samples: against whom they hide a unit, and what they make of an event.
 
-A draw hides a unit only from who does not know it (`fl.observers.sample_knowledge`), and only
+A draw hides a unit only from who does not know it (`fl.observers.reaches`), and only
 where the unit is left out as a whole:
 
     drawn by              known to
@@ -36,9 +36,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.sensitivity.release import repeated
-from ...fl.observers.reaches import reach_of
-from ...fl.observers.route import Route
-from ...fl.observers.sample_knowledge import SAMPLING_EVENTS, is_sampled, parts_of
+from ...fl.observers.reaches import SAMPLING_EVENTS, Route, is_sampled, parts_of, reach_of
 from .noise_shares import SUM_NOISE_FAMILIES
 from .protocol_consistency import reliable_facts
 from .round_facts import RoundFacts

@@ -32,7 +32,7 @@ from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
 from ...fl.observers.names import MODEL, Coalition
-from ...fl.observers.sample_knowledge import knows_sample
+from ...fl.observers.reaches import knows_sample
 from ..ledger.matrix_facts import is_matrix
 from .believed_reach import believed_reach
 from .correlated_rounds import event_in_block

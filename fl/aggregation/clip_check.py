@@ -5,8 +5,8 @@
 is compared with the integers that noise was added to.  These are truncated, at most two steps for
 each term, so they may differ by that and by what floats round off, and by nothing else.  The
 largest term is also clipped by itself, and its norm taken; and the weights of each user are summed.
-All that is functions of data before the noise, so it is for the sealed sidecar only: ratios that
-say how near to a limit something came, the largest of a round.
+All that is functions of data before the noise, so it is for the sealed sidecar only: norms of terms
+before the clip, and ratios that say how near to a limit something came, the largest of a round.
 """
 
 from __future__ import annotations
@@ -203,3 +203,33 @@ def _without_infinities(
     if isinstance(rows, Sparse):
         return Sparse(rows.columns, values, rows.width), factors
     return values, factors
+
+
+def norms_of(rows: FloatArray | Sparse) -> FloatArray:
+    """Return the norm of each row, (rows,); infinite where a square is too large for a float.
+
+    Without numpy's warning about that: on the standard error stream it would tell, before any
+    noise, that somebody's update was so large.
+    """
+    if isinstance(rows, Sparse):
+        rows = rows.values
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares: FloatArray = np.einsum("ij,ij->i", rows, rows)
+    return np.sqrt(squares)
+
+
+def about_norms(by_silo: Sequence[FloatArray], bound: float) -> dict[str, object]:
+    """Return how many terms each silo had, their norms, and how many were clipped or not finite.
+
+    `by_silo` holds the norms of each silo's terms before clipping: (terms,).  For the sealed
+    sidecar only.
+    """
+    norms = np.concatenate(by_silo)
+    finite = norms[np.isfinite(norms)]
+    return {
+        "terms": [len(silo) for silo in by_silo],
+        "norm_median": float(np.median(finite)) if finite.size else 0.0,
+        "norm_largest": float(finite.max(initial=0.0)),
+        "clipped": int((finite > bound).sum()),
+        "not_finite": int(norms.size - finite.size),
+    }

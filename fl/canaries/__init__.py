@@ -6,9 +6,15 @@ an observer sees of it is handed to an audit.  Each system brings its own carrie
 of the parts here; other packages may import all of these names.
 """
 
-from .coins import Coins, flip_coins
-from .federation import canary_federation
-from .injection import MAX_CANARY_ROWS, MakeView, canary_rows, canary_training, carrier_of
+from .federation import Coins, canary_federation, flip_coins
+from .injection import (
+    MAX_CANARY_ROWS,
+    MakeView,
+    canary_rows,
+    canary_sum,
+    canary_training,
+    carrier_of,
+)
 from .local import CANARY_NORM_IN_CLIPS, CanaryLocalTraining, RealUsers
 from .memory_log import MemoryLog, RecordingAggregator
 from .rehearsal_rounds import (
@@ -35,7 +41,6 @@ from .request import (
     refuse_real_users,
     require_observer,
 )
-from .sums import canary_sum
 from .view import ObserveUnits, View, observe_rounds
 
 __all__ = [

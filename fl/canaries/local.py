@@ -22,7 +22,7 @@ from ...accountant.mechanisms.clip import Sparse
 from ..data.federation import Federation
 from ..frame.model import Parameters
 from ..training.local_training import LocalTraining, Rows, UpdateBlock
-from .coins import Coins
+from .federation import Coins
 
 CANARY_NORM_IN_CLIPS: Final = 10.0
 """The norm of a canary's row, in clips: a missing clip shows tenfold."""

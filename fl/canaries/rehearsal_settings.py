@@ -12,8 +12,7 @@ from ...accountant.errors import InvalidInput
 from ..declarations.registry import declaration_or_none
 from ..frame.system import build
 from ..settings.schema import Settings
-from .coins import Coins
-from .federation import canary_federation
+from .federation import Coins, canary_federation
 from .local import CanaryLocalTraining
 from .rehearsal_rounds import training_noise, training_phase
 

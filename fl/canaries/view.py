@@ -10,7 +10,7 @@ import numpy as np
 
 from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.randomness import Streams
-from .coins import Coins
+from .federation import Coins
 from .rehearsal_rounds import rounds_to_simulate, simulate_rounds
 from .request import CanaryObservations, RehearsalRequest, require_observer
 

@@ -22,7 +22,7 @@ NOISE: Final = (RECOMPUTED, RESIDUALS)
 """What is sealed of every noisy sum (`fl.aggregation.clip_check`, `fl.aggregation.residuals`)."""
 
 NORMS: Final = ("clipped", "norm_largest", "norm_median", "not_finite", "terms")
-"""What is sealed of the terms that are clipped (`fl.aggregation.term_norms.about_norms`)."""
+"""What is sealed of the terms that are clipped (`fl.aggregation.clip_check.about_norms`)."""
 
 
 def of_user_sum(*phases: str) -> Sealed:

@@ -40,7 +40,6 @@ from ...accountant import records
 from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
-from ..aggregation.gram_parts import gram_parts
 from ..aggregation.residuals import Residuals
 from ..frame.model import KeepModel, Parameters, Round
 from ..frame.opening import Design
@@ -51,7 +50,7 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
 from ..parties.network import silo_name
 from ..statistics.exact_sums import ExactSums, exact_sums
-from ..statistics.noise_shown import NoiseShown
+from ..statistics.noise_shown import NoiseShown, gram_parts
 from ..statistics.run_terms import RunTerms
 from ..statistics.system import Statistics
 from .layers import orders
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
     from ..training.local_training import LocalTraining
     from .pca import PcaRelease
+
 
 COEFFICIENTS: Final = "coefficients"
 """The phase in which coefficients are released, of a system that makes no other release."""

@@ -10,8 +10,17 @@ from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example, Read, Rule
 from ..declarations.sealed_items import NOISE, RECOMPUTED, RELEASE
 from ..observers.names import MODEL, SERVER, SILO
-from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
-from ..statistics.settings import RELATIONS, capped_units, of_classes, single_round
+from ..statistics.settings import (
+    BEYOND,
+    CLIPPED,
+    DROPPED,
+    RELATIONS,
+    ROWS,
+    capped_units,
+    of_classes,
+    of_statistics,
+    single_round,
+)
 from .settings import (
     CHOICE_KEYS,
     LINEAR_MODELS,

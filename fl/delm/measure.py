@@ -12,8 +12,7 @@ import numpy as np
 
 from ...accountant.arrays import FloatArray
 from ..frame.model import Parameters
-from ..statistics.logistic import logistic_weights
-from ..statistics.ridge import RIDGE, ridge_weights
+from ..statistics.ridge import RIDGE, logistic_weights, ridge_weights
 from ..statistics.statistics import ReleasedStatistics
 from ..training.metrics import measured
 from .settings import DelmSettings
@@ -21,6 +20,7 @@ from .settings import DelmSettings
 if TYPE_CHECKING:
     from ..running.prepared_run import PreparedRun
     from ..statistics.system import Statistics
+
 
 _LOSS: Final = "loss"
 """Scores of a fit by least squares are no log-odds, so a cross-entropy of them means nothing."""

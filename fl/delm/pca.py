@@ -52,7 +52,6 @@ from ...accountant.mechanisms import Gate, NoisyGram, RoundDescription, Ticket, 
 from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
 from ...accountant.plan import PlannedPhase
 from ...accountant.records import Reach
-from ..aggregation.gram_parts import gram_parts
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
@@ -60,13 +59,12 @@ from ..declarations.sealed_items import NOISE, RECOMPUTED
 from ..frame.phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
 from ..frame.setup import Setup
 from ..frame.state import Arrays, State
-from ..observers.reaches import reaches_of
-from ..observers.route import Route
+from ..observers.reaches import Route, reaches_of
 from ..parties.network import silo_name
 from ..statistics.exact_sums import ExactSums
-from ..statistics.noise_shown import NoiseShown
+from ..statistics.noise_shown import NoiseShown, gram_parts
 from ..statistics.run_terms import USUAL_MOST_ROWS
-from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
+from ..statistics.settings import BEYOND, CLIPPED, DROPPED, ROWS
 from ..statistics.sum_check import SumCheck
 from .pca_terms import GAUSSIAN, PCA, PCA_ROUND, UNDIVIDED, PcaKind, PcaTerms
 

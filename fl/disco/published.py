@@ -40,8 +40,8 @@ from ...accountant.arrays import FloatArray
 from ...accountant.claims.disco import FLOOR
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
+from ..aggregation.clip_check import about_norms, norms_of
 from ..aggregation.sums import float_sum
-from ..aggregation.term_norms import about_norms, norms_of
 from ..frame.model import Parameters, Round
 from ..frame.opening import OpeningStatement
 from ..frame.private_system import PrivateSystem
@@ -51,8 +51,7 @@ from ..frame.rounds import Draft, NoisySum
 from ..frame.setup import Setup
 from ..frame.state import Arrays
 from ..observers.names import COORDINATOR, MODEL, PEER
-from ..observers.reaches import reaches_of
-from ..observers.route import Route
+from ..observers.reaches import Route, reaches_of
 from ..parties.network import silo_name
 from . import updates
 from .published_noise import published_claim, published_mechanism, published_multiplier

@@ -25,10 +25,9 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
-from ..aggregation.clip_check import ClipCheck
+from ..aggregation.clip_check import ClipCheck, about_norms, norms_of
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import Sum, noisy_sum
-from ..aggregation.term_norms import about_norms, norms_of
 from ..frame.model import Parameters, Round
 from ..frame.private_system import PrivateSystem
 from ..frame.requirements import refuse

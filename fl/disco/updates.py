@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ...accountant.arrays import FloatArray, IntArray
-from ..aggregation.term_norms import norms_of
+from ..aggregation.clip_check import norms_of
 from ..frame.model import Parameters
 from ..frame.setup import Setup
 from ..training.local_training import Rows

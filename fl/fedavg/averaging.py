@@ -30,8 +30,7 @@ from ..frame.rounds import Draft, NoisySum, make_round
 from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, State
 from ..observers.names import MODEL
-from ..observers.reaches import reaches_of
-from ..observers.route import Route
+from ..observers.reaches import Route, reaches_of
 from ..training.local_training import LocalTraining
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ PUBLISHED_KEYS: Final = (
 _ORIGINAL: Final = Declaration(
     name="fedpower-original",
     summary="FedPower's Algorithm 1: noise of every node, and of the server",
-    make=f"{__package__}.original:original",
+    make=f"{__package__}.published:original",
     table=TABLE,
     ignores=PLANNER_KEYS,
     rules=PUBLISHED_RULES,
@@ -46,7 +46,7 @@ _ORIGINAL: Final = Declaration(
     data=f"{__package__}.data:federation",
     measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
-    determines=f"{__package__}.expected_log_published:ORIGINAL_LOG",
+    determines=f"{__package__}.expected_log:ORIGINAL_LOG",
     carrier=f"{__package__}.canaries:simulate",
     canaries=20_000,  # 64 in each of many runs
     canary_work=f"{__package__}.canaries:work",
@@ -60,7 +60,7 @@ _UTILITY: Final = replace(
     make=f"{__package__}.utility:utility",
     uses=(*RATING_USES, "security.processes"),
     aggregations=("masked",),
-    determines=f"{__package__}.expected_log_published:UTILITY_LOG",
+    determines=f"{__package__}.expected_log:UTILITY_LOG",
 )
 
 _PRIVATE: Final = replace(
@@ -69,7 +69,7 @@ _PRIVATE: Final = replace(
     summary="FedPower's Algorithm 3: a masked sum with noise of all nodes, entries clipped",
     make=f"{__package__}.private:private",
     aggregations=("masked", "shares"),
-    determines=f"{__package__}.expected_log_published:PRIVATE_LOG",
+    determines=f"{__package__}.expected_log:PRIVATE_LOG",
 )
 
 PUBLISHED: Final[tuple[Declaration, ...]] = (_ORIGINAL, _UTILITY, _PRIVATE)
@@ -108,9 +108,9 @@ _ONE_SHOT: Final = replace(
     rounds=1,
     units=("record", "silo"),
     determines=f"{__package__}.expected_log:ONE_SHOT",
-    carrier=f"{__package__}.one_shot_canaries:simulate",
+    carrier=f"{__package__}.planner_canaries:simulate_one_shot",
     canaries=50_000,  # some dozens in each of many releases
-    canary_work=f"{__package__}.one_shot_canaries:work",
+    canary_work=f"{__package__}.planner_canaries:work_of_one_shot",
 )
 
 _PLANNER: Final = replace(

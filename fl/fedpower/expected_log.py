@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -9,15 +10,24 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant.arrays import FloatArray
 from ...accountant.mechanisms import NoisyProduct
-from ...accountant.records import Normaliser, RoundIntent, Sampling
+from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
+from ..datasets.ratings import RATINGS
 from ..declarations.declaration import Read
 from ..frame.expected_log import ExpectedLog, ExpectedPhase, NotStated
 from ..statistics.run_terms import RunTerms as GramTerms
 from ..tables.record_shape import shape_read
-from .gram_terms import gram_terms
 from .iterate import first_basis
 from .planner import chosen_design
-from .run_terms import RunTerms
+from .published_noise import (
+    ORIGINAL,
+    PRIVATE,
+    UTILITY,
+    Algorithm,
+    is_bounded,
+    mechanism_of,
+    require_bounded_products,
+)
+from .run_terms import RunTerms, gram_terms
 from .settings import TABLE, FedPowerSettings
 
 
@@ -151,3 +161,47 @@ def _first_planned(read: Read) -> FloatArray:
 PLANNER: Final = ExpectedLog(_planned_phase, first=_first_planned)
 """Of the design that is chosen: by the configuration, and by the columns that the log states where
 the data set does not fix them."""
+
+
+def _phase(
+    algorithm: Algorithm, read: Read, intent: RoundIntent, values: int | None
+) -> ExpectedPhase:
+    del values
+    facts = intent.contribution.product
+    terms = power_terms(read, None if facts is None else facts.dimension)
+    ratings = read("data", "name") == RATINGS
+    require_bounded_products(terms, ratings=ratings)
+    given: float | None = read("privacy", "noise_multiplier")
+    if given is None:
+        if not isinstance(intent.event, ev.Gaussian):
+            raise NotStated("the noise that was found")
+        given = intent.event.noise_multiplier
+    mechanism = mechanism_of(algorithm, terms, given, ratings=ratings)
+    draws = terms.settings.synchronise_every if algorithm == PRIVATE else 1
+    return ExpectedPhase(
+        mechanism.contribution,
+        mechanism.noise(draws),
+        mechanism.sensitivity(read("privacy", "neighbours")),
+        mechanism.weights_used,
+        Sampling(),
+        Normaliser("constant", read(TABLE.name, "divisor")),
+        clip_enforced=is_bounded(terms, ratings=ratings),
+    )
+
+
+def _clipped_first(read: Read) -> FloatArray | None:
+    assert POWER.first is not None
+    first, eta = POWER.first(read), table_of(read).entry_clip
+    return None if first is None else np.asarray(np.clip(first, -eta, eta))
+
+
+def _with_removal(read: Read, masks: Security) -> Security:
+    from .utility import with_removal
+
+    return with_removal(masks, read("security", "key_bits"))
+
+
+ORIGINAL_LOG: Final = ExpectedLog(partial(_phase, ORIGINAL), first=POWER.first)
+UTILITY_LOG: Final = ExpectedLog(partial(_phase, UTILITY), first=POWER.first, masks=_with_removal)
+PRIVATE_LOG: Final = ExpectedLog(partial(_phase, PRIVATE), first=_clipped_first)
+"""Of Algorithms 1, 2 and 3."""

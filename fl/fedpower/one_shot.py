@@ -24,7 +24,7 @@ from ..statistics.settings import ReleaseSettings
 from ..statistics.sum_check import SumCheck
 from ..statistics.system import Statistics
 from . import rows as data_rows
-from .gram_terms import gram_settings, gram_terms
+from .run_terms import gram_settings, gram_terms
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:

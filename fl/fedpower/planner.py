@@ -27,9 +27,8 @@ from . import rows as data_rows
 from .one_shot import OneShot
 from .power import PowerIteration, terms_of
 from .predicted_error import PublicFacts, chosen_rounds
-from .run_terms import RunTerms
+from .run_terms import RunTerms, product_views
 from .settings import FedPowerSettings
-from .views import product_views
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams

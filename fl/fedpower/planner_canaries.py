@@ -1,18 +1,24 @@
-"""Canaries for `fedpower`: those of the design that a run has, by its public facts.
+"""Canaries for a Gram release: of `fedpower-one-shot`, and of `fedpower` where it chooses that.
 
-A Gram release is rehearsed as it is.  A power iteration is refused: a rehearsal has other columns,
-for which another design, or other rounds, would be chosen; `fedpower-power` is rehearsed by its
-own name.
+They are those of private statistics, of rows without labels.  A row of norm R attains the bound,
+R^2, in a plane of two columns that are its alone.  Of data whose columns the configuration does not
+fix, releases of `USUAL_COLUMNS` are rehearsed: a bound does not depend on them.  What such canaries
+do not find is not excluded (`fl.statistics.canaries`).
+
+A power iteration that `fedpower` chooses is refused: a rehearsal has other columns, for which
+another design, or other rounds, would be chosen; `fedpower-power` is rehearsed by its own name.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import Unsupported
+from ..canaries import CanaryObservations, RehearsalRequest
+from ..statistics.canaries import releases_work, simulate_releases
 from ..tables.record_shape import shape_in
-from . import one_shot_canaries
 from .planner import ONE_SHOT, chosen_design
+from .run_terms import gram_settings
 from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
@@ -20,26 +26,30 @@ if TYPE_CHECKING:
     from ..settings.schema import Settings
 
 
+USUAL_COLUMNS: Final = 64
+"""Columns of a release that is rehearsed, where the configuration does not fix them."""
+
+
 def simulate(request: RehearsalRequest) -> CanaryObservations:
     """Return what an observer sees of units that are in or out, in Gram releases.
 
     Raises `Unsupported` where the run is a power iteration, whose rounds follow from its data's
-    columns, and as `one_shot_canaries.simulate`.
+    columns, and as `simulate_one_shot`.
     """
     _require_one_shot(request.settings)
-    return one_shot_canaries.simulate(request)
+    return simulate_one_shot(request)
 
 
 def work(settings: Settings, silos: int, canaries: int) -> int:
     """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
     _require_one_shot(settings)
-    return one_shot_canaries.work(settings, silos, canaries)
+    return work_of_one_shot(settings, silos, canaries)
 
 
 def _require_one_shot(settings: Settings) -> None:
     table = settings.of(FedPowerSettings)
     shape = shape_in(settings.data)
-    columns = one_shot_canaries.USUAL_COLUMNS if shape is None else shape[0]
+    columns = USUAL_COLUMNS if shape is None else shape[0]
     columns = max(columns, table.columns)
     unit = settings.privacy.unit or "record"
     if chosen_design(table, unit=unit, dimension=columns).name == ONE_SHOT:
@@ -50,3 +60,27 @@ def _require_one_shot(settings: Settings) -> None:
         'Rehearse the same with system = "fedpower-power" and its rounds; or judge the noise by '
         "the tier residual.",
     )
+
+
+def simulate_one_shot(request: RehearsalRequest) -> CanaryObservations:
+    """Return what an observer sees of units that are in or out, in releases of a Gram matrix.
+
+    A carrier; raises as `fl.statistics.canaries.simulate`.
+    """
+    settings = request.settings
+    table, features = gram_settings(settings.of(FedPowerSettings)), _columns(settings)
+    # Records have labels, of which nothing is released.
+    return simulate_releases(request, table, features=features, classes=2)
+
+
+def work_of_one_shot(settings: Settings, silos: int, canaries: int) -> int:
+    """Return the work of all releases, as `fl.canaries.rehearsal_cost.Work` says."""
+    table, features = gram_settings(settings.of(FedPowerSettings)), _columns(settings)
+    return releases_work(settings, table, silos, canaries, features=features, classes=0)
+
+
+def _columns(settings: Settings) -> int:
+    shape = shape_in(settings.data)
+    # Fewer columns than directions are refused, whatever is released.
+    most = max(USUAL_COLUMNS, settings.of(FedPowerSettings).columns)
+    return most if shape is None else shape[0]

@@ -30,11 +30,10 @@ from ..frame.setup import Setup, setup
 from ..frame.state import Arrays, Shape, State
 from ..parties.network import silo_name
 from . import rows as data_rows
-from .iterate import Iterate, first_basis, next_iterate
+from .iterate import Iterate, NodeProducts, first_basis, next_iterate
 from .product_check import ProductCheck
-from .run_terms import RunTerms
+from .run_terms import RunTerms, product_views
 from .settings import BEYOND, CLIPPED, DROPPED, ROWS, FedPowerSettings
-from .views import product_views
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -44,19 +43,6 @@ if TYPE_CHECKING:
 
 SINGULAR_VALUES: Final = "singular_values"
 """The name of the state: the singular values of the last product, (r,)."""
-
-
-class NodeProducts(NamedTuple):
-    """What the nodes multiply in one round, as integers before any noise; private.
-
-    - `totals`: what each node adds to the sum, (values,).
-    - `multiplied`: its last product, from which that was made; usually the same.
-    - `bases`: what it multiplied by, (d, r) on the grid of the basis.
-    """
-
-    totals: list[IntArray]
-    multiplied: list[IntArray]
-    bases: list[IntArray]
 
 
 class ReceivedSum(NamedTuple):

@@ -26,9 +26,7 @@ from ..frame.setup import setup
 from ..frame.state import State
 from ..parties.network import silo_name
 from . import published_noise
-from .iterate import Iterate
-from .local_steps import orthonormal
-from .power import NodeProducts
+from .iterate import Iterate, NodeProducts, orthonormal
 from .published import PublishedIteration
 from .settings import FedPowerSettings
 

@@ -18,19 +18,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ...accountant import events as ev
+from ...accountant.arrays import IntArray
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.mechanisms.product_rows import basis_steps
 from ..data.rating_federation import RatingFederation
+from ..fedpower import published_noise
 from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven
-from . import published_noise
-from .local_steps import aligned_steps, exact_steps, reference_node, require_full_rank
-from .power import NodeProducts, PowerIteration
+from ..frame.setup import setup
+from ..frame.state import State
+from ..parties.network import SERVER
+from .iterate import NodeProducts, aligned_steps, exact_steps, reference_node, require_full_rank
+from .power import PowerIteration, ReceivedSum
+from .settings import FedPowerSettings
 
 if TYPE_CHECKING:
+    from ...accountant.mechanisms import NoisyProduct, Ticket
+    from ...accountant.randomness import Streams
+    from ..aggregation.residuals import ResidualMonitor
+    from ..data.federation import Federation
     from ..frame.setup import Setup
+    from ..settings.schema import Settings
+    from ..training.local_training import LocalTraining
     from .settings import FedPowerSettings
+
 
 PUBLISHED_EVENT: Final = ev.NoGuarantee(
     "FedPower as published: its noise is made for one element of A^T A, which protects no row"
@@ -140,3 +152,45 @@ class PublishedIteration(PowerIteration):
         basis = basis_steps(public, mechanism.grid_bits.basis_bits)
         products = exact_steps(mechanism, self.nodes, basis, self.steps)
         return aligned_steps(mechanism, products, reference_node(number, self.setup.silos))
+
+
+class FedPowerOriginal(PublishedIteration):
+    """Algorithm 1: every node adds noise of its own, and the server adds some more.
+
+        node i   Y_i D_i + N_i       sends it to the server, which sees each of them
+        server   sum_i Y_i D_i + N_i + N'     N' is as wide as one N_i
+
+    The server knows N', so before it each node has its own N_i alone; nobody's guarantee counts N'.
+    As published, nodes make p - 1 steps by themselves without noise, and are then aligned
+    (`iterate.aligned_steps`): Z_i and D_i depend on private data, and the noise is not made for
+    that.
+    """
+
+    algorithm = published_noise.ORIGINAL
+
+    @cached_property
+    def state(self) -> State:
+        """The singular values that go with the iterate, and nothing else."""
+        return self.singular_values
+
+    def released(
+        self,
+        number: int,  # noqa: ARG002
+        mechanism: NoisyProduct,
+        ticket: Ticket,
+        received: ReceivedSum,
+        monitor: ResidualMonitor,  # noqa: ARG002
+    ) -> IntArray:
+        """Return the sum with the server's own noise."""
+        return mechanism.extra_steps(ticket, received.steps, f"noise/{SERVER}")
+
+
+def original(
+    settings: Settings,
+    federation: Federation,
+    local: LocalTraining,
+    streams: Streams,  # noqa: ARG001
+) -> FedPowerOriginal:
+    """Return the system `fedpower-original`."""
+    parts = setup(settings, federation, local, whole_ring=True)
+    return FedPowerOriginal(parts, settings.of(FedPowerSettings), settings.data.seed)

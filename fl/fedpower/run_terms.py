@@ -1,19 +1,35 @@
-"""The public facts of one product: what a unit may add, on which grid, with whose noise.
+"""The public facts of one product, or of one Gram release: what a unit may add, with whose noise.
 
 A run and an audit make the mechanism from these alone, so it is the same mechanism.
+
+What each observer sees of one noisy product (`product_views`):
+
+    node s sends   V_s + noise of deviation s,   V_s = A_s^T A_s Z of its rows on the grid
+    released       their sum, with k s^2 of noise where k shares count: all but those that may miss
+
+A node is a silo that gets every iterate, so `client` and `silo` are one.  Whoever sees
+each V_s sees no larger a move than who sees their sum (`accountant.sensitivity.product`, silos one
+by one), so events differ by the shares of the noise alone, as those of Gram matrices do
+(`fl.statistics.views`).  What an observer holds of the unit changes nothing: a row lies in one
+node, and nothing is weighted by what lies elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from ...accountant import events as ev
+from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import NoisyProduct
 from ...accountant.sensitivity.product import ProductBound
 from ..frame.state import Shape
-from .gram_terms import require_directions
+from ..observers.names import CLIENT, SILO
+from ..statistics.run_terms import RunTerms as GramTerms
+from ..statistics.settings import StatisticsSettings
+from ..statistics.views import statistics_views
 from .settings import FedPowerSettings
 
 USUAL_MOST_ROWS: Final = 1_000_000
@@ -80,3 +96,85 @@ class RunTerms:
             shares=self.silos,
             tolerated_dropouts=self.dropouts,
         )
+
+
+def product_views(
+    noise_multiplier: float,
+    *,
+    silos: int,
+    aggregation: str = "plain",
+    dropouts: int = 0,
+    coalitions: Sequence[int] = (),
+    colluders: int = 0,
+) -> dict[str, ev.Event]:
+    """Return the event of one product for each observer, by name; see the module.
+
+    `noise_multiplier` is that of who sees the sum with as few shares as may arrive.  Raises
+    `InvalidInput` for fewer peers than shares need.
+
+    >>> product_views(4.0, silos=4)["server"]
+    Gaussian(noise_multiplier=2.0)
+    """
+    views = statistics_views(
+        noise_multiplier,
+        family="gaussian",
+        unit="silo",
+        silos=silos,
+        aggregation=aggregation,
+        dropouts=dropouts,
+        coalitions=coalitions,
+        colluders=colluders,
+    )
+    return views | ({CLIENT: views[SILO]} if SILO in views else {})
+
+
+def gram_settings(table: FedPowerSettings) -> StatisticsSettings:
+    """Return the settings of private statistics that release the Gram matrix alone."""
+    return StatisticsSettings(
+        row_norm=table.row_norm,
+        intercept=0.0,
+        silo_rows=table.silo_rows,
+        most_rows=table.most_rows,
+        fit="none",
+    )
+
+
+def gram_terms(
+    table: FedPowerSettings,
+    *,
+    unit: str,
+    relation: str,
+    dimension: int,
+    users: int,
+    silos: int,
+    dropouts: int = 0,
+) -> GramTerms:
+    """Return what decides one Gram release of rows of `dimension` columns, without labels.
+
+    Raises `InvalidInput` for more directions than columns, and as `statistics.run_terms.RunTerms`.
+    """
+    require_directions(table, dimension)
+    return GramTerms(
+        settings=gram_settings(table),
+        unit=unit,
+        relation=relation,
+        features=dimension,
+        classes=0,
+        users=users,
+        silos=silos,
+        dropouts=dropouts,
+    )
+
+
+def require_directions(table: FedPowerSettings, dimension: int) -> None:
+    """Raise `InvalidInput` for more columns of an iterate than the data have."""
+    if table.columns <= dimension:
+        return
+    extra = table.oversampling
+    raise InvalidInput(
+        f"`rank` is {table.rank:,}"
+        + (f" and `oversampling` {extra:,}" if extra else "")
+        + f"; the data have {dimension:,} columns.",
+        "There are no more directions than columns.",
+        "Lower them in [fedpower].",
+    )

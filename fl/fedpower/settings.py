@@ -10,11 +10,15 @@ from ..declarations.declaration import Complaint, Rule, Table
 from ..declarations.given_settings import GivenSettings
 from ..declarations.toml_key import at_least, below_one, key
 from ..settings.declared_rules import no_target
-from ..statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS, of_statistics
 from ..statistics.settings import (
+    BEYOND,
+    CLIPPED,
+    DROPPED,
     MOVED_BY_SILO,
+    ROWS,
     bound_complaint,
     most_rows_key,
+    of_statistics,
     public_fact,
     rounds_complaint,
     row_norm_key,

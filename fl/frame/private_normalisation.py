@@ -29,17 +29,15 @@ from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import Gate, Gaussian, RoundDescription
 from ...accountant.plan import PlannedPhase
 from ...accountant.records import Reach
-from ..aggregation.clip_check import ClipCheck
+from ..aggregation.clip_check import ClipCheck, norms_of
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import Aggregator, PlainAggregator, noisy_sum
-from ..aggregation.term_norms import norms_of
 from ..aggregation.user_weights import WEIGHTINGS, checked_weights, user_weights
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data import normalise
 from ..data.federation import Federation
 from ..data.moments import Moments
-from ..observers.reaches import reaches_of
-from ..observers.route import Route
+from ..observers.reaches import Route, reaches_of
 from ..settings.schema import SecuritySettings
 from .phases import Phase, PhaseOutcome, SaveArrays, SingleRelease
 from .state import Arrays, State

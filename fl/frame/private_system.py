@@ -22,9 +22,7 @@ from ..data.federation import Federation
 from ..declarations.declaration import PRIVPLAN_PACKAGE
 from ..declarations.registry import declaration_or_none
 from ..observers.names import MODEL, SERVER, SILO_WITH_RECORDS, Coalition
-from ..observers.reaches import reaches_of
-from ..observers.route import Route
-from ..observers.sample_knowledge import is_sampled
+from ..observers.reaches import Route, is_sampled, reaches_of
 from ..observers.stated_reaches import checked_reaches
 from .model import KeepModel, Parameters, Round, model_digest
 from .opening import Design, Note, OpeningStatement

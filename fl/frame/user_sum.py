@@ -22,10 +22,9 @@ from ...accountant import records, validate
 from ...accountant.arrays import Float32Array, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
-from ..aggregation.clip_check import ClipCheck
+from ..aggregation.clip_check import ClipCheck, about_norms, norms_of
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
-from ..aggregation.term_norms import about_norms, norms_of
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..declarations.declaration import Read
 from ..declarations.sealed_items import RELEASE

@@ -25,10 +25,11 @@ who trains on those who were drawn does, and who sees messages with their sender
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ...accountant.records import Reach
+from ...accountant import events as ev
+from ...accountant.records import Reach, Sampling, Security
 from .names import (
     ANALYZER,
     CLIENT,
@@ -44,8 +45,61 @@ from .names import (
     coalition_of,
     holds_part,
 )
-from .route import Route, is_encrypted
-from .sample_knowledge import knows_sample
+
+
+def knows_sample(observer: str, route: Route) -> bool:
+    """Return whether an observer knows who was drawn; False where nobody is drawn.
+
+    A server knows a sample that it draws, or that messages show it; with oblivious transfer under
+    private weighting it does not know which slots are real.  Silos know a common sample, except
+    one of users of whom they have nothing, under private weighting.
+    """
+    drawn = route.sampling
+    if drawn.method == "none" or observer == MODEL:
+        return False
+    inside = drawn.of in ("entry", "record")  # of one silo, which may draw by itself
+    private = route.aggregation == "private-weighting"
+    transferred = drawn.drawn_by == "oblivious-transfer"
+    if observer in (SERVER, COORDINATOR, ANALYZER):
+        if route.messages and route.aggregation == "plain":
+            return True  # who sends no message was not drawn
+        if observer == COORDINATOR and route.shuffled:
+            return True
+        hidden = drawn.drawn_by in ("silos", "shared-secret") or (transferred and private)
+        return not hidden
+    if observer in (SHUFFLER, COLLUDING):
+        return True
+    if coalition_of(observer) is None and observer != SILO_WITH_RECORDS and not inside:
+        return not (private and drawn.of == "user" and (transferred or drawn.drawn_by == "server"))
+    return not (inside and drawn.drawn_by == "silos")
+
+
+SAMPLING_EVENTS: Final = (
+    ev.Poisson,
+    ev.FixedSize,
+    ev.TruncatedPoisson,
+    ev.ShuffledBatches,
+    ev.RandomAllocation,
+)
+"""Events that say that a unit hides in a sample."""
+
+
+def parts_of(event: ev.Event | None) -> list[ev.Event]:
+    """Return an event and everything inside it."""
+    parts, waiting = [], [] if event is None else [event]
+    while waiting:
+        part = waiting.pop()
+        parts.append(part)
+        waiting += getattr(part, "events", ())
+        inner = getattr(part, "event", None)
+        if isinstance(inner, ev.Event):
+            waiting.append(inner)
+    return parts
+
+
+def is_sampled(event: ev.Event | None) -> bool:
+    """Return whether an event counts on a sample anywhere."""
+    return any(isinstance(part, SAMPLING_EVENTS) for part in parts_of(event))
 
 
 def reach_of(observer: str, route: Route) -> Reach | None:
@@ -155,3 +209,42 @@ _ROWS: Final[Mapping[str, Callable[[Route], Reach]]] = {
     ANALYZER: _of_server,
     COLLUDING: _of_colluding,
 }
+
+
+CURVE_KEY_BITS: Final = 256
+MIN_MODULUS_BITS: Final = 2048
+"""Bits of the analyzer's key under which messages count as encrypted: a curve's, or a modulus's."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How one round's terms travel: what the table depends on.
+
+    `unit` is what is clipped together, `messages` says that each unit sends a message of its own,
+    and `dropouts` of the noise shares may be missing.
+    """
+
+    aggregation: str
+    silos: int
+    security: Security | None = None
+    dropouts: int = 0
+    sampling: Sampling = field(default_factory=Sampling)
+    unit: str = "user"
+    messages: bool = False
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether messages lose their senders."""
+        return self.aggregation == "shuffle"
+
+    @property
+    def told(self) -> int:
+        """How many of the parties may tell what they know."""
+        return 0 if self.security is None else self.security.colluders
+
+
+def is_encrypted(security: Security | None) -> bool:
+    """Return whether a shuffler holds ciphertexts only."""
+    if security is None or security.protocol != "shuffler":
+        return False
+    return security.key_bits == CURVE_KEY_BITS or security.key_bits >= MIN_MODULUS_BITS

@@ -22,8 +22,7 @@ from ..crypto.keys import KEY_BYTES, Identity, KeyPair, agree, derive, fresh, lo
 from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import split
 from ..parties.network import SERVER, Post
-from .group import Group, View, parted
-from .limits import limits
+from .group import Group, View, limits, parted
 from .messages import (
     SHARE_BYTES,
     Advert,

@@ -10,8 +10,23 @@ from typing import Final, Literal
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..crypto.keys import KEY_BYTES, SIGNATURE_BYTES, check_public, verify
-from .messages import Advert, blamed_on, fault, statement
+from ..crypto.keys import KEY_BYTES, LOCK_BYTES, SIGNATURE_BYTES, check_public, verify
+from ..parties.message_bodies import Limits, named, room
+from .messages import (
+    SHARE_BYTES,
+    Advert,
+    Adverts,
+    Confirmation,
+    Confirmations,
+    MaskedWords,
+    Recovery,
+    RelayedShares,
+    Shares,
+    Survivors,
+    blamed_on,
+    fault,
+    statement,
+)
 from .terms import Terms
 
 
@@ -184,3 +199,21 @@ def parted(raw: bytes) -> Advert:
     if len(raw) != ADVERT_BYTES:
         raise fault("The keys of a party have another length.")
     return Advert(raw[:KEY_BYTES], raw[KEY_BYTES : 2 * KEY_BYTES], raw[2 * KEY_BYTES :])
+
+
+def limits(group: Group) -> Limits:
+    """Return the most bytes of each message, whoever receives it."""
+    everybody = group.names
+    names = [len(name.encode()) for name in everybody]
+    locked = named(everybody, LOCK_BYTES + SHARE_BYTES)
+    return {
+        Advert: room(KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES),
+        Adverts: room(*named(everybody, ADVERT_BYTES)),
+        Shares: room(KEY_BYTES, *locked),
+        RelayedShares: room(*names, *locked),
+        MaskedWords: group.terms.length * group.terms.words.itemsize,
+        Survivors: room(*names),
+        Confirmation: room(SIGNATURE_BYTES),
+        Confirmations: room(*named(everybody, SIGNATURE_BYTES)),
+        Recovery: room(*named(everybody, KEY_BYTES), *named(everybody, KEY_BYTES)),
+    }

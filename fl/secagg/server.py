@@ -20,8 +20,7 @@ from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import combine
 from ..parties.network import Post
 from .client import commitment_to
-from .group import Group, View, joined
-from .limits import limits
+from .group import Group, View, joined, limits
 from .messages import (
     SHARE_BYTES,
     Advert,

@@ -17,9 +17,8 @@ from ...accountant import records
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Messages, Ticket
-from .padding import dummy_blocks, kept_messages, lacking
 from .rounds import ORDER_STREAM, checked_messages
-from .terms import Terms, fault, require_honest, summable
+from .terms import Terms, dummy_blocks, fault, kept_messages, lacking, require_honest, summable
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from ...accountant.randomness import Stream, grouped_order
 from ..crypto.paillier.processes import SERIAL, Workers
 from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Post
-from .padding import kept_messages, lacking
 from .terms import (
     ANALYZER,
     SHUFFLER,
@@ -23,6 +22,8 @@ from .terms import (
     Terms,
     client_name,
     fault,
+    kept_messages,
+    lacking,
     summable,
 )
 

@@ -18,9 +18,16 @@ from ..crypto.keys import fresh
 from ..crypto.paillier.processes import Workers
 from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Network
-from .padding import dummy_blocks
 from .parties import Analyzer, Client, Shuffler
-from .terms import ANALYZER, SHUFFLER, ReceivedMessages, Terms, client_name, require_honest
+from .terms import (
+    ANALYZER,
+    SHUFFLER,
+    ReceivedMessages,
+    Terms,
+    client_name,
+    dummy_blocks,
+    require_honest,
+)
 
 ORDER_STREAM: Final = "shuffler/order"
 """A stream of the shuffler; it stands in the release."""

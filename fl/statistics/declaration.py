@@ -7,8 +7,7 @@ from typing import Final
 from ..declarations.declaration import Declaration
 from ..declarations.sealed_items import RELEASE
 from ..declarations.toml_keys import TABLE_USES
-from .sealed_items import of_statistics
-from .settings import RELATIONS, RULES, TABLE
+from .settings import RELATIONS, RULES, TABLE, of_statistics
 
 SYSTEMS: Final = (
     Declaration(

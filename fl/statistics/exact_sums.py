@@ -13,7 +13,7 @@ import numpy as np
 
 from ...accountant.arrays import IntArray
 from ...accountant.mechanisms.gram_rows import GramTotal, gram_total
-from .sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
+from .settings import BEYOND, CLIPPED, DROPPED, ROWS
 from .sum_check import SumCheck
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ import numpy as np
 from ...accountant.arrays import FloatArray
 from ..frame.model import Parameters
 from ..training.metrics import measured
-from .logistic import logistic_weights
-from .ridge import RIDGE, ridge_weights
+from .ridge import RIDGE, logistic_weights, ridge_weights
 from .settings import StatisticsSettings
 from .statistics import ReleasedStatistics
 
 if TYPE_CHECKING:
     from ..running.prepared_run import PreparedRun
     from .system import Statistics
+
 
 _LOSS: Final = "loss"
 """Scores of a fit by least squares are no log-odds, so a cross-entropy of them means nothing."""

@@ -4,6 +4,7 @@ Gaussian noise has deviation s in every coordinate of `NoisyGram.white`.  Laplac
 is turned into s Phi^-1(F(x / s)), F its distribution: exactly normal where the noise is what it
 should be, and narrower where it is less.  Sums of Laplace noise have another law, so the noise of
 the whole is shown as the sum of what was shown of its shares, with whatever it has beside them.
+Values of one kind are tested by themselves, too (`gram_parts`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...accountant.arrays import FloatArray, IntArray
+from ...accountant.arrays import BoolArray, FloatArray, IntArray
+from ...accountant.mechanisms.gram_noise import NoisyGram
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import NoisyGram, Ticket
@@ -63,3 +65,15 @@ def normal(mechanism: NoisyGram, noise: IntArray) -> FloatArray:
     # log F(-|x|) = log(1/2) - |x|: the far tails stay apart, which F itself would round to 1.
     lower = ndtri_exp(np.log(0.5) - np.abs(white) / mechanism.share_std)
     return np.asarray(-np.sign(white) * lower * mechanism.share_std)
+
+
+def gram_parts(mechanism: NoisyGram) -> dict[str, BoolArray]:
+    """Return the diagonals, what is above them, and the label sums of a release: (values,) each.
+
+    Residuals of Gram matrices are handed on as `mechanism.white(steps)`, in units, where all of
+    them have the deviation of a share; noise that is scaled for one of these kinds by mistake is
+    lost among the many values of another.
+    """
+    labels = np.arange(mechanism.gram.values) >= mechanism.label_start
+    diagonal = mechanism.diagonal & ~labels
+    return {"diagonal": diagonal, "above": ~diagonal & ~labels, "labels": labels}

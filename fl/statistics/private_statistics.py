@@ -21,10 +21,8 @@ from ..aggregation.sums import Aggregator
 from ..parties.network import silo_name
 from ..settings.schema import SecuritySettings
 from .door import HeldRows, admitted
-from .fit_costs import FitCosts
-from .memory_records import MemoryRecords
 from .public_terms import PublicTerms, SizedRelease, delta_of, labels_of, range_of, sized
-from .release_plan import PHASE, release_plan
+from .release_plan import PHASE, FitCosts, MemoryRecords, release_plan
 from .statistics import Label, ReleasedStatistics
 
 if TYPE_CHECKING:

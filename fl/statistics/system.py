@@ -21,7 +21,6 @@ from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, NoisyGram, Ticket
-from ..aggregation.gram_parts import gram_parts
 from ..aggregation.residuals import Residuals
 from ..declarations.sealed_items import RELEASE
 from ..frame.model import KeepModel, Parameters, Round
@@ -34,7 +33,7 @@ from ..frame.state import Arrays, Shape, State
 from ..observers.names import MODEL
 from ..parties.network import silo_name
 from .exact_sums import ExactSums, exact_sums
-from .noise_shown import NoiseShown
+from .noise_shown import NoiseShown, gram_parts
 from .run_terms import RunTerms
 from .settings import ReleaseSettings, StatisticsSettings, rounds_complaint
 from .statistics import ReleasedStatistics

@@ -31,8 +31,8 @@ from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import BandedGaussian, Gate, Gaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
+from ..aggregation.clip_check import about_norms
 from ..aggregation.residuals import Residuals
-from ..aggregation.term_norms import about_norms
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data.federation import Indices
 from ..frame.model import Parameters, Round, require_model

@@ -36,10 +36,9 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
 from ...accountant.sensitivity.release import repeated, up
-from ..aggregation.clip_check import ClipCheck
+from ..aggregation.clip_check import ClipCheck, norms_of
 from ..aggregation.residuals import ResidualMonitor, Residuals, every
 from ..aggregation.sums import float_sum
-from ..aggregation.term_norms import norms_of
 from ..data.federation import Federation, Indices
 from ..frame.model import Parameters, Round
 from ..frame.private_system import PrivateSystem

@@ -33,7 +33,7 @@ from ...accountant.mechanisms import FineGaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.sensitivity.release import up
 from ..aggregation.clip_check import ITEM as RECOMPUTED
-from ..aggregation.term_norms import norms_of
+from ..aggregation.clip_check import norms_of
 from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
 from ..frame.requirements import refuse

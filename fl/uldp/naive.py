@@ -29,10 +29,9 @@ from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import sensitivity_multiplier, up
-from ..aggregation.clip_check import ClipCheck
+from ..aggregation.clip_check import ClipCheck, about_norms, norms_of
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
-from ..aggregation.term_norms import about_norms, norms_of
 from ..aggregation.weighted_sum import NO_NOISE_LEFT
 from ..data.federation import Federation
 from ..frame.model import Parameters, Round

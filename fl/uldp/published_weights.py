@@ -23,7 +23,7 @@ from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
-from ..aggregation.term_norms import norms_of
+from ..aggregation.clip_check import norms_of
 from ..frame.model import Parameters
 from ..frame.opening import OpeningStatement
 from ..frame.promise import Promise, unproven

@@ -17,9 +17,8 @@ from ...accountant.arrays import BoolArray, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
 from ...accountant.mechanisms.banded_gaussian import COEFFICIENT_BITS
-from ..aggregation.clip_check import ClipCheck
+from ..aggregation.clip_check import ClipCheck, norms_of
 from ..aggregation.sums import noisy_sum
-from ..aggregation.term_norms import norms_of
 from ..aggregation.user_weights import checked_weights, user_weights
 from ..crypto import dependencies
 from ..data.federation import Federation

@@ -15,7 +15,7 @@ import numpy as np
 
 from privplan.accountant.mechanisms import Gaussian, gaussian
 from privplan.accountant.mechanisms.wide_gaussian import WideGaussian
-from privplan.fl.aggregation.term_norms import norms_of
+from privplan.fl.aggregation.clip_check import norms_of
 from privplan.fl.uldp import averaging, group, weighted
 from privplan.fl.uldp.weighted import UldpAvgKnownWeights
 

@@ -21,8 +21,7 @@ from privplan.audit.derivation.supported_event import supported
 from privplan.audit.ledger import gram_facts
 from privplan.audit.ledger.entries import SpentIntent
 from privplan.audit.ledger.gram_facts import least_attained, moved_by_unit
-from privplan.fl.observers.reaches import reaches_of
-from privplan.fl.observers.route import Route
+from privplan.fl.observers.reaches import Route, reaches_of
 
 from ..cases import for_each
 from .grams import SIGMA, gram, gram_log, noisy

@@ -20,8 +20,7 @@ from privplan.audit.derivation.supported_event import supported
 from privplan.audit.ledger import product_facts
 from privplan.audit.ledger.entries import SpentIntent
 from privplan.audit.ledger.product_facts import least_grid, moved_by_unit, product_of
-from privplan.fl.observers.reaches import reaches_of
-from privplan.fl.observers.route import Route
+from privplan.fl.observers.reaches import Route, reaches_of
 
 from ..cases import for_each
 from .ledgers import Records, audited, intents, opening, part, releases, upper

@@ -19,8 +19,7 @@ from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_report
 from privplan.audit.residual.sealed_statistics import Run
 from privplan.audit.residual.tier import judged
-from privplan.fl.aggregation.clip_check import ClipCheck
-from privplan.fl.aggregation.term_norms import norms_of
+from privplan.fl.aggregation.clip_check import ClipCheck, norms_of
 from privplan.fl.log import LogWriter
 
 from ..cases import for_each

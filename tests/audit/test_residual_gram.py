@@ -22,9 +22,9 @@ from privplan.accountant.records import RoundIntent, RoundRelease, RunOpen
 from privplan.audit.residual import p_values, residual_tier
 from privplan.audit.residual.sealed_statistics import Run, _release_from
 from privplan.audit.residual.tier import judged
-from privplan.fl.aggregation.gram_parts import gram_parts
 from privplan.fl.aggregation.residuals import MIN_VALUES, Residuals
 from privplan.fl.log import LogWriter
+from privplan.fl.statistics.noise_shown import gram_parts
 
 from ..cases import for_each
 from ..chance import FALSE_ALARM

@@ -18,8 +18,7 @@ from privplan.fl.delm.settings import DelmSettings
 from privplan.fl.log import read
 from privplan.fl.running.lifecycle import run
 from privplan.fl.statistics.finished_run import fit_recorder, statistics_of_run
-from privplan.fl.statistics.logistic import logistic_weights
-from privplan.fl.statistics.ridge import ridge_weights
+from privplan.fl.statistics.ridge import logistic_weights, ridge_weights
 
 from ..cases import for_each
 

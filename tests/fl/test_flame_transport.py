@@ -15,7 +15,8 @@ from privplan.fl.crypto.sealed_box import BoxKey, sealed
 from privplan.fl.flame.sealing_cost import MOST_SEALED, processor_seconds, sealed_messages
 from privplan.fl.observers.stated_assumptions import BLIND_SHUFFLER
 from privplan.fl.running.preparation import prepare
-from privplan.fl.shuffling import Shuffling, Terms, padding
+from privplan.fl.shuffling import Shuffling, Terms
+from privplan.fl.shuffling import terms as shuffling_terms
 from privplan.fl.shuffling.ideal import IdealShuffling
 
 from ..cases import for_each
@@ -57,7 +58,7 @@ def test_both_transports_release_the_same(way: str, randomizer: str, tmp_path: P
 def test_sums_are_equal_wherever_draws_are_cut(
     overflow: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(padding, "BLOCK_MESSAGES", block)
+    monkeypatch.setattr(shuffling_terms, "BLOCK_MESSAGES", block)
     n_p = 9 if overflow == "cap" else 20
     terms = Terms(20, 6, 2, padded_to=n_p, overflow=overflow)  # type: ignore[arg-type]
     rng = np.random.default_rng(3)

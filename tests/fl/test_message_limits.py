@@ -35,7 +35,7 @@ from privplan.fl.secagg import decentralised, gathering
 from privplan.fl.secagg import messages as sums
 from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.group import Group
-from privplan.fl.secagg.limits import limits as sum_limits
+from privplan.fl.secagg.group import limits as sum_limits
 from privplan.fl.secagg.terms import choose
 from privplan.fl.shuffling import Shuffling
 from privplan.fl.shuffling import Terms as ShuffleTerms

@@ -82,7 +82,7 @@ an attacker's coins, and the streams of a rehearsal, in which there are no peopl
         .accountant.randomness.Streams.secure .accountant.randomness.Streams.seeded numpy.random
         numpy.random.Generator numpy.random.default_rng
 an attacker's coins, signs and columns
-    canaries/coins.py call.permutation call.random numpy.random numpy.random.Generator
+    canaries/federation.py call.permutation call.random numpy.random numpy.random.Generator
 a system that is planned, and makes no round
     canaries/rehearsal_settings.py .accountant.randomness.Streams.secure
 seeds of shares, from the operating system

@@ -11,8 +11,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Reach, Sampling, Security
 from privplan.fl.observers.assumptions import Circumstances, assumptions_of
 from privplan.fl.observers.names import OBSERVERS, observer_name
-from privplan.fl.observers.reaches import reach_of, reaches_of
-from privplan.fl.observers.route import Route, is_encrypted
+from privplan.fl.observers.reaches import Route, is_encrypted, reach_of, reaches_of
 from privplan.fl.observers.stated_reaches import checked_reaches, inconsistent_fields
 from privplan.fl.observers.words import phrase
 

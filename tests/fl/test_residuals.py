@@ -18,7 +18,7 @@ from privplan.accountant.mechanisms.clip import Sparse
 from privplan.accountant.mechanisms.noisy_sums import NoisySums
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.fl.aggregation.clip_check import ClipCheck
+from privplan.fl.aggregation.clip_check import ClipCheck, norms_of
 from privplan.fl.aggregation.residuals import (
     EARLIER,
     MIN_VALUES,
@@ -28,7 +28,6 @@ from privplan.fl.aggregation.residuals import (
     every,
 )
 from privplan.fl.aggregation.sums import PlainAggregator, noisy_sum
-from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.frame.private_normalisation import MomentsRelease
 from privplan.fl.settings.schema import SecuritySettings
 from privplan.fl.uldp.group import UldpGroup

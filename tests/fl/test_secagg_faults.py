@@ -18,8 +18,7 @@ from privplan.fl.secagg import messages as says
 from privplan.fl.secagg import server as serving
 from privplan.fl.secagg.client import Client
 from privplan.fl.secagg.committee import Committee
-from privplan.fl.secagg.group import Group, View, joined
-from privplan.fl.secagg.limits import limits
+from privplan.fl.secagg.group import Group, View, joined, limits
 from privplan.fl.secagg.terms import choose
 
 from ..cases import for_each

@@ -19,7 +19,7 @@ from privplan.fl.statistics import exact_sums as module
 from privplan.fl.statistics import noise_shown
 from privplan.fl.statistics import sum_check as checks
 from privplan.fl.statistics.noise_shown import normal
-from privplan.fl.statistics.sealed_items import BEYOND, CLIPPED, DROPPED, ROWS
+from privplan.fl.statistics.settings import BEYOND, CLIPPED, DROPPED, ROWS
 from privplan.fl.statistics.sum_check import SumCheck
 
 from ..cases import for_each

@@ -11,8 +11,8 @@ from privplan.fl.data.federation import Federation
 from privplan.fl.running import run
 from privplan.fl.settings.file import parse
 from privplan.fl.shuffling import ReceivedMessages, Shuffling
-from privplan.fl.shuffling.padding import DUMMIES_STREAM
 from privplan.fl.shuffling.rounds import ORDER_STREAM
+from privplan.fl.shuffling.terms import DUMMIES_STREAM
 
 CONFIG = """
 [run]

@@ -11,10 +11,17 @@ from sklearn.base import ClassifierMixin
 from ....accountant.arrays import FloatArray
 from ....accountant.errors import InvalidInput
 from ....accountant.odometer import Odometer
-from ..logistic import classes_of, logistic_weights, probabilities
 from ..private_statistics import PrivateStatistics
 from ..public_terms import labels_of
-from ..ridge import RIDGE, ClassWeight, Ridge, check_settings
+from ..ridge import (
+    RIDGE,
+    ClassWeight,
+    Ridge,
+    check_settings,
+    classes_of,
+    logistic_weights,
+    probabilities,
+)
 from ..statistics import Label, ReleasedStatistics
 from .base import ReleasingEstimator
 

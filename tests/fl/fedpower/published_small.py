@@ -15,9 +15,8 @@ from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
 from privplan.accountant.mechanisms.gram_row_grid import GridScale, dense_rows
 from privplan.accountant.randomness import Streams
 from privplan.fl.data.federation import Federation
-from privplan.fl.fedpower.original import original
 from privplan.fl.fedpower.private import private
-from privplan.fl.fedpower.published import PublishedIteration
+from privplan.fl.fedpower.published import PublishedIteration, original
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.fedpower.utility import FedPowerUtility
 from privplan.fl.frame.setup import setup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privplan.fl.fedpower.local_steps import aligned, reference_node, rotation
+from privplan.fl.fedpower.iterate import aligned, reference_node, rotation
 
 from ...cases import for_each
 

@@ -12,8 +12,8 @@ import pytest
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms.product_rows import basis_steps
 from privplan.fl.data.federation import Federation
-from privplan.fl.fedpower.expected_log_published import ORIGINAL_LOG
-from privplan.fl.fedpower.local_steps import exact_steps
+from privplan.fl.fedpower.expected_log import ORIGINAL_LOG
+from privplan.fl.fedpower.iterate import exact_steps
 from privplan.fl.fedpower.settings import FedPowerSettings
 from privplan.fl.settings.file import parse
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.mechanisms.product_rows import basis_steps
-from privplan.fl.fedpower.iterate import next_iterate
-from privplan.fl.fedpower.local_steps import rotation
+from privplan.fl.fedpower.iterate import next_iterate, rotation
 
 from ...cases import for_each
 from .published_small import (

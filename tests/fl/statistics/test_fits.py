@@ -7,8 +7,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.statistics.components import principal_components, projection
-from privplan.fl.statistics.logistic import logistic_weights, probabilities
-from privplan.fl.statistics.ridge import ridge_weights
+from privplan.fl.statistics.ridge import logistic_weights, probabilities, ridge_weights
 from privplan.fl.statistics.statistics import ReleasedStatistics
 
 from ...cases import for_each

@@ -6,10 +6,9 @@ import numpy as np
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.mechanisms import Gaussian
-from privplan.fl.aggregation.clip_check import ClipCheck
+from privplan.fl.aggregation.clip_check import ClipCheck, norms_of
 from privplan.fl.aggregation.residuals import Residuals
 from privplan.fl.aggregation.sums import noisy_sum
-from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.datasets.registry import SHAPES
 from privplan.fl.delm.pca import pca_release
 from privplan.fl.delm.pca_canaries import empty_federation, simulate_pca
