@@ -155,6 +155,22 @@ def _lower_end(bounding: BoundingEvent, delta: float) -> float | None:
     return None if isinstance(answer, str) else max(0.0, answer.lower + math.log(present))
 
 
+def events_of(run: CheckedRun) -> frozenset[ev.Event]:
+    """Return the events that a proof about a run accounts for; none where it has no numbers."""
+    settings = run.settings
+    if run.currency != "epsilon" or settings.delta is None:
+        return frozenset()
+    try:
+        if run.event is not None and not is_sum_of_draws(run):
+            events = whole_event(run)
+        else:
+            events = _events(run, settings.method, settings.delta)
+    except (LackingFacts, InvalidInput, Unsupported, ArithmeticError):
+        return frozenset()
+    lower = (each for reading in events.lower for each in reading)
+    return frozenset(each.event for each in (*events.upper, *lower))
+
+
 def proof_of(run: CheckedRun) -> Proof:
     """Return what is proven about a run that leaves nothing open but, in an event, its sampler."""
     if run.event is not None and not is_sum_of_draws(run):

@@ -33,6 +33,9 @@ BEYOND_TOLERANCE: Final = 1e-3
 PRIVPLAN_EVENT: Final = "privplan event"
 """The format of an event in privplan's own words, which states its sampler."""
 
+UNSAMPLED: Final = ("full", "unknown")
+"""Words of `sampling.method` that name no draw of batches."""
+
 KEYS_OF_USERS: Final = ("data.users", "data.records_per_user", "sampling.clients_rate")
 """Keys that mention users, so that either a record or a user may be what is protected."""
 
@@ -136,6 +139,10 @@ class CheckedRun:
         if settings.unit != "user":
             # A record is no more than one, and a silo is hidden by no sample of its users' records.
             settings = replace(settings, records_per_user=None)
+        digits, batch = _open_digits(description), description.facts.get("sampling.batch")
+        if "sampling.rate" in digits and batch is not None and batch.provenance == "derived":
+            # A batch that follows from a rate is no more exact than that.
+            settings = replace(settings, batch=None)
         phases = None if event is None else as_phases(event)
         if phases is not None:
             # Steps of noise multiplier and rate say the same, and leave the sampler to the facts.
@@ -171,7 +178,7 @@ class CheckedRun:
             expected_replies=description.get("aggregation.expected_replies", int),
             replies=description.get("aggregation.replies", int),
             tuning_runs=description.get("tuning.runs", int) or 1,
-            digits=_open_digits(description),
+            digits=digits,
             read=frozenset(
                 key for key, fact in description.facts.items() if fact.provenance == "read"
             ),
@@ -225,7 +232,19 @@ def _upper_only(description: RunDescription) -> str:
     facts = (description.facts.get(key) for key in ("sampling.method", "sampling.rate"))
     stated = all(fact is not None and fact.provenance == "stated" for fact in facts)
     told = stated and FLOWER_STATE in description.formats.values()
-    return "" if told else description.upper_only
+    return _counted_in_full(description) or ("" if told else description.upper_only)
+
+
+def _counted_in_full(description: RunDescription) -> str:
+    """Return that an event samples nothing, where somebody says that batches were drawn."""
+    event, method = description.event, description.facts.get("sampling.method")
+    draws = None if event is None else as_stated_draws(event)
+    drawn = method is not None and method.provenance in ("stated", "read")
+    if draws is None or not drawn or description.get("sampling.method", str) in UNSAMPLED:
+        return ""
+    if any(each.rate < 1.0 for each in draws):
+        return ""
+    return "The stated event counts every step in full, and batches were drawn."
 
 
 def _beyond_event(description: RunDescription) -> str:

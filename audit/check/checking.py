@@ -8,7 +8,8 @@ from typing import Final
 
 from ...accountant.rounding import down
 from ..description.fact import Reading
-from ..description.merging import describe
+from ..description.merging import describe, stating
+from ..description.options import reading_of_option
 from ..description.run_description import RunDescription
 from ..description.run_settings import RunSettings
 from .bounds import Proof
@@ -17,13 +18,13 @@ from .check_case import CheckCase
 from .check_result import CheckResult, Verdict
 from .checked_run import CheckedRun, Currency, claimed_currencies
 from .conventions import conventions_of, without_conventions
-from .deciding import deciding_completions, open_keys, steps_that_hold
+from .deciding import DecidingCompletion, deciding_completions, open_keys, steps_that_hold
 from .headline import headline
 from .log_verdict import check_log, is_log
 from .missing_facts import missing_facts
 from .proving import prove, with_every_relation
 from .second_layer import recompute
-from .standing import Standing, standing
+from .standing import Standing, decided_by_completion, standing
 from .verdict import by_sampler, conditions_of, verdict_of
 
 GRAVEST: Final[tuple[Verdict, ...]] = (
@@ -31,6 +32,9 @@ GRAVEST: Final[tuple[Verdict, ...]] = (
     *("holds-not-from-these-settings", "holds"),
 )
 """Verdicts, the gravest first."""
+
+MOST_SETTLED: Final = 16
+"""Rows whose options are tried; more than these have none."""
 
 CONTRADICTED: Final = "what was said of the run contradicts itself"
 """Why nothing is proven of facts that cannot all be true."""
@@ -82,7 +86,12 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
     deciding: tuple[str, ...] = ()
     if by_relation and stands == "open":
         deciding = ("claim.neighbours",)
-    completions = deciding_completions(run.claim, proof) if stands == "open" else ()
+    completions: tuple[DecidingCompletion, ...] = ()
+    if stands == "open":
+        completions = tuple(
+            _as_settled(each, description, currency) if index < MOST_SETTLED else each.unsettled
+            for index, each in enumerate(deciding_completions(run.claim, proof))
+        )
     if completions and not proof.alternatives:
         deciding += open_keys(proof)
     by_steps = ""
@@ -110,6 +119,24 @@ def _check_claim(description: RunDescription, currency: Currency, *, strict: boo
         unit_is_open=run.of_users is not None,
     )
     return _with_headline(result)
+
+
+def _as_settled(
+    row: DecidingCompletion, description: RunDescription, currency: Currency
+) -> DecidingCompletion:
+    """Return a row with the ends of the run that its options state; without options if none do."""
+    if not row.settles:
+        return row
+    options = map(reading_of_option, row.settles.split())
+    run = CheckedRun.of(stating(description, options), currency)
+    if run.contradictions:
+        return row.unsettled
+    proof = prove(run)
+    if proof.bounds is None or proof.lacking or proof.alternatives:
+        return row.unsettled
+    if run.claim is not None and decided_by_completion(run.claim, proof):
+        return row.unsettled
+    return replace(row, bounds=proof.bounds)
 
 
 def _settings_of(proof: Proof) -> tuple[RunSettings, ...]:

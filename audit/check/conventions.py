@@ -28,12 +28,19 @@ class Convention:
 
 RELATION: Final = "relation"
 CHOSEN_RATE: Final = "chosen-rate"
+USER_CLIP: Final = "user-clip"
 
 CONVENTIONS: Final = (
     Convention(
         "constant-clip", "noise.clip_source", "constant", "The clipping norm is a constant."
     ),
     Convention("unit-record", "claim.unit", "record", "One record is protected."),
+    Convention(
+        USER_CLIP,
+        "data.records_per_user",
+        "clipped and drawn as a whole",
+        "A user is drawn as a whole, and what it contributes is clipped as a whole.",
+    ),
     Convention("no-accumulation", "schedule.accumulation", 1, "A noise draw takes one batch."),
     Convention("one-run", "schedule.restarts", 1, "One accountant counted all that was released."),
     Convention("no-tuning", "tuning.runs", 1, "No other model was trained to choose this one."),
@@ -66,7 +73,22 @@ def conventions_of(run: CheckedRun) -> tuple[Convention, ...]:
         if (run.chosen_rate if each.id == CHOSEN_RATE else each.key not in run.known)
         and not (each.id == "records-public" and run.settings.neighbours != "add-remove")
         and not (each.id == "unit-record" and run.of_users is not None)
+        and not (each.id == USER_CLIP and not _users_are_wholes(run))
     )
+
+
+def _users_are_wholes(run: CheckedRun) -> bool:
+    """Return whether users may be protected, and nobody said that they are drawn and clipped so."""
+    users = run if run.of_users is None else run.of_users
+    said = (users.settings.clip_bounds, users.settings.sampled) == ("unit", "users")
+    return users.settings.unit == "user" and users.event is None and not said
+
+
+def _with_several_records(run: CheckedRun) -> CheckedRun:
+    users = run.of_users
+    if users is None:
+        return run.with_settings(records_per_user=2)
+    return replace(run, of_users=users.with_settings(records_per_user=2))
 
 
 def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
@@ -81,7 +103,12 @@ def without_conventions(run: CheckedRun, proof: Proof) -> Proof:
     keys = tuple(each.key for each in in_force if each.id != RELATION)
     if keys:
         why = "Conventions are opened (--strict), and without them nothing bounds the run."
-        upper = Bounds(proof.bounds.lower, math.inf)
+        lower = proof.bounds.lower
+        if any(each.id == USER_CLIP for each in in_force):
+            # Users of several records may be drawn, or clipped, record by record.
+            several = prove(_with_several_records(run)).bounds
+            lower = 0.0 if several is None else min(lower, several.lower)
+        upper = Bounds(lower, math.inf)
         return replace(proof, bounds=upper, unbounded=why, lacking=(*proof.lacking, *keys))
     if not in_force:
         return proof

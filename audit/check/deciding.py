@@ -21,6 +21,11 @@ class DecidingCompletion:
     bounds: Bounds
     settles: str = ""
 
+    @property
+    def unsettled(self) -> DecidingCompletion:
+        """The same run, which no option states."""
+        return replace(self, settles="")
+
 
 def deciding_completions(
     claim: PrintedNumber | None, proof: Proof

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ...accountant.errors import Unsupported
+from ...accountant import events as ev
+from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Bounds
 from ...accountant.rounding import up
-from .bounds import CONTRADICTION, Proof, lower_end_of, proof_of
+from ...accountant.work import MOST_WORK, work_of
+from .bounds import CONTRADICTION, Proof, events_of, lower_end_of, proof_of
 from .checked_run import CheckedRun
-from .completions.completion import Choice, Completion
+from .completions.completion import Choice, Completion, End
 from .completions.subjects import completions
 from .stated_event import is_sum_of_draws, samplers_of
 
@@ -27,6 +29,8 @@ BEYOND: Final = {
 }
 """Rarer samplers, which the bounds cover as well."""
 
+ENDS: Final[tuple[End, End]] = ("least", "most")
+
 ALIKE: Final = ("poisson", "full")
 """Samplers for which a record that is set to zero is as one that is removed."""
 
@@ -36,12 +40,47 @@ def prove(run: CheckedRun) -> Proof:
 
     The upper end is the largest over its completions, the lower end the smallest.
     """
+    refusal = _too_much_work(run)
+    if refusal:
+        return Proof(Bounds(0.0, math.inf), unbounded=refusal)
     if run.of_users is None:
         return _of_unit(run)
     of_records = replace(run, of_users=None)
     proofs = {"record": _of_unit(of_records), "user": _of_unit(run.of_users)}
     runs = {"record": of_records, "user": run.of_users}
     return _hull_of_units(proofs, runs)
+
+
+def _too_much_work(run: CheckedRun) -> str:
+    """Return why a description is too much work, before any of it is done; empty if it is not."""
+    events: set[ev.Event] = set()
+    for each in (run, run.of_users):
+        if each is None:
+            continue
+        method = each.settings.method
+        unknown = method == UNKNOWN and (each.event is None or is_sum_of_draws(each))
+        for name in (*ALTERNATIVES, *BEYOND) if unknown else (method,):
+            for end in ENDS:
+                try:
+                    runs = completions(each, name, end)
+                except Unsupported:
+                    continue  # which is refused there
+                events |= {event for some in runs for event in events_of(some.run)}
+    work = sum(map(_work_of, events))
+    if work <= MOST_WORK:
+        return ""
+    return (
+        f"The runs that the description allows are {work:,} units of work, and the limit is "
+        f"{MOST_WORK:,}: state more of what is open, first of all sampling.method."
+    )
+
+
+def _work_of(event: ev.Event) -> int:
+    try:
+        work = work_of(event)
+    except InvalidInput:  # too deep, and refused where it is accounted for
+        return 0
+    return work if work <= MOST_WORK else 0  # one event of more is refused by itself
 
 
 def _of_unit(run: CheckedRun) -> Proof:

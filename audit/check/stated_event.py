@@ -43,8 +43,9 @@ def whole_event(run: CheckedRun, *, sampled: bool = True) -> RunEvents:
         event = without_sampling(event)
     relation = as_neighbours(settings.neighbours)
     released = tuple(released_under(run, each, relation) for each in settings.releases)
-    inner = of_unit(run, event)
-    every = of_unit(run, ev.Compose((event, *released))) if released else inner
+    # A record may be one of those that a group of the event counts together.
+    inner = of_unit(run, without_groups(event) if settings.unit == "record" else event)
+    every = of_unit(run, ev.Compose((event, *released)) if released else event)
     # The steps of an event are those that one accountant composed.
     least = settings.restarts * periods(run, upper=False)
     most = settings.restarts * periods(run, upper=True) * run.tuning_runs
@@ -138,6 +139,22 @@ def _is_of_clients(run: CheckedRun) -> bool:
         return False
     draws = as_stated_draws(run.event)
     return draws is not None and all(each.rate == settings.clients_rate for each in draws)
+
+
+def without_groups(event: ev.Event) -> ev.Event:
+    """Return an event as a single record of every group sees it.
+
+    >>> without_groups(ev.Group(3, ev.Gaussian(2.0)))
+    Gaussian(noise_multiplier=2.0)
+    """
+    match event:
+        case ev.Compose(parts):
+            return ev.Compose(tuple(without_groups(part) for part in parts))
+        case ev.Repeat(count, inner):
+            return ev.Repeat(count, without_groups(inner))
+        case ev.Group(_, inner):
+            return without_groups(inner)
+    return event
 
 
 def without_sampling(event: ev.Event) -> ev.Event:

@@ -214,6 +214,21 @@ def assuming(description: RunDescription, key: str, value: object) -> RunDescrip
     return _completed(replace(description, facts=given))
 
 
+def stating(description: RunDescription, readings: Iterable[Reading]) -> RunDescription:
+    """Return the description with what options say in place of its facts, and what follows.
+
+    Contradictions between the facts that are left are found anew.
+    """
+    given = {
+        key: fact
+        for key, fact in description.facts.items()
+        if fact.provenance not in ("derived", "assumed")
+    }
+    for reading in readings:
+        given |= reading.facts
+    return _completed(replace(description, facts=given))
+
+
 def _completed(description: RunDescription) -> RunDescription:
     """Return a description with what follows from its facts, and what is assumed of all."""
     following = what_follows(description.facts)

@@ -90,6 +90,11 @@ def _full_batches(working: WorkingFacts) -> None:
     elif not near(stated, 1.0, working.half_unit(RATE)):
         says = f"rate = {shown(stated)} and method = full (rate 1) cannot both be true"
         working.contradict(RATE, says, RATE, "sampling.method")
+    half_unit = working.half_unit("schedule.phases")
+    others = [each.rate for each in working.phases() if not near(each.rate, 1.0, half_unit)]
+    if others:
+        says = f"phases of rate {shown(others[0])} and method = full (rate 1) cannot both be true"
+        working.contradict("schedule.phases", says, "schedule.phases", "sampling.method")
     key = population_key(working)
     if key is None:
         return
@@ -141,17 +146,16 @@ def _compare_rate(working: WorkingFacts) -> None:
         return
     if any(near(rate, quotient, RATE_TOLERANCE * rate) for quotient in quotients):
         return
-    printed_alike = [quotient for quotient in quotients if near(rate, quotient, half_unit)]
+    printed_alike = any(near(rate, quotient, half_unit) for quotient in quotients)
     size = working.count(key)
     assert size is not None
     sentence = f"batch / {key.partition('.')[2]} = {shown(batch)} / {shown(size)}"
-    if printed_alike:
-        # The quotient as it is described, or of others that are printed alike the largest: it
-        # never proves too much.
-        described = min(batch / size, 1.0)
-        is_alike = near(rate, described, half_unit)
-        working.refine(RATE, described if is_alike else max(printed_alike), sentence)
+    described = min(batch / size, 1.0)
+    if near(rate, described, half_unit):
+        working.refine(RATE, described, sentence)
         return
+    if printed_alike:
+        return  # the rate of a loader, which stays as open as its digits
     working.contradict(
         RATE,
         f"rate = {shown(rate)} and {sentence} ({shown(batch / size)}) cannot both be true",

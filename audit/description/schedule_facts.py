@@ -102,15 +102,15 @@ def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction
     """Allow every usual way to count: an incomplete batch kept, dropped or carried over."""
     half_unit = Fraction(working.half_unit(EPOCHS))
     passes = Fraction(repr(epochs))
-    counts = {steps, steps * (working.count("schedule.restarts") or 1)}
+    # Steps may be those of one start, or of all; so may epochs.
+    restarts = working.count("schedule.restarts") or 1
+    counts = {steps, steps * restarts, Fraction(steps, restarts)}
+    fewest, largest = _range_of_batches(working, batches)
     for accumulated in {1, working.count("schedule.accumulation") or 1}:
-        draws = batches / accumulated
-        least = math.floor((passes - half_unit) * max(math.floor(draws), 1))
-        if draws < 1:
-            least = math.floor((passes - half_unit) * draws)
-        most = math.ceil((passes + half_unit) * math.ceil(draws))
-        rounding = _rounding(working, passes, batches)
-        if any(least - rounding <= count <= most + rounding for count in counts):
+        low, high = fewest / accumulated, largest / accumulated
+        least = math.floor((passes - half_unit) * (low if low < 1 else math.floor(low)))
+        most = math.ceil((passes + half_unit) * math.ceil(high))
+        if any(least <= count <= most for count in counts):
             return
     implied = math.ceil(passes * batches)
     is_counted = BATCH in working and epoch_size(working) is not None
@@ -125,16 +125,25 @@ def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction
     )
 
 
-def _rounding(working: WorkingFacts, passes: Fraction, batches: Fraction) -> Fraction:
-    """Return by how many steps the printed digits of a rate leave the answer open."""
+def _range_of_batches(working: WorkingFacts, batches: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the fewest and the most noise draws of an epoch that the facts allow, not rounded.
+
+    The printed digits of a rate leave them open, and so does an epoch of other records than all.
+    """
+    low = high = batches
     rate, half_unit = working.number(RATE), working.half_unit(RATE)
-    if BATCH in working and epoch_size(working) is not None:
-        return Fraction(0)
-    if rate is None or half_unit == 0.0 or half_unit >= rate:
-        return Fraction(0)
-    # A float of a rate can lie above the exact quotient by its own rounding.
-    open_by = passes * (Fraction(1) / (Fraction(rate) - Fraction(half_unit)) - batches)
-    return max(Fraction(0), open_by)
+    batch = working.facts.get(BATCH)
+    counted = batch is not None and batch.provenance != "derived"
+    if not (counted and epoch_size(working) is not None) and rate and 0.0 < half_unit < rate:
+        # A float of a rate can lie beside the exact quotient by its own rounding.
+        low = min(low, 1 / (Fraction(rate) + Fraction(half_unit)))
+        high = max(high, 1 / (Fraction(rate) - Fraction(half_unit)))
+    of_epoch, key = working.count(EPOCH_RECORDS), population_key(working)
+    size = None if key is None else working.count(key)
+    if of_epoch is not None and size is not None and not counted:
+        share = Fraction(of_epoch, size)
+        low, high = low * min(Fraction(1), share), high * max(Fraction(1), share)
+    return low, high
 
 
 def _text(batches: Fraction) -> str:

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from ..checked_run import CheckedRun
 
 End = Literal["least", "most"]
 """The end of what a description allows: its runs of least epsilon, or those of most."""
+
+
+EXACT_DIGITS: Final = 12
+"""Digits of a number in an option that states one run: so many leave nothing open."""
+
+
+def in_option(value: float) -> str:
+    """Return a number as an option states it, with digits enough to be that number alone.
+
+    >>> in_option(0.015), in_option(1 / 3)
+    ('0.0150000000000', '0.3333333333333333')
+    """
+    text = repr(value)
+    digits = text.partition("e")[0].replace(".", "").lstrip("-0")
+    return text if len(digits) >= EXACT_DIGITS else f"{value:#.{EXACT_DIGITS}g}"
 
 
 @dataclass(frozen=True)

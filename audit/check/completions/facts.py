@@ -13,7 +13,7 @@ from ...description.lists import RELEASE_FAMILIES
 from ..checked_run import CheckedRun
 from ..loader_passes import ROUNDING
 from ..release_readings import followed_release
-from .completion import Alternative, Choice, End
+from .completion import Alternative, Choice, End, in_option
 from .passes import steps_agree
 
 NOT_GAUSSIAN: Final = ("laplace", "pure")
@@ -187,8 +187,11 @@ def replies(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """
     settings = run.settings
     several = bool(settings.phases) or settings.steps is None or settings.steps > 1
-    if run.replies is None or run.expected_replies is None or end == "most" or not several:
+    if run.replies is None or run.expected_replies is None or not several:
         yield run, None
+        return
+    if end == "most":
+        yield run, Choice("aggregation.replies", "as few replied in every round")
         return
     phases = settings.phases
     if phases:
@@ -219,25 +222,52 @@ def delta(run: CheckedRun, end: End) -> Iterator[Alternative]:
         return
     pinned = max(value - half, 0.0) if end == "most" else min(value + half, 1.0)
     choice = Choice(
-        "claim.delta", f"the printed delta {value:g} is {pinned:.6g}", f"claim.delta={pinned!r}"
+        "claim.delta",
+        f"the printed delta {value:g} is {pinned:.6g}",
+        f"claim.delta={in_option(pinned)}",
     )
     yield replace(run, settings=replace(run.settings, delta=pinned)), choice
 
 
 def _of_batches(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """Pin a delta of one over the batches of a loader, which may keep the last one or drop it."""
-    batch, size = run.settings.batch, run.population
-    if batch is None or size is None or run.currency != "epsilon":
+    counts = _batches_of_epochs(run)
+    if not counts or run.currency != "epsilon":
         yield run, None
         return
-    fewest, most = max(1, size // batch), -(-size // batch)
+    fewest, most = min(counts), max(counts)
     if fewest == most:
         yield run, None
         return
     pinned = 1.0 / (most if end == "most" else fewest)
     says = f"delta is one over {most if end == 'most' else fewest:,} batches"
-    choice = Choice("claim.delta", says, f"claim.delta={pinned!r}")
+    choice = Choice("claim.delta", says, f"claim.delta={in_option(pinned)}")
     yield replace(run, settings=replace(run.settings, delta=pinned)), choice
+
+
+def _batches_of_epochs(run: CheckedRun) -> tuple[int, ...]:
+    """Return how many batches an epoch may have, with the last one kept or dropped."""
+    settings, half = run.settings, run.half_unit("sampling.rate")
+    sizes = {run.population, settings.records_per_epoch} - {None}
+    if settings.method == "full":
+        quotients = [1.0]
+    elif settings.batch is not None:
+        quotients = [size / settings.batch for size in sizes if size is not None]
+    elif settings.rate is None:
+        return ()
+    else:
+        quotients = [1.0 / (settings.rate + half), 1.0 / max(settings.rate - half, half)]
+        if None not in (run.population, settings.records_per_epoch):
+            share = (settings.records_per_epoch or 1) / (run.population or 1)
+            quotients += [share * each for each in quotients]
+    return tuple(
+        max(1, rounded)
+        for each in quotients
+        for rounded in (
+            math.floor(each * (1.0 + ROUNDING)),
+            math.ceil(each * (1.0 - ROUNDING)),
+        )
+    )
 
 
 def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
@@ -255,7 +285,7 @@ def noise(run: CheckedRun, end: End) -> Iterator[Alternative]:
         return
     pinned = max(value - half, 0.0) if end == "most" else value + half
     says = f"the printed noise {value:g} is {pinned:.6g}"
-    choice = Choice("noise.noise_multiplier", says, f"noise.noise_multiplier={pinned!r}")
+    choice = Choice("noise.noise_multiplier", says, f"noise.noise_multiplier={in_option(pinned)}")
     yield replace(run, settings=replace(run.settings, noise_multiplier=pinned)), choice
 
 

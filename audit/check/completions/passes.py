@@ -39,14 +39,18 @@ def _draws_of_an_epoch(run: CheckedRun, together: int) -> tuple[Fraction, Fracti
     """Return the fewest and the most noise draws of an epoch."""
     settings = run.settings
     size, rate = settings.records_per_epoch or run.population, settings.rate or 1.0
+    of_epoch, population = settings.records_per_epoch, run.population
+    share = Fraction(1)
+    if of_epoch is not None and population is not None:
+        share = Fraction(of_epoch, population)
     if settings.method == "full":
-        return Fraction(1), Fraction(1)
+        return min(Fraction(1), share), Fraction(max(1, math.ceil(share)))
     if settings.batch is not None and size is not None:
         low = high = Fraction(size, settings.batch)
     else:
         half = min(run.half_unit("sampling.rate"), 0.5 * rate)
         # A quotient of floats can lie beside a whole number of batches.
-        low = Fraction(1.0 / (rate + half) * (1.0 - 1e-9))
-        high = Fraction(1.0 / (rate - half) * (1.0 + 1e-9))
+        low = Fraction(1.0 / (rate + half) * (1.0 - 1e-9)) * min(Fraction(1), share)
+        high = Fraction(1.0 / (rate - half) * (1.0 + 1e-9)) * max(Fraction(1), share)
     fewest = min(low / together, Fraction(max(1, math.floor(low) // together)))
     return fewest, Fraction(-(-math.ceil(high) // together))

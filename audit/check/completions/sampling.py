@@ -12,7 +12,7 @@ from ...description.printed_number import half_unit_of
 from ...description.run_description import Phase
 from ...description.sampling_facts import RATE_TOLERANCE
 from ..checked_run import CHOSEN_NOISE_UNIT, PASSES_TOLERANCE, CheckedRun, was_chosen
-from .completion import Alternative, Choice, End
+from .completion import Alternative, Choice, End, in_option
 from .passes import steps_agree
 
 INDEPENDENT: Final = ("poisson", "fixed-size", "full", "weighted")
@@ -31,8 +31,10 @@ def rate(run: CheckedRun, end: End) -> Iterator[Alternative]:
         return
     share = _share_of_loader(run)
     if share is not None and settings.rate is not None:
-        pick = max if end == "most" else min
-        chosen = pick(share, settings.rate)
+        half = run.half_unit("sampling.rate")
+        chosen = max(share, settings.rate + half)
+        if end == "least":
+            chosen = min(share, settings.rate - half)
         picked = Choice("sampling.rate", f"the rate is {chosen:.6g}", _stating(run, chosen))
         yield replace(run, settings=replace(settings, rate=chosen)), picked
         return
@@ -50,7 +52,7 @@ def rate(run: CheckedRun, end: End) -> Iterator[Alternative]:
         pinned = replace(pinned, **{key: chosen})
         changed.append(f"sampling.{key}")
         says.append(f"the printed rate {value:g} is {chosen:.6g}")
-        settles.append(f"sampling.{key}={chosen!r}")
+        settles.append(f"sampling.{key}={in_option(chosen)}")
     choice = Choice(changed[0], "; ".join(says), " ".join(settles)) if says else None
     yield replace(run, settings=pinned), choice
 
@@ -64,7 +66,7 @@ def _share(run: CheckedRun) -> float | None:
 def _stating(run: CheckedRun, rate: float) -> str:
     """Return the option that states a rate beside a batch: the rate, or the batch that has it."""
     if rate == _share(run):
-        return f"sampling.rate={rate!r}"
+        return f"sampling.rate={in_option(rate)}"
     batch = rate * (run.population or 0)
     # Another batch makes other steps of the stated epochs.
     whole = batch == round(batch) and "schedule.epochs" not in run.stated
@@ -82,7 +84,8 @@ def _counts_steps(run: CheckedRun) -> bool:
 def _share_of_loader(run: CheckedRun) -> float | None:
     """Return the batch's share of all, where a stated rate is one over the batches of a loader.
 
-    A sampler that a file of a library tells the rate of draws at that rate.
+    The loader may be one of the records of an epoch.  A sampler that a file of a library tells the
+    rate of draws at that rate.
     """
     settings, size = run.settings, run.population
     if settings.rate is None or settings.batch is None or size is None:
@@ -91,11 +94,20 @@ def _share_of_loader(run: CheckedRun) -> float | None:
         return None
     if settings.method == "poisson" and "sampling.rate" in run.read:
         return None
-    share, batches = settings.batch / size, size / settings.batch
-    if abs(share - settings.rate) <= RATE_TOLERANCE * share or batches < 1.0:
+    share = settings.batch / size
+    if abs(share - settings.rate) <= RATE_TOLERANCE * share:
         return None
-    loaders = (1.0 / math.ceil(batches), 1.0 / math.floor(batches))
-    is_loader = any(abs(settings.rate - each) <= RATE_TOLERANCE * each for each in loaders)
+    loaders = [
+        1.0 / draws
+        for of_epoch in (size, settings.records_per_epoch)
+        if of_epoch is not None and of_epoch >= settings.batch
+        for batches in (of_epoch / settings.batch,)
+        for draws in (batches, math.ceil(batches), math.floor(batches))
+    ]
+    half = run.half_unit("sampling.rate")
+    is_loader = any(
+        abs(settings.rate - each) <= max(half, RATE_TOLERANCE * each) for each in loaders
+    )
     return share if is_loader else None
 
 
@@ -189,22 +201,27 @@ def _choice(
         settles.append(f"schedule.accumulation_of={kind}")
     if len(counted) > 1:
         says.append(f"the batch is that of {'one' if together > 1 else 'all'} of them")
-        if option := _rate_of_all(run, together, kind):
-            settles.append(option)
+        # It says whose batch it is, and that there is one sample.
+        settles = [_rate_of_all(run, together, kind)]
     if not says:
         return None
-    options = " ".join(settles) if len(settles) == len(says) else ""
+    options = " ".join(settles)
     key = "schedule.accumulation_of" if len(kinds) > 1 else "sampling.rate"
     return Choice(key, ", and ".join(says), options)
 
 
 def _rate_of_all(run: CheckedRun, together: int, kind: str) -> str:
-    """Return the option that states the rate of all batches of a noise draw, if any does."""
+    """Return the options that state one sample of all batches of a noise draw, if any do.
+
+    Of several samples no option says whether a rate is that of one or of all.
+    """
     settings = run.settings
+    if kind != "one-sample":
+        return ""
     if together == 1:
-        return "schedule.accumulation=1" if kind == "one-sample" else ""
-    if settings.batch is None or settings.rate is None or settings.rate * together > 1.0:
+        return "schedule.accumulation=1"
+    if settings.rate is None or settings.rate * together > 1.0:
         return ""
     if "schedule.phases" in run.stated or run.from_event:
         return ""  # which have rates of their own
-    return f"sampling.rate={settings.rate * together!r}"
+    return f"sampling.rate={in_option(settings.rate * together)} schedule.accumulation=1"

@@ -15,6 +15,7 @@ from typing import Final
 
 from ...description.schedule_facts import WHOLE_TOLERANCE
 from ..checked_run import CheckedRun
+from ..noise_draws import LackingFacts
 from .completion import Alternative, Choice, End
 
 PIECES: Final = 7
@@ -62,10 +63,11 @@ def schedule(run: CheckedRun, end: End) -> Iterator[Alternative]:
     for rate, steps in _extreme(pairs, end):
         says = f"{epochs:g} epochs are {steps:,} steps at rate {rate:.6g}"
         # With batch, records and steps the rate is that of the batch.
-        settles = f"schedule.steps={steps}" if rate == settings.rate else ""
+        cells = any(each.stands_for_others for each in loaders)
+        settles = f"schedule.steps={steps}" if rate == settings.rate and not cells else ""
         choice = Choice("schedule.steps", says, settles)
         counted = replace(run, settings=replace(settings, rate=rate, steps=steps))
-        if any(each.stands_for_others for each in loaders):
+        if cells:
             counted = replace(counted, stands_for=end)
         yield counted, None if pinned else choice
 
@@ -103,7 +105,7 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
     """Yield the loaders that the facts of a run allow."""
     settings = run.settings
     if settings.method == "full":
-        yield Loader(1.0, Fraction(1))
+        yield from _of_full_batches(run)
         return
     size = settings.records_per_epoch or run.population
     if settings.batch is None or size is None:
@@ -137,14 +139,45 @@ def _loaders(run: CheckedRun, end: End) -> Iterator[Loader]:
         )
 
 
+def _of_full_batches(run: CheckedRun) -> Iterator[Loader]:
+    """Yield the ways to count epochs of steps over all records: one a step, or by its records."""
+    yield Loader(1.0, Fraction(1))
+    share = _share_of_epoch(run)
+    if share != 1:
+        for draws in (share, Fraction(max(1, math.floor(share))), Fraction(math.ceil(share))):
+            yield Loader(1.0, draws)
+
+
+def _share_of_epoch(run: CheckedRun) -> Fraction:
+    """Return the records of an epoch over all records; 1 where an epoch goes over all.
+
+    Raises `LackingFacts` where an epoch has a stated size and the data has none.
+    """
+    of_epoch = run.settings.records_per_epoch
+    if of_epoch is None:
+        return Fraction(1)
+    if run.population is None:
+        raise LackingFacts("data.records")
+    return Fraction(of_epoch, run.population)
+
+
 def _of_rate(run: CheckedRun, end: End) -> Iterator[Loader]:
     """Yield loaders of a rate without a batch; of one that was rounded, in pieces of its digits.
 
     At fixed epochs a higher rate makes fewer steps, so neither end of the digits is known to be the
-    worst.  Each piece takes the rate of its one end with the steps of the other.
+    worst.  Each piece takes the rate of its one end with the steps of the other.  Of an epoch with
+    a size of its own, the rate is the batch's share of all records, or of those of an epoch.
     """
     rate, half = run.settings.rate, run.half_unit("sampling.rate")
     if rate is None:
+        return
+    share = float(_share_of_epoch(run))
+    if share != 1.0:
+        low, high = max(rate - half, 0.5 * rate), rate + half
+        edge, other = (high, low) if end == "most" else (low, high)
+        others = half != 0.0
+        yield from _counted(min(1.0, edge), other / share * run.own_draws, others=others)
+        yield from _counted(min(1.0, edge * share), other * run.own_draws, others=others)
         return
     if half == 0.0:
         yield from _counted(rate, rate * run.own_draws)

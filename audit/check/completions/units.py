@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...description.run_description import ExtraRelease
 from ..checked_run import CheckedRun
 from ..stated_event import samplers_of
-from .completion import Alternative, Choice, End
+from .completion import Alternative, Choice, End, in_option
 
 
 def contributions(run: CheckedRun, end: End) -> Iterator[Alternative]:
@@ -56,7 +56,9 @@ def _clipped_and_drawn(run: CheckedRun, end: End) -> Iterator[Alternative]:
     if settings.unit == "record" and settings.sampled == "users" and run.event is None:
         yield from _with_its_user(run, end)
         return
+    run = _of_fewer_records(run, end)
     if settings.unit != "user" or records is None or records == 1:
+        run = _of_single_records(run, end)
         yield _with_clients(run, end), _phases_or_clients(run, end)
         return
     if run.event is not None:
@@ -88,6 +90,32 @@ def _clipped_and_drawn(run: CheckedRun, end: End) -> Iterator[Alternative]:
             yield pinned, choice
 
 
+def _of_fewer_records(run: CheckedRun, end: End) -> CheckedRun:
+    """Return a run whose batch is a share of the records, where these are fewer than the units."""
+    settings = run.settings
+    records, batch, units = settings.records, settings.batch, run.units
+    if settings.unit == "record" or settings.sampled == "users" or end == "least":
+        return run
+    if records is None or batch is None or units is None or records >= units:
+        return run
+    if "sampling.rate" in run.stated or settings.rate is None or settings.phases:
+        return run
+    rate = max(settings.rate, min(1.0, batch / records))
+    return replace(run, settings=replace(settings, rate=rate), stands_for="most")
+
+
+def _of_single_records(run: CheckedRun, end: End) -> CheckedRun:
+    """Return a run at whose least a user has one record, of a client that is sampled around it.
+
+    Such users are data, too: they join a step with their client, and if they are drawn besides.
+    """
+    settings = run.settings
+    both = settings.rate is not None and settings.clients_rate is not None
+    if settings.unit != "user" or settings.sampled == "users" or end == "most" or not both:
+        return run
+    return replace(run, settings=replace(settings, records_per_user=1), stands_for="least")
+
+
 def _with_its_user(run: CheckedRun, end: End) -> Iterator[Alternative]:
     """Pin what a batch counts where users are drawn, and a record joins a step with its user.
 
@@ -113,7 +141,9 @@ def _with_its_user(run: CheckedRun, end: End) -> Iterator[Alternative]:
         yield run, None
         return
     counts = "users" if pinned == of_users else "records"
-    choice = Choice("sampling.rate", f"the batch counts {counts}", f"sampling.rate={pinned!r}")
+    choice = Choice(
+        "sampling.rate", f"the batch counts {counts}", f"sampling.rate={in_option(pinned)}"
+    )
     yield replace(run, settings=replace(settings, rate=pinned)), choice
 
 
@@ -164,6 +194,10 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
         run = _of_all_records(run, records)
     settings = run.settings
     if bounds == "record" and sampled == "records":
+        if end == "least":
+            # All records of a user may move a release by one norm together.
+            released = _of_all(settings.releases, 1.0 / records, of_batches=True)
+            return replace(run, settings=replace(settings, releases=released))
         return run
     whole = replace(settings, records_per_user=None, sampled=sampled)
     rate, clients = settings.rate, settings.clients_rate
@@ -186,7 +220,9 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
                 whole,
                 phases=phases,
                 noise_multiplier=None if noise is None else noise / records,
-                releases=_of_all(settings.releases, records, end),
+                releases=settings.releases
+                if end == "least"
+                else _of_all(settings.releases, records),
             ),
         )
     if sampled == "users":
@@ -197,14 +233,14 @@ def _pinned(run: CheckedRun, bounds: str, sampled: str, records: int, end: End) 
     return _any_of_a_user(run, records)
 
 
-def _of_all(releases: tuple[ExtraRelease, ...], records: int, end: End) -> tuple[ExtraRelease, ...]:
-    """Return releases that all records of a user move: as one does, or each besides."""
-    if end == "least":
-        return releases
+def _of_all(
+    releases: tuple[ExtraRelease, ...], moved: float, *, of_batches: bool = False
+) -> tuple[ExtraRelease, ...]:
+    """Return releases that a unit moves so many times as far; of batches alone if told so."""
     return tuple(
         each
-        if each.noise_multiplier is None
-        else replace(each, noise_multiplier=each.noise_multiplier / records)
+        if each.noise_multiplier is None or (of_batches and each.of_batch is False)
+        else replace(each, noise_multiplier=each.noise_multiplier / moved)
         for each in releases
     )
 
