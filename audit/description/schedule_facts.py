@@ -104,7 +104,7 @@ def _compare(working: WorkingFacts, epochs: float, steps: int, batches: Fraction
     passes = Fraction(repr(epochs))
     # Steps may be those of one start, or of all; so may epochs.
     restarts = working.count("schedule.restarts") or 1
-    counts = {steps, steps * restarts, Fraction(steps, restarts)}
+    counts = {Fraction(steps), Fraction(steps * restarts), Fraction(steps, restarts)}
     fewest, largest = _range_of_batches(working, batches)
     for accumulated in {1, working.count("schedule.accumulation") or 1}:
         low, high = fewest / accumulated, largest / accumulated
