@@ -128,8 +128,8 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         return PrivacySettings(**{**usual, **self.get("privacy", {})})
 
     @property
-    def _label_kind(self) -> str:
-        """The kind of the label of a table, as its schema says."""
+    def label_kind(self) -> str:
+        """The kind of the label of a table, as its schema says; empty where it says none."""
         label = json.loads(self.data.schema or "{}").get("label", {})
         return str(label.get("kind", ""))
 
@@ -140,7 +140,7 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
             return NO_TRAINING
         defaults, stated = self._defaults, self.get("training", {})
         if self.of_table:
-            defaults = replace(defaults, model=_MODEL_OF_LABEL.get(self._label_kind, "logistic"))
+            defaults = replace(defaults, model=_MODEL_OF_LABEL.get(self.label_kind, "logistic"))
         keys = ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model")
         training = {**{key: getattr(defaults, key) for key in keys}, **stated}
         if self.security.aggregation == "private-weighting":

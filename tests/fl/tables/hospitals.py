@@ -72,5 +72,7 @@ def configuration(system: str = "uldp-avg", **tables: dict[str, Any]) -> dict[st
     else:
         data["label"] = {"column": "outcome", **SCHEMA["label"]}
     privacy = {} if system == "fedavg" else {"privacy": {"noise_multiplier": 2.0}}
+    if system in ("delm-basic", "delm-enhanced"):  # noise follows from parts of epsilon
+        privacy = {"privacy": {"epsilon": 8.0}}
     usual = {"run": {"system": system, "rounds": 2}, "data": data, **privacy}
     return {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {**usual, **tables}}
