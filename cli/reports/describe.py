@@ -436,7 +436,8 @@ def _phrase(event: Event) -> str:
 def population(prepared: PreparedRun) -> str:
     """Return who takes part in a run, as far as that is public."""
     said, unit = prepared.opening.population, prepared.opening.claim.unit
-    private = prepared.federation.user_names is not None
+    data = prepared.settings.data
+    private = prepared.federation.user_names is not None and data.users_public is None
     return population_words(said.users, said.silos, unit, prepared.plan.guarantees, at_most=private)
 
 

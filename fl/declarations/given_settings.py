@@ -83,6 +83,11 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         return self.dataset == TABLE
 
     @property
+    def users_are_private(self) -> bool:
+        """Whether the data are a table, and nobody says that the list of its users is public."""
+        return self.of_table and not self.states("data", "users_public")
+
+    @property
     def observers_named(self) -> tuple[str, ...]:
         """The observers that the configuration itself names, in whatever key."""
         one, more = self.stated("privacy", "observer"), self.stated("privacy", "observers")
@@ -104,7 +109,7 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         """`[data]`, complete."""
         usual = {"users": self._defaults.users, "silos": self._defaults.silos}
         stated = {**self["data"]}
-        for key in {"path", "columns"} & stated.keys():
+        for key in {"path", "columns", "users_list"} & stated.keys():
             stated[key] = Path(stated[key])
         if self.of_ratings:  # rows are dealt evenly, and values stay as they are
             stated |= {"allocation": "uniform", "normalisation": "none"}

@@ -54,7 +54,9 @@ def _says_nothing(said: object, kind: type[Any]) -> bool:
     )
 
 
-def of_table(opened: RunOpen) -> bool:
-    """Return whether a log says that its run was on a table, whose users nobody has counted."""
+def users_are_private(opened: RunOpen) -> bool:
+    """Return whether a log says that its run was on a table whose users nobody has counted."""
     data = opened.configuration.get("data")
-    return isinstance(data, Mapping) and data.get("name") == TABLE
+    if not isinstance(data, Mapping) or data.get("name") != TABLE:
+        return False
+    return data.get("users_public") is None

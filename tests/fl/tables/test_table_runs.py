@@ -14,9 +14,10 @@ import pytest
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
+from privplan.fl.parties.transcripts import FOLDER, read_transcript
 
 from ...cases import for_each
-from .hospitals import SCHEMA, SILOS, configuration, write
+from .hospitals import MARKER, SCHEMA, SILOS, configuration, write
 
 SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("uldp-avg", {}),
@@ -59,10 +60,28 @@ SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("delm-enhanced", {"training": {"model": "mlp"}, "delm": {"row_norm": 2.0, "pca": "none"}}),
 )
 
+LISTED_SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
+    ("flame-simple", {"flame": {"transport": "ideal"}}),
+    ("flame-simple", {"flame": {"randomizer": "responses", "steps": 4}}),
+    ("flame-double", {"flame": {"transport": "ideal", "chosen": 4, "padded_to": 22}}),
+    ("flame-topk", {"flame": {"transport": "ideal", "chosen": 2, "decoys": 3}}),
+    ("uldp-avg", {"security": {"aggregation": "private-weighting", "key_bits": 2048}}),
+    (
+        "uldp-sgd",
+        {
+            "privacy": {"noise_multiplier": 2.0, "sampling_rate": 0.5},
+            "security": {"aggregation": "private-weighting", "key_bits": 2048, "slots": 4},
+        },
+    ),
+    (
+        "uldp-avg",
+        {"data": {"users_public": "x"}, "privacy": {"noise_multiplier": 2.0, "sampling_rate": 0.5}},
+    ),
+)
+"""Systems that run where the list of users is public."""
+
 PROVES_NOTHING = ("wishart", "mlp")
 """Words of configurations of a method as it is published."""
-
-MARKER = "Zyx-4711-Marker"
 
 NASTY = (
     f"{MARKER},{MARKER},{MARKER},{MARKER},{MARKER},{MARKER},yes",
@@ -141,7 +160,7 @@ def facts(log: str) -> list[dict[str, Any]]:
     ]
 
 
-@for_each("system, tables", SYSTEMS)
+@for_each("system, tables", [*SYSTEMS, *LISTED_SYSTEMS])
 def test_a_log_says_the_same_of_neighbouring_files(
     tmp_path: Path, system: str, tables: dict[str, Any]
 ) -> None:
@@ -159,7 +178,7 @@ def test_a_log_says_the_same_of_neighbouring_files(
                 assert MARKER.encode() not in path.read_bytes()
 
 
-@for_each("system, tables", SYSTEMS)
+@for_each("system, tables", [*SYSTEMS, *LISTED_SYSTEMS])
 def test_an_audit_derives_what_a_run_on_a_table_states(
     tmp_path: Path, system: str, tables: dict[str, Any]
 ) -> None:
@@ -171,6 +190,43 @@ def test_an_audit_derives_what_a_run_on_a_table_states(
         return
     assert budget.supported, budget
     assert not [hazard for hazard in budget.hazards if hazard.severity == "error"]
+
+
+def shapes_of_messages(folder: Path) -> dict[str, list[tuple[int, str, str, int]]]:
+    """Return what is seen of the messages that each party received, but for what is in them."""
+    return {
+        path.stem: [
+            (message.round, message.kind, message.sender, len(message.body))
+            for message in read_transcript(folder, path.stem)
+        ]
+        for path in (folder / FOLDER).iterdir()
+    }
+
+
+@for_each(
+    "system, tables",
+    [
+        ("uldp-avg", {"security": {"aggregation": "masked"}}),
+        ("uldp-avg", {"security": {"aggregation": "private-weighting", "key_bits": 2048}}),
+        LISTED_SYSTEMS[5],
+        ("flame-simple", {}),
+        ("flame-double", {"flame": {"chosen": 4, "padded_to": 22}}),
+        ("flame-topk", {"flame": {"chosen": 2, "decoys": 3}}),
+    ],
+)
+def test_messages_are_as_many_and_as_long_of_neighbouring_files(
+    tmp_path: Path, system: str, tables: dict[str, Any]
+) -> None:
+    security = {**tables.get("security", {}), "keep_transcripts": True}
+    said = configuration(
+        system, **{**tables, "security": security, "run": {"seed": 5, "rounds": 1}}
+    )
+    plain, _ = ran(tmp_path / "plain", said)
+    seen = shapes_of_messages(plain)
+    assert sum(map(len, seen.values())) > 0
+    for number, edited in enumerate((beside, without, of_nobody)):
+        folder, _ = ran(tmp_path / f"edited{number}", said, edited)
+        assert shapes_of_messages(folder) == seen, edited.__name__
 
 
 @for_each("system, tables", [SYSTEMS[0], SYSTEMS[1], SYSTEMS[5], SYSTEMS[7]])
