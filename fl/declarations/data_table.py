@@ -220,8 +220,8 @@ class DataSettings:
         why="Whoever reads the log must be able to look whether it is so.",
     )
     users_list: Path | None = key(
-        "table: file of that list, with the column `user`; rows of others are left out, and who has "
-        "no row takes part without; never in the log",
+        "table: file of that list, with the column of the ids; rows of others are left out, and "
+        "who has no row takes part without; never in the log",
         text,
         default=None,
         shown="required with `users_public`",

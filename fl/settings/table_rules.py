@@ -24,6 +24,11 @@ _MESSAGES_OF_USERS: Final = {
 }
 """Why some aggregations need a public list of users."""
 
+_INSTEAD_OF_USERS: Final = (
+    "Write `users_at_most` instead; or `users_public` and `users_list` beside it, where the list "
+    "of users is public."
+)
+
 _LISTS: Final = ("users_public", "users_list")
 
 _WITH_A_LIST: Final = {
@@ -73,8 +78,8 @@ def _systems_for_tables(given: GivenSettings) -> Complaint | None:
 def _keys_of_dealing(given: GivenSettings) -> Complaint | None:
     if not given.of_table:
         return None
-    # Of a public list it is known how many users are on it.
-    keys = _KEYS_OF_DEALING if given.users_are_private else _KEYS_OF_DEALING[1:]
+    listed = _names_a_list(given)  # of which it is known how many users are on it
+    keys = [key for key in _KEYS_OF_DEALING if key != "users" or not listed]
     key = next((key for key in keys if given.states("data", key)), None)
     if key is None:
         return None
@@ -83,7 +88,7 @@ def _keys_of_dealing(given: GivenSettings) -> Complaint | None:
         key,
         "Nothing is dealt: a row is of the user and the silo that its file says, and the schema "
         "says how values are scaled.",
-        "Write `users_at_most` instead." if key == "users" else "",
+        _INSTEAD_OF_USERS if key == "users" else "",
     )
 
 
@@ -126,7 +131,7 @@ def _what_is_public(given: GivenSettings) -> Complaint | None:
             "Ranges, categories and widths are public, and are never looked up in the records.",
             "privplan data schema FILE... writes a draft of it.",
         )
-    if not given.users_are_private or given.states("data", "users_list"):
+    if _names_a_list(given):
         return _users_on_list(given)
     if not given.states("data", "users_at_most"):
         return (
@@ -137,6 +142,10 @@ def _what_is_public(given: GivenSettings) -> Complaint | None:
             "in the files.",
         )
     return None
+
+
+def _names_a_list(given: GivenSettings) -> bool:
+    return any(given.states("data", key) for key in _LISTS)
 
 
 def _users_on_list(given: GivenSettings) -> Complaint | None:
@@ -150,7 +159,7 @@ def _users_on_list(given: GivenSettings) -> Complaint | None:
     for key, (why, step) in _WITH_A_LIST.items():
         if not given.states("data", key):
             there = next(name for name in _LISTS if given.states("data", name))
-            return f"gives `{there}` in [data], and lacks `{key}` there", why, step
+            return f"says `{there}` of a table in [data], and lacks `{key}` there", why, step
     return path_complaint(
         given, given.stated("data", "users_public"), "in `users_public` of [data]", "list"
     )

@@ -39,6 +39,14 @@ SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("statistics", {"run": {"rounds": 1}, "statistics": {"row_norm": 2.0}}),
     ("fedpower-one-shot", {"run": {"rounds": 1}, "fedpower": {"rank": 2, "row_norm": 2.0}}),
     ("fedpower-power", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    ("fedpower", {"run": {"rounds": 1}, "fedpower": {"rank": 2, "row_norm": 2.0}}),
+    ("fedpower-original", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    ("fedpower-utility", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    ("fedpower-private", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    (
+        "fedpower-private",
+        {"fedpower": {"rank": 2, "row_norm": 2.0, "as_published": True, "synchronise_every": 2}},
+    ),
     ("disco", {"privacy": {"unit": "silo", "noise_multiplier": 2.0}}),
     (
         "disco",
@@ -80,7 +88,7 @@ LISTED_SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
 )
 """Systems that run where the list of users is public."""
 
-PROVES_NOTHING = ("wishart", "mlp")
+PROVES_NOTHING = ("wishart", "mlp", "as_published")
 """Words of configurations of a method as it is published."""
 
 NASTY = (
