@@ -65,7 +65,7 @@ def cut_off(tables: dict[str, Any], kind: type[Any], number: int) -> None:
             pp.run(tables, "out")
 
 
-@for_each("system, tables", ROUNDS)
+@for_each("system, tables", ROUNDS, items=2)
 def test_a_round_that_is_lost_is_paid_for_and_the_run_goes_on_with_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, tables: dict[str, Any]
 ) -> None:
@@ -107,7 +107,7 @@ ATTACKED: tuple[tuple[str, dict[str, dict[str, Any]], int], ...] = (
 """Systems with how many canaries there are; other rounds of DELM have none."""
 
 
-@for_each("system, tables, canaries", ATTACKED)
+@for_each("system, tables, canaries", ATTACKED, items=2)
 def test_canaries_in_the_shape_of_the_table_contradict_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
