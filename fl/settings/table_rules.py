@@ -246,8 +246,12 @@ def _roles(given: GivenSettings) -> Complaint | None:
 
 
 def _public_list(given: GivenSettings) -> Complaint | None:
-    aggregation = given.security.aggregation
-    if not given.users_are_private or aggregation not in _MESSAGES_OF_USERS:
+    return list_complaint(given.security.aggregation) if given.users_are_private else None
+
+
+def list_complaint(aggregation: str) -> Complaint | None:
+    """Refuse messages of each user where who has a row is private."""
+    if aggregation not in _MESSAGES_OF_USERS:
         return None
     return (
         f'names "{TABLE}" in [data], lacks `users_public` there, and has aggregation = '

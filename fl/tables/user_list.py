@@ -27,8 +27,14 @@ def public_users(data: DataSettings) -> IntArray | None:
 
     Raises `InvalidInput` for a file without the column of the ids, or with another number of them.
     """
-    if data.users_list is None or data.user is None:
+    if data.users_public is None:
         return None
+    if data.users_list is None or data.user is None:
+        raise InvalidInput(
+            "[data] says that the list of users is public, and not which file has it.",
+            "A log names no file, and a list that is made of the rows would be private.",
+            "Give `users_list`, and `user`, the column of the ids.",
+        )
     names = listed_names(
         data.users_list, data.user, schema_in(data.schema or "").format, seed=data.seed
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.fl.running.configuration import Configuration
+from privplan.fl.running.preparation import prepare
 from privplan.fl.running.run_data import federation_of
 from privplan.fl.tables.checking import checked_table
 from privplan.fl.tables.federated_table import files_of
@@ -169,6 +171,21 @@ def test_messages_of_each_user_need_a_list(
     with pytest.raises(InvalidInput, match="lacks `users_public`") as caught:
         pp.run(said, "out")
     assert "private" in str(caught.value)
+
+
+@for_each("system, tables", [("flame-simple", FLAME), ("uldp-avg", HIDDEN)])
+def test_settings_that_are_made_by_hand_need_a_list_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, tables: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    settings = Configuration.of(configuration(system, **tables)).settings
+    for keys, names in (
+        ({"users_list": None}, "not which file has it"),
+        ({"users_list": None, "users_public": None}, "lacks `users_public`"),
+    ):
+        with pytest.raises(InvalidInput, match=names):
+            prepare(replace(settings, data=replace(settings.data, **keys)))
 
 
 def test_a_data_set_of_a_paper_has_a_list_already(tmp_path: Path) -> None:
