@@ -98,7 +98,15 @@ def chosen_given(given: GivenSettings) -> Complaint | None:
 
 def one_silo(given: GivenSettings) -> Complaint | None:
     """Refuse silos that would send for their users."""
-    return silos_complaint(given.data.silos)
+    complaint = silos_complaint(given.data.silos)
+    if complaint is None or not given.of_table:
+        return complaint
+    what, why, _ = complaint
+    return (
+        what,
+        why,
+        'Write silos = { everywhere = ["north.csv", "south.csv"] }: files of one silo.',
+    )
 
 
 def silos_complaint(silos: int | None) -> Complaint | None:

@@ -351,6 +351,11 @@ def test_schema_columns_of_the_list_are_no_columns_of_the_files(
             {"flame": {"transport": "ideal", "chosen": 2, "padded_to": 10}},
             ("padded_to = 10", "would tell of them"),
         ),
+        (
+            "flame-simple",
+            {**FLAME, "data": {"silos": {"north": "north.csv", "south": "south.csv"}}},
+            ("silos = 2", "send for themselves", "files of one silo"),
+        ),
     ],
 )
 def test_what_rows_would_decide_is_refused_whatever_they_hold(
