@@ -29,7 +29,7 @@ class Setup:
     - `federation`: the records by user and silo; `local`: the training inside the silos.
     - `aggregator`: adds up what the silos send.
     - `normalisation`: the private release of the moments that features are normalised by, if any.
-    - `public_users`: |U| where the list of users is private; None where it is the federation's.
+    - `public_users`: |U| of a table, as its settings say it; None where it is the federation's.
     """
 
     name: str

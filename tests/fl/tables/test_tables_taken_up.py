@@ -103,12 +103,13 @@ ATTACKED: tuple[tuple[str, dict[str, dict[str, Any]], int], ...] = (
     (*ROUNDS[4], 60),
     (*ROUNDS[5], 20),
     (*ROUNDS[6], 64),
+    (*ROUNDS[7], 64),
     (*ROUNDS[8], 64),
 )
 """Systems with how many canaries there are; other rounds of DELM have none."""
 
 
-@for_each("system, tables, canaries", ATTACKED, items=2)
+@for_each("system, tables, canaries", ATTACKED, items=3)
 def test_canaries_in_the_shape_of_the_table_contradict_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
