@@ -24,6 +24,7 @@ import numpy as np
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
+from ...fl.declarations.toml_words import TABLE
 from ...fl.log import BadLine, LogWriter, Sidecar, read
 from ...fl.log.canonical import SEALED
 from ...fl.log.reader import log_of
@@ -309,6 +310,12 @@ class _Attack:
     def _require_place(self) -> None:
         """Raise `InvalidInput` unless a person says where the records are, if they are files."""
         name = self.settings.data.name
+        if name == TABLE:
+            raise InvalidInput(
+                "Membership does not read tables yet.",
+                "A log names no file of a silo, and no list of users.",
+                "Use another tier: claim and robust need no records.",
+            )
         if (name in PUBLIC_DATASETS) == (self.request.data is None):
             return
         if name in PUBLIC_DATASETS:

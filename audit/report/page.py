@@ -21,7 +21,7 @@ from ...accountant.risk.trade_off import TradeOff, trade_off
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
 from ...fl.observers.names import holds_part
 from ...fl.observers.words import phrase, population_words, unit_before
-from ...fl.settings.logged_tables import of_table
+from ...fl.settings.logged_tables import list_of_users, users_are_private
 from ..levels import one_in, unusual
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from . import figures
@@ -119,7 +119,8 @@ def render(facts: RunFacts) -> str:
             facts.opened.population.silos,
             facts.opened.claim.unit,
             facts.opened.plan.events,
-            at_most=of_table(facts.opened),
+            at_most=users_are_private(facts.opened),
+            listed=list_of_users(facts.opened) is not None,
         ),
         four_digits=_four_digits,
     )

@@ -134,9 +134,16 @@ def check(_: typer.Context, asked: DataCheckRequest) -> Report:
         from ...fl.tables.federated_table import files_of
         from ...fl.tables.schema_text import schema_in
         from ...fl.tables.table import TableColumns
+        from ...fl.tables.user_list import public_users
 
         columns = TableColumns(user=data.user, label=data.label, silo=data.silo)
-        checked = checked_table(files_of(data), schema_in(data.schema or ""), columns)
+        checked = checked_table(
+            files_of(data),
+            schema_in(data.schema or ""),
+            columns,
+            listed=public_users(data),
+            seed=data.seed,
+        )
     return Report(
         result=checked.to_json(),
         text=_checked_text(checked),

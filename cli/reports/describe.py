@@ -436,8 +436,11 @@ def _phrase(event: Event) -> str:
 def population(prepared: PreparedRun) -> str:
     """Return who takes part in a run, as far as that is public."""
     said, unit = prepared.opening.population, prepared.opening.claim.unit
-    private = prepared.federation.user_names is not None
-    return population_words(said.users, said.silos, unit, prepared.plan.guarantees, at_most=private)
+    listed = prepared.settings.data.users_public is not None
+    private = prepared.federation.user_names is not None and not listed
+    return population_words(
+        said.users, said.silos, unit, prepared.plan.guarantees, at_most=private, listed=listed
+    )
 
 
 def study(prepared: PreparedRun) -> str:

@@ -5,7 +5,8 @@
 
 Where records were dealt for a study, the list of users is public, and `users` is |U|.  The users of
 a table are those who have a row: their list is private, `user_names` tell them apart, and what
-divides by the number of users divides by the public number of the settings (`Setup.users`).
+divides by the number of users divides by the public number of the settings (`Setup.users`).  Or
+they are those of a public list, whoever has a row, and `users` is |U| again.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Federation:
       (records, 2) float32 with rows [time, event], time 0 or above, event 0 or 1 (1: observed).
     - `user`, `silo`: (records,) int64, from 0 to `users` - 1 and `silos` - 1.
     - `users`, `silos`: the lengths of the lists of users and silos; |S| is a public constant.
-    - `user_names`: (users,) int64, rising: what every user's public draws follow, where the list of
-      users is private; None where users are named by their numbers.
+    - `user_names`: (users,) int64, rising: what every user's public draws follow, where users are
+      those of a table; None where users are named by their numbers.
     - `classes`: 2 for `binary`, 1 (one risk score) for `survival`.
     - `test_features`, `test_labels`: as above; held out, and looked at only where they are public.
       There may be none where the list of users is private.

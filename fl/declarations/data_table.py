@@ -76,7 +76,8 @@ class DataSettings:
 
     Of a table of one's own nothing is dealt: `silo_files` are the files of each silo, or one file,
     `path`, has a column `silo`.  `schema` is what is public of its columns, as a JSON text; `users`
-    are `users_at_most`.
+    are `users_at_most`.  Or `users_public` tells who says that the list of users is public, whose
+    file is `users_list`; then `users` are on it.
 
     For studies, a share `bad_labels` of the training records of a share `bad_silos` of the silos
     have labels at random; None for none.
@@ -97,7 +98,8 @@ class DataSettings:
         shown="bundled data, where there is any",
     )
     users: int = key(
-        "how many users the records are dealt to; of ratings, how many rows the matrix has",
+        "how many users the records are dealt to; of ratings, how many rows the matrix has; of a "
+        "table with `users_public`, how many are on the list",
         validate.count,
         shown="the paper's; for ratings required",
         why="The number of users is a public constant of the run.",
@@ -206,8 +208,23 @@ class DataSettings:
         "drops nobody",
         validate.count,
         default=None,
-        shown="required",
+        shown="required without `users_public`",
         why="How many users have a row is private.",
+    )
+    users_public: str | None = key(
+        "table: who says that the list of users is public, and where it is published, for systems "
+        "with messages of each user; it stands in the log",
+        public_source,
+        default=None,
+        shown="none: who has a row is private",
+        why="Whoever reads the log must be able to look whether it is so.",
+    )
+    users_list: Path | None = key(
+        "table: file of that list, with the column of the ids; rows of others are left out, and "
+        "who has no row takes part without; never in the log",
+        text,
+        default=None,
+        shown="required with `users_public`",
     )
     largest_rating: float | None = key(
         "ratings: the public range is above 0 and at most this",

@@ -83,6 +83,11 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         return self.dataset == TABLE
 
     @property
+    def users_are_private(self) -> bool:
+        """Whether the data are a table, and nobody says that the list of its users is public."""
+        return self.of_table and not self.states("data", "users_public")
+
+    @property
     def observers_named(self) -> tuple[str, ...]:
         """The observers that the configuration itself names, in whatever key."""
         one, more = self.stated("privacy", "observer"), self.stated("privacy", "observers")
@@ -104,7 +109,7 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         """`[data]`, complete."""
         usual = {"users": self._defaults.users, "silos": self._defaults.silos}
         stated = {**self["data"]}
-        for key in {"path", "columns"} & stated.keys():
+        for key in {"path", "columns", "users_list"} & stated.keys():
             stated[key] = Path(stated[key])
         if self.of_ratings:  # rows are dealt evenly, and values stay as they are
             stated |= {"allocation": "uniform", "normalisation": "none"}
@@ -128,8 +133,8 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         return PrivacySettings(**{**usual, **self.get("privacy", {})})
 
     @property
-    def _label_kind(self) -> str:
-        """The kind of the label of a table, as its schema says."""
+    def label_kind(self) -> str:
+        """The kind of the label of a table, as its schema says; empty where it says none."""
         label = json.loads(self.data.schema or "{}").get("label", {})
         return str(label.get("kind", ""))
 
@@ -140,7 +145,7 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
             return NO_TRAINING
         defaults, stated = self._defaults, self.get("training", {})
         if self.of_table:
-            defaults = replace(defaults, model=_MODEL_OF_LABEL.get(self._label_kind, "logistic"))
+            defaults = replace(defaults, model=_MODEL_OF_LABEL.get(self.label_kind, "logistic"))
         keys = ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model")
         training = {**{key: getattr(defaults, key) for key in keys}, **stated}
         if self.security.aggregation == "private-weighting":

@@ -40,7 +40,10 @@ RATING_KEYS: Final = (
 )
 """Keys of [data] that say what is read of ratings."""
 
-TABLE_KEYS: Final = ("user", "label", "silo", "schema", "users_at_most")
+TABLE_KEYS: Final = (
+    *("user", "label", "silo", "schema"),
+    *("users_at_most", "users_public", "users_list"),
+)
 """Keys of [data] that say what is read of a table of one's own."""
 
 TABLE_USES: Final = ("data.schema",)
@@ -74,7 +77,7 @@ STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 """Keys of [data] by which a study gives some silos bad labels."""
 
 UNLOGGED_KEYS: Final = (
-    *("path", "columns", "silo_files", "test_file"),
+    *("path", "columns", "silo_files", "users_list", "test_file"),
     *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
@@ -83,7 +86,7 @@ KEYS_LOGGED_IF_TRUE: Final = (
     "accept_delta",
     *(key for key in RATING_KEYS if key not in UNLOGGED_KEYS),
     *STUDY_KEYS,
-    *TABLE_KEYS,
+    *(key for key in TABLE_KEYS if key not in UNLOGGED_KEYS),
     *CORRELATED_KEYS,
 )
 """Keys that earlier versions lack: they reach the log where they are true or given."""

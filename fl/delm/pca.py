@@ -107,7 +107,9 @@ def projected(federation: Federation, directions: FloatArray, row_norm: float) -
 
 
 def _projected_rows(features: Any, directions: FloatArray, row_norm: float) -> Any:
-    rows = features.reshape(len(features), -1).astype(np.float64)
+    # The width is written out, as -1 has no meaning where there are no records at all.
+    width = math.prod(features.shape[1:])
+    rows = features.reshape(len(features), width).astype(np.float64)
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     shrunk = np.minimum(1.0, row_norm / np.maximum(norms, _SMALLEST))
     on_components = (rows * shrunk[:, None]) @ directions.T

@@ -42,7 +42,7 @@ _ORIGINAL: Final = Declaration(
     observers=(MODEL, SERVER, CLIENT),
     units=("record", "silo", "entry"),
     trains=False,
-    uses=RATING_USES,
+    uses=(*RATING_USES, *TABLE_USES),
     data=f"{__package__}.data:federation",
     measure=f"{__package__}.measure:measure",
     phases=(RELEASE,),
@@ -58,7 +58,7 @@ _UTILITY: Final = replace(
     name="fedpower-utility",
     summary="FedPower's Algorithm 2: a masked sum with the noise of one hidden node",
     make=f"{__package__}.utility:utility",
-    uses=(*RATING_USES, "security.processes"),
+    uses=(*RATING_USES, *TABLE_USES, "security.processes"),
     aggregations=("masked",),
     determines=f"{__package__}.expected_log:UTILITY_LOG",
 )

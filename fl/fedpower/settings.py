@@ -166,6 +166,18 @@ def bounded_units(given: GivenSettings) -> Complaint | None:
     return None
 
 
+def rows_of_tables(given: GivenSettings) -> Complaint | None:
+    """Refuse entries of a table: what one cell holds decides more than one number of the matrix."""
+    if not given.of_table or given.privacy.unit != "entry":
+        return None
+    return (
+        f'has unit = "entry" in [privacy], and names "{given.dataset}" in [data]',
+        "A cell of a table stands in several columns of the matrix, and one that breaks its line "
+        "takes the whole row with it.",
+        'Write unit = "record", which protects every cell of a row.',
+    )
+
+
 def replaced_entries(given: GivenSettings) -> Complaint | None:
     """Refuse entries that come or go, and changes that are smaller than a rating which does."""
     relation = given.privacy.neighbours
@@ -210,13 +222,14 @@ def rows_of_a_gram(given: GivenSettings) -> Complaint | None:
     return single_release(given) if given.states("run", "rounds") else None
 
 
-POWER_RULES: Final[tuple[Rule, ...]] = (bounded_units, replaced_entries)
+POWER_RULES: Final[tuple[Rule, ...]] = (rows_of_tables, bounded_units, replaced_entries)
 """Rules of a power iteration, in the order in which they are asked."""
 
 ONE_SHOT_RULES: Final[tuple[Rule, ...]] = (single_release, bounded_units)
 """Rules of one Gram release."""
 
 PLANNER_RULES: Final[tuple[Rule, ...]] = (
+    rows_of_tables,
     rows_of_a_gram,
     bounded_units,
     replaced_entries,
@@ -319,6 +332,20 @@ def directions_of_silos(given: GivenSettings) -> Complaint | None:
     )
 
 
+def directions_of_tables(given: GivenSettings) -> Complaint | None:
+    """Refuse steps that a node of a table may have too few rows for, which nobody may hear of."""
+    if not given.of_table or given.of(FedPowerSettings).synchronise_every == 1:
+        return None
+    if given.system.name == "fedpower-private":
+        return None  # noise gives its products all directions
+    return (
+        f'has synchronise_every above 1 in [fedpower], and names "{given.dataset}" in [data]',
+        "Between two sums a node makes its own product orthonormal, for which it needs as many "
+        "rows as columns, and how many rows a silo has is private.",
+        "Write synchronise_every = 1, or choose fedpower-private.",
+    )
+
+
 PUBLISHED_RULES: Final[tuple[Rule, ...]] = (
     *POWER_RULES,
     no_target,
@@ -327,5 +354,6 @@ PUBLISHED_RULES: Final[tuple[Rule, ...]] = (
     steady_divisors,
     all_nodes_stay,
     directions_of_silos,
+    directions_of_tables,
 )
 """Rules of the three published algorithms, in the order in which they are asked."""

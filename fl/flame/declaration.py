@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import TRAIN, Declaration, Example
+from ..declarations.toml_keys import TABLE_USES
 from ..observers.names import ANALYZER, CLIENT, MODEL, SHUFFLER
 from .settings import RULES, TABLE
 
@@ -63,6 +64,7 @@ _SIMPLE: Final = Declaration(
         "training.batch",
         "training.dropout",
         "security.processes",
+        *TABLE_USES,
     ),
     rules=RULES,
     adjust=adjusted,

@@ -98,7 +98,15 @@ def chosen_given(given: GivenSettings) -> Complaint | None:
 
 def one_silo(given: GivenSettings) -> Complaint | None:
     """Refuse silos that would send for their users."""
-    return silos_complaint(given.data.silos)
+    complaint = silos_complaint(given.data.silos)
+    if complaint is None or not given.of_table:
+        return complaint
+    what, why, _ = complaint
+    return (
+        what,
+        why,
+        'Write silos = { everywhere = ["north.csv", "south.csv"] }: files of one silo.',
+    )
 
 
 def silos_complaint(silos: int | None) -> Complaint | None:
@@ -141,6 +149,21 @@ def few_sealed(given: GivenSettings) -> Complaint | None:
     )
 
 
+def overflow_of_tables(given: GivenSettings) -> Complaint | None:
+    """Refuse a round of a table that is given up where many users have the same coordinates."""
+    table, users = given.of(FlameSettings), given.data.users
+    if not given.of_table or not given.system.has_use_for(TABLE.name, "decoys"):
+        return None
+    if table.overflow == "cap" or table.padded_to is None or table.padded_to >= users:
+        return None
+    return (
+        f"has padded_to = {table.padded_to:,} in [flame], below users = {users:,} in [data]",
+        "Which coordinates are a user's largest depends on its rows, so whether a round overflows "
+        "and is given up would tell of them.",
+        'Leave `padded_to` out, or write overflow = "cap" with noise_multiplier alone.',
+    )
+
+
 def no_idle_processes(given: GivenSettings) -> Complaint | None:
     """Refuse processes that would share no work."""
     return _without_ciphertexts(
@@ -176,6 +199,7 @@ RULES: Final[tuple[Rule, ...]] = (
     words_have_steps,
     no_target,
     few_sealed,
+    overflow_of_tables,
     no_idle_processes,
     transcripts_of_messages,
 )

@@ -11,6 +11,7 @@ from ..aggregation.sums import Aggregator, PlainAggregator
 from ..data.federation import Federation
 from ..observers.names import coalitions_in
 from ..settings.schema import SecuritySettings
+from ..settings.table_rules import list_complaint
 from ..training.local_training import LocalTraining
 from .opening import Aggregation
 from .privacy import PrivacyTarget
@@ -28,7 +29,7 @@ class Setup:
     - `federation`: the records by user and silo; `local`: the training inside the silos.
     - `aggregator`: adds up what the silos send.
     - `normalisation`: the private release of the moments that features are normalised by, if any.
-    - `public_users`: |U| where the list of users is private; None where it is the federation's.
+    - `public_users`: |U| of a table, as its settings say it; None where it is the federation's.
     """
 
     name: str
@@ -87,6 +88,7 @@ def setup(
     all silos, without a coordinator.
     """
     privacy = settings.privacy
+    _require_list(settings, federation)
     security = _with_coalitions(settings, federation, fewest)
     silo_aggregator = aggregator(security, federation.silos, whole_ring=whole_ring, fewest=fewest)
     return Setup(
@@ -111,6 +113,16 @@ def setup(
         _moments_release(settings, federation, silo_aggregator, security),
         None if federation.user_names is None else settings.data.users,
     )
+
+
+def _require_list(settings: Settings, federation: Federation) -> None:
+    """Raise `InvalidInput` for messages of each user where their list is private."""
+    if federation.user_names is None or settings.data.users_public is not None:
+        return
+    complaint = list_complaint(settings.security.aggregation)
+    if complaint is not None:
+        what, why, step = complaint
+        raise InvalidInput(f"The setup of {settings.run.system} {what}.", why, step)
 
 
 def _with_coalitions(

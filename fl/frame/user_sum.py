@@ -177,7 +177,9 @@ class UserSum(PrivateSystem):
     def _rows(self, size: int) -> tuple[FloatArray, Indices, Indices]:
         """Return rows (n, D), one for each user in each silo, and the silo and user of each."""
         federation = self.setup.federation
-        features = federation.features.reshape(len(federation.features), -1)
+        # The width is written out, as -1 has no meaning where there are no records at all.
+        width = math.prod(federation.features.shape[1:])
+        features = federation.features.reshape(len(federation.features), width)
         pairs = federation.pairs()
         rows = np.zeros((len(pairs), size))
         for pair in range(len(pairs)):

@@ -160,22 +160,32 @@ def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
 
 
 def population_words(
-    users: int, silos: int, unit: str, observers: Collection[str], *, at_most: bool = False
+    users: int,
+    silos: int,
+    unit: str,
+    observers: Collection[str],
+    *,
+    at_most: bool = False,
+    listed: bool = False,
 ) -> str:
     """Return who takes part in a run, of those whom its numbers are about.
 
-    `at_most`: how many users there are is private, and `users` bounds it.
+    `at_most`: how many users there are is private, and `users` bounds it; `listed`: who they are is
+    public, as somebody says.
 
     Peers who protect a silo, or a record, have no users; who sends for itself has no silo.
 
     >>> population_words(50, 20, "silo", ["model", "peer"])
     '20 silos'
+    >>> population_words(50, 5, "user", ["model"], listed=True)
+    '50 users on a public list, 5 silos'
     >>> population_words(1000, 1, "user", ["analyzer"]), population_words(50, 5, "user", ["model"])
     ('1,000 users', '50 users, 5 silos')
     """
     if unit != "user" and PEER in observers:
         return counted(silos, "silo")
     people = ("at most " if at_most else "") + counted(users, "user")
+    people += " on a public list" * listed
     return people if silos == 1 and unit == "user" else f"{people}, {counted(silos, 'silo')}"
 
 

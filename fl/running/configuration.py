@@ -29,7 +29,10 @@ _PRIVACY_HEADER: Final = re.compile(
 )
 """The line that begins the table [privacy]."""
 
-_PATH_KEYS: Final = (("data", "path"), ("data", "columns"), ("log", "sign_key"))
+_PATH_KEYS: Final = (
+    *(("data", "path"), ("data", "columns"), ("data", "users_list")),
+    ("log", "sign_key"),
+)
 """Keys whose values are paths."""
 
 _TABLES_READ_FIRST: Final = ("run", "data", "privacy", "security")
@@ -130,8 +133,9 @@ def _files(settings: Settings, data: dict[str, Any]) -> dict[str, dict[str, Any]
         tables["data"] = {
             **data,
             "silos": named if any(named.values()) else list(named),
-            "users_at_most": settings.data.users_at_most,  # by which the users are said
         }
+        if settings.data.users_at_most is not None:  # by which the users are said
+            tables["data"]["users_at_most"] = settings.data.users_at_most
     if settings.evaluation.test_file is not None:
         tables["evaluation"] = {"test": str(settings.evaluation.test_file)}
     return tables

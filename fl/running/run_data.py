@@ -16,6 +16,7 @@ from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings
 from ..tables.federated_table import digest_of, federation_of_table, read_test_table, table_of
+from ..tables.user_list import public_users
 
 DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
 """A system's own source of data: from settings to a federation and its digests by name."""
@@ -50,7 +51,7 @@ def usual_data(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.data.name == TABLE:
         file = settings.evaluation.test_file
         test = None if file is None else read_test_table(settings.data, file)
-        federation = federation_of_table(table_of(settings.data), test)
+        federation = federation_of_table(table_of(settings.data), test, public_users(settings.data))
         return federation, {"records": digest_of(federation)}
     return _dealt(settings)
 

@@ -54,7 +54,15 @@ def _says_nothing(said: object, kind: type[Any]) -> bool:
     )
 
 
-def of_table(opened: RunOpen) -> bool:
-    """Return whether a log says that its run was on a table, whose users nobody has counted."""
+def users_are_private(opened: RunOpen) -> bool:
+    """Return whether a log says that its run was on a table whose users nobody has counted."""
     data = opened.configuration.get("data")
-    return isinstance(data, Mapping) and data.get("name") == TABLE
+    of_table = isinstance(data, Mapping) and data.get("name") == TABLE
+    return of_table and list_of_users(opened) is None
+
+
+def list_of_users(opened: RunOpen) -> str | None:
+    """Return who says that the list of users is public, as a log has it; None where nobody does."""
+    data = opened.configuration.get("data")
+    source = data.get("users_public") if isinstance(data, Mapping) else None
+    return source if isinstance(source, str) else None

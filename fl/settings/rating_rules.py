@@ -134,7 +134,7 @@ def path_complaint(
     given: GivenSettings, source: str | None, where: str, published: str
 ) -> Complaint | None:
     """Refuse a source that names a file which is read; `where` it stands, of what is published."""
-    paths = [given.stated("data", key) for key in ("path", "columns")]
+    paths = [given.stated("data", key) for key in ("path", "columns", "users_list")]
     if source is None or not any(path is not None and str(path) in source for path in paths):
         return None
     return (

@@ -11,10 +11,46 @@ from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS, TABLE_KEYS
 from ..declarations.toml_words import TABLE
 from ..tables.schema_text import schema_in
-from .rating_rules import idle_on, of_other_data
+from .rating_rules import idle_on, of_other_data, path_complaint
 
 _KEYS_OF_DEALING: Final = ("users", "allocation", "labels_per_user", *STUDY_KEYS, "normalisation")
 """Keys of [data] that say how records are dealt to users, and how they are scaled."""
+
+_MESSAGES_OF_USERS: Final = {
+    "private-weighting": "That protocol has a number for each user of a public list, and who has a "
+    "row in a table is private.",
+    "shuffle": "Each user of a public list sends messages; fewer of them hide less, and how many "
+    "have a row in a table is private.",
+}
+"""Why some aggregations need a public list of users."""
+
+_INSTEAD_OF_USERS: Final = (
+    "Write `users_at_most` instead; or `users_public` and `users_list` beside it, where the list "
+    "of users is public."
+)
+
+_LISTS: Final = ("users_public", "users_list")
+
+_WITH_A_LIST: Final = {
+    "users_public": (
+        "That a list of users is public is said by somebody, and stands in the log.",
+        'Write users_public = "who published the list, and where" under [data].',
+    ),
+    "users_list": (
+        "The list is never made of the rows: whether somebody is on it must not depend on them.",
+        'Write users_list = "patients.csv" under [data], a file with the column of the ids.',
+    ),
+    "users": (
+        "Who is on a public list takes part, with rows or without, so how many they are decides "
+        "the numbers of a guarantee.",
+        "Write users = 500 under [data], for example: how many are on the list.",
+    ),
+    "user": (
+        "A list of users is one of ids, which stand in a column.",
+        'Write user = "patient" under [data], or leave the list out.',
+    ),
+}
+"""What is said beside a public list of users: why, and how."""
 
 _TASK_MODELS: Final = {"logistic": "binary", "cox": "survival"}
 
@@ -40,15 +76,19 @@ def _systems_for_tables(given: GivenSettings) -> Complaint | None:
 
 
 def _keys_of_dealing(given: GivenSettings) -> Complaint | None:
-    key = next((key for key in _KEYS_OF_DEALING if given.states("data", key)), None)
-    if key is None or not given.of_table:
+    if not given.of_table:
+        return None
+    listed = _names_a_list(given)  # of which it is known how many users are on it
+    keys = [key for key in _KEYS_OF_DEALING if key != "users" or not listed]
+    key = next((key for key in keys if given.states("data", key)), None)
+    if key is None:
         return None
     return idle_on(
         given,
         key,
         "Nothing is dealt: a row is of the user and the silo that its file says, and the schema "
         "says how values are scaled.",
-        "Write `users_at_most` instead." if key == "users" else "",
+        _INSTEAD_OF_USERS if key == "users" else "",
     )
 
 
@@ -91,6 +131,8 @@ def _what_is_public(given: GivenSettings) -> Complaint | None:
             "Ranges, categories and widths are public, and are never looked up in the records.",
             "privplan data schema FILE... writes a draft of it.",
         )
+    if _names_a_list(given):
+        return _users_on_list(given)
     if not given.states("data", "users_at_most"):
         return (
             f'names "{TABLE}" in [data], and lacks `users_at_most` there',
@@ -100,6 +142,27 @@ def _what_is_public(given: GivenSettings) -> Complaint | None:
             "in the files.",
         )
     return None
+
+
+def _names_a_list(given: GivenSettings) -> bool:
+    return any(given.states("data", key) for key in _LISTS)
+
+
+def _users_on_list(given: GivenSettings) -> Complaint | None:
+    """Require of a public list how many users are on it, and a column that says who they are."""
+    if given.states("data", "users_at_most"):
+        return (
+            "gives `users_at_most` beside `users_public` in [data]",
+            "Of a public list it is known how many users are on it.",
+            "Write users = 500 in its place, for example: how many are on the list.",
+        )
+    for key, (why, step) in _WITH_A_LIST.items():
+        if not given.states("data", key):
+            there = next(name for name in _LISTS if given.states("data", name))
+            return f"says `{there}` of a table in [data], and lacks `{key}` there", why, step
+    return path_complaint(
+        given, given.stated("data", "users_public"), "in `users_public` of [data]", "list"
+    )
 
 
 def _unit_column(given: GivenSettings) -> Complaint | None:
@@ -183,13 +246,20 @@ def _roles(given: GivenSettings) -> Complaint | None:
 
 
 def _public_list(given: GivenSettings) -> Complaint | None:
-    if not given.of_table or given.security.aggregation != "private-weighting":
+    return list_complaint(given.security.aggregation) if given.users_are_private else None
+
+
+def list_complaint(aggregation: str) -> Complaint | None:
+    """Refuse messages of each user where who has a row is private."""
+    if aggregation not in _MESSAGES_OF_USERS:
         return None
     return (
-        f'names "{TABLE}" in [data], and has aggregation = "private-weighting" in [security]',
-        "That protocol has a message for each user of a public list, and who has a row in a table "
-        "is private.",
-        'Write aggregation = "masked".',
+        f'names "{TABLE}" in [data], lacks `users_public` there, and has aggregation = '
+        f'"{aggregation}" in [security]',
+        _MESSAGES_OF_USERS[aggregation],
+        "Where a list of users is public, write users_public, users_list and users in place of "
+        "users_at_most (privplan explain tables); else choose "
+        + ("another system." if aggregation == "shuffle" else 'aggregation = "masked".'),
     )
 
 

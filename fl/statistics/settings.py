@@ -182,14 +182,37 @@ def rounds_complaint(system: str, rounds: int, otherwise: str = "") -> Complaint
     )
 
 
+_CLASSES_OF_TABLES: Final = ("binary", "classes")
+
+
 def of_classes(given: GivenSettings) -> Complaint | None:
-    """Refuse labels that are no classes."""
+    """Refuse labels that are no classes, and a table without any."""
+    if given.of_table:
+        return _classes_of_table(given)
     if dataset_defaults(given.dataset).model != _SURVIVAL_MODEL:
         return None
     return (
         f'names "{given.dataset}" in [data], whose labels are times of survival',
         "Sums of rows by label are made for classes; a time is none, and has no public range.",
         "Choose a data set with classes, or uldp-avg for this one.",
+    )
+
+
+def _classes_of_table(given: GivenSettings) -> Complaint | None:
+    if not given.states("data", "label"):
+        return (
+            f'names "{given.dataset}" in [data], and lacks `label` there',
+            f"{given.system.name} sums rows by their classes.",
+            'Write label = "outcome" under [data], and its kind under [label] of the schema; of a '
+            "matrix without a label fedpower finds the directions.",
+        )
+    if given.label_kind in _CLASSES_OF_TABLES:
+        return None
+    return (
+        f'has kind = "{given.label_kind}" in [label] of its schema, and {given.system.name} sums '
+        "rows by classes",
+        "Sums of rows by label are made for classes.",
+        'Write kind = "binary" or "classes" there, or choose another system.',
     )
 
 

@@ -19,7 +19,7 @@ from .batches import Batch
 from .features import features_of, labels_of, places_of
 from .schema import Schema
 from .table import TableColumns, batches_of, needed_columns, open_table_file
-from .user_names import normalised_ids
+from .user_names import normalised_ids, user_names
 
 SHOWN_OF_A_KIND: Final = 20
 """Most lines that are listed of one kind of finding in one file; all of them are counted."""
@@ -86,10 +86,16 @@ class _Heard:
 
 
 def checked_table(
-    silos: Mapping[str, Sequence[Path]], schema: Schema, columns: TableColumns
+    silos: Mapping[str, Sequence[Path]],
+    schema: Schema,
+    columns: TableColumns,
+    *,
+    listed: IntArray | None = None,
+    seed: int = 0,
 ) -> CheckedTable:
     """Return what is wrong with the values in the files of each silo.
 
+    `listed` are the names of the users on a public list (`.user_names`, with this `seed`).
     Raises `InvalidInput` for files, headers and footers that do not fit, as `read_table` does.
     """
     # One memory for all files: an id may be written in two ways in two silos.
@@ -103,6 +109,8 @@ def checked_table(
     for path in files:
         heard = _Heard()
         count = _check_file(path, schema, columns, heard, written, names, rows)
+        if columns.user is not None and listed is not None:
+            _check_listed(path, schema, columns, heard, listed, seed)
         if columns.silo is None:
             rows[silo_of[path]] += count
         findings += [
@@ -145,6 +153,23 @@ def _check_file(
         if columns.user is not None:
             _check_ids(batch, columns.user, schema.format.id_case, heard, written)
     return count
+
+
+def _check_listed(
+    path: Path, schema: Schema, columns: TableColumns, heard: _Heard, listed: IntArray, seed: int
+) -> None:
+    """Report ids that are not on the public list of users."""
+    assert columns.user is not None
+    file = open_table_file(path, schema, columns)
+    for batch in batches_of(file, needed_columns(schema, columns)):
+        names, there = user_names(batch.columns[columns.user], schema.format.id_case, seed)
+        unlisted = there & ~np.isin(names, listed)
+        heard.cells(
+            batch.lines,
+            unlisted,
+            columns.user,
+            "the id is not on the list of users, and the row is left out",
+        )
 
 
 def _check_ids(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ..data.federation import Federation, Task
 from ..declarations.data_table import DataSettings, SiloFiles
@@ -93,16 +95,38 @@ def _paths(silo: str, said: str) -> list[Path]:
     return paths
 
 
-def federation_of_table(table: Table, test: Table | None = None) -> Federation:
+def federation_of_table(
+    table: Table, test: Table | None = None, listed: IntArray | None = None
+) -> Federation:
     """Return the federation of a table's rows, with those of a test file.
 
     Its list of users are those who have a row, or one who has none where there is no row at all.
+    Where it is public, `listed` are their names, rising, and rows of others are left out.
     """
+    if listed is not None:
+        # A place in the list is as public as the list is.
+        return _federation(_rows_of_listed(table, listed), listed, test)
     # Rising names: where a user stands in the list follows from the names of the others, so nothing
     # that leaves a silo may follow from that place.
-    names, user = np.unique(table.user, return_inverse=True)
-    if not len(names):
-        names = np.zeros(1, np.int64)
+    names = np.unique(table.user)
+    return _federation(table, names if len(names) else np.zeros(1, np.int64), test)
+
+
+def _rows_of_listed(table: Table, listed: IntArray) -> Table:
+    """Return a table without the rows of users who are not on the list."""
+    kept = np.isin(table.user, listed)
+    return replace(
+        table,
+        features=table.features[kept],
+        labels=None if table.labels is None else table.labels[kept],
+        user=table.user[kept],
+        silo=table.silo[kept],
+    )
+
+
+def _federation(table: Table, names: IntArray, test: Table | None) -> Federation:
+    """Return the federation of users of these names, rising, of whom every row is one's."""
+    user = np.searchsorted(names, table.user)
     label = table.schema.label
     task: Task = "binary" if label is None else _TASKS[label.kind]
     classes = 2 if label is None else label.classes
@@ -116,7 +140,7 @@ def federation_of_table(table: Table, test: Table | None = None) -> Federation:
         silos=len(table.silos),
         features=table.features,
         labels=labels,
-        user=user.reshape(-1),
+        user=user,
         silo=table.silo,
         test_features=np.zeros((0, width), np.float32) if test is None else test.features,
         test_labels=no_labels(label) if test is None or test.labels is None else test.labels,

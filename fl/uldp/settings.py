@@ -111,6 +111,13 @@ def published_protocol(given: GivenSettings) -> Complaint | None:
             "It is the private weighting protocol of the paper that leaks.",
             'Leave it out, or write aggregation = "private-weighting" under [security].',
         )
+    if given.of_table:
+        return (
+            f'has as_published = true in [uldp], and names "{given.dataset}" in [data]',
+            "The published protocol cannot weight somebody who has no row, or very many, and who "
+            "that is must not be heard of.",
+            "Leave it out, or choose a data set that is dealt.",
+        )
     for name, reason in _KEYS_NOT_IN_PAPER.items():
         if given.states("security", name):
             return (

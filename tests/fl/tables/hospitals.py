@@ -24,6 +24,13 @@ HEADER = "patient,age,sex,stage,smoker,note,outcome"
 SILOS = ("north", "south", "west")
 
 
+MARKER = "Zyx-4711-Marker"
+"""A patient who is on the public list and has no row, until a test gives rows."""
+
+LISTED = (*(f"p{number}" for number in range(20)), "p88", MARKER)
+"""The public list of patients, of whom two have no row."""
+
+
 def rows(seed: int, count: int = 40) -> list[str]:
     """Return lines of a file, some of them with gaps, unknown words and quotes."""
     rng = np.random.default_rng(seed)
@@ -54,6 +61,18 @@ def write(folder: Path, edited: Callable[[list[str]], list[str]] | None = None) 
             lines = edited(lines)
         text = "\n".join([HEADER, *lines]) + "\n"
         (folder / f"{silo}.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+    (folder / "patients.csv").write_text("\n".join(["patient", *LISTED]) + "\n")
+
+
+def listed(tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return a configuration in which the list of patients is public."""
+    data = {key: value for key, value in tables["data"].items() if key != "users_at_most"}
+    data |= {
+        "users_public": "the register of the study, doi 10.1/2",
+        "users_list": "patients.csv",
+        "users": len(LISTED),
+    }
+    return {**tables, "data": data}
 
 
 def configuration(system: str = "uldp-avg", **tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -72,5 +91,12 @@ def configuration(system: str = "uldp-avg", **tables: dict[str, Any]) -> dict[st
     else:
         data["label"] = {"column": "outcome", **SCHEMA["label"]}
     privacy = {} if system == "fedavg" else {"privacy": {"noise_multiplier": 2.0}}
+    if system in ("delm-basic", "delm-enhanced"):  # noise follows from parts of epsilon
+        privacy = {"privacy": {"epsilon": 8.0}}
+    if system.startswith("flame"):  # users send for themselves
+        data["silos"] = {"everywhere": list(data["silos"].values())}
     usual = {"run": {"system": system, "rounds": 2}, "data": data, **privacy}
-    return {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {**usual, **tables}}
+    said = {name: {**usual.get(name, {}), **tables.get(name, {})} for name in {**usual, **tables}}
+    hidden = said.get("security", {}).get("aggregation") == "private-weighting"
+    public = "users_public" in said["data"]
+    return listed(said) if public or hidden or system.startswith("flame") else said

@@ -14,9 +14,10 @@ import pytest
 import privplan as pp
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
+from privplan.fl.parties.transcripts import FOLDER, read_transcript
 
 from ...cases import for_each
-from .hospitals import SCHEMA, SILOS, configuration, write
+from .hospitals import MARKER, SCHEMA, SILOS, configuration, write
 
 SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("uldp-avg", {}),
@@ -38,14 +39,75 @@ SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
     ("statistics", {"run": {"rounds": 1}, "statistics": {"row_norm": 2.0}}),
     ("fedpower-one-shot", {"run": {"rounds": 1}, "fedpower": {"rank": 2, "row_norm": 2.0}}),
     ("fedpower-power", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    ("fedpower", {"run": {"rounds": 1}, "fedpower": {"rank": 2, "row_norm": 2.0}}),
+    ("fedpower-original", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    ("fedpower-utility", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    ("fedpower-private", {"fedpower": {"rank": 2, "row_norm": 2.0, "divisor": 60}}),
+    (
+        "fedpower-private",
+        {"fedpower": {"rank": 2, "row_norm": 2.0, "as_published": True, "synchronise_every": 2}},
+    ),
     ("disco", {"privacy": {"unit": "silo", "noise_multiplier": 2.0}}),
     (
         "disco",
         {"privacy": {"unit": "record", "noise_multiplier": 2.0}, "disco": {"divisor": 100}},
     ),
+    ("delm-linear", {"run": {"rounds": 1}, "delm": {"row_norm": 2.0}}),
+    (
+        "delm-linear",
+        {
+            "run": {"rounds": 1},
+            "privacy": {"unit": "user", "noise_multiplier": 2.0},
+            "delm": {"row_norm": 2.0, "rows_per_user": 6, "loss": "logistic"},
+        },
+    ),
+    ("delm-basic", {"delm": {"row_norm": 2.0, "pca": "gaussian", "objective": "once"}}),
+    ("delm-basic", {"delm": {"row_norm": 2.0, "pca": "none", "sensitivity": "proven"}}),
+    ("delm-basic", {"delm": {"row_norm": 2.0, "pca": "wishart", "components": 4}}),
+    ("delm-enhanced", {"delm": {"row_norm": 2.0, "pca": "gaussian", "sensitivity": "proven"}}),
+    ("delm-enhanced", {"training": {"model": "mlp"}, "delm": {"row_norm": 2.0, "pca": "none"}}),
 )
 
-MARKER = "Zyx-4711-Marker"
+LISTED_SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
+    ("flame-simple", {"flame": {"transport": "ideal"}}),
+    ("flame-simple", {"flame": {"transport": "ideal", "randomizer": "responses", "steps": 4}}),
+    ("flame-double", {"flame": {"transport": "ideal", "chosen": 4, "padded_to": 22}}),
+    ("flame-topk", {"flame": {"transport": "ideal", "chosen": 2, "decoys": 3}}),
+    (
+        "uldp-avg",
+        {
+            "data": {"users_public": "x"},
+            "privacy": {"noise_multiplier": 2.0, "sampling_rate": 0.5},
+        },
+    ),
+)
+"""Systems that run where the list of users is public, without a message that is encrypted."""
+
+SENT_SYSTEMS: tuple[tuple[str, dict[str, dict[str, Any]]], ...] = (
+    ("uldp-avg", {"security": {"aggregation": "masked"}}),
+    ("uldp-avg", {"security": {"aggregation": "private-weighting", "key_bits": 2048}}),
+    (
+        "uldp-avg",
+        {
+            "privacy": {"noise_multiplier": 2.0, "sampling_rate": 0.5},
+            "security": {"aggregation": "private-weighting", "key_bits": 2048},
+        },
+    ),
+    (
+        "uldp-sgd",
+        {
+            "privacy": {"noise_multiplier": 2.0, "sampling_rate": 0.5},
+            "security": {"aggregation": "private-weighting", "key_bits": 2048, "slots": 4},
+        },
+    ),
+    ("flame-simple", {}),
+    ("flame-double", {"flame": {"chosen": 4, "padded_to": 22}}),
+    ("flame-topk", {"flame": {"chosen": 2, "decoys": 3}}),
+)
+"""Systems whose parties send messages."""
+
+PROVES_NOTHING = ("wishart", "mlp", "as_published")
+"""Words of configurations of a method as it is published."""
 
 NASTY = (
     f"{MARKER},{MARKER},{MARKER},{MARKER},{MARKER},{MARKER},yes",
@@ -124,7 +186,7 @@ def facts(log: str) -> list[dict[str, Any]]:
     ]
 
 
-@for_each("system, tables", SYSTEMS)
+@for_each("system, tables", [*SYSTEMS, *LISTED_SYSTEMS], items=4)
 def test_a_log_says_the_same_of_neighbouring_files(
     tmp_path: Path, system: str, tables: dict[str, Any]
 ) -> None:
@@ -142,13 +204,46 @@ def test_a_log_says_the_same_of_neighbouring_files(
                 assert MARKER.encode() not in path.read_bytes()
 
 
-@for_each("system, tables", SYSTEMS)
+@for_each("system, tables", [*SYSTEMS, *LISTED_SYSTEMS, *SENT_SYSTEMS[2:4]], items=2)
 def test_an_audit_derives_what_a_run_on_a_table_states(
     tmp_path: Path, system: str, tables: dict[str, Any]
 ) -> None:
     folder, _ = ran(tmp_path / "run", configuration(system, **tables))
     budget = audit_budget(folder)
+    if any(word in repr(tables) for word in PROVES_NOTHING):
+        assert not budget.supported
+        assert {hazard.id for hazard in budget.hazards} & {"as-published"}
+        return
     assert budget.supported, budget
+    assert not [hazard for hazard in budget.hazards if hazard.severity == "error"]
+
+
+def shapes_of_messages(folder: Path) -> dict[str, list[tuple[int, str, str, int]]]:
+    """Return what is seen of the messages that each party received, but for what is in them."""
+    return {
+        path.stem: [
+            (message.round, message.kind, message.sender, len(message.body))
+            for message in read_transcript(folder, path.stem)
+        ]
+        for path in (folder / FOLDER).iterdir()
+    }
+
+
+@for_each("system, tables", SENT_SYSTEMS, items=2)
+def test_messages_are_as_many_and_as_long_of_neighbouring_files(
+    tmp_path: Path, system: str, tables: dict[str, Any]
+) -> None:
+    security = {**tables.get("security", {}), "keep_transcripts": True}
+    said = configuration(
+        system, **{**tables, "security": security, "run": {"seed": 5, "rounds": 1}}
+    )
+    plain, of_plain = ran(tmp_path / "plain", said)
+    seen = shapes_of_messages(plain)
+    assert sum(map(len, seen.values())) > 0
+    for number, edited in enumerate((beside, without, of_nobody)):
+        folder, log = ran(tmp_path / f"edited{number}", said, edited)
+        assert shapes_of_messages(folder) == seen, edited.__name__
+        assert facts(log) == facts(of_plain), edited.__name__
 
 
 @for_each("system, tables", [SYSTEMS[0], SYSTEMS[1], SYSTEMS[5], SYSTEMS[7]])
@@ -319,6 +414,35 @@ def test_what_does_not_go_together_is_refused(
     for name in names:
         assert name in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+NUMBER = {"column": "outcome", "kind": "number", "range": [0, 3]}
+SURVIVAL = {"column": "outcome", "kind": "survival", "range": [0, 3], "event": "note"}
+
+
+@for_each("system", ["statistics", "delm-linear", "delm-basic"])
+@for_each(
+    "label, names",
+    [(None, "lacks `label`"), (NUMBER, 'kind = "number"'), (SURVIVAL, 'kind = "survival"')],
+)
+def test_sums_by_classes_need_a_label_of_classes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    system: str,
+    label: dict[str, Any] | None,
+    names: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    tables = configuration(system)
+    tables["delm" if system.startswith("delm") else system] = {"row_norm": 2.0}
+    tables["run"]["rounds"] = 1
+    tables["data"]["label"] = label
+    if label is None:
+        del tables["data"]["label"]
+        tables["data"]["columns"] = {**SCHEMA["columns"], "outcome": {"kind": "ignored"}}
+    with pytest.raises(InvalidInput, match=names):
+        pp.run(tables, "out")
 
 
 @for_each(
