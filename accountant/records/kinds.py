@@ -208,13 +208,16 @@ class RoundAbort(Record):
 class Evaluation(Record):
     """Numbers about the model, from public data, or under an `event` that was accounted.
 
+    `released` numbers are the noised values of one release of the round: their little-endian
+    float64 bytes, in the order of their names, have the digest that the release states.
+
     `source` is who says that the data are public, in the owner's words, and never a path; None
     where that is not stated.
     """
 
     type: ClassVar[str] = "evaluation"
     round: int
-    data: Literal["declared-public", "private"]
+    data: Literal["declared-public", "private", "released"]
     metrics: Mapping[str, str]
     event: ev.Event | None = None
     source: str | None = field(default=None, metadata=LATER)

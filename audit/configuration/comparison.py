@@ -136,6 +136,8 @@ class _LogComparison:
         for number, record in self.ledger.evaluations:
             if record.data == "declared-public" and expected is None:
                 self._once("evaluation", "none", "one of test data", number)
+            elif record.data == "released" and not expected_log.holds_out(self.given):
+                self._once("evaluation", "none", "one of users who are held out", number)
             elif record.data == "declared-public":
                 self._differs("evaluation.source", expected, record.source, number)
 

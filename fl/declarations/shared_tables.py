@@ -310,11 +310,13 @@ class SecuritySettings:
     )
 
 
-_TEST_WORDS: Final = ("public", "none")
+HELD_OUT_TEST: Final = "held-out"
+
+_TEST_WORDS: Final = ("public", "none", HELD_OUT_TEST)
 
 
 def public_test(**field: object) -> str:
-    """Return `public`, `none`, or the name of a file, which has a dot or a slash."""
+    """Return `public`, `none`, `held-out`, or the name of a file: it has a dot or a slash."""
     ((name, value),) = field.items()
     if value in _TEST_WORDS:
         return str(value)
@@ -328,12 +330,14 @@ class EvaluationSettings:
     """`[evaluation]`: whether test data are public, and who says so (`.public_test_data`).
 
     `test` is None where nothing is said: then bundled data are public, and no others.  The test
-    data of a table are a file of their own, `test_file`, which is public.
+    data of a table are a file of their own, `test_file`, which is public; or `held-out`: its users
+    vote once, with noise of the multiplier `held_out_noise`, which the run pays for.
     """
 
-    test: Literal["public", "none"] | None = key(
+    test: Literal["public", "none", "held-out"] | None = key(
         "whether the model is measured on the test data, which must be public for that, as no "
-        "metric is paid for: public or none; of a table, the file of the test data",
+        "metric is paid for: public or none; of a table, the file of the test data, or held-out: "
+        "a share of its users, whose votes are summed with noise that each epsilon pays for",
         public_test,
         words=_TEST_WORDS,
         default=None,
@@ -347,7 +351,25 @@ class EvaluationSettings:
         shown="of bundled data, where they come from; else required for public",
         why="Whoever reads the log must be able to look whether it is so.",
     )
+    held_out: float | None = key(
+        'for test = "held-out": share of the users on whom nothing is trained, by a hash of the id',
+        validate.open_probability,
+        default=None,
+        shown="0.2 there",
+        why="Who is held out has no part in the training, and all others have none in the test.",
+    )
+    held_out_noise: float | None = key(
+        'for test = "held-out": noise over the one vote of a user, in the sum of all votes',
+        validate.positive,
+        default=None,
+        shown="required there",
+        why="The votes are one release more, which the same budget pays for.",
+    )
     test_file: Path | None = None
+
+
+HELD_OUT_SHARE: Final = 0.2
+"""The share of users who are held out, where a configuration names none."""
 
 
 @dataclass(frozen=True, kw_only=True)

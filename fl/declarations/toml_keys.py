@@ -43,6 +43,12 @@ RATING_KEYS: Final = (
 TABLE_KEYS: Final = ("user", "label", "silo", "schema", "users_at_most")
 """Keys of [data] that say what is read of a table of one's own."""
 
+HELD_OUT_KEYS: Final = ("held_out", "held_out_noise")
+"""Keys of [evaluation] that say how users of such a table are held out."""
+
+HELD_OUT_USES: Final = tuple(f"evaluation.{key}" for key in HELD_OUT_KEYS)
+"""The same as a system that sums their votes has them in its `uses`."""
+
 TABLE_USES: Final = ("data.schema",)
 """What a system that runs on such a table has in its `uses`."""
 
@@ -64,6 +70,7 @@ OPTIONAL_KEYS: Final = (
     ("training", "local_epochs"),
     ("training", "batch"),
     ("training", "dropout"),
+    *(("evaluation", key) for key in HELD_OUT_KEYS),
 )
 """Shared keys that only some systems have a use for: those whose declarations say so."""
 
@@ -85,6 +92,7 @@ KEYS_LOGGED_IF_TRUE: Final = (
     *STUDY_KEYS,
     *TABLE_KEYS,
     *CORRELATED_KEYS,
+    *HELD_OUT_KEYS,
 )
 """Keys that earlier versions lack: they reach the log where they are true or given."""
 

@@ -26,6 +26,7 @@ from .budget import (
     require_schedule,
     rounds_within_budget,
 )
+from .phases import training_phase
 from .privacy import PrivacyTarget
 
 TRAINING_PHASE: Final = "train"
@@ -62,14 +63,19 @@ class Promise:
         return Planned(self.rounds, events, counted)
 
     @property
+    def training(self) -> PlannedPhase:
+        """The phase whose rounds make the models."""
+        return training_phase(self.plan.phases)
+
+    @property
     def event(self) -> ev.Event:
-        """The event of one round of the last phase, for an observer of the released model."""
-        return self.plan.phases[-1].event
+        """The event of one round of the training, for an observer of the released model."""
+        return self.training.event
 
     @property
     def views(self) -> dict[str, ev.Event]:
-        """The events of one round of the last phase for all other observers."""
-        views = self.plan.phases[-1].views
+        """The events of one round of the training for all other observers."""
+        views = self.training.views
         return {observer: event for observer, event in views.items() if observer != "model"}
 
 
@@ -81,6 +87,7 @@ def promise(
     phase: str = TRAINING_PHASE,
     counted: int | None = None,
     blocks: int | None = None,
+    later: Sequence[PlannedPhase] = (),
 ) -> Promise:
     """Return the promise of a run: at most `rounds` rounds of `phase`, after the phases `earlier`.
 
@@ -88,8 +95,9 @@ def promise(
     - `epsilon` alone: all rounds are made, with the least noise that keeps it.
     - both: as many rounds are made as keep it, a number that is fixed now.
 
-    `views` gives the event of one round for each observer.  The phases `earlier` have noise that is
-    given, and every observer sees them; noise, rounds and claim are for all phases together.
+    `views` gives the event of one round for each observer.  The phases `earlier`, and those that
+    come `later`, have noise that is given, and every observer sees them; noise, rounds and claim
+    are for all phases together.
     `counted` is how many rounds of `phase` one silo takes part in at most, by a public schedule;
     None: all.  With `blocks` the views are those of a block, of which there are so many.
 
@@ -99,14 +107,16 @@ def promise(
     """
     require_schedule(privacy, counted)
     require_blocks(privacy, blocks)
-    noise = noise_within_budget(views, privacy, rounds, earlier, phase, counted, blocks)
+    given = (*earlier, *later)
+    noise = noise_within_budget(views, privacy, rounds, given, phase, counted, blocks)
     at_noise = views(noise)
     event = event_seen_by(privacy.observer, at_noise)
-    allowed = rounds_within_budget(event, noise, privacy, rounds, earlier)
+    allowed = rounds_within_budget(event, noise, privacy, rounds, given)
     plan = plan_given_noise(
         [
             *earlier,
             PlannedPhase(phase, noise, at_noise["model"], allowed, at_noise, counted, blocks),
+            *later,
         ],
         delta=privacy.delta,
         neighbours=privacy.neighbours,

@@ -16,6 +16,7 @@ from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings
 from ..tables.federated_table import digest_of, federation_of_table, read_test_table, table_of
+from ..tables.held_out import parted
 
 DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
 """A system's own source of data: from settings to a federation and its digests by name."""
@@ -50,7 +51,15 @@ def usual_data(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.data.name == TABLE:
         file = settings.evaluation.test_file
         test = None if file is None else read_test_table(settings.data, file)
-        federation = federation_of_table(table_of(settings.data), test)
+        table, held_out = table_of(settings.data), None
+        if settings.evaluation.held_out is not None:
+            table, held_out = parted(
+                table,
+                share=settings.evaluation.held_out,
+                seed=settings.data.seed,
+                named=settings.data.user is not None,
+            )
+        federation = federation_of_table(table, test, held_out)
         return federation, {"records": digest_of(federation)}
     return _dealt(settings)
 

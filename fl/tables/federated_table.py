@@ -11,6 +11,7 @@ import numpy as np
 
 from ...accountant.errors import InvalidInput
 from ..data.federation import Federation, Task
+from ..data.held_out import HeldOutRows
 from ..declarations.data_table import DataSettings, SiloFiles
 from ..declarations.toml_words import TABLE
 from .features import no_labels
@@ -93,8 +94,10 @@ def _paths(silo: str, said: str) -> list[Path]:
     return paths
 
 
-def federation_of_table(table: Table, test: Table | None = None) -> Federation:
-    """Return the federation of a table's rows, with those of a test file.
+def federation_of_table(
+    table: Table, test: Table | None = None, held_out: HeldOutRows | None = None
+) -> Federation:
+    """Return the federation of a table's rows, with those of a test file, or of who is held out.
 
     Its list of users are those who have a row, or one who has none where there is no row at all.
     """
@@ -121,6 +124,7 @@ def federation_of_table(table: Table, test: Table | None = None) -> Federation:
         test_features=np.zeros((0, width), np.float32) if test is None else test.features,
         test_labels=no_labels(label) if test is None or test.labels is None else test.labels,
         user_names=names,
+        held_out=held_out,
         absent_users=True,
         empty_silos=True,
     )
@@ -133,4 +137,8 @@ def digest_of(federation: Federation) -> str:
     for values in (*rows, federation.test_features, federation.test_labels):
         digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
     digest.update(np.ascontiguousarray(federation.names, "<i8").data)
+    held = federation.held_out
+    if held is not None:
+        for values in (held.features, held.labels, held.user, held.silo):
+            digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
     return digest.hexdigest()
