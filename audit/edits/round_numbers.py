@@ -44,10 +44,12 @@ def missing_rounds(history: History) -> EditFinding | None:
                 (spent.number,),
             )
         last, phases = number, {phase}
-    votes = votes_of(history.ledger)
-    if votes is not None and votes.intent.round != last + 1:
+    ledger, votes = history.ledger, votes_of(history.ledger)
+    # They come behind all rounds that were planned, also those that a cut block has lost.
+    due = ledger.opened.plan.rounds - (moments_of(ledger) is not None)
+    if votes is not None and votes.intent.round != due:
         what = f"Users who were held out vote in round {votes.intent.round:,}, where round "
-        return EditFinding(f"{what}{last + 1:,} belongs.", (votes.number,))
+        return EditFinding(f"{what}{due:,} belongs.", (votes.number,))
     return None
 
 

@@ -459,7 +459,8 @@ def held_out_rows(
     if evaluation.held_out_noise is None or evaluation.held_out is None:
         return []
     noise = rounding.as_given(evaluation.held_out_noise)
-    paid = f"noise multiplier {noise}; each epsilon pays for it"
+    paid = "each epsilon pays for it" if prepared.promises else "there is no guarantee"
+    paid = f"noise multiplier {noise}; {paid}"
     if score is None:
         share = rounding.as_given(evaluation.held_out)
         said = (

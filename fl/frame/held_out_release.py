@@ -35,6 +35,7 @@ from ..aggregation.user_weights import WEIGHTINGS, checked_weights, user_weights
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data.held_out import HeldOutRows
 from ..declarations.declaration import HELD_OUT
+from ..observers.names import MODEL
 from ..observers.reaches import reaches_of
 from ..observers.route import Route
 from ..settings.schema import SecuritySettings
@@ -47,6 +48,8 @@ VOTES_DESCRIPTION: Final = "the votes of users who were held out"
 
 VOTE_BOUND: Final = 1.0
 """The L2 norm of one user's vote, over all silos."""
+
+UNPROMISED: Final = ev.NoGuarantee("the rounds before it have no guarantee")
 
 RELEASED_VOTES: Final = "held_out_released"
 VOTES_DEVIATION: Final = "held_out_deviation"
@@ -62,6 +65,8 @@ class HeldOutRelease:
       right, (rows,), each by itself.
     - `users`: |U|, public, and `share`: how much of them is held out; neither bounds anything.
     - `aggregator`, `security`, `coalitions`: as of `fl.frame.private_normalisation`.
+    - `promises`: whether the rounds before it promise anything; where not, votes are noised all
+      the same, and promise nothing either.
 
     Raises `InvalidInput` for noise that is not above 0, and for another rule.
     """
@@ -76,6 +81,7 @@ class HeldOutRelease:
     aggregator: Aggregator = field(default_factory=PlainAggregator)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     coalitions: tuple[int, ...] = ()
+    promises: bool = True
 
     def __post_init__(self) -> None:
         validate.positive(held_out_noise=self.noise_multiplier)
@@ -95,7 +101,7 @@ class HeldOutRelease:
     @cached_property
     def views(self) -> Mapping[str, ev.Event]:
         """Its event for each observer; nobody is sampled."""
-        return weighted_views(
+        views = weighted_views(
             self.noise_multiplier,
             silos=self.rows.silos,
             rule=self.rule,
@@ -106,6 +112,7 @@ class HeldOutRelease:
             coalitions=tuple(sorted({*self.coalitions, self.security.colluders} - {0})),
             colluders=self.security.colluders,
         )
+        return views if self.promises else {MODEL: UNPROMISED}
 
     @property
     def reaches(self) -> Mapping[str, Reach]:

@@ -233,4 +233,5 @@ def _held_out_release(
         silo_aggregator,
         security,
         coalitions_in((settings.privacy.observer, *settings.privacy.observers)),
+        settings.system.promises,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _RECORDS: Final = 4
 """Records of a unit, all but the first zeros: so many begin at aligned places (`ALIGNED`)."""
 
-_MAX_NUMBERS: Final = 2**22
+_MAX_NUMBERS: Final = 2**20
 """About how many numbers a stack has."""
 
 
