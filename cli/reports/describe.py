@@ -468,3 +468,12 @@ def held_out_rows(
         )
         return wrapped("holds out", said)
     return wrapped("held out", f"{score}, as standard deviations ({paid})")
+
+
+def held_out_json(prepared: PreparedRun, score: HeldOutScore | None = None) -> dict[str, object]:
+    """Return the same for JSON; nothing where no users are held out."""
+    evaluation = prepared.settings.evaluation
+    if evaluation.held_out_noise is None:
+        return {}
+    planned = {"held_out": evaluation.held_out, "noise_multiplier": evaluation.held_out_noise}
+    return {"held_out": {**planned, **({} if score is None else score.to_json())}}

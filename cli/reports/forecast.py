@@ -85,7 +85,7 @@ def report_of(forecast: Forecast, path: Path) -> Report:
             "design": describe.design_json(forecast.prepared.design),
             "notes": notes_json(forecast.prepared.notes),
             "study": describe.study(forecast.prepared) or None,
-            "held_out_noise": forecast.prepared.settings.evaluation.held_out_noise,
+            **describe.held_out_json(forecast.prepared),
         },
         text=_text(forecast, path),
         number=rounding.bare(claimed.epsilon.upper),

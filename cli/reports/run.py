@@ -93,7 +93,7 @@ def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, obj
             "source": result.test.source,
             "why": result.test.why,
         },
-        "held_out": None if result.held_out is None else result.held_out.to_json(),
+        **describe.held_out_json(prepared, result.held_out),
         "model": result.model,
         "head": head,
         "seeded": prepared.settings.run.seed is not None,

@@ -17,8 +17,8 @@ _NONE_INSTEAD: Final = 'Write test = "none" under [evaluation], or the name of a
 
 def _idle_keys(given: GivenSettings) -> Complaint | None:
     key = next((key for key in HELD_OUT_KEYS if given.states("evaluation", key)), None)
-    if given.holds_out or key is None:
-        return None
+    if given.holds_out or key is None or not given.system.has_use_for("evaluation", key):
+        return None  # whose system has no use for it, whatever is tested on, hears so
     return (
         f"gives `{key}` in [evaluation], which has no effect",
         'It is of users who are held out, as test = "held-out" has it.',
