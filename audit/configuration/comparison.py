@@ -100,8 +100,8 @@ class _LogComparison:
     def _opening(self) -> None:
         opened = self.ledger.opened
         for path, fact in expected_opening.OPENING:
-            if path == "sealed" and opened.sealed is None:
-                continue  # an earlier version did not say; else it is `lacking`
+            if path in ("sealed", "study") and _at(opened, path) is None:
+                continue  # an earlier version did not say; else `sealed` is `lacking`
             try:
                 expected = fact(self.given)
             except NotStated as missing:

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 from ...accountant.records import Security
 from ..declarations.declaration import AS_PUBLISHED, Read
 from ..declarations.sealed_items import sealed_items
+from ..declarations.study import study_words
 from ..secagg.peers import security_among
 from ..settings.public_test_data import source_of
 from .expected_log import NotStated, call_system, expected_of, holds_out, system_of
@@ -123,6 +124,12 @@ def _sealed(read: Read) -> object:
     return call_system(system_of(read), lambda: sealed_items(read))
 
 
+def _study(read: Read) -> object:
+    """Return that units were dealt at random for a study; None where they are real."""
+    unit = read("privacy", "unit") if system_of(read).promises else "user"
+    return study_words(read("data", "name"), unit) or None
+
+
 def source(read: Read) -> object:
     """Return where protective randomness comes from."""
     return "operating-system" if read("run", "seed") is None else "seeded"
@@ -149,6 +156,7 @@ OPENING: Final[tuple[tuple[str, Fact], ...]] = (
     ("tuning.public_only", lambda read: read("run", "trials") == 1),
     ("tuning.event", lambda _: None),
     ("sealed", _sealed),
+    ("study", _study),
 )
 """Facts of the first line by their paths; those of the protocol are in `security_of`.
 

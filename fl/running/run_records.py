@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Final, Literal
 
 from ...accountant.records import RunClose, RunOpen, Tuning
+from ..declarations.study import study_words
 from ..frame.held_out_score import HeldOutScore
 from .checkpoint import Checkpoint
 from .preparation import randomness
@@ -47,6 +48,7 @@ def open_record(prepared: PreparedRun, run_id: str, dataset: str) -> RunOpen:
         code=versions(settings.system.package),
         opened=datetime.now(UTC).isoformat(timespec="seconds"),
         sealed=settings.sealed_items(),
+        study=study_words(settings.data.name, opening.claim.unit) or None,
     )
 
 
