@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from ...accountant import validate
 from ...accountant.delta_checks import delta_below_half
+from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import Neighbours, Unit
 from ..observers.names import DEFAULT_OBSERVERS, MODEL, OBSERVERS, observer_name, observer_names
 from .data_table import public_source
@@ -184,6 +185,22 @@ class PrivacySettings:
     group: int = 1
 
 
+def class_weights(**field: object) -> tuple[float, ...]:
+    """Return numbers above 0 and up to a million, one for each of two classes or more."""
+    ((name, given),) = field.items()
+    listed = given if isinstance(given, (list, tuple)) else ()
+    numbers = tuple(validate.positive(**{name: value}) for value in listed)
+    if len(numbers) < 2 or max(numbers) > MAX_CLASS_WEIGHT:
+        raise InvalidInput(
+            f"`{name}` must be a list of two or more numbers above 0, at most a million each.",
+            next_step=f"Write {name} = [1.0, 3.0].",
+        )
+    return numbers
+
+
+MAX_CLASS_WEIGHT: Final = 1e6
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
     """`[training]`: how models are trained.  `seed` (first model, order of batches) is public."""
@@ -228,6 +245,14 @@ class TrainingSettings:
         default=0.0,
         shown="the paper's",
         why="At 1 nothing would be left to learn from.",
+    )
+    class_weights: tuple[float, ...] | None = key(
+        "what the loss of a record counts, a list with a public number for each class; not counted "
+        "in the records",
+        class_weights,
+        default=None,
+        shown="1 for each",
+        why="How often a class occurs is private, and what weighs a class is public.",
     )
     seed: int = key(
         "seed of the first model and the order of batches (public)",

@@ -70,6 +70,7 @@ OPTIONAL_KEYS: Final = (
     ("training", "local_epochs"),
     ("training", "batch"),
     ("training", "dropout"),
+    ("training", "class_weights"),
     *(("evaluation", key) for key in HELD_OUT_KEYS),
 )
 """Shared keys that only some systems have a use for: those whose declarations say so."""
@@ -93,6 +94,7 @@ KEYS_LOGGED_IF_TRUE: Final = (
     *TABLE_KEYS,
     *CORRELATED_KEYS,
     *HELD_OUT_KEYS,
+    "class_weights",
 )
 """Keys that earlier versions lack: they reach the log where they are true or given."""
 

@@ -17,6 +17,7 @@ SYSTEMS: Final = (
         uses=(
             *("training.local_rate", "training.local_epochs", "training.batch"),
             "training.dropout",
+            "training.class_weights",
             *TABLE_USES,
             *HELD_OUT_USES,
         ),

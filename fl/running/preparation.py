@@ -108,10 +108,12 @@ def model_of(settings: Settings, federation: Federation) -> Model | None:
     if not declaration_of(settings.run.system).trains:
         return None
     from ..models import model_named
+    from ..models.class_weights import class_weighted
 
     features = math.prod(federation.features.shape[1:])
     how = settings.training
-    return model_named(how.model, features, federation.classes, dropout=how.dropout)
+    model = model_named(how.model, features, federation.classes, dropout=how.dropout)
+    return class_weighted(model, how.class_weights, federation.classes)
 
 
 def local_of(settings: Settings, federation: Federation, model: Model | None) -> LocalTraining:

@@ -78,6 +78,7 @@ VALUES = {
     ("training", "local_epochs"): "2",
     ("training", "batch"): "2",
     ("training", "dropout"): "0.0",
+    ("training", "class_weights"): "[1.0, 2.0]",
     ("evaluation", "held_out"): "0.5",
     ("evaluation", "held_out_noise"): "3.0",
     ("uldp", "group_records"): "4",
