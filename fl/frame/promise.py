@@ -15,6 +15,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
+from ...accountant.guarantee import Bounds, Guarantee
 from ...accountant.plan import Plan, PlannedPhase, plan_given_noise
 from ...accountant.records import Claim, Planned
 from .budget import (
@@ -123,9 +124,36 @@ def promise(
         unit="record" if privacy.group > 1 else privacy.unit,
         group=privacy.group,
     )
+    if later:
+        plan = _attained(plan, len(later), privacy)
     # An upper end, so the claim is never below what the plan proves.
     proven = plan.guarantees[privacy.observer].epsilon.upper
     return Promise(noise, plan, claimed(privacy, _claimed_epsilon(privacy, proven)))
+
+
+def _attained(plan: Plan, later: int, privacy: PrivacyTarget) -> Plan:
+    """Return a plan whose lower ends are those of the training alone.
+
+    A unit that is trained on has no part in the votes that come later, and the other way round.  By
+    one hash of its name it is on one side, so no data attain what is spent on both together.
+    """
+    alone = plan_given_noise(
+        plan.phases[:-later],
+        delta=plan.delta,
+        neighbours=plan.neighbours,
+        unit="record" if privacy.group > 1 else privacy.unit,
+        group=privacy.group,
+    )
+
+    def attained(who: str, proven: Guarantee) -> Guarantee:
+        known = alone.guarantees.get(who)
+        below = 0.0 if known is None else known.epsilon.lower
+        ends = Bounds(min(below, proven.epsilon.lower), proven.epsilon.upper)
+        return replace(proven, epsilon=ends)
+
+    return replace(
+        plan, guarantees={who: attained(who, proven) for who, proven in plan.guarantees.items()}
+    )
 
 
 def noise_as_published(privacy: PrivacyTarget, method: str = "A method") -> float:

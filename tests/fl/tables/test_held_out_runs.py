@@ -208,6 +208,30 @@ def test_votes_are_composed_with_the_rounds(tmp_path: Path) -> None:
     assert exact(math.sqrt(2 / noise**2 + 1 / 1.5**2), 1e-5) == pytest.approx(5.0, rel=1e-3)
 
 
+@for_each("noise", [1.5, 2.0])
+@for_each("relation", ["add-remove", "replace-one"])
+def test_the_lower_end_is_of_who_is_trained_on(tmp_path: Path, noise: float, relation: str) -> None:
+    """Nobody is on both sides, so no data show what both together may at most."""
+    tables = configuration(
+        evaluation={**VOTES, "held_out_noise": noise},
+        privacy={"noise_multiplier": 2.0, "neighbours": relation},
+        training={"clip": 1.0},  # so that rounds and votes may be alike
+    )
+    folder, _ = ran(tmp_path / "run", tables)
+    alone, _ = ran(tmp_path / "alone", {**tables, "evaluation": {"test": "none"}})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path / "run")
+        planned = pp.plan_run(tables).prepared.plan.guarantees
+        without = pp.plan_run({**tables, "evaluation": {"test": "none"}}).prepared.plan.guarantees
+    found, usual = audit_budget(folder).total.epsilon, audit_budget(alone).total.epsilon
+    assert found.lower == pytest.approx(usual.lower, rel=1e-9)
+    assert found.lower > 0.0
+    assert found.upper > 1.1 * usual.upper
+    for who, proven in planned.items():
+        assert proven.epsilon.lower == pytest.approx(without[who].epsilon.lower, rel=1e-9)
+        assert proven.epsilon.upper > 1.1 * without[who].epsilon.upper
+
+
 def test_a_budget_that_votes_eat_begins_nothing(tmp_path: Path) -> None:
     write(tmp_path)
     with pytest.MonkeyPatch.context() as patched:
