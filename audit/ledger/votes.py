@@ -38,6 +38,7 @@ def score_of(ledger: Ledger) -> HeldOutScore | None:
     if votes is None or release is None or said is None or not isinstance(share, str):
         return None
     right, wrong = said
+    # A log is a stranger's: its configuration may hold anything.
     try:
         counted = ledger.opened.population.users * float(share)
     except ValueError:
@@ -49,6 +50,7 @@ def score_of(ledger: Ledger) -> HeldOutScore | None:
 
 def require_same_score(stated: object, ledger: Ledger) -> None:
     """Raise `InvalidInput` where a file says other votes than the log."""
+    # Where the log has none, the file may have none either.
     said = _metrics(ledger)
     right, wrong = (None, None) if said is None else said
     known = stated if isinstance(stated, dict) else {}

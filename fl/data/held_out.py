@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...accountant.arrays import BoolArray, Float32Array, IntArray
 from ...accountant.validate import open_probability
-from .federation import Labels
 
 _PERSON: Final = b"privplan-heldout"
 _MIXING: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
@@ -35,7 +34,7 @@ class HeldOutRows:
     """
 
     features: Float32Array
-    labels: Labels
+    labels: IntArray
     user: IntArray
     silo: IntArray
     users: int
@@ -44,6 +43,7 @@ class HeldOutRows:
     @property
     def counts(self) -> IntArray:
         """How many records each user has in each silo: (users, silos)."""
+        # One cell for each user and silo; those without a record stay 0.
         cells = np.bincount(self.user * self.silos + self.silo, minlength=self.users * self.silos)
         return cells.reshape(self.users, self.silos).astype(np.int64)
 
@@ -57,7 +57,9 @@ def held_out(names: ArrayLike, share: float, seed: int) -> BoolArray:
     >>> bool((held_out([9], .5, 0) == few[2]).all())
     True
     """
+    # A word of 64 bits is below the limit with probability `share`, rounded down.
     limit = int(Fraction(open_probability(held_out=share)) * 2**64)
+    # The seed enters by a sum between two bijections, so that no structure of the names is left.
     digest = hashlib.blake2b(seed.to_bytes(8, "little"), digest_size=8, person=_PERSON).digest()
     words = _mixed(np.asarray(names).astype(np.uint64)) + np.uint64(int.from_bytes(digest, "big"))
     chosen: BoolArray = _mixed(words) < np.uint64(limit)

@@ -194,11 +194,13 @@ class HeldOutRelease:
         """
         held = self.rows
         counts = held.counts
+        # Refused where a user's weights sum to more than 1: the bound rests on it.
         weights = checked_weights(user_weights(self.rule, counts))
         cell = held.user * held.silos + held.silo
         right = np.bincount(cell, self.right(parameters), minlength=counts.size)
         # One row for each user in each silo where it has a record, silo by silo.
         silo, user = np.nonzero(counts.T)
+        # A user without a record in a silo has no row there, and a vote of neither kind.
         share = right.reshape(counts.shape)[user, silo] / counts[user, silo]
         votes, weight = np.stack((share, 1.0 - share), axis=1), weights[user, silo]
         if again is not None:

@@ -40,6 +40,7 @@ class HeldOutScore:
     @property
     def accuracy(self) -> float:
         """The share of right votes among all, in [0, 1]; NaN where noise leaves too few."""
+        # Noise of both sums is in it, so its deviation is sqrt(2) times that of either.
         cast = self.right + self.wrong
         if not cast > _FEWEST_DEVIATIONS * math.sqrt(2.0) * self.deviation:
             return math.nan
@@ -50,6 +51,7 @@ class HeldOutScore:
         """About the standard deviation of the noise on `accuracy`, to first order; or NaN."""
         if math.isnan(self.accuracy):
             return math.nan
+        # d(right / cast) = (wrong d right - right d wrong) / cast^2, with independent noise.
         cast = self.right + self.wrong
         return self.deviation * math.hypot(self.right, self.wrong) / cast**2
 

@@ -40,6 +40,7 @@ class ClassWeighted:
         return self.loss.slope(logits, labels, self._weighed(labels, share))
 
     def _weighed(self, labels: Tensor, share: Tensor) -> Tensor:
+        # Padding has share 0, whatever class its label names.
         weights = torch.tensor(self.weights, dtype=share.dtype, device=share.device)
         return share * weights[labels]
 

@@ -33,7 +33,7 @@ def _of_table(given: GivenSettings) -> Complaint | None:
         f'has test = "held-out" in [evaluation], and "{given.dataset}" in [data]',
         "Users of a table have ids by which they are held out; a data set of a paper has test data "
         "of its own.",
-        'Write test = "public" with `source`, or test = "none".',
+        'Write test = "public", or leave [evaluation] out.',
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
-from ...accountant.arrays import BoolArray
+from ...accountant.arrays import BoolArray, IntArray
 from ..data.held_out import HeldOutRows, held_out
 from ..data.row_contents import row_contents
-from .features import no_labels
 from .table import Table
 
 
@@ -38,7 +38,13 @@ def _only(table: Table, chosen: BoolArray) -> Table:
 def _held_out_rows(table: Table) -> HeldOutRows:
     # A user's place among these is used for nothing but to add up its own rows.
     names, user = np.unique(table.user, return_inverse=True)
-    labels = no_labels(table.schema.label) if table.labels is None else table.labels
+    # The rules let nobody be held out where labels are no classes.
+    labels = np.zeros(len(user), np.int64) if table.labels is None else table.labels
     return HeldOutRows(
-        table.features, labels, user.reshape(-1), table.silo, len(names), len(table.silos)
+        table.features,
+        cast(IntArray, labels),
+        user.reshape(-1),
+        table.silo,
+        len(names),
+        len(table.silos),
     )

@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
-from ...accountant.arrays import BoolArray, Float32Array, FloatArray
-from ..data.federation import Labels
+from ...accountant.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ..models import Model
 
-_RECORDS: Final = 4
-"""Records of a unit, all but the first zeros: so many begin at aligned places (`ALIGNED`)."""
+_ROWS_OF_A_UNIT: Final = 4
+"""Rows of a unit, all but the first zeros: so many begin at aligned places (`ALIGNED`)."""
 
 _MAX_NUMBERS: Final = 2**20
 """About how many numbers a stack has."""
 
 
 def right_answers(
-    model: Model, parameters: FloatArray, features: Float32Array, labels: Labels
+    model: Model, parameters: FloatArray, features: Float32Array, labels: IntArray
 ) -> BoolArray:
     """Return for which records the model's largest logit is that of the label: (records,).
 
@@ -36,12 +35,14 @@ def right_answers(
     weights = torch.from_numpy(model.vector(parameters))
     values = model.features
     flat = features.reshape(len(features), values)
-    units = max(1, _MAX_NUMBERS // (model.parameters + _RECORDS * (model.kept + values)))
+    # How many records go through at once follows from the model, never from how many there are.
+    units = max(1, _MAX_NUMBERS // (model.parameters + _ROWS_OF_A_UNIT * (model.kept + values)))
     stack = model.spread(weights, units)
     answers = np.zeros(len(flat), np.int64)
     for first in range(0, len(flat), units):
         piece = flat[first : first + units]
-        records = np.zeros((units, _RECORDS, values))
+        # What is missing of the last stack are zeros, so that every stack has the same shape.
+        records = np.zeros((units, _ROWS_OF_A_UNIT, values))
         records[: len(piece), 0] = piece
         logits = model.forward(stack, torch.from_numpy(records), None)[: len(piece), 0].numpy()
         one = logits.shape[1] == 1
