@@ -227,6 +227,7 @@ def test_the_lower_end_is_of_who_is_trained_on(tmp_path: Path, noise: float, rel
     assert found.lower == pytest.approx(usual.lower, rel=1e-9)
     assert found.lower > 0.0
     assert found.upper > 1.1 * usual.upper
+    assert audit_budget(folder).ok
     for who, proven in planned.items():
         assert proven.epsilon.lower == pytest.approx(without[who].epsilon.lower, rel=1e-9)
         assert proven.epsilon.upper > 1.1 * without[who].epsilon.upper
