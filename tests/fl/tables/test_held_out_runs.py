@@ -492,3 +492,26 @@ def test_a_run_that_is_cut_in_its_last_block_does_not_go_on(tmp_path: Path) -> N
             pp.run(tables, "out")
     with pytest.raises(InvalidInput, match="last block"):
         resumed(tmp_path)
+
+
+def test_a_run_is_rehearsed_with_canaries_without_its_votes(tmp_path: Path) -> None:
+    """What canaries show is held against the training, at the noise that votes left for it."""
+    from privplan.audit.attack import AttackRequest, attack
+    from privplan.fl.canaries import rehearsal_settings
+    from privplan.fl.running.configuration import Configuration
+
+    tables = configuration(evaluation=VOTES)
+    tables["privacy"] = {"epsilon": 5.0}
+    settings = Configuration.of(tables).settings
+    folder, _ = ran(tmp_path / "run", tables)
+    rehearsed, (said,) = rehearsal_settings(settings, 3)
+    assert "votes" in said
+    assert rehearsed.evaluation.held_out_noise is None
+    noise = rehearsed.privacy.noise_multiplier
+    assert noise is not None
+    assert exact(math.sqrt(2 / noise**2 + 1 / 1.5**2), 1e-5) == pytest.approx(5.0, rel=1e-3)
+    found = attack(folder, AttackRequest(tiers=("claim",), canaries=500, seed=1), append=False)
+    (measured,) = found.measurements
+    assert not measured.contradicted
+    assert measured.claimed is not None
+    assert measured.claimed < 5.0  # the training alone
