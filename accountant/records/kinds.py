@@ -97,7 +97,9 @@ class RunOpen(Record):
     `configuration` is what the person asked for; `opened` is the time (UTC, ISO 8601).  `fsync`
     says which records are forced to the disk before the run goes on; the log fills it in (`never`:
     a crash of the machine may lose intents).  `sealed` names, by phase, the items that every
-    release seals: the configuration decides them, never the data.
+    release seals: the configuration decides them, never the data.  `study` says in a sentence that
+    units were dealt at random for a study, so that no real person is one of them; None where they
+    are real, or where an earlier version wrote the log.
     """
 
     type: ClassVar[str] = "run.open"
@@ -118,6 +120,7 @@ class RunOpen(Record):
     schema: str = SCHEMA
     fsync: Literal["records", "always", "never"] = "records"
     sealed: Mapping[str, tuple[str, ...]] | None = field(default=None, metadata=LATER)
+    study: str | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)
@@ -208,13 +211,16 @@ class RoundAbort(Record):
 class Evaluation(Record):
     """Numbers about the model, from public data, or under an `event` that was accounted.
 
+    `released` numbers are the noised values of one release of the round: their little-endian
+    float64 bytes, in the order of their names, have the digest that the release states.
+
     `source` is who says that the data are public, in the owner's words, and never a path; None
     where that is not stated.
     """
 
     type: ClassVar[str] = "evaluation"
     round: int
-    data: Literal["declared-public", "private"]
+    data: Literal["declared-public", "private", "released"]
     metrics: Mapping[str, str]
     event: ev.Event | None = None
     source: str | None = field(default=None, metadata=LATER)

@@ -257,7 +257,8 @@ class _Attack:
                 "Give the folder of a run as privplan left it.",
             )
         private = settings.data.normalisation == "private"
-        cut = self.request.rounds is not None or private or rehearsal.partial
+        votes = settings.evaluation.held_out_noise is not None
+        cut = self.request.rounds is not None or private or votes or rehearsal.partial
         if not self.opened.as_published:  # that log announces no guarantee before anybody
             require_same_event(rehearsal.event, self.opened, self.observer, cut=cut)
         if self.observer == claim.observer:

@@ -100,8 +100,8 @@ class _LogComparison:
     def _opening(self) -> None:
         opened = self.ledger.opened
         for path, fact in expected_opening.OPENING:
-            if path == "sealed" and opened.sealed is None:
-                continue  # an earlier version did not say; else it is `lacking`
+            if path in ("sealed", "study") and _at(opened, path) is None:
+                continue  # an earlier version did not say; else `sealed` is `lacking`
             try:
                 expected = fact(self.given)
             except NotStated as missing:
@@ -136,6 +136,8 @@ class _LogComparison:
         for number, record in self.ledger.evaluations:
             if record.data == "declared-public" and expected is None:
                 self._once("evaluation", "none", "one of test data", number)
+            elif record.data == "released" and not expected_log.holds_out(self.given):
+                self._once("evaluation", "none", "one of users who are held out", number)
             elif record.data == "declared-public":
                 self._differs("evaluation.source", expected, record.source, number)
 

@@ -20,7 +20,9 @@ from ..ledger.phases import (
     models_of,
     moments_of,
     training_of,
+    votes_of,
 )
+from ..ledger.votes import require_same_score
 from .edit_rule import Contradiction, History
 from .lineage import states_of
 from .models import DIGEST_DIGITS_SHOWN
@@ -119,6 +121,12 @@ def _model(path: Path, history: History) -> Iterator[str]:
             f"{MODEL_FILE} holds {_digest(stored.matrix, 'matrix')} to project by, and the log "
             f"released {_digest(stated, 'matrix')}."
         )
+    stated = _aggregate(votes_of(ledger))
+    if stored.votes != stated:
+        yield (
+            f"{MODEL_FILE} holds {_digest(stored.votes, 'votes')} of users who were held out, and "
+            f"the log released {_digest(stated, 'votes')}."
+        )
     yield from _unmeasured(MODEL_FILE, dict(stored.measured), ledger)
 
 
@@ -172,6 +180,8 @@ def _metrics(path: Path, history: History) -> Iterator[str]:
         }
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InvalidInput(f"{METRICS_FILE} is no table of measurements.") from None
+    if ledger.closed is not None:
+        require_same_score(content.get("held_out"), ledger)
     yield from _unproven(proven, ledger)
     yield from _protecting_others(protects, ledger)
     yield from _unmeasured(METRICS_FILE, measured, ledger)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ledger.matrix_facts import is_matrix
-from ..ledger.phases import configured_value, models_of, training_of
+from ..ledger.phases import configured_value, models_of, training_of, votes_of
 from .edit_rule import EditFinding, History, NotStated, edit_rule
 from .lineage import Lineage, stateless
 
@@ -163,6 +163,14 @@ def broken_lineage(history: History) -> EditFinding | NotStated | None:
             f"Round {first.round:,} starts from the model "
             f"{first.stated[:DIGEST_DIGITS_SHOWN]}; the rounds before it leave {due}.",
             tuple(broken.number for broken in lineage.breaks),
+        )
+    votes = votes_of(history.ledger)
+    if votes is not None and lineage.last and votes.intent.model_in not in lineage.last:
+        due = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in lineage.last)
+        return EditFinding(
+            f"Users who were held out vote on the model "
+            f"{str(votes.intent.model_in)[:DIGEST_DIGITS_SHOWN]}; the rounds leave {due}.",
+            (votes.number,),
         )
     silent = stateless(history.ledger)
     if silent:

@@ -13,7 +13,8 @@ from bisect import bisect_left
 from itertools import accumulate, groupby, zip_longest
 
 from ..ledger.entries import SpentIntent
-from ..ledger.phases import configured_value, moments_of, training_of
+from ..ledger.phases import configured_value, moments_of, training_of, votes_of
+from ..ledger.votes import is_released
 from .edit_rule import EditFinding, History, NotStated, edit_rule
 
 _RESTORE_ROUNDS = (
@@ -43,6 +44,12 @@ def missing_rounds(history: History) -> EditFinding | None:
                 (spent.number,),
             )
         last, phases = number, {phase}
+    ledger, votes = history.ledger, votes_of(history.ledger)
+    # They come behind all rounds that were planned, also those that a cut block has lost.
+    due = ledger.opened.plan.rounds - (moments_of(ledger) is not None)
+    if votes is not None and votes.intent.round != due:
+        what = f"Users who were held out vote in round {votes.intent.round:,}, where round "
+        return EditFinding(f"{what}{due:,} belongs.", (votes.number,))
     return None
 
 
@@ -138,12 +145,19 @@ def unknown_evaluation(history: History) -> EditFinding | None:
         for line, evaluation in history.ledger.evaluations
         if evaluation.round and first.get(evaluation.round, line) >= line
     ]
-    if not bad:
+    if bad:
+        return EditFinding(
+            f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
+            tuple(line for line, _ in bad),
+        )
+    other = [
+        line
+        for line, evaluation in history.ledger.evaluations
+        if evaluation.data == "released" and not is_released(history.ledger, line, evaluation)
+    ]
+    if not other:
         return None
-    return EditFinding(
-        f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
-        tuple(line for line, _ in bad),
-    )
+    return EditFinding("Numbers are called released, and no release has them.", tuple(other))
 
 
 @edit_rule(

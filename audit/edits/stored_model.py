@@ -30,8 +30,9 @@ MODEL_ARRAY: Final = "parameters"
 ABOUT_ARRAY: Final = "about"
 RELEASED_MOMENTS: Final = "normalisation_released"
 RELEASED_MATRIX: Final = "pca_released"
-"""Names of the arrays: the model, a text about it, and the moments, or the matrix that features are
-projected by, that were released before the training."""
+RELEASED_VOTES: Final = "held_out_released"
+"""Names of the arrays: the model, a text about it, the moments, or the matrix that features are
+projected by, that were released before the training, and the votes that were released after it."""
 
 MAX_TEXT_BYTES: Final = 2**26
 """Most bytes of a text that is read whole, 64 MiB."""
@@ -39,7 +40,7 @@ MAX_TEXT_BYTES: Final = 2**26
 MAX_STATE_ARRAYS: Final = 8
 """Most arrays of a state (`fl.frame.state`)."""
 
-_BEFORE_TRAINING: Final = ("normalisation_", "pca_")
+_BESIDE_TRAINING: Final = ("normalisation_", "pca_", "held_out_")
 """How the names of arrays begin that are released once, or follow from what is."""
 
 _NPY_MAGIC: Final = b"\x93NUMPY\x01\x00"
@@ -51,8 +52,8 @@ _PIECE_BYTES: Final = 2**20
 class StoredModel:
     """What a file of a model holds: the digests of its arrays, and what it says of itself.
 
-    `moments` and `matrix` are None where it holds none.  `beside` are all other arrays of float64,
-    by name, as the digest of a state takes them (`fl.frame.state`).
+    `moments`, `matrix` and `votes` are None where it holds none.  `beside` are all other arrays of
+    float64, by name, as the digest of a state takes them (`fl.frame.state`).
     """
 
     digest: str
@@ -62,6 +63,7 @@ class StoredModel:
     measured: tuple[tuple[int, Mapping[str, float]], ...]
     beside: tuple[tuple[str, bytes], ...] = ()
     matrix: str | None = None
+    votes: str | None = None
 
     def holds_state(self, digests: Collection[str]) -> bool:
         """Return whether arrays beside the model are a state of one of these digests."""
@@ -83,6 +85,7 @@ class StoredModel:
                 names = set(arrays.namelist())
                 moments = f"{RELEASED_MOMENTS}.npy" in names
                 matrix = f"{RELEASED_MATRIX}.npy" in names
+                votes = f"{RELEASED_VOTES}.npy" in names
                 about = parsed_json(_text(arrays, ABOUT_ARRAY), parse_constant=float)
                 if about["format"] != MODEL_FORMAT:
                     raise ValueError
@@ -96,6 +99,7 @@ class StoredModel:
                         state for name in _others(names) if (state := _state_array(arrays, name))
                     ),
                     _digest(arrays, RELEASED_MATRIX) if matrix else None,
+                    _digest(arrays, RELEASED_VOTES) if votes else None,
                 )
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
@@ -159,7 +163,7 @@ def _others(names: set[str]) -> list[str]:
     """Return the names of arrays that may be a state beside a model; at most 9."""
     arrays = sorted(name.removesuffix(".npy") for name in names)
     others = [name for name in arrays if name not in (MODEL_ARRAY, ABOUT_ARRAY)]
-    return [name for name in others if not name.startswith(_BEFORE_TRAINING)][
+    return [name for name in others if not name.startswith(_BESIDE_TRAINING)][
         : MAX_STATE_ARRAYS + 1
     ]
 

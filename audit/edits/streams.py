@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ...accountant.records import RoundIntent, RoundRelease
 from ..ledger.entries import Ledger, SpentIntent
-from ..ledger.phases import CONTINUOUS_FAMILIES, configured_value
+from ..ledger.phases import CONTINUOUS_FAMILIES, configured_value, votes_of
 from .edit_rule import EditFinding, History, edit_rule
 
 _RESTORE_STREAMS = (
@@ -180,11 +180,13 @@ def missing_recovery(history: History) -> EditFinding | None:
                 "A recovery goes on with a random stream from before it.", (ranges[stream][0][2],)
             )
         seen |= ranges.keys()
+    votes = votes_of(history.ledger)  # which have streams of their own, however alike they are
     for segment in segments:
         by_kind: dict[Hashable, list[SpentIntent]] = {}
         for spent in segment.rounds:
             intent = spent.intent
-            kind = intent.noise, intent.contribution, intent.weights, intent.sampling
+            facts = intent.noise, intent.contribution, intent.weights, intent.sampling
+            kind = *facts, spent is votes
             by_kind.setdefault(kind, []).append(spent)
         for same in by_kind.values():
             line = _changed(same)

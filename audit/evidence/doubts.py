@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.records import Gram, Product
+from ...accountant.records import Evaluation, Gram, Product
 from ..derivation.correlated_rounds import unfit_block, unpaid_rounds
 from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import NORMALISING, rounds_by_release
+from ..ledger.votes import is_released
 
 TUNING: Final = "tuning"
 EVALUATION: Final = "evaluation"
@@ -70,6 +71,16 @@ class Doubts:
         return self.voids.get(spent.seq, ())
 
 
+def unpaid(ledger: Ledger, line: int, evaluation: Evaluation) -> bool:
+    """Return whether an evaluation shows numbers of private data that nothing pays for.
+
+    Numbers that call themselves released, and are of no release, may be anything.
+    """
+    if evaluation.data == "released":
+        return not is_released(ledger, line, evaluation)
+    return evaluation.data == "private" and evaluation.event is None
+
+
 def _extras(ledger: Ledger) -> Iterator[tuple[str, ev.Event]]:
     tuning = ledger.opened.tuning
     if tuning.event is not None:
@@ -78,13 +89,11 @@ def _extras(ledger: Ledger) -> Iterator[tuple[str, ev.Event]]:
         reason = f"the settings were chosen by {tuning.trials:,} runs on private data"
         yield TUNING, ev.NoGuarantee(reason)
     for number, evaluation in ledger.evaluations:
-        if evaluation.data != "private":
-            continue
-        if evaluation.event is None:
+        if evaluation.event is not None and evaluation.data == "private":
+            yield ACCOUNTED, evaluation.event
+        elif unpaid(ledger, number, evaluation):
             reason = f"line {number} shows metrics of private data without noise"
             yield EVALUATION, ev.NoGuarantee(reason)
-        else:
-            yield ACCOUNTED, evaluation.event
     for number in ledger.orphans:
         yield UNANNOUNCED, ev.NoGuarantee(f"line {number} releases what no intent announced")
 

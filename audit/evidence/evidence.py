@@ -15,6 +15,7 @@ from ..derivation.event_order import covers
 from ..derivation.run_setting import RunSetting
 from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
+from ..ledger.phases import votes_of
 from . import observers
 from .doubts import Doubts
 from .epsilon_total import EpsilonTotal, total, worst_total
@@ -294,8 +295,11 @@ class Evidence(Rounds):
 
     def _attained_by(self, unit: RoundsOfUnit) -> Counts:
         counts: Counts = {}
-        for kind, rounds in zip(self.kinds, unit.counts, strict=True):
-            facts = kind.facts
+        votes = votes_of(self.ledger) if len(self.ledger.spent) > 1 else None
+        for kind, of_unit in zip(self.kinds, unit.counts, strict=True):
+            # No unit is both trained on and held out, so none attains the votes beside the rounds.
+            voted = votes is not None and votes.number in kind.lines
+            facts, rounds = kind.facts, of_unit - (voted and of_unit > 0)
             # A unit of several silos may have nothing in those of a schedule: no data are sure.
             sure = facts.roster is None or is_of_some_silos(facts, self.setting)
             event = attained_event(facts, self.setting) if rounds and sure else None

@@ -6,7 +6,7 @@ import math
 
 from ...accountant import events as ev
 from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS
-from ..evidence.doubts import EVALUATION, TUNING
+from ..evidence.doubts import EVALUATION, TUNING, unpaid
 from ..evidence.evidence import Evidence
 from .rule import RuleFinding, disputed, left_over, lines_of, rounds, rule
 
@@ -68,7 +68,7 @@ def private_evaluation(evidence: Evidence) -> RuleFinding | None:
     lines = tuple(
         number
         for number, evaluation in evidence.ledger.evaluations
-        if evaluation.data == "private" and evaluation.event is None
+        if unpaid(evidence.ledger, number, evaluation)
     )
     if not lines:
         return None

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from ...accountant.records import RoundIntent, RoundRelease
+from ...fl.declarations.declaration import HELD_OUT
 from .entries import Ledger, SpentIntent
 from .matrix_facts import is_matrix
 
@@ -52,10 +53,27 @@ def matrix_before_training(ledger: Ledger) -> SpentIntent | None:
     return first if alone and not _states_model(first) else None
 
 
+def votes_of(ledger: Ledger) -> SpentIntent | None:
+    """Return the planned release of votes of users who were held out; None where there is none.
+
+    It is the last intent, and of the phase that the configuration plans for it alone.
+    """
+    last = next(reversed(ledger.spent), None)
+    if last is None or last.intent.phase != HELD_OUT:
+        return None
+    planned = configured_value(ledger, "evaluation", "held_out_noise") is not None
+    alone = all(spent.intent.phase != HELD_OUT for spent in ledger.spent[:-1])
+    released = any(release.model_out is not None for _, release in last.releases)
+    return last if planned and alone and not released else None
+
+
 def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
-    """Return all rounds in their order, but the planned release of moments or of a first matrix."""
-    before = (moments_of(ledger), matrix_before_training(ledger))
-    return tuple(spent for spent in ledger.spent if not any(spent is other for other in before))
+    """Return all rounds in their order, but planned releases of something else than a model.
+
+    These are moments, a first matrix, and the votes of users who were held out.
+    """
+    beside = (moments_of(ledger), matrix_before_training(ledger), votes_of(ledger))
+    return tuple(spent for spent in ledger.spent if not any(spent is other for other in beside))
 
 
 def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:

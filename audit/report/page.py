@@ -102,6 +102,7 @@ def render(facts: RunFacts) -> str:
         unreadable=[row for row in facts.results if row.problem],
         tiers=TIER_QUESTIONS,
         evaluation=facts.evaluation,
+        held_out=facts.held_out,
         spending=_spending(facts),
         trade_off=_trade_off(facts, shown),
         roc=figures.roc(

@@ -14,6 +14,7 @@ from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ...fl.declarations.registry import exactly_named
+from ...fl.frame.held_out_score import HeldOutScore
 from ...fl.log.reader import NEXT, UNBEGUN, WHY, BadLine, log_of
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
@@ -21,6 +22,7 @@ from ..configuration.first_line import compare_with_file
 from ..hazards.chain import hazards_beside
 from ..hazards.configuration_mismatch import file_mismatch
 from ..hazards.foreign_results import foreign_results
+from ..ledger.votes import score_of
 from ..measurement import Measurement
 from ..results import Result, result_of
 from ..verify import verify
@@ -52,6 +54,7 @@ class RunFacts:
 
     `budget` is what the log supports; `course` how that grew, before the observer of the claim;
     `event` all of it as one event, for that observer; `evaluation` the last metrics of the model;
+    `held_out` how users who were held out voted on it;
     `results` what audits appended, and `measured` those of them that can be read as such: all, as
     whoever shows the newest alone lets one choose among them.
     """
@@ -61,6 +64,7 @@ class RunFacts:
     course: tuple[SpendingPoint, ...]
     event: ev.Event
     evaluation: Evaluation | None
+    held_out: HeldOutScore | None
     results: tuple[Result, ...]
 
     @property
@@ -143,6 +147,7 @@ def read(
         course=_course(ledger),
         event=evidence.composed(ledger.opened.claim.observer),
         evaluation=ledger.evaluations[-1][1] if ledger.evaluations else None,
+        held_out=score_of(ledger),
         results=tuple(
             result_of(entry.record, entry.number)
             for entry in entries

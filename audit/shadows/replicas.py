@@ -121,11 +121,13 @@ def _replica(
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> PreparedRun:
     from ...fl.frame.system import build
     from ...fl.models import model_named
+    from ...fl.models.class_weights import class_weighted
     from ...fl.settings.public_test_data import evaluation_data
     from ...fl.training.local_training import TorchLocalTraining
 
     width, training = math.prod(federation.features.shape[1:]), settings.training
     model = model_named(training.model, width, federation.classes, dropout=training.dropout)
+    model = class_weighted(model, training.class_weights, federation.classes)
     system = build(settings, federation, TorchLocalTraining(settings, federation, model), streams)
     return PreparedRun(
         settings,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...accountant.guarantee import Bounds, Guarantee
     from ...accountant.records import Security
+    from ...fl.frame.held_out_score import HeldOutScore
     from ...fl.frame.opening import Design
     from ...fl.running.prepared_run import PreparedRun
 
@@ -451,3 +452,31 @@ def study(prepared: PreparedRun) -> str:
 def study_rows(said: str) -> list[tuple[str, str]]:
     """Return the rows that say so; none where nothing was dealt."""
     return wrapped("study", said) if said else []
+
+
+def held_out_rows(
+    prepared: PreparedRun, score: HeldOutScore | None = None
+) -> list[tuple[str, str]]:
+    """Return the lines on users who are held out, and how they voted; none where none are."""
+    evaluation = prepared.settings.evaluation
+    if evaluation.held_out_noise is None or evaluation.held_out is None:
+        return []
+    noise = rounding.as_given(evaluation.held_out_noise)
+    paid = "each epsilon pays for it" if prepared.promises else "there is no guarantee"
+    paid = f"noise multiplier {noise}; {paid}"
+    if score is None:
+        share = rounding.as_given(evaluation.held_out)
+        said = (
+            f"a share {share} of the users, by their ids; one vote each on the last model, {paid}"
+        )
+        return wrapped("holds out", said)
+    return wrapped("held out", f"{score}, as standard deviations ({paid})")
+
+
+def held_out_json(prepared: PreparedRun, score: HeldOutScore | None = None) -> dict[str, object]:
+    """Return the same for JSON; nothing where no users are held out."""
+    evaluation = prepared.settings.evaluation
+    if evaluation.held_out_noise is None:
+        return {}
+    planned = {"held_out": evaluation.held_out, "noise_multiplier": evaluation.held_out_noise}
+    return {"held_out": {**planned, **({} if score is None else score.to_json())}}

@@ -85,6 +85,7 @@ def report_of(forecast: Forecast, path: Path) -> Report:
             "design": describe.design_json(forecast.prepared.design),
             "notes": notes_json(forecast.prepared.notes),
             "study": describe.study(forecast.prepared) or None,
+            **describe.held_out_json(forecast.prepared),
         },
         text=_text(forecast, path),
         number=rounding.bare(claimed.epsilon.upper),
@@ -129,6 +130,7 @@ def _text(forecast: Forecast, path: Path) -> str:
     head += describe.study_rows(describe.study(prepared))
     head += counted_rows(prepared.opening.plan)
     head += describe.design_rows(prepared.design) + note_rows(prepared.notes)
+    head += describe.held_out_rows(prepared)
     tail = [("writes", "nothing"), ("next", f"privplan run {shlex.quote(str(path))} --out DIR")]
     return "\n\n".join([table(head), _observers(forecast), table(tail)])
 

@@ -93,6 +93,7 @@ def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, obj
             "source": result.test.source,
             "why": result.test.why,
         },
+        **describe.held_out_json(prepared, result.held_out),
         "model": result.model,
         "head": head,
         "seeded": prepared.settings.run.seed is not None,
@@ -131,6 +132,7 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
     security = prepared.opening.security
     if security is not None:
         rows.append(("summed", _protocol(security)))
+    rows += describe.held_out_rows(prepared, result.held_out)
     rows += _test_rows(result, prepared.federation.test_records)
     # Rounds that were begun and not released are paid for all the same.
     if result.rounds < result.planned:
@@ -145,6 +147,8 @@ def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[st
 def _test_rows(result: RunResult, records: int) -> list[tuple[str, str]]:
     """Return what the test data said, and who says that they are public; or why they are not."""
     test = result.test
+    if result.held_out is not None:
+        return []
     # A metric of private records would be a release that nobody has paid for.
     if not test.public:
         return wrapped("test", f"none: {test.why}")

@@ -14,6 +14,7 @@ from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
 from ...accountant.randomness import Streams
+from ..frame import phases
 from ..frame.phases import rounds_by_phase
 from ..frame.rounds import simulated_rounds
 from .memory_log import MemoryLog
@@ -77,8 +78,8 @@ def by_phase(plan: Plan, rounds: int) -> list[int]:
 
 
 def training_phase(plan: Plan) -> PlannedPhase:
-    """Return the phase of a plan in which canaries take part: the last one."""
-    return plan.phases[-1]
+    """Return the phase of a plan in which canaries take part: that of the models."""
+    return phases.training_phase(plan.phases)
 
 
 def training_noise(plan: Plan) -> float:

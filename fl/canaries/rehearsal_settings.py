@@ -9,9 +9,10 @@ import numpy as np
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
+from ..data.held_out import HeldOutRows
 from ..declarations.registry import declaration_or_none
 from ..frame.system import build
-from ..settings.schema import Settings
+from ..settings.schema import EvaluationSettings, Settings
 from .federation import Coins, canary_federation
 from .local import CanaryLocalTraining
 from .rehearsal_rounds import training_noise, training_phase
@@ -88,22 +89,29 @@ def silos_of(settings: Settings, silos: int | None = None) -> int:
 def rehearsal_settings(settings: Settings, silos: int) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings of the rehearsal, and notes on what is left out.
 
-    The private release of feature moments is left out, as canaries have no features; the noise of
-    the training stays that of the run's plan, in which the moments are paid for.  Transcripts are
-    not kept.
+    The private release of feature moments, and the votes of users who are held out, are left out,
+    as canaries have no features; the noise of the training stays that of the run's plan, in which
+    these are paid for.  Transcripts are not kept.
     """
     rehearsed = replace(settings, security=replace(settings.security, keep_transcripts=False))
-    if rehearsed.data.normalisation != "private":
+    moments = rehearsed.data.normalisation == "private"
+    votes = rehearsed.evaluation.held_out_noise is not None
+    if not moments and not votes:
         return rehearsed, ()
     noise, rounds = _training_of(rehearsed, silos)
+    left_out = " and ".join(
+        ["the release of private moments"] * moments + ["the votes of who is held out"] * votes
+    )
+    are = "are" if votes else "is"
     return replace(
         rehearsed,
         run=replace(rehearsed.run, rounds=rounds),
-        data=replace(rehearsed.data, normalisation="public"),
+        data=replace(rehearsed.data, normalisation="public") if moments else rehearsed.data,
         privacy=replace(
             rehearsed.privacy, epsilon=None, noise_multiplier=noise, normalisation_noise=None
         ),
-    ), ("the release of private moments is not rehearsed; the claim is that of the training alone",)
+        evaluation=EvaluationSettings(test="none") if votes else rehearsed.evaluation,
+    ), (f"{left_out} {are} not rehearsed; the claim is that of the training alone",)
 
 
 def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
@@ -113,9 +121,12 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
 
     # Few canaries suffice, as noise and rounds of a plan depend on no record; each cohort has one.
     few = max(2, settings.privacy.cohorts or 0)
-    features = int(np.size(scaling_of(settings.data.name).lower))
+    scaled = settings.data.normalisation == "private"
+    features = int(np.size(scaling_of(settings.data.name).lower)) if scaled else 1
     present = np.ones((few, silos), np.int64)
-    federation = canary_federation(present, features=features)
+    none = np.zeros(0, np.int64)
+    nobody = HeldOutRows(np.zeros((0, features), np.float32), none, none, none, 0, silos)
+    federation = replace(canary_federation(present, features=features), held_out=nobody)
     coins = Coins(np.ones(few, bool), np.ones(few), np.arange(few))
     local = CanaryLocalTraining(coins, federation, clip=settings.training.clip)
     plan = build(settings, federation, local, Streams.secure()).plan()

@@ -12,7 +12,7 @@ they are those of a public list, whoever has a row, and `users` is |U| again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from ...accountant import validate
 from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from .held_out import HeldOutRows
 
 Task = Literal["binary", "multiclass", "survival"]
 TASKS: Final[tuple[Task, ...]] = get_args(Task)
@@ -79,6 +82,7 @@ class Federation:
     - `test_features`, `test_labels`: as above; held out, and looked at only where they are public.
       There may be none where the list of users is private.
     - `test_silo`: (test records,) int64, where test records have a silo of their own; else None.
+    - `held_out`: the records of users who are held out of the training; None where none are.
     - `absent_users`, `empty_silos`: allow a user or a silo without any record, as in a neighbour.
 
     The arrays are read-only; indexing with `order` gives a copy that is not.
@@ -107,6 +111,7 @@ class Federation:
     test_labels: Labels
     test_silo: IntArray | None = None
     user_names: IntArray | None = None
+    held_out: HeldOutRows | None = None
     absent_users: bool = False
     empty_silos: bool = False
 

@@ -13,7 +13,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..observers.names import OBSERVERS
 from .dataset_defaults import DATASETS_WITH_DEFAULTS, Defaults
-from .declaration import DECLARATION_VERSION, NORMALISE, Declaration, Table
+from .declaration import DECLARATION_VERSION, HELD_OUT, NORMALISE, Declaration, Table
 from .toml_key import Key
 from .toml_keys import (
     ANY_AGGREGATION_KEYS,
@@ -88,8 +88,9 @@ def _require_phases(system: Declaration) -> None:
         raise _unsound(
             system, "phases", "must be a tuple of names, each once, or a function", names
         )
-    if NORMALISE in names:
-        raise _unsound(system, "phases", "must not name the phase of all systems", NORMALISE)
+    for name in (NORMALISE, HELD_OUT):
+        if name in names:
+            raise _unsound(system, "phases", "must not name the phase of all systems", name)
 
 
 def _require_canaries(system: Declaration) -> None:

@@ -83,6 +83,9 @@ TRAIN: Final = "train"
 NORMALISE: Final = "normalise"
 """The phase in which moments of features are released, which is of every system."""
 
+HELD_OUT: Final = "held-out"
+"""The phase in which users who were held out vote on the last model, which is of every system."""
+
 AS_PUBLISHED: Final = "as_published"
 """The key of a table that runs a method as it was published; its log then says so.
 

@@ -18,6 +18,8 @@ from .dataset_defaults import Defaults, dataset_defaults
 from .declaration import Declaration, blame_package
 from .registry import declaration_of
 from .shared_tables import (
+    HELD_OUT_SHARE,
+    HELD_OUT_TEST,
     NO_TRAINING,
     EvaluationSettings,
     LogSettings,
@@ -169,13 +171,20 @@ class GivenSettings(dict[str, Mapping[str, Any]]):
         stated = {**self.get("evaluation", {})}
         if self.test_file is not None:
             stated |= {"test": "public", "test_file": self.test_file}
+        if self.holds_out:
+            stated.setdefault("held_out", HELD_OUT_SHARE)
         return EvaluationSettings(**stated)
 
     @property
     def test_file(self) -> Path | None:
         """The file of the test data of a table; None where none is named."""
         test = self.get("evaluation", {}).get("test")
-        return None if test in (None, "public", "none") else Path(test)
+        return None if test in (None, "public", "none", HELD_OUT_TEST) else Path(test)
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a share of the users is held out, for the model to be measured on."""
+        return bool(self.get("evaluation", {}).get("test") == HELD_OUT_TEST)
 
     @cached_property
     def table(self) -> object | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .declaration import NORMALISE, Read, Sealed
+from .declaration import HELD_OUT, NORMALISE, Read, Sealed
 from .registry import declaration_of
 
 RELEASE: Final = "release"
@@ -45,7 +45,9 @@ def sealed_items(read: Read) -> Mapping[str, tuple[str, ...]]:
         except KeyError as error:  # a key that a system without such a table asks for
             raise system.failed("sealed", error) from error
     sorted_items = {phase: tuple(sorted(names)) for phase, names in items.items()}
-    # Private moments are a noisy sum of every system alike, whatever it declares.
+    # Private moments and votes are noisy sums of every system alike, whatever it declares.
     if read("data", "normalisation") == "private":
         sorted_items[NORMALISE] = NOISE
+    if read("evaluation", "held_out_noise") is not None:
+        sorted_items[HELD_OUT] = NOISE
     return sorted_items

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from ...accountant import validate
 from ...accountant.delta_checks import delta_below_half
+from ...accountant.errors import InvalidInput
 from ...accountant.neighbours import Neighbours, Unit
 from ..observers.names import DEFAULT_OBSERVERS, MODEL, OBSERVERS, observer_name, observer_names
 from .data_table import public_source
@@ -184,6 +185,22 @@ class PrivacySettings:
     group: int = 1
 
 
+def class_weights(**field: object) -> tuple[float, ...]:
+    """Return numbers above 0 and up to a million, one for each of two classes or more."""
+    ((name, given),) = field.items()
+    listed = given if isinstance(given, (list, tuple)) else ()
+    numbers = tuple(validate.positive(**{name: value}) for value in listed)
+    if len(numbers) < 2 or max(numbers) > MAX_CLASS_WEIGHT:
+        raise InvalidInput(
+            f"`{name}` must be a list of two or more numbers above 0, at most a million each.",
+            next_step=f"Write {name} = [1.0, 3.0].",
+        )
+    return numbers
+
+
+MAX_CLASS_WEIGHT: Final = 1e6
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
     """`[training]`: how models are trained.  `seed` (first model, order of batches) is public."""
@@ -228,6 +245,14 @@ class TrainingSettings:
         default=0.0,
         shown="the paper's",
         why="At 1 nothing would be left to learn from.",
+    )
+    class_weights: tuple[float, ...] | None = key(
+        "what the loss of a record counts, a list with a public number for each class; not counted "
+        "in the records",
+        class_weights,
+        default=None,
+        shown="1 for each",
+        why="How often a class occurs is private, and what weighs a class is public.",
     )
     seed: int = key(
         "seed of the first model and the order of batches (public)",
@@ -310,11 +335,13 @@ class SecuritySettings:
     )
 
 
-_TEST_WORDS: Final = ("public", "none")
+HELD_OUT_TEST: Final = "held-out"
+
+_TEST_WORDS: Final = ("public", "none", HELD_OUT_TEST)
 
 
 def public_test(**field: object) -> str:
-    """Return `public`, `none`, or the name of a file, which has a dot or a slash."""
+    """Return `public`, `none`, `held-out`, or the name of a file: it has a dot or a slash."""
     ((name, value),) = field.items()
     if value in _TEST_WORDS:
         return str(value)
@@ -328,12 +355,14 @@ class EvaluationSettings:
     """`[evaluation]`: whether test data are public, and who says so (`.public_test_data`).
 
     `test` is None where nothing is said: then bundled data are public, and no others.  The test
-    data of a table are a file of their own, `test_file`, which is public.
+    data of a table are a file of their own, `test_file`, which is public; or `held-out`: its users
+    vote once, with noise of the multiplier `held_out_noise`, which the run pays for.
     """
 
-    test: Literal["public", "none"] | None = key(
+    test: Literal["public", "none", "held-out"] | None = key(
         "whether the model is measured on the test data, which must be public for that, as no "
-        "metric is paid for: public or none; of a table, the file of the test data",
+        "metric is paid for: public or none; of a table, the file of the test data, or held-out: "
+        "a share of its users, whose votes are summed with noise that each epsilon pays for",
         public_test,
         words=_TEST_WORDS,
         default=None,
@@ -347,7 +376,25 @@ class EvaluationSettings:
         shown="of bundled data, where they come from; else required for public",
         why="Whoever reads the log must be able to look whether it is so.",
     )
+    held_out: float | None = key(
+        'for test = "held-out": share of the users on whom nothing is trained, by a hash of the id',
+        validate.open_probability,
+        default=None,
+        shown="0.2 there",
+        why="Who is held out has no part in the training, and all others have none in the test.",
+    )
+    held_out_noise: float | None = key(
+        'for test = "held-out": noise over the one vote of a user, in the sum of all votes',
+        validate.positive,
+        default=None,
+        shown="required there",
+        why="The votes are one release more, which the same budget pays for.",
+    )
     test_file: Path | None = None
+
+
+HELD_OUT_SHARE: Final = 0.2
+"""The share of users who are held out, where a configuration names none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,12 @@ TABLE_KEYS: Final = (
 )
 """Keys of [data] that say what is read of a table of one's own."""
 
+HELD_OUT_KEYS: Final = ("held_out", "held_out_noise")
+"""Keys of [evaluation] that say how users of such a table are held out."""
+
+HELD_OUT_USES: Final = tuple(f"evaluation.{key}" for key in HELD_OUT_KEYS)
+"""The same as a system that sums their votes has them in its `uses`."""
+
 TABLE_USES: Final = ("data.schema",)
 """What a system that runs on such a table has in its `uses`."""
 
@@ -67,6 +73,8 @@ OPTIONAL_KEYS: Final = (
     ("training", "local_epochs"),
     ("training", "batch"),
     ("training", "dropout"),
+    ("training", "class_weights"),
+    *(("evaluation", key) for key in HELD_OUT_KEYS),
 )
 """Shared keys that only some systems have a use for: those whose declarations say so."""
 
@@ -88,6 +96,8 @@ KEYS_LOGGED_IF_TRUE: Final = (
     *STUDY_KEYS,
     *(key for key in TABLE_KEYS if key not in UNLOGGED_KEYS),
     *CORRELATED_KEYS,
+    *HELD_OUT_KEYS,
+    "class_weights",
 )
 """Keys that earlier versions lack: they reach the log where they are true or given."""
 

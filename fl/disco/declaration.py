@@ -78,6 +78,7 @@ SYSTEMS: Final = (
             "training.local_epochs",
             "training.batch",
             "training.dropout",
+            "training.class_weights",
             *TABLE_USES,
         ),
         rules=RULES,

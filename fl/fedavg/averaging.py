@@ -66,7 +66,8 @@ class FedAvg:
     def opening(self) -> OpeningStatement:
         """Return what the first line of the log states: a claim without an epsilon."""
         setup = self.setup
-        planned = records.Planned(setup.rounds, {"model": self._plan.seen_by("model")})
+        releases = sum(phase.rounds for phase in self._plan.phases)
+        planned = records.Planned(releases, {"model": self._plan.seen_by("model")})
         population = records.Population(setup.users, setup.silos)
         claim = claimed(setup.privacy, None)
         return OpeningStatement(
@@ -84,8 +85,9 @@ class FedAvg:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The rounds."""
-        return (Phase(self._plan.phases[-1], 1, self.round),)
+        """The rounds; then users who are held out vote, where there are some."""
+        rounds, votes = Phase(self._plan.phases[0], 1, self.round), self.setup.held_out
+        return (rounds,) if votes is None else (rounds, votes.as_phase(rounds.last + 1))
 
     def initial_state(self) -> Arrays:
         """Return no state: nothing is kept between rounds."""
@@ -119,7 +121,7 @@ class FedAvg:
         setup = self.setup
         phase = PlannedPhase(TRAINING_PHASE, None, NO_NOISE, setup.rounds, {"model": NO_NOISE})
         return plan_given_noise(
-            [phase],
+            [phase] if setup.held_out is None else [phase, setup.held_out.phase],
             delta=setup.privacy.delta,
             neighbours=setup.privacy.neighbours,
             unit=setup.privacy.unit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..declarations.declaration import Declaration
-from ..declarations.toml_keys import TABLE_USES
+from ..declarations.toml_keys import HELD_OUT_USES, TABLE_USES
 
 SYSTEMS: Final = (
     Declaration(
@@ -17,7 +17,9 @@ SYSTEMS: Final = (
         uses=(
             *("training.local_rate", "training.local_epochs", "training.batch"),
             "training.dropout",
+            "training.class_weights",
             *TABLE_USES,
+            *HELD_OUT_USES,
         ),
         determines=f"{__package__}.expected_log:FEDAVG",
         carrier=f"{__package__}.canaries:simulate",

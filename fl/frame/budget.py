@@ -3,7 +3,7 @@
     epsilon given             the least noise with which all rounds keep it
     epsilon and noise given   the most rounds that keep it
 
-Both are for one observer, and count what earlier phases of the run release to that observer.
+Both are for one observer, and count what other phases of the run release to that observer.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from ...accountant.records import (
     Security,
     Weights,
 )
-from ..declarations.declaration import NORMALISE, PRIVPLAN_PACKAGE, Declaration, Read
+from ..declarations.declaration import HELD_OUT, NORMALISE, PRIVPLAN_PACKAGE, Declaration, Read
 from ..declarations.registry import declaration_of
 
 if TYPE_CHECKING:
@@ -153,7 +153,13 @@ def phase_names(read: Read) -> tuple[str, ...]:
         raise NotStated(f"rounds of {read('run', 'system')}")
     private = read("data", "normalisation") == "private"
     first = (NORMALISE,) if private else ()
-    return (*first, *system.phase_names(read), *system.beside_names(read))
+    last = (HELD_OUT,) if holds_out(read) else ()
+    return (*first, *system.phase_names(read), *system.beside_names(read), *last)
+
+
+def holds_out(read: Read) -> bool:
+    """Return whether users who are held out vote on the last model: one release more."""
+    return read("evaluation", "held_out_noise") is not None
 
 
 def first_of(read: Read) -> FloatArray | None:
@@ -181,6 +187,8 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
     """
     if intent.phase == NORMALISE:
         return _moments(read, intent, values)
+    if intent.phase == HELD_OUT:
+        return _votes(read)
     expected = expected_of(read)
     if expected is None:
         raise NotStated(f"rounds of {read('run', 'system')}")
@@ -230,6 +238,20 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> ExpectedPha
         silos=silos,
         rule=rule,
         tolerated_dropouts=read("security", "dropouts"),
+    )
+    return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
+
+
+def _votes(read: Read) -> ExpectedPhase:
+    """Return what the release of the votes of users who are held out states."""
+    from .held_out_release import votes_sum
+
+    mechanism = votes_sum(
+        read("evaluation", "held_out_noise"),
+        users=read("data", "users"),
+        silos=read("data", "silos"),
+        rule=read("training", "weighting"),
+        dropouts=read("security", "dropouts"),
     )
     return expected_phase(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
 

@@ -12,9 +12,10 @@ from typing import Final, Literal, TypeAlias
 from ...accountant.records import Security
 from ..declarations.declaration import AS_PUBLISHED, Read
 from ..declarations.sealed_items import sealed_items
+from ..declarations.study import study_words
 from ..secagg.peers import security_among
 from ..settings.public_test_data import source_of
-from .expected_log import NotStated, call_system, expected_of, system_of
+from .expected_log import NotStated, call_system, expected_of, holds_out, system_of
 
 Fact: TypeAlias = Callable[[Read], object]
 
@@ -54,7 +55,7 @@ def _rounds(read: Read) -> object:
 
     A budget beside given noise may allow fewer, and a system may say that it plans fewer.
     """
-    rounds = read("run", "rounds") + _before(read)
+    rounds = read("run", "rounds") + _beside(read)
     target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
     given_both = target is not None and noise is not None
     return AtMost(rounds) if given_both or system_of(read).fewer_rounds else rounds
@@ -69,18 +70,21 @@ def _counted(read: Read) -> object:
         return None
     stated = determines.counted
     rounds = call_system(system_of(read), lambda: stated(read))
-    return None if rounds is None else rounds + _before(read)
+    return None if rounds is None else rounds + _beside(read)
 
 
-def _before(read: Read) -> int:
-    """Return how many releases come before the rounds of [run]: moments, and the system's own."""
+def _beside(read: Read) -> int:
+    """Return how many releases stand beside the rounds of [run].
+
+    They are moments, the system's own, and the votes of users who are held out.
+    """
     system = system_of(read)
     determines = None if system.determines is None else expected_of(read)
     releases = 0
     if determines is not None and determines.before is not None:
         stated = determines.before
         releases = call_system(system, lambda: stated(read))
-    return releases + int(read("data", "normalisation") == "private")
+    return releases + int(read("data", "normalisation") == "private") + int(holds_out(read))
 
 
 def _unit(read: Read) -> object:
@@ -120,6 +124,12 @@ def _sealed(read: Read) -> object:
     return call_system(system_of(read), lambda: sealed_items(read))
 
 
+def _study(read: Read) -> object:
+    """Return that units were dealt at random for a study; None where they are real."""
+    unit = read("privacy", "unit") if system_of(read).promises else "user"
+    return study_words(read("data", "name"), unit) or None
+
+
 def source(read: Read) -> object:
     """Return where protective randomness comes from."""
     return "operating-system" if read("run", "seed") is None else "seeded"
@@ -146,6 +156,7 @@ OPENING: Final[tuple[tuple[str, Fact], ...]] = (
     ("tuning.public_only", lambda read: read("run", "trials") == 1),
     ("tuning.event", lambda _: None),
     ("sealed", _sealed),
+    ("study", _study),
 )
 """Facts of the first line by their paths; those of the protocol are in `security_of`.
 

@@ -6,13 +6,14 @@ releases something before the first model has the number 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.mechanisms import Gate
 from ...accountant.plan import PlannedPhase
+from ..declarations.declaration import HELD_OUT
 from .model import KeepModel, Parameters, Round
 from .state import Arrays, State
 
@@ -52,13 +53,28 @@ class SingleRelease:
       the release.
     - `digest(arrays)`: SHA-256 of the released values, as `aggregate` of the release states it.
     - `follow(arrays)`: the consequences; called after the release, and again on resume.
+    - `of_model(parameters, gate, keep)`: does what `release` does, which is None then, from the
+      model that the last round released.
+    - `needed`: whether later rounds need it.  One that they do not need, and that was begun and
+      lost when a run was cut off, is spent, and the run goes on without it.
+    - `metrics(arrays)`: what the log says of the released values, as texts by name; None: nothing.
     """
 
     what: str
     state: State
-    release: Callable[[Gate, SaveArrays], Arrays]
+    release: Callable[[Gate, SaveArrays], Arrays] | None
     digest: Callable[[Arrays], str]
     follow: Callable[[Arrays], PhaseOutcome]
+    of_model: Callable[[Parameters, Gate, SaveArrays], Arrays] | None = None
+    needed: bool = True
+    metrics: Callable[[Arrays], Mapping[str, str]] | None = None
+
+    def made(self, parameters: Parameters, gate: Gate, keep: SaveArrays) -> Arrays:
+        """Make the release, after a round that released the model `parameters`."""
+        if self.of_model is not None:
+            return self.of_model(parameters, gate, keep)
+        assert self.release is not None
+        return self.release(gate, keep)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +199,13 @@ def _refused(what: str, step: str) -> InvalidInput:
 
 
 def last_round(phases: Sequence[Phase]) -> int:
-    """Return the number of the last round of all phases."""
-    return max((phase.last for phase in phases if phase.plan.rounds), default=0)
+    """Return the number of the last round of all phases that make models."""
+    return max((phase.last for phase in phases if phase.plan.rounds and not phase.once), default=0)
+
+
+def training_phase(planned: Sequence[PlannedPhase]) -> PlannedPhase:
+    """Return the phase of a plan whose rounds make the models: the last, but for votes on it."""
+    return next(phase for phase in reversed(planned) if phase.name != HELD_OUT)
 
 
 def rounds_by_phase(planned: Sequence[PlannedPhase], rounds: int) -> list[int]:

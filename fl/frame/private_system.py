@@ -121,6 +121,7 @@ class PrivateSystem:
             self.phase,
             self.counted_rounds,
             self.blocks,
+            () if setup.held_out is None else (setup.held_out.phase,),
         )
 
     @property
@@ -215,10 +216,17 @@ class PrivateSystem:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The release of private feature moments, where there is one; then the rounds."""
-        moments = self.setup.normalisation
-        rounds = Phase(self.promise.plan.phases[-1], 1, self.round)
-        return (rounds,) if moments is None else (moments.as_phase(self.normalised), rounds)
+        """The release of private feature moments, where there is one; then the rounds.
+
+        Users who are held out vote on the last model, where there are some.
+        """
+        moments, votes = self.setup.normalisation, self.setup.held_out
+        rounds = Phase(self.promise.training, 1, self.round)
+        return (
+            *(() if moments is None else (moments.as_phase(self.normalised),)),
+            rounds,
+            *(() if votes is None else (votes.as_phase(rounds.last + 1),)),
+        )
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
@@ -243,7 +251,7 @@ class PrivateSystem:
         """Make one round of the plan: one intent, what `work` draws under it, and its release.
 
         `sampling` says how participants are drawn, `draws` how many noisy sums are released, and
-        `phase` which phase of the plan the round belongs to (None: the last one).  A round of
+        `phase` which phase of the plan the round belongs to (None: the training).  A round of
         several releases gives the last of them (`fl.frame.rounds.planned_release`), after
         `release_beside` has made the others.  `mechanism` draws the noise (None: that of the plan's
         noise multiplier).  `keep` is what `Phase.make_kept` is given.  `silos` are those that take
@@ -251,7 +259,7 @@ class PrivateSystem:
         `BudgetExceeded` before anything is drawn where a silo would take part in more than
         `counted_rounds`.
         """
-        planned = self.promise.plan.phases[-1] if phase is None else phase
+        planned = self.promise.training if phase is None else phase
         # A phase with noise of its own draws with that, and all others with the run's.
         noise = planned.noise_multiplier
         if mechanism is None:

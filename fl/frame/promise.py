@@ -15,6 +15,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
+from ...accountant.guarantee import Bounds, Guarantee
 from ...accountant.plan import Plan, PlannedPhase, plan_given_noise
 from ...accountant.records import Claim, Planned
 from .budget import (
@@ -26,6 +27,7 @@ from .budget import (
     require_schedule,
     rounds_within_budget,
 )
+from .phases import training_phase
 from .privacy import PrivacyTarget
 
 TRAINING_PHASE: Final = "train"
@@ -62,14 +64,19 @@ class Promise:
         return Planned(self.rounds, events, counted)
 
     @property
+    def training(self) -> PlannedPhase:
+        """The phase whose rounds make the models."""
+        return training_phase(self.plan.phases)
+
+    @property
     def event(self) -> ev.Event:
-        """The event of one round of the last phase, for an observer of the released model."""
-        return self.plan.phases[-1].event
+        """The event of one round of the training, for an observer of the released model."""
+        return self.training.event
 
     @property
     def views(self) -> dict[str, ev.Event]:
-        """The events of one round of the last phase for all other observers."""
-        views = self.plan.phases[-1].views
+        """The events of one round of the training for all other observers."""
+        views = self.training.views
         return {observer: event for observer, event in views.items() if observer != "model"}
 
 
@@ -81,6 +88,7 @@ def promise(
     phase: str = TRAINING_PHASE,
     counted: int | None = None,
     blocks: int | None = None,
+    later: Sequence[PlannedPhase] = (),
 ) -> Promise:
     """Return the promise of a run: at most `rounds` rounds of `phase`, after the phases `earlier`.
 
@@ -88,8 +96,9 @@ def promise(
     - `epsilon` alone: all rounds are made, with the least noise that keeps it.
     - both: as many rounds are made as keep it, a number that is fixed now.
 
-    `views` gives the event of one round for each observer.  The phases `earlier` have noise that is
-    given, and every observer sees them; noise, rounds and claim are for all phases together.
+    `views` gives the event of one round for each observer.  The phases `earlier`, and those that
+    come `later`, have noise that is given, and every observer sees them; noise, rounds and claim
+    are for all phases together.
     `counted` is how many rounds of `phase` one silo takes part in at most, by a public schedule;
     None: all.  With `blocks` the views are those of a block, of which there are so many.
 
@@ -99,23 +108,52 @@ def promise(
     """
     require_schedule(privacy, counted)
     require_blocks(privacy, blocks)
-    noise = noise_within_budget(views, privacy, rounds, earlier, phase, counted, blocks)
+    given = (*earlier, *later)
+    noise = noise_within_budget(views, privacy, rounds, given, phase, counted, blocks)
     at_noise = views(noise)
     event = event_seen_by(privacy.observer, at_noise)
-    allowed = rounds_within_budget(event, noise, privacy, rounds, earlier)
+    allowed = rounds_within_budget(event, noise, privacy, rounds, given)
     plan = plan_given_noise(
         [
             *earlier,
             PlannedPhase(phase, noise, at_noise["model"], allowed, at_noise, counted, blocks),
+            *later,
         ],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit="record" if privacy.group > 1 else privacy.unit,
         group=privacy.group,
     )
+    if later:
+        plan = _attained(plan, len(later), privacy)
     # An upper end, so the claim is never below what the plan proves.
     proven = plan.guarantees[privacy.observer].epsilon.upper
     return Promise(noise, plan, claimed(privacy, _claimed_epsilon(privacy, proven)))
+
+
+def _attained(plan: Plan, later: int, privacy: PrivacyTarget) -> Plan:
+    """Return a plan whose lower ends are those of the training alone.
+
+    A unit that is trained on has no part in the votes that come later, and the other way round.  By
+    one hash of its name it is on one side, so no data attain what is spent on both together.
+    """
+    alone = plan_given_noise(
+        plan.phases[:-later],
+        delta=plan.delta,
+        neighbours=plan.neighbours,
+        unit="record" if privacy.group > 1 else privacy.unit,
+        group=privacy.group,
+    )
+
+    def attained(who: str, proven: Guarantee) -> Guarantee:
+        known = alone.guarantees.get(who)
+        below = 0.0 if known is None else known.epsilon.lower
+        ends = Bounds(min(below, proven.epsilon.lower), proven.epsilon.upper)
+        return replace(proven, epsilon=ends)
+
+    return replace(
+        plan, guarantees={who: attained(who, proven) for who, proven in plan.guarantees.items()}
+    )
 
 
 def noise_as_published(privacy: PrivacyTarget, method: str = "A method") -> float:

@@ -203,7 +203,7 @@ def simulated_rounds(
     rounds_done = 0
     for phase in system.phases:
         if phase.once is not None:
-            arrays = phase.once.release(gate, lambda _: None)
+            arrays = phase.once.made(parameters.copy(), gate, lambda _: None)
             state |= phase.once.follow(arrays).arrays
             continue
         assert phase.make is not None

@@ -13,7 +13,7 @@ from typing import Final
 from ...accountant.errors import PrivplanError
 from ...accountant.guarantee import Bounds
 from ..frame.opening import Aggregation
-from ..frame.phases import last_round
+from ..frame.phases import last_round, training_phase
 from ..frame.private_system import PrivateSystem
 from ..frame.system import System, build
 from ..observers.assumptions import assumptions_of
@@ -65,7 +65,7 @@ class ObserverForecast:
 class Forecast:
     """A run that was planned and not begun.
 
-    `noise_multiplier` is that of the last phase, None for a run without noise.
+    `noise_multiplier` is that of the training, None for a run without noise.
     """
 
     prepared: PreparedRun
@@ -86,7 +86,7 @@ def forecast(settings: Settings) -> Forecast:
     """
     prepared = prepare(settings)
     require_small_delta(prepared)
-    noise = prepared.plan.phases[-1].noise_multiplier
+    noise = training_phase(prepared.plan.phases).noise_multiplier
     changes = [] if noise is None or not prepared.promises else [*_changed(prepared, noise)]
     return Forecast(
         prepared,
@@ -190,7 +190,9 @@ def _alternatives(settings: Settings) -> Iterator[tuple[str, Settings]]:
         noise_multiplier=2.0 * privacy.noise_multiplier,
         normalisation_noise=None if moments is None else 2.0 * moments,
     )
-    yield DOUBLE_NOISE, replace(settings, privacy=louder)
+    votes = settings.evaluation.held_out_noise
+    quieter = replace(settings.evaluation, held_out_noise=None if votes is None else 2.0 * votes)
+    yield DOUBLE_NOISE, replace(settings, privacy=louder, evaluation=quieter)
 
 
 def _slots(settings: Settings) -> int | None:

@@ -12,7 +12,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Streams
 from ...accountant.records import Randomness
 from ..data.federation import Federation
-from ..declarations.declaration import NORMALISE, Declaration, blame_package
+from ..declarations.declaration import HELD_OUT, NORMALISE, Declaration, blame_package
 from ..declarations.registry import declaration_of
 from ..frame.model import finite_model
 from ..frame.phases import checked_phases
@@ -93,7 +93,7 @@ def require_declared(settings: Settings, system: System) -> None:
     """Raise `InvalidInput` where the phases of a system are not those that it declares."""
     declaration, tables = settings.system, settings.tables()
     declared_names = declaration.phase_names(lambda table, key: getattr(tables[table], key))
-    names = tuple(phase.name for phase in system.phases if phase.name != NORMALISE)
+    names = tuple(phase.name for phase in system.phases if phase.name not in (NORMALISE, HELD_OUT))
     if names != tuple(declared_names):
         raise InvalidInput(
             f"{system_with_package(system.name, declaration)} declares the phases "
@@ -108,10 +108,12 @@ def model_of(settings: Settings, federation: Federation) -> Model | None:
     if not declaration_of(settings.run.system).trains:
         return None
     from ..models import model_named
+    from ..models.class_weights import class_weighted
 
     features = math.prod(federation.features.shape[1:])
     how = settings.training
-    return model_named(how.model, features, federation.classes, dropout=how.dropout)
+    model = model_named(how.model, features, federation.classes, dropout=how.dropout)
+    return class_weighted(model, how.class_weights, federation.classes)
 
 
 def local_of(settings: Settings, federation: Federation, model: Model | None) -> LocalTraining:

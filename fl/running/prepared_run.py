@@ -11,11 +11,13 @@ from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
 from ..data.federation import Federation
 from ..declarations.registry import declaration_of
+from ..frame.held_out_release import HeldOutRelease
+from ..frame.held_out_score import HeldOutScore
 from ..frame.opening import Design, Note, OpeningStatement
 from ..frame.phases import last_round
 from ..frame.private_system import PrivateSystem
 from ..frame.rounds import system_with_package
-from ..frame.state import Shape
+from ..frame.state import Arrays, Shape
 from ..frame.system import System
 from ..settings.public_test_data import EvaluationData
 from ..settings.schema import Settings
@@ -71,6 +73,11 @@ class PreparedRun:
     def whose(self) -> str:
         """The system and its package, as messages name them."""
         return system_with_package(self.system.name, declaration_of(self.system.name))
+
+    def held_out(self, state: Arrays) -> HeldOutScore | None:
+        """Return how users who were held out voted, by the state that a run kept; None if none."""
+        votes = getattr(getattr(self.system, "setup", None), "held_out", None)
+        return votes.score(state) if isinstance(votes, HeldOutRelease) else None
 
     @property
     def promises(self) -> bool:

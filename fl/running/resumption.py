@@ -11,7 +11,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RoundIntent, RoundRelease, RunOpen
 from ..declarations.declaration import PRIVPLAN_PACKAGE
 from ..frame.model import model_digest
-from ..frame.phases import Phase, SingleRelease
+from ..frame.phases import Phase, SingleRelease, training_phase
 from ..frame.private_normalisation import MOMENTS_DESCRIPTION, NORMALISE
 from ..frame.state import Arrays, State, declared_state, state_digest
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
@@ -70,11 +70,36 @@ def require_resumable(prepared: PreparedRun, folder: Path, progress: Progress) -
     require_block_left(progress)
     for phase in phases:
         assert phase.once is not None
-        _require_released(phase.name, phase.once.what, progress)
+        if phase.once.needed:
+            _require_released(phase.name, phase.once.what, progress)
     paths = (folder / CHECKPOINT_FILE, folder / MODEL_FILE)
-    kept = kept_model(prepared, paths, progress, folder / EARLY_FILE)
+    kept = without_lost(
+        phases, kept_model(prepared, paths, progress, folder / EARLY_FILE), progress
+    )
     require_results_kept(phases, kept, progress)
     return require_released_state(prepared, kept, progress)
+
+
+def is_lost(phase: Phase, progress: Progress) -> bool:
+    """Return whether what a phase releases once was begun, and no release of it is in the log."""
+    return any(
+        intent.phase == phase.name and seq not in progress.releases
+        for seq, intent in progress.intents.items()
+    )
+
+
+def without_lost(phases: Sequence[Phase], kept: Checkpoint, progress: Progress) -> Checkpoint:
+    """Return what was kept, without what was kept of a release that never stood in the log.
+
+    The run goes on without it, where no later round needs it.
+    """
+    lost = {
+        name
+        for phase in phases
+        if phase.once is not None and not phase.once.needed and is_lost(phase, progress)
+        for name in phase.once.state.shapes
+    }
+    return replace(kept, state={name: kept.state[name] for name in kept.state if name not in lost})
 
 
 def require_same_package(opened: RunOpen, package: str) -> None:
@@ -259,7 +284,7 @@ def last_payable_round(prepared: PreparedRun, progress: Progress) -> int | None:
     Of a block that was cut off nothing is left: the silos' last sums were in memory.  Another block
     begins with the next round, as long as the plan pays for one.
     """
-    planned = prepared.plan.phases[-1]
+    planned = training_phase(prepared.plan.phases)
     if planned.blocks is None:
         return None
     begun = [
@@ -281,7 +306,8 @@ def is_last_block_open(planned_rounds: int, intents: Iterable[RoundIntent]) -> b
         return False
     last, block = of_blocks[-1]
     begun = sum(not intent.is_covered for intent, _ in of_blocks)
-    return begun * block.rounds >= planned_rounds and last.round < block.last
+    # A plan may hold a release beside its blocks, which have two rounds or more.
+    return (begun + 1) * block.rounds > planned_rounds and last.round < block.last
 
 
 def require_block_left(progress: Progress) -> None:

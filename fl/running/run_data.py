@@ -15,7 +15,14 @@ from ..declarations.toml_words import TABLE
 from ..frame.rounds import system_with_package
 from ..frame.system_checks import checked_data
 from ..settings.schema import Settings
-from ..tables.federated_table import digest_of, federation_of_table, read_test_table, table_of
+from ..tables.federated_table import (
+    digest_of,
+    federation_of_table,
+    read_test_table,
+    rows_of_listed,
+    table_of,
+)
+from ..tables.held_out import parted
 from ..tables.user_list import public_users
 
 DataSource: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
@@ -51,7 +58,18 @@ def usual_data(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.data.name == TABLE:
         file = settings.evaluation.test_file
         test = None if file is None else read_test_table(settings.data, file)
-        federation = federation_of_table(table_of(settings.data), test, public_users(settings.data))
+        listed = public_users(settings.data)
+        table, held_out = table_of(settings.data), None
+        if listed is not None:
+            table = rows_of_listed(table, listed)
+        if settings.evaluation.held_out is not None:
+            table, held_out = parted(
+                table,
+                share=settings.evaluation.held_out,
+                seed=settings.data.seed,
+                named=settings.data.user is not None,
+            )
+        federation = federation_of_table(table, test, held_out, listed)
         return federation, {"records": digest_of(federation)}
     return _dealt(settings)
 

@@ -8,6 +8,8 @@ from importlib import metadata
 from typing import Final, Literal
 
 from ...accountant.records import RunClose, RunOpen, Tuning
+from ..declarations.study import study_words
+from ..frame.held_out_score import HeldOutScore
 from .checkpoint import Checkpoint
 from .preparation import randomness
 from .prepared_run import PreparedRun
@@ -46,6 +48,7 @@ def open_record(prepared: PreparedRun, run_id: str, dataset: str) -> RunOpen:
         code=versions(settings.system.package),
         opened=datetime.now(UTC).isoformat(timespec="seconds"),
         sealed=settings.sealed_items(),
+        study=study_words(settings.data.name, opening.claim.unit) or None,
     )
 
 
@@ -69,9 +72,13 @@ def close_record(
 
 
 def metrics_header(
-    prepared: PreparedRun, checkpoint: Checkpoint, released: int
+    prepared: PreparedRun,
+    checkpoint: Checkpoint,
+    released: int,
+    held_out: HeldOutScore | None = None,
 ) -> dict[str, object]:
     """Return what `metrics.json` says of the run beside its measurements."""
+    votes = {} if held_out is None else {"held_out": held_out.to_json()}
     return {
         "run_id": checkpoint.run_id,
         "system": prepared.system.name,
@@ -80,4 +87,5 @@ def metrics_header(
         "planned": prepared.rounds,
         "released": released,
         "normalisation_noise": prepared.settings.privacy.normalisation_noise,
+        **votes,
     }

@@ -40,6 +40,7 @@ from ...accountant.regular_file import own_folder
 from ..declarations.declaration import Declaration
 from ..declarations.registry import declaration_of
 from ..files import atomic
+from ..frame.held_out_score import HeldOutScore
 from ..frame.model import Parameters, Round, model_digest
 from ..frame.phases import (
     MakeRound,
@@ -68,6 +69,7 @@ from .metrics_file import METRICS_FILE, measure, write_metrics
 from .preparation import one_thread, prepare, require_small_delta
 from .prepared_run import PreparedRun
 from .resumption import (
+    is_lost,
     last_payable_round,
     prepare_resumption,
     released_models,
@@ -86,7 +88,7 @@ class RunResult:
     `rounds` is the number of released models, `planned` how many were planned; a difference was
     spent and lost where the run was cut off.  `guarantees` are those of the whole plan, by
     observer; `measured` is what was spent by round and, where `test` data are public, what they
-    said; `model` the digest of `parameters`.
+    said; `model` the digest of `parameters`; `held_out` how users who were held out voted on it.
     """
 
     run_id: str
@@ -98,6 +100,7 @@ class RunResult:
     parameters: Parameters
     model: str
     test: EvaluationData
+    held_out: HeldOutScore | None = None
 
 
 def run(
@@ -148,7 +151,8 @@ class _Execution:
 
     `spent` is the number of the last round that was begun, `released` how many rounds released a
     model; `earlier` counts the releases, of which a round may have several, from before this start.
-    `last` is the last round that blocks of correlated noise are left for; None: all are.
+    `last` is the last round that blocks of correlated noise are left for; None: all are.  `lost`
+    are phases whose single release was begun and is lost, and which no later round needs.
     """
 
     prepared: PreparedRun
@@ -159,6 +163,7 @@ class _Execution:
     released: int = 0
     earlier: int = 0
     last: int | None = None
+    lost: frozenset[str] = frozenset()
     checkpoint: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
@@ -204,6 +209,8 @@ class _Execution:
         self.spent, self.earlier = progress.last_round, len(progress.releases)
         self.released = len({each.round for each in released_models(progress)})
         self.last = last_payable_round(prepared, progress)
+        once = [phase for phase in prepared.system.phases if phase.once is not None]
+        self.lost = frozenset(phase.name for phase in once if is_lost(phase, progress))
 
     def make_rounds(self) -> None:
         """Make every round of the plan that is left."""
@@ -212,14 +219,15 @@ class _Execution:
             own_folder(self.folder / MODELS_FOLDER)
             atomic.settle(self.folder)
         for phase in self.prepared.system.phases:
-            if phase.once is not None:
-                self._make_once(phase.once)
+            if phase.once is not None and phase.name not in self.lost:
+                self._make_once(phase, phase.once)
             elif phase.make is not None:
                 self._make(phase, phase.make)
 
     def close(self) -> RunResult:
         """Leave the model and the measurements, and write the last line."""
         prepared = self.prepared
+        held_out = prepared.held_out(self.checkpoint.state)
         self._measure()
         guarantees, model = prepared.plan.guarantees, model_digest(self.checkpoint.parameters)
         reason: Literal["finished", "budget"] = "budget" if prepared.cut else "finished"
@@ -228,7 +236,7 @@ class _Execution:
             self.checkpoint.write(self.folder / MODEL_FILE)
             write_metrics(
                 self.folder / METRICS_FILE,
-                metrics_header(prepared, self.checkpoint, self.released),
+                metrics_header(prepared, self.checkpoint, self.released, held_out),
                 prepared.test,
                 self.checkpoint.measured,
                 guarantees,
@@ -249,16 +257,18 @@ class _Execution:
             self.checkpoint.parameters,
             model,
             prepared.test,
+            held_out,
         )
 
-    def _make_once(self, once: SingleRelease) -> None:
+    def _make_once(self, phase: Phase, once: SingleRelease) -> None:
         """Release what a phase releases once, unless it was kept; and go on with what follows."""
         whose, names = self.prepared.whose, once.state.shapes
         if not names.keys() <= self.checkpoint.state.keys():
             earlier = self.gate.releases
             try:
                 with interruptions_delayed():  # an interruption in the middle would lose it
-                    once.release(self.gate, partial(self._keep_result, once, earlier))
+                    model = self.checkpoint.parameters.copy()
+                    once.made(model, self.gate, partial(self._keep_result, once, earlier))
             finally:
                 self._keep_transcripts()
             require_one_release(once, self.checkpoint.state, self.gate, earlier, whose)
@@ -267,6 +277,8 @@ class _Execution:
         self.checkpoint = replace(self.checkpoint, state={**self.checkpoint.state, **arrays})
         if follow.federation is not None:
             self.prepared = replace(self.prepared, federation=follow.federation)
+        if once.metrics is not None:
+            self.recorder.append(Evaluation(phase.first, "released", once.metrics(arrays)))
 
     def _keep_result(self, once: SingleRelease, earlier: int, result: Arrays) -> None:
         require_saved_before_release(once, self.gate, earlier, self.prepared.whose)

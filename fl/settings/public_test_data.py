@@ -69,6 +69,8 @@ def evaluation_data(settings: Settings) -> EvaluationData:
         return EvaluationData(
             True, source, said if evaluation.test else f"{name} is {source.split(';')[0]}"
         )
+    if evaluation.test == "held-out":
+        return EvaluationData(False, None, "users who are held out vote once, with noise")
     if evaluation.test == "none":
         return EvaluationData(False, None, 'test = "none" in [evaluation]')
     if every == 0:

@@ -51,7 +51,7 @@ def table_json(table: object) -> dict[str, object]:
 
 def _json(value: object) -> object:
     if isinstance(value, tuple):
-        return list(value)
+        return [_json(each) for each in value]
     return repr(value) if isinstance(value, float) else value
 
 

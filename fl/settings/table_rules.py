@@ -11,6 +11,7 @@ from ..declarations.registry import with_use_for
 from ..declarations.toml_keys import STUDY_KEYS, TABLE_KEYS
 from ..declarations.toml_words import TABLE
 from ..tables.schema_text import schema_in
+from .held_out_rules import HELD_OUT_RULES
 from .rating_rules import idle_on, of_other_data, path_complaint
 
 _KEYS_OF_DEALING: Final = ("users", "allocation", "labels_per_user", *STUDY_KEYS, "normalisation")
@@ -274,7 +275,7 @@ def _test_data(given: GivenSettings) -> Complaint | None:
         return (
             f'names "{TABLE}" in [data], and has test = "public" in [evaluation]',
             "No rows of a table are set aside for tests.",
-            'Write test = "test.csv", a public file with the columns of the schema, or "none".',
+            'Write test = "test.csv", a public file with the columns of the schema, or "held-out".',
         )
     return None
 
@@ -290,5 +291,6 @@ TABLE_RULES: Final[tuple[Rule, ...]] = (
     _roles,
     _public_list,
     _test_data,
+    *HELD_OUT_RULES,
 )
 """In the order in which they are asked."""

@@ -13,6 +13,7 @@ import numpy as np
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ..data.federation import Federation, Task
+from ..data.held_out import HeldOutRows
 from ..declarations.data_table import DataSettings, SiloFiles
 from ..declarations.toml_words import TABLE
 from .features import no_labels
@@ -96,23 +97,26 @@ def _paths(silo: str, said: str) -> list[Path]:
 
 
 def federation_of_table(
-    table: Table, test: Table | None = None, listed: IntArray | None = None
+    table: Table,
+    test: Table | None = None,
+    held_out: HeldOutRows | None = None,
+    listed: IntArray | None = None,
 ) -> Federation:
-    """Return the federation of a table's rows, with those of a test file.
+    """Return the federation of a table's rows, with those of a test file, or of who is held out.
 
     Its list of users are those who have a row, or one who has none where there is no row at all.
     Where it is public, `listed` are their names, rising, and rows of others are left out.
     """
     if listed is not None:
         # A place in the list is as public as the list is.
-        return _federation(_rows_of_listed(table, listed), listed, test)
+        return _federation(rows_of_listed(table, listed), listed, test, held_out)
     # Rising names: where a user stands in the list follows from the names of the others, so nothing
     # that leaves a silo may follow from that place.
     names = np.unique(table.user)
-    return _federation(table, names if len(names) else np.zeros(1, np.int64), test)
+    return _federation(table, names if len(names) else np.zeros(1, np.int64), test, held_out)
 
 
-def _rows_of_listed(table: Table, listed: IntArray) -> Table:
+def rows_of_listed(table: Table, listed: IntArray) -> Table:
     """Return a table without the rows of users who are not on the list."""
     kept = np.isin(table.user, listed)
     return replace(
@@ -124,7 +128,9 @@ def _rows_of_listed(table: Table, listed: IntArray) -> Table:
     )
 
 
-def _federation(table: Table, names: IntArray, test: Table | None) -> Federation:
+def _federation(
+    table: Table, names: IntArray, test: Table | None, held_out: HeldOutRows | None
+) -> Federation:
     """Return the federation of users of these names, rising, of whom every row is one's."""
     user = np.searchsorted(names, table.user)
     label = table.schema.label
@@ -145,6 +151,7 @@ def _federation(table: Table, names: IntArray, test: Table | None) -> Federation
         test_features=np.zeros((0, width), np.float32) if test is None else test.features,
         test_labels=no_labels(label) if test is None or test.labels is None else test.labels,
         user_names=names,
+        held_out=held_out,
         absent_users=True,
         empty_silos=True,
     )
@@ -157,4 +164,8 @@ def digest_of(federation: Federation) -> str:
     for values in (*rows, federation.test_features, federation.test_labels):
         digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
     digest.update(np.ascontiguousarray(federation.names, "<i8").data)
+    held = federation.held_out
+    if held is not None:
+        for values in (held.features, held.labels, held.user, held.silo):
+            digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
     return digest.hexdigest()

@@ -18,7 +18,7 @@ from typing import Final
 
 from ..declarations.dataset_defaults import Defaults
 from ..declarations.declaration import Declaration, Example
-from ..declarations.toml_keys import CORRELATED_KEYS, TABLE_USES
+from ..declarations.toml_keys import CORRELATED_KEYS, HELD_OUT_USES, TABLE_USES
 from .sealed_items import of_group, of_naive, of_weighted
 from .settings import GROUP_RULES, NAIVE_RULES, TABLE, WEIGHTED_RULES
 
@@ -133,7 +133,14 @@ _ULDP_AVG: Final = Declaration(
     table=TABLE,
     relations=_RELATIONS,
     ignores=_GROUP_KEYS,
-    uses=(*_WEIGHTED_KEYS, *_LOCAL_STEP_KEYS, *_CORRELATED_KEYS, *TABLE_USES),
+    uses=(
+        *_WEIGHTED_KEYS,
+        *_LOCAL_STEP_KEYS,
+        *_CORRELATED_KEYS,
+        "training.class_weights",
+        *TABLE_USES,
+        *HELD_OUT_USES,
+    ),
     rules=WEIGHTED_RULES,
     adjust=average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
@@ -157,6 +164,7 @@ SYSTEMS: Final = (
         uses=(
             *("privacy.normalisation_noise", "training.clip"),
             *_LOCAL_STEP_KEYS,
+            "training.class_weights",
             *TABLE_USES,
         ),
         rules=NAIVE_RULES,
@@ -176,7 +184,7 @@ SYSTEMS: Final = (
         table=TABLE,
         relations=_RELATIONS,
         ignores=("as_published",),
-        uses=("training.clip", *_LOCAL_STEP_KEYS, *TABLE_USES),
+        uses=("training.clip", *_LOCAL_STEP_KEYS, "training.class_weights", *TABLE_USES),
         rules=GROUP_RULES,
         adjust=group,
         determines=f"{__package__}.expected_log:EXPECTED_GROUP",
@@ -191,7 +199,7 @@ SYSTEMS: Final = (
         name="uldp-sgd",
         summary="one gradient of each user, clipped and weighted over the silos",
         make=f"{__package__}.weighted:gradient",
-        uses=(*_WEIGHTED_KEYS, *TABLE_USES),
+        uses=(*_WEIGHTED_KEYS, "training.class_weights", *TABLE_USES, *HELD_OUT_USES),
         adjust=gradient,
         example=None,
     ),

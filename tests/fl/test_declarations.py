@@ -78,6 +78,9 @@ VALUES = {
     ("training", "local_epochs"): "2",
     ("training", "batch"): "2",
     ("training", "dropout"): "0.0",
+    ("training", "class_weights"): "[1.0, 2.0]",
+    ("evaluation", "held_out"): "0.5",
+    ("evaluation", "held_out_noise"): "3.0",
     ("uldp", "group_records"): "4",
     ("uldp", "record_rate"): "0.5",
 }
@@ -94,7 +97,10 @@ def test_a_key_is_taken_where_it_is_declared_and_nowhere_else(
     if SYSTEMS[name].has_use_for(table, key):
         if key in ("cohorts", "bands", "blocks"):
             tables["privacy"] |= {"noise": '"banded"', "cohorts": "3"}
-        if key == "schema":
+        if table == "evaluation":
+            tables["evaluation"] |= {"test": '"held-out"', "held_out_noise": "3.0"}
+            tables["data"] = {"schema": VALUES["data", "schema"]}
+        if key == "schema" or table == "evaluation":
             tables["data"] |= {"name": '"table"', "users_at_most": "9", "user": '"b"'}
             tables["data"] |= {"label": '"c"', "silos": '{ a = "a.csv", b = "b.csv", c = "c.csv" }'}
             if SYSTEMS[name].aggregations == ("shuffle",):  # users send for themselves
