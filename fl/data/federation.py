@@ -280,9 +280,9 @@ def checked_features(field: str, features: ArrayLike) -> Float32Array:
             f"`{field}` must be an array of numbers of shape (records, ...).",
             next_step="Give one row per record, with at least one feature.",
         )
-    finite = np.isfinite(table)
-    if not finite.all():
-        row, *column = np.argwhere(~finite)[0].tolist()
+    # The least and the largest say it of all, without a mask as long as the table.
+    if table.size and not np.isfinite([table.min(), table.max()]).all():
+        row, *column = np.argwhere(~np.isfinite(table))[0].tolist()
         where = column[0] if len(column) == 1 else tuple(column)
         raise InvalidInput(
             f"`{field}` has a value that is NaN or infinite, first in row {row}, column {where}.",

@@ -40,7 +40,7 @@ RATING_KEYS: Final = (
 )
 """Keys of [data] that say what is read of ratings."""
 
-TABLE_KEYS: Final = ("user", "label", "silo", "schema", "users_at_most")
+TABLE_KEYS: Final = ("user", "label", "silo", "schema", "users_at_most", "rows")
 """Keys of [data] that say what is read of a table of one's own."""
 
 TABLE_USES: Final = ("data.schema",)
@@ -74,7 +74,7 @@ STUDY_KEYS: Final = ("bad_silos", "bad_labels")
 """Keys of [data] by which a study gives some silos bad labels."""
 
 UNLOGGED_KEYS: Final = (
-    *("path", "columns", "silo_files", "test_file"),
+    *("path", "columns", "silo_files", "handed_over", "test_file"),
     *("fsync", "sign_key", "save_models", "keep_transcripts", "processes"),
 )
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""

@@ -22,11 +22,10 @@ PARQUET_SUFFIXES: Final = (".parquet", ".pq")
 ARROW_SUFFIXES: Final = (".arrow", ".feather", ".ipc")
 
 
-@dataclass(frozen=True, eq=False)
-class ArrowFile:
-    """A Parquet or Arrow file; `schema` is what its footer says."""
+class ArrowColumns:
+    """Columns of Arrow's types, as a footer declares them: `name` is for messages."""
 
-    path: Path
+    name: str
     schema: pyarrow.Schema
 
     @property
@@ -34,12 +33,12 @@ class ArrowFile:
         """The names of its columns."""
         return tuple(self.schema.names)
 
-    @classmethod
-    def open(cls, path: Path) -> ArrowFile:
-        """Return the file; raises `InvalidInput` for a footer that cannot be read."""
-        for _, schema in _read(path, None):
-            return cls(path, schema)
-        raise AssertionError
+    def require_readable(self, needed: tuple[str, ...], user: str | None) -> None:
+        """Raise `InvalidInput` for a column of a type that is not read, or of no ids."""
+        for name in needed:
+            self.require_flat(name)
+        if user is not None:
+            self.require_ids(user)
 
     def require_flat(self, column: str) -> None:
         """Raise `InvalidInput` for a column that holds neither texts nor numbers nor truths."""
@@ -54,7 +53,7 @@ class ArrowFile:
         # What a type is called does not say whether this pyarrow takes its cells apart.
         if not any(is_type(kind) for is_type in fits) or not self._is_readable(column):
             raise InvalidInput(
-                f"{self.path.name} has a column {column!r:.60} of type {kind!s:.60}.",
+                f"{self.name} has a column {column!r:.60} of type {kind!s:.60}.",
                 "A column of a table holds texts, numbers or truths.",
                 'Write it as one of these, or give it kind = "ignored".',
             )
@@ -79,16 +78,17 @@ class ArrowFile:
             kind = kind.value_type
         if not any(is_type(kind) for is_type in (*_texts(), types.is_integer, types.is_null)):
             raise InvalidInput(
-                f"{self.path.name} has ids in {column!r:.60} of type {kind!s:.60}.",
+                f"{self.name} has ids in {column!r:.60} of type {kind!s:.60}.",
                 "Ids are texts or whole numbers, so that one person has one in every file.",
                 "Write them as text.",
             )
 
-    def batches(self, report: BatchReport = unheard, *, columns: list[str]) -> Iterator[Batch]:
+    def batches(
+        self, report: BatchReport = unheard, *, columns: tuple[str, ...]
+    ) -> Iterator[Batch]:
         """Yield the rows, of these columns alone."""
         first = 1
-        for batch, _ in _read(self.path, columns):
-            assert batch is not None
+        for batch in self._batches(list(columns)):
             held = {}
             for name in columns:
                 held[name], unreadable = _plain(batch.column(name))
@@ -96,6 +96,9 @@ class ArrowFile:
                     report(first + row, name, "the cell is no UTF-8 text, and counts as missing")
             yield Batch(held, np.arange(first, first + batch.num_rows))
             first += batch.num_rows
+
+    def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
+        raise NotImplementedError
 
     def _is_readable(self, column: str) -> bool:
         """Return whether this pyarrow can take cells of the type apart."""
@@ -105,6 +108,47 @@ class ArrowFile:
         except pa.ArrowException:
             return False
         return True
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowFile(ArrowColumns):
+    """A Parquet or Arrow file; `schema` is what its footer says."""
+
+    path: Path
+    schema: pyarrow.Schema
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the file."""
+        return self.path.name
+
+    @classmethod
+    def open(cls, path: Path) -> ArrowFile:
+        """Return the file; raises `InvalidInput` for a footer that cannot be read."""
+        for _, schema in _read(path, None):
+            return cls(path, schema)
+        raise AssertionError
+
+    def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
+        for batch, _ in _read(self.path, columns):
+            assert batch is not None
+            yield batch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArrowFrame(ArrowColumns):
+    """A table of Arrow that a program holds; `name` says which, for messages."""
+
+    name: str
+    table: pyarrow.Table
+
+    @property
+    def schema(self) -> pyarrow.Schema:  # type: ignore[override]
+        """What the table says of its columns."""
+        return self.table.schema
+
+    def _batches(self, columns: list[str]) -> Iterator[pyarrow.RecordBatch]:
+        yield from self.table.select(columns).to_batches(max_chunksize=ARROW_BATCH_ROWS)
 
 
 def _texts() -> tuple[Callable[[Any], bool], ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.arrays import IntArray
@@ -55,12 +54,11 @@ WHY_COLUMNS_ARE_CLOSED: Final = (
 )
 
 
-def require_columns(names: list[str], needed: tuple[str, ...], known: set[str], path: Path) -> None:
+def require_columns(names: list[str], needed: tuple[str, ...], known: set[str], file: str) -> None:
     """Raise `InvalidInput` where a file's columns are not those that its schema describes.
 
-    `needed` are those that must be there, `known` all that may be.
+    `needed` are those that must be there, `known` all that may be; `file` is its name.
     """
-    file = path.name
     for name in names:
         if names.count(name) > 1:
             raise InvalidInput(

@@ -17,8 +17,8 @@ import numpy as np
 from ...accountant.arrays import BoolArray, IntArray
 from .batches import Batch
 from .features import features_of, labels_of, places_of
+from .reading import TableColumns, TableReading
 from .schema import Schema
-from .table import TableColumns, batches_of, needed_columns, open_table_file
 from .user_names import normalised_ids
 
 SHOWN_OF_A_KIND: Final = 20
@@ -96,13 +96,13 @@ def checked_table(
     written: dict[str, str] = {}
     findings: list[Finding] = []
     rows: dict[str, int] = dict.fromkeys(silos, 0)
-    names = tuple(silos)
+    reading = TableReading(schema=schema, columns=columns, silos=tuple(silos))
     # Where a column says the silo, all silos have the same file, which is checked once.
     files = dict.fromkeys(path for paths in silos.values() for path in paths)
     silo_of = {path: silo for silo, paths in silos.items() for path in paths}
     for path in files:
         heard = _Heard()
-        count = _check_file(path, schema, columns, heard, written, names, rows)
+        count = _check_file(path, reading, heard, written, rows)
         if columns.silo is None:
             rows[silo_of[path]] += count
         findings += [
@@ -115,20 +115,18 @@ def checked_table(
 
 def _check_file(
     path: Path,
-    schema: Schema,
-    columns: TableColumns,
+    reading: TableReading,
     heard: _Heard,
     written: dict[str, str],
-    silos: tuple[str, ...],
     rows: dict[str, int],
 ) -> int:
     """Check the rows of one file, and return how many there are.
 
     Where a column says the silo of a row, `rows` counts those of each.
     """
-    file = open_table_file(path, schema, columns)
+    schema, columns, silos = reading.schema, reading.columns, reading.silos
     count = 0
-    for batch in batches_of(file, needed_columns(schema, columns), heard.line):
+    for batch in reading.batches(reading.open(path), heard.line):
         count += len(batch.lines)
 
         def cells(rows: BoolArray, column: str, why: str, batch: Batch = batch) -> None:

@@ -117,7 +117,7 @@ def _published(path: Path, format: TextFormat, source: str) -> Mapping[str, Draf
     """Return what a public file says of its columns."""
     file = _opened(path, format)
     names = [name for name in file.names if isinstance(file, TextFile) or file.is_flat(name)]
-    batches = list(file.batches() if isinstance(file, TextFile) else file.batches(columns=names))
+    batches = list(file.batches(columns=tuple(names)))
     columns = {}
     for name in names:
         cells = [batch.columns[name] for batch in batches]

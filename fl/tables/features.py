@@ -84,7 +84,7 @@ def no_labels(label: Label | None) -> Labels:
     """Return the labels of no row, in the form of their kind."""
     if label is not None and label.kind == "survival":
         return np.zeros((0, 2), np.float32)
-    return np.zeros(0, np.int64)
+    return np.zeros(0, np.float32 if label is not None and label.kind == "number" else np.int64)
 
 
 def places_of(cells: pyarrow.Array, words: tuple[str, ...], format: TextFormat) -> IntArray:

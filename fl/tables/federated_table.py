@@ -14,8 +14,9 @@ from ..data.federation import Federation, Task
 from ..declarations.data_table import DataSettings, SiloFiles
 from ..declarations.toml_words import TABLE
 from .features import no_labels
+from .reading import TableColumns
 from .schema_text import schema_in
-from .table import Table, TableColumns, read_table
+from .table import Table, TableRows, read_table
 
 _GLOB: Final = frozenset("*?[")
 
@@ -26,16 +27,29 @@ _TASKS: Final[Mapping[str, Task]] = {
 }
 
 
-def table_of(data: DataSettings) -> Table:
+def table_of(data: DataSettings) -> TableRows:
     """Return the rows of the table that `[data]` names; `InvalidInput` for files that do not fit.
 
     Names of users follow the id and the seed of `[data]`, which is public.
     """
+    if data.rows is not None:
+        return _handed_over(data).rows(data.seed)
     columns = TableColumns(user=data.user, label=data.label, silo=data.silo)
     return read_table(files_of(data), schema_in(data.schema or ""), columns, seed=data.seed)
 
 
-def read_test_table(data: DataSettings, file: Path) -> Table:
+def _handed_over(data: DataSettings) -> Table:
+    if isinstance(data.handed_over, Table):
+        return data.handed_over
+    raise InvalidInput(
+        "The rows of the table are in no file, and no program hands them over.",
+        'That is what rows = "program" in [data] says.',
+        "In Python: pp.run(..., data=table), or pp.resume(folder, data=table), with "
+        "table = pp.Table.from_frame(frame, schema=...).",
+    )
+
+
+def read_test_table(data: DataSettings, file: Path) -> TableRows:
     """Return the rows of a public test file, which needs neither users nor silos.
 
     Raises `InvalidInput` for another file, and for one that has no row.
@@ -93,7 +107,7 @@ def _paths(silo: str, said: str) -> list[Path]:
     return paths
 
 
-def federation_of_table(table: Table, test: Table | None = None) -> Federation:
+def federation_of_table(table: TableRows, test: TableRows | None = None) -> Federation:
     """Return the federation of a table's rows, with those of a test file.
 
     Its list of users are those who have a row, or one who has none where there is no row at all.

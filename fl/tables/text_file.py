@@ -67,14 +67,25 @@ class TextFile:
             ) from None
         return cls(path, format, tuple(name.strip() for name in names))
 
-    def batches(self, report: BatchReport = unheard) -> Iterator[Batch]:
-        """Yield the rows below the header; `report` hears of every line that is left out."""
+    def require_readable(self, _needed: tuple[str, ...], _user: str | None) -> None:
+        """Refuse nothing: a header says nothing of types, and any cell is read as a text."""
+
+    def batches(
+        self, report: BatchReport = unheard, *, columns: tuple[str, ...] = ()
+    ) -> Iterator[Batch]:
+        """Yield the rows below the header, with some columns, or all where none are named.
+
+        `report` hears of every line that is left out.
+        """
+        kept = set(columns or self.names)
         with _opened(self.path) as file:
             file.readline()
             number = 2
             for block in _blocks(file, self.format.longest_line):
                 lines = _Lines(block, number, self, report)
-                yield from lines.batch()
+                for batch in lines.batch():
+                    held = {name: cells for name, cells in batch.columns.items() if name in kept}
+                    yield Batch(held, batch.lines)
                 number += len(lines.starts)
 
 

@@ -10,8 +10,9 @@ import pytest
 from pyarrow import parquet
 
 from privplan.accountant.errors import InvalidInput
+from privplan.fl.tables.reading import TableColumns
 from privplan.fl.tables.schema_file import schema_of
-from privplan.fl.tables.table import TableColumns, read_table
+from privplan.fl.tables.table import read_table
 
 from ...cases import for_each
 
