@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
 
@@ -20,6 +20,14 @@ ARROW_BATCH_ROWS: Final = 65_536
 
 PARQUET_SUFFIXES: Final = (".parquet", ".pq")
 ARROW_SUFFIXES: Final = (".arrow", ".feather", ".ipc")
+
+_PARQUET_MAGIC: Final = b"PAR1"
+_FOOTER_END: Final = 8
+"""How many bytes a Parquet file has after its footer: the length of that, and the magic."""
+
+_WRITERS_TYPES: Final = b"ARROW:schema"
+_UNKNOWN_KEY: Final = b"arrow-schema"
+"""The key of a footer under which Arrow keeps the types that it had, and one that says nothing."""
 
 
 class ArrowColumns:
@@ -189,6 +197,23 @@ def _decoded(cell: bytes | None) -> str | Literal[False] | None:
         return False
 
 
+def _stored_types(file: BinaryIO) -> Any:
+    """Return what a Parquet footer says of its columns as they are stored, and not as they were.
+
+    Columns of a dictionary are stored as texts.  Made a dictionary again, they would be cast to the
+    indices that the writer had, which fails for what some cells hold.
+    """
+    from pyarrow import parquet
+
+    end = file.seek(0, 2)
+    file.seek(max(0, end - _FOOTER_END))
+    length = int.from_bytes(file.read(4), "little")
+    file.seek(max(0, end - _FOOTER_END - length))
+    footer = file.read(length).replace(_WRITERS_TYPES, _UNKNOWN_KEY)
+    whole = _PARQUET_MAGIC + footer + length.to_bytes(4, "little") + _PARQUET_MAGIC
+    return parquet.read_metadata(arrow().BufferReader(whole))
+
+
 def _read(
     path: Path, columns: list[str] | None
 ) -> Iterator[tuple[pyarrow.RecordBatch | None, pyarrow.Schema]]:
@@ -199,7 +224,7 @@ def _read(
             if path.suffix in PARQUET_SUFFIXES:
                 from pyarrow import parquet
 
-                held = parquet.ParquetFile(file)
+                held = parquet.ParquetFile(file, metadata=_stored_types(file))
                 if columns is None:
                     yield None, held.schema_arrow
                     return

@@ -42,9 +42,9 @@ class GatheredRows:
 
     def __init__(self, none: Rows) -> None:
         self.count = 0
-        self._features = _Growing(none.features)
-        self._labels = None if none.labels is None else _Growing(none.labels)
-        self._user, self._silo = _Growing(none.user), _Growing(none.silo)
+        self._features = _GrowingArray(none.features)
+        self._labels = None if none.labels is None else _GrowingArray(none.labels)
+        self._user, self._silo = _GrowingArray(none.user), _GrowingArray(none.silo)
 
     def add(self, rows: Rows) -> None:
         """Take rows in, after those that are there."""
@@ -91,7 +91,7 @@ def _narrow(rows: Rows) -> Iterator[_Numbers]:
         yield rows.features[:, column : column + step]
 
 
-class _Growing:
+class _GrowingArray:
     """An array that grows in place, as large memory does: its pages are moved, and not copied."""
 
     def __init__(self, none: _Numbers) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
@@ -94,6 +94,34 @@ def _gap(**field: object) -> float | str:
     return value if isinstance(value, str) else validate.finite(**field)
 
 
+def _range_key() -> Any:
+    return key(
+        "of a number or a time: the public range, to which values are clipped",
+        _range,
+        default=None,
+        shown="required there",
+    )
+
+
+def _values_key() -> Any:
+    return key(
+        "the words that a value may be: ordinal ones in their order, no before yes, each category "
+        "or class",
+        _words,
+        default=None,
+        shown="false and true of boolean, 0 and 1 of binary and survival; else required",
+    )
+
+
+def _source_key() -> Any:
+    return key(
+        "who says so, and where it is published; it stands in the log",
+        public_source,
+        default=None,
+        shown="none",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """`[columns.NAME]`: one column, and how its values become features.
@@ -113,18 +141,8 @@ class Column:
     kind: Literal["number", "ordinal", "category", "boolean", "ignored"] = key(
         "what the column holds"
     )
-    range: tuple[float, float] | None = key(
-        "number: the public range, to which values are clipped",
-        _range,
-        default=None,
-        shown="required of a number",
-    )
-    values: tuple[str, ...] | None = key(
-        "ordinal, category: the values, ordinal ones in their order; boolean: false, then true",
-        _words,
-        default=None,
-        shown="required of ordinal and category; of boolean false, true",
-    )
+    range: tuple[float, float] | None = _range_key()
+    values: tuple[str, ...] | None = _values_key()
     gap: float | str | None = key(
         "what a missing value counts as: a number of the range, or one of `values`",
         _gap,
@@ -135,12 +153,7 @@ class Column:
     scaling: Literal["range", "none"] = key(
         "number: scale its range to [-1, 1], or leave the clipped number", default="range"
     )
-    source: str | None = key(
-        "who says so, and where it is published; it stands in the log",
-        public_source,
-        default=None,
-        shown="none",
-    )
+    source: str | None = _source_key()
 
     @property
     def width(self) -> int:
@@ -162,27 +175,15 @@ class Label:
     """
 
     kind: Literal["binary", "classes", "number", "survival"] = key("what the label is")
-    values: tuple[str, ...] | None = key(
-        "binary, survival: no, then yes; classes: each class",
-        _words,
-        default=None,
-        shown="0 and 1; of classes, required",
-    )
-    range: tuple[float, float] | None = key(
-        "number, survival: the public range", _range, default=None, shown="required there"
-    )
+    values: tuple[str, ...] | None = _values_key()
+    range: tuple[float, float] | None = _range_key()
     event: str | None = key(
         "survival: the column that says whether the event was observed",
         text,
         default=None,
         shown="required there",
     )
-    source: str | None = key(
-        "who says so, and where it is published; it stands in the log",
-        public_source,
-        default=None,
-        shown="none",
-    )
+    source: str | None = _source_key()
 
     @property
     def classes(self) -> int:
