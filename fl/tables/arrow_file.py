@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular
-from .batches import Batch, BatchReport, arrow, unheard
+from .batches import ArrayShapes, Batch, BatchReport, arrow, unheard
 
 if TYPE_CHECKING:
     import pyarrow
@@ -41,10 +42,15 @@ class ArrowColumns:
         """The names of its columns."""
         return tuple(self.schema.names)
 
-    def require_readable(self, needed: tuple[str, ...], user: str | None) -> None:
+    def require_readable(
+        self, needed: tuple[str, ...], user: str | None, arrays: ArrayShapes
+    ) -> None:
         """Raise `InvalidInput` for a column of a type that is not read, or of no ids."""
         for name in needed:
-            self.require_flat(name)
+            if name in arrays:
+                self._require_lists(name, math.prod(arrays[name]))
+            else:
+                self.require_flat(name)
         if user is not None:
             self.require_ids(user)
 
@@ -64,6 +70,19 @@ class ArrowColumns:
                 f"{self.name} has a column {column!r:.60} of type {kind!s:.60}.",
                 "A column of a table holds texts, numbers or truths.",
                 'Write it as one of these, or give it kind = "ignored".',
+            )
+
+    def _require_lists(self, column: str, width: int) -> None:
+        types = arrow().types
+        kind = self.schema.field(column).type
+        fits = types.is_fixed_size_list(kind) and kind.list_size == width
+        numbers = (types.is_integer, types.is_floating, types.is_boolean)
+        if not fits or not any(is_type(kind.value_type) for is_type in numbers):
+            raise InvalidInput(
+                f"{self.name} has a column {column!r:.60} of type {kind!s:.60}, and the schema "
+                f"says an array of {width:,} numbers.",
+                "How many numbers a cell has is public, and is said by the type of the column.",
+                "Save arrays in a file .npz, or as flat lists of a fixed size in an Arrow file.",
             )
 
     def is_flat(self, column: str) -> bool:
@@ -183,11 +202,15 @@ def _plain(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
         column.validate(full=True)
         return column.cast(pa.string()), []
     except pa.ArrowInvalid:
-        pass
-    # Whoever wrote the file did not look at the bytes: they are judged cell by cell.
-    cells = [_decoded(cell) for cell in column.cast(pa.binary(), safe=False).to_pylist()]
+        # Whoever wrote the file did not look at the bytes: they are judged cell by cell.
+        return readable_texts(column.cast(pa.binary(), safe=False))
+
+
+def readable_texts(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
+    """Return a column of bytes as texts, those that are no UTF-8 as missing, and their rows."""
+    cells = [_decoded(cell) for cell in column.to_pylist()]
     unreadable = [row for row, cell in enumerate(cells) if cell is False]
-    return pa.array([cell or None for cell in cells], pa.string()), unreadable
+    return arrow().array([cell or None for cell in cells], arrow().string()), unreadable
 
 
 def _decoded(cell: bytes | None) -> str | Literal[False] | None:

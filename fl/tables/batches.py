@@ -20,9 +20,15 @@ BatchReport = Callable[[int, str | None, str], None]
 """Takes what is wrong with a row: its line (from 1), the column (None: all of it), and why."""
 
 
+ArrayShapes = Mapping[str, tuple[int, ...]]
+"""The shape of a cell of each column that holds arrays of numbers, as the schema says."""
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Some rows of a file: each column as an Arrow array of texts, numbers or truths.
+
+    A column of arrays is one of lists of numbers, each flat and of one length.
 
     `lines` is (rows,): the number of each in its file, from 1, the header of a text file included.
     """

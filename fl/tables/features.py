@@ -33,7 +33,7 @@ def unheard(_rows: BoolArray, _column: str, _why: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """The numbers of a column, (rows,), and where none can be read: `gap`, (rows,)."""
+    """The numbers of a column, (rows,) or (rows, width), and where none can be read: `gap`."""
 
     values: FloatArray
     gap: BoolArray
@@ -48,8 +48,11 @@ def features_of(batch: Batch, schema: Schema, report: CellReport = unheard) -> F
             continue
         cells = _Cells(batch.columns[column.name], schema.format)
         values = _FEATURES[column.kind](cells, column, report)
-        for index, feature in enumerate(values):
-            rows[:, first + index] = feature
+        if column.kind == "array":
+            rows[:, first : first + column.width] = next(values)
+        else:
+            for index, feature in enumerate(values):
+                rows[:, first + index] = feature
         first += column.width
     return rows
 
@@ -126,6 +129,18 @@ class _Cells:
         values = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         return Numbers(values, np.isnan(values))
 
+    def arrays(self, width: int) -> Numbers:
+        """Return the cells as arrays of so many numbers, flat: (rows, width)."""
+        pa = arrow()
+        held = self._cells.values
+        if len(held) != width * len(self._cells):  # a part of the lists has all of their numbers
+            held = held.slice(self._cells.offset * width, width * len(self._cells))
+        kind = pa.uint8() if pa.types.is_boolean(held.type) else held.type
+        flat = held.cast(kind).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        values = flat.reshape(-1, width)
+        missing = self._cells.is_null().to_numpy(zero_copy_only=False)
+        return Numbers(values, ~np.isfinite(values) | missing[:, None])
+
     def places(self, words: tuple[str, ...]) -> IntArray:
         """Return the place of each cell among some words; -1 for what is none of them."""
         pa, compute = arrow(), arrow().compute
@@ -160,6 +175,18 @@ def _number(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
     yield _scaled(values, column.range) if column.scaling == "range" else values
     if column.gap_indicator:
         yield numbers.gap
+
+
+def _array(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
+    assert column.range is not None
+    numbers = cells.arrays(column.width)
+    report(numbers.gap.any(axis=1), column.name, "a number of it is not finite, and is missing")
+    low, high = column.range
+    outside = ~numbers.gap & ((numbers.values < low) | (numbers.values > high))
+    report(outside.any(axis=1), column.name, "a number of it is out of `range`, and is clipped")
+    gap = (low + high) / 2.0 if column.gap is None else float(column.gap)
+    values = np.where(numbers.gap, gap, np.clip(numbers.values, low, high))
+    yield _scaled(values, column.range) if column.scaling == "range" else values
 
 
 def _ordinal(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
@@ -223,4 +250,5 @@ _FEATURES: Final[Mapping[str, Callable[[_Cells, Column, CellReport], Iterator[An
     "ordinal": _ordinal,
     "category": _category,
     "boolean": _boolean,
+    "array": _array,
 }

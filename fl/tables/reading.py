@@ -11,11 +11,12 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from ...accountant.errors import InvalidInput
+from .array_file import ARRAY_SUFFIXES, ArrayFile
 from .arrow_file import ARROW_SUFFIXES, PARQUET_SUFFIXES, ArrowFile, ArrowFrame
-from .batches import Batch, BatchReport, require_columns, unheard
+from .batches import ArrayShapes, Batch, BatchReport, require_columns, unheard
 from .features import features_of, labels_of, no_labels, places_of
 from .rows import Rows
-from .schema import Schema
+from .schema import Schema, TextFormat
 from .text_file import TextFile
 from .user_names import user_names
 
@@ -32,8 +33,13 @@ class RowFile(Protocol):
     def names(self) -> tuple[str, ...]:
         """The names of its columns."""
 
-    def require_readable(self, needed: tuple[str, ...], user: str | None) -> None:
+    def require_readable(
+        self, needed: tuple[str, ...], user: str | None, arrays: ArrayShapes
+    ) -> None:
         """Raise `InvalidInput` for a column of a type that is not read, or of no ids."""
+
+    def is_flat(self, column: str) -> bool:
+        """Return whether a column holds texts, numbers or truths."""
 
     def batches(
         self, report: BatchReport = unheard, *, columns: tuple[str, ...]
@@ -81,10 +87,11 @@ class TableReading:
 
     def open(self, source: Source) -> RowFile:
         """Return a file whose columns are those of the schema; `InvalidInput` for any other."""
-        file = opened(source, self.schema)
+        file = opened(source, self.schema.format)
         known = {*self.needed, *self.ignored, *(column.name for column in self.schema.columns)}
         require_columns(list(file.names), self.needed, known, source.name)
-        file.require_readable(self.needed, self.columns.user)
+        arrays = {column.name: column.shape for column in self.schema.columns if column.shape}
+        file.require_readable(self.needed, self.columns.user, arrays)
         return file
 
     def batches(self, file: RowFile, report: BatchReport = unheard) -> Iterator[Batch]:
@@ -123,16 +130,19 @@ class TableReading:
         return Rows(np.zeros((0, self.schema.width), np.float32), labels, none, none)
 
 
-def opened(source: Source, schema: Schema) -> RowFile:
+def opened(source: Source, format: TextFormat) -> RowFile:
     """Return what reads a file, by the end of its name; raises `InvalidInput` for another one."""
     if isinstance(source, ArrowFrame):
         return source
     if source.suffix in (*PARQUET_SUFFIXES, *ARROW_SUFFIXES):
         return ArrowFile.open(source)
     if source.name.endswith(TEXT_SUFFIXES):
-        return TextFile.open(source, schema.format)
+        return TextFile.open(source, format)
+    if source.suffix in ARRAY_SUFFIXES:
+        return ArrayFile.open(source)
+    suffixes = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *ARRAY_SUFFIXES)
     raise InvalidInput(
         f"{source.name} is of no format that a table is read from.",
         "The end of its name says which it is.",
-        f"Give one of {', '.join((*TEXT_SUFFIXES, *PARQUET_SUFFIXES, *ARROW_SUFFIXES))}.",
+        f"Give one of {', '.join(suffixes)}.",
     )

@@ -7,6 +7,7 @@ is refused here, at the door, and whatever a file holds besides is treated by th
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -21,6 +22,9 @@ MOST_COLUMNS: Final = 10_000
 
 MOST_WORDS: Final = 10_000
 """Most values that a column may have a word for."""
+
+MOST_NUMBERS: Final = 2**20
+"""Most numbers of one array."""
 
 LARGEST_END: Final = 1e38
 """Ends of a range are no farther from 0: features are numbers of single precision."""
@@ -52,6 +56,20 @@ def _range(**field: object) -> tuple[float, float]:
             f"Write {name} = [0, 110], for example.",
         )
     return low, high
+
+
+def _shape(**field: object) -> tuple[int, ...]:
+    """Return 1 to 4 counts, whose product is at most `MOST_NUMBERS`."""
+    ((name, value),) = field.items()
+    sizes = tuple(value) if isinstance(value, (list, tuple)) else ()
+    counts = all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
+    if not 1 <= len(sizes) <= 4 or not counts or min(sizes) < 1 or math.prod(sizes) > MOST_NUMBERS:
+        raise InvalidInput(
+            f"`{name}` must be a list of 1 to 4 counts, of {MOST_NUMBERS:,} numbers at most.",
+            "Each number of an array is a feature.",
+            f"Write {name} = [28, 28].",
+        )
+    return sizes
 
 
 def _words(**field: object) -> tuple[str, ...]:
@@ -130,6 +148,7 @@ class Column:
     ordinal     its place in `values`, scaled to [-1, 1], and 1 in a feature more for other words
     category    1 in the feature of its value, of `values` and "other"; 0 in the rest
     boolean     -1 for the first of `values`, 1 for the second
+    array       each of its numbers, in the order of rows, as a number is
     ignored     no feature
 
     A gap (an empty cell, a word of `gaps`, or what cannot be read) is `gap`, where that is given;
@@ -138,8 +157,14 @@ class Column:
     """
 
     name: str
-    kind: Literal["number", "ordinal", "category", "boolean", "ignored"] = key(
+    kind: Literal["number", "ordinal", "category", "boolean", "array", "ignored"] = key(
         "what the column holds"
+    )
+    shape: tuple[int, ...] | None = key(
+        "array: how many numbers it has, along each axis",
+        _shape,
+        default=None,
+        shown="required of an array",
     )
     range: tuple[float, float] | None = _range_key()
     values: tuple[str, ...] | None = _values_key()
@@ -158,6 +183,8 @@ class Column:
     @property
     def width(self) -> int:
         """How many features the column has."""
+        if self.shape is not None:
+            return math.prod(self.shape)
         of_kind = {"number": 1, "boolean": 1, "ordinal": 2, "ignored": 0}
         features = of_kind.get(self.kind, len(self.values or ()) + 1)
         return features + (self.gap_indicator and self.kind != "ignored")
@@ -247,6 +274,9 @@ def _feature_names(column: Column) -> list[str]:
     if column.kind == "ignored":
         return []
     names = [column.name]
+    if column.shape is not None:
+        places = itertools.product(*(range(size) for size in column.shape))
+        return [f"{column.name}[{','.join(map(str, place))}]" for place in places]
     if column.kind == "category":
         names = [f"{column.name}={value}" for value in (*(column.values or ()), "other")]
     if column.kind == "ordinal":

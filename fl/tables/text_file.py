@@ -24,7 +24,7 @@ import numpy as np
 from ...accountant.arrays import BoolArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.regular_file import open_regular
-from .batches import Batch, BatchReport, arrow, unheard
+from .batches import ArrayShapes, Batch, BatchReport, arrow, unheard
 from .schema import TextFormat
 
 if TYPE_CHECKING:
@@ -67,8 +67,21 @@ class TextFile:
             ) from None
         return cls(path, format, tuple(name.strip() for name in names))
 
-    def require_readable(self, _needed: tuple[str, ...], _user: str | None) -> None:
-        """Refuse nothing: a header says nothing of types, and any cell is read as a text."""
+    def require_readable(
+        self, needed: tuple[str, ...], _user: str | None, arrays: ArrayShapes
+    ) -> None:
+        """Raise `InvalidInput` for a column of arrays; any other cell is read as a text."""
+        for name in needed:
+            if name in arrays:
+                raise InvalidInput(
+                    f'{self.path.name} has a column {name!r:.60}, and the schema says "array".',
+                    "A cell of a text file is one number or one word.",
+                    "Save arrays in a file .npz, or describe each number as a column.",
+                )
+
+    def is_flat(self, _column: str) -> bool:
+        """Return True: a cell is a text."""
+        return True
 
     def batches(
         self, report: BatchReport = unheard, *, columns: tuple[str, ...] = ()
