@@ -134,7 +134,7 @@ class _Lines:
         # It takes a byte order mark off the first of them, too.
         quoted = (self._has(_QUOTE) | self._has_mark()) & ~self._bad
         delimiters = np.flatnonzero(self.bytes == ord(self._file.format.delimiter))
-        fields = np.bincount(self._line_of(delimiters), minlength=len(self._ends)) + 1
+        fields = np.diff(np.searchsorted(delimiters, self._ends), prepend=0) + 1
         plain = ~quoted & ~self._bad
         expected = len(self._file.names)
         self._leave_out(
