@@ -227,8 +227,11 @@ class Federation:
 def _grouped(keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the records sorted by key, the keys that occur, and where each begins and ends."""
     order = np.argsort(keys, kind="stable")
-    present, sizes = np.unique(keys, return_counts=True)
-    return order.astype(np.int64), present.astype(np.int64), _offsets(sizes)
+    ordered = keys[order]
+    # A group begins where the key is another one than before it; no key is -1.
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    offsets = np.append(starts, len(keys)).astype(np.int64)
+    return order.astype(np.int64, copy=False), ordered[starts].astype(np.int64), offsets
 
 
 def _by(index: IntArray, groups: int) -> Groups:

@@ -46,7 +46,7 @@ def images_and_labels(
         raise InvalidInput(
             f"{label_file} has a label above {highest}.", next_step="Fetch the file again."
         )
-    require_published_counts(publisher.lower(), label_file, of, labels)
+    require_published_counts(publisher.lower(), label_file, of, labels.astype(np.int64))
     pixels = images[:, None].astype(np.float32)
     pixels /= 255.0
     return pixels, labels.astype(np.int64)

@@ -170,7 +170,7 @@ class ArrowFrame(ArrowColumns):
     table: pyarrow.Table
 
     @property
-    def schema(self) -> pyarrow.Schema:  # type: ignore[override]
+    def schema(self) -> pyarrow.Schema:
         """What the table says of its columns."""
         return self.table.schema
 

@@ -87,7 +87,9 @@ def no_labels(label: Label | None) -> Labels:
     """Return the labels of no row, in the form of their kind."""
     if label is not None and label.kind == "survival":
         return np.zeros((0, 2), np.float32)
-    return np.zeros(0, np.float32 if label is not None and label.kind == "number" else np.int64)
+    if label is not None and label.kind == "number":
+        return np.zeros(0, np.float32)
+    return np.zeros(0, np.int64)
 
 
 def places_of(cells: pyarrow.Array, words: tuple[str, ...], format: TextFormat) -> IntArray:
@@ -199,10 +201,18 @@ def _number(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
 def _array(cells: _Cells, column: Column, report: CellReport) -> Iterator[Any]:
     assert column.range is not None
     numbers = cells.arrays(column.width)
-    report(numbers.gap.any(axis=1), column.name, "a number of it is not finite, and is missing")
+    report(
+        np.asarray(numbers.gap.any(axis=1)),
+        column.name,
+        "a number of it is not finite, and is missing",
+    )
     low, high = column.range
     outside = ~numbers.gap & ((numbers.values < low) | (numbers.values > high))
-    report(outside.any(axis=1), column.name, "a number of it is out of `range`, and is clipped")
+    report(
+        np.asarray(outside.any(axis=1)),
+        column.name,
+        "a number of it is out of `range`, and is clipped",
+    )
     gap = (low + high) / 2.0 if column.gap is None else float(column.gap)
     values = np.where(numbers.gap, gap, np.clip(numbers.values, low, high))
     yield _scaled(values, column.range) if column.scaling == "range" else values

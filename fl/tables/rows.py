@@ -71,7 +71,7 @@ class GatheredRows:
         return self._held(0)
 
     def _held(self, first: int) -> Rows:
-        labels = None if self._labels is None else cast(Labels, self._labels.held(first))
+        labels = None if self._labels is None else self._labels.held(first)
         return Rows(
             cast(Float32Array, self._features.held(first)),
             labels,
@@ -110,7 +110,7 @@ class _GrowingArray:
         self._resize(self._count)
 
     def held(self, first: int) -> _Numbers:
-        return cast(_Numbers, self._array[first : self._count])
+        return self._array[first : self._count]
 
     def _resize(self, count: int) -> None:
         # Nothing else holds the array while it grows: parts of it are handed out and let go.
