@@ -235,7 +235,7 @@ def _header(packed: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Array
         start = file.tell()
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
         raise _refused(path, f"has an array {name!r:.60} of objects, which are never unpickled")
-    if dtype.itemsize > MOST_CELL_BYTES:
+    if not 0 < dtype.itemsize <= MOST_CELL_BYTES:
         raise _refused(path, f"has an array {name!r:.60} of cells of {dtype.itemsize:,} bytes")
     if min(shape, default=0) < 0 or start + math.prod(shape) * dtype.itemsize != info.file_size:
         raise _refused(path, f"has an array {name!r:.60} of another size than it declares")

@@ -191,7 +191,11 @@ def _plain(column: pyarrow.Array) -> tuple[pyarrow.Array, list[int]]:
     pa = arrow()
     types = pa.types
     if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        # An index of no word is a gap; whoever wrote the file did not look.
+        index, words = column.indices.cast(pa.int64(), safe=False), column.dictionary
+        above = pa.compute.greater_equal(index, 0)
+        known = pa.compute.and_(above, pa.compute.less(index, len(words)))
+        column = words.take(pa.compute.if_else(known, index, None))
     if types.is_decimal(column.type):
         return column.cast(pa.float64()), []
     if types.is_null(column.type):

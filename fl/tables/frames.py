@@ -7,7 +7,7 @@ of Python objects is, it becomes a text or a gap, as in a file; nothing is said 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.errors import InvalidInput, kind_of
@@ -21,17 +21,18 @@ _WHAT_IS_A_FRAME: Final = (
 )
 
 
-def arrow_table(frame: Any) -> pyarrow.Table:
-    """Return a frame as a table of Arrow; raises `InvalidInput` for what is none.
+def arrow_table(frame: Any, needed: Collection[str]) -> pyarrow.Table:
+    """Return a frame as a table of Arrow, with the columns that are needed at least.
 
-    The index of a DataFrame is no column of it.
+    Of others there are the names.  The index of a DataFrame is no column of it.  Raises
+    `InvalidInput` for what is no frame.
     """
     pa = arrow()
     if isinstance(frame, pa.Table):
         return frame
     # pandas before streams: its own stream refuses a column for what one of its cells is.
     if all(hasattr(frame, name) for name in ("columns", "iloc", "__getitem__")):
-        return _of_pandas(frame)
+        return _of_pandas(frame, needed)
     try:
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
@@ -52,7 +53,8 @@ def arrow_table(frame: Any) -> pyarrow.Table:
     )
 
 
-def _of_pandas(frame: Any) -> pyarrow.Table:
+def _of_pandas(frame: Any, needed: Collection[str]) -> pyarrow.Table:
+    pa = arrow()
     names = list(frame.columns)
     for name in names:
         if not isinstance(name, str):
@@ -67,14 +69,17 @@ def _of_pandas(frame: Any) -> pyarrow.Table:
                 "Nobody can tell which of them is meant.",
                 "Rename one of them.",
             )
-    return arrow().table({name: _column(frame[name], name) for name in names})
+    nothing = pa.nulls(len(frame))
+    return pa.table(
+        {name: _column(frame[name], name) if name in needed else nothing for name in names}
+    )
 
 
 def _column(series: Any, name: str) -> pyarrow.Array:
     """Return a column by its type; one of objects holds texts, whatever its cells are."""
     pa = arrow()
     kind = getattr(series.dtype, "categories", series).dtype
-    if getattr(kind, "kind", "") == "O" and str(kind) in ("object", "str", "string"):
+    if getattr(kind, "kind", "") == "O" and str(kind).startswith(("object", "str")):
         return _texts(series.to_numpy())
     try:
         return pa.array(
@@ -100,6 +105,11 @@ def _text(cell: Any) -> str | None:
     """Return a cell as a file would have it; None for what none would, and for a missing one."""
     if getattr(cell, "shape", None) == () and hasattr(cell, "item"):
         cell = cell.item()
+    if isinstance(cell, bytes):
+        try:
+            return cell.decode()
+        except UnicodeDecodeError:
+            return None
     if isinstance(cell, str):
         # Half a character is no text in any file.
         return cell if cell.isascii() or cell == cell.encode("utf-8", "replace").decode() else None

@@ -96,12 +96,20 @@ class Table:
         >>> pp.Table.from_frame({"north": ward}, schema=schema, user="patient")
         Table(1 columns, silos=1)
         """
+        columns = TableColumns(user=user, label=label, silo=silo)
+        described = _schema(schema)
+        needed = TableReading(schema=described, columns=columns, silos=()).needed
         by_silo = frame if isinstance(frame, Mapping) else {ONE_SILO: frame}
         frames = {
-            name: ArrowFrame(_frame_name(name), arrow_table(of)) for name, of in by_silo.items()
+            name: ArrowFrame(_frame_name(name), arrow_table(of, needed))
+            for name, of in by_silo.items()
         }
         sources: dict[str, list[Source]] = {name: [of] for name, of in frames.items()}
-        if (silo is not None) != bool(silos) or (silo is not None and isinstance(frame, Mapping)):
+        if (
+            isinstance(silos, str)
+            or (silo is not None) != bool(silos)
+            or (silo is not None and isinstance(frame, Mapping))
+        ):
             raise InvalidInput(
                 "`silo` and `silos` go together, for one frame that holds the rows of all silos.",
                 "The list of silos is public, and may hold one that has no row.",
@@ -109,8 +117,7 @@ class Table:
             )
         if silo is not None:
             sources = {name: [frames[ONE_SILO]] for name in silos}
-        columns = TableColumns(user=user, label=label, silo=silo)
-        table = cls(sources=sources, schema=_schema(schema), columns=columns)
+        table = cls(sources=sources, schema=described, columns=columns)
         reading = table._reading(0)
         for of in frames.values():
             reading.open(of)

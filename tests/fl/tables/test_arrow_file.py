@@ -84,6 +84,15 @@ def test_cells_that_are_no_text_are_gaps_in_columns_of_every_type(
     assert len(set(read(path).user.tolist())) == numbers
 
 
+def test_an_index_of_no_word_is_a_gap(tmp_path: Path) -> None:
+    index = pa.array([0, 100, -1, 1], pa.int8())
+    cells = pa.DictionaryArray.from_arrays(index, pa.array(["p1", "p2"]), safe=False)
+    ids = pa.table({"patient": cells, "age": pa.nulls(4, pa.float64())})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), ids.schema) as file:
+        file.write_table(ids)
+    assert len(read(tmp_path / "a.arrow").user) == 2
+
+
 def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     for content in (b"", b"PAR1", b"x" * 100, b"PAR1\xff\xff\xff\xffPAR1"):

@@ -47,6 +47,9 @@ class DataFrame:
         self.index = range(3)
         self.iloc = None
 
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
     def __getitem__(self, name: str) -> Series:
         return Series(self._columns[name])
 
@@ -272,6 +275,31 @@ def test_no_cell_of_an_object_column_stops_a_program_or_is_said(
     assert np.isfinite(read.features).all()
     said = capsys.readouterr()
     assert MARKER not in said.out + said.err
+
+
+def test_a_cell_is_read_alone_as_it_is_beside_others() -> None:
+    schema = {"columns": {"a": {"kind": "category", "values": ["3", "x", "true", "3.5", MARKER]}}}
+    cells = [*STRANGE, b"x", "x", np.float32(3.5), np.True_, np.int64(3), np.str_("x")]
+
+    def features(of: list[Any]) -> Any:
+        column = np.empty(len(of), object)
+        column[:] = of
+        # Features of equal rows are equal, so that their sum says which there are.
+        return pp.Table.from_frame(DataFrame({"a": column}), schema=schema).rows().features
+
+    alone = np.concatenate([features([cell]) for cell in cells])
+    assert np.array_equal(alone.sum(axis=0), features(cells).sum(axis=0))
+    assert alone.sum(axis=0).tolist() == [2.0, 3.0, 2.0, 2.0, 1.0, 6.0]
+
+
+def test_columns_that_are_not_needed_may_be_anything() -> None:
+    frame = DataFrame({"a": np.ones(2), "note": np.zeros(2, "datetime64[D]"), "b": np.ones(2)})
+    ignored = {"note": {"kind": "ignored"}, "b": {"kind": "ignored"}}
+    columns = {"a": {"kind": "number", "range": [0, 1]}, **ignored}
+    assert len(pp.Table.from_frame(frame, schema={"columns": columns}).rows().features) == 2
+    wrong = {**columns, "note": {"kind": "number", "range": [0, 1]}}
+    with pytest.raises(InvalidInput, match="'note'"):
+        pp.Table.from_frame(frame, schema={"columns": wrong})
 
 
 def test_a_schema_may_be_a_file_or_an_object(tmp_path: Path) -> None:
